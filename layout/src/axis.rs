@@ -1,0 +1,140 @@
+//! Mesh axes and the expressions over them that place a tensor's dimension.
+
+use crate::Name;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::{Add, Mul, Rem, Sub};
+
+/// One axis of a mesh, as a value to write placements with: `m.at(x)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Axis {
+    /// The axis' name, unique in its mesh.
+    pub name: Name,
+    /// The number of coordinates along it.
+    pub extent: usize,
+}
+
+/// An integer expression over mesh coordinates, such as `(x + y) % 8`.
+///
+/// ```
+/// use polyshard_layout::{AxisExpr, Mesh};
+/// let mesh = Mesh::new([("x", 2), ("y", 3)]);
+/// let [x, y] = mesh.axes();
+/// assert_eq!(((x + y) % 3).to_string(), "(x + y) % 3");
+/// assert_eq!(AxisExpr::from([x, y]).to_string(), "[x, y]");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AxisExpr {
+    /// A constant.
+    Const(i64),
+    /// The coordinate along one axis.
+    Axis(Name),
+    /// The row-major number of the coordinates along several axes, major first.
+    List(Vec<Name>),
+    /// A sum.
+    Add(Box<AxisExpr>, Box<AxisExpr>),
+    /// A difference.
+    Sub(Box<AxisExpr>, Box<AxisExpr>),
+    /// A multiple.
+    Mul(Box<AxisExpr>, i64),
+    /// The remainder in `0..modulus`.
+    Mod(Box<AxisExpr>, i64),
+}
+
+impl From<Axis> for AxisExpr {
+    fn from(axis: Axis) -> Self {
+        Self::Axis(axis.name)
+    }
+}
+
+impl<const N: usize> From<[Axis; N]> for AxisExpr {
+    fn from(axes: [Axis; N]) -> Self {
+        Self::from(&axes[..])
+    }
+}
+
+impl From<&[Axis]> for AxisExpr {
+    fn from(axes: &[Axis]) -> Self {
+        Self::List(axes.iter().map(|axis| axis.name).collect())
+    }
+}
+
+impl From<i64> for AxisExpr {
+    fn from(value: i64) -> Self {
+        Self::Const(value)
+    }
+}
+
+macro_rules! binary {
+    ($($left:ty),*) => {$(
+        impl<R: Into<AxisExpr>> Add<R> for $left {
+            type Output = AxisExpr;
+            fn add(self, right: R) -> AxisExpr {
+                AxisExpr::Add(Box::new(self.into()), Box::new(right.into()))
+            }
+        }
+        impl<R: Into<AxisExpr>> Sub<R> for $left {
+            type Output = AxisExpr;
+            fn sub(self, right: R) -> AxisExpr {
+                AxisExpr::Sub(Box::new(self.into()), Box::new(right.into()))
+            }
+        }
+        impl Mul<i64> for $left {
+            type Output = AxisExpr;
+            fn mul(self, factor: i64) -> AxisExpr {
+                AxisExpr::Mul(Box::new(self.into()), factor)
+            }
+        }
+        impl Rem<i64> for $left {
+            type Output = AxisExpr;
+            fn rem(self, modulus: i64) -> AxisExpr {
+                AxisExpr::Mod(Box::new(self.into()), modulus)
+            }
+        }
+    )*};
+}
+binary!(Axis, AxisExpr);
+
+impl Mul<Axis> for i64 {
+    type Output = AxisExpr;
+    fn mul(self, axis: Axis) -> AxisExpr {
+        axis * self
+    }
+}
+
+impl Mul<AxisExpr> for i64 {
+    type Output = AxisExpr;
+    fn mul(self, expr: AxisExpr) -> AxisExpr {
+        expr * self
+    }
+}
+
+impl Sub<Axis> for i64 {
+    type Output = AxisExpr;
+    fn sub(self, axis: Axis) -> AxisExpr {
+        AxisExpr::Const(self) - axis
+    }
+}
+
+impl fmt::Display for AxisExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |expr: &AxisExpr| matches!(expr, Self::Add(..) | Self::Sub(..) | Self::Mod(..));
+        let grouped = |expr: &AxisExpr| if sum(expr) { format!("({expr})") } else { expr.to_string() };
+        match self {
+            Self::Const(value) => write!(f, "{value}"),
+            Self::Axis(name) => write!(f, "{name}"),
+            Self::List(names) => {
+                let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
+                write!(f, "[{}]", names.join(", "))
+            }
+            Self::Add(left, right) => write!(f, "{left} + {right}"),
+            Self::Sub(left, right) if matches!(**right, Self::Add(..) | Self::Sub(..)) => {
+                write!(f, "{left} - ({right})")
+            }
+            Self::Sub(left, right) => write!(f, "{left} - {right}"),
+            Self::Mul(expr, factor) => write!(f, "{} * {factor}", grouped(expr)),
+            Self::Mod(expr, modulus) => write!(f, "{} % {modulus}", grouped(expr)),
+        }
+    }
+}

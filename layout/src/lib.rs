@@ -1,0 +1,24 @@
+//! Meshes and shardings: which rank owns which element of an array.
+//!
+//! Plain arithmetic that every other crate shares: the analysis turns a [`Sharding`] into a
+//! relation, the runtime into local blocks, the planner into distributed types. It knows neither isl
+//! nor MPI, and it never enumerates ranks or elements.
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | rank | a process, `0..mesh.size()`; row-major over the mesh, the last axis fastest |
+//! | coordinate | position of a rank along one axis, `0..extent` |
+//! | digit | number of the block that holds an index of one dimension, see [`DimLayout`] |
+//! | shard | the elements that one rank owns |
+
+mod axis;
+mod mesh;
+mod name;
+mod sharding;
+mod solve;
+
+pub use axis::{Axis, AxisExpr};
+pub use mesh::{Mesh, MeshAxis};
+pub use name::Name;
+pub use sharding::{DimLayout, Placement, Sharding, ShardingError};
+pub use solve::{AxisSource, LinearAxes};

@@ -1,0 +1,502 @@
+//! Shardings: which rank owns which elements of an array.
+
+use crate::solve::{AxisSource, LinearAxes, solve};
+use crate::{AxisExpr, Mesh, Name};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Range;
+
+/// One clause of a sharding, by dimension number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// Dimension `dim` in ceil-sized blocks; a rank owns block `at`.
+    Block {
+        /// The dimension.
+        dim: usize,
+        /// The number of the block that a rank owns.
+        at: AxisExpr,
+    },
+    /// Dimension `dim` dealt out in blocks of `block` indices.
+    Cyclic {
+        /// The dimension.
+        dim: usize,
+        /// The number, modulo the parts, of the blocks that a rank owns.
+        at: AxisExpr,
+        /// Indices in a block.
+        block: usize,
+    },
+    /// The array is kept at one coordinate of an axis.
+    Pin {
+        /// The axis.
+        axis: Name,
+        /// The coordinate that keeps it.
+        coordinate: usize,
+    },
+}
+
+/// How one dimension lies over the mesh.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum DimLayout {
+    /// Every owner has all of it.
+    Whole,
+    /// Block `d` is `d*block .. (d+1)*block`; a rank owns the block numbered `at`, its digit.
+    Block {
+        /// The digit that a rank owns.
+        at: LinearAxes,
+        /// The number of digits.
+        parts: usize,
+        /// Indices in a block, `ceil(extent / parts)` and at least 1.
+        block: usize,
+    },
+    /// Index `i` has digit `i / block % parts`; a rank owns one digit.
+    Cyclic {
+        /// The digit that a rank owns.
+        at: LinearAxes,
+        /// The number of digits.
+        parts: usize,
+        /// Indices in a block.
+        block: usize,
+    },
+}
+
+/// Which rank of a mesh owns which elements of an array; row-major, tiles never need to divide.
+///
+/// An axis that no clause names replicates. Each element has at least one owner.
+///
+/// ```
+/// use polyshard_layout::{Mesh, Placement, Sharding};
+/// let mesh = Mesh::new([("x", 2), ("y", 2)]);
+/// let [x, y] = mesh.axes();
+/// let skewed = Sharding::new(&mesh, &[5, 4], &[
+///     Placement::Block { dim: 0, at: x.into() },
+///     Placement::Block { dim: 1, at: (x + y) % 2 },
+/// ])?;
+/// assert_eq!(skewed.local_shape(&[1, 0]), [2, 2]);
+/// assert_eq!(skewed.owner(&[0, 0], &[4, 0]), [1, 1]);
+/// assert_eq!(skewed.to_string(), "[0 @ x, 1 @ (x + y) % 2]");
+/// # Ok::<(), polyshard_layout::ShardingError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Sharding {
+    mesh: Mesh,
+    shape: Vec<usize>,
+    dims: Vec<DimLayout>,
+    pins: Vec<(usize, usize)>,
+    sources: Vec<(usize, AxisSource)>,
+}
+
+/// Why a sharding is not one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShardingError {
+    /// A clause names an axis that the mesh lacks.
+    #[error("no axis `{name}`; the axes are {axes}")]
+    UnknownAxis {
+        /// The axis named.
+        name: Name,
+        /// The axes that exist.
+        axes: String,
+    },
+    /// An axis shards two dimensions, or a dimension and a pin.
+    #[error(
+        "axis `{axis}` is used twice, so that elements off the diagonal would have no owner; \
+         use each axis for one dimension, or skew the second, `(x + y) % parts`"
+    )]
+    AxisTwice {
+        /// The axis.
+        axis: Name,
+    },
+    /// A dimension has two clauses.
+    #[error("dimension {dim} is placed twice; give several axes as one list, major first")]
+    DimTwice {
+        /// The dimension.
+        dim: usize,
+    },
+    /// A clause places a dimension that the array lacks.
+    #[error("no dimension {dim}; the array has {ndim}")]
+    NoDim {
+        /// The dimension.
+        dim: usize,
+        /// Dimensions of the array.
+        ndim: usize,
+    },
+    /// A pin is outside its axis.
+    #[error("cannot pin to coordinate {coordinate} of axis `{axis}`; its coordinates are 0..{extent}")]
+    PinOutside {
+        /// The axis.
+        axis: Name,
+        /// The coordinate asked for.
+        coordinate: usize,
+        /// The axis' extent.
+        extent: usize,
+    },
+    /// A block of no indices.
+    #[error("dimension {dim} is dealt out in blocks of 0; a block has at least one index")]
+    EmptyBlock {
+        /// The dimension.
+        dim: usize,
+    },
+    /// An expression that is not a placement.
+    #[error("cannot place by `{expr}`: {why}")]
+    Unsupported {
+        /// The expression.
+        expr: AxisExpr,
+        /// What is wrong and what to write.
+        why: &'static str,
+    },
+    /// A placement whose blocks do not all have an owner.
+    #[error("cannot place by `{expr}`: {why}")]
+    NoOwner {
+        /// The expression.
+        expr: String,
+        /// What is wrong and what to write.
+        why: &'static str,
+    },
+}
+
+impl ShardingError {
+    pub(crate) fn unknown_axis(name: Name, mesh: &Mesh) -> Self {
+        let axes: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name.as_str()).collect();
+        Self::UnknownAxis { name, axes: axes.join(", ") }
+    }
+
+    pub(crate) fn no_owner(linear: &LinearAxes, mesh: &Mesh, why: &'static str) -> Self {
+        Self::NoOwner { expr: linear.display(mesh).to_string(), why }
+    }
+}
+
+impl Sharding {
+    /// Returns the sharding of an array of `shape` over `mesh` by `placements`.
+    ///
+    /// # Errors
+    /// A [`ShardingError`] if a clause names what is not there, an axis or a dimension is used twice,
+    /// or some element would have no owner.
+    pub fn new(mesh: &Mesh, shape: &[usize], placements: &[Placement]) -> Result<Self, ShardingError> {
+        let mut placed: Vec<(usize, LinearAxes)> = Vec::new();
+        let mut blocks = Vec::new();
+        let mut pins: Vec<(usize, usize)> = Vec::new();
+        for placement in placements {
+            let (dim, at, block) = match placement {
+                Placement::Pin { axis, coordinate } => {
+                    pins.push(pin(mesh, *axis, *coordinate, &pins)?);
+                    continue;
+                }
+                Placement::Block { dim, at } => (*dim, at, None),
+                Placement::Cyclic { dim, block: 0, .. } => return Err(ShardingError::EmptyBlock { dim: *dim }),
+                Placement::Cyclic { dim, at, block } => (*dim, at, Some(*block)),
+            };
+            if dim >= shape.len() {
+                return Err(ShardingError::NoDim { dim, ndim: shape.len() });
+            }
+            if placed.iter().any(|other| other.0 == dim) {
+                return Err(ShardingError::DimTwice { dim });
+            }
+            placed.push((dim, LinearAxes::new(at, mesh)?));
+            blocks.push(block);
+        }
+        let (sources, parts) = solve(&placed, &pins, mesh)?;
+        let mut dims = vec![DimLayout::Whole; shape.len()];
+        for (((dim, at), block), parts) in placed.into_iter().zip(blocks).zip(parts) {
+            let parts = parts as usize;
+            dims[dim] = match block {
+                Some(block) => DimLayout::Cyclic { at, parts, block },
+                None => DimLayout::Block { at, parts, block: shape[dim].div_ceil(parts).max(1) },
+            };
+        }
+        Ok(Self { mesh: mesh.clone(), shape: shape.to_vec(), dims, pins, sources })
+    }
+
+    /// Returns the sharding that gives every rank the whole array.
+    #[must_use]
+    pub fn replicated(mesh: &Mesh, shape: &[usize]) -> Self {
+        Self {
+            mesh: mesh.clone(),
+            shape: shape.to_vec(),
+            dims: vec![DimLayout::Whole; shape.len()],
+            pins: Vec::new(),
+            sources: (0..mesh.ndim()).map(|axis| (axis, AxisSource::Reader)).collect(),
+        }
+    }
+
+    /// Returns the mesh.
+    #[must_use]
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Returns the global shape.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Returns the layout of each dimension.
+    #[must_use]
+    pub fn dims(&self) -> &[DimLayout] {
+        &self.dims
+    }
+
+    /// Returns the pins, as axis position and coordinate.
+    #[must_use]
+    pub fn pins(&self) -> &[(usize, usize)] {
+        &self.pins
+    }
+
+    /// Returns where the owner of an element stands along each axis, in an order in which each entry
+    /// depends on earlier ones only.
+    #[must_use]
+    pub fn sources(&self) -> &[(usize, AxisSource)] {
+        &self.sources
+    }
+
+    /// Returns whether the rank at `coordinates` is one of those that the pins allow to own elements.
+    #[must_use]
+    pub fn keeps(&self, coordinates: &[usize]) -> bool {
+        self.pins.iter().all(|&(axis, coordinate)| coordinates[axis] == coordinate)
+    }
+
+    /// Returns the global ranges of dimension `dim` that the rank at `coordinates` owns, each with the
+    /// position of its first index in the local block, clipped to `within`.
+    pub fn pieces(
+        &self,
+        dim: usize,
+        coordinates: &[usize],
+        within: Range<usize>,
+    ) -> impl Iterator<Item = (Range<usize>, usize)> + use<> {
+        let extent = self.shape[dim];
+        let (first, stride, block) = match &self.dims[dim] {
+            DimLayout::Whole => (0, extent.max(1), extent),
+            DimLayout::Block { at, block, .. } => (at.eval(coordinates) as usize * block, extent.max(1), *block),
+            DimLayout::Cyclic { at, parts, block } => (at.eval(coordinates) as usize * block, block * parts, *block),
+        };
+        let end = if self.keeps(coordinates) { within.end.min(extent) } else { 0 };
+        // Blocks that end before the window are stepped over at once.
+        let skip = within.start.saturating_sub(first + block).div_ceil(stride);
+        (skip..)
+            .map(move |nth| (nth, first.saturating_add(nth * stride)))
+            .take_while(move |&(_, start)| start < end)
+            .map(move |(nth, start)| {
+                let from = start.max(within.start);
+                (from..(start + block).min(end), nth * block + (from - start))
+            })
+            .filter(|(range, _)| range.start < range.end)
+    }
+
+    /// Returns the shape of the block that the rank at `coordinates` owns, row-major and dense.
+    ///
+    /// A rank that owns nothing has a shape with a 0; of a 0-dimensional array, see [`keeps`](Self::keeps).
+    #[must_use]
+    pub fn local_shape(&self, coordinates: &[usize]) -> Vec<usize> {
+        (0..self.shape.len())
+            .map(|dim| self.pieces(dim, coordinates, 0..self.shape[dim]).map(|(range, _)| range.len()).sum())
+            .collect()
+    }
+
+    /// Returns the number of elements that the rank at `coordinates` owns.
+    #[must_use]
+    pub fn local_len(&self, coordinates: &[usize]) -> usize {
+        if self.keeps(coordinates) { self.local_shape(coordinates).iter().product() } else { 0 }
+    }
+
+    /// Returns the digit of `index` along `dim`: the number of the block that holds it.
+    #[must_use]
+    pub fn digit(&self, dim: usize, index: usize) -> usize {
+        match &self.dims[dim] {
+            DimLayout::Whole => 0,
+            DimLayout::Block { block, .. } => index / block,
+            DimLayout::Cyclic { parts, block, .. } => index / block % parts,
+        }
+    }
+
+    /// Returns the coordinates of the owner from which the rank at `reader` reads `element`.
+    ///
+    /// Along axes that replicate the array, that is the reader's own coordinate.
+    #[must_use]
+    pub fn owner(&self, reader: &[usize], element: &[usize]) -> Vec<usize> {
+        let mut owner = reader.to_vec();
+        for (axis, source) in &self.sources {
+            owner[*axis] = match source {
+                AxisSource::Reader => reader[*axis],
+                AxisSource::Pin(coordinate) => *coordinate,
+                AxisSource::Digit { dim, stride, extent } => {
+                    (self.digit(*dim, element[*dim]) as i64 / stride % extent) as usize
+                }
+                AxisSource::Skew { dim, sign, rest, modulus } => {
+                    let digit = self.digit(*dim, element[*dim]) as i64;
+                    (sign * (digit - rest.eval(&owner))).rem_euclid(*modulus) as usize
+                }
+            };
+        }
+        owner
+    }
+
+    /// Returns whether the rank at `coordinates` owns `element`.
+    #[must_use]
+    pub fn owns(&self, coordinates: &[usize], element: &[usize]) -> bool {
+        self.keeps(coordinates)
+            && self.dims.iter().enumerate().all(|(dim, layout)| match layout {
+                DimLayout::Whole => true,
+                DimLayout::Block { at, .. } | DimLayout::Cyclic { at, .. } => {
+                    at.eval(coordinates) == self.digit(dim, element[dim]) as i64
+                }
+            })
+    }
+}
+
+fn pin(mesh: &Mesh, name: Name, coordinate: usize, pins: &[(usize, usize)]) -> Result<(usize, usize), ShardingError> {
+    let axis = mesh.position(name).ok_or_else(|| ShardingError::unknown_axis(name, mesh))?;
+    let extent = mesh.as_slice()[axis].extent;
+    if coordinate >= extent {
+        return Err(ShardingError::PinOutside { axis: name, coordinate, extent });
+    }
+    if pins.iter().any(|pin| pin.0 == axis) {
+        return Err(ShardingError::AxisTwice { axis: name });
+    }
+    Ok((axis, coordinate))
+}
+
+impl fmt::Display for Sharding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut clauses: Vec<String> = Vec::new();
+        for (dim, layout) in self.dims.iter().enumerate() {
+            match layout {
+                DimLayout::Whole => {}
+                DimLayout::Block { at, .. } => clauses.push(format!("{dim} @ {}", at.display(&self.mesh))),
+                DimLayout::Cyclic { at, block, .. } => {
+                    clauses.push(format!("{dim} @ cyclic({}, {block})", at.display(&self.mesh)));
+                }
+            }
+        }
+        for &(axis, coordinate) in &self.pins {
+            clauses.push(format!("pin({}, {coordinate})", self.mesh.as_slice()[axis].name));
+        }
+        if clauses.is_empty() { f.write_str("replicated") } else { write!(f, "[{}]", clauses.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn error(mesh: &Mesh, shape: &[usize], placements: &[Placement]) -> String {
+        Sharding::new(mesh, shape, placements).expect_err("the sharding should be refused").to_string()
+    }
+
+    #[test]
+    fn an_axis_used_twice_is_refused() {
+        let mesh = Mesh::new([("x", 2), ("y", 2)]);
+        let [x, _] = mesh.axes();
+        let twice = [Placement::Block { dim: 0, at: x.into() }, Placement::Block { dim: 1, at: x.into() }];
+        assert!(error(&mesh, &[4, 4], &twice).starts_with("axis `x` is used twice"));
+        let pinned = [Placement::Block { dim: 0, at: x.into() }, Placement::Pin { axis: x.name, coordinate: 0 }];
+        assert!(error(&mesh, &[4, 4], &pinned).starts_with("axis `x` is used twice"));
+    }
+
+    #[test]
+    fn a_block_without_an_owner_is_refused() {
+        let mesh = Mesh::new([("x", 4), ("y", 2)]);
+        let [x, y] = mesh.axes();
+        let skewed = [Placement::Block { dim: 0, at: x.into() }, Placement::Block { dim: 1, at: (x + y) % 4 }];
+        assert!(error(&mesh, &[8, 8], &skewed).starts_with("cannot place by `(x + y) % 4`: some blocks have no owner"));
+        let sum = [Placement::Block { dim: 0, at: x + y }];
+        assert!(error(&mesh, &[8], &sum).contains("add `% parts`"));
+    }
+
+    #[test]
+    fn unknown_axes_and_dimensions_are_named() {
+        let mesh = Mesh::new([("x", 4)]);
+        let other = Mesh::new([("z", 4)]);
+        let [z] = other.axes();
+        assert_eq!(error(&mesh, &[8], &[Placement::Block { dim: 0, at: z.into() }]), "no axis `z`; the axes are x");
+        let [x] = mesh.axes();
+        assert_eq!(error(&mesh, &[8], &[Placement::Block { dim: 1, at: x.into() }]), "no dimension 1; the array has 1");
+    }
+
+    fn shardings() -> impl Strategy<Value = Sharding> {
+        let mesh = prop::collection::vec(1usize..5, 1..4);
+        let dims = prop::collection::vec((0usize..9, 0u8..7, 1usize..4), 0..4);
+        (mesh, dims, 0usize..5).prop_filter_map("a legal sharding", |(extents, dims, pin)| {
+            let names = ["x", "y", "z"];
+            let mesh = Mesh::new(names.into_iter().zip(extents));
+            let axes: Vec<_> = mesh.as_slice().iter().map(|a| Axis2(a.name)).collect();
+            let shape: Vec<_> = dims.iter().map(|dim| dim.0).collect();
+            let mut placements = Vec::new();
+            for (dim, &(_, kind, block)) in dims.iter().enumerate() {
+                let axis = axes[(kind as usize + dim) % axes.len()].expr();
+                let last = axes[axes.len() - 1].expr();
+                let parts = mesh.extents()[axes.len() - 1] as i64;
+                match kind {
+                    0 => {}
+                    1 | 2 => placements.push(Placement::Block { dim, at: axis }),
+                    3 => placements.push(Placement::Cyclic { dim, at: axis, block }),
+                    4 => placements.push(Placement::Block { dim, at: (axes[0].expr() * 2 + last) % parts }),
+                    5 => placements.push(Placement::Cyclic { dim, at: (axes[0].expr() - last) % parts, block }),
+                    _ => placements
+                        .push(Placement::Block { dim, at: AxisExpr::List(axes.iter().map(|axis| axis.0).collect()) }),
+                }
+            }
+            if let Some(axis) = axes.get(pin) {
+                placements.push(Placement::Pin { axis: axis.0, coordinate: mesh.extents()[pin] - 1 });
+            }
+            Sharding::new(&mesh, &shape, &placements).ok()
+        })
+    }
+
+    struct Axis2(Name);
+    impl Axis2 {
+        fn expr(&self) -> AxisExpr {
+            AxisExpr::Axis(self.0)
+        }
+    }
+
+    fn elements(shape: &[usize]) -> Vec<Vec<usize>> {
+        shape.iter().fold(vec![vec![]], |all, &extent| {
+            all.iter().flat_map(|head| (0..extent).map(move |i| [&head[..], &[i]].concat())).collect()
+        })
+    }
+
+    proptest! {
+        /// Whoever asks, the owner named is one that owns the element.
+        #[test]
+        fn the_owner_of_an_element_owns_it(sharding in shardings()) {
+            let mesh = sharding.mesh().clone();
+            for reader in (0..mesh.size()).map(|rank| mesh.coordinates(rank)) {
+                for element in elements(sharding.shape()) {
+                    let owner = sharding.owner(&reader, &element);
+                    prop_assert!(sharding.owns(&owner, &element), "{sharding}: {owner:?} {element:?}");
+                }
+            }
+        }
+
+        /// The pieces of a dimension are what is owned, in order, packed from 0.
+        #[test]
+        fn pieces_are_what_is_owned(sharding in shardings(), from in 0usize..9, len in 0usize..9) {
+            let mesh = sharding.mesh().clone();
+            for at in (0..mesh.size()).map(|rank| mesh.coordinates(rank)) {
+                for dim in 0..sharding.shape().len() {
+                    let probe = |i: usize| {
+                        let mut element = vec![0; sharding.shape().len()];
+                        element[dim] = i;
+                        let one = Sharding {
+                            dims: sharding.dims.iter().enumerate().map(|(d, layout)| {
+                                if d == dim { layout.clone() } else { DimLayout::Whole }
+                            }).collect(),
+                            ..sharding.clone()
+                        };
+                        one.owns(&at, &element)
+                    };
+                    let owned: Vec<_> = (0..sharding.shape()[dim]).filter(|&i| probe(i)).collect();
+                    let listed: Vec<_> = sharding.pieces(dim, &at, from..from + len)
+                        .flat_map(|(range, local)| range.clone().zip(local..local + range.len()))
+                        .collect();
+                    let expected: Vec<_> = owned.iter().copied().enumerate()
+                        .filter(|(_, i)| (from..from + len).contains(i))
+                        .map(|(local, i)| (i, local)).collect();
+                    prop_assert_eq!(listed, expected);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Who owns a block: placements solved for the mesh coordinates.
+//!
+//! A placement says which block a rank owns (`digit = (x + y) % 8`). Transfers ask the other way
+//! round: given the digits of an element and a reader, at which coordinates is its owner? Each
+//! placement is solved for one axis of its own, the pivot; an axis that no placement solves is
+//! replicated, and there the owner is the one at the reader's own coordinate. So the owner is unique,
+//! and the same for whoever asks.
+
+use crate::{AxisExpr, Mesh, ShardingError};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// `sum of coefficient * coordinate + constant`, optionally modulo: a placement in normal form.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LinearAxes {
+    /// Coefficients by axis position; no axis twice, none zero, positions ascending.
+    pub terms: Vec<(usize, i64)>,
+    /// What is added to the terms.
+    pub constant: i64,
+    /// The remainder in `0..modulus` is taken at the end.
+    pub modulus: Option<i64>,
+}
+
+impl LinearAxes {
+    /// Returns the value at `coordinates`.
+    #[must_use]
+    pub fn eval(&self, coordinates: &[usize]) -> i64 {
+        let sum = self.terms.iter().map(|&(axis, factor)| factor * coordinates[axis] as i64).sum::<i64>();
+        let sum = sum + self.constant;
+        self.modulus.map_or(sum, |modulus| sum.rem_euclid(modulus))
+    }
+
+    pub(crate) fn new(expr: &AxisExpr, mesh: &Mesh) -> Result<Self, ShardingError> {
+        let unsupported = |why| ShardingError::Unsupported { expr: expr.clone(), why };
+        let (inner, modulus) = match expr {
+            AxisExpr::Mod(_, modulus) if *modulus < 1 => {
+                return Err(unsupported("its modulus is not positive; write a modulus of at least 1"));
+            }
+            AxisExpr::Mod(inner, modulus) => (&**inner, Some(*modulus)),
+            _ => (expr, None),
+        };
+        let mut linear = Self { terms: Vec::new(), constant: 0, modulus };
+        linear.add(inner, 1, mesh, &unsupported)?;
+        linear.terms.retain(|&(_, factor)| factor != 0);
+        linear.terms.sort_unstable();
+        Ok(linear)
+    }
+
+    fn add(
+        &mut self,
+        expr: &AxisExpr,
+        factor: i64,
+        mesh: &Mesh,
+        unsupported: &impl Fn(&'static str) -> ShardingError,
+    ) -> Result<(), ShardingError> {
+        match expr {
+            AxisExpr::Const(value) => self.constant += factor * value,
+            AxisExpr::Axis(name) => {
+                let axis = mesh.position(*name).ok_or_else(|| ShardingError::unknown_axis(*name, mesh))?;
+                match self.terms.iter_mut().find(|term| term.0 == axis) {
+                    Some(term) => term.1 += factor,
+                    None => self.terms.push((axis, factor)),
+                }
+            }
+            AxisExpr::List(names) => {
+                let mut stride = factor;
+                for name in names.iter().rev() {
+                    let axis = mesh.axis(name.as_str()).ok_or_else(|| ShardingError::unknown_axis(*name, mesh))?;
+                    let twice = names.iter().filter(|other| *other == name).count() > 1;
+                    if twice {
+                        return Err(unsupported("it lists an axis twice; list each axis once"));
+                    }
+                    self.add(&AxisExpr::Axis(*name), stride, mesh, unsupported)?;
+                    stride *= axis.extent as i64;
+                }
+            }
+            AxisExpr::Add(left, right) => {
+                self.add(left, factor, mesh, unsupported)?;
+                self.add(right, factor, mesh, unsupported)?;
+            }
+            AxisExpr::Sub(left, right) => {
+                self.add(left, factor, mesh, unsupported)?;
+                self.add(right, -factor, mesh, unsupported)?;
+            }
+            AxisExpr::Mul(inner, by) => self.add(inner, factor * by, mesh, unsupported)?,
+            AxisExpr::Mod(..) => {
+                return Err(unsupported("it has a `%` inside; take the remainder once, at the end"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of digits, and for a plain mixed-radix form each axis with the digit's stride.
+    fn radix(&self, mesh: &Mesh) -> Option<(i64, Vec<(usize, i64)>)> {
+        let extent = |axis: usize| mesh.as_slice()[axis].extent as i64;
+        let mut terms: Vec<_> = self.terms.iter().copied().filter(|&(axis, _)| extent(axis) > 1).collect();
+        terms.sort_by_key(|&(_, factor)| factor);
+        let mut stride = 1;
+        for &(axis, factor) in &terms {
+            if factor != stride {
+                return None;
+            }
+            stride *= extent(axis);
+        }
+        (self.constant == 0 && self.modulus.is_none()).then_some((stride, terms))
+    }
+
+    pub(crate) fn display<'a>(&'a self, mesh: &'a Mesh) -> impl fmt::Display + 'a {
+        struct Shown<'a>(&'a LinearAxes, &'a Mesh);
+        impl fmt::Display for Shown<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let Self(linear, mesh) = self;
+                let name = |axis: usize| mesh.as_slice()[axis].name;
+                if let Some((_, terms)) = linear.radix(mesh).filter(|(_, terms)| terms.len() > 1) {
+                    let names: Vec<_> = terms.iter().rev().map(|&(axis, _)| name(axis).as_str()).collect();
+                    return write!(f, "[{}]", names.join(", "));
+                }
+                let mut text = String::new();
+                for &(axis, factor) in &linear.terms {
+                    let sign = match (text.is_empty(), factor < 0) {
+                        (true, false) => "",
+                        (true, true) => "-",
+                        (false, false) => " + ",
+                        (false, true) => " - ",
+                    };
+                    let times = if factor.abs() == 1 { String::new() } else { format!("{} * ", factor.abs()) };
+                    text += &format!("{sign}{times}{}", name(axis));
+                }
+                if linear.constant != 0 || text.is_empty() {
+                    let sign = if text.is_empty() { "" } else { " + " };
+                    text += &format!("{sign}{}", linear.constant);
+                }
+                match linear.modulus {
+                    Some(modulus) => write!(f, "({text}) % {modulus}"),
+                    None => f.write_str(&text),
+                }
+            }
+        }
+        Shown(self, mesh)
+    }
+}
+
+/// Where the owner of an element stands along one axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum AxisSource {
+    /// The axis replicates: at the reader's own coordinate.
+    Reader,
+    /// The tensor is kept at this coordinate alone.
+    Pin(usize),
+    /// At `digit / stride % extent` of the element's digit along `dim`.
+    Digit {
+        /// The tensor's dimension.
+        dim: usize,
+        /// The digits that one step along the axis spans.
+        stride: i64,
+        /// The extent of the axis.
+        extent: i64,
+    },
+    /// At `sign * (digit - rest) % modulus`, where `rest` is over the owner's other coordinates.
+    Skew {
+        /// The tensor's dimension.
+        dim: usize,
+        /// 1 or -1.
+        sign: i64,
+        /// The rest of the placement; its own modulus is `None`.
+        rest: LinearAxes,
+        /// The modulus of the placement.
+        modulus: i64,
+    },
+}
+
+/// Solves the placements for the coordinates, in an order in which each depends on earlier ones only,
+/// and returns with it the number of digits of each placed dimension.
+pub(crate) fn solve(
+    placed: &[(usize, LinearAxes)],
+    pins: &[(usize, usize)],
+    mesh: &Mesh,
+) -> Result<(Vec<(usize, AxisSource)>, Vec<i64>), ShardingError> {
+    let name = |axis: usize| mesh.as_slice()[axis].name;
+    let extent = |axis: usize| mesh.as_slice()[axis].extent as i64;
+    let mut solved: Vec<(usize, AxisSource)> =
+        pins.iter().map(|&(axis, coordinate)| (axis, AxisSource::Pin(coordinate))).collect();
+    let mut parts = vec![1; placed.len()];
+    let order = |with: bool| placed.iter().enumerate().filter(move |(_, p)| p.1.modulus.is_some() == with);
+    for (i, (dim, linear)) in order(false) {
+        let Some((digits, terms)) = linear.radix(mesh) else {
+            return Err(ShardingError::no_owner(
+                linear,
+                mesh,
+                "it is neither an axis, a list of axes nor a remainder; add `% parts`",
+            ));
+        };
+        parts[i] = digits;
+        for (axis, stride) in terms {
+            if solved.iter().any(|other| other.0 == axis) {
+                return Err(ShardingError::AxisTwice { axis: name(axis) });
+            }
+            solved.push((axis, AxisSource::Digit { dim: *dim, stride, extent: extent(axis) }));
+        }
+    }
+    let skewed: Vec<_> = order(true).collect();
+    let pivots: Vec<_> = skewed
+        .iter()
+        .map(|(_, (_, linear))| {
+            let modulus = linear.modulus.unwrap_or(1);
+            let mut free: Vec<_> = linear
+                .terms
+                .iter()
+                .filter(|term| term.1.abs() == 1 && extent(term.0) >= modulus)
+                .filter(|term| solved.iter().all(|other| other.0 != term.0))
+                .copied()
+                .collect();
+            free.sort_by_key(|&(axis, _)| (extent(axis) != modulus, std::cmp::Reverse(axis)));
+            free
+        })
+        .collect();
+    let mut taken: Vec<usize> = Vec::new();
+    for ((i, (dim, linear)), candidates) in skewed.into_iter().zip(pivots) {
+        let modulus = linear.modulus.unwrap_or(1);
+        parts[i] = modulus;
+        if modulus == 1 {
+            continue;
+        }
+        // A pivot must not occur in another skewed placement, or neither could be solved alone.
+        let alone = |axis: usize| {
+            let uses = placed.iter().filter(|(_, other)| other.terms.iter().any(|term| term.0 == axis));
+            uses.count() == 1
+        };
+        let Some(&(pivot, sign)) = candidates.iter().find(|&&(axis, _)| alone(axis) && !taken.contains(&axis)) else {
+            let why = "some blocks have no owner: no axis of its own with that many coordinates is left to \
+                       solve it for; let the modulus be the extent of an axis that no other dimension uses";
+            return Err(ShardingError::no_owner(linear, mesh, why));
+        };
+        taken.push(pivot);
+        let terms = linear.terms.iter().filter(|term| term.0 != pivot).copied().collect();
+        let rest = LinearAxes { terms, constant: linear.constant, modulus: None };
+        solved.push((pivot, AxisSource::Skew { dim: *dim, sign, rest, modulus }));
+    }
+    for axis in 0..mesh.ndim() {
+        if solved.iter().all(|other| other.0 != axis) {
+            solved.push((axis, AxisSource::Reader));
+        }
+    }
+    // What a skew depends on comes first: replicated, pinned and digit axes, then the pivots.
+    solved.sort_by_key(|(axis, source)| (matches!(source, AxisSource::Skew { .. }), *axis));
+    Ok((solved, parts))
+}
