@@ -1,0 +1,115 @@
+//! Communicators: what a group of ranks can do together.
+//!
+//! One small trait, two implementations: threads of one process, and MPI. Data are bytes; typed callers
+//! cast. Counts are in bytes and may differ by rank; both sides of a message know its length.
+
+use crate::{ElementKind, ReduceOp, Result};
+
+/// A buffer's part in a broadcast.
+pub enum Broadcast<'a> {
+    /// This rank is the root and sends.
+    Send(&'a [u8]),
+    /// This rank receives from `root`.
+    Receive {
+        /// The rank that sends.
+        root: usize,
+        /// Where the data go; as long as what the root sends.
+        into: &'a mut [u8],
+    },
+}
+
+/// A group of ranks, `0..size`, seen from one of them. Semantics after the MPI standard (MPI 3.1).
+pub trait Communicator {
+    /// Returns this rank's number in the group.
+    fn rank(&self) -> usize;
+
+    /// Returns the number of ranks in the group.
+    fn size(&self) -> usize;
+
+    /// Sends `data` to rank `to` (MPI 3.1, section 3.2). May return before it is received.
+    ///
+    /// # Errors
+    /// If another rank failed, or the ranks wait for each other in a circle.
+    fn send(&self, to: usize, data: &[u8]) -> Result<()>;
+
+    /// Receives the next message from rank `from`, which must be as long as `into` (MPI 3.1, section 3.2).
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), and if the lengths differ.
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()>;
+
+    /// Sends and receives all the messages given, each as (rank, data), without regard to their order
+    /// (MPI 3.1, section 3.7): the nonblocking form, complete when it returns. A rank may occur in each
+    /// list more than once; such messages match in the order listed. Messages to itself are allowed.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()>;
+
+    /// Gives every rank the root's data (MPI 3.1, section 5.4).
+    ///
+    /// # Errors
+    /// If the ranks name different roots, lengths or operations, or another rank failed.
+    fn broadcast(&self, part: Broadcast<'_>) -> Result<()>;
+
+    /// Gives every rank the data of all, `counts[r]` bytes of rank `r`, in rank order (MPI 3.1, section 5.7).
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()>;
+
+    /// Sends `send_counts[r]` bytes to each rank `r` and receives `receive_counts[r]` from it, packed in
+    /// rank order (MPI 3.1, section 5.8).
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()>;
+
+    /// Combines the ranks' data element by element, in rank order; the root's `data` becomes the result
+    /// (MPI 3.1, section 5.9). Elsewhere `data` is unspecified afterwards.
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn reduce(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()>;
+
+    /// As [`reduce`](Self::reduce), with the result on all ranks (MPI 3.1, section 5.9.6).
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn all_reduce(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()>;
+
+    /// As [`reduce`](Self::reduce), with `counts[r]` bytes of the result to each rank `r`, in rank order
+    /// (MPI 3.1, section 5.10). `into` has `counts[rank]` bytes; `send` has their sum.
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn reduce_scatter(
+        &self,
+        send: &[u8],
+        into: &mut [u8],
+        counts: &[usize],
+        kind: ElementKind,
+        op: ReduceOp,
+    ) -> Result<()>;
+
+    /// Waits until all ranks are here (MPI 3.1, section 5.3).
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn barrier(&self) -> Result<()>;
+
+    /// Divides the group: ranks of one `color` form a new group, in the order of (`key`, rank)
+    /// (MPI 3.1, section 6.4.2). All ranks of the group must call it.
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>>;
+
+    /// Returns the bytes that this rank has received from other ranks, in this group and in all that share
+    /// its origin.
+    fn bytes_received(&self) -> u64;
+
+    /// Ends the group because of `message` (MPI 3.1, section 8.7): on threads the others get
+    /// [`Error::Aborted`](crate::Error::Aborted), on MPI all processes end.
+    fn abort(&self, message: &str);
+}

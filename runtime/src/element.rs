@@ -1,0 +1,179 @@
+//! Element types and the operations that combine elements.
+
+use std::fmt;
+
+/// The element types, as a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ElementKind {
+    /// 32-bit IEEE float.
+    F32,
+    /// 64-bit IEEE float.
+    F64,
+    /// 32-bit signed integer, wrapping.
+    I32,
+    /// 64-bit signed integer, wrapping.
+    I64,
+}
+
+/// How two elements meet: the operation of a reduction or of an accumulating write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReduceOp {
+    /// Sum; identity 0. Integers wrap.
+    Sum,
+    /// Product; identity 1. Integers wrap.
+    Product,
+    /// Maximum; identity minus infinity or the least integer.
+    Max,
+    /// Minimum; identity plus infinity or the greatest integer.
+    Min,
+}
+
+/// A type that arrays hold: `f32`, `f64`, `i32` or `i64`.
+///
+/// Integer arithmetic wraps in every build, so that a program gives the same bits in debug and release.
+pub trait Element:
+    bytemuck::Pod + num_traits::NumCast + PartialOrd + fmt::Debug + fmt::Display + Send + Sync + 'static
+{
+    /// The type as a value.
+    const KIND: ElementKind;
+    /// The type's Rust name.
+    const NAME: &'static str;
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// The least value; minus infinity for floats.
+    const LEAST: Self;
+    /// The greatest value; plus infinity for floats.
+    const GREATEST: Self;
+
+    /// `self + other`.
+    fn plus(self, other: Self) -> Self;
+    /// `self - other`.
+    fn minus(self, other: Self) -> Self;
+    /// `self * other`.
+    fn times(self, other: Self) -> Self;
+    /// `self / other`; integers truncate.
+    ///
+    /// # Panics
+    /// If the type is an integer and `other` is 0.
+    fn over(self, other: Self) -> Self;
+    /// `-self`.
+    fn negated(self) -> Self;
+    /// The greater; a NaN gives way to a number.
+    fn greater(self, other: Self) -> Self;
+    /// The smaller; a NaN gives way to a number.
+    fn smaller(self, other: Self) -> Self;
+}
+
+macro_rules! float {
+    ($type:ident, $kind:ident) => {
+        impl Element for $type {
+            const KIND: ElementKind = ElementKind::$kind;
+            const NAME: &'static str = stringify!($type);
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const LEAST: Self = $type::NEG_INFINITY;
+            const GREATEST: Self = $type::INFINITY;
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self - other
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline(always)]
+            fn over(self, other: Self) -> Self {
+                self / other
+            }
+            #[inline(always)]
+            fn negated(self) -> Self {
+                -self
+            }
+            #[inline(always)]
+            fn greater(self, other: Self) -> Self {
+                self.max(other)
+            }
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                self.min(other)
+            }
+        }
+    };
+}
+
+macro_rules! integer {
+    ($type:ident, $kind:ident) => {
+        impl Element for $type {
+            const KIND: ElementKind = ElementKind::$kind;
+            const NAME: &'static str = stringify!($type);
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            const LEAST: Self = $type::MIN;
+            const GREATEST: Self = $type::MAX;
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn over(self, other: Self) -> Self {
+                self.wrapping_div(other)
+            }
+            #[inline(always)]
+            fn negated(self) -> Self {
+                self.wrapping_neg()
+            }
+            #[inline(always)]
+            fn greater(self, other: Self) -> Self {
+                self.max(other)
+            }
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                self.min(other)
+            }
+        }
+    };
+}
+
+float!(f32, F32);
+float!(f64, F64);
+integer!(i32, I32);
+integer!(i64, I64);
+
+impl ReduceOp {
+    /// Returns the value that leaves any other unchanged.
+    #[must_use]
+    pub fn identity<T: Element>(self) -> T {
+        match self {
+            Self::Sum => T::ZERO,
+            Self::Product => T::ONE,
+            Self::Max => T::LEAST,
+            Self::Min => T::GREATEST,
+        }
+    }
+
+    /// Returns the two values combined.
+    #[inline(always)]
+    #[must_use]
+    pub fn combine<T: Element>(self, left: T, right: T) -> T {
+        match self {
+            Self::Sum => left.plus(right),
+            Self::Product => left.times(right),
+            Self::Max => left.greater(right),
+            Self::Min => left.smaller(right),
+        }
+    }
+}

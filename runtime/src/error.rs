@@ -1,0 +1,40 @@
+//! What can go wrong while a program runs.
+
+use std::fmt;
+
+/// The result of everything that can fail while a program runs.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the runtime: a message for people, lower case, with what to do.
+///
+/// `fn main() -> Result` prints `Debug`, so `Debug` is the message.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller asked for something that cannot be done.
+    #[error("{0}")]
+    Usage(String),
+    /// Ranks disagree on what to do next, or wait for each other in a circle.
+    #[error("{0}")]
+    Mismatch(String),
+    /// Another rank failed; `message` is the first failure.
+    #[error("rank {rank} failed: {message}")]
+    Aborted {
+        /// The rank that failed first.
+        rank: usize,
+        /// Its message.
+        message: String,
+    },
+    /// Reading or writing a file failed.
+    #[error("{0}")]
+    File(String),
+    /// The MPI library reported an error.
+    #[error("{0}")]
+    Mpi(String),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
