@@ -1,0 +1,103 @@
+//! Element types, and numbers of them.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The element type of a kernel's tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DType {
+    /// 32-bit IEEE float.
+    F32,
+    /// 64-bit IEEE float.
+    F64,
+    /// 32-bit signed integer, wrapping.
+    I32,
+    /// 64-bit signed integer, wrapping.
+    I64,
+}
+
+impl DType {
+    /// Returns the bytes of one element.
+    #[must_use]
+    pub fn size(self) -> usize {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::F64 | Self::I64 => 8,
+        }
+    }
+
+    /// Returns the Rust name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+        }
+    }
+
+    /// Returns whether this is a float type.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A Rust type that can be the element type of a kernel: `f32`, `f64`, `i32` or `i64`.
+pub trait ScalarType: Copy + 'static {
+    /// The type as a value.
+    const DTYPE: DType;
+
+    /// Returns the value as a number of a kernel.
+    fn number(self) -> Number;
+}
+
+macro_rules! scalar_types {
+    ($($type:ident $dtype:ident $number:ident;)*) => {$(
+        impl ScalarType for $type {
+            const DTYPE: DType = DType::$dtype;
+            fn number(self) -> Number {
+                Number::$number(self.into())
+            }
+        }
+    )*};
+}
+scalar_types! { f32 F32 Float; f64 F64 Float; i32 I32 Int; i64 I64 Int; }
+
+/// A number in a kernel: a literal, or a scalar captured from the surroundings.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Number {
+    /// An integer, of any element type.
+    Int(i64),
+    /// A float, of a float type.
+    Float(f64),
+}
+
+impl Number {
+    /// Returns the number as a float.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Int(value) => value as f64,
+            Self::Float(value) => value,
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value:?}"),
+        }
+    }
+}

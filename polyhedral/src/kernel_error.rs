@@ -1,0 +1,139 @@
+//! What can be wrong with a kernel.
+
+use polyshard_layout::Name;
+
+/// Why a [`KernelSpec`](crate::KernelSpec) is not a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// An extent is negative.
+    #[error("dimension {dim} of `{tensor}` has extent {extent}; an extent is at least 0")]
+    NegativeExtent {
+        /// The tensor, or the index variable of a range.
+        tensor: Name,
+        /// The dimension.
+        dim: usize,
+        /// The extent.
+        extent: i128,
+    },
+    /// A tensor or the iteration space is too large to count.
+    #[error("the extents of {what} overflow: {product} does not fit 63 bits; make them smaller")]
+    TooLarge {
+        /// What overflows, with a tensor's name.
+        what: String,
+        /// The factors.
+        product: String,
+    },
+    /// Two tensors, scalars or ranges have one name.
+    #[error("the name `{name}` is given twice; names of tensors, scalars and ranges are distinct")]
+    NameTwice {
+        /// The name.
+        name: Name,
+    },
+    /// An access to a tensor that is not declared.
+    #[error("no tensor `{name}`; the tensors are {tensors}")]
+    UnknownTensor {
+        /// The name.
+        name: Name,
+        /// The tensors declared.
+        tensors: String,
+    },
+    /// A scalar that is not declared.
+    #[error("no scalar `{name}`; capture it from the surroundings")]
+    UnknownScalar {
+        /// The name.
+        name: Name,
+    },
+    /// The statement writes something else than the output.
+    #[error("the statement writes `{name}`, but the output is `{output}`; write `{output}[..]` on the left")]
+    NotTheOutput {
+        /// The tensor written.
+        name: Name,
+        /// The output.
+        output: Name,
+    },
+    /// The output is read on the right.
+    #[error("the output `{name}` is read on the right; use `+=`, `*=`, `max=` or `min=` to go on from what it holds")]
+    OutputRead {
+        /// The output.
+        name: Name,
+    },
+    /// An access has not one index per dimension.
+    #[error("`{tensor}` has {ndim} dimensions, but `{access}` gives {given}")]
+    WrongIndexCount {
+        /// The tensor.
+        tensor: Name,
+        /// Its dimensions.
+        ndim: usize,
+        /// The access.
+        access: String,
+        /// Indices given.
+        given: usize,
+    },
+    /// An index variable has two extents.
+    #[error("index `{name}` has extent {first} in {first_at}, but {second} in {second_at}; let them agree")]
+    TwoExtents {
+        /// The variable.
+        name: Name,
+        /// Its first extent.
+        first: usize,
+        /// Where that comes from.
+        first_at: String,
+        /// Its second extent.
+        second: usize,
+        /// Where that comes from.
+        second_at: String,
+    },
+    /// An index variable has no extent.
+    #[error("index `{name}` has no extent, since it stands nowhere alone; give its range: `for {name} in 0..n`")]
+    Unbound {
+        /// The variable.
+        name: Name,
+    },
+    /// An index of the output is in no input.
+    #[error(
+        "index `{name}` of output `{output}` appears in no input; use it in an input access or give its range: `for {name} in 0..n`"
+    )]
+    UnboundOutput {
+        /// The variable.
+        name: Name,
+        /// The output.
+        output: Name,
+    },
+    /// An access leaves its tensor.
+    #[error(
+        "`{access}` leaves `{tensor}`: index `{index}` spans {low}..{high}, but dimension {dim} has extent {extent}"
+    )]
+    OutOfBounds {
+        /// The access.
+        access: String,
+        /// The tensor.
+        tensor: Name,
+        /// The index expression.
+        index: String,
+        /// Its least value.
+        low: i128,
+        /// One more than its greatest value.
+        high: i128,
+        /// The dimension.
+        dim: usize,
+        /// The dimension's extent.
+        extent: usize,
+    },
+    /// A float in a kernel of integers.
+    #[error("`{number}` is a float, but the elements are {dtype}; write an integer")]
+    FloatInInteger {
+        /// The number or scalar.
+        number: String,
+        /// The element type.
+        dtype: &'static str,
+    },
+    /// A division by an access, or by an integer 0.
+    #[error("cannot divide by `{divisor}`: {why}")]
+    BadDivisor {
+        /// The divisor.
+        divisor: String,
+        /// What is wrong and what to write.
+        why: &'static str,
+    },
+}

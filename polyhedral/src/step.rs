@@ -1,0 +1,341 @@
+//! Schedule steps as data: printed, serialised and replayed from one enum.
+
+use polyshard_layout::{AxisExpr, Mesh, Name};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A loop or index variable, as a value to write schedules with; see `vars!`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Var(Name);
+
+impl Var {
+    /// Returns the variable named `name`.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self(Name::new(name))
+    }
+
+    /// Places the dimension that this variable indexes in ceil-sized blocks: a rank owns block `at`.
+    #[must_use]
+    pub fn at(self, at: impl Into<AxisExpr>) -> Clause {
+        Clause::Block { dim: Dim::Var(self.0), at: at.into() }
+    }
+
+    /// Deals the dimension that this variable indexes out in blocks of `block` indices.
+    #[must_use]
+    pub fn cyclic(self, at: impl Into<AxisExpr>, block: usize) -> Clause {
+        Clause::Cyclic { dim: Dim::Var(self.0), at: at.into(), block }
+    }
+}
+
+impl From<Var> for Name {
+    fn from(var: Var) -> Self {
+        var.0
+    }
+}
+
+/// A tensor's dimension by number, for one that no variable indexes alone: `dim(0).at(x)`.
+#[must_use]
+pub fn dim(number: usize) -> Dim {
+    Dim::Number(number)
+}
+
+/// Keeps the tensor at one coordinate of `axis` alone.
+#[must_use]
+pub fn pin(axis: impl Into<polyshard_layout::Axis>, coordinate: usize) -> Clause {
+    Clause::Pin { axis: axis.into().name, coordinate }
+}
+
+/// A dimension of a tensor, named by an index variable of its accesses or by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Dim {
+    /// The dimension that this variable indexes.
+    Var(Name),
+    /// The dimension with this number.
+    Number(usize),
+}
+
+impl Dim {
+    /// As [`Var::at`].
+    #[must_use]
+    pub fn at(self, at: impl Into<AxisExpr>) -> Clause {
+        Clause::Block { dim: self, at: at.into() }
+    }
+
+    /// As [`Var::cyclic`].
+    #[must_use]
+    pub fn cyclic(self, at: impl Into<AxisExpr>, block: usize) -> Clause {
+        Clause::Cyclic { dim: self, at: at.into(), block }
+    }
+}
+
+/// One clause of a `shard` step.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clause {
+    /// `m.at(x)`: ceil-sized blocks.
+    Block {
+        /// The dimension.
+        dim: Dim,
+        /// The block that a rank owns.
+        at: AxisExpr,
+    },
+    /// `m.cyclic(x, b)`: blocks of `block` indices, dealt out in turn.
+    Cyclic {
+        /// The dimension.
+        dim: Dim,
+        /// The digit that a rank owns.
+        at: AxisExpr,
+        /// Indices in a block.
+        block: usize,
+    },
+    /// `pin(z, 0)`: at one coordinate of an axis alone.
+    Pin {
+        /// The axis.
+        axis: Name,
+        /// The coordinate.
+        coordinate: usize,
+    },
+}
+
+/// How a tile gets to the rank that needs it, or from the rank that computed it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pattern {
+    /// Every rank owns what it needs.
+    Local,
+    /// One rank along `axes` has what all of them need.
+    Broadcast {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
+    /// What a rank needs next, its neighbour `by` further along `axis` holds now.
+    Shift {
+        /// The axis.
+        axis: Name,
+        /// The distance, modulo the extent.
+        by: i64,
+    },
+    /// Each rank sends one tile and receives one.
+    Permute,
+    /// All ranks along `axes` need what they own together.
+    Allgather {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
+    /// Each pair of ranks exchanges exactly what one needs and the other owns.
+    Exchange,
+}
+
+impl Pattern {
+    /// A broadcast along `axes`.
+    #[must_use]
+    pub fn broadcast<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::Broadcast { axes: axes.into_iter().map(Into::into).collect() }
+    }
+
+    /// A shift along `axis` from the neighbour `by` further on.
+    #[must_use]
+    pub fn shift(axis: impl Into<Name>, by: i64) -> Self {
+        Self::Shift { axis: axis.into(), by }
+    }
+
+    /// An allgather along `axes`.
+    #[must_use]
+    pub fn allgather<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::Allgather { axes: axes.into_iter().map(Into::into).collect() }
+    }
+}
+
+/// What a tensorized nest computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LeafKind {
+    /// A sum of products of two tensors, as matrix products.
+    Contraction,
+    /// Anything else: a strided loop nest.
+    Nest,
+}
+
+/// One schedule step.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    /// See [`Schedule::split`](crate::Schedule::split).
+    Split {
+        /// The loop.
+        i: Name,
+        /// The new outer loop.
+        outer: Name,
+        /// The new inner loop.
+        inner: Name,
+        /// Iterations of the inner loop.
+        size: usize,
+    },
+    /// See [`Schedule::divide`](crate::Schedule::divide).
+    Divide {
+        /// The loop.
+        i: Name,
+        /// The new outer loop.
+        outer: Name,
+        /// The new inner loop.
+        inner: Name,
+        /// Iterations of the outer loop.
+        parts: usize,
+    },
+    /// See [`Schedule::reorder`](crate::Schedule::reorder).
+    Reorder {
+        /// The loops in their new order.
+        order: Vec<Name>,
+    },
+    /// See [`Schedule::fuse`](crate::Schedule::fuse).
+    Fuse {
+        /// The outer loop.
+        i: Name,
+        /// The inner loop, directly inside.
+        j: Name,
+        /// The new loop.
+        fused: Name,
+    },
+    /// See [`Schedule::distribute`](crate::Schedule::distribute).
+    Distribute {
+        /// The loops.
+        loops: Vec<Name>,
+        /// The new outer loops, one per axis.
+        outer: Vec<Name>,
+        /// The new inner loops.
+        inner: Vec<Name>,
+        /// The mesh.
+        mesh: Mesh,
+    },
+    /// See [`Schedule::rotate`](crate::Schedule::rotate).
+    Rotate {
+        /// The loop.
+        t: Name,
+        /// The loops outside it whose sum it starts from.
+        by: Vec<Name>,
+    },
+    /// See [`Schedule::shard`](crate::Schedule::shard).
+    Shard {
+        /// The tensor.
+        tensor: Name,
+        /// Where its dimensions lie.
+        clauses: Vec<Clause>,
+    },
+    /// See [`Schedule::communicate`](crate::Schedule::communicate).
+    Communicate {
+        /// The tensor.
+        tensor: Name,
+        /// The loop at whose head or tail it moves.
+        at: Name,
+    },
+    /// See [`Schedule::tensorize`](crate::Schedule::tensorize).
+    Tensorize {
+        /// The loops.
+        loops: Vec<Name>,
+        /// What the leaf must be.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<LeafKind>,
+    },
+    /// See [`Schedule::expect`](crate::Schedule::expect).
+    Expect {
+        /// The tensor.
+        tensor: Name,
+        /// The pattern that its transfer must have.
+        pattern: Pattern,
+    },
+}
+
+impl Step {
+    /// Returns the method's name.
+    #[must_use]
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::Split { .. } => "split",
+            Self::Divide { .. } => "divide",
+            Self::Reorder { .. } => "reorder",
+            Self::Fuse { .. } => "fuse",
+            Self::Distribute { .. } => "distribute",
+            Self::Rotate { .. } => "rotate",
+            Self::Shard { .. } => "shard",
+            Self::Communicate { .. } => "communicate",
+            Self::Tensorize { kind: None, .. } => "tensorize",
+            Self::Tensorize { .. } => "tensorize_as",
+            Self::Expect { .. } => "expect",
+        }
+    }
+}
+
+pub(crate) fn list<T: fmt::Display>(items: &[T]) -> String {
+    let items: Vec<_> = items.iter().map(T::to_string).collect();
+    items.join(", ")
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.method())?;
+        match self {
+            Self::Split { i, outer, inner, size: n } | Self::Divide { i, outer, inner, parts: n } => {
+                write!(f, "{i}, {outer}, {inner}, {n}")?;
+            }
+            Self::Reorder { order } => write!(f, "[{}]", list(order))?,
+            Self::Fuse { i, j, fused } => write!(f, "{i}, {j}, {fused}")?,
+            Self::Distribute { loops, outer, inner, mesh } => {
+                write!(f, "[{}], [{}], [{}], mesh({mesh})", list(loops), list(outer), list(inner))?;
+            }
+            Self::Rotate { t, by } => write!(f, "{t}, [{}]", list(by))?,
+            Self::Shard { tensor, clauses } if clauses.is_empty() => write!(f, "{tensor}")?,
+            Self::Shard { tensor, clauses } => write!(f, "{tensor}, {}", list(clauses))?,
+            Self::Communicate { tensor, at } => write!(f, "{tensor}, {at}")?,
+            Self::Tensorize { loops, kind: None } => write!(f, "[{}]", list(loops))?,
+            Self::Tensorize { loops, kind: Some(kind) } => write!(f, "[{}], {kind}", list(loops))?,
+            Self::Expect { tensor, pattern } => write!(f, "{tensor}, {pattern}")?,
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Var(name) => write!(f, "{name}"),
+            Self::Number(number) => write!(f, "dim({number})"),
+        }
+    }
+}
+
+impl fmt::Display for Clause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Block { dim, at: at @ (AxisExpr::Axis(_) | AxisExpr::List(_) | AxisExpr::Mod(..)) } => {
+                write!(f, "{dim} @ {at}")
+            }
+            Self::Block { dim, at } => write!(f, "{dim} @ ({at})"),
+            Self::Cyclic { dim, at, block } => write!(f, "{dim} @ cyclic({at}, {block})"),
+            Self::Pin { axis, coordinate } => write!(f, "pin({axis}, {coordinate})"),
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("local"),
+            Self::Broadcast { axes } => write!(f, "broadcast({})", list(axes)),
+            Self::Shift { axis, by } => write!(f, "shift({axis}, {by})"),
+            Self::Permute => f.write_str("permute"),
+            Self::Allgather { axes } => write!(f, "allgather({})", list(axes)),
+            Self::Exchange => f.write_str("exchange"),
+        }
+    }
+}
+
+impl fmt::Display for LeafKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Contraction => "contraction",
+            Self::Nest => "nest",
+        })
+    }
+}
