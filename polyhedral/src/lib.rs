@@ -1,12 +1,57 @@
 //! Tensor kernels, schedules, and the polyhedral analysis that turns them into programs.
+//!
+//! The way of the data: a [`KernelSpec`] is checked into a [`Kernel`]; a [`Schedule`] adds steps to it,
+//! each checked as it is added; [`Schedule::lower`] derives the communication, proves it with isl and
+//! returns a [`Program`], which is plain data. Nothing here knows MPI, arrays or how code is printed.
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | instance | one execution of the kernel's statement, for one value of every index variable |
+//! | loop | one dimension of the schedule: distributed over a mesh axis, serial, or inside the leaf |
+//! | step | one schedule method |
+//! | region | a box of a tensor that one iteration touches |
+//! | transfer | one `communicate` made concrete: a region and its route |
+//! | route | how a region gets to its reader; its name is the pattern |
+//! | leaf | the operation inside a tensorized nest |
+//! | home | the sharding before the program starts |
 
+mod classify;
+mod display;
 mod dtype;
+mod error;
+#[doc(hidden)]
+pub mod example;
+mod explain;
+mod expr;
+mod extent;
+mod isl;
 mod kernel;
 mod kernel_check;
 mod kernel_error;
+mod leaf;
+mod lower;
+mod nest;
+mod output;
+mod program;
+mod range;
+mod relation;
+mod report;
+mod schedule;
+mod source;
+mod state;
 mod step;
 
 pub use dtype::{DType, Number, ScalarType};
+pub use error::{ErrorKind, LowerError};
+pub use expr::{Atom, Expr, Ranges, Symbol};
+pub use extent::{Extent, extent};
 pub use kernel::{Access, Affine, Assign, IndexVar, Kernel, KernelSpec, Tensor, Value};
 pub use kernel_error::KernelError;
+pub use program::{
+    Leaf, LeafAccess, LeafLoop, LeafOp, Loop, Output, OutputRoute, Program, Region, Report, Role, Route, Statement,
+    Transfer,
+};
+pub use schedule::{Schedule, Trace};
 pub use step::{Clause, Dim, LeafKind, Pattern, Step, Var, dim, pin};
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! How a region gets to the ranks that read it: the cheapest pattern that isl can prove.
+//!
+//! The tests follow the order local, broadcast, shift, permute, allgather, exchange. Closed forms propose
+//! (where a root stands, which neighbour to ask) and isl disposes: a pattern is taken only if the relation
+//! of what is needed says so. The exchange needs no test; it is right for every region and sharding.
+
+use crate::expr::{Expr, Ranges, Symbol};
+use crate::isl::{Isl, IslResult, Relation};
+use crate::program::{Region, Route};
+use crate::relation::Relations;
+use crate::source::{Sources, invert};
+use polyshard_layout::{DimLayout, Name, Sharding};
+
+/// What the tests of one schedule share.
+pub(crate) struct Classifier<'a> {
+    pub isl: &'a Isl,
+    pub relations: &'a Relations<'a>,
+    pub ranges: &'a Ranges,
+    pub axes: &'a [Name],
+}
+
+/// A region that ranks need in the iterations of the first `fixed` loops, and the array it is of.
+pub(crate) struct Need<'a> {
+    pub fixed: usize,
+    pub region: &'a Region,
+    pub sharding: &'a Sharding,
+    pub owners: &'a Relation,
+}
+
+impl Classifier<'_> {
+    /// The route of a region; `tests` gets a line for each test made.
+    pub(crate) fn route(&self, need: &Need<'_>, tests: &mut Vec<String>) -> IslResult<Route> {
+        self.route_of(need, true, tests)
+    }
+
+    /// Whether every rank owns all of its region.
+    pub(crate) fn is_local(&self, need: &Need<'_>) -> IslResult<bool> {
+        let own = self.isl.relation(&self.relations.ranks(need.fixed))?.then(&need.owners.reverse()?)?;
+        self.needed(need.fixed, need.region)?.is_subset(&own)
+    }
+
+    fn needed(&self, fixed: usize, region: &Region) -> IslResult<Relation> {
+        let ranges: Vec<_> = region.ranges.iter().map(|(low, high)| (low.clone(), high.clone(), 1)).collect();
+        self.isl.relation(&self.relations.boxes(fixed, &ranges, &region.when))
+    }
+
+    fn route_of(&self, need: &Need<'_>, may_shift: bool, tests: &mut Vec<String>) -> IslResult<Route> {
+        if self.is_local(need)? {
+            let dealt = need.sharding.dims().iter().any(|dim| matches!(dim, DimLayout::Cyclic { .. }));
+            tests.push(if dealt {
+                "each rank owns all it needs, dealt out in blocks: local".into()
+            } else {
+                "each rank owns all it needs: local".into()
+            });
+            return Ok(if dealt { Route::Copy } else { Route::Hold });
+        }
+        let sources = Sources { relations: self.relations, sharding: need.sharding, ranges: self.ranges };
+        let source = self.isl.relation(&sources.relation(need.fixed, need.region, false))?;
+        if !source.is_single_valued()? {
+            tests.push("what one rank needs has several owners".into());
+            return self.gather(need, &source, tests);
+        }
+        tests.push("what one rank needs has one owner".into());
+        let from = sources.at_low(need.region);
+        // The low corner is in the region, so its owner is the owner.
+        let proposed = self.isl.relation(&self.relations.points(need.fixed, &from, &[]))?;
+        if !source.is_subset(&proposed)? {
+            tests.push("no closed form of that owner: exchange".into());
+            return Ok(Route::Exchange);
+        }
+        let mut broadcast = Vec::new();
+        let mut other = Vec::new();
+        for (axis, root) in from.iter().enumerate() {
+            let name = self.axes[axis];
+            let along = source.output(axis)?;
+            if along.is_subset(&self.own_coordinate(need.fixed, axis)?)? {
+                tests.push(format!("axis {name}: the owner's coordinate is the reader's, aligned"));
+            } else if along.free_input(axis)?.is_single_valued()?
+                && !root.mentions(Symbol::Coordinate(axis))
+                && !need.region.mentions(Symbol::Coordinate(axis))
+            {
+                tests.push(format!("axis {name}: owner and region are the same for all {name}, broadcast"));
+                broadcast.push(axis);
+            } else {
+                tests.push(format!("axis {name}: neither aligned nor broadcast"));
+                other.push(axis);
+            }
+        }
+        let free = |root: &Expr| broadcast.iter().all(|&axis| !root.mentions(Symbol::Coordinate(axis)));
+        if other.is_empty() && broadcast.iter().all(|&axis| free(&from[axis])) {
+            let root = broadcast.iter().map(|&axis| from[axis].clone()).collect();
+            return Ok(Route::Broadcast { axes: broadcast, root });
+        }
+        if may_shift && let Some(route) = self.shift(need, &other, tests)? {
+            return Ok(route);
+        }
+        self.permute(need, &sources, from, tests)
+    }
+
+    fn own_coordinate(&self, fixed: usize, axis: usize) -> IslResult<Relation> {
+        let own = Expr::symbol(Symbol::Coordinate(axis));
+        self.isl.relation(&self.relations.points(fixed, &[own], &[]))
+    }
+
+    /// What I need in the next iteration, the neighbour holds in this one.
+    fn shift(&self, need: &Need<'_>, axes: &[usize], tests: &mut Vec<String>) -> IslResult<Option<Route>> {
+        let distributed = self.relations.nest.distributed;
+        let Some(counter) = need.fixed.checked_sub(distributed + 1) else { return Ok(None) };
+        let extent = self.ranges.counters[counter];
+        let symbol = Symbol::Counter(counter);
+        if extent < 2 || !need.region.mentions(symbol) {
+            return Ok(None);
+        }
+        let needed = self.needed(need.fixed, need.region)?;
+        let next = self.isl.relation(&self.relations.next(need.fixed))?.then(&needed)?;
+        let before_last = (Expr::symbol(symbol), Expr::constant(extent - 1));
+        let early = self.isl.relation(&self.relations.points(need.fixed, &[], &[before_last]))?;
+        for &axis in axes {
+            let Some(by) = self.distance(need.region, axis, counter) else { continue };
+            let neighbours = self.isl.relation(&self.relations.neighbour(need.fixed, axis, by))?;
+            let held = neighbours.then(&needed)?.restrict(&early)?;
+            let name = self.axes[axis];
+            if next.is_equal(&held)? {
+                tests.push(format!(
+                    "axis {name}: the next need is what the neighbour at {name} + {by} holds now, shift"
+                ));
+                let region = need.region.at(symbol, &Expr::constant(0), self.ranges);
+                tests.push("the first iteration on its own:".into());
+                let mut first_tests = Vec::new();
+                let first = Need { fixed: need.fixed - 1, region: &region, ..*need };
+                let first = Box::new(self.route_of(&first, false, &mut first_tests)?);
+                tests.extend(first_tests.into_iter().map(|test| format!("  {test}")));
+                return Ok(Some(Route::Shift { axis, by, counter, first }));
+            }
+            tests.push(format!("axis {name}: the next need is not what the neighbour at {name} + {by} holds now"));
+        }
+        Ok(None)
+    }
+
+    /// The distance of the neighbour that holds the next region, by a few samples; isl decides about the rest.
+    fn distance(&self, region: &Region, axis: usize, counter: usize) -> Option<i64> {
+        let extent = self.ranges.coordinates[axis];
+        let boxes = |coordinates: &[i64], counters: &[i64]| -> Vec<(i64, i64)> {
+            region.ranges.iter().map(|(a, b)| (a.eval(coordinates, counters), b.eval(coordinates, counters))).collect()
+        };
+        let mut counters = vec![0; self.ranges.counters.len()];
+        let coordinates = vec![0; self.ranges.coordinates.len()];
+        let now = |by: i64| {
+            let mut there = coordinates.clone();
+            there[axis] = by.rem_euclid(extent);
+            there
+        };
+        let held: Vec<_> = {
+            let zero = counters.clone();
+            // Beyond a few neighbours a shift is no cheaper than a permutation.
+            let reach = (extent / 2).min(64);
+            let near = (1..=reach).flat_map(|by| [by, -by]);
+            near.map(|by| (by, boxes(&now(by), &zero))).collect()
+        };
+        counters[counter] = 1;
+        let wanted = boxes(&coordinates, &counters);
+        held.into_iter().find(|(_, held)| *held == wanted).map(|(by, _)| by)
+    }
+
+    /// Each rank sends one tile and receives one.
+    fn permute(
+        &self,
+        need: &Need<'_>,
+        sources: &Sources<'_>,
+        from: Vec<Expr>,
+        tests: &mut Vec<String>,
+    ) -> IslResult<Route> {
+        let timed = self.isl.relation(&sources.relation(need.fixed, need.region, true))?;
+        if !timed.is_injective()? {
+            tests.push("one owner serves several ranks at a time: exchange".into());
+            return Ok(Route::Exchange);
+        }
+        tests.push("each owner serves one rank at a time".into());
+        match self.inverse(need.fixed, &from, &timed)? {
+            Some(to) => {
+                tests.push("each rank sends one tile and receives one: permute".into());
+                Ok(Route::Permute { from, to })
+            }
+            None => {
+                tests.push("no closed form of the rank that it serves: exchange".into());
+                Ok(Route::Exchange)
+            }
+        }
+    }
+
+    /// The closed form of who maps to this rank, if `timed` maps iterations to (rank, counters) as `from` says.
+    pub(crate) fn inverse(&self, fixed: usize, from: &[Expr], timed: &Relation) -> IslResult<Option<Vec<Expr>>> {
+        let Some(to) = invert(from, self.ranges) else { return Ok(None) };
+        let distributed = self.relations.nest.distributed;
+        let counters = (0..fixed - distributed).map(|number| Expr::symbol(Symbol::Counter(number)));
+        let back: Vec<_> = to.iter().cloned().chain(counters.clone()).collect();
+        let back = self.isl.relation(&self.relations.points(fixed, &back, &[]))?;
+        let axes = (0..distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis)));
+        let same: Vec<_> = axes.chain(counters).collect();
+        let same = self.isl.relation(&self.relations.points(fixed, &same, &[]))?;
+        Ok(timed.then(&back)?.is_subset(&same)?.then_some(to))
+    }
+
+    /// Several owners: all of those along some axes, or an exchange.
+    fn gather(&self, need: &Need<'_>, source: &Relation, tests: &mut Vec<String>) -> IslResult<Route> {
+        let mut axes = Vec::new();
+        for (axis, name) in self.axes.iter().enumerate() {
+            let along = source.output(axis)?;
+            if along.is_subset(&self.own_coordinate(need.fixed, axis)?)? {
+                tests.push(format!("axis {name}: the owners' coordinate is the reader's, aligned"));
+            } else if need.region.mentions(Symbol::Coordinate(axis)) {
+                tests.push(format!("axis {name}: neither aligned, nor the same region for all {name}: exchange"));
+                return Ok(Route::Exchange);
+            } else {
+                axes.push(axis);
+            }
+        }
+        let all = self.isl.relation(&self.line(need, &axes))?.restrict(source)?;
+        if source.is_equal(&all)? {
+            let names: Vec<_> = axes.iter().map(|&axis| self.axes[axis].as_str()).collect();
+            tests.push(format!("all owners along {} are needed: allgather", names.join(", ")));
+            return Ok(Route::Allgather { axes });
+        }
+        tests.push("not all owners along these axes are needed: exchange".into());
+        Ok(Route::Exchange)
+    }
+
+    /// Iterations to the ranks that own something and differ from the reader along `axes` alone.
+    fn line(&self, need: &Need<'_>, axes: &[usize]) -> String {
+        let fixed = need.fixed;
+        let inputs: Vec<_> = (0..fixed).map(|dim| format!("i{dim}")).collect();
+        let outputs: Vec<_> = (0..self.axes.len()).map(|axis| format!("q{axis}")).collect();
+        let elements: Vec<_> = (0..need.sharding.shape().len()).map(|dim| format!("e{dim}")).collect();
+        let mut parts: Vec<_> =
+            (0..self.axes.len()).filter(|axis| !axes.contains(axis)).map(|axis| format!("q{axis} = i{axis}")).collect();
+        let (witnesses, owned) = crate::relation::owned(need.sharding);
+        parts.push(owned);
+        let witnesses: Vec<_> = elements.into_iter().chain(witnesses).collect();
+        let exists = if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) };
+        format!("{{ [{}] -> [{}] : {exists}{} }}", inputs.join(", "), outputs.join(", "), parts.join(" and "))
+    }
+}

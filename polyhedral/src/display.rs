@@ -1,0 +1,208 @@
+//! A program as one page of pseudo-code.
+
+use crate::expr::Expr;
+use crate::program::{LeafOp, OutputRoute, Program, Region, Route, Statement, Transfer};
+use polyshard_layout::Sharding;
+use std::fmt;
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "// {}: {}, {}", self.kernel.name(), self.kernel.statement(), self.kernel.dtype())?;
+        writeln!(f, "// mesh({}), {} ranks", self.mesh, self.mesh.size())?;
+        for (tensor, sharding) in self.kernel.tensors().zip(&self.shardings) {
+            writeln!(f, "// {}{:?}: {}", tensor.name, tensor.shape, self.placement(tensor.name.as_str(), sharding))?;
+        }
+        let axes: Vec<_> = self.mesh.as_slice().iter().map(|axis| axis.name.as_str()).collect();
+        writeln!(f, "on each rank ({}):", axes.join(", "))?;
+        let mut page = Page { program: self, f };
+        page.statements(&self.body, 1)
+    }
+}
+
+impl Program {
+    /// The sharding with dimensions by the index that walks them, where there is one.
+    pub(crate) fn placement(&self, tensor: &str, sharding: &Sharding) -> String {
+        let text = sharding.to_string();
+        let accesses = self.kernel.accesses_of(tensor.into());
+        let Some(inner) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else { return text };
+        let clauses = split_clauses(inner).into_iter().map(|clause| {
+            let (dim, at) = match clause.split_once(" @ ") {
+                Some((dim, at)) => (dim, at),
+                None => return clause.to_owned(),
+            };
+            let index = dim.parse::<usize>().ok().and_then(|dim| accesses.first()?.index.get(dim)?.as_variable());
+            index.map_or_else(|| format!("dim({dim}) @ {at}"), |name| format!("{name} @ {at}"))
+        });
+        clauses.collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn show(&self, expr: &Expr) -> String {
+        expr.show(&|symbol| self.symbol_name(symbol).to_string())
+    }
+
+    /// `64*x .. +64` per dimension.
+    pub(crate) fn show_region(&self, region: &Region) -> String {
+        let ranges = region.ranges.iter().map(|(low, high)| {
+            let length = high.minus(low);
+            match (low.as_constant(), length.as_constant()) {
+                (Some(low), Some(length)) => format!("{low}..{}", low + length),
+                (None, Some(length)) => format!("{} .. +{length}", self.show(low)),
+                _ => format!("{}..{}", self.show(low), self.show(high)),
+            }
+        });
+        let ranges = ranges.collect::<Vec<_>>().join(", ");
+        let when: Vec<_> = region.when.iter().map(|(a, b)| format!("{} < {}", self.show(a), self.show(b))).collect();
+        let when = if when.is_empty() { String::new() } else { format!(" when {}", when.join(" and ")) };
+        format!("[{ranges}]{when}")
+    }
+
+    /// What a route does, in words.
+    pub(crate) fn show_route(&self, route: &Route) -> String {
+        let name = |axis: usize| self.mesh.as_slice()[axis].name;
+        let names = |axes: &[usize]| axes.iter().map(|&axis| name(axis).as_str()).collect::<Vec<_>>().join(", ");
+        match route {
+            Route::Hold => "own shard".into(),
+            Route::Copy => "gathered from own shard".into(),
+            Route::Broadcast { axes, root } => {
+                let root: Vec<_> = axes
+                    .iter()
+                    .zip(root)
+                    .map(|(&axis, root)| format!("{} = {}", name(axis), self.show(root)))
+                    .collect();
+                format!("broadcast along {} from {}", names(axes), root.join(", "))
+            }
+            Route::Shift { axis, by, counter, first } => {
+                let sign = if *by < 0 { '-' } else { '+' };
+                let from = format!("{} {sign} {}", name(*axis), by.abs());
+                let at_first = self.show_route(first);
+                format!(
+                    "shift along {} by {by}: from {} = {from}; at {} = 0: {at_first}",
+                    name(*axis),
+                    name(*axis),
+                    self.loops[*counter].name,
+                )
+            }
+            Route::Permute { from, to } => {
+                format!("permute: from rank {}, to rank {}", self.show_rank(from), self.show_rank(to))
+            }
+            Route::Allgather { axes } => format!("allgather along {}", names(axes)),
+            Route::Exchange => "exchange with all owners".into(),
+        }
+    }
+
+    pub(crate) fn show_rank(&self, coordinates: &[Expr]) -> String {
+        let coordinates: Vec<_> = coordinates.iter().map(|coordinate| self.show(coordinate)).collect();
+        format!("({})", coordinates.join(", "))
+    }
+
+    pub(crate) fn show_output_route(&self, route: &OutputRoute) -> String {
+        match route {
+            OutputRoute::InPlace => "own shard, in place".into(),
+            OutputRoute::Combine => "combined into own shard".into(),
+            OutputRoute::Permute { to, from } => {
+                format!("permute: to rank {}, from rank {}", self.show_rank(to), self.show_rank(from))
+            }
+            OutputRoute::Exchange => "exchange with all owners".into(),
+        }
+    }
+
+    /// The tile's greatest shape, as text.
+    pub(crate) fn show_most(&self, region: &Region) -> String {
+        let most: Vec<_> = region.most(&self.ranges()).iter().map(i64::to_string).collect();
+        format!("[{}]", most.join(", "))
+    }
+}
+
+/// Splits at commas outside brackets.
+fn split_clauses(text: &str) -> Vec<&str> {
+    let mut depth = 0;
+    let mut start = 0;
+    let mut clauses = Vec::new();
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                clauses.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    clauses.push(text[start..].trim());
+    clauses
+}
+
+struct Page<'a, 'f, 'b> {
+    program: &'a Program,
+    f: &'f mut fmt::Formatter<'b>,
+}
+
+impl Page<'_, '_, '_> {
+    fn statements(&mut self, statements: &[Statement], depth: usize) -> fmt::Result {
+        statements.iter().try_for_each(|statement| self.statement(statement, depth))
+    }
+
+    fn line(&mut self, depth: usize, text: &str) -> fmt::Result {
+        writeln!(self.f, "{:indent$}{text}", "", indent = 4 * depth)
+    }
+
+    fn statement(&mut self, statement: &Statement, depth: usize) -> fmt::Result {
+        let program = self.program;
+        match statement {
+            Statement::Loop { counter, body } => {
+                let of = &program.loops[*counter];
+                let steps: Vec<_> = of.steps.iter().map(|&step| program.steps[step - 1].to_string()).collect();
+                let note = if steps.is_empty() { String::new() } else { format!("    // {}", steps.join(", ")) };
+                self.line(depth, &format!("for {} in 0..{}:{note}", of.name, of.extent))?;
+                self.statements(body, depth + 1)
+            }
+            Statement::Fetch(number) => self.fetch(&program.transfers[*number], depth),
+            Statement::Start => {
+                let output = &program.output;
+                let (name, most) = (program.kernel.output().name, program.show_most(&output.region));
+                self.line(
+                    depth,
+                    &format!("{name}_tile{most} = {} of {name}, empty", program.show_region(&output.region)),
+                )
+            }
+            Statement::Finish => {
+                let output = &program.output;
+                let name = program.kernel.output().name;
+                self.line(depth, &format!("{name} <- {name}_tile: {}", program.show_output_route(&output.route)))
+            }
+            Statement::Leaf => self.leaf(depth),
+        }
+    }
+
+    fn fetch(&mut self, transfer: &Transfer, depth: usize) -> fmt::Result {
+        let program = self.program;
+        let name = program.kernel.inputs()[transfer.tensor].name;
+        let region = program.show_region(&transfer.region);
+        let route = program.show_route(&transfer.route);
+        let most = program.show_most(&transfer.region);
+        self.line(depth, &format!("{name}_tile{most} = {name}{region}: {route}"))
+    }
+
+    fn leaf(&mut self, depth: usize) -> fmt::Result {
+        let leaf = &self.program.leaf;
+        let loops: Vec<_> = leaf
+            .loops
+            .iter()
+            .map(|l| {
+                let step = if l.step == 1 { String::new() } else { format!(" step {}", l.step) };
+                format!("{}: {} from {}{step}", l.var, self.program.show(&l.count), self.program.show(&l.low))
+            })
+            .collect();
+        let kind = match &leaf.op {
+            LeafOp::Contraction { roles, .. } => {
+                let roles: Vec<_> =
+                    leaf.loops.iter().zip(roles).map(|(l, role)| format!("{}={role:?}", l.var)).collect();
+                format!("product ({})", roles.join(", "))
+            }
+            LeafOp::Nest => "nest".into(),
+        };
+        self.line(depth, &format!("{}    // {kind}", self.program.kernel.statement()))?;
+        self.line(depth + 1, &format!("over {}", loops.join("; ")))
+    }
+}

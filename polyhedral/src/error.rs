@@ -1,0 +1,302 @@
+//! Errors of schedules and their lowering: which step, where it was written, what exists instead.
+
+use crate::kernel_error::KernelError;
+use crate::step::Pattern;
+use polyshard_layout::{Name, ShardingError};
+use std::fmt;
+use std::panic::Location;
+
+/// Why a schedule has no program: the step, its number and call site, and what is wrong.
+///
+/// `fn main() -> Result` prints `Debug`, so `Debug` is the message.
+#[derive(Clone, PartialEq, thiserror::Error)]
+#[error("{}{}\n  --> {at}", .step.as_ref().map(|(number, text)| format!("schedule step {number}, `{text}`: ")).unwrap_or_default(), .kind)]
+pub struct LowerError {
+    step: Option<(usize, String)>,
+    at: Location<'static>,
+    kind: Box<ErrorKind>,
+}
+
+impl LowerError {
+    pub(crate) fn new(step: Option<(usize, String)>, at: &Location<'static>, kind: ErrorKind) -> Self {
+        Self { step, at: *at, kind: Box::new(kind) }
+    }
+
+    /// Returns the number of the step that is wrong, from 1, if it is one step.
+    #[must_use]
+    pub fn step(&self) -> Option<usize> {
+        self.step.as_ref().map(|step| step.0)
+    }
+
+    /// Returns what is wrong, as a value.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+
+    /// Returns the caller's line that wrote the step.
+    #[must_use]
+    pub fn location(&self) -> &Location<'static> {
+        &self.at
+    }
+
+    /// Returns what is wrong, without step and call site.
+    #[must_use]
+    pub fn message(&self) -> String {
+        self.kind.to_string()
+    }
+}
+
+impl fmt::Debug for LowerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What is wrong with a schedule.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The kernel itself is wrong.
+    #[error("kernel `{kernel}`: {error}")]
+    Kernel {
+        /// The kernel.
+        kernel: Name,
+        /// What is wrong with it.
+        error: KernelError,
+    },
+    /// There is no such loop.
+    #[error("no loop `{name}`; the loops are {loops}")]
+    UnknownLoop {
+        /// The name asked for.
+        name: Name,
+        /// The loops, outermost first.
+        loops: String,
+    },
+    /// There is no such tensor.
+    #[error("no tensor `{name}`; the tensors are {tensors}")]
+    UnknownTensor {
+        /// The name asked for.
+        name: Name,
+        /// The kernel's tensors.
+        tensors: String,
+    },
+    /// There is no such axis.
+    #[error("no axis `{name}`; the axes are {axes}")]
+    UnknownAxis {
+        /// The name asked for.
+        name: Name,
+        /// The mesh's axes.
+        axes: String,
+    },
+    /// A new loop has a name that is in use.
+    #[error("the name `{name}` is taken by {by}; give the new loop another")]
+    NameTaken {
+        /// The name.
+        name: Name,
+        /// What has it.
+        by: &'static str,
+    },
+    /// A count of 0, or beyond 63 bits.
+    #[error("cannot use {what} {count}; give a number from 1 to 2^62")]
+    BadCount {
+        /// What the count is of.
+        what: &'static str,
+        /// The count.
+        count: usize,
+    },
+    /// A list names a loop twice.
+    #[error("lists `{name}` twice; list each loop once")]
+    ListedTwice {
+        /// The loop.
+        name: Name,
+    },
+    /// The loop is bound to a mesh axis.
+    #[error("loop `{name}` is distributed over axis `{axis}`: it is no loop in time and keeps its place; {instead}")]
+    Distributed {
+        /// The loop.
+        name: Name,
+        /// The axis it is bound to.
+        axis: Name,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// The loop is inside the leaf.
+    #[error("loop `{name}` is tensorized, so it is inside the leaf; {instead}")]
+    Tensorized {
+        /// The loop.
+        name: Name,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// The loop carries a `communicate`.
+    #[error("`{tensor}` is communicated at loop `{name}`, which would be gone; {method} before `communicate`")]
+    Communicated {
+        /// The loop.
+        name: Name,
+        /// The tensor.
+        tensor: Name,
+        /// The step's method.
+        method: &'static str,
+    },
+    /// Two loops to fuse are not nested directly.
+    #[error("loop `{j}` is not directly inside `{i}`; the loops are {loops}; reorder them first")]
+    NotAdjacent {
+        /// The outer loop.
+        i: Name,
+        /// The inner loop.
+        j: Name,
+        /// The loops, outermost first.
+        loops: String,
+    },
+    /// Lists of a `distribute` have different lengths.
+    #[error(
+        "distributes {loops} loops into {outer} outer and {inner} inner ones over {axes} axes; give one of each per axis"
+    )]
+    DistributeCounts {
+        /// Loops listed.
+        loops: usize,
+        /// Outer loops listed.
+        outer: usize,
+        /// Inner loops listed.
+        inner: usize,
+        /// Axes of the mesh.
+        axes: usize,
+    },
+    /// Two `distribute` steps use one axis.
+    #[error(
+        "axis `{axis}` already has a distributed loop; distribute over other axes, or give the inner mesh its own names"
+    )]
+    AxisDistributed {
+        /// The axis.
+        axis: Name,
+    },
+    /// A contracted loop is distributed.
+    #[error(
+        "cannot distribute `{name}`: it carries the reduction into `{output}`, so ranks would hold partial sums of the \
+         same elements, and the step that reduces them does not exist yet; distribute an index of `{output}` instead"
+    )]
+    Contracted {
+        /// The loop.
+        name: Name,
+        /// The output.
+        output: Name,
+    },
+    /// Several ranks would hold partial results of one output element.
+    #[error(
+        "ranks would hold partial sums of the same elements of `{output}`, and the step that reduces them does not \
+         exist yet; distribute loops that give each rank its own elements"
+    )]
+    PartialSums {
+        /// The output.
+        output: Name,
+    },
+    /// A loop is rotated by one that is not outside it.
+    #[error("cannot rotate `{name}` by `{by}`, which is not outside it; the loops are {loops}")]
+    NotOutside {
+        /// The loop to rotate.
+        name: Name,
+        /// The loop to rotate by.
+        by: Name,
+        /// The loops, outermost first.
+        loops: String,
+    },
+    /// A sharding that is not one.
+    #[error("{0}")]
+    Sharding(ShardingError),
+    /// There is no mesh yet.
+    #[error("there is no mesh yet; `distribute` first, which brings it")]
+    NoMesh,
+    /// No dimension of the tensor, or several, go by this variable.
+    #[error(
+        "{count} of `{tensor}` is indexed by `{name}` alone; name it by number, `dim(0).at(..)`; `{tensor}` is read or written as {accesses}"
+    )]
+    AmbiguousDim {
+        /// The tensor.
+        tensor: Name,
+        /// The variable.
+        name: Name,
+        /// "no dimension" or "more than one dimension".
+        count: &'static str,
+        /// Its accesses.
+        accesses: String,
+    },
+    /// A step that may occur once per tensor or schedule occurs twice.
+    #[error("{what} in step {first}; remove one of the two")]
+    Twice {
+        /// What was said already.
+        what: String,
+        /// The earlier step's number.
+        first: usize,
+    },
+    /// A tensor without a sharding is communicated.
+    #[error(
+        "`{tensor}` has no sharding, so there is nothing to communicate; `shard` it first (a tensor that no step shards is replicated)"
+    )]
+    NoSharding {
+        /// The tensor.
+        tensor: Name,
+    },
+    /// Tensorized loops are not the innermost ones.
+    #[error("the loops {loops} are not the innermost ones: `{inside}` is inside; reorder it out, or tensorize it too")]
+    NotInnermost {
+        /// The tensorized loops.
+        loops: String,
+        /// A loop that is inside and not listed.
+        inside: Name,
+    },
+    /// The tensorized instances are not a box.
+    #[error(
+        "the instances that loops {loops} run for one tile are not a box in {vars}; leave out the fused or oddly split ones"
+    )]
+    NotABox {
+        /// The tensorized loops.
+        loops: String,
+        /// The kernel's index variables.
+        vars: String,
+    },
+    /// The leaf is of another kind than asserted.
+    #[error("the leaf is a {found}, not a {asserted}: {why}")]
+    OtherLeaf {
+        /// What it is.
+        found: String,
+        /// What was asserted.
+        asserted: String,
+        /// Why.
+        why: String,
+    },
+    /// A transfer has another pattern than expected.
+    #[error("the transfer of `{tensor}` is {found}, not {expected}; `explain()` prints the tests that led to it")]
+    Unexpected {
+        /// The tensor.
+        tensor: Name,
+        /// The pattern found.
+        found: String,
+        /// The pattern expected.
+        expected: Pattern,
+    },
+    /// Tiles or iterations that cannot be counted.
+    #[error("{what} needs more elements than 63 bits count; use smaller tiles")]
+    TooLarge {
+        /// What is too large.
+        what: String,
+    },
+    /// isl failed or gave up.
+    #[error("the polyhedral library failed while it decided {what}: {message}")]
+    Isl {
+        /// What was being decided.
+        what: String,
+        /// The library's message.
+        message: String,
+    },
+    /// A proof failed: not the caller's fault.
+    #[error(
+        "cannot prove {what} of this schedule, so it is not run; this is a bug of polyshard, please report it with the trace:\n{trace}"
+    )]
+    Unproved {
+        /// The property.
+        what: String,
+        /// The schedule's trace.
+        trace: String,
+    },
+}

@@ -1,0 +1,31 @@
+//! Kernels to try things on: what `kernel!` expands to, written out.
+
+use crate::{Access, Affine, Assign, DType, KernelSpec, Value};
+use polyshard_layout::Name;
+
+/// `C[m, n] += A[m, k] * B[k, n]` over `f32`, with these extents of `m`, `n` and `k`.
+#[must_use]
+pub fn matmul(m: usize, n: usize, k: usize) -> KernelSpec {
+    let [m, n, k] = [m, n, k].map(|extent| extent as i128);
+    KernelSpec {
+        name: Name::new("matmul"),
+        dtype: DType::F32,
+        inputs: vec![(Name::new("A"), vec![m, k]), (Name::new("B"), vec![k, n])],
+        output: (Name::new("C"), vec![m, n]),
+        ranges: Vec::new(),
+        scalars: Vec::new(),
+        target: access("C", &["m", "n"]),
+        assign: Assign::Add,
+        value: Value::Mul(
+            Box::new(Value::Access(access("A", &["m", "k"]))),
+            Box::new(Value::Access(access("B", &["k", "n"]))),
+        ),
+    }
+}
+
+/// An access by plain index variables.
+#[must_use]
+pub fn access(tensor: &str, index: &[&str]) -> Access {
+    let index = index.iter().map(|name| Affine::new([(Name::new(name), 1)], 0)).collect();
+    Access { tensor: Name::new(tensor), index }
+}

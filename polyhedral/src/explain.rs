@@ -1,0 +1,64 @@
+//! Why each transfer has its pattern, what it moves, and what was proved.
+
+use crate::program::{OutputRoute, Program, Route};
+use std::fmt::Write;
+
+impl Program {
+    /// Returns, for each transfer, the pattern found, the tests that led to it and the bytes per rank and
+    /// step; then the proofs and the bounds per rank.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_explanation(&mut text);
+        text
+    }
+
+    fn write_explanation(&self, text: &mut String) -> std::fmt::Result {
+        let size = self.kernel.dtype().size();
+        for transfer in &self.transfers {
+            let name = self.kernel.inputs()[transfer.tensor].name;
+            let pattern = transfer.route.pattern(&self.mesh);
+            writeln!(text, "{name}: {pattern}, {}", self.place(transfer.level))?;
+            if !matches!(transfer.route, Route::Hold) {
+                writeln!(text, "    {}", self.show_route(&transfer.route))?;
+            }
+            writeln!(
+                text,
+                "    tile {} of {name}{}",
+                self.show_most(&transfer.region),
+                self.show_region(&transfer.region)
+            )?;
+            if !matches!(transfer.route, Route::Hold | Route::Copy) {
+                writeln!(text, "    at most {} bytes received per rank and step", transfer.capacity * size)?;
+            }
+            transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
+        }
+        let (name, output) = (self.kernel.output().name, &self.output);
+        writeln!(text, "{name}: {}, {}", output.route.pattern(), self.place(output.level))?;
+        if output.route != OutputRoute::InPlace {
+            writeln!(text, "    {}", self.show_output_route(&output.route))?;
+            writeln!(
+                text,
+                "    tile {} of {name}{}",
+                self.show_most(&output.region),
+                self.show_region(&output.region)
+            )?;
+        }
+        output.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
+        writeln!(text, "proved")?;
+        self.report.proofs.iter().try_for_each(|proof| writeln!(text, "    - {proof}"))?;
+        let Self { report, .. } = self;
+        writeln!(text, "bounds per rank")?;
+        writeln!(text, "    - shards {} bytes", report.shard_bytes)?;
+        writeln!(text, "    - tiles and staging {} bytes", report.tile_bytes)?;
+        writeln!(text, "    - received {} bytes", report.traffic_bytes)
+    }
+
+    fn place(&self, level: usize) -> String {
+        match level.checked_sub(1) {
+            None => "once, outside all serial loops".into(),
+            Some(counter) => format!("in each iteration of {}", self.loops[counter].name),
+        }
+    }
+}

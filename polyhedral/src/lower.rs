@@ -1,0 +1,389 @@
+//! From schedule to program: the passes, in order.
+//!
+//! Each pass proposes closed forms and proves them with isl before the next one builds on them, so what
+//! comes out is right by construction of the proofs, not of the proposals.
+
+use crate::classify::{Classifier, Need};
+use crate::error::{ErrorKind, LowerError};
+use crate::expr::{Expr, Ranges, Symbol};
+use crate::isl::{Isl, IslResult};
+use crate::kernel::{Access, Affine};
+use crate::leaf;
+use crate::nest::Made;
+use crate::output;
+use crate::program::{Leaf, Loop, Output, OutputRoute, Program, Region, Route, Statement, Transfer};
+use crate::range::Fixed;
+use crate::relation::{Relations, owners};
+use crate::report;
+use crate::schedule::Schedule;
+use crate::source::Sources;
+use crate::state::State;
+use crate::step::{LeafKind, list};
+use polyshard_layout::{Name, Sharding};
+
+pub(crate) fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
+    let state = schedule.state()?;
+    let isl = Isl::new()
+        .map_err(|error| schedule.blame(None, ErrorKind::Isl { what: "anything".into(), message: error.0 }))?;
+    let ranges = ranges(state);
+    let relations = Relations { kernel: &state.kernel, nest: &state.nest };
+    let axes: Vec<_> = state.mesh.as_slice().iter().map(|axis| axis.name).collect();
+    let classifier = Classifier { isl: &isl, relations: &relations, ranges: &ranges, axes: &axes };
+    let pass = Pass { schedule, state, isl: &isl, ranges: &ranges, relations: &relations, classifier: &classifier };
+    pass.order()?;
+    pass.every_instance_once()?;
+    pass.served_by_owners()?;
+    let transfers = pass.transfers()?;
+    let output = pass.output()?;
+    let leaf = pass.leaf(&transfers, &output)?;
+    let depth = leaf.1;
+    let report = report::report(state, &ranges, &transfers, &output);
+    let program = Program {
+        kernel: (*state.kernel).clone(),
+        steps: schedule.steps().cloned().collect(),
+        mesh: state.mesh.clone(),
+        shardings: state.kernel.tensors().map(|tensor| state.sharding(tensor.name)).collect(),
+        loops: pass.loops(depth),
+        body: body(0, depth, &transfers, &output),
+        transfers,
+        output,
+        leaf: leaf.0,
+        report,
+    };
+    pass.expectations(&program)?;
+    Ok(program)
+}
+
+/// What all passes share.
+pub(crate) struct Pass<'a> {
+    schedule: &'a Schedule,
+    pub state: &'a State,
+    pub isl: &'a Isl,
+    pub ranges: &'a Ranges,
+    pub relations: &'a Relations<'a>,
+    pub classifier: &'a Classifier<'a>,
+}
+
+fn ranges(state: &State) -> Ranges {
+    let extents: Vec<_> = state.nest.loops.iter().map(|&id| state.nest.node(id).extent).collect();
+    let (coordinates, counters) = extents.split_at(state.nest.distributed);
+    Ranges { coordinates: coordinates.to_vec(), counters: counters.to_vec() }
+}
+
+impl Pass<'_> {
+    pub(crate) fn distributed(&self) -> usize {
+        self.state.nest.distributed
+    }
+
+    /// Runs an isl decision and names it if isl gives up.
+    pub(crate) fn decide<T>(&self, what: &str, decision: impl FnOnce() -> IslResult<T>) -> Result<T, LowerError> {
+        decision()
+            .map_err(|error| self.schedule.blame(None, ErrorKind::Isl { what: what.to_owned(), message: error.0 }))
+    }
+
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &crate::step::Step> {
+        self.schedule.steps()
+    }
+
+    pub(crate) fn blame(&self, step: Option<usize>, kind: ErrorKind) -> LowerError {
+        self.schedule.blame(step, kind)
+    }
+
+    /// A property that always holds if our closed forms are right.
+    pub(crate) fn proved(&self, what: &str, holds: IslResult<bool>) -> Result<(), LowerError> {
+        if self.decide(what, || holds)? {
+            return Ok(());
+        }
+        let trace = self.schedule.to_string();
+        Err(self.blame(None, ErrorKind::Unproved { what: what.to_owned(), trace }))
+    }
+
+    /// What later steps may have broken: rotations stay inside what they rotate by, leaf loops innermost.
+    fn order(&self) -> Result<(), LowerError> {
+        let nest = &self.state.nest;
+        for node in &nest.nodes {
+            let Made::Rotated { rotated, by } = &node.made else { continue };
+            let first = nest.loops_of(*rotated).into_iter().min().unwrap_or(usize::MAX);
+            for &other in by {
+                if nest.loops_of(other).into_iter().any(|position| position >= first) {
+                    let kind =
+                        ErrorKind::NotOutside { name: node.name, by: nest.node(other).name, loops: nest.names() };
+                    return Err(self.blame(nest.node(*rotated).steps.last().copied(), kind));
+                }
+            }
+        }
+        let Some(tensorized) = &self.state.tensorized else { return Ok(()) };
+        let listed = |position: usize| tensorized.loops.contains(&nest.node(nest.loops[position]).name);
+        let first = (0..nest.loops.len()).find(|&position| listed(position)).unwrap_or(nest.loops.len());
+        match (first..nest.loops.len()).find(|&position| !listed(position)) {
+            None => Ok(()),
+            Some(position) => {
+                let inside = nest.node(nest.loops[position]).name;
+                let kind = ErrorKind::NotInnermost { loops: list(&tensorized.loops), inside };
+                Err(self.blame(Some(tensorized.step), kind))
+            }
+        }
+    }
+
+    fn all_variables(&self) -> Vec<Affine> {
+        self.state.kernel.vars().iter().map(|var| Affine::new([(var.name, 1)], 0)).collect()
+    }
+
+    /// The schedule is a bijection between iterations of all loops and statement instances.
+    fn every_instance_once(&self) -> Result<(), LowerError> {
+        let kernel = &self.state.kernel;
+        self.proved(
+            "that every statement instance runs once",
+            (|| {
+                let loops = self.state.nest.loops.len();
+                let instances = self.isl.relation(&self.relations.exact(loops, &self.all_variables()))?;
+                let bounds = kernel.vars().iter().map(|var| (Expr::constant(0), Expr::constant(var.extent as i64), 1));
+                let all = self.isl.relation(&self.relations.boxes(0, &bounds.collect::<Vec<_>>(), &[]))?;
+                let ran = self.isl.relation(&format!("{{ [] -> [{}] }}", inputs(loops)))?.then(&instances)?;
+                Ok(instances.is_single_valued()? && instances.is_injective()? && ran.is_equal(&all)?)
+            })(),
+        )
+    }
+
+    /// The rank that serves an element to a reader owns it.
+    fn served_by_owners(&self) -> Result<(), LowerError> {
+        for shard in &self.state.shards {
+            let sources = Sources { relations: self.relations, sharding: &shard.sharding, ranges: self.ranges };
+            let (served, owned) = sources.served();
+            self.proved(
+                "that elements are read from their owners",
+                (|| {
+                    let (served, owned) = (self.isl.relation(&served)?, self.isl.relation(&owned)?);
+                    Ok(served.is_subset(&owned)? && served.is_single_valued()? && owned.has_inputs_in(&served)?)
+                })(),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The number of serial loops around the transfer of a tensor as asked for, and the step that asks.
+    pub(crate) fn level(&self, tensor: Name) -> (usize, Option<usize>) {
+        let Some(found) = self.state.communications.iter().find(|other| other.tensor == tensor) else {
+            let shard = self.state.shards.iter().find(|shard| shard.tensor == tensor);
+            return (0, shard.map(|shard| shard.step));
+        };
+        let position = self.state.nest.find(found.at).map_or(0, |position| position + 1);
+        (position.saturating_sub(self.distributed()), Some(found.step))
+    }
+
+    /// The hull of what the accesses touch, hoisted out of loops that do not change it.
+    pub(crate) fn hoisted(&self, accesses: &[&Access], level: usize, shape: &[usize]) -> (usize, Region) {
+        let mut level = level;
+        let mut region = self.region(accesses, level, shape);
+        while level > 0 && !region.mentions(Symbol::Counter(level - 1)) {
+            level -= 1;
+            region = self.region(accesses, level, shape);
+        }
+        (level, region)
+    }
+
+    fn region(&self, accesses: &[&Access], level: usize, shape: &[usize]) -> Region {
+        let kernel = &self.state.kernel;
+        let fixed = Fixed { nest: &self.state.nest, fixed: self.distributed() + level, ranges: self.ranges };
+        let ranges = shape.iter().enumerate().map(|(dim, &extent)| {
+            let spans: Vec<_> = accesses.iter().map(|access| fixed.index(&access.index[dim], kernel)).collect();
+            let low = spans.iter().map(|span| span.low.clone()).reduce(|a, b| a.lesser(&b, self.ranges));
+            let high = spans.iter().map(|span| span.high.clone()).reduce(|a, b| a.greater(&b, self.ranges));
+            let (zero, end) = (Expr::constant(0), Expr::constant(extent as i64));
+            let low = low.unwrap_or_default().greater(&zero, self.ranges);
+            (low, high.unwrap_or_default().lesser(&end, self.ranges))
+        });
+        let mut region = Region { ranges: ranges.collect(), when: Vec::new() };
+        // A sum of indices is empty if one of them is, which the sum of their bounds does not show.
+        if let [access] = accesses {
+            for index in access.index.iter().filter(|index| index.terms.len() > 1) {
+                for &(name, _) in &index.terms {
+                    let span = fixed.variable(crate::range::position(kernel, name));
+                    if span.high.minus(&span.low).bounds(self.ranges).0 < 1 {
+                        region.when.push((span.low, span.high));
+                    }
+                }
+            }
+        }
+        region
+    }
+
+    /// The region covers what is read or written and stays inside the tensor.
+    pub(crate) fn covers(
+        &self,
+        region: &Region,
+        level: usize,
+        accesses: &[&Access],
+        shape: &[usize],
+    ) -> Result<(), LowerError> {
+        let fixed = self.distributed() + level;
+        self.proved(
+            "that tiles hold what the leaf touches and stay inside their tensors",
+            (|| {
+                let ranges: Vec<_> = region.ranges.iter().map(|(a, b)| (a.clone(), b.clone(), 1)).collect();
+                let boxes = self.isl.relation(&self.relations.boxes(fixed, &ranges, &region.when))?;
+                for access in accesses {
+                    let needed = self.isl.relation(&self.relations.needed(fixed, &access.index))?;
+                    if !needed.is_subset(&boxes)? {
+                        return Ok(false);
+                    }
+                }
+                let tensor = shape.iter().map(|&extent| (Expr::constant(0), Expr::constant(extent as i64), 1));
+                let tensor = self.isl.relation(&self.relations.boxes(fixed, &tensor.collect::<Vec<_>>(), &[]))?;
+                boxes.is_subset(&tensor)
+            })(),
+        )
+    }
+
+    fn transfers(&self) -> Result<Vec<Transfer>, LowerError> {
+        let kernel = &self.state.kernel;
+        let mut transfers = Vec::new();
+        for (position, tensor) in kernel.inputs().iter().enumerate() {
+            let accesses = kernel.accesses_of(tensor.name);
+            if accesses.is_empty() {
+                continue;
+            }
+            let (asked, step) = self.level(tensor.name);
+            let (level, region) = self.hoisted(&accesses, asked, &tensor.shape);
+            self.covers(&region, level, &accesses, &tensor.shape)?;
+            let mut tests = Vec::new();
+            if level < asked {
+                tests.push(format!(
+                    "the {} inner loops do not change what is read, so it is fetched outside them",
+                    asked - level
+                ));
+            }
+            let sharding = self.state.sharding(tensor.name);
+            let what = format!("the route of `{}`", tensor.name);
+            let route = self.decide(&what, || {
+                let owners = self.isl.relation(&owners(&sharding))?;
+                let need =
+                    Need { fixed: self.distributed() + level, region: &region, sharding: &sharding, owners: &owners };
+                self.classifier.route(&need, &mut tests)
+            })?;
+            let capacity = match route {
+                Route::Hold => 0,
+                _ => self.capacity(&region, step, tensor.name)?,
+            };
+            let buffers = match route {
+                Route::Hold => 0,
+                Route::Shift { .. } => 2,
+                _ => 1,
+            };
+            transfers.push(Transfer { tensor: position, level, region, route, capacity, buffers, step, tests });
+        }
+        Ok(transfers)
+    }
+
+    /// The elements of a tile buffer for the region.
+    pub(crate) fn capacity(&self, region: &Region, step: Option<usize>, tensor: Name) -> Result<usize, LowerError> {
+        let size = self.state.kernel.dtype().size() as i64;
+        let most = region.most(self.ranges).into_iter().try_fold(size, i64::checked_mul);
+        match most {
+            Some(bytes) => Ok((bytes / size) as usize),
+            None => Err(self.blame(step, ErrorKind::TooLarge { what: format!("a tile of `{tensor}`") })),
+        }
+    }
+
+    fn output(&self) -> Result<Output, LowerError> {
+        output::build(self)
+    }
+
+    /// The leaf and the number of serial loops around it.
+    fn leaf(&self, transfers: &[Transfer], output: &Output) -> Result<(Leaf, usize), LowerError> {
+        let nest = &self.state.nest;
+        let serial = nest.loops.len() - self.distributed();
+        let build = |level, step, product| {
+            leaf::build(&self.state.kernel, nest, self.ranges, self.distributed() + level, step, product)
+        };
+        if let Some(tensorized) = &self.state.tensorized {
+            let level = serial - tensorized.loops.len();
+            let (leaf, contraction) = build(level, Some(tensorized.step), tensorized.kind != Some(LeafKind::Nest));
+            if !self.is_box(&leaf, level)? {
+                let vars: Vec<_> = self.state.kernel.vars().iter().map(|var| var.name).collect();
+                let kind = ErrorKind::NotABox { loops: list(&tensorized.loops), vars: list(&vars) };
+                return Err(self.blame(Some(tensorized.step), kind));
+            }
+            if let (Some(LeafKind::Contraction), Err(why)) = (tensorized.kind, contraction) {
+                let (found, asserted) = (leaf.op.kind().to_string(), LeafKind::Contraction.to_string());
+                return Err(self.blame(Some(tensorized.step), ErrorKind::OtherLeaf { found, asserted, why }));
+            }
+            return Ok((leaf, level));
+        }
+        // Without `tensorize`, the loops inside the last transfer run as one nest as far as they are boxes.
+        let outermost = transfers.iter().map(|transfer| transfer.level).chain([output.level]).max().unwrap_or(0);
+        for level in outermost..=serial {
+            let (leaf, _) = build(level, None, false);
+            if self.is_box(&leaf, level)? {
+                return Ok((leaf, level));
+            }
+        }
+        let trace = self.schedule.to_string();
+        Err(self.blame(None, ErrorKind::Unproved { what: "the values of the indices at one point".into(), trace }))
+    }
+
+    /// The leaf's loops run exactly the instances of their iteration.
+    fn is_box(&self, leaf: &Leaf, level: usize) -> Result<bool, LowerError> {
+        let fixed = self.distributed() + level;
+        self.decide("the leaf's instances", || {
+            let vars: Vec<_> = leaf.loops.iter().map(|l| Affine::new([(l.var, 1)], 0)).collect();
+            let exact = self.isl.relation(&self.relations.exact(fixed, &vars))?;
+            let ranges = leaf.loops.iter().map(|l| {
+                // `count` rounds up, so this end is at most one step beyond the last value.
+                (l.low.clone(), l.low.plus(&l.count.times(l.step)), l.step)
+            });
+            let boxes = self.isl.relation(&self.relations.boxes(fixed, &ranges.collect::<Vec<_>>(), &[]))?;
+            exact.is_equal(&boxes)
+        })
+    }
+
+    fn loops(&self, depth: usize) -> Vec<Loop> {
+        let serial = &self.state.nest.loops[self.distributed()..];
+        let shown = |id| {
+            let node = self.state.nest.node(id);
+            Loop { name: node.name, extent: node.extent, steps: node.steps.clone() }
+        };
+        serial[..depth].iter().map(|&id| shown(id)).collect()
+    }
+
+    fn expectations(&self, program: &Program) -> Result<(), LowerError> {
+        for (tensor, expected, step) in &self.state.expectations {
+            let found = program.pattern(tensor.as_str());
+            if found.as_ref() != Some(expected) {
+                let found = found.map_or("nothing".into(), |found| found.to_string());
+                let kind = ErrorKind::Unexpected { tensor: *tensor, found, expected: expected.clone() };
+                return Err(self.blame(Some(*step), kind));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn owners(&self, sharding: &Sharding) -> IslResult<crate::isl::Relation> {
+        self.isl.relation(&owners(sharding))
+    }
+}
+
+fn inputs(count: usize) -> String {
+    let inputs: Vec<_> = (0..count).map(|dim| format!("i{dim}")).collect();
+    inputs.join(", ")
+}
+
+/// The statements inside the first `level` serial loops.
+fn body(level: usize, depth: usize, transfers: &[Transfer], output: &Output) -> Vec<Statement> {
+    let tiled = output.level == level && output.route != OutputRoute::InPlace;
+    let mut statements = Vec::new();
+    let here = transfers.iter().enumerate().filter(|(_, transfer)| transfer.level == level);
+    statements.extend(here.map(|(number, _)| Statement::Fetch(number)));
+    if tiled {
+        statements.push(Statement::Start);
+    }
+    statements.push(if level == depth {
+        Statement::Leaf
+    } else {
+        Statement::Loop { counter: level, body: body(level + 1, depth, transfers, output) }
+    });
+    if tiled {
+        statements.push(Statement::Finish);
+    }
+    statements
+}

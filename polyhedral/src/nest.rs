@@ -1,0 +1,138 @@
+//! The loops of a schedule and where they come from: a forest from index variables to loops.
+//!
+//! Every step that makes loops adds nodes whose values determine the older ones. The forest is read in
+//! two independent ways: as constraints for isl ([`crate::relation`]) and as closed forms of ranges
+//! ([`crate::range`]); lowering proves that they agree.
+
+use crate::step::list;
+use polyshard_layout::Name;
+
+/// A loop or former loop; index variables come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NodeId(pub usize);
+
+/// How a node's value follows from newer nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Made {
+    /// It is a loop itself.
+    Loop,
+    /// `outer * factor + inner`, with `inner < factor` and the whole below the extent.
+    Split { outer: NodeId, inner: NodeId, factor: i64 },
+    /// `fused / inner`: the outer of two fused loops.
+    FusedOuter { fused: NodeId, inner: i64 },
+    /// `fused % inner`: the inner of two fused loops.
+    FusedInner { fused: NodeId, inner: i64 },
+    /// `(rotated + sum of by) % extent`.
+    Rotated { rotated: NodeId, by: Vec<NodeId> },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub name: Name,
+    /// Values are `0..extent`.
+    pub extent: i64,
+    /// The steps that made it, numbers from 1.
+    pub steps: Vec<usize>,
+    pub made: Made,
+}
+
+/// The forest and the order of its loops.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(crate) struct Nest {
+    pub nodes: Vec<Node>,
+    /// The loops, outermost first; the first `distributed` are bound to the mesh axes in order.
+    pub loops: Vec<NodeId>,
+    pub distributed: usize,
+}
+
+impl Nest {
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0]
+    }
+
+    pub(crate) fn find(&self, name: Name) -> Option<usize> {
+        self.loops.iter().position(|&id| self.node(id).name == name)
+    }
+
+    /// The loops' names, for messages.
+    pub(crate) fn names(&self) -> String {
+        list(&self.loops.iter().map(|&id| self.node(id).name).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn taken(&self, name: Name) -> bool {
+        self.nodes.iter().any(|node| node.name == name)
+    }
+
+    fn add(&mut self, name: Name, extent: i64, steps: Vec<usize>) -> NodeId {
+        self.nodes.push(Node { name, extent, steps, made: Made::Loop });
+        NodeId(self.nodes.len() - 1)
+    }
+
+    pub(crate) fn add_variable(&mut self, name: Name, extent: i64) {
+        let id = self.add(name, extent, Vec::new());
+        self.loops.push(id);
+    }
+
+    /// Replaces the loop at `position` by two, `outer * factor + inner`.
+    pub(crate) fn split(
+        &mut self,
+        position: usize,
+        (outer, outer_extent): (Name, i64),
+        (inner, factor): (Name, i64),
+        step: usize,
+    ) {
+        let id = self.loops[position];
+        let outer = self.add(outer, outer_extent, vec![step]);
+        let inner = self.add(inner, factor, vec![step]);
+        self.nodes[id.0].made = Made::Split { outer, inner, factor };
+        self.loops.splice(position..=position, [outer, inner]);
+    }
+
+    /// Replaces the loops at `position` and `position + 1` by one.
+    pub(crate) fn fuse(&mut self, position: usize, name: Name, extent: i64, step: usize) {
+        let (i, j) = (self.loops[position], self.loops[position + 1]);
+        let inner = self.node(j).extent.max(1);
+        let fused = self.add(name, extent, vec![step]);
+        self.nodes[i.0].made = Made::FusedOuter { fused, inner };
+        self.nodes[j.0].made = Made::FusedInner { fused, inner };
+        self.loops.splice(position..position + 2, [fused]);
+    }
+
+    /// Replaces the loop at `position` by one of the same name that starts from the sum of `by`.
+    pub(crate) fn rotate(&mut self, position: usize, by: Vec<NodeId>, step: usize) {
+        let id = self.loops[position];
+        let node = self.node(id).clone();
+        let rotated = self.add(node.name, node.extent, [&node.steps[..], &[step]].concat());
+        self.nodes[id.0].made = Made::Rotated { rotated, by };
+        self.loops[position] = rotated;
+    }
+
+    /// The loops that determine a node's value, by position, and the nodes on the way.
+    pub(crate) fn loops_of(&self, id: NodeId) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.visit(id, &mut |node| {
+            if let Some(position) = self.loops.iter().position(|&other| other == node) {
+                found.push(position);
+            }
+        });
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    pub(crate) fn visit(&self, id: NodeId, seen: &mut impl FnMut(NodeId)) {
+        seen(id);
+        match &self.node(id).made {
+            Made::Loop => {}
+            Made::Split { outer, inner, .. } => {
+                self.visit(*outer, seen);
+                self.visit(*inner, seen);
+            }
+            Made::FusedOuter { fused, .. } | Made::FusedInner { fused, .. } => self.visit(*fused, seen),
+            Made::Rotated { rotated, by } => {
+                self.visit(*rotated, seen);
+                by.iter().for_each(|&id| self.visit(id, seen));
+            }
+        }
+    }
+}

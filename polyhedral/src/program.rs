@@ -1,0 +1,414 @@
+//! Programs: what every rank runs, as plain data.
+//!
+//! A program holds no isl object and leaves nothing to decide: both back ends are recursion over it. All
+//! ranks run the same statements; they differ in the values of their coordinates alone.
+//!
+//! ```text
+//! body      = statement*
+//! statement = Loop counter body         counter in 0..extent, the same on all ranks
+//!           | Fetch transfer            bring the transfer's region of an input here
+//!           | Start                     an output tile of identities
+//!           | Leaf                      compute on tiles
+//!           | Finish                    combine the output tile into its owners' shards
+//! ```
+
+use crate::expr::{Expr, Ranges, Symbol};
+use crate::kernel::{Kernel, Value};
+use crate::step::{LeafKind, Pattern, Step};
+use polyshard_layout::{Mesh, Name, Sharding};
+
+/// A lowered schedule: proved, and ready to be executed or emitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    pub(crate) kernel: Kernel,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) mesh: Mesh,
+    pub(crate) shardings: Vec<Sharding>,
+    pub(crate) loops: Vec<Loop>,
+    pub(crate) transfers: Vec<Transfer>,
+    pub(crate) output: Output,
+    pub(crate) leaf: Leaf,
+    pub(crate) body: Vec<Statement>,
+    pub(crate) report: Report,
+}
+
+/// A serial loop, `0..extent` on all ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loop {
+    /// Its name.
+    pub name: Name,
+    /// Its number of iterations.
+    pub extent: i64,
+    /// The numbers, from 1, of the steps that made it.
+    pub steps: Vec<usize>,
+}
+
+/// A statement of a program; see the module's grammar.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    /// Runs the body once per value of the counter.
+    Loop {
+        /// The number of the loop.
+        counter: usize,
+        /// What it repeats.
+        body: Vec<Statement>,
+    },
+    /// Performs the transfer with this number.
+    Fetch(usize),
+    /// Fills the output tile with the identity of the kernel's operation.
+    Start,
+    /// Computes.
+    Leaf,
+    /// Combines the output tile into the shards of its owners.
+    Finish,
+}
+
+/// A box of global indices that varies with coordinates and counters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Region {
+    /// A half-open range per dimension; the box is empty if one is.
+    pub ranges: Vec<(Expr, Expr)>,
+    /// The box is empty unless each first is below its second.
+    pub when: Vec<(Expr, Expr)>,
+}
+
+impl Region {
+    /// Returns whether `symbol` occurs.
+    #[must_use]
+    pub fn mentions(&self, symbol: Symbol) -> bool {
+        self.ranges.iter().chain(&self.when).any(|(a, b)| a.mentions(symbol) || b.mentions(symbol))
+    }
+
+    /// Returns the most elements that the box ever has, per dimension.
+    #[must_use]
+    pub fn most(&self, ranges: &Ranges) -> Vec<i64> {
+        self.ranges.iter().map(|(low, high)| high.minus(low).bounds(ranges).1.max(0)).collect()
+    }
+
+    pub(crate) fn at(&self, symbol: Symbol, value: &Expr, ranges: &Ranges) -> Self {
+        let both = |(a, b): &(Expr, Expr)| (a.replace(symbol, value, ranges), b.replace(symbol, value, ranges));
+        Self { ranges: self.ranges.iter().map(both).collect(), when: self.when.iter().map(both).collect() }
+    }
+}
+
+/// One `communicate` of an input made concrete: how its region gets here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transfer {
+    /// The position of the input.
+    pub tensor: usize,
+    /// The number of serial loops around it.
+    pub level: usize,
+    /// What it brings.
+    pub region: Region,
+    /// How.
+    pub route: Route,
+    /// Elements of one tile buffer; 0 if the leaf reads the shard.
+    pub capacity: usize,
+    /// The number of such buffers.
+    pub buffers: usize,
+    /// The steps that led here, by number from 1.
+    pub step: Option<usize>,
+    /// The tests that led to the route, for [`Program::explain`].
+    pub tests: Vec<String>,
+}
+
+/// How a region gets to the rank that reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Route {
+    /// It lies in the rank's own shard, which the leaf reads in place.
+    Hold,
+    /// The rank owns it, but dealt out: it is gathered from the rank's own shard.
+    Copy,
+    /// One rank along the axes sends it to all of them.
+    Broadcast {
+        /// The axes' positions, ascending.
+        axes: Vec<usize>,
+        /// The root's coordinates along them.
+        root: Vec<Expr>,
+    },
+    /// In the first iteration of the innermost loop around by another route; then from the neighbour.
+    Shift {
+        /// The axis' position.
+        axis: usize,
+        /// The neighbour's distance along the axis, modulo its extent.
+        by: i64,
+        /// The loop.
+        counter: usize,
+        /// The route of the first iteration.
+        first: Box<Route>,
+    },
+    /// From one rank, and what this rank owns to one rank.
+    Permute {
+        /// The coordinates of the rank that owns this rank's region.
+        from: Vec<Expr>,
+        /// The coordinates of the rank whose region this rank owns.
+        to: Vec<Expr>,
+    },
+    /// Every rank along the axes contributes the part that it owns.
+    Allgather {
+        /// The axes' positions, ascending.
+        axes: Vec<usize>,
+    },
+    /// Each owner sends each reader the intersection of what it owns and what the other reads.
+    Exchange,
+}
+
+impl Route {
+    /// Returns the pattern, with axes by name.
+    #[must_use]
+    pub fn pattern(&self, mesh: &Mesh) -> Pattern {
+        let names = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].name).collect();
+        match self {
+            Self::Hold | Self::Copy => Pattern::Local,
+            Self::Broadcast { axes, .. } => Pattern::Broadcast { axes: names(axes) },
+            Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
+            Self::Permute { .. } => Pattern::Permute,
+            Self::Allgather { axes } => Pattern::Allgather { axes: names(axes) },
+            Self::Exchange => Pattern::Exchange,
+        }
+    }
+}
+
+/// How the output gets from the rank that computes it to its owners.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// The number of serial loops around [`Statement::Start`] and [`Statement::Finish`].
+    pub level: usize,
+    /// What one tile holds.
+    pub region: Region,
+    /// How it gets to its owners.
+    pub route: OutputRoute,
+    /// Elements of the tile; 0 if the leaf writes the shard.
+    pub capacity: usize,
+    /// The step that led here, by number from 1.
+    pub step: Option<usize>,
+    /// The tests that led to the route.
+    pub tests: Vec<String>,
+}
+
+/// How an output tile gets to its owners.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OutputRoute {
+    /// The leaf accumulates into the rank's own shard.
+    InPlace,
+    /// The rank owns it, but dealt out: the tile is combined into the rank's own shard.
+    Combine,
+    /// To one rank, and one tile from another.
+    Permute {
+        /// The coordinates of the rank that owns this rank's tile.
+        to: Vec<Expr>,
+        /// The coordinates of the rank whose tile this rank owns.
+        from: Vec<Expr>,
+    },
+    /// To every owner of each piece.
+    Exchange,
+}
+
+impl OutputRoute {
+    /// Returns the pattern.
+    #[must_use]
+    pub fn pattern(&self) -> Pattern {
+        match self {
+            Self::InPlace | Self::Combine => Pattern::Local,
+            Self::Permute { .. } => Pattern::Permute,
+            Self::Exchange => Pattern::Exchange,
+        }
+    }
+}
+
+/// One index variable inside the leaf: `low, low + step, ..`, `count` values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeafLoop {
+    /// The index variable's name.
+    pub var: Name,
+    /// Its first value.
+    pub low: Expr,
+    /// The number of values; none if it is not positive.
+    pub count: Expr,
+    /// The distance of two values.
+    pub step: i64,
+}
+
+/// An access of the leaf, affine in its loops.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeafAccess {
+    /// The tensor: an input's position, or the number of inputs for the output.
+    pub tensor: usize,
+    /// The global index, per dimension, at the first value of every loop.
+    pub base: Vec<Expr>,
+    /// How far the index moves, per dimension and leaf loop.
+    pub steps: Vec<Vec<i64>>,
+}
+
+/// What a loop of a contraction is to its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Indexes both operands and the output.
+    Batch,
+    /// Indexes the first operand and the output.
+    M,
+    /// Indexes the second operand and the output.
+    N,
+    /// Indexes both operands, and is summed.
+    K,
+}
+
+/// What the leaf does at each point.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LeafOp {
+    /// `output += alpha * first * second`.
+    Contraction {
+        /// The role of each loop.
+        roles: Vec<Role>,
+        /// A value without accesses.
+        alpha: Value,
+    },
+    /// Combines the kernel's value into the output.
+    Nest,
+}
+
+impl LeafOp {
+    /// Returns the kind.
+    #[must_use]
+    pub fn kind(&self) -> LeafKind {
+        match self {
+            Self::Contraction { .. } => LeafKind::Contraction,
+            Self::Nest => LeafKind::Nest,
+        }
+    }
+}
+
+/// The innermost operation: index variables over boxes, in a nest or as a matrix product.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leaf {
+    /// The loops, outermost first.
+    pub loops: Vec<LeafLoop>,
+    /// Where it writes.
+    pub target: LeafAccess,
+    /// What it reads, in the order of the kernel's accesses.
+    pub operands: Vec<LeafAccess>,
+    /// What it does.
+    pub op: LeafOp,
+    /// The step that made it, by number from 1.
+    pub step: Option<usize>,
+}
+
+/// What was proved, and bounds, per rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Properties proved, in words.
+    pub proofs: Vec<String>,
+    /// The most bytes that one rank owns, of all tensors.
+    pub shard_bytes: u64,
+    /// The most bytes of tile buffers and staging on one rank.
+    pub tile_bytes: u64,
+    /// The most bytes that one rank receives.
+    pub traffic_bytes: u64,
+}
+
+impl Program {
+    /// Returns the kernel.
+    #[must_use]
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Returns the steps of the schedule.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Returns the mesh.
+    #[must_use]
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Returns the shardings: of the inputs, then of the output.
+    #[must_use]
+    pub fn shardings(&self) -> &[Sharding] {
+        &self.shardings
+    }
+
+    /// Returns the sharding of the tensor named `name`.
+    ///
+    /// # Panics
+    /// If the kernel has no such tensor.
+    #[track_caller]
+    #[must_use]
+    pub fn sharding(&self, name: &str) -> &Sharding {
+        match self.kernel.tensors().position(|tensor| tensor.name == *name) {
+            Some(position) => &self.shardings[position],
+            None => {
+                let names: Vec<_> = self.kernel.tensors().map(|tensor| tensor.name.as_str()).collect();
+                panic!("no tensor `{name}`; the tensors are {}", names.join(", "))
+            }
+        }
+    }
+
+    /// Returns the serial loops by number, outermost first.
+    #[must_use]
+    pub fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+
+    /// Returns the transfers by number.
+    #[must_use]
+    pub fn transfers(&self) -> &[Transfer] {
+        &self.transfers
+    }
+
+    /// Returns what happens to the output.
+    #[must_use]
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// Returns the leaf.
+    #[must_use]
+    pub fn leaf(&self) -> &Leaf {
+        &self.leaf
+    }
+
+    /// Returns the statements.
+    #[must_use]
+    pub fn body(&self) -> &[Statement] {
+        &self.body
+    }
+
+    /// Returns what was proved, and the bounds.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Returns the ranges of coordinates and counters.
+    #[must_use]
+    pub fn ranges(&self) -> Ranges {
+        Ranges {
+            coordinates: self.mesh.extents().into_iter().map(|extent| extent as i64).collect(),
+            counters: self.loops.iter().map(|l| l.extent).collect(),
+        }
+    }
+
+    /// Returns the name of a coordinate or counter.
+    #[must_use]
+    pub fn symbol_name(&self, symbol: Symbol) -> Name {
+        match symbol {
+            Symbol::Coordinate(axis) => self.mesh.as_slice()[axis].name,
+            Symbol::Counter(number) => self.loops[number].name,
+        }
+    }
+
+    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners.
+    #[must_use]
+    pub fn pattern(&self, tensor: &str) -> Option<Pattern> {
+        let position = self.kernel.tensors().position(|other| other.name == *tensor)?;
+        if position == self.kernel.inputs().len() {
+            return Some(self.output.route.pattern());
+        }
+        let transfer = self.transfers.iter().find(|transfer| transfer.tensor == position);
+        Some(transfer.map_or(Pattern::Local, |transfer| transfer.route.pattern(&self.mesh)))
+    }
+}

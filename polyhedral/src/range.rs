@@ -1,0 +1,153 @@
+//! Closed forms: the values that an index takes while some loops are fixed and the others run.
+//!
+//! A range is a hull: it holds every value taken, and where it is not exact lowering finds out, since
+//! each range is compared with the relation that isl has of the same loops.
+
+use crate::expr::{Expr, Ranges, Symbol};
+use crate::kernel::{Affine, Kernel};
+use crate::nest::{Made, Nest, NodeId};
+use polyshard_layout::Name;
+
+/// `low, low + step, ..` below `high`; empty if `high <= low`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Span {
+    pub low: Expr,
+    pub high: Expr,
+    pub step: i64,
+}
+
+impl Span {
+    fn point(value: Expr) -> Self {
+        Self { high: value.offset_by(1), low: value, step: 1 }
+    }
+
+    fn whole(extent: i64) -> Self {
+        Self { low: Expr::constant(0), high: Expr::constant(extent), step: 1 }
+    }
+
+    pub(crate) fn is_point(&self) -> bool {
+        self.high.minus(&self.low).as_constant() == Some(1)
+    }
+
+    fn is_whole(&self, extent: i64) -> bool {
+        self.low.as_constant() == Some(0) && self.high.as_constant() == Some(extent) && self.step == 1
+    }
+
+    /// The number of values, which is the count only if it is not negative.
+    pub(crate) fn count(&self, ranges: &Ranges) -> Expr {
+        let length = self.high.minus(&self.low);
+        if self.step == 1 { length } else { length.offset_by(self.step - 1).div(self.step, ranges) }
+    }
+}
+
+/// The view of a nest in which the first `fixed` loops stand still.
+pub(crate) struct Fixed<'a> {
+    pub nest: &'a Nest,
+    pub fixed: usize,
+    pub ranges: &'a Ranges,
+}
+
+impl Fixed<'_> {
+    /// The values of an index variable.
+    pub(crate) fn variable(&self, position: usize) -> Span {
+        self.span(NodeId(position))
+    }
+
+    /// The values of an affine index expression.
+    pub(crate) fn index(&self, index: &Affine, kernel: &Kernel) -> Span {
+        let start = Span::point(Expr::constant(index.constant));
+        index.terms.iter().fold(start, |sum, &(name, factor)| {
+            let span = self.variable(position(kernel, name));
+            let first = span.low.times(factor);
+            // The last value is below `high` by less than the step; `high - 1` bounds it.
+            let last = span.high.offset_by(-1).times(factor);
+            let (low, high) = if factor > 0 { (first, last) } else { (last, first) };
+            Span { low: sum.low.plus(&low), high: sum.high.plus(&high), step: 1 }
+        })
+    }
+
+    fn span(&self, id: NodeId) -> Span {
+        let node = self.nest.node(id);
+        match &node.made {
+            Made::Loop => self.of_loop(id, node.extent),
+            Made::Split { outer, inner, factor } => self.split(node.extent, *outer, *inner, *factor),
+            Made::FusedOuter { fused, inner } => {
+                let span = self.span(*fused);
+                let low = span.low.div(*inner, self.ranges);
+                if self.inside_row(&span, *inner) {
+                    return Span::point(low);
+                }
+                let high = span.high.offset_by(-1).div(*inner, self.ranges).offset_by(1);
+                Span { low, high, step: if span.step % inner == 0 { (span.step / inner).max(1) } else { 1 } }
+            }
+            Made::FusedInner { fused, inner } => {
+                let span = self.span(*fused);
+                let low = span.low.rem(*inner, self.ranges);
+                if span.step % inner == 0 && *inner > 1 {
+                    Span::point(low)
+                } else if self.inside_row(&span, *inner) {
+                    Span { high: low.plus(&span.high).minus(&span.low), low, step: span.step }
+                } else {
+                    Span::whole(node.extent)
+                }
+            }
+            Made::Rotated { rotated, by } => {
+                let span = self.span(*rotated);
+                let by: Vec<_> = by.iter().map(|&id| self.span(id)).collect();
+                if span.is_point() && by.iter().all(Span::is_point) {
+                    let sum = by.iter().fold(span.low, |sum, by| sum.plus(&by.low));
+                    Span::point(sum.rem(node.extent.max(1), self.ranges))
+                } else {
+                    Span::whole(node.extent)
+                }
+            }
+        }
+    }
+
+    fn of_loop(&self, id: NodeId, extent: i64) -> Span {
+        match self.nest.loops.iter().position(|&other| other == id) {
+            Some(position) if position < self.fixed => Span::point(Expr::symbol(symbol(self.nest, position))),
+            _ => Span::whole(extent),
+        }
+    }
+
+    fn split(&self, extent: i64, outer: NodeId, inner: NodeId, factor: i64) -> Span {
+        let (o, i) = (self.span(outer), self.span(inner));
+        let end = Expr::constant(extent);
+        let low = o.low.times(factor).plus(&i.low);
+        let (high, step) = if o.is_point() {
+            (o.low.times(factor).plus(&i.high), i.step)
+        } else if i.is_whole(factor) {
+            (o.high.times(factor), 1)
+        } else if i.is_point() {
+            (o.high.offset_by(-1).times(factor).plus(&i.high), o.step * factor)
+        } else {
+            (o.high.offset_by(-1).times(factor).plus(&i.high), 1)
+        };
+        Span { low, high: high.lesser(&end, self.ranges), step }
+    }
+
+    /// Whether a span of fused iterations stays in one row of `inner` iterations, by its alignment.
+    fn inside_row(&self, span: &Span, inner: i64) -> bool {
+        let alignment = span.low.terms().fold(span.low.offset(), |g, (_, factor)| gcd(g, factor));
+        let alignment = gcd(alignment, inner);
+        span.high.minus(&span.low).bounds(self.ranges).1 <= alignment
+    }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.abs() } else { gcd(b, a % b) }
+}
+
+/// The symbol of the loop at `position`: a coordinate if it is distributed, else a counter.
+pub(crate) fn symbol(nest: &Nest, position: usize) -> Symbol {
+    match position.checked_sub(nest.distributed) {
+        None => Symbol::Coordinate(position),
+        Some(number) => Symbol::Counter(number),
+    }
+}
+
+pub(crate) fn position(kernel: &Kernel, name: Name) -> usize {
+    let found = kernel.vars().iter().position(|var| var.name == name);
+    found.expect("a checked kernel binds all its indices; this is a bug of polyshard")
+}

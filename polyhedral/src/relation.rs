@@ -1,0 +1,220 @@
+//! The relations of a schedule, built for isl from the steps' own definitions.
+//!
+//! ```text
+//! iterations at a level     [p.., t_1..t_level]                the first loops, fixed
+//! exact(..)                 iteration -> element, of the statement instances that exist
+//! needed(..)                the same, with the indices that the tensor lacks unbounded
+//! ```
+//!
+//! `needed` makes short and empty tiles take part: a rank without rows of `C` still passes on the
+//! columns of `B` that its neighbours use.
+
+use crate::expr::Expr;
+use crate::kernel::{Affine, Kernel};
+use crate::nest::{Made, Nest, NodeId};
+use crate::range::{position, symbol};
+use polyshard_layout::{DimLayout, LinearAxes, Sharding};
+use std::collections::BTreeSet;
+
+/// Writes relations of one schedule.
+pub(crate) struct Relations<'a> {
+    pub kernel: &'a Kernel,
+    pub nest: &'a Nest,
+}
+
+impl Relations<'_> {
+    /// Iterations of the first `fixed` loops to what `tuple` is of all statement instances.
+    pub(crate) fn exact(&self, fixed: usize, tuple: &[Affine]) -> String {
+        let all: Vec<_> = (0..self.kernel.vars().len()).collect();
+        self.write(fixed, tuple, &all)
+    }
+
+    /// As [`exact`](Self::exact), but indices that `tuple` lacks may take any value.
+    pub(crate) fn needed(&self, fixed: usize, tuple: &[Affine]) -> String {
+        let used: Vec<_> = (0..self.kernel.vars().len())
+            .filter(|&var| tuple.iter().any(|index| index.coefficient(self.kernel.vars()[var].name) != 0))
+            .collect();
+        self.write(fixed, tuple, &used)
+    }
+
+    /// Iterations of the first `fixed` loops to the boxes given by half-open ranges and steps, where `when` holds.
+    pub(crate) fn boxes(&self, fixed: usize, ranges: &[(Expr, Expr, i64)], when: &[(Expr, Expr)]) -> String {
+        let outputs: Vec<_> = (0..ranges.len()).map(|dim| format!("e{dim}")).collect();
+        let mut parts = vec![self.counters(fixed)];
+        parts.extend(when.iter().map(|(a, b)| format!("{} < {}", self.isl(a), self.isl(b))));
+        let mut witnesses = Vec::new();
+        for (dim, (low, high, step)) in ranges.iter().enumerate() {
+            parts.push(format!("{} <= e{dim} < {}", self.isl(low), self.isl(high)));
+            if *step > 1 {
+                witnesses.push(format!("s{dim}"));
+                parts.push(format!("e{dim} = {} + {step}*s{dim}", self.isl(low)));
+            }
+        }
+        self.close(fixed, &outputs, &witnesses, &parts)
+    }
+
+    /// Iterations of the first `fixed` loops to the tuple of these values, where `when` holds.
+    pub(crate) fn points(&self, fixed: usize, values: &[Expr], when: &[(Expr, Expr)]) -> String {
+        let ranges: Vec<_> = values.iter().map(|value| (value.clone(), value.offset_by(1), 1)).collect();
+        self.boxes(fixed, &ranges, when)
+    }
+
+    /// Iterations of the first `fixed` loops to those with the last loop one further on.
+    pub(crate) fn next(&self, fixed: usize) -> String {
+        let shifted = |dim: usize| if dim + 1 == fixed { format!("i{dim} + 1") } else { format!("i{dim}") };
+        self.between(fixed, shifted, "")
+    }
+
+    /// Iterations of the first `fixed` loops to those of the neighbour `by` further along axis `axis`.
+    pub(crate) fn neighbour(&self, fixed: usize, axis: usize, by: i64) -> String {
+        let extent = self.nest.node(self.nest.loops[axis]).extent;
+        let there = |dim: usize| if dim == axis { "n".to_owned() } else { format!("i{dim}") };
+        self.between(fixed, there, &format!(" and n = (i{axis} + {by}) mod {extent}"))
+    }
+
+    fn between(&self, fixed: usize, to: impl Fn(usize) -> String, and: &str) -> String {
+        let to: Vec<_> = (0..fixed).map(to).collect();
+        format!("{{ [{}] -> [{}] : {}{and} }}", self.inputs(fixed), to.join(", "), self.counters(fixed))
+    }
+
+    /// Iterations of the first `fixed` loops to the rank that runs them.
+    pub(crate) fn ranks(&self, fixed: usize) -> String {
+        let ranks: Vec<_> = (0..self.nest.distributed).map(|axis| format!("i{axis}")).collect();
+        format!("{{ [{}] -> [{}] : {} }}", self.inputs(fixed), ranks.join(", "), self.counters(fixed))
+    }
+
+    fn inputs(&self, fixed: usize) -> String {
+        let inputs: Vec<_> = (0..fixed).map(|dim| format!("i{dim}")).collect();
+        inputs.join(", ")
+    }
+
+    fn counters(&self, fixed: usize) -> String {
+        let bound = |dim: usize| format!("0 <= i{dim} < {}", self.nest.node(self.nest.loops[dim]).extent);
+        let bounds: Vec<_> = (0..fixed).map(bound).collect();
+        if bounds.is_empty() { "0 = 0".into() } else { bounds.join(" and ") }
+    }
+
+    pub(crate) fn isl(&self, expr: &Expr) -> String {
+        let number = |symbol_of| (0..self.nest.loops.len()).find(|&dim| symbol(self.nest, dim) == symbol_of);
+        expr.isl(&|symbol| format!("i{}", number(symbol).expect("a symbol is a loop; this is a bug of polyshard")))
+    }
+
+    fn close(&self, fixed: usize, outputs: &[String], witnesses: &[String], parts: &[String]) -> String {
+        let exists = if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) };
+        format!("{{ [{}] -> [{}] : {exists}{} }}", self.inputs(fixed), outputs.join(", "), parts.join(" and "))
+    }
+
+    fn write(&self, fixed: usize, tuple: &[Affine], vars: &[usize]) -> String {
+        let mut nodes = BTreeSet::new();
+        for &var in vars {
+            self.nest.visit(NodeId(var), &mut |id| {
+                nodes.insert(id);
+            });
+        }
+        let mut witnesses: BTreeSet<String> = BTreeSet::new();
+        let mut parts = vec![self.counters(fixed)];
+        for &var in vars {
+            parts.push(format!("0 <= {} < {}", self.name(NodeId(var), fixed), self.kernel.vars()[var].extent));
+        }
+        for &id in &nodes {
+            self.constrain(id, fixed, &mut parts, &mut witnesses);
+        }
+        // Fixed loops are inputs; all other nodes are projected out.
+        witnesses.retain(|name| !name.starts_with('i'));
+        let outputs: Vec<_> = (0..tuple.len()).map(|dim| format!("e{dim}")).collect();
+        for (dim, index) in tuple.iter().enumerate() {
+            let terms = index
+                .terms
+                .iter()
+                .map(|&(name, factor)| format!("{factor}*{}", self.name(NodeId(position(self.kernel, name)), fixed)));
+            let sum: Vec<_> = terms.chain([index.constant.to_string()]).collect();
+            parts.push(format!("e{dim} = {}", sum.join(" + ")));
+        }
+        let witnesses: Vec<_> = witnesses.into_iter().collect();
+        self.close(fixed, &outputs, &witnesses, &parts)
+    }
+
+    fn constrain(&self, id: NodeId, fixed: usize, parts: &mut Vec<String>, witnesses: &mut BTreeSet<String>) {
+        let node = self.nest.node(id);
+        let mut name = |id: NodeId| {
+            let name = self.name(id, fixed);
+            witnesses.insert(name.clone());
+            name
+        };
+        let this = name(id);
+        match &node.made {
+            Made::Loop => parts.push(format!("0 <= {this} < {}", node.extent)),
+            Made::Split { outer, inner, factor } => {
+                let (outer, inner) = (name(*outer), name(*inner));
+                parts.push(format!("{this} = {factor}*{outer} + {inner} and 0 <= {inner} < {factor}"));
+            }
+            Made::FusedOuter { fused, inner } => {
+                let fused = name(*fused);
+                parts.push(format!("0 <= {fused} - {inner}*{this} < {inner}"));
+            }
+            Made::FusedInner { fused, inner } => {
+                let fused = name(*fused);
+                let row = format!("r{}", id.0);
+                parts.push(format!("{this} = {fused} - {inner}*{row} and 0 <= {this} < {inner}"));
+                witnesses.insert(row);
+            }
+            Made::Rotated { rotated, by } => {
+                let terms: Vec<_> = [rotated].into_iter().chain(by).map(|&id| name(id)).collect();
+                let turns = format!("q{}", id.0);
+                let extent = node.extent.max(1);
+                parts.push(format!("{this} = {} - {extent}*{turns} and 0 <= {this} < {extent}", terms.join(" + ")));
+                witnesses.insert(turns);
+            }
+        }
+    }
+
+    fn name(&self, id: NodeId, fixed: usize) -> String {
+        match self.nest.loops[..fixed].iter().position(|&other| other == id) {
+            Some(dim) => format!("i{dim}"),
+            None => format!("n{}", id.0),
+        }
+    }
+}
+
+/// Elements of a sharded array to the ranks that own them.
+pub(crate) fn owners(sharding: &Sharding) -> String {
+    let elements: Vec<_> = (0..sharding.shape().len()).map(|dim| format!("e{dim}")).collect();
+    let ranks: Vec<_> = (0..sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
+    let (witnesses, parts) = owned(sharding);
+    let exists = if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) };
+    format!("{{ [{}] -> [{}] : {exists}{parts} }}", elements.join(", "), ranks.join(", "))
+}
+
+/// The condition that the rank at `q0, ..` owns the element `e0, ..`, and the witnesses it needs.
+pub(crate) fn owned(sharding: &Sharding) -> (Vec<String>, String) {
+    let mut parts = vec!["0 = 0".to_owned()];
+    parts.extend(sharding.shape().iter().enumerate().map(|(dim, extent)| format!("0 <= e{dim} < {extent}")));
+    parts.extend(sharding.mesh().extents().iter().enumerate().map(|(axis, extent)| format!("0 <= q{axis} < {extent}")));
+    parts.extend(sharding.pins().iter().map(|(axis, at)| format!("q{axis} = {at}")));
+    let mut witnesses = Vec::new();
+    for (dim, layout) in sharding.dims().iter().enumerate() {
+        match layout {
+            DimLayout::Whole => {}
+            DimLayout::Block { at, block, .. } => {
+                parts.push(format!("0 <= e{dim} - {block}*({}) < {block}", linear(at)));
+            }
+            DimLayout::Cyclic { at, block, parts: digits } => {
+                let turn = format!("c{dim}");
+                let turns = block * digits;
+                parts
+                    .push(format!("0 <= e{dim} - {block}*({}) - {turns}*{turn} < {block} and 0 <= {turn}", linear(at)));
+                witnesses.push(turn);
+            }
+        }
+    }
+    (witnesses, parts.join(" and "))
+}
+
+pub(crate) fn linear(at: &LinearAxes) -> String {
+    let terms = at.terms.iter().map(|(axis, factor)| format!("{factor}*q{axis}"));
+    let sum: Vec<_> = terms.chain([at.constant.to_string()]).collect();
+    match at.modulus {
+        Some(modulus) => format!("(({}) mod {modulus})", sum.join(" + ")),
+        None => sum.join(" + "),
+    }
+}

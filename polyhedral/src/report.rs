@@ -1,0 +1,95 @@
+//! Bounds of a program per rank: memory and traffic, from the closed forms of its tiles.
+
+use crate::expr::Ranges;
+use crate::program::{Output, OutputRoute, Report, Route, Transfer};
+use crate::state::State;
+use polyshard_layout::DimLayout;
+
+/// What was proved on the way to here, and the bounds.
+pub(crate) fn report(state: &State, ranges: &Ranges, transfers: &[Transfer], output: &Output) -> Report {
+    let size = state.kernel.dtype().size() as u64;
+    let ranks = state.mesh.size() as u64;
+    let shards: Vec<u64> = state.kernel.tensors().map(|tensor| largest_shard(state, tensor.name) * size).collect();
+    let mut tile_bytes = 0u64;
+    let mut traffic_bytes = 0u64;
+    for transfer in transfers {
+        let tile = transfer.capacity as u64 * size;
+        tile_bytes = tile_bytes.saturating_add(tile.saturating_mul(transfer.buffers as u64));
+        tile_bytes = tile_bytes.saturating_add(staging(&transfer.route, tile, shards[transfer.tensor], ranks));
+        let times = executions(ranges, transfer.level);
+        traffic_bytes = traffic_bytes.saturating_add(received(&transfer.route, tile, times, ranges));
+    }
+    let tile = output.capacity as u64 * size;
+    let shard = *shards.last().expect("a kernel has an output; this is a bug of polyshard");
+    tile_bytes = tile_bytes.saturating_add(tile);
+    let times = executions(ranges, output.level);
+    match output.route {
+        OutputRoute::InPlace | OutputRoute::Combine => {}
+        OutputRoute::Permute { .. } => {
+            tile_bytes = tile_bytes.saturating_add(tile);
+            traffic_bytes = traffic_bytes.saturating_add(tile.saturating_mul(times));
+        }
+        OutputRoute::Exchange => {
+            let others = (ranks - 1).saturating_mul(tile.min(shard));
+            tile_bytes = tile_bytes.saturating_add(others.saturating_mul(2));
+            traffic_bytes = traffic_bytes.saturating_add(others.saturating_mul(times));
+        }
+    }
+    Report { proofs: proofs(), shard_bytes: shards.iter().sum(), tile_bytes, traffic_bytes }
+}
+
+fn proofs() -> Vec<String> {
+    [
+        "every instance once: the schedule is a bijection between iterations and statement instances",
+        "residency: tiles hold what the leaf touches, are fetched in the iteration that reads them, and come from owners",
+        "matching: loops, regions and roots do not depend on coordinates along which ranks communicate together; \
+         permutations have inverses; both sides of an exchange compute the same pieces",
+        "one writer: no element of the output is computed by two ranks",
+    ]
+    .map(String::from)
+    .to_vec()
+}
+
+fn largest_shard(state: &State, tensor: polyshard_layout::Name) -> u64 {
+    let sharding = state.sharding(tensor);
+    let dims = sharding.dims().iter().zip(sharding.shape());
+    dims.map(|(layout, &extent)| match layout {
+        DimLayout::Whole => extent as u64,
+        DimLayout::Block { block, .. } => (*block).min(extent) as u64,
+        DimLayout::Cyclic { parts, block, .. } => {
+            // Whole rounds of all parts, and one block more for the first ones.
+            let round = parts * block;
+            (extent / round * block + (extent % round).min(*block)) as u64
+        }
+    })
+    .product()
+}
+
+fn executions(ranges: &Ranges, level: usize) -> u64 {
+    ranges.counters[..level].iter().fold(1, |product: u64, &extent| product.saturating_mul(extent.max(0) as u64))
+}
+
+/// Bytes packed besides the tile.
+fn staging(route: &Route, tile: u64, shard: u64, ranks: u64) -> u64 {
+    match route {
+        Route::Hold | Route::Copy | Route::Broadcast { .. } => 0,
+        // What is not contiguous in the shard is packed before it is sent.
+        Route::Permute { .. } => tile.min(shard),
+        Route::Shift { first, .. } => staging(first, tile, shard, ranks).max(tile.min(shard)),
+        Route::Allgather { .. } => tile.saturating_add(tile.min(shard)),
+        Route::Exchange => tile.saturating_add((ranks - 1).saturating_mul(tile.min(shard))),
+    }
+}
+
+fn received(route: &Route, tile: u64, times: u64, ranges: &Ranges) -> u64 {
+    match route {
+        Route::Hold | Route::Copy => 0,
+        Route::Shift { counter, first, .. } => {
+            let extent = ranges.counters[*counter].max(1) as u64;
+            let rounds = times / extent;
+            let shifted = tile.saturating_mul(times - rounds);
+            shifted.saturating_add(received(first, tile, rounds, ranges))
+        }
+        _ => tile.saturating_mul(times),
+    }
+}

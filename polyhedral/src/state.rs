@@ -1,0 +1,402 @@
+//! What a schedule's steps do: each is checked when it is added, without isl.
+
+use crate::error::ErrorKind;
+use crate::kernel::Kernel;
+use crate::nest::{Nest, NodeId};
+use crate::step::{Clause, Dim, LeafKind, Pattern, Step, list};
+use polyshard_layout::{Mesh, Name, Placement, Sharding};
+use std::sync::Arc;
+
+/// The loops and data of a kernel after some steps.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct State {
+    pub kernel: Arc<Kernel>,
+    pub nest: Nest,
+    pub mesh: Mesh,
+    pub shards: Vec<Shard>,
+    pub communications: Vec<Communication>,
+    pub tensorized: Option<Tensorized>,
+    pub expectations: Vec<(Name, Pattern, usize)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Shard {
+    pub tensor: Name,
+    pub clauses: Vec<Clause>,
+    pub sharding: Sharding,
+    pub step: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Communication {
+    pub tensor: Name,
+    pub at: Name,
+    pub step: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tensorized {
+    pub loops: Vec<Name>,
+    pub kind: Option<LeafKind>,
+    pub step: usize,
+}
+
+/// No loop of more iterations, so that sums of a few bounds fit 64 bits.
+const MOST: i64 = 1 << 62;
+
+impl State {
+    pub(crate) fn new(kernel: Arc<Kernel>) -> Self {
+        let mut nest = Nest::default();
+        for var in kernel.vars() {
+            nest.add_variable(var.name, var.extent as i64);
+        }
+        Self {
+            kernel,
+            nest,
+            mesh: Mesh::default(),
+            shards: Vec::new(),
+            communications: Vec::new(),
+            tensorized: None,
+            expectations: Vec::new(),
+        }
+    }
+
+    /// Applies a step, the `number`-th.
+    pub(crate) fn apply(&mut self, step: &Step, number: usize) -> Result<(), ErrorKind> {
+        match step {
+            Step::Split { i, outer, inner, size } => {
+                let position = self.free_loop(*i, "split")?;
+                let size = count("a tile of", *size)?;
+                let extent = self.extent(position);
+                self.fresh(&[*outer, *inner])?;
+                self.nest.split(position, (*outer, div_ceil(extent, size)), (*inner, size), number);
+            }
+            Step::Divide { i, outer, inner, parts } => {
+                let position = self.free_loop(*i, "divide")?;
+                self.fresh(&[*outer, *inner])?;
+                self.divide(position, *outer, *inner, count("a number of parts of", *parts)?, number);
+            }
+            Step::Reorder { order } => self.reorder(order)?,
+            Step::Fuse { i, j, fused } => self.fuse(*i, *j, *fused, number)?,
+            Step::Distribute { loops, outer, inner, mesh } => self.distribute(loops, outer, inner, mesh, number)?,
+            Step::Rotate { t, by } => self.rotate(*t, by, number)?,
+            Step::Shard { tensor, clauses } => self.shard(*tensor, clauses, number)?,
+            Step::Communicate { tensor, at } => self.communicate(*tensor, *at, number)?,
+            Step::Tensorize { loops, kind } => self.tensorize(loops, *kind, number)?,
+            Step::Expect { tensor, pattern } => {
+                self.tensor(*tensor)?;
+                self.axes_exist(pattern)?;
+                self.expectations.push((*tensor, pattern.clone(), number));
+            }
+        }
+        Ok(())
+    }
+
+    /// The sharding of a tensor; replicated if no step shards it.
+    pub(crate) fn sharding(&self, tensor: Name) -> Sharding {
+        match self.shards.iter().find(|shard| shard.tensor == tensor) {
+            Some(shard) => shard.sharding.clone(),
+            None => Sharding::replicated(&self.mesh, self.shape(tensor)),
+        }
+    }
+
+    fn shape(&self, tensor: Name) -> &[usize] {
+        self.kernel.tensors().find(|other| other.name == tensor).map_or(&[], |tensor| &tensor.shape)
+    }
+
+    fn extent(&self, position: usize) -> i64 {
+        self.nest.node(self.nest.loops[position]).extent
+    }
+
+    fn find(&self, name: Name) -> Result<usize, ErrorKind> {
+        self.nest.find(name).ok_or_else(|| ErrorKind::UnknownLoop { name, loops: self.nest.names() })
+    }
+
+    /// The position of a loop that is neither distributed nor tensorized nor communicated at.
+    fn free_loop(&self, name: Name, method: &'static str) -> Result<usize, ErrorKind> {
+        let position = self.serial_loop(name, "use its inner loop")?;
+        if self.is_tensorized(name) {
+            return Err(ErrorKind::Tensorized { name, instead: "change loops before `tensorize`" });
+        }
+        if let Some(communication) = self.communications.iter().find(|other| other.at == name) {
+            return Err(ErrorKind::Communicated { name, tensor: communication.tensor, method });
+        }
+        Ok(position)
+    }
+
+    fn serial_loop(&self, name: Name, instead: &'static str) -> Result<usize, ErrorKind> {
+        let position = self.find(name)?;
+        match self.mesh.as_slice().get(position) {
+            Some(axis) if position < self.nest.distributed => {
+                Err(ErrorKind::Distributed { name, axis: axis.name, instead })
+            }
+            _ => Ok(position),
+        }
+    }
+
+    fn is_tensorized(&self, name: Name) -> bool {
+        self.tensorized.as_ref().is_some_and(|tensorized| tensorized.loops.contains(&name))
+    }
+
+    fn fresh(&self, names: &[Name]) -> Result<(), ErrorKind> {
+        for (i, &name) in names.iter().enumerate() {
+            if self.nest.taken(name) || names[..i].contains(&name) {
+                return Err(ErrorKind::NameTaken { name, by: "a loop or an index of the kernel" });
+            }
+            if self.mesh.position(name).is_some() {
+                return Err(ErrorKind::NameTaken { name, by: "a mesh axis" });
+            }
+        }
+        Ok(())
+    }
+
+    fn divide(&mut self, position: usize, outer: Name, inner: Name, parts: i64, number: usize) {
+        let factor = div_ceil(self.extent(position), parts).max(1);
+        self.nest.split(position, (outer, parts), (inner, factor), number);
+    }
+
+    fn reorder(&mut self, order: &[Name]) -> Result<(), ErrorKind> {
+        distinct(order)?;
+        let positions = order.iter().map(|&name| self.find(name)).collect::<Result<Vec<_>, _>>()?;
+        let mut places = positions.clone();
+        places.sort_unstable();
+        let before = self.nest.loops.clone();
+        for (&place, &from) in places.iter().zip(&positions) {
+            if place != from && from.min(place) < self.nest.distributed {
+                let fixed = if from < self.nest.distributed { from } else { place };
+                let name = self.nest.node(before[fixed]).name;
+                let instead = "list it where it stands, or leave it out";
+                return Err(ErrorKind::Distributed { name, axis: self.mesh.as_slice()[fixed].name, instead });
+            }
+        }
+        for (place, from) in places.into_iter().zip(positions) {
+            self.nest.loops[place] = before[from];
+        }
+        Ok(())
+    }
+
+    fn fuse(&mut self, i: Name, j: Name, fused: Name, number: usize) -> Result<(), ErrorKind> {
+        let (outer, inner) = (self.free_loop(i, "fuse")?, self.free_loop(j, "fuse")?);
+        if inner != outer + 1 {
+            return Err(ErrorKind::NotAdjacent { i, j, loops: self.nest.names() });
+        }
+        self.fresh(&[fused])?;
+        let extent = self.extent(outer).checked_mul(self.extent(inner)).filter(|&extent| extent <= MOST);
+        let extent = extent.ok_or_else(|| ErrorKind::TooLarge { what: format!("loop `{fused}`") })?;
+        self.nest.fuse(outer, fused, extent, number);
+        Ok(())
+    }
+
+    fn distribute(
+        &mut self,
+        loops: &[Name],
+        outer: &[Name],
+        inner: &[Name],
+        mesh: &Mesh,
+        number: usize,
+    ) -> Result<(), ErrorKind> {
+        let axes = mesh.ndim();
+        if [loops.len(), outer.len(), inner.len()] != [axes; 3] {
+            let (loops, outer, inner) = (loops.len(), outer.len(), inner.len());
+            return Err(ErrorKind::DistributeCounts { loops, outer, inner, axes });
+        }
+        distinct(loops)?;
+        let whole = self.mesh.product(mesh).map_err(|axis| ErrorKind::AxisDistributed { axis })?;
+        for (&name, axis) in loops.iter().zip(mesh.as_slice()) {
+            self.free_loop(name, "distribute")?;
+            if axis.extent > 1 && self.carries_reduction(name)? {
+                return Err(ErrorKind::Contracted { name, output: self.kernel.output().name });
+            }
+            count("an axis of", axis.extent)?;
+        }
+        self.fresh(&[outer, inner].concat())?;
+        if let Some(axis) = mesh
+            .as_slice()
+            .iter()
+            .find(|axis| self.nest.taken(axis.name) || outer.contains(&axis.name) || inner.contains(&axis.name))
+        {
+            return Err(ErrorKind::NameTaken { name: axis.name, by: "a loop or an index of the kernel" });
+        }
+        for (((&name, &outer), &inner), axis) in loops.iter().zip(outer).zip(inner).zip(mesh.as_slice()) {
+            let position = self.find(name)?;
+            self.divide(position, outer, inner, axis.extent as i64, number);
+        }
+        for (&outer, place) in outer.iter().zip(self.nest.distributed..) {
+            let from = self.find(outer)?;
+            let id = self.nest.loops.remove(from);
+            self.nest.loops.insert(place, id);
+        }
+        self.nest.distributed += axes;
+        self.mesh = whole;
+        let clauses: Vec<_> = self.shards.iter().map(|shard| (shard.tensor, shard.clauses.clone())).collect();
+        for (i, (tensor, clauses)) in clauses.into_iter().enumerate() {
+            self.shards[i].sharding = self.place(tensor, &clauses)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a loop steps through an index that the output lacks.
+    fn carries_reduction(&self, name: Name) -> Result<bool, ErrorKind> {
+        let id = self.nest.loops[self.find(name)?];
+        let kept = |var: Name| self.kernel.target().index.iter().any(|index| index.coefficient(var) != 0);
+        Ok(self.kernel.vars().iter().enumerate().any(|(i, var)| {
+            let mut below = false;
+            self.nest.visit(NodeId(i), &mut |node| below |= node == id);
+            // A loop that only rotates another does not step through its index.
+            below && !kept(var.name) && self.steps_through(NodeId(i), id)
+        }))
+    }
+
+    fn steps_through(&self, from: NodeId, to: NodeId) -> bool {
+        use crate::nest::Made;
+        from == to
+            || match &self.nest.node(from).made {
+                Made::Loop => false,
+                Made::Split { outer, inner, .. } => self.steps_through(*outer, to) || self.steps_through(*inner, to),
+                Made::FusedOuter { fused, .. } | Made::FusedInner { fused, .. } => self.steps_through(*fused, to),
+                Made::Rotated { rotated, .. } => self.steps_through(*rotated, to),
+            }
+    }
+
+    fn rotate(&mut self, t: Name, by: &[Name], number: usize) -> Result<(), ErrorKind> {
+        let position = self.serial_loop(t, "rotate a serial loop by it")?;
+        if self.is_tensorized(t) {
+            return Err(ErrorKind::Tensorized { name: t, instead: "rotate before `tensorize`" });
+        }
+        distinct(by)?;
+        let mut outside = Vec::new();
+        for &name in by {
+            let other = self.find(name)?;
+            if other >= position {
+                return Err(ErrorKind::NotOutside { name: t, by: name, loops: self.nest.names() });
+            }
+            outside.push(self.nest.loops[other]);
+        }
+        self.nest.rotate(position, outside, number);
+        Ok(())
+    }
+
+    fn tensor(&self, name: Name) -> Result<(), ErrorKind> {
+        if self.kernel.tensors().any(|tensor| tensor.name == name) {
+            return Ok(());
+        }
+        let tensors: Vec<_> = self.kernel.tensors().map(|tensor| tensor.name).collect();
+        Err(ErrorKind::UnknownTensor { name, tensors: list(&tensors) })
+    }
+
+    fn shard(&mut self, tensor: Name, clauses: &[Clause], number: usize) -> Result<(), ErrorKind> {
+        self.tensor(tensor)?;
+        if let Some(first) = self.shards.iter().find(|shard| shard.tensor == tensor) {
+            return Err(ErrorKind::Twice { what: format!("`{tensor}` is already sharded"), first: first.step });
+        }
+        if self.nest.distributed == 0 {
+            return Err(ErrorKind::NoMesh);
+        }
+        let sharding = self.place(tensor, clauses)?;
+        self.shards.push(Shard { tensor, clauses: clauses.to_vec(), sharding, step: number });
+        Ok(())
+    }
+
+    fn place(&self, tensor: Name, clauses: &[Clause]) -> Result<Sharding, ErrorKind> {
+        let placements = clauses
+            .iter()
+            .map(|clause| {
+                Ok(match clause {
+                    Clause::Block { dim, at } => Placement::Block { dim: self.dim(tensor, *dim)?, at: at.clone() },
+                    Clause::Cyclic { dim, at, block } => {
+                        let dim = self.dim(tensor, *dim)?;
+                        count("blocks of", (*block).max(1))?;
+                        Placement::Cyclic { dim, at: at.clone(), block: *block }
+                    }
+                    Clause::Pin { axis, coordinate } => Placement::Pin { axis: *axis, coordinate: *coordinate },
+                })
+            })
+            .collect::<Result<Vec<_>, ErrorKind>>()?;
+        Sharding::new(&self.mesh, self.shape(tensor), &placements).map_err(ErrorKind::Sharding)
+    }
+
+    /// The number of the dimension that `dim` names.
+    fn dim(&self, tensor: Name, dim: Dim) -> Result<usize, ErrorKind> {
+        let name = match dim {
+            Dim::Number(number) => return Ok(number),
+            Dim::Var(name) => name,
+        };
+        let accesses = self.kernel.accesses_of(tensor);
+        let mut dims: Vec<usize> = accesses
+            .iter()
+            .flat_map(|access| access.index.iter().enumerate())
+            .filter(|(_, index)| index.coefficient(name) != 0)
+            .map(|(dim, _)| dim)
+            .collect();
+        dims.sort_unstable();
+        dims.dedup();
+        let count = match dims[..] {
+            [dim] => return Ok(dim),
+            [] => "no dimension",
+            _ => "more than one dimension",
+        };
+        let shown: Vec<_> = accesses.iter().map(|access| format!("`{access}`")).collect();
+        Err(ErrorKind::AmbiguousDim { tensor, name, count, accesses: shown.join(" and ") })
+    }
+
+    fn communicate(&mut self, tensor: Name, at: Name, number: usize) -> Result<(), ErrorKind> {
+        self.tensor(tensor)?;
+        self.find(at)?;
+        if self.is_tensorized(at) {
+            return Err(ErrorKind::Tensorized { name: at, instead: "communicate at a loop outside it" });
+        }
+        if self.shards.iter().all(|shard| shard.tensor != tensor) {
+            return Err(ErrorKind::NoSharding { tensor });
+        }
+        if let Some(first) = self.communications.iter().find(|other| other.tensor == tensor) {
+            return Err(ErrorKind::Twice { what: format!("`{tensor}` is already communicated"), first: first.step });
+        }
+        self.communications.push(Communication { tensor, at, step: number });
+        Ok(())
+    }
+
+    fn tensorize(&mut self, loops: &[Name], kind: Option<LeafKind>, number: usize) -> Result<(), ErrorKind> {
+        if let Some(first) = &self.tensorized {
+            return Err(ErrorKind::Twice { what: "there is already a leaf".into(), first: first.step });
+        }
+        distinct(loops)?;
+        for &name in loops {
+            self.serial_loop(name, "tensorize its inner loop")?;
+            if let Some(communication) = self.communications.iter().find(|other| other.at == name) {
+                return Err(ErrorKind::Communicated { name, tensor: communication.tensor, method: "tensorize" });
+            }
+        }
+        self.tensorized = Some(Tensorized { loops: loops.to_vec(), kind, step: number });
+        Ok(())
+    }
+
+    fn axes_exist(&self, pattern: &Pattern) -> Result<(), ErrorKind> {
+        let axes: &[Name] = match pattern {
+            Pattern::Broadcast { axes } | Pattern::Allgather { axes } => axes,
+            Pattern::Shift { axis, .. } => std::slice::from_ref(axis),
+            Pattern::Local | Pattern::Permute | Pattern::Exchange => &[],
+        };
+        match axes.iter().find(|&&axis| self.mesh.position(axis).is_none()) {
+            None => Ok(()),
+            Some(&name) => {
+                let axes: Vec<_> = self.mesh.as_slice().iter().map(|axis| axis.name).collect();
+                Err(ErrorKind::UnknownAxis { name, axes: list(&axes) })
+            }
+        }
+    }
+}
+
+fn count(what: &'static str, count: usize) -> Result<i64, ErrorKind> {
+    i64::try_from(count).ok().filter(|n| (1..=MOST).contains(n)).ok_or(ErrorKind::BadCount { what, count })
+}
+
+fn div_ceil(n: i64, d: i64) -> i64 {
+    n / d + i64::from(n % d != 0)
+}
+
+fn distinct(names: &[Name]) -> Result<(), ErrorKind> {
+    match names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+        Some((_, &name)) => Err(ErrorKind::ListedTwice { name }),
+        None => Ok(()),
+    }
+}
