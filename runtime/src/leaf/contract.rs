@@ -1,0 +1,137 @@
+//! Contractions: sums of products of two strided operands, mapped onto one GEMM per outer iteration.
+//!
+//! The loops of a leaf have roles. Of the loops of each of the roles M, N and K, one goes into the GEMM;
+//! loops that continue one another are merged first, so that a tile of several contracted dimensions is
+//! still one call. The others are walked outside, in the order given.
+
+use super::walk::{Loop, walk};
+use super::{gemm, integer};
+use crate::{Element, ElementKind, Strided, StridedMut};
+
+/// Which operands of a contraction a loop moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// `a`, `b` and `c`.
+    Batch,
+    /// `a` and `c`.
+    M,
+    /// `b` and `c`.
+    N,
+    /// `a` and `b`: the sum runs over it.
+    K,
+}
+
+const A: usize = 0;
+const B: usize = 1;
+const C: usize = 2;
+
+/// Adds `alpha * a * b` to `c` at every point of the loops, which have `counts` iterations and these `roles`.
+///
+/// `f32` and `f64` go through a GEMM with fused multiply-add where the processor has it, in an order of
+/// summation that depends on the counts and strides alone; integers wrap. `2 * product of counts` flops.
+///
+/// # Panics
+/// If an operand would be touched outside its data, if a loop moves an operand that its role excludes, or if
+/// a loop that is not of role K leaves `c` where it is: a bug of polyshard.
+pub fn contract<T: Element>(
+    counts: &[usize],
+    roles: &[Role],
+    alpha: T,
+    a: Strided<'_, T>,
+    b: Strided<'_, T>,
+    c: StridedMut<'_, T>,
+) {
+    assert_eq!(counts.len(), roles.len(), "a contraction has one role per loop; this is a bug of polyshard");
+    let strides = [a.checked_strides("a", counts), b.checked_strides("b", counts), c.checked_strides("c", counts)];
+    if counts.contains(&0) {
+        return;
+    }
+    let mut loops = merged(Loop::all(counts, &strides), roles);
+    for (one, role) in &loops {
+        check(one, *role);
+    }
+    let k = take(&mut loops, Role::K, [A, B]);
+    let n = take(&mut loops, Role::N, [B, C]);
+    let m = match best(&loops, Role::M, [A, C]) {
+        Some(i) if apart(&loops[i].0, &n) => loops.remove(i).0,
+        _ => Loop::once(3),
+    };
+    let outer: Vec<_> = loops.into_iter().map(|(one, _)| one).collect();
+    let sizes = [m.count, n.count, k.count];
+    walk(&outer, &mut [a.offset, b.offset, c.offset], &mut |at| {
+        let a = Panel { data: a.data, offset: at[A], strides: [m.strides[A], k.strides[A]] };
+        let b = Panel { data: b.data, offset: at[B], strides: [k.strides[B], n.strides[B]] };
+        let c = PanelMut { data: &mut *c.data, offset: at[C], strides: [m.strides[C], n.strides[C]] };
+        match T::KIND {
+            ElementKind::F32 | ElementKind::F64 => gemm::multiply(sizes, alpha, a, b, c),
+            ElementKind::I32 | ElementKind::I64 => integer::multiply(sizes, alpha, a, b, c),
+        }
+    });
+}
+
+/// A strided matrix: the stride of its rows' number, then of its columns' number.
+#[derive(Clone, Copy)]
+pub(super) struct Panel<'a, T> {
+    pub(super) data: &'a [T],
+    pub(super) offset: i64,
+    pub(super) strides: [i64; 2],
+}
+
+/// A [`Panel`] that is written.
+pub(super) struct PanelMut<'a, T> {
+    pub(super) data: &'a mut [T],
+    pub(super) offset: i64,
+    pub(super) strides: [i64; 2],
+}
+
+/// Drops loops of one iteration and merges loops of one role that continue one another.
+fn merged(loops: Vec<Loop>, roles: &[Role]) -> Vec<(Loop, Role)> {
+    let mut loops: Vec<_> = loops.into_iter().zip(roles.iter().copied()).filter(|(one, _)| one.count > 1).collect();
+    let pair = |loops: &[(Loop, Role)]| {
+        let pairs = (0..loops.len()).flat_map(|outer| (0..loops.len()).map(move |inner| (outer, inner)));
+        pairs.into_iter().find(|&(outer, inner)| {
+            outer != inner && loops[outer].1 == loops[inner].1 && loops[outer].0.continues(&loops[inner].0)
+        })
+    };
+    while let Some((outer, inner)) = pair(&loops) {
+        loops[inner].0.count *= loops[outer].0.count;
+        loops.remove(outer);
+    }
+    loops
+}
+
+fn check(one: &Loop, role: Role) {
+    let still = match role {
+        Role::Batch => None,
+        Role::M => Some(B),
+        Role::N => Some(A),
+        Role::K => Some(C),
+    };
+    assert!(
+        still.is_none_or(|operand| one.strides[operand] == 0) && (role == Role::K || one.strides[C] != 0),
+        "a loop of role {role:?} moves the operands of a contraction by {:?}; this is a bug of polyshard",
+        one.strides
+    );
+}
+
+/// Whether no two iterations of the pair of loops touch one element of `c`, as a GEMM requires.
+///
+/// Loops that interleave in `c` may still be apart; they are not worth telling, and run as vectors.
+fn apart(m: &Loop, n: &Loop) -> bool {
+    let reach = |one: &Loop| one.strides[C].abs() * one.count as i64;
+    n.count == 1 || m.strides[C].abs() >= reach(n) || n.strides[C].abs() >= reach(m)
+}
+
+fn take(loops: &mut Vec<(Loop, Role)>, role: Role, operands: [usize; 2]) -> Loop {
+    best(loops, role, operands).map_or(Loop::once(3), |i| loops.remove(i).0)
+}
+
+/// The loop of `role` that a GEMM gains most from: long enough to fill its registers, then of unit stride in
+/// as many operands as may be, then the longest.
+fn best(loops: &[(Loop, Role)], role: Role, operands: [usize; 2]) -> Option<usize> {
+    let gain = |one: &Loop| {
+        let unit = operands.iter().filter(|&&operand| one.strides[operand].abs() == 1).count();
+        (one.count.min(64), unit, one.count)
+    };
+    (0..loops.len()).filter(|&i| loops[i].1 == role).max_by_key(|&i| gain(&loops[i].0))
+}

@@ -1,0 +1,70 @@
+//! Matrix products of integers, which wrap: blocked for registers and cache, vectorised by the compiler.
+
+use super::contract::{Panel, PanelMut};
+use crate::Element;
+
+/// Rows and columns of `c` that are kept in registers.
+const ROWS: usize = 4;
+const COLUMNS: usize = 16;
+/// Terms and columns that are packed at once: a block of `b` of at most 1 MiB.
+const TERMS: usize = 256;
+const BLOCK: usize = 512;
+
+/// Adds `alpha * a * b` to `c`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being `[m, n, k]`.
+pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>, b: Panel<'_, T>, c: PanelMut<'_, T>) {
+    let [m, n, k] = sizes;
+    let mut packed_a = vec![[T::ZERO; ROWS]; TERMS.min(k)];
+    let mut packed_b = Vec::new();
+    for terms in blocks(k, TERMS) {
+        for columns in blocks(n, BLOCK) {
+            packed_b.clear();
+            for panel in blocks(columns.len(), COLUMNS) {
+                for term in terms.clone() {
+                    let mut row = [T::ZERO; COLUMNS];
+                    for (value, column) in row.iter_mut().zip(panel.clone()) {
+                        *value = b.data[at(b.offset, b.strides, term, columns.start + column)];
+                    }
+                    packed_b.push(row);
+                }
+            }
+            for rows in blocks(m, ROWS) {
+                let packed_a = &mut packed_a[..terms.len()];
+                for (values, term) in packed_a.iter_mut().zip(terms.clone()) {
+                    *values = [T::ZERO; ROWS];
+                    for (value, row) in values.iter_mut().zip(rows.clone()) {
+                        *value = alpha.times(a.data[at(a.offset, a.strides, row, term)]);
+                    }
+                }
+                for (panel, packed_b) in blocks(columns.len(), COLUMNS).zip(packed_b.chunks_exact(terms.len())) {
+                    let sums = product(packed_a, packed_b);
+                    for (row, sums) in rows.clone().zip(&sums) {
+                        for (column, &sum) in panel.clone().zip(sums) {
+                            let i = at(c.offset, c.strides, row, columns.start + column);
+                            c.data[i] = c.data[i].plus(sum);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn product<T: Element>(a: &[[T; ROWS]], b: &[[T; COLUMNS]]) -> [[T; COLUMNS]; ROWS] {
+    let mut sums = [[T::ZERO; COLUMNS]; ROWS];
+    for (a, b) in a.iter().zip(b) {
+        for (sums, &a) in sums.iter_mut().zip(a) {
+            for (sum, &b) in sums.iter_mut().zip(b) {
+                *sum = sum.plus(a.times(b));
+            }
+        }
+    }
+    sums
+}
+
+fn blocks(extent: usize, block: usize) -> impl Iterator<Item = std::ops::Range<usize>> + Clone {
+    (0..extent).step_by(block).map(move |start| start..(start + block).min(extent))
+}
+
+fn at(offset: i64, strides: [i64; 2], row: usize, column: usize) -> usize {
+    (offset + strides[0] * row as i64 + strides[1] * column as i64) as usize
+}

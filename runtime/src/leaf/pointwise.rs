@@ -1,0 +1,71 @@
+//! Pointwise kernels: what a loop nest computes from its operands at one point, evaluated by rows.
+
+use crate::{Element, Strided};
+use std::array;
+use std::marker::PhantomData;
+
+/// Points that are evaluated at once; a row of every operand then fits the first-level cache.
+pub(super) const CHUNK: usize = 256;
+
+/// A function of the operands' elements at one point, evaluated for a row of points at once.
+///
+/// The same function written as a closure and as an [`Expression`](super::Expression) gives the same bits:
+/// each point sees the same operations in the same order, and nothing is contracted or reassociated.
+pub trait Pointwise<T> {
+    /// Writes to `out[i]` the value at the row's point `i`. A row has at most 256 points.
+    fn row(&self, operands: &Rows<'_, T>, out: &mut [T]);
+}
+
+/// The operands of a [`Pointwise`] kernel along a row of points.
+pub struct Rows<'a, T> {
+    pub(super) operands: &'a [Strided<'a, T>],
+    pub(super) offsets: &'a [i64],
+    pub(super) strides: &'a [i64],
+    pub(super) gathered: &'a [T],
+    pub(super) len: usize,
+}
+
+impl<'a, T> Rows<'a, T> {
+    /// Returns the elements of operand `i`, one per point.
+    ///
+    /// # Panics
+    /// If there is no operand `i`: a bug of polyshard.
+    #[must_use]
+    pub fn get(&self, i: usize) -> &'a [T] {
+        assert!(i < self.operands.len(), "no operand {i} of {}; this is a bug of polyshard", self.operands.len());
+        if self.strides[i] == 1 {
+            &self.operands[i].data[self.offsets[i] as usize..][..self.len]
+        } else {
+            &self.gathered[i * CHUNK..][..self.len]
+        }
+    }
+}
+
+/// Returns the kernel that calls `f` with the `N` operands' elements at each point.
+///
+/// ```
+/// use polyshard_runtime::leaf::pointwise;
+/// let kernel = pointwise(|[a, b, d]: [f32; 3]| 2.0 * a * b + d);
+/// # let _ = kernel;
+/// ```
+pub fn pointwise<T: Element, const N: usize, F: Fn([T; N]) -> T>(f: F) -> Closure<F, T, N> {
+    Closure { f, takes: PhantomData }
+}
+
+/// A [`Pointwise`] kernel made from a closure by [`pointwise`].
+#[derive(Clone, Copy, Debug)]
+pub struct Closure<F, T, const N: usize> {
+    f: F,
+    takes: PhantomData<fn([T; N]) -> T>,
+}
+
+impl<T: Element, const N: usize, F: Fn([T; N]) -> T> Pointwise<T> for Closure<F, T, N> {
+    fn row(&self, operands: &Rows<'_, T>, out: &mut [T]) {
+        let len = out.len();
+        // Slices of one length, known before the loop, let the compiler drop its bounds checks.
+        let rows: [&[T]; N] = array::from_fn(|i| &operands.get(i)[..len]);
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = (self.f)(array::from_fn(|operand| rows[operand][i]));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Views: boxes of elements addressed by their global index, and how a leaf walks through them.
+//!
+//! A shard and a tile are addressed alike, so the program that calls a leaf does not care which of the two
+//! holds its operand. A view moves nothing and never owns.
+
+/// A dense or strided box of elements in global index space, read only.
+///
+/// The element of global index `i` is at `sum over d of (i[d] - origin[d]) * strides[d]` of the data.
+#[derive(Clone, Debug)]
+pub struct View<'a, T> {
+    data: &'a [T],
+    origin: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+/// A [`View`] that is written.
+#[derive(Debug)]
+pub struct ViewMut<'a, T> {
+    data: &'a mut [T],
+    origin: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+/// An operand of a leaf: where its first iteration reads, and how far one iteration of each loop moves.
+///
+/// Without strides it is one element, the same for all iterations.
+#[derive(Clone, Debug)]
+pub struct Strided<'a, T> {
+    pub(crate) data: &'a [T],
+    pub(crate) offset: i64,
+    pub(crate) strides: Vec<i64>,
+}
+
+/// A [`Strided`] operand that is written.
+#[derive(Debug)]
+pub struct StridedMut<'a, T> {
+    pub(crate) data: &'a mut [T],
+    pub(crate) offset: i64,
+    pub(crate) strides: Vec<i64>,
+}
+
+macro_rules! view {
+    ($View:ident, $Strided:ident, $data:ty) => {
+        impl<'a, T> $View<'a, T> {
+            /// Returns the box over `data` whose first element has global index `origin`, with `strides` in
+            /// elements.
+            ///
+            /// # Panics
+            /// If there is not one stride per dimension.
+            #[must_use]
+            pub fn new(data: $data, origin: Vec<i64>, strides: Vec<i64>) -> Self {
+                assert_eq!(origin.len(), strides.len(), "a view has one stride per dimension");
+                Self { data, origin, strides }
+            }
+
+            /// Returns the operand whose first iteration touches global index `base`, and where one iteration
+            /// of leaf loop `l` moves the index along dimension `d` by `steps[d][l]`.
+            ///
+            /// # Panics
+            /// If `base` or `steps` do not fit the number of dimensions: a bug of polyshard.
+            #[must_use]
+            pub fn strided(self, base: &[i64], steps: &[&[i64]]) -> $Strided<'a, T> {
+                let ndim = self.origin.len();
+                assert!(
+                    base.len() == ndim && steps.len() == ndim,
+                    "a leaf addresses an operand of {ndim} dimensions by {} indices and {} rows of steps; \
+                     this is a bug of polyshard",
+                    base.len(),
+                    steps.len()
+                );
+                let offset = (0..ndim).map(|d| (base[d] - self.origin[d]) * self.strides[d]).sum();
+                let loops = steps.first().map_or(0, |step| step.len());
+                let stride = |l: usize| (0..ndim).map(|d| steps[d][l] * self.strides[d]).sum();
+                $Strided { data: self.data, offset, strides: (0..loops).map(stride).collect() }
+            }
+        }
+
+        impl<'a, T> $Strided<'a, T> {
+            /// Returns the operand over `data` that starts at `offset` and moves by `strides[l]` elements with
+            /// leaf loop `l`.
+            #[must_use]
+            pub fn new(data: $data, offset: i64, strides: Vec<i64>) -> Self {
+                Self { data, offset, strides }
+            }
+
+            /// The stride of each of the loops, and a check that all iterations stay inside the data.
+            pub(crate) fn checked_strides(&self, name: &str, counts: &[usize]) -> Vec<i64> {
+                checked_strides(name, self.data.len(), self.offset, &self.strides, counts)
+            }
+        }
+    };
+}
+view!(View, Strided, &'a [T]);
+view!(ViewMut, StridedMut, &'a mut [T]);
+
+fn checked_strides(name: &str, len: usize, offset: i64, strides: &[i64], counts: &[usize]) -> Vec<i64> {
+    assert!(
+        strides.is_empty() || strides.len() == counts.len(),
+        "operand {name} of a leaf of {} loops has {} strides; this is a bug of polyshard",
+        counts.len(),
+        strides.len()
+    );
+    let strides = if strides.is_empty() { vec![0; counts.len()] } else { strides.to_vec() };
+    // A leaf that runs no iteration touches nothing, and its first index may be anywhere.
+    if counts.contains(&0) {
+        return strides;
+    }
+    let (mut least, mut greatest) = (i128::from(offset), i128::from(offset));
+    for (&stride, &count) in strides.iter().zip(counts) {
+        let reach = i128::from(stride) * (count as i128 - 1);
+        least += reach.min(0);
+        greatest += reach.max(0);
+    }
+    assert!(
+        least >= 0 && greatest < len as i128,
+        "a leaf touches elements {least}..={greatest} of operand {name}, which has {len}; this is a bug of polyshard"
+    );
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strides_follow_the_steps_of_the_global_index() {
+        let data: Vec<i64> = (0..40).collect();
+        // Rows 10.. and columns 20.. of some array, 4 by 10, read along its diagonal and along its columns.
+        let view = View::new(&data, vec![10, 20], vec![10, 1]);
+        let strided = view.strided(&[11, 22], &[&[1, 0], &[1, -1]]);
+        assert_eq!((strided.offset, &strided.strides[..]), (12, &[11, -1][..]));
+        assert_eq!(strided.checked_strides("a", &[3, 3]), [11, -1]);
+    }
+
+    #[test]
+    fn an_operand_without_dimensions_is_one_element() {
+        let strided = View::new(&[7.0], vec![], vec![]).strided(&[], &[]);
+        assert_eq!(strided.checked_strides("a", &[5, 6]), [0, 0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "touches elements 12..=45 of operand a, which has 40; this is a bug of polyshard")]
+    fn a_leaf_that_leaves_the_data_is_a_bug() {
+        let data = [0; 40];
+        let strided = Strided::new(&data, 12, vec![11]);
+        let _ = strided.checked_strides("a", &[4]);
+    }
+
+    #[test]
+    fn a_leaf_without_iterations_may_start_anywhere() {
+        let strided = Strided::new(&[0_i32; 0], -100, vec![11, 1]);
+        assert_eq!(strided.checked_strides("a", &[4, 0]), [11, 1]);
+    }
+}
