@@ -42,6 +42,20 @@ pub enum AxisExpr {
     Mod(Box<AxisExpr>, i64),
 }
 
+impl AxisExpr {
+    /// Returns the coordinate along the axis named `name`.
+    #[must_use]
+    pub fn axis(name: &str) -> Self {
+        Self::Axis(Name::new(name))
+    }
+
+    /// Returns the row-major number of the coordinates along the axes, major first.
+    #[must_use]
+    pub fn list(names: &[&str]) -> Self {
+        Self::List(names.iter().map(|name| Name::new(name)).collect())
+    }
+}
+
 impl From<Axis> for AxisExpr {
     fn from(axis: Axis) -> Self {
         Self::Axis(axis.name)

@@ -35,6 +35,26 @@ pub enum Placement {
     },
 }
 
+impl Placement {
+    /// Dimension `dim` in ceil-sized blocks; a rank owns block `at`.
+    #[must_use]
+    pub fn block(dim: usize, at: impl Into<AxisExpr>) -> Self {
+        Self::Block { dim, at: at.into() }
+    }
+
+    /// Dimension `dim` dealt out in blocks of `block` indices.
+    #[must_use]
+    pub fn cyclic(dim: usize, at: impl Into<AxisExpr>, block: usize) -> Self {
+        Self::Cyclic { dim, at: at.into(), block }
+    }
+
+    /// The array is kept at one coordinate of an axis.
+    #[must_use]
+    pub fn pin(axis: impl Into<Name>, coordinate: usize) -> Self {
+        Self::Pin { axis: axis.into(), coordinate }
+    }
+}
+
 /// How one dimension lies over the mesh.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DimLayout {
@@ -241,6 +261,23 @@ impl Sharding {
     #[must_use]
     pub fn pins(&self) -> &[(usize, usize)] {
         &self.pins
+    }
+
+    /// Returns the clauses that give this sharding, with placements in normal form.
+    #[must_use]
+    pub fn placements(&self) -> Vec<Placement> {
+        let dims = self.dims.iter().enumerate().filter_map(|(dim, layout)| match layout {
+            DimLayout::Whole => None,
+            DimLayout::Block { at, .. } => Some(Placement::Block { dim, at: at.expr(&self.mesh) }),
+            DimLayout::Cyclic { at, block, .. } => {
+                Some(Placement::Cyclic { dim, at: at.expr(&self.mesh), block: *block })
+            }
+        });
+        let pins = self.pins.iter().map(|&(axis, coordinate)| Placement::Pin {
+            axis: self.mesh.as_slice()[axis].name,
+            coordinate,
+        });
+        dims.chain(pins).collect()
     }
 
     /// Returns where the owner of an element stands along each axis, in an order in which each entry
@@ -468,6 +505,13 @@ mod tests {
                     prop_assert!(sharding.owns(&owner, &element), "{sharding}: {owner:?} {element:?}");
                 }
             }
+        }
+
+        /// A sharding's clauses give it back.
+        #[test]
+        fn placements_round_trip(sharding in shardings()) {
+            let again = Sharding::new(sharding.mesh(), sharding.shape(), &sharding.placements());
+            prop_assert_eq!(again, Ok(sharding));
         }
 
         /// The pieces of a dimension are what is owned, in order, packed from 0.

@@ -30,6 +30,21 @@ impl LinearAxes {
         self.modulus.map_or(sum, |modulus| sum.rem_euclid(modulus))
     }
 
+    /// The form as an expression.
+    pub(crate) fn expr(&self, mesh: &Mesh) -> AxisExpr {
+        if let Some((_, terms)) = self.radix(mesh).filter(|(_, terms)| terms.len() > 1) {
+            return AxisExpr::List(terms.iter().rev().map(|&(axis, _)| mesh.as_slice()[axis].name).collect());
+        }
+        let mut terms = self.terms.iter().map(|&(axis, factor)| {
+            let axis = AxisExpr::Axis(mesh.as_slice()[axis].name);
+            if factor == 1 { axis } else { axis * factor }
+        });
+        let first = terms.next().unwrap_or(AxisExpr::Const(0));
+        let sum = terms.fold(first, |sum, term| sum + term);
+        let sum = if self.constant == 0 { sum } else { sum + self.constant };
+        self.modulus.map_or(sum.clone(), |modulus| sum % modulus)
+    }
+
     pub(crate) fn new(expr: &AxisExpr, mesh: &Mesh) -> Result<Self, ShardingError> {
         let unsupported = |why| ShardingError::Unsupported { expr: expr.clone(), why };
         let (inner, modulus) = match expr {
