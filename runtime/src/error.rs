@@ -25,12 +25,25 @@ pub enum Error {
         /// Its message.
         message: String,
     },
+    /// A rank returned an error or panicked, which ended the program on all ranks.
+    #[error("{}", named(*.rank, .message))]
+    Failed {
+        /// The rank that failed first.
+        rank: usize,
+        /// Its message.
+        message: String,
+    },
     /// Reading or writing a file failed.
     #[error("{0}")]
     File(String),
     /// The MPI library reported an error.
     #[error("{0}")]
     Mpi(String),
+}
+
+/// Puts the rank before what it says, unless that begins with the rank.
+pub(crate) fn named(rank: usize, message: &str) -> String {
+    if message.starts_with(&format!("rank {rank} ")) { message.into() } else { format!("rank {rank}: {message}") }
 }
 
 impl fmt::Debug for Error {

@@ -6,7 +6,16 @@
 pub mod comm;
 mod element;
 mod error;
+pub mod leaf;
+mod region;
+mod spmd;
+mod view;
+mod world;
 
 pub use element::{Element, ElementKind, ReduceOp};
 pub use error::{Error, Result};
 pub use polyshard_layout as layout;
+pub use region::Region;
+pub use spmd::spmd;
+pub use view::{Strided, StridedMut, View, ViewMut};
+pub use world::{Backend, Group, World};

@@ -2,6 +2,25 @@
 //!
 //! One small trait, two implementations: threads of one process, and MPI. Data are bytes; typed callers
 //! cast. Counts are in bytes and may differ by rank; both sides of a message know its length.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `threads` | ranks are threads; a deadlock, or collectives called differently, is an error on all ranks |
+//! | [`mpi`] | ranks are processes; the only module that knows MPI, and the only one with unsafe code |
+//! | `alone` | a group of one, which needs neither |
+//! | `check` | what both refuse alike |
+//!
+//! Nothing here knows meshes, arrays or programs.
+
+mod alone;
+mod check;
+mod combine;
+pub(crate) mod launcher;
+#[cfg(feature = "mpi")]
+pub mod mpi;
+pub(crate) mod threads;
+
+pub(crate) use alone::Alone;
 
 use crate::{ElementKind, ReduceOp, Result};
 
@@ -19,6 +38,9 @@ pub enum Broadcast<'a> {
 }
 
 /// A group of ranks, `0..size`, seen from one of them. Semantics after the MPI standard (MPI 3.1).
+///
+/// Collectives must be called by all ranks of the group, in the same order and with the same root, counts
+/// and operation. The threads find out when they are not; MPI need not.
 pub trait Communicator {
     /// Returns this rank's number in the group.
     fn rank(&self) -> usize;
@@ -26,10 +48,14 @@ pub trait Communicator {
     /// Returns the number of ranks in the group.
     fn size(&self) -> usize;
 
-    /// Sends `data` to rank `to` (MPI 3.1, section 3.2). May return before it is received.
+    /// Sends `data` to rank `to`, another rank (MPI 3.1, section 3.2).
+    ///
+    /// May return before it is received, or may wait for the receiver: two ranks that both send first and
+    /// receive afterwards should [`exchange`](Self::exchange) instead.
     ///
     /// # Errors
-    /// If another rank failed, or the ranks wait for each other in a circle.
+    /// If `to` is this rank or none of the group, another rank failed, or the ranks wait for each other in
+    /// a circle.
     fn send(&self, to: usize, data: &[u8]) -> Result<()>;
 
     /// Receives the next message from rank `from`, which must be as long as `into` (MPI 3.1, section 3.2).
@@ -68,8 +94,11 @@ pub trait Communicator {
     /// Combines the ranks' data element by element, in rank order; the root's `data` becomes the result
     /// (MPI 3.1, section 5.9). Elsewhere `data` is unspecified afterwards.
     ///
+    /// `data` are whole elements of `kind`, aligned as the type is. Results are exact for integers and for
+    /// maxima and minima; MPI may combine floats in another order than the ranks', the threads do not.
+    ///
     /// # Errors
-    /// As for [`broadcast`](Self::broadcast).
+    /// As for [`broadcast`](Self::broadcast), and if `data` are not whole, aligned elements.
     fn reduce(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()>;
 
     /// As [`reduce`](Self::reduce), with the result on all ranks (MPI 3.1, section 5.9.6).
@@ -107,6 +136,10 @@ pub trait Communicator {
 
     /// Returns the bytes that this rank has received from other ranks, in this group and in all that share
     /// its origin.
+    ///
+    /// Counted is what others contribute to this rank's result, however the library moves it: the whole
+    /// buffer for a broadcast, the others' parts for all-gather and all-to-all, and for reductions one
+    /// contribution of the size of this rank's result from each other rank.
     fn bytes_received(&self) -> u64;
 
     /// Ends the group because of `message` (MPI 3.1, section 8.7): on threads the others get

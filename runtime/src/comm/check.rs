@@ -1,0 +1,164 @@
+//! Arguments that every communicator refuses, with the same words.
+//!
+//! What one rank can see by itself is checked here, before anything moves. What takes several ranks to
+//! see (other roots, other lengths) is not.
+
+use crate::{ElementKind, Error, Result};
+
+/// Refuses a rank that the group does not have.
+pub(super) fn member(size: usize, rank: usize) -> Result<()> {
+    if rank >= size {
+        return Err(Error::Usage(format!("no rank {rank}: the group has ranks 0..{size}")));
+    }
+    Ok(())
+}
+
+/// Refuses a message to or from a rank that is this one or not in the group.
+pub(super) fn peer(size: usize, this: usize, other: usize) -> Result<()> {
+    member(size, other)?;
+    if other == this {
+        // MPI may block in a send to oneself for ever, so it is an error everywhere.
+        return Err(Error::Usage(format!(
+            "rank {this} sends to or receives from itself: `exchange` does that, `send` and `receive` do not"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses counts that are not one per rank, or whose sum is not the length of the buffer `name`.
+pub(super) fn counts(size: usize, counts: &[usize], name: &str, len: usize) -> Result<()> {
+    if counts.len() != size {
+        return Err(Error::Usage(format!("{} counts for a group of {size} ranks: give one per rank", counts.len())));
+    }
+    let sum: usize = counts.iter().sum();
+    if sum != len {
+        return Err(Error::Usage(format!("the counts sum to {sum} bytes, but `{name}` has {len}")));
+    }
+    Ok(())
+}
+
+/// Refuses a buffer `name` that is not as long as this rank's count.
+pub(super) fn own_count(count: usize, name: &str, len: usize) -> Result<()> {
+    if count != len {
+        return Err(Error::Usage(format!("this rank's count is {count} bytes, but `{name}` has {len}")));
+    }
+    Ok(())
+}
+
+/// Refuses data that are not whole, aligned elements of `kind`.
+pub(super) fn elements(kind: ElementKind, data: &[u8]) -> Result<()> {
+    let (size, name) = (super::combine::bytes(kind), super::combine::name(kind));
+    if !data.len().is_multiple_of(size) {
+        return Err(Error::Usage(format!("{} bytes are not a whole number of `{name}`", data.len())));
+    }
+    // An empty slice may dangle, and its address means nothing.
+    if !data.is_empty() && !data.as_ptr().addr().is_multiple_of(size) {
+        return Err(Error::Usage(format!(
+            "data of `{name}` are not aligned to {size} bytes: cast them from `[{name}]`"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a broadcast that this rank receives from itself, or from no rank of the group.
+pub(super) fn root_receives(size: usize, this: usize, root: usize) -> Result<()> {
+    member(size, root)?;
+    if root == this {
+        return Err(Error::Usage(format!("rank {this} is the root of the broadcast it receives: the root sends")));
+    }
+    Ok(())
+}
+
+/// Refuses buffers of a reduce-scatter that do not fit its counts, or cut an element.
+pub(super) fn reduce_scatter(
+    size: usize,
+    this: usize,
+    send: &[u8],
+    into: &[u8],
+    counts: &[usize],
+    kind: ElementKind,
+) -> Result<()> {
+    self::counts(size, counts, "send", send.len())?;
+    own_count(counts[this], "into", into.len())?;
+    elements(kind, send)?;
+    elements(kind, into)?;
+    let (bytes, name) = (super::combine::bytes(kind), super::combine::name(kind));
+    match counts.iter().find(|count| !count.is_multiple_of(bytes)) {
+        Some(count) => Err(Error::Usage(format!("a count of {count} bytes is not a whole number of `{name}`"))),
+        None => Ok(()),
+    }
+}
+
+/// Delivers the messages that rank `this` exchanges with itself, the first sent to the first received.
+pub(super) fn exchange(
+    size: usize,
+    this: usize,
+    sends: &[(usize, &[u8])],
+    receives: &mut [(usize, &mut [u8])],
+) -> Result<()> {
+    for rank in sends.iter().map(|send| send.0).chain(receives.iter().map(|receive| receive.0)) {
+        member(size, rank)?;
+    }
+    let mut sent = sends.iter().filter(|send| send.0 == this);
+    let mut received = receives.iter_mut().filter(|receive| receive.0 == this);
+    loop {
+        match (sent.next(), received.next()) {
+            (Some((_, from)), Some((_, into))) if from.len() == into.len() => into.copy_from_slice(from),
+            (Some((_, from)), Some((_, into))) => return Err(length(this, this, into.len(), Some(from.len()))),
+            (None, None) => return Ok(()),
+            (left, _) => {
+                let what = if left.is_some() {
+                    "sends itself more messages than it receives"
+                } else {
+                    "receives more messages from itself than it sends"
+                };
+                return Err(Error::Usage(format!("rank {this} {what}: each message has both sides")));
+            }
+        }
+    }
+}
+
+/// Says that a message is not as long as the buffer for it; `sent` is its length, if that is known.
+///
+/// `this` and `from` are numbers in the world.
+pub(super) fn length(this: usize, from: usize, expected: usize, sent: Option<usize>) -> Error {
+    let sent = sent.map_or_else(|| String::from("more"), |sent| format!("{sent} bytes"));
+    Error::Mismatch(format!(
+        "rank {this} receives {sent} from rank {from} into a buffer of {expected}: the ranks disagree on the message"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(result: Result<()>) -> String {
+        result.expect_err("the arguments should be refused").to_string()
+    }
+
+    #[test]
+    fn refusals_name_the_numbers() {
+        assert_eq!(said(member(4, 4)), "no rank 4: the group has ranks 0..4");
+        assert!(said(peer(4, 2, 2)).starts_with("rank 2 sends to or receives from itself"));
+        assert_eq!(said(counts(2, &[1, 2, 3], "into", 6)), "3 counts for a group of 2 ranks: give one per rank");
+        assert_eq!(said(counts(2, &[1, 2], "into", 4)), "the counts sum to 3 bytes, but `into` has 4");
+        assert_eq!(said(own_count(1, "send", 2)), "this rank's count is 1 bytes, but `send` has 2");
+        assert_eq!(said(elements(ElementKind::F32, &[0; 6])), "6 bytes are not a whole number of `f32`");
+        let aligned = [0u64; 4];
+        let bytes: &[u8] = bytemuck::cast_slice(&aligned);
+        assert!(said(elements(ElementKind::F64, &bytes[4..12])).contains("not aligned to 8 bytes"));
+    }
+
+    #[test]
+    fn messages_to_oneself_are_paired_in_order() {
+        let (mut first, mut second) = ([0; 1], [0; 2]);
+        exchange(2, 1, &[(1, &[7]), (0, &[1]), (1, &[8, 9])], &mut [(1, &mut first), (1, &mut second)]).unwrap();
+        assert_eq!((first, second), ([7], [8, 9]));
+        assert!(said(exchange(2, 1, &[(1, &[7])], &mut [])).contains("more messages than it receives"));
+        assert!(said(exchange(2, 1, &[], &mut [(1, &mut [7])])).contains("more messages from itself than it sends"));
+        assert_eq!(
+            said(exchange(2, 1, &[(1, &[7, 7])], &mut [(1, &mut [7])])),
+            "rank 1 receives 2 bytes from rank 1 into a buffer of 1: the ranks disagree on the message"
+        );
+    }
+}

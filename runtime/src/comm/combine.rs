@@ -1,0 +1,89 @@
+//! Combining buffers of elements that are known as bytes only.
+//!
+//! The element type is a value here, so one match per buffer picks a loop over the type; no element is
+//! matched on. Buffers need not be aligned.
+
+use crate::{Element, ElementKind, ReduceOp};
+
+/// Combines `with` into `into`, element by element: `into[i] = into[i] op with[i]`.
+///
+/// # Panics
+/// If the lengths differ or are not whole elements; callers have checked both.
+pub(super) fn combine(kind: ElementKind, op: ReduceOp, into: &mut [u8], with: &[u8]) {
+    match kind {
+        ElementKind::F32 => typed::<f32>(op, into, with),
+        ElementKind::F64 => typed::<f64>(op, into, with),
+        ElementKind::I32 => typed::<i32>(op, into, with),
+        ElementKind::I64 => typed::<i64>(op, into, with),
+    }
+}
+
+/// Returns the bytes of an element of `kind`.
+pub(super) fn bytes(kind: ElementKind) -> usize {
+    match kind {
+        ElementKind::F32 | ElementKind::I32 => 4,
+        ElementKind::F64 | ElementKind::I64 => 8,
+    }
+}
+
+/// Returns the Rust name of the type.
+pub(super) fn name(kind: ElementKind) -> &'static str {
+    match kind {
+        ElementKind::F32 => f32::NAME,
+        ElementKind::F64 => f64::NAME,
+        ElementKind::I32 => i32::NAME,
+        ElementKind::I64 => i64::NAME,
+    }
+}
+
+fn typed<T: Element>(op: ReduceOp, into: &mut [u8], with: &[u8]) {
+    // One loop per operation, so that each is a plain vector loop.
+    match op {
+        ReduceOp::Sum => each(into, with, T::plus),
+        ReduceOp::Product => each(into, with, T::times),
+        ReduceOp::Max => each(into, with, T::greater),
+        ReduceOp::Min => each(into, with, T::smaller),
+    }
+}
+
+#[inline(always)]
+fn each<T: Element>(into: &mut [u8], with: &[u8], op: impl Fn(T, T) -> T) {
+    assert_eq!(into.len(), with.len(), "contributions of different lengths met: this is a bug of polyshard");
+    let size = size_of::<T>();
+    assert!(into.len().is_multiple_of(size), "a contribution ends inside an element: this is a bug of polyshard");
+    for (into, with) in into.chunks_exact_mut(size).zip(with.chunks_exact(size)) {
+        let combined: T = op(bytemuck::pod_read_unaligned(into), bytemuck::pod_read_unaligned(with));
+        into.copy_from_slice(bytemuck::bytes_of(&combined));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check<T: Element>(pairs: &[(T, T)]) -> Result<(), TestCaseError> {
+        let (left, right): (Vec<T>, Vec<T>) = pairs.iter().copied().unzip();
+        for op in [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min] {
+            let mut into = left.clone();
+            combine(T::KIND, op, bytemuck::cast_slice_mut(&mut into), bytemuck::cast_slice(&right));
+            let expected: Vec<T> = pairs.iter().map(|&(left, right)| op.combine(left, right)).collect();
+            prop_assert_eq!(bytemuck::cast_slice::<T, u8>(&into), bytemuck::cast_slice::<T, u8>(&expected));
+        }
+        Ok(())
+    }
+
+    proptest! {
+        /// Combining bytes is combining elements.
+        #[test]
+        fn bytes_combine_as_the_elements_do(
+            floats in prop::collection::vec((-1e9f64..1e9, -1e9f64..1e9), 0..40),
+            integers in prop::collection::vec(any::<(i64, i64)>(), 0..40),
+        ) {
+            check(&floats)?;
+            check(&floats.iter().map(|&(a, b)| (a as f32, b as f32)).collect::<Vec<_>>())?;
+            check(&integers)?;
+            check(&integers.iter().map(|&(a, b)| (a as i32, b as i32)).collect::<Vec<_>>())?;
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The communicator whose ranks are MPI processes.
+//!
+//! Buffers are handed to MPI as they are: nothing is copied on the way of a message or a broadcast, and
+//! nothing is allocated per call beyond arrays of one entry per rank or message. Lengths that a C `int`
+//! cannot hold travel as one element of a derived datatype ([`span`]). Reductions go through a scratch
+//! buffer that the group keeps ([`reduction`]).
+//!
+//! Errors are returned, not fatal: each communicator has `MPI_ERRORS_RETURN`, and each code becomes an
+//! [`Error::Mpi`] with MPI's own words and the operation ([`status`]). MPI does not find out when ranks
+//! call different collectives; the threads do, so a program is best tried there first.
+//!
+//! Only this file and its submodules know MPI, and only they are unsafe. They rely on three facts: MPI is
+//! initialised and not finalised while a communicator is used ([`process`]), no call leaves a request
+//! behind, and buffers are Rust slices that outlive the call.
+#![expect(unsafe_code, reason = "calls the MPI C library")]
+
+mod exchange;
+pub(crate) mod process;
+mod reduction;
+mod span;
+mod status;
+
+use super::{Broadcast, Communicator, check};
+use crate::{ElementKind, Error, ReduceOp, Result};
+use mpi::ffi;
+use span::Span;
+use status::checked;
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::rc::Rc;
+
+/// All messages carry one tag: they match in order, by group and rank.
+const TAG: c_int = 0;
+
+/// One process' view of a group of MPI processes.
+pub struct MpiCommunicator {
+    raw: ffi::MPI_Comm,
+    rank: usize,
+    size: usize,
+    /// Whether the group was split off, and is freed when dropped.
+    owned: bool,
+    /// The largest count to pass to MPI.
+    limit: usize,
+    /// Shared by all groups of this process.
+    received: Rc<Cell<u64>>,
+    /// Where reductions put their results; 8-byte words, so that every element type is aligned.
+    scratch: RefCell<Vec<u64>>,
+}
+
+impl MpiCommunicator {
+    /// Returns the group of all processes that the launcher started, and initialises MPI if nobody has.
+    ///
+    /// MPI is then finalised when the process ends. The group is a duplicate of `MPI_COMM_WORLD`
+    /// (MPI 3.1, section 6.4.2), so it does not meet messages of others who use MPI in this process.
+    ///
+    /// # Errors
+    /// If MPI has been finalised, was initialised on another thread, or fails.
+    pub fn world() -> Result<Self> {
+        let raw = process::world()?;
+        Self::new(raw, false, c_int::MAX as usize, Rc::default())
+    }
+
+    /// Sets the largest count to pass to MPI, at least 1: `i32::MAX`, unless a test wants to see how longer
+    /// messages travel without having gigabytes. All ranks must set the same.
+    ///
+    /// # Panics
+    /// If `limit` is 0 or does not fit a C `int`.
+    #[must_use]
+    pub fn with_count_limit(mut self, limit: usize) -> Self {
+        assert!((1..=c_int::MAX as usize).contains(&limit), "a count limit of {limit} does not fit a C int");
+        self.limit = limit;
+        self
+    }
+
+    fn new(raw: ffi::MPI_Comm, owned: bool, limit: usize, received: Rc<Cell<u64>>) -> Result<Self> {
+        let (mut rank, mut size) = (0, 0);
+        // SAFETY: `raw` is a live communicator, and the pointers are to locals.
+        unsafe {
+            checked("setting the error handler", ffi::MPI_Comm_set_errhandler(raw, ffi::RSMPI_ERRORS_RETURN))?;
+            checked("asking for the rank", ffi::MPI_Comm_rank(raw, &mut rank))?;
+            checked("asking for the size", ffi::MPI_Comm_size(raw, &mut size))?;
+        }
+        let scratch = RefCell::default();
+        Ok(Self { raw, rank: rank as usize, size: size as usize, owned, limit, received, scratch })
+    }
+
+    fn span(&self, len: usize) -> Result<Span> {
+        Span::new(0, len, self.limit)
+    }
+
+    fn count(&self, bytes: usize) {
+        self.received.set(self.received.get() + bytes as u64);
+    }
+
+    /// Says that a message from `from` is not as long as the buffer for it.
+    fn length(&self, from: usize, expected: usize, sent: Option<usize>) -> Error {
+        check::length(process::world_rank(self.raw, self.rank), process::world_rank(self.raw, from), expected, sent)
+    }
+}
+
+impl Communicator for MpiCommunicator {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn send(&self, to: usize, data: &[u8]) -> Result<()> {
+        check::peer(self.size, self.rank, to)?;
+        let span = self.span(data.len())?;
+        // SAFETY: MPI reads `data`, which `span` describes, and is done with it when it returns.
+        let code =
+            unsafe { ffi::MPI_Send(data.as_ptr().cast(), span.count, span.datatype, to as c_int, TAG, self.raw) };
+        checked("send", code)
+    }
+
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        check::peer(self.size, self.rank, from)?;
+        let span = self.span(into.len())?;
+        let mut status = status::empty();
+        // SAFETY: MPI writes at most `into`, which `span` describes, and the status.
+        let code = unsafe {
+            let from = from as c_int;
+            ffi::MPI_Recv(into.as_mut_ptr().cast(), span.count, span.datatype, from, TAG, self.raw, &mut status)
+        };
+        self.arrived(code, &status, from, into.len())
+    }
+
+    fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
+        check::exchange(self.size, self.rank, sends, receives)?;
+        match (sends, &mut *receives) {
+            (&[(to, data)], [(from, into)]) if to != self.rank => self.send_receive(to, data, *from, into),
+            (sends, receives) => self.send_receive_all(sends, receives),
+        }
+    }
+
+    fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
+        let (root, buffer, len): (usize, *mut c_void, usize) = match part {
+            // MPI takes a mutable pointer on all ranks, but writes on the receiving ones only.
+            Broadcast::Send(data) => (self.rank, data.as_ptr().cast_mut().cast(), data.len()),
+            Broadcast::Receive { root, into } => {
+                check::root_receives(self.size, self.rank, root)?;
+                (root, into.as_mut_ptr().cast(), into.len())
+            }
+        };
+        let span = self.span(len)?;
+        // SAFETY: `buffer` and `len` come from one slice, borrowed until the end of this call: shared on the
+        // root, where MPI reads it (MPI 3.1, section 5.4), and mutable elsewhere, where MPI writes it.
+        let code = unsafe { ffi::MPI_Bcast(buffer, span.count, span.datatype, root as c_int, self.raw) };
+        checked("broadcast", code)?;
+        if root != self.rank {
+            self.count(len);
+        }
+        Ok(())
+    }
+
+    fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
+        check::counts(self.size, counts, "into", into.len())?;
+        check::own_count(counts[self.rank], "send", send.len())?;
+        let received = into.len() - send.len();
+        // Every rank has the same counts, so every rank takes the same way.
+        if counts.iter().all(|&count| count == counts[0]) {
+            let span = self.span(counts[0])?;
+            // SAFETY: `send` has one span and `into` one span per rank, as the counts say.
+            let code = unsafe {
+                let (from, to) = (send.as_ptr().cast(), into.as_mut_ptr().cast());
+                ffi::MPI_Allgather(from, span.count, span.datatype, to, span.count, span.datatype, self.raw)
+            };
+            checked("all-gather", code)?;
+        } else if into.len() <= self.limit {
+            let int_counts: Vec<c_int> = counts.iter().map(|&count| count as c_int).collect();
+            let starts: Vec<c_int> = starts(counts).map(|start| start as c_int).collect();
+            // SAFETY: the counts and starts cover `into` exactly and fit a C int, and `send` has this rank's
+            // count.
+            let code = unsafe {
+                ffi::MPI_Allgatherv(
+                    send.as_ptr().cast(),
+                    send.len() as c_int,
+                    ffi::RSMPI_UINT8_T,
+                    into.as_mut_ptr().cast(),
+                    int_counts.as_ptr(),
+                    starts.as_ptr(),
+                    ffi::RSMPI_UINT8_T,
+                    self.raw,
+                )
+            };
+            checked("all-gather", code)?;
+        } else {
+            return self.all_gather_by_messages(send, into, counts);
+        }
+        self.count(received);
+        Ok(())
+    }
+
+    fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()> {
+        check::counts(self.size, send_counts, "send", send.len())?;
+        check::counts(self.size, receive_counts, "into", into.len())?;
+        let received = into.len() - receive_counts[self.rank];
+        // Alltoallv has no room for long buffers, and a rank cannot know whether the others' are long. In
+        // Alltoallw each rank describes its own as it likes, as long as the bytes agree.
+        let from = span::Parts::new(send_counts, self.limit)?;
+        let to = span::Parts::new(receive_counts, self.limit)?;
+        // SAFETY: the parts cover `send` and `into` exactly, with one entry per rank.
+        let code = unsafe {
+            ffi::MPI_Alltoallw(
+                send.as_ptr().cast(),
+                from.counts.as_ptr(),
+                from.starts.as_ptr(),
+                from.datatypes.as_ptr(),
+                into.as_mut_ptr().cast(),
+                to.counts.as_ptr(),
+                to.starts.as_ptr(),
+                to.datatypes.as_ptr(),
+                self.raw,
+            )
+        };
+        checked("all-to-all", code)?;
+        self.count(received);
+        Ok(())
+    }
+
+    fn reduce(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+        check::member(self.size, root)?;
+        check::elements(kind, data)?;
+        self.reduce_pieces(root, data, kind, op)?;
+        if root == self.rank {
+            self.count(data.len() * (self.size - 1));
+        }
+        Ok(())
+    }
+
+    fn all_reduce(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+        check::elements(kind, data)?;
+        self.all_reduce_pieces(data, kind, op)?;
+        self.count(data.len() * (self.size - 1));
+        Ok(())
+    }
+
+    fn reduce_scatter(
+        &self,
+        send: &[u8],
+        into: &mut [u8],
+        counts: &[usize],
+        kind: ElementKind,
+        op: ReduceOp,
+    ) -> Result<()> {
+        check::reduce_scatter(self.size, self.rank, send, into, counts, kind)?;
+        self.reduce_scatter_parts(send, into, counts, kind, op)?;
+        self.count(into.len() * (self.size - 1));
+        Ok(())
+    }
+
+    fn barrier(&self) -> Result<()> {
+        // SAFETY: the communicator is live.
+        checked("barrier", unsafe { ffi::MPI_Barrier(self.raw) })
+    }
+
+    fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
+        let int = |value: usize, what: &str| {
+            c_int::try_from(value).map_err(|_| Error::Usage(format!("{what} {value} of a split does not fit a C int")))
+        };
+        let (color, key) = (int(color, "color")?, int(key, "key")?);
+        // SAFETY: a null handle is a value like any other; MPI overwrites it.
+        let mut raw = unsafe { ffi::RSMPI_COMM_NULL };
+        // SAFETY: the communicator is live, and `raw` is a local.
+        checked("split", unsafe { ffi::MPI_Comm_split(self.raw, color, key, &mut raw) })?;
+        Ok(Box::new(Self::new(raw, true, self.limit, Rc::clone(&self.received))?))
+    }
+
+    fn bytes_received(&self) -> u64 {
+        self.received.get()
+    }
+
+    fn abort(&self, message: &str) {
+        process::fail(message);
+    }
+}
+
+impl Drop for MpiCommunicator {
+    fn drop(&mut self) {
+        if self.owned && process::is_running() {
+            // SAFETY: the communicator is live and this was its owner. An error has nowhere to go.
+            unsafe { ffi::MPI_Comm_free(ptr::from_mut(&mut self.raw)) };
+        }
+    }
+}
+
+/// Returns where each part starts if parts of these lengths are packed.
+fn starts(counts: &[usize]) -> impl Iterator<Item = usize> + '_ {
+    counts.iter().scan(0, |next, count| {
+        let start = *next;
+        *next += count;
+        Some(start)
+    })
+}

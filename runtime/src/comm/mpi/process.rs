@@ -1,0 +1,158 @@
+//! MPI in this process: how it begins, how it ends, and how it ends for all.
+//!
+//! MPI is initialised once, by the first thread that asks, and stays for the life of the process
+//! (MPI 3.1, section 8.7). It is finalised when the process ends normally. A process that ends with an
+//! error code ends the others too, because `MPI_Finalize` waits for them and they might wait for it.
+#![expect(unsafe_code, reason = "calls the MPI C library")]
+
+use super::status::checked;
+use crate::{Error, Result};
+use mpi::ffi;
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{io, process, ptr, thread};
+
+thread_local! {
+    /// The group of all processes, on the thread that initialised MPI.
+    static WORLD: Cell<Option<ffi::MPI_Comm>> = const { Cell::new(None) };
+}
+
+/// Whether some thread has a world.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is being aborted, so that its exit handlers must leave MPI alone.
+static ABORTING: AtomicBool = AtomicBool::new(false);
+
+/// Returns a duplicate of `MPI_COMM_WORLD`, the same one each time.
+///
+/// # Errors
+/// If MPI has been finalised, another thread uses it, or it fails.
+pub(super) fn world() -> Result<ffi::MPI_Comm> {
+    if let Some(world) = WORLD.get() {
+        return Ok(world);
+    }
+    if TAKEN.swap(true, Ordering::SeqCst) {
+        return Err(Error::Usage(String::from(
+            "MPI belongs to the thread that used it first: call `spmd` on that thread",
+        )));
+    }
+    if flag(ffi::MPI_Finalized) {
+        return Err(Error::Usage(String::from("MPI has been finalised: call `spmd` before `MPI_Finalize`")));
+    }
+    // Whoever initialised MPI before us finalises it.
+    if !flag(ffi::MPI_Initialized) {
+        initialize()?;
+    }
+    // SAFETY: a null handle is a value like any other; MPI overwrites it.
+    let mut world = unsafe { ffi::RSMPI_COMM_NULL };
+    // SAFETY: MPI is initialised, and `world` is a local.
+    unsafe {
+        checked(
+            "setting the error handler",
+            ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_WORLD, ffi::RSMPI_ERRORS_RETURN),
+        )?;
+        checked("duplicating the world", ffi::MPI_Comm_dup(ffi::RSMPI_COMM_WORLD, &mut world))?;
+    }
+    WORLD.set(Some(world));
+    Ok(world)
+}
+
+/// Returns whether MPI is initialised and not finalised.
+pub(super) fn is_running() -> bool {
+    flag(ffi::MPI_Initialized) && !flag(ffi::MPI_Finalized)
+}
+
+/// Returns the world rank of rank `rank` of a group.
+pub(super) fn world_rank(group: ffi::MPI_Comm, rank: usize) -> usize {
+    let (from, mut to) = (rank as c_int, rank as c_int);
+    // SAFETY: both communicators are live, the groups are freed, and the pointers are to locals. An error
+    // leaves the rank as it is: this is asked for messages only.
+    unsafe {
+        let (mut here, mut world) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
+        if ffi::MPI_Comm_group(group, &mut here) == 0 {
+            if ffi::MPI_Comm_group(ffi::RSMPI_COMM_WORLD, &mut world) == 0 {
+                ffi::MPI_Group_translate_ranks(here, 1, &from, world, &mut to);
+                ffi::MPI_Group_free(&mut world);
+            }
+            ffi::MPI_Group_free(&mut here);
+        }
+    }
+    to as usize
+}
+
+/// Says once why the program ends, and ends all its processes with exit code 1.
+///
+/// Many ranks often fail alike. Rank 0 speaks at once, the others wait a little, the higher the longer, so
+/// that the abort of a lower rank comes before they have said the same.
+pub(crate) fn fail(message: &str) -> ! {
+    let mut rank = 0;
+    // SAFETY: MPI is initialised: the caller has a communicator.
+    unsafe { ffi::MPI_Comm_rank(ffi::RSMPI_COMM_WORLD, &mut rank) };
+    if rank > 0 {
+        let delay = 250 + 50 * u64::from(rank.unsigned_abs());
+        thread::sleep(Duration::from_millis(delay.min(3000)));
+    }
+    // One write, so that lines of different ranks do not mix. There is nobody left to tell if it fails.
+    let text = format!("{}\n", crate::error::named(rank as usize, message));
+    let _ = io::stderr().write_all(text.as_bytes());
+    abort(1)
+}
+
+fn abort(code: c_int) -> ! {
+    ABORTING.store(true, Ordering::SeqCst);
+    // SAFETY: MPI is initialised. The call does not return in practice (MPI 3.1, section 8.7).
+    unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
+    process::abort()
+}
+
+fn initialize() -> Result<()> {
+    let mut provided = 0;
+    // SAFETY: MPI has not been initialised, and takes null for the arguments of main (MPI 3.1, section 8.7).
+    // What level of threads is provided does not matter: one thread alone ever calls MPI.
+    let code =
+        unsafe { ffi::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), ffi::RSMPI_THREAD_FUNNELED, &mut provided) };
+    checked("initialising MPI", code)?;
+    register();
+    Ok(())
+}
+
+/// Finalises MPI when the process ends with code 0, and aborts all when it ends with another.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn register() {
+    unsafe extern "C" {
+        /// As `atexit`, but the function learns the exit code.
+        fn on_exit(function: extern "C" fn(c_int, *mut std::ffi::c_void), argument: *mut std::ffi::c_void) -> c_int;
+    }
+    extern "C" fn ending(code: c_int, _argument: *mut std::ffi::c_void) {
+        if code != 0 && is_running() && !ABORTING.load(Ordering::SeqCst) {
+            abort(code);
+        }
+        finalize();
+    }
+    // SAFETY: `ending` takes what `on_exit` gives it. If there is no room for it, MPI is not finalised.
+    unsafe { on_exit(ending, ptr::null_mut()) };
+}
+
+/// Finalises MPI when the process ends.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn register() {
+    // SAFETY: `finalize` takes and returns nothing. If there is no room for it, MPI is not finalised.
+    unsafe { libc::atexit(finalize) };
+}
+
+extern "C" fn finalize() {
+    if is_running() && !ABORTING.load(Ordering::SeqCst) {
+        // SAFETY: MPI is running, and the process ends. An error has nowhere to go.
+        unsafe { ffi::MPI_Finalize() };
+    }
+}
+
+fn flag(ask: unsafe extern "C" fn(*mut c_int) -> c_int) -> bool {
+    let mut set = 0;
+    // SAFETY: `ask` is MPI_Initialized or MPI_Finalized, which may be called at any time.
+    unsafe { ask(&mut set) };
+    set != 0
+}

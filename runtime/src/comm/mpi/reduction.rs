@@ -1,0 +1,134 @@
+//! Reductions, with MPI's own datatypes and operations (MPI 3.1, sections 5.9 and 5.10).
+//!
+//! `MPI_IN_PLACE` is a C macro that the bindings cannot see, so results land in a scratch buffer and are
+//! copied. Long reductions go piece by piece, which bounds the scratch and keeps counts small; every rank
+//! knows the length, so every rank cuts it alike.
+#![expect(unsafe_code, reason = "calls the MPI C library")]
+
+use super::MpiCommunicator;
+use super::status::checked;
+use crate::comm::combine;
+use crate::{ElementKind, ReduceOp, Result};
+use mpi::ffi;
+use std::cell::RefMut;
+use std::ffi::c_int;
+use std::ptr;
+
+/// Bytes that are reduced in one call, and that the scratch buffer grows to: a multiple of every element.
+const PIECE: usize = 1 << 25;
+
+impl MpiCommunicator {
+    /// Reduces `data` to the root.
+    pub(super) fn reduce_pieces(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+        for piece in data.chunks_mut(self.piece(kind)) {
+            let mut scratch = if root == self.rank { Some(self.scratch(piece.len())) } else { None };
+            // Only the root's result has a place (MPI 3.1, section 5.9.1).
+            let result = scratch.as_mut().map_or(ptr::null_mut(), |scratch| scratch.as_mut_ptr().cast());
+            let count = elements(piece.len(), kind);
+            // SAFETY: `piece` has `count` elements, and so has the scratch, which does not overlap it.
+            let code = unsafe {
+                let (datatype, op) = (datatype(kind), operation(op));
+                ffi::MPI_Reduce(piece.as_ptr().cast(), result, count, datatype, op, root as c_int, self.raw)
+            };
+            checked("reduce", code)?;
+            if let Some(scratch) = scratch {
+                piece.copy_from_slice(&bytemuck::cast_slice(&scratch)[..piece.len()]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reduces `data` to all ranks.
+    pub(super) fn all_reduce_pieces(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+        for piece in data.chunks_mut(self.piece(kind)) {
+            let mut scratch = self.scratch(piece.len());
+            // SAFETY: `piece` has so many elements, and so has the scratch, which does not overlap it.
+            let code = unsafe {
+                let (from, to) = (piece.as_ptr().cast(), scratch.as_mut_ptr().cast());
+                ffi::MPI_Allreduce(from, to, elements(piece.len(), kind), datatype(kind), operation(op), self.raw)
+            };
+            checked("all-reduce", code)?;
+            piece.copy_from_slice(&bytemuck::cast_slice(&scratch)[..piece.len()]);
+        }
+        Ok(())
+    }
+
+    /// Reduces `send` and gives each rank its part, in one call if the counts fit, else part by part.
+    pub(super) fn reduce_scatter_parts(
+        &self,
+        send: &[u8],
+        into: &mut [u8],
+        counts: &[usize],
+        kind: ElementKind,
+        op: ReduceOp,
+    ) -> Result<()> {
+        let per_element = combine::bytes(kind);
+        if send.len() / per_element <= self.limit {
+            let counts: Vec<c_int> = counts.iter().map(|&count| elements(count, kind)).collect();
+            // SAFETY: the counts sum to the elements of `send`, and `into` has this rank's count.
+            let code = unsafe {
+                let (from, to) = (send.as_ptr().cast(), into.as_mut_ptr().cast());
+                ffi::MPI_Reduce_scatter(from, to, counts.as_ptr(), datatype(kind), operation(op), self.raw)
+            };
+            return checked("reduce-scatter", code);
+        }
+        for (root, (start, &count)) in super::starts(counts).zip(counts).enumerate() {
+            let piece = self.piece(kind);
+            for at in (0..count).step_by(piece) {
+                let len = piece.min(count - at);
+                let from = send[start + at..start + at + len].as_ptr().cast();
+                let to = if root == self.rank { into[at..at + len].as_mut_ptr().cast() } else { ptr::null_mut() };
+                // SAFETY: both slices have `len` bytes, and only the root's result has a place.
+                let code = unsafe {
+                    let (datatype, op) = (datatype(kind), operation(op));
+                    ffi::MPI_Reduce(from, to, elements(len, kind), datatype, op, root as c_int, self.raw)
+                };
+                checked("reduce-scatter", code)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes to reduce in one call.
+    fn piece(&self, kind: ElementKind) -> usize {
+        PIECE.min(self.limit.saturating_mul(combine::bytes(kind)))
+    }
+
+    fn scratch(&self, bytes: usize) -> RefMut<'_, Vec<u64>> {
+        let mut scratch = self.scratch.borrow_mut();
+        let words = bytes.div_ceil(size_of::<u64>());
+        if scratch.len() < words {
+            scratch.resize(words, 0);
+        }
+        scratch
+    }
+}
+
+/// Returns the elements in so many bytes; pieces are small enough for a C int.
+fn elements(bytes: usize, kind: ElementKind) -> c_int {
+    (bytes / combine::bytes(kind)) as c_int
+}
+
+fn datatype(kind: ElementKind) -> ffi::MPI_Datatype {
+    // SAFETY: the constants are set once MPI is initialised.
+    unsafe {
+        match kind {
+            ElementKind::F32 => ffi::RSMPI_FLOAT,
+            ElementKind::F64 => ffi::RSMPI_DOUBLE,
+            ElementKind::I32 => ffi::RSMPI_INT32_T,
+            ElementKind::I64 => ffi::RSMPI_INT64_T,
+        }
+    }
+}
+
+fn operation(op: ReduceOp) -> ffi::MPI_Op {
+    // SAFETY: the constants are set once MPI is initialised.
+    unsafe {
+        match op {
+            ReduceOp::Sum => ffi::RSMPI_SUM,
+            ReduceOp::Product => ffi::RSMPI_PROD,
+            ReduceOp::Max => ffi::RSMPI_MAX,
+            ReduceOp::Min => ffi::RSMPI_MIN,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Lengths as MPI wants them: a count, which is a C `int`, and a datatype.
+//!
+//! A length that fits is so many bytes. A longer one is one element of a datatype made for it: chunks of
+//! the largest count there is, and the rest. The bytes on the way are the same, so the two sides of a
+//! message need not describe it alike.
+//!
+//! ```text
+//! limit 4:   len 3   => 3 x byte
+//!            len 11  => 1 x { 2 x [byte; 4], 3 x byte }
+//! ```
+#![expect(unsafe_code, reason = "calls the MPI C library")]
+
+use super::{starts, status::checked};
+use crate::Result;
+use mpi::ffi;
+use std::ffi::c_int;
+
+/// A count and a datatype, which is freed when dropped if it was made for this span.
+///
+/// MPI keeps a freed datatype until the operations that use it are complete (MPI 3.1, section 4.1.9).
+pub(super) struct Span {
+    pub(super) count: c_int,
+    pub(super) datatype: ffi::MPI_Datatype,
+    owned: bool,
+}
+
+impl Span {
+    /// Returns the span of the `len` bytes from `start` of a buffer, with no count above `limit`.
+    ///
+    /// A span that does not start at 0 is always one element of a datatype of its own.
+    pub(super) fn new(start: usize, len: usize, limit: usize) -> Result<Self> {
+        // SAFETY: the constants are set once MPI is initialised.
+        let (byte, null) = unsafe { (ffi::RSMPI_UINT8_T, ffi::RSMPI_DATATYPE_NULL) };
+        if start == 0 && len <= limit {
+            return Ok(Self { count: len as c_int, datatype: byte, owned: false });
+        }
+        let (chunks, rest) = (len / limit, len % limit);
+        let mut chunk = null;
+        let mut datatype = null;
+        let lengths = [chunks as c_int, rest as c_int];
+        let places = [start as ffi::MPI_Aint, (start + chunks * limit) as ffi::MPI_Aint];
+        // SAFETY: the arrays have the two entries that are announced, and the datatypes are locals.
+        unsafe {
+            checked("making a datatype", ffi::MPI_Type_contiguous(limit as c_int, byte, &mut chunk))?;
+            let types = [chunk, byte];
+            let (lengths, places) = (lengths.as_ptr(), places.as_ptr());
+            let code = ffi::MPI_Type_create_struct(2, lengths, places, types.as_ptr(), &mut datatype);
+            checked("freeing a datatype", ffi::MPI_Type_free(&mut chunk))?;
+            checked("making a datatype", code)?;
+            checked("making a datatype", ffi::MPI_Type_commit(&mut datatype))?;
+        }
+        Ok(Self { count: 1, datatype, owned: true })
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        if self.owned {
+            // SAFETY: the datatype was made by `new` and has no other owner. An error has nowhere to go.
+            unsafe { ffi::MPI_Type_free(&mut self.datatype) };
+        }
+    }
+}
+
+/// A buffer packed of one part per rank, as Alltoallw wants it.
+pub(super) struct Parts {
+    pub(super) counts: Vec<c_int>,
+    /// In bytes.
+    pub(super) starts: Vec<c_int>,
+    pub(super) datatypes: Vec<ffi::MPI_Datatype>,
+    /// Keeps the datatypes of parts beyond the limit.
+    _long: Vec<Span>,
+}
+
+impl Parts {
+    /// Returns the parts of these lengths in bytes, with no count or start above `limit`.
+    pub(super) fn new(lengths: &[usize], limit: usize) -> Result<Self> {
+        // SAFETY: the constant is set once MPI is initialised.
+        let byte = unsafe { ffi::RSMPI_UINT8_T };
+        let size = lengths.len();
+        let mut parts =
+            Self { counts: vec![0; size], starts: vec![0; size], datatypes: vec![byte; size], _long: vec![] };
+        for (rank, (start, &len)) in starts(lengths).zip(lengths).enumerate().filter(|(_, part)| *part.1 > 0) {
+            if start + len <= limit {
+                (parts.counts[rank], parts.starts[rank]) = (len as c_int, start as c_int);
+            } else {
+                // The datatype holds the start, because the array of starts has no room for it.
+                let span = Span::new(start, len, limit)?;
+                (parts.counts[rank], parts.datatypes[rank]) = (span.count, span.datatype);
+                parts._long.push(span);
+            }
+        }
+        Ok(parts)
+    }
+}

@@ -1,0 +1,138 @@
+//! What a rank calls when it takes part in a collective, and whether the calls of a group fit.
+
+use super::super::combine;
+use super::failure::sentence;
+use crate::{ElementKind, ReduceOp};
+use std::fmt;
+
+/// One rank's call of a collective, without the data. Roots are world ranks; lengths are bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    Barrier,
+    Broadcast { root: usize, bytes: usize },
+    AllGather { counts: Box<[usize]> },
+    AllToAll { send: Box<[usize]>, receive: Box<[usize]> },
+    Reduce { root: usize, bytes: usize, kind: ElementKind, op: ReduceOp },
+    AllReduce { bytes: usize, kind: ElementKind, op: ReduceOp },
+    ReduceScatter { counts: Box<[usize]>, kind: ElementKind, op: ReduceOp },
+    Split { color: usize, key: usize },
+}
+
+/// Returns what is wrong if the `members` (world ranks) of a group do not call the same, one call each.
+pub(super) fn disagreement(members: &[usize], calls: &[Call]) -> Option<String> {
+    let same = calls.windows(2).all(|pair| match (&pair[0], &pair[1]) {
+        // These two take arguments that differ by rank.
+        (Call::AllToAll { .. }, Call::AllToAll { .. }) | (Call::Split { .. }, Call::Split { .. }) => true,
+        (left, right) => left == right,
+    });
+    if same {
+        return unmatched(members, calls);
+    }
+    let clauses =
+        members.iter().zip(calls).map(|(&rank, call)| (rank, [format!("calls {call}"), format!("call {call}")]));
+    Some(format!("{}: ranks of one group must call the same", sentence(clauses, ", ")))
+}
+
+/// Returns the first pair of ranks that count differently what one sends to the other in an all-to-all.
+fn unmatched(members: &[usize], calls: &[Call]) -> Option<String> {
+    for (from, sender) in calls.iter().enumerate() {
+        for (to, receiver) in calls.iter().enumerate() {
+            let (Call::AllToAll { send, .. }, Call::AllToAll { receive, .. }) = (sender, receiver) else { return None };
+            if send[to] != receive[from] {
+                return Some(format!(
+                    "in an all-to-all, rank {} sends {} bytes to rank {}, which expects {}: \
+                     both ranks must count the same",
+                    members[from], send[to], members[to], receive[from]
+                ));
+            }
+        }
+    }
+    None
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Barrier => f.write_str("barrier"),
+            Self::Broadcast { root, bytes } => write!(f, "broadcast from {root} of {bytes} bytes"),
+            Self::AllGather { counts } => write!(f, "all-gather of {}", Counts(counts)),
+            Self::AllToAll { .. } => f.write_str("all-to-all"),
+            Self::Reduce { root, bytes, kind, op } => {
+                write!(f, "reduce to {root} of {bytes} bytes ({} of {})", verb(*op), combine::name(*kind))
+            }
+            Self::AllReduce { bytes, kind, op } => {
+                write!(f, "all-reduce of {bytes} bytes ({} of {})", verb(*op), combine::name(*kind))
+            }
+            Self::ReduceScatter { counts, kind, op } => {
+                write!(f, "reduce-scatter of {} ({} of {})", Counts(counts), verb(*op), combine::name(*kind))
+            }
+            Self::Split { .. } => f.write_str("split"),
+        }
+    }
+}
+
+/// Prints counts as their sum, and one by one if they differ: two that print alike are alike.
+struct Counts<'a>(&'a [usize]);
+
+impl fmt::Display for Counts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.iter().sum::<usize>())?;
+        if self.0.windows(2).any(|pair| pair[0] != pair[1]) {
+            write!(f, " in parts of {:?}", self.0)?;
+        }
+        Ok(())
+    }
+}
+
+fn verb(op: ReduceOp) -> &'static str {
+    match op {
+        ReduceOp::Sum => "sum",
+        ReduceOp::Product => "product",
+        ReduceOp::Max => "max",
+        ReduceOp::Min => "min",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gather(counts: &[usize]) -> Call {
+        Call::AllGather { counts: counts.into() }
+    }
+
+    #[test]
+    fn different_calls_are_named_by_rank() {
+        let calls = [Call::Broadcast { root: 0, bytes: 4096 }, gather(&[32, 32])];
+        assert_eq!(
+            disagreement(&[0, 1], &calls).unwrap(),
+            "rank 0 calls broadcast from 0 of 4096 bytes, rank 1 calls all-gather of 64 bytes: \
+             ranks of one group must call the same"
+        );
+    }
+
+    #[test]
+    fn different_arguments_show_in_the_message() {
+        let shown = |calls: &[Call]| disagreement(&[4, 5], calls).unwrap();
+        assert!(shown(&[gather(&[4, 8]), gather(&[8, 4])]).starts_with(
+            "rank 4 calls all-gather of 12 bytes in parts of [4, 8], rank 5 calls all-gather of 12 bytes in parts of [8, 4]"
+        ));
+        let reduce = |kind, op| Call::AllReduce { bytes: 8, kind, op };
+        assert!(
+            shown(&[reduce(ElementKind::F32, ReduceOp::Sum), reduce(ElementKind::I32, ReduceOp::Max)]).starts_with(
+                "rank 4 calls all-reduce of 8 bytes (sum of f32), rank 5 calls all-reduce of 8 bytes (max of i32)"
+            )
+        );
+    }
+
+    #[test]
+    fn an_all_to_all_is_compared_pair_by_pair() {
+        let call =
+            |send: [usize; 2], receive: [usize; 2]| Call::AllToAll { send: send.into(), receive: receive.into() };
+        assert_eq!(disagreement(&[0, 1], &[call([1, 2], [1, 3]), call([3, 4], [2, 4])]), None);
+        assert_eq!(
+            disagreement(&[6, 7], &[call([1, 2], [1, 3]), call([3, 4], [5, 4])]).unwrap(),
+            "in an all-to-all, rank 6 sends 2 bytes to rank 7, which expects 5: both ranks must count the same"
+        );
+    }
+}

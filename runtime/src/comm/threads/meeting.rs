@@ -1,0 +1,100 @@
+//! Meetings: how the ranks of a group come together in a collective.
+//!
+//! A meeting collects one call and one contribution per rank. The last to arrive turns it into a
+//! [`Round`], which all ranks then read without the lock.
+
+use super::call::{Call, disagreement};
+use super::state::{GroupId, Message};
+use std::sync::{Arc, OnceLock};
+
+/// Bytes of an all-reduce that one rank combines at a time: a multiple of every element's size.
+pub(super) const CHUNK: usize = 1 << 16;
+
+/// What all ranks brought to a collective, by rank in the group.
+pub(super) struct Round {
+    pub(super) calls: Vec<Call>,
+    pub(super) data: Vec<Message>,
+    /// Chunks of the result of an all-reduce, each combined by the rank that needs it first.
+    pub(super) combined: Vec<OnceLock<Vec<u8>>>,
+    /// After a split, each rank's place in its new group.
+    pub(super) seats: Vec<Seat>,
+}
+
+/// A rank's place in a group.
+#[derive(Clone)]
+pub(super) struct Seat {
+    pub(super) group: GroupId,
+    /// World ranks of the members, by rank in the group.
+    pub(super) members: Arc<[usize]>,
+    pub(super) rank: usize,
+}
+
+/// The meeting place of one group.
+pub(super) struct Meeting {
+    /// World ranks of the members, by rank in the group.
+    pub(super) members: Arc<[usize]>,
+    /// Members that have not dropped their communicator.
+    pub(super) seated: usize,
+    present: Vec<Option<(Call, Message)>>,
+    arrived: usize,
+}
+
+impl Meeting {
+    /// Returns the meeting place of a new group.
+    pub(super) fn new(members: Arc<[usize]>) -> Self {
+        let size = members.len();
+        Self { members, seated: size, present: vec![None; size], arrived: 0 }
+    }
+
+    /// Adds what `rank` brings; returns the round if it was the last to arrive.
+    ///
+    /// # Errors
+    /// What each rank called, if they do not call the same.
+    pub(super) fn arrive(&mut self, rank: usize, call: Call, data: Message) -> Result<Option<Round>, String> {
+        let before = self.present[rank].replace((call, data));
+        assert!(before.is_none(), "a rank came twice to one meeting: this is a bug of polyshard");
+        self.arrived += 1;
+        if self.arrived < self.members.len() {
+            return Ok(None);
+        }
+        self.arrived = 0;
+        let (calls, data): (Vec<_>, Vec<_>) = self.present.iter_mut().filter_map(Option::take).unzip();
+        if let Some(message) = disagreement(&self.members, &calls) {
+            return Err(message);
+        }
+        let chunks = if let Call::AllReduce { bytes, .. } = calls[0] { bytes.div_ceil(CHUNK) } else { 0 };
+        let combined = (0..chunks).map(|_| OnceLock::new()).collect();
+        Ok(Some(Round { calls, data, combined, seats: Vec::new() }))
+    }
+
+    /// Returns the call with which `rank` waits here.
+    pub(super) fn call(&self, rank: usize) -> Option<&Call> {
+        self.present[rank].as_ref().map(|(call, _)| call)
+    }
+}
+
+/// Divides `members` by the colors of their split calls: the groups, as ranks in the old group, each
+/// ordered by key and then rank.
+pub(super) fn divide(calls: &[Call]) -> Vec<Vec<usize>> {
+    let mut ranks: Vec<(usize, usize, usize)> = calls
+        .iter()
+        .enumerate()
+        .map(|(rank, call)| match call {
+            Call::Split { color, key } => (*color, *key, rank),
+            other => panic!("{other} got into a split: this is a bug of polyshard"),
+        })
+        .collect();
+    ranks.sort_unstable();
+    ranks.chunk_by(|left, right| left.0 == right.0).map(|group| group.iter().map(|member| member.2).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_orders_by_key_then_rank() {
+        let calls = [(1, 5), (0, 0), (1, 2), (1, 5), (0, 0)].map(|(color, key)| Call::Split { color, key });
+        assert_eq!(divide(&calls), [vec![1, 4], vec![2, 0, 3]]);
+    }
+}

@@ -1,0 +1,281 @@
+//! What all ranks of a world of threads share: who waits for what, messages on the way, meetings.
+//!
+//! One lock guards it all. A rank that cannot go on says what it waits for and sleeps; whoever makes its
+//! wish true marks it running before waking it. So the count of idle ranks is exact, and when the last
+//! rank blocks or ends while one still waits, nothing can arrive any more: that is a deadlock.
+
+use super::call::Call;
+use super::failure::{Failure, name, sentence};
+use super::meeting::{Meeting, Round, Seat, divide};
+use crate::Result;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The bytes of one message, shared by all that read it.
+pub(super) type Message = Arc<[u8]>;
+
+/// A group of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct GroupId(u64);
+
+impl GroupId {
+    /// The group of all ranks.
+    pub(super) const WORLD: Self = Self(0);
+}
+
+/// A world of threads. All rank numbers here are world ranks, unless a group is named with them.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// One per rank, so that a message wakes its receiver alone.
+    wake: Vec<Condvar>,
+}
+
+struct State {
+    ranks: Vec<Rank>,
+    /// The number of ranks that wait or have ended.
+    idle: usize,
+    groups: HashMap<GroupId, Meeting>,
+    next_group: u64,
+    failure: Option<Failure>,
+}
+
+struct Rank {
+    status: Status,
+    /// Messages that have been sent to this rank, by group and sender.
+    inbox: HashMap<(GroupId, usize), VecDeque<Message>>,
+    /// The round of the collective that has just ended the rank's wait.
+    round: Option<Arc<Round>>,
+}
+
+enum Status {
+    Running,
+    Receives {
+        group: GroupId,
+        from: usize,
+        bytes: usize,
+    },
+    /// `rank` is the rank in the group.
+    Meets {
+        group: GroupId,
+        rank: usize,
+    },
+    Ended,
+}
+
+impl Shared {
+    /// Returns a world of `size` ranks, all of them running.
+    pub(crate) fn new(size: usize) -> Self {
+        let rank = |_| Rank { status: Status::Running, inbox: HashMap::new(), round: None };
+        let world = Meeting::new((0..size).collect());
+        let state = State {
+            ranks: (0..size).map(rank).collect(),
+            idle: 0,
+            groups: HashMap::from([(GroupId::WORLD, world)]),
+            next_group: 1,
+            failure: None,
+        };
+        Self { state: Mutex::new(state), wake: (0..size).map(|_| Condvar::new()).collect() }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.wake.len()
+    }
+
+    /// Returns the first failure, if there was one.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.lock().failure.clone()
+    }
+
+    /// Ends all waits with `failure`, unless something failed before.
+    pub(crate) fn fail(&self, failure: Failure) {
+        self.lock().fail(failure, &self.wake);
+    }
+
+    /// Says that the thread of `rank` has come to its end.
+    pub(crate) fn end(&self, rank: usize) {
+        let mut state = self.lock();
+        state.ranks[rank].status = Status::Ended;
+        state.idle += 1;
+        state.check_deadlock(&self.wake);
+    }
+
+    /// Delivers messages of `from` to the ranks they are paired with.
+    pub(super) fn send(
+        &self,
+        group: GroupId,
+        from: usize,
+        messages: impl IntoIterator<Item = (usize, Message)>,
+    ) -> Result<()> {
+        let mut state = self.lock();
+        state.check_failure()?;
+        for (to, message) in messages {
+            let rank = &mut state.ranks[to];
+            rank.inbox.entry((group, from)).or_default().push_back(message);
+            if matches!(rank.status, Status::Receives { group: g, from: f, .. } if (g, f) == (group, from)) {
+                state.resume(to, &self.wake);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the next message from `from` to `this`, which expects `bytes`.
+    pub(super) fn receive(&self, group: GroupId, this: usize, from: usize, bytes: usize) -> Result<Message> {
+        let mut state = self.lock();
+        state.check_failure()?;
+        if state.next_message(group, this, from).is_none() {
+            state = self.wait(state, this, Status::Receives { group, from, bytes })?;
+        }
+        let inbox = &mut state.ranks[this].inbox;
+        let queue = inbox.get_mut(&(group, from));
+        Ok(queue.and_then(VecDeque::pop_front).expect("a receiver woke to no message: this is a bug of polyshard"))
+    }
+
+    /// Brings `call` and `data` to the group's meeting and waits until all members have come.
+    ///
+    /// `rank` is the rank in the group, `this` in the world.
+    pub(super) fn meet(
+        &self,
+        group: GroupId,
+        rank: usize,
+        this: usize,
+        call: Call,
+        data: Message,
+    ) -> Result<Arc<Round>> {
+        let mut state = self.lock();
+        state.check_failure()?;
+        let meeting =
+            state.groups.get_mut(&group).expect("a group is gone before its members: this is a bug of polyshard");
+        let members = Arc::clone(&meeting.members);
+        match meeting.arrive(rank, call, data) {
+            Ok(Some(round)) => {
+                let round = Arc::new(state.seat(round, &members));
+                for &member in members.iter().filter(|&&member| member != this) {
+                    state.ranks[member].round = Some(Arc::clone(&round));
+                    state.resume(member, &self.wake);
+                }
+                Ok(round)
+            }
+            Ok(None) => {
+                state = self.wait(state, this, Status::Meets { group, rank })?;
+                let round = state.ranks[this].round.take();
+                Ok(round.expect("a rank left a meeting that was not over: this is a bug of polyshard"))
+            }
+            Err(message) => {
+                state.fail(Failure::Mismatch(message), &self.wake);
+                state.check_failure().map(|()| unreachable!("the failure has just been set"))
+            }
+        }
+    }
+
+    /// Says that one member of `group` has dropped its communicator.
+    pub(super) fn leave(&self, group: GroupId) {
+        let mut state = self.lock();
+        let Some(meeting) = state.groups.get_mut(&group) else { return };
+        meeting.seated -= 1;
+        if meeting.seated == 0 {
+            state.groups.remove(&group);
+            for rank in &mut state.ranks {
+                rank.inbox.retain(|key, _| key.0 != group);
+            }
+        }
+    }
+
+    fn wait<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        this: usize,
+        status: Status,
+    ) -> Result<MutexGuard<'a, State>> {
+        state.ranks[this].status = status;
+        state.idle += 1;
+        state.check_deadlock(&self.wake);
+        while !matches!(state.ranks[this].status, Status::Running) {
+            state = self.wake[this].wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        // A failure that came after the wish was fulfilled will be seen by the next call.
+        if state.ranks[this].round.is_none() {
+            state.check_failure()?;
+        }
+        Ok(state)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock is a bug of ours; the other ranks must still learn of the failure.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn check_failure(&self) -> Result<()> {
+        self.failure.as_ref().map_or(Ok(()), |failure| Err(failure.to_waiting()))
+    }
+
+    fn next_message(&self, group: GroupId, this: usize, from: usize) -> Option<&Message> {
+        self.ranks[this].inbox.get(&(group, from)).and_then(VecDeque::front)
+    }
+
+    fn resume(&mut self, rank: usize, wake: &[Condvar]) {
+        self.ranks[rank].status = Status::Running;
+        self.idle -= 1;
+        wake[rank].notify_one();
+    }
+
+    fn fail(&mut self, failure: Failure, wake: &[Condvar]) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.failure = Some(failure);
+        for rank in 0..self.ranks.len() {
+            if !matches!(self.ranks[rank].status, Status::Running | Status::Ended) {
+                self.resume(rank, wake);
+            }
+        }
+    }
+
+    fn check_deadlock(&mut self, wake: &[Condvar]) {
+        let waits = self.ranks.iter().any(|rank| !matches!(rank.status, Status::Running | Status::Ended));
+        if self.idle == self.ranks.len() && waits {
+            let clauses = (0..self.ranks.len()).map(|rank| (rank, self.describe(rank)));
+            let message = format!("the ranks wait for each other: {}", sentence(clauses, "; "));
+            self.fail(Failure::Mismatch(message), wake);
+        }
+    }
+
+    /// Makes the groups of a split, and gives each member its seat.
+    fn seat(&mut self, mut round: Round, members: &[usize]) -> Round {
+        if !matches!(round.calls[0], Call::Split { .. }) {
+            return round;
+        }
+        let mut seats: Vec<Option<Seat>> = vec![None; members.len()];
+        for ranks in divide(&round.calls) {
+            let group = GroupId(self.next_group);
+            self.next_group += 1;
+            let world: Arc<[usize]> = ranks.iter().map(|&rank| members[rank]).collect();
+            self.groups.insert(group, Meeting::new(Arc::clone(&world)));
+            for (seat, &rank) in ranks.iter().enumerate() {
+                seats[rank] = Some(Seat { group, members: Arc::clone(&world), rank: seat });
+            }
+        }
+        round.seats = seats.into_iter().flatten().collect();
+        round
+    }
+
+    /// Says what `rank` does: for one rank that does so, and for several.
+    fn describe(&self, rank: usize) -> [String; 2] {
+        let wait = match &self.ranks[rank].status {
+            Status::Running => return [String::from("runs"), String::from("run")],
+            Status::Ended => return [String::from("has ended"), String::from("have ended")],
+            Status::Receives { from, bytes, .. } => format!("to receive {bytes} bytes from rank {from}"),
+            Status::Meets { group, rank } => {
+                let meeting = &self.groups[group];
+                let call = meeting.call(*rank).map_or_else(String::new, Call::to_string);
+                if meeting.members.len() == self.ranks.len() {
+                    format!("in {call}")
+                } else {
+                    format!("in {call} with {}", name(&meeting.members))
+                }
+            }
+        };
+        [format!("waits {wait}"), format!("wait {wait}")]
+    }
+}

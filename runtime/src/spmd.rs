@@ -1,0 +1,204 @@
+//! Running one function on every rank, on MPI processes or on threads.
+//!
+//! Where the ranks come from is the launcher's affair, so one binary runs under `mpirun` and without it. A
+//! failure of one rank ends all of them: threads are told through whatever they wait in, MPI processes are
+//! aborted. No panic hook is installed; panics are caught and told with their message.
+
+use crate::comm::launcher::{Launcher, launcher};
+use crate::comm::threads::{Failure, Shared, ThreadComm};
+use crate::world::{Backend, World};
+use crate::{Error, Result};
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+
+/// Bytes of a rank's stack. The address space is reserved, the memory is not.
+const STACK: usize = 8 << 20;
+
+thread_local! {
+    /// Whether this thread is a rank.
+    static IS_RANK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f` once per rank, on `ranks` ranks, and returns the results of this process' ranks in rank order.
+///
+/// If the process was started by an MPI launcher, each process is one rank and gets one result; there must
+/// be `ranks` of them. Otherwise the ranks are threads of this process, and all results are returned.
+///
+/// ```
+/// # use polyshard_runtime::{Error, spmd};
+/// let squares = spmd(4, |world| -> Result<_, Error> { Ok(world.rank() * world.rank()) })?;
+/// assert_eq!(squares, [0, 1, 4, 9]);
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// `E` is the caller's error type: anything that is made from [`Error`] and prints, such as [`Error`] itself
+/// or `Box<dyn std::error::Error>`.
+///
+/// # Errors
+/// On threads, the first failure of a rank, as `rank 3: message` or `rank 3 panicked: message`, after all
+/// ranks have ended; if ranks disagreed or deadlocked, the message that names each of them. If `ranks` is 0,
+/// this is called inside of `f`, or the process was started by an MPI launcher but the crate was built
+/// without the feature `mpi`.
+///
+/// # Aborts
+/// On MPI, any of these failures, or another number of processes than `ranks`, is said once on standard
+/// error and ends all processes with exit code 1 (MPI 3.1, section 8.7): this function does not return.
+pub fn spmd<R, E, F>(ranks: usize, f: F) -> Result<Vec<R>, E>
+where
+    R: Send,
+    E: From<Error> + Display,
+    F: Fn(&World) -> Result<R, E> + Sync,
+{
+    if IS_RANK.get() {
+        let message =
+            "`spmd` was called inside of `spmd`: a rank cannot start ranks, so move the call out of the closure";
+        return Err(Error::Usage(message.into()).into());
+    }
+    match launcher() {
+        Some(launcher) => on_mpi(&launcher, ranks, f),
+        None => on_threads(ranks, f),
+    }
+}
+
+fn check_ranks(ranks: usize) -> Result<()> {
+    if ranks == 0 {
+        return Err(Error::Usage("`spmd` was asked for 0 ranks: it takes at least 1".into()));
+    }
+    Ok(())
+}
+
+fn on_threads<R, E, F>(ranks: usize, f: F) -> Result<Vec<R>, E>
+where
+    R: Send,
+    E: From<Error> + Display,
+    F: Fn(&World) -> Result<R, E> + Sync,
+{
+    check_ranks(ranks)?;
+    let shared = Arc::new(Shared::new(ranks));
+    let results: Vec<Option<R>> = thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(ranks);
+        for rank in 0..ranks {
+            let (shared, f) = (&shared, &f);
+            let builder = thread::Builder::new().name(format!("rank {rank}")).stack_size(STACK);
+            match builder.spawn_scoped(scope, move || run_thread(shared, rank, f)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    let message =
+                        format!("cannot start a thread: {error}; use fewer ranks, or processes under `mpirun`");
+                    shared.fail(Failure::Error { rank, message });
+                    break;
+                }
+            }
+        }
+        // A rank's panics are caught on its thread, so what is left here is a panic while dropping them.
+        threads.into_iter().map(|thread| thread.join().unwrap_or(None)).collect()
+    });
+    // Ranks may make good a disagreement and go on; then it is not a failure of the program.
+    let failure = shared.failure();
+    let results: Option<Vec<R>> = results.into_iter().collect();
+    match (results, failure) {
+        (Some(results), None | Some(Failure::Mismatch(_))) => Ok(results),
+        (_, Some(failure)) => Err(told(failure).into()),
+        (None, None) => panic!("a rank ended without a result and without a failure: this is a bug of polyshard"),
+    }
+}
+
+/// Runs `f` as one rank, on its thread; no result means that the world has failed.
+fn run_thread<R, E, F>(shared: &Arc<Shared>, rank: usize, f: F) -> Option<R>
+where
+    E: Display,
+    F: Fn(&World) -> Result<R, E>,
+{
+    IS_RANK.set(true);
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let world = World::new(Rc::new(ThreadComm::world(Arc::clone(shared), rank)), Backend::Threads);
+        f(&world).map_err(|error| error.to_string())
+    }));
+    // The first failure counts: a rank that was told of another's adds nothing.
+    let result = match result {
+        Ok(Ok(result)) => Some(result),
+        Ok(Err(message)) => {
+            shared.fail(Failure::Error { rank, message });
+            None
+        }
+        Err(payload) => {
+            shared.fail(Failure::Panic { rank, message: panic_message(&*payload) });
+            None
+        }
+    };
+    shared.end(rank);
+    result
+}
+
+fn told(failure: Failure) -> Error {
+    match failure {
+        Failure::Mismatch(message) => Error::Mismatch(message),
+        Failure::Error { rank, message } => Error::Failed { rank, message },
+        Failure::Panic { rank, message } => Error::Failed { rank, message: format!("rank {rank} panicked: {message}") },
+    }
+}
+
+#[cfg(not(feature = "mpi"))]
+fn on_mpi<R, E: From<Error>, F>(launcher: &Launcher, _ranks: usize, _f: F) -> Result<Vec<R>, E> {
+    Err(Error::Usage(format!(
+        "the process was started by {} (`{}` is set), but polyshard was built without MPI: build it with the feature \
+         `mpi`, or start the program without a launcher",
+        launcher.name, launcher.variable
+    ))
+    .into())
+}
+
+#[cfg(feature = "mpi")]
+fn on_mpi<R, E, F>(launcher: &Launcher, ranks: usize, f: F) -> Result<Vec<R>, E>
+where
+    E: From<Error> + Display,
+    F: Fn(&World) -> Result<R, E>,
+{
+    use crate::comm::Communicator;
+    use crate::comm::mpi::{MpiCommunicator, process::fail};
+    let comm: Rc<dyn Communicator> = Rc::new(MpiCommunicator::world()?);
+    if let Err(error) = check_ranks(ranks).and_then(|()| check_processes(launcher, ranks, comm.size())) {
+        fail(&error.to_string());
+    }
+    let rank = comm.rank();
+    IS_RANK.set(true);
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let world = World::new(Rc::clone(&comm), Backend::Mpi);
+        let result = f(&world).map_err(|error| error.to_string());
+        // No rank returns before all have succeeded, as on threads.
+        result.and_then(|result| comm.barrier().map(|()| result).map_err(|error| error.to_string()))
+    }));
+    IS_RANK.set(false);
+    match result {
+        Ok(Ok(result)) => Ok(vec![result]),
+        Ok(Err(message)) => fail(&message),
+        Err(payload) => fail(&format!("rank {rank} panicked: {}", panic_message(&*payload))),
+    }
+}
+
+#[cfg(feature = "mpi")]
+fn check_processes(launcher: &Launcher, ranks: usize, size: usize) -> Result<()> {
+    let message = match launcher.size {
+        // Each process is then a world of its own, and would run the whole program alone.
+        Some(started) if started != size => format!(
+            "{} started {started} processes, but MPI sees {size}: the launcher and the MPI library that the program \
+             is linked with must belong together",
+            launcher.name
+        ),
+        _ if size != ranks => {
+            format!("the program is for {ranks} ranks, but runs on {size}: start it with `mpirun -n {ranks}`")
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Usage(message))
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("the payload is not text").into()
+}

@@ -1,0 +1,294 @@
+//! The world that a rank of a running program sees, and its groups along mesh axes.
+//!
+//! A group is made the first time it is asked for and then kept, so a program that runs often, or in a
+//! loop, makes each sub-communicator once. Making one is collective; finding one again is not.
+
+use crate::comm::{Alone, Communicator};
+use crate::layout::Mesh;
+use crate::{Error, Result};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What the ranks of a world are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// Threads of this process.
+    Threads,
+    /// MPI processes.
+    Mpi,
+}
+
+/// All ranks of a running program, seen from one of them: what [`spmd`](crate::spmd()) hands to each.
+pub struct World {
+    comm: Rc<dyn Communicator>,
+    backend: Backend,
+    groups: RefCell<Vec<Rc<Group>>>,
+}
+
+impl World {
+    pub(crate) fn new(comm: Rc<dyn Communicator>, backend: Backend) -> Self {
+        Self { comm, backend, groups: RefCell::default() }
+    }
+
+    /// Returns this rank's number.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.comm.rank()
+    }
+
+    /// Returns the number of ranks.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.comm.size()
+    }
+
+    /// Returns the communicator of all ranks.
+    #[must_use]
+    pub fn comm(&self) -> &dyn Communicator {
+        &*self.comm
+    }
+
+    /// Returns the bytes that this rank has received from other ranks, in all groups.
+    #[must_use]
+    pub fn bytes_received(&self) -> u64 {
+        self.comm.bytes_received()
+    }
+
+    /// Returns what the ranks are.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// Returns the group of the ranks that differ from this one along `axes` only.
+    ///
+    /// `axes` are positions in the mesh, any of them, also none or all. Members are ranked row-major by
+    /// their coordinates along `axes`, in the order given.
+    ///
+    /// ```text
+    /// mesh (x: 2, y: 3), axes [1]      mesh (x: 2, y: 3), axes [0]
+    /// {0 1 2} {3 4 5}                  {0 3} {1 4} {2 5}
+    /// ```
+    ///
+    /// The first call with a mesh and axes is collective over the world (MPI 3.1, section 6.4.2): all ranks
+    /// must make such first calls in the same order.
+    ///
+    /// # Errors
+    /// If the mesh has not as many ranks as the world, said before any communication; if `axes` names an
+    /// axis twice or one that the mesh does not have; or as [`Communicator::split`] does.
+    pub fn group(&self, mesh: &Mesh, axes: &[usize]) -> Result<Rc<Group>> {
+        self.check_mesh(mesh)?;
+        if let Some(group) = self.groups.borrow().iter().find(|group| group.axes == axes && group.mesh == *mesh) {
+            return Ok(Rc::clone(group));
+        }
+        for (nth, &axis) in axes.iter().enumerate() {
+            if axis >= mesh.ndim() {
+                return Err(Error::Usage(format!("no axis {axis}: the mesh ({mesh}) has axes 0..{}", mesh.ndim())));
+            }
+            if axes[..nth].contains(&axis) {
+                return Err(Error::Usage(format!("axis {axis} of the mesh ({mesh}) is given twice for one group")));
+            }
+        }
+        let mut group = Group {
+            comm: Rc::clone(&self.comm),
+            mesh: mesh.clone(),
+            axes: axes.to_vec(),
+            origin: mesh.coordinates(self.rank()),
+        };
+        let size: usize = group.extents().product();
+        if size == 1 {
+            group.comm = Rc::new(Alone::new(Rc::clone(&self.comm)));
+        } else if !(size == self.size() && (0..size).all(|member| group.world_rank(member) == member)) {
+            let coordinates: Vec<_> = axes.iter().map(|&axis| group.origin[axis]).collect();
+            // The least member is the same for all members, and no other group has it.
+            group.comm = Rc::from(self.comm.split(group.world_rank(0), group.rank_of(&coordinates))?);
+        }
+        let group = Rc::new(group);
+        self.groups.borrow_mut().push(Rc::clone(&group));
+        Ok(group)
+    }
+
+    /// Checks that the mesh has as many ranks as the world, without communication.
+    ///
+    /// # Errors
+    /// If it has not.
+    pub fn check_mesh(&self, mesh: &Mesh) -> Result<()> {
+        let (needed, size) = (mesh.size(), self.size());
+        if needed == size {
+            return Ok(());
+        }
+        let ranks = if needed == 1 { "1 rank" } else { &format!("{needed} ranks") };
+        let cure = match self.backend {
+            Backend::Threads => format!("call `spmd({needed}, ..)`"),
+            Backend::Mpi => format!("start it with `mpirun -n {needed}`"),
+        };
+        Err(Error::Usage(format!("the mesh ({mesh}) has {ranks}, but the program runs on {size}: {cure}")))
+    }
+}
+
+/// The ranks that differ from this one along some axes of a mesh only.
+pub struct Group {
+    comm: Rc<dyn Communicator>,
+    mesh: Mesh,
+    axes: Vec<usize>,
+    /// This rank's coordinates on the mesh.
+    origin: Vec<usize>,
+}
+
+impl Group {
+    /// Returns the communicator of the group.
+    #[must_use]
+    pub fn comm(&self) -> &dyn Communicator {
+        &*self.comm
+    }
+
+    /// Returns the mesh.
+    #[must_use]
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Returns the positions in the mesh of the axes along which the members differ.
+    #[must_use]
+    pub fn axes(&self) -> &[usize] {
+        &self.axes
+    }
+
+    /// Returns the number of members.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.comm.size()
+    }
+
+    /// Returns this rank's number in the group.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.comm.rank()
+    }
+
+    /// Returns the number in the group of the member at `coordinates_along_axes`, one per axis of the group.
+    ///
+    /// # Panics
+    /// If there is not one coordinate per axis, each inside its axis.
+    #[must_use]
+    pub fn rank_of(&self, coordinates_along_axes: &[usize]) -> usize {
+        assert_eq!(
+            coordinates_along_axes.len(),
+            self.axes.len(),
+            "a member of a group along axes {:?} has one coordinate per axis",
+            self.axes
+        );
+        self.extents().zip(coordinates_along_axes).fold(0, |rank, (extent, &coordinate)| {
+            assert!(coordinate < extent, "coordinate {coordinate} is outside an axis of extent {extent}");
+            rank * extent + coordinate
+        })
+    }
+
+    /// Returns the coordinates on the whole mesh of a member.
+    ///
+    /// # Panics
+    /// If `member` is not in `0..self.size()`.
+    #[must_use]
+    pub fn coordinates(&self, member: usize) -> Vec<usize> {
+        let size: usize = self.extents().product();
+        assert!(member < size, "no member {member}: the group has members 0..{size}");
+        let mut coordinates = self.origin.clone();
+        let mut rest = member;
+        for &axis in self.axes.iter().rev() {
+            let extent = self.mesh.as_slice()[axis].extent;
+            coordinates[axis] = rest % extent;
+            rest /= extent;
+        }
+        coordinates
+    }
+
+    /// Returns the number in the world of a member.
+    ///
+    /// # Panics
+    /// As [`coordinates`](Self::coordinates).
+    #[must_use]
+    pub fn world_rank(&self, member: usize) -> usize {
+        self.mesh.rank(&self.coordinates(member))
+    }
+
+    fn extents(&self) -> impl Iterator<Item = usize> + '_ {
+        self.axes.iter().map(|&axis| self.mesh.as_slice()[axis].extent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Result, spmd};
+
+    #[test]
+    fn groups_are_the_ranks_along_the_axes_in_row_major_order() {
+        let mesh = Mesh::new([("x", 2), ("y", 1), ("z", 3)]);
+        let subsets: [&[usize]; 9] = [&[], &[0], &[1], &[2], &[0, 2], &[2, 0], &[0, 1], &[2, 1], &[0, 1, 2]];
+        spmd(6, |world| -> Result<()> {
+            for axes in subsets {
+                let group = world.group(&mesh, axes)?;
+                assert_eq!((group.axes(), group.mesh()), (axes, &mesh));
+                assert_eq!(group.world_rank(group.rank()), world.rank());
+                let members: Vec<_> = (0..group.size()).map(|member| group.world_rank(member) as u8).collect();
+                let mut gathered = vec![0; group.size()];
+                group.comm().all_gather(&[world.rank() as u8], &mut gathered, &vec![1; group.size()])?;
+                assert_eq!(gathered, members, "the communicator ranks its members as the group does");
+                for member in 0..group.size() {
+                    let coordinates = group.coordinates(member);
+                    let along: Vec<_> = axes.iter().map(|&axis| coordinates[axis]).collect();
+                    assert_eq!(group.rank_of(&along), member);
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_group_is_made_once() {
+        let mesh = Mesh::new([("x", 2), ("y", 2)]);
+        spmd(4, |world| -> Result<()> {
+            let group = world.group(&mesh, &[1])?;
+            assert!(Rc::ptr_eq(&group, &world.group(&mesh, &[1])?));
+            assert!(!Rc::ptr_eq(&group, &world.group(&mesh, &[0])?));
+            assert!(Rc::ptr_eq(&world.group(&mesh, &[0, 1])?.comm, &world.comm), "all axes are the world itself");
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn bytes_are_counted_over_all_groups() {
+        let mesh = Mesh::new([("x", 2), ("y", 1)]);
+        let counts = spmd(2, |world| -> Result<[u64; 3]> {
+            let (row, alone) = (world.group(&mesh, &[0])?, world.group(&mesh, &[1])?);
+            row.comm().all_gather(&[1, 2, 3], &mut [0; 6], &[3, 3])?;
+            alone.comm().all_gather(&[1, 2, 3], &mut [0; 3], &[3])?;
+            Ok([world.bytes_received(), row.comm().bytes_received(), alone.comm().bytes_received()])
+        });
+        assert_eq!(counts.unwrap(), [[3; 3]; 2]);
+    }
+
+    #[test]
+    fn a_mesh_of_another_size_is_refused_with_what_to_do() {
+        let said = spmd(3, |world| -> Result<String> {
+            let mesh = Mesh::new([("x", 2), ("y", 2)]);
+            Ok(world.group(&mesh, &[0]).err().expect("the mesh should be refused").to_string())
+        });
+        let expected = "the mesh (x: 2, y: 2) has 4 ranks, but the program runs on 3: call `spmd(4, ..)`";
+        assert_eq!(said.unwrap(), [expected; 3]);
+    }
+
+    #[test]
+    fn axes_that_are_not_there_or_given_twice_are_refused() {
+        spmd(2, |world| -> Result<()> {
+            let mesh = Mesh::new([("x", 2)]);
+            let said = |axes: &[usize]| world.group(&mesh, axes).err().expect("the axes should be refused").to_string();
+            assert_eq!(said(&[1]), "no axis 1: the mesh (x: 2) has axes 0..1");
+            assert_eq!(said(&[0, 0]), "axis 0 of the mesh (x: 2) is given twice for one group");
+            Ok(())
+        })
+        .unwrap();
+    }
+}
