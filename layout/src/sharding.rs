@@ -273,10 +273,10 @@ impl Sharding {
                 Some(Placement::Cyclic { dim, at: at.expr(&self.mesh), block: *block })
             }
         });
-        let pins = self.pins.iter().map(|&(axis, coordinate)| Placement::Pin {
-            axis: self.mesh.as_slice()[axis].name,
-            coordinate,
-        });
+        let pins = self
+            .pins
+            .iter()
+            .map(|&(axis, coordinate)| Placement::Pin { axis: self.mesh.as_slice()[axis].name, coordinate });
         dims.chain(pins).collect()
     }
 

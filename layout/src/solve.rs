@@ -32,7 +32,9 @@ impl LinearAxes {
 
     /// The form as an expression.
     pub(crate) fn expr(&self, mesh: &Mesh) -> AxisExpr {
-        if let Some((_, terms)) = self.radix(mesh).filter(|(_, terms)| terms.len() > 1) {
+        if let Some((_, terms)) =
+            self.radix(mesh).filter(|(_, terms)| terms.len() > 1 && terms.len() == self.terms.len())
+        {
             return AxisExpr::List(terms.iter().rev().map(|&(axis, _)| mesh.as_slice()[axis].name).collect());
         }
         let mut terms = self.terms.iter().map(|&(axis, factor)| {
