@@ -1,1 +1,58 @@
-//! Part of Polyshard.
+//! The macros of Polyshard: `kernel!`, a tensor statement in index notation, and `vars!`.
+//!
+//! ```text
+//! tokens --syntax--> Block, Chain --check--> Checked --expand----> an expression: the kernel as data
+//!                                                    --compiled--> a module: the scheduled kernel
+//! ```
+//!
+//! The macros know how kernels and schedules are written. What a schedule means and which are legal
+//! is decided by `polyhedral`, which the compiled form asks while the user's crate is built.
+
+mod check;
+mod constant;
+mod errors;
+mod expand;
+mod spec;
+mod syntax;
+#[cfg(test)]
+mod testing;
+mod value;
+mod vars;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::quote;
+use syn::parse::{ParseStream, Parser};
+
+/// A kernel.
+#[proc_macro]
+pub fn kernel(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let input = TokenStream::from(input);
+    // A chain ends in its last step's parentheses, and nothing else tells where the macro stands.
+    let is_expression = matches!(
+        input.clone().into_iter().last(),
+        Some(TokenTree::Group(last)) if last.delimiter() == Delimiter::Brace
+    );
+    match expand_kernel(input) {
+        Ok(tokens) => tokens.into(),
+        Err(errors) if is_expression => in_expression(errors).into(),
+        Err(errors) => errors.into_compile_error().into(),
+    }
+}
+
+/// Variables.
+#[proc_macro]
+pub fn vars(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    vars::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+fn expand_kernel(input: TokenStream) -> syn::Result<TokenStream> {
+    let block = (|input: ParseStream| input.parse::<syntax::Block>()).parse2(input)?;
+    Ok(expand::schedule(&check::check(block)?))
+}
+
+/// Several errors make one expression; it ends in an error, so that its type is not another one.
+fn in_expression(errors: syn::Error) -> TokenStream {
+    let mut all: Vec<_> = errors.into_iter().map(syn::Error::into_compile_error).collect();
+    let last = all.pop();
+    quote!({ #(#all;)* #last })
+}

@@ -1,0 +1,89 @@
+//! Accesses: of which tensor, with how many indices, written or read.
+
+use super::index;
+use crate::errors::{Errors, count, listed};
+use crate::syntax::{Block, Tensor};
+use crate::value;
+use polyshard_polyhedral::{Access, Affine};
+use quote::ToTokens;
+use syn::Ident;
+
+/// One access with what is known about it.
+pub(crate) struct Site<'a> {
+    pub(crate) syntax: &'a value::Access,
+    /// The tensor, `None` if the access has a mistake that makes its extents say nothing.
+    pub(crate) tensor: Option<&'a Tensor>,
+    /// The access; an index that is not affine counts as 0.
+    pub(crate) access: Access,
+    /// The identifiers of its indices, as they appear.
+    pub(crate) vars: Vec<Ident>,
+}
+
+/// Returns the access that is written, if it is the output's.
+pub(crate) fn target<'a>(block: &'a Block, errors: &mut Errors) -> Option<Site<'a>> {
+    let (target, output) = (&block.statement.target, &block.output);
+    if target.tensor == output.name {
+        return Some(site(target, Some(output), errors));
+    }
+    let wrong = &target.tensor;
+    let message = match block.inputs.iter().any(|input| input.name == *wrong) {
+        true => format!("the statement writes the input `{wrong}`"),
+        false => format!("the statement writes `{wrong}`, which is not the output"),
+    };
+    errors.push(wrong, message, format!("the output is `{0}`: write `{0}[..]` on the left", output.name));
+    None
+}
+
+/// Returns the accesses that are read, left to right.
+pub(crate) fn inputs<'a>(block: &'a Block, errors: &mut Errors) -> Vec<Site<'a>> {
+    let mut sites = Vec::new();
+    for access in block.statement.value.accesses() {
+        let name = &access.tensor;
+        let tensor = block.inputs.iter().find(|input| input.name == *name);
+        if tensor.is_none() && block.output.name == *name {
+            let help = "use `+=`, `*=`, `max=` or `min=` to go on from what it holds";
+            errors.push(access, format!("the output `{name}` is read on the right"), help);
+        } else if tensor.is_none() {
+            let tensors = listed(block.inputs.iter().map(|input| &input.name));
+            let help = match block.inputs.is_empty() {
+                true => format!("declare it: `fn {}({name}: [..])`", block.name),
+                false => format!("the inputs are {tensors}"),
+            };
+            errors.push(name, format!("no tensor `{name}`"), help);
+        }
+        sites.push(site(access, tensor, errors));
+    }
+    sites
+}
+
+fn site<'a>(syntax: &'a value::Access, tensor: Option<&'a Tensor>, errors: &mut Errors) -> Site<'a> {
+    let counted = tensor.filter(|tensor| right_count(syntax, tensor, errors));
+    let mut vars = Vec::new();
+    let mut affine = Vec::new();
+    for index in &syntax.indices {
+        affine.push(errors.take(index::affine(index)).unwrap_or_else(|| Affine::new([], 0)));
+        vars.extend(index::identifiers(index));
+    }
+    Site { syntax, tensor: counted, access: Access { tensor: super::name(&syntax.tensor), index: affine }, vars }
+}
+
+fn right_count(access: &value::Access, tensor: &Tensor, errors: &mut Errors) -> bool {
+    let (ndim, given) = (tensor.extents.len(), access.indices.len());
+    if ndim == given {
+        return true;
+    }
+    let dimensions = count(ndim, "dimension", "dimensions");
+    let indices = count(given, "index is", "indices are");
+    let help = match ndim {
+        0 => format!("write `{}[]`", tensor.name),
+        _ => format!(
+            "`{}` is declared as `{}`: write {}",
+            tensor.name,
+            tensor.declared(),
+            count(ndim, "index", "indices")
+        ),
+    };
+    let message = format!("`{}` has {dimensions}, but {indices} given", tensor.name);
+    errors.push(access.to_token_stream(), message, help);
+    false
+}

@@ -1,0 +1,71 @@
+//! Element types: one for all tensors, one of four or a name that stands for one of them.
+
+use crate::errors::Errors;
+use crate::syntax::Block;
+use polyshard_polyhedral::DType;
+use quote::ToTokens;
+use syn::Type;
+
+/// The element type of a kernel.
+#[derive(Clone)]
+pub(crate) enum Element {
+    /// `f32`, `f64`, `i32` or `i64`.
+    Known(DType),
+    /// A name from the surroundings, such as a type parameter: they decide.
+    Named(Box<Type>),
+}
+
+impl Element {
+    /// Returns the type, if the macro knows it.
+    pub(crate) fn known(&self) -> Option<DType> {
+        match self {
+            Self::Known(dtype) => Some(*dtype),
+            Self::Named(_) => None,
+        }
+    }
+}
+
+/// Returns the element type that all tensors have.
+pub(crate) fn check(block: &Block, errors: &mut Errors) -> Option<Element> {
+    let mut good = true;
+    for tensor in super::tensors(block) {
+        if element(&tensor.element).is_none() {
+            let written = text(&tensor.element);
+            let help = "elements are `f32`, `f64`, `i32` or `i64`, or a type of the surroundings that is one of them";
+            errors.push(&tensor.element, format!("`{written}` is not an element type"), help);
+            good = false;
+        }
+    }
+    let first = super::tensors(block).next()?;
+    for tensor in super::tensors(block).filter(|tensor| text(&tensor.element) != text(&first.element)) {
+        if good {
+            let (given, other) = (text(&tensor.element), text(&first.element));
+            let message = format!("`{}` has elements of `{given}`, but `{}` of `{other}`", tensor.name, first.name);
+            errors.push(&tensor.element, message, "a kernel has one element type; convert one of the arrays before");
+        }
+    }
+    element(&first.element).filter(|_| good)
+}
+
+fn text(element: &Type) -> String {
+    element.to_token_stream().to_string()
+}
+
+fn element(element: &Type) -> Option<Element> {
+    const OTHERS: [&str; 15] = [
+        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i128", "isize", "f16", "f128", "bool", "char", "str",
+    ];
+    match element {
+        Type::Group(inner) => self::element(&inner.elem),
+        Type::Paren(inner) => self::element(&inner.elem),
+        Type::Path(path) => Some(match path.path.get_ident().map(ToString::to_string).as_deref() {
+            Some("f32") => Element::Known(DType::F32),
+            Some("f64") => Element::Known(DType::F64),
+            Some("i32") => Element::Known(DType::I32),
+            Some("i64") => Element::Known(DType::I64),
+            Some(other) if OTHERS.contains(&other) => return None,
+            _ => Element::Named(Box::new(element.clone())),
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,187 @@
+//! From what was written to what was meant: names resolved, every mistake found.
+//!
+//! The checks run one after the other and add to one list, so a kernel with three mistakes shows
+//! three errors. A check stays silent about what an earlier one has already reported.
+//!
+//! What depends on values that only the running program knows is left to `KernelSpec::check`. If all
+//! extents are literals that check runs here too, so that `A[i + 1]` outside `A` does not compile.
+
+mod access;
+mod element;
+mod extents;
+mod index;
+mod value;
+
+pub(crate) use element::Element;
+
+use crate::errors::{Errors, error, listed};
+use crate::spec;
+use crate::syntax::{Block, Range, Tensor};
+use access::Site;
+use polyshard_layout::Name;
+use polyshard_polyhedral::{Access, Assign, KernelError, KernelSpec, Value};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Attribute, Expr, Ident, RangeLimits, Result, Visibility};
+
+/// A kernel without mistakes that the macro can see.
+pub(crate) struct Checked {
+    pub(crate) docs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) name: Ident,
+    pub(crate) element: Element,
+    pub(crate) inputs: Vec<Tensor>,
+    pub(crate) output: Tensor,
+    pub(crate) ranges: Vec<(Ident, Expr)>,
+    pub(crate) scalars: Vec<Ident>,
+    pub(crate) target: Access,
+    pub(crate) assign: Assign,
+    pub(crate) value: Value,
+    /// The statement as written, for errors on it.
+    pub(crate) statement: TokenStream,
+}
+
+/// Returns the name that an identifier stands for.
+pub(crate) fn name(ident: &Ident) -> Name {
+    Name::new(&syn::ext::IdentExt::unraw(ident).to_string())
+}
+
+/// Checks a kernel block.
+pub(crate) fn check(block: Block) -> Result<Checked> {
+    let mut errors = Errors::default();
+    distinct_tensors(&block, &mut errors);
+    let element = element::check(&block, &mut errors);
+    let target = access::target(&block, &mut errors);
+    let inputs = access::inputs(&block, &mut errors);
+    let ranges = ranges(&block, &mut errors);
+    let sites: Vec<&Site> = target.iter().chain(&inputs).collect();
+    index_names(&block, &sites, &mut errors);
+    extents::check(&block, &sites, &ranges, &mut errors);
+    unused(&block, &sites, &ranges, &mut errors);
+    let mut scalars = Vec::new();
+    let value = value::check(&block, element.as_ref(), &sites, &mut scalars, &mut errors);
+    let written: Vec<_> = sites.iter().map(|site| (site.access.to_string(), site.syntax.to_token_stream())).collect();
+    let (element, target, value) = match (element, target, value) {
+        (Some(element), Some(target), Some(value)) => (element, target.access, value),
+        _ => return Err(errors.finish(()).err().unwrap_or_else(|| silent(&block))),
+    };
+    let Block { docs, vis, name, inputs, output, statement, .. } = block;
+    let (assign, statement) = (statement.assign, statement.tokens);
+    let checked = errors.finish(Checked {
+        docs,
+        vis,
+        name,
+        element,
+        inputs,
+        output,
+        ranges,
+        scalars,
+        target,
+        assign,
+        value,
+        statement,
+    })?;
+    match spec::constant(&checked).map(KernelSpec::check) {
+        Some(Err(wrong)) => Err(at_compile_time(&wrong, &written, &checked.statement)),
+        _ => Ok(checked),
+    }
+}
+
+fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], statement: &TokenStream) -> syn::Error {
+    match wrong {
+        KernelError::OutOfBounds { access, tensor, .. } => {
+            let at = written.iter().find(|site| site.0 == *access).map_or(statement, |site| &site.1);
+            error(at, wrong, format!("make `{tensor}` larger, or the extents of the indices smaller"))
+        }
+        _ => syn::Error::new_spanned(statement, wrong),
+    }
+}
+
+/// Whichever check gave nothing has said why, so this is never seen.
+fn silent(block: &Block) -> syn::Error {
+    error(&block.statement.tokens, "a check failed without a reason", "this is a bug of Polyshard, please report it")
+}
+
+fn distinct_tensors(block: &Block, errors: &mut Errors) {
+    let tensors: Vec<_> = tensors(block).map(|tensor| &tensor.name).collect();
+    for (i, tensor) in tensors.iter().enumerate() {
+        if tensors[..i].contains(tensor) {
+            errors.push(tensor, format!("the name `{tensor}` is given twice"), "give each tensor a name of its own");
+        }
+    }
+}
+
+/// Returns the ranges' variables with their extents.
+fn ranges(block: &Block, errors: &mut Errors) -> Vec<(Ident, Expr)> {
+    let mut ranges: Vec<(Ident, Expr)> = Vec::new();
+    for range in &block.ranges {
+        let var = &range.var;
+        if ranges.iter().any(|other| other.0 == *var) {
+            errors.push(var, format!("index `{var}` has two ranges"), "keep one of them");
+        }
+        if let Some(extent) = errors.take(extent_of(range)) {
+            ranges.push((var.clone(), extent));
+        }
+    }
+    ranges
+}
+
+fn index_names(block: &Block, sites: &[&Site], errors: &mut Errors) {
+    let vars = sites.iter().flat_map(|site| &site.vars).chain(block.ranges.iter().map(|range| &range.var));
+    let mut wrong: Vec<&Ident> = Vec::new();
+    for var in vars.filter(|var| tensors(block).any(|tensor| tensor.name == **var)) {
+        if !wrong.contains(&var) {
+            let help = "rename the index; an index is not read from a tensor";
+            errors.push(var, format!("index `{var}` has the name of a tensor"), help);
+            wrong.push(var);
+        }
+    }
+}
+
+fn extent_of(Range { var, bounds }: &Range) -> Result<Expr> {
+    let wrong = |help: &str| Err(error(bounds, format!("the range of `{var}` is not of the form `0..n`"), help));
+    let Expr::Range(range) = bounds else { return wrong(&format!("write `for {var} in 0..n`")) };
+    let starts_at_0 = range.start.as_ref().is_some_and(|start| crate::constant::evaluate(start) == Some(0));
+    match (&range.limits, &range.end) {
+        (RangeLimits::HalfOpen(_), Some(end)) if starts_at_0 => Ok((**end).clone()),
+        (RangeLimits::Closed(_), Some(_)) => wrong("ranges are half-open: write `0..n + 1` for `0..=n`"),
+        (_, None) => wrong("give the range an end"),
+        _ => wrong("ranges start at 0: add the start to the index in the accesses"),
+    }
+}
+
+/// A tensor or a range that the statement does not use is a typing error more often than not.
+fn unused(block: &Block, sites: &[&Site], ranges: &[(Ident, Expr)], errors: &mut Errors) {
+    // An access to an unknown tensor was meant for one of the unused ones, most likely.
+    let all_known =
+        block.statement.value.accesses().iter().all(|access| tensors(block).any(|tensor| tensor.name == access.tensor));
+    for Tensor { name, .. } in
+        block.inputs.iter().filter(|_| all_known).filter(|tensor| !mentions(&block.statement.tokens, &tensor.name))
+    {
+        errors.push(name, format!("input `{name}` is never read"), "read it on the right, or remove it");
+    }
+    for (var, _) in ranges {
+        if !sites.iter().any(|site| site.vars.contains(var)) {
+            let tensors = listed(tensors(block).map(|tensor| &tensor.name));
+            let help = format!("use `{var}` in an access to {tensors}, or remove its range");
+            errors.push(var, format!("index `{var}` has a range, but is never used"), help);
+        }
+    }
+}
+
+/// A name that stands in a wrong place, such as an index, is not unused as well.
+fn mentions(tokens: &TokenStream, name: &Ident) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == *name,
+        TokenTree::Group(group) => mentions(&group.stream(), name),
+        _ => false,
+    })
+}
+
+/// Returns the inputs, then the output.
+fn tensors(block: &Block) -> impl Iterator<Item = &Tensor> {
+    block.inputs.iter().chain([&block.output])
+}
+
+#[cfg(test)]
+mod tests;

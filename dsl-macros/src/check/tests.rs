@@ -1,0 +1,499 @@
+//! Every mistake with the text that its error points at.
+
+use crate::testing::check_checked as check;
+use expect_test::expect;
+
+#[test]
+fn a_good_kernel_is_its_statement() {
+    check(
+        "fn mm(A: [f32; m, k], B: [f32; k, n]) -> C: [f32; m, n] { C[i, j] += A[i, r] * B[r, j] }",
+        expect![[r#"
+            C[i, j] += A[i, r] * B[r, j]
+        "#]],
+    );
+}
+
+#[test]
+fn scalars_literals_and_operators_keep_their_meaning() {
+    check(
+        "fn f(A: [f64; n], B: [f64; n]) -> C: [f64; n] { C[i] = alpha * A[i] - (B[i] + 2) * -beta / 4.5 - -alpha }",
+        expect![[r#"
+            C[i] = alpha * A[i] - (B[i] + 2) * (-beta) / 4.5 - -alpha
+            scalars: alpha, beta
+        "#]],
+    );
+}
+
+#[test]
+fn affine_indices_are_added_up() {
+    check(
+        "fn f(A: [f32; 2 * n], B: [f32; n]) -> C: [f32; n] { C[i] += A[2*i + r + 1] * B[(i - r) + i*3 - 4*i + 2*(r - 1)] for r in 0..3 }",
+        expect![[r#"
+            C[i] += A[2*i + r + 1] * B[r - 2]
+            ranges: r in 0..3
+        "#]],
+    );
+}
+
+#[test]
+fn ranges_stand_before_or_after() {
+    check(
+        "fn fill() -> C: [i32; m, n] { for i in 0..m C[i, j] = 7 for j in 0..n; }",
+        expect![[r#"
+            C[i, j] = 7
+            ranges: i in 0..m, j in 0..n
+        "#]],
+    );
+}
+
+#[test]
+fn tensors_of_no_dimensions_are_written_both_ways() {
+    check(
+        "fn dot(s: f32, A: [f32; n]) -> c: [f32;] { c[] += s[] * A[i] * A[i] }",
+        expect![[r#"
+            c[] += s[] * A[i] * A[i]
+        "#]],
+    );
+}
+
+#[test]
+fn the_least_integer_is_a_literal() {
+    check(
+        "fn f(A: [i32; n]) -> C: [i32; n] { C[i] max= A[i] - -2147483648 }",
+        expect![[r#"
+            C[i] max= A[i] - -2147483648
+        "#]],
+    );
+}
+
+#[test]
+fn an_element_type_may_be_a_name() {
+    check(
+        "fn f(A: [T; n]) -> C: [T; n] { C[i] = A[i] / 2.5 }",
+        expect![[r#"
+            C[i] = A[i] / 2.5
+        "#]],
+    );
+}
+
+#[test]
+fn an_output_index_in_no_input_needs_a_range() {
+    check(
+        "fn f(A: [f32; m]) -> C: [f32; m, n] { C[i, q] = A[i] }",
+        expect![[r#"
+            error on `q`: index `q` of output `C` appears in no input, so its extent is unknown
+              help: use it in an input access or give its range: `for q in 0..n`
+        "#]],
+    );
+}
+
+#[test]
+fn with_no_inputs_every_index_needs_a_range() {
+    check(
+        "fn f() -> C: [f32; m, n] { C[i, j] = 1.0 for i in 0..m }",
+        expect![[r#"
+            error on `j`: index `j` of output `C` appears in no input, so its extent is unknown
+              help: use it in an input access or give its range: `for j in 0..n`
+        "#]],
+    );
+}
+
+#[test]
+fn an_input_index_that_stands_nowhere_alone_needs_a_range() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i + r] + A[2*r + OFFSET] }",
+        expect![[r#"
+            error on `r`: index `r` stands nowhere alone, so its extent is unknown
+              help: give its range: `for r in 0..n`; a constant in an index is written as a number
+            error on `OFFSET`: index `OFFSET` stands nowhere alone, so its extent is unknown
+              help: give its range: `for OFFSET in 0..n`; a constant in an index is written as a number
+        "#]],
+    );
+}
+
+#[test]
+fn the_wrong_number_of_indices_is_counted() {
+    check(
+        "fn f(A: [f32; m, k], s: f32) -> C: [f32; m] { C[i, j] = A[i] * s[i] }",
+        expect![[r#"
+            error on `C[i, j]`: `C` has 1 dimension, but 2 indices are given
+              help: `C` is declared as `[f32; m]`: write 1 index
+            error on `A[i]`: `A` has 2 dimensions, but 1 index is given
+              help: `A` is declared as `[f32; m, k]`: write 2 indices
+            error on `s[i]`: `s` has 0 dimensions, but 1 index is given
+              help: write `s[]`
+        "#]],
+    );
+}
+
+#[test]
+fn one_index_has_one_literal_extent() {
+    check(
+        "fn f(A: [f32; 512, 2048], B: [f32; 1024, n]) -> C: [f32; 500 + 1, n] { C[m, n] += A[m, k] * B[k, n] }",
+        expect![[r#"
+            error on `k`: index `k` has extent 1024 in `B[k, n]`, but 2048 in `A[m, k]`
+              help: let the extents agree, or use two indices
+            error on `m`: index `m` has extent 501 in `C[m, n]`, but 512 in `A[m, k]`
+              help: let the extents agree, or use two indices
+        "#]],
+    );
+}
+
+#[test]
+fn a_range_gives_an_extent_too() {
+    check(
+        "fn f(A: [f32; 8]) -> C: [f32; 8] { C[i] = A[i] for i in 0..9 }",
+        expect![[r#"
+            error on `i`: index `i` has extent 8 in `A[i]`, but 9 in its range `for i in 0..9`
+              help: let the extents agree, or use two indices
+        "#]],
+    );
+}
+
+#[test]
+fn extents_that_are_no_numbers_are_compared_at_run_time() {
+    check(
+        "fn f(A: [f32; m], B: [f32; 4]) -> C: [f32; n] { C[i] = A[i] * B[i] }",
+        expect![[r#"
+            C[i] = A[i] * B[i]
+        "#]],
+    );
+}
+
+#[test]
+fn the_output_is_not_read() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = C[i] + A[i] }",
+        expect![[r#"
+            error on `C[i]`: the output `C` is read on the right
+              help: use `+=`, `*=`, `max=` or `min=` to go on from what it holds
+        "#]],
+    );
+}
+
+#[test]
+fn an_unknown_tensor_lists_the_inputs() {
+    check(
+        "fn f(A: [f32; n], B: [f32; n], D: [f32; n]) -> C: [f32; n] { C[i] = A[i] + E[i] + B[i] }",
+        expect![[r#"
+            error on `E`: no tensor `E`
+              help: the inputs are `A`, `B` and `D`
+        "#]],
+    );
+}
+
+#[test]
+fn indices_are_affine() {
+    check(
+        "fn f(A: [f32; n], B: [f32; n]) -> C: [f32; n] { C[i] = A[i % 2] + A[i * i] + A[B[i]] + A[i / 2] + A[f(i)] + A[1.5] + A[x.y] }",
+        expect![[r#"
+            error on `i % 2`: this index is not affine
+              help: an index is a sum of variables, each times a number, and a number: `2*i + r - 1`
+            error on `i * i`: this index is not affine
+              help: an index is a sum of variables, each times a number, and a number: `2*i + r - 1`
+            error on `B[i]`: this index is not affine
+              help: an index is a sum of variables, each times a number, and a number: `2*i + r - 1`
+            error on `i / 2`: this index is not affine
+              help: an index is a sum of variables, each times a number, and a number: `2*i + r - 1`
+            error on `f(i)`: this index is not affine
+              help: an index is a sum of variables, each times a number, and a number: `2*i + r - 1`
+            error on `1.5`: this index is not affine
+              help: an index is a sum of variables, each times a number, and a number: `2*i + r - 1`
+            error on `x.y`: this index is not affine
+              help: an index is a sum of variables, each times a number, and a number: `2*i + r - 1`
+        "#]],
+    );
+}
+
+#[test]
+fn index_numbers_that_overflow_are_errors() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[9223372036854775808 * i] + A[99999999999999999999 * 99999999999999999999 * i] }",
+        expect![[r#"
+            error on `9223372036854775808 * i`: 9223372036854775808 does not fit 64 bits
+              help: use smaller numbers
+            error on `99999999999999999999 * 99999999999999999999`: this index is too large
+              help: use smaller numbers
+        "#]],
+    );
+}
+
+#[test]
+fn integers_take_no_floats() {
+    check(
+        "fn f(A: [i64; n]) -> C: [i64; n] { C[i] = 1.5 * A[i] + 2e3 }",
+        expect![[r#"
+            error on `1.5`: `1.5` is a float in a kernel of integers
+              help: write an integer, or let the tensors hold `f32` or `f64`
+            error on `2e3`: `2e3` is a float in a kernel of integers
+              help: write an integer, or let the tensors hold `f32` or `f64`
+        "#]],
+    );
+}
+
+#[test]
+fn literals_fit_the_element_type() {
+    check(
+        "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = 2147483648 * A[i] + 1i64 - 99999999999999999999999999999999999999999 }",
+        expect![[r#"
+            error on `2147483648`: `2147483648` does not fit `i32`
+              help: write a smaller number
+            error on `1i64`: `1i64` is not of type `i32`
+              help: leave out `i64`; numbers in a kernel take its element type
+            error on `99999999999999999999999999999999999999999`: `99999999999999999999999999999999999999999` does not fit `i32`
+              help: write a smaller number
+        "#]],
+    );
+}
+
+#[test]
+fn floats_fit_the_element_type() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = 1e39 * A[i] + 1f64 + 2f32 }",
+        expect![[r#"
+            error on `1e39`: `1e39` does not fit `f32`
+              help: write a smaller number
+            error on `1f64`: `1f64` is not of type `f32`
+              help: leave out `f64`; numbers in a kernel take its element type
+        "#]],
+    );
+}
+
+#[test]
+fn a_literal_is_a_number() {
+    check(
+        r#"fn f(A: [f32; n]) -> C: [f32; n] { C[i] = "one" * A[i] + true + 'c' }"#,
+        expect![[r#"
+            error on `"one"`: `"one"` is not a number
+              help: a number in a kernel is an integer or a float
+            error on `true`: `true` is not a number
+              help: a number in a kernel is an integer or a float
+            error on `'c'`: `'c'` is not a number
+              help: a number in a kernel is an integer or a float
+        "#]],
+    );
+}
+
+#[test]
+fn a_tensor_divides_nothing() {
+    check(
+        "fn f(A: [f32; n], B: [f32; n]) -> C: [f32; n] { C[i] = A[i] / (2 * B[i]) }",
+        expect![[r#"
+            error on `B[i]`: division by the tensor `B`
+              help: divide by a scalar, or multiply by a tensor of reciprocals
+        "#]],
+    );
+}
+
+#[test]
+fn integers_are_not_divided_by_0() {
+    check(
+        "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = A[i] / 0 + A[i] / -(0) + A[i] / (2 - 2) }",
+        expect![[r#"
+            error on `0`: division by 0 in a kernel of integers
+              help: divide by another number
+            error on `0`: division by 0 in a kernel of integers
+              help: divide by another number
+            error on `C[i] = A[i] / 0 + A[i] / -(0) + A[i] / (2 - 2)`: division by 0 in a kernel of integers
+              help: divide by another number
+        "#]],
+    );
+}
+
+#[test]
+fn floats_may_be_divided_by_0() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] / 0 }",
+        expect![[r#"
+            C[i] = A[i] / 0
+        "#]],
+    );
+}
+
+#[test]
+fn names_are_given_once() {
+    check(
+        "fn f(A: [f32; n], A: [f32; n]) -> A: [f32; n] { A[i] = 1 for i in 0..n for i in 0..n }",
+        expect![[r#"
+            error on `A`: the name `A` is given twice
+              help: give each tensor a name of its own
+            error on `A`: the name `A` is given twice
+              help: give each tensor a name of its own
+            error on `i`: index `i` has two ranges
+              help: keep one of them
+        "#]],
+    );
+}
+
+#[test]
+fn inputs_are_read() {
+    check(
+        "fn f(A: [f32; n], B: [f32; n], s: f32) -> C: [f32; n] { C[i] = A[i] }",
+        expect![[r#"
+            error on `B`: input `B` is never read
+              help: read it on the right, or remove it
+            error on `s`: input `s` is never read
+              help: read it on the right, or remove it
+        "#]],
+    );
+}
+
+#[test]
+fn ranges_are_used() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] for q in 0..n }",
+        expect![[r#"
+            error on `q`: index `q` has a range, but is never used
+              help: use `q` in an access to `A` and `C`, or remove its range
+        "#]],
+    );
+}
+
+#[test]
+fn ranges_start_at_0_and_are_half_open() {
+    check(
+        "fn f() -> C: [f32; n, n, n, n] { C[i, j, k, l] = 1 for i in 1..n for j in 0..=n for l in n for k in 0.. }",
+        expect![[r#"
+            error on `1..n`: the range of `i` is not of the form `0..n`
+              help: ranges start at 0: add the start to the index in the accesses
+            error on `0..=n`: the range of `j` is not of the form `0..n`
+              help: ranges are half-open: write `0..n + 1` for `0..=n`
+            error on `n`: the range of `l` is not of the form `0..n`
+              help: write `for l in 0..n`
+            error on `0..`: the range of `k` is not of the form `0..n`
+              help: give the range an end
+        "#]],
+    );
+}
+
+#[test]
+fn only_the_output_is_written() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { A[i] = A[i] }",
+        expect![[r#"
+            error on `A`: the statement writes the input `A`
+              help: the output is `C`: write `C[..]` on the left
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_written_is_declared() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { D[i] = A[i] }",
+        expect![[r#"
+            error on `D`: the statement writes `D`, which is not the output
+              help: the output is `C`: write `C[..]` on the left
+        "#]],
+    );
+}
+
+#[test]
+fn an_index_is_no_tensor() {
+    check(
+        "fn f(A: [f32; n], B: [f32; n]) -> C: [f32; n] { C[B] = A[B] for B in 0..n }",
+        expect![[r#"
+            error on `B`: index `B` has the name of a tensor
+              help: rename the index; an index is not read from a tensor
+        "#]],
+    );
+}
+
+#[test]
+fn a_tensor_has_its_indices() {
+    check(
+        "fn f(A: [f32; n, n], s: f32) -> C: [f32; n, n] { C[i, j] = s * A[i, j] + A }",
+        expect![[r#"
+            error on `s`: the tensor `s` is used without indices
+              help: write `s[]`
+            error on `A`: the tensor `A` is used without indices
+              help: write `A[.., ..]`
+        "#]],
+    );
+}
+
+#[test]
+fn an_index_is_no_number() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = i * A[i] }",
+        expect![[r#"
+            error on `i`: the index `i` is used as a number
+              help: a value holds accesses, numbers and captured scalars; if this is a scalar, give it another name
+        "#]],
+    );
+}
+
+#[test]
+fn elements_are_of_four_types() {
+    check(
+        "fn f(A: [u8; n], B: [&f32; n], D: [[f32; 3]; n]) -> C: [bool; n] { C[i] = A[i] + B[i] + D[i] }",
+        expect![[r#"
+            error on `u8`: `u8` is not an element type
+              help: elements are `f32`, `f64`, `i32` or `i64`, or a type of the surroundings that is one of them
+            error on `&f32`: `& f32` is not an element type
+              help: elements are `f32`, `f64`, `i32` or `i64`, or a type of the surroundings that is one of them
+            error on `[f32; 3]`: `[f32 ; 3]` is not an element type
+              help: elements are `f32`, `f64`, `i32` or `i64`, or a type of the surroundings that is one of them
+            error on `bool`: `bool` is not an element type
+              help: elements are `f32`, `f64`, `i32` or `i64`, or a type of the surroundings that is one of them
+        "#]],
+    );
+}
+
+#[test]
+fn elements_are_of_one_type() {
+    check(
+        "fn f(A: [f32; n], B: [f64; n]) -> C: [i32; n] { C[i] = A[i] + B[i] }",
+        expect![[r#"
+            error on `f64`: `B` has elements of `f64`, but `A` of `f32`
+              help: a kernel has one element type; convert one of the arrays before
+            error on `i32`: `C` has elements of `i32`, but `A` of `f32`
+              help: a kernel has one element type; convert one of the arrays before
+        "#]],
+    );
+}
+
+#[test]
+fn extents_are_not_negative() {
+    check(
+        "fn f(A: [f32; -4]) -> C: [f32; 3 - 5, n] { C[i, j] = A[i] for j in 0..-(1) }",
+        expect![[r#"
+            error on `-4`: `A` has the extent -4
+              help: an extent is at least 0
+            error on `3 - 5`: `C` has the extent -2
+              help: an extent is at least 0
+            error on `-(1)`: `j` has the extent -1
+              help: an extent is at least 0
+        "#]],
+    );
+}
+
+#[test]
+fn constant_kernels_are_checked_whole() {
+    check(
+        "fn f(A: [f32; 8]) -> C: [f32; 8] { C[i] = alpha * A[i + 1] }",
+        expect![[r#"
+            error on `A[i + 1]`: `A[i + 1]` leaves `A`: index `i + 1` spans 1..9, but dimension 0 has extent 8
+              help: make `A` larger, or the extents of the indices smaller
+        "#]],
+    );
+}
+
+#[test]
+fn all_mistakes_come_at_once() {
+    check(
+        "fn f(A: [f32; 8, 4], B: [f32; 4], E: [f32; 2]) -> C: [f32; 9] { C[i] += A[i, k, 1] * B[k * k] / D[q] + C[i] }",
+        expect![[r#"
+            error on `A[i, k, 1]`: `A` has 2 dimensions, but 3 indices are given
+              help: `A` is declared as `[f32; 8, 4]`: write 2 indices
+            error on `k * k`: this index is not affine
+              help: an index is a sum of variables, each times a number, and a number: `2*i + r - 1`
+            error on `D`: no tensor `D`
+              help: the inputs are `A`, `B` and `E`
+            error on `C[i]`: the output `C` is read on the right
+              help: use `+=`, `*=`, `max=` or `min=` to go on from what it holds
+            error on `D[q]`: division by the tensor `D`
+              help: divide by a scalar, or multiply by a tensor of reciprocals
+        "#]],
+    );
+}

@@ -1,0 +1,178 @@
+//! Values: literals of the element type, scalars captured by name, divisors that are no accesses.
+
+use super::access::Site;
+use super::element::Element;
+use crate::errors::Errors;
+use crate::syntax::Block;
+use crate::value::{Op, Value as Syntax};
+use polyshard_polyhedral::{DType, Number, Value};
+use syn::{Ident, Lit};
+
+/// Returns the value, and adds the names of its scalars to `scalars`.
+pub(crate) fn check(
+    block: &Block,
+    element: Option<&Element>,
+    sites: &[&Site],
+    scalars: &mut Vec<Ident>,
+    errors: &mut Errors,
+) -> Option<Value> {
+    Context { block, element, sites, scalars, errors }.value(&block.statement.value)
+}
+
+struct Context<'a> {
+    block: &'a Block,
+    element: Option<&'a Element>,
+    sites: &'a [&'a Site<'a>],
+    scalars: &'a mut Vec<Ident>,
+    errors: &'a mut Errors,
+}
+
+impl Context<'_> {
+    /// Both sides of an operator are visited, whatever is wrong with the first.
+    fn value(&mut self, value: &Syntax) -> Option<Value> {
+        match value {
+            Syntax::Access(access) => {
+                let site = self.sites.iter().find(|site| std::ptr::eq(site.syntax, access))?;
+                Some(Value::Access(site.access.clone()))
+            }
+            Syntax::Literal(literal) => self.literal(literal, false),
+            Syntax::Name(name) => self.scalar(name),
+            Syntax::Neg(inner) => match &**inner {
+                Syntax::Literal(literal) => self.literal(literal, true),
+                inner => Some(Value::Neg(Box::new(self.value(inner)?))),
+            },
+            Syntax::Binary(a, op, b) => {
+                let (left, right) = (self.value(a), self.value(b));
+                if *op == Op::Div {
+                    self.divisor(b);
+                }
+                let (left, right) = (Box::new(left?), Box::new(right?));
+                Some(match op {
+                    Op::Add => Value::Add(left, right),
+                    Op::Sub => Value::Sub(left, right),
+                    Op::Mul => Value::Mul(left, right),
+                    Op::Div => Value::Div(left, right),
+                })
+            }
+        }
+    }
+
+    fn scalar(&mut self, name: &Ident) -> Option<Value> {
+        if let Some(tensor) = super::tensors(self.block).find(|tensor| tensor.name == *name) {
+            let indices = vec![".."; tensor.extents.len()].join(", ");
+            let help = format!("write `{name}[{indices}]`");
+            self.errors.push(name, format!("the tensor `{name}` is used without indices"), help);
+        } else if self.sites.iter().any(|site| site.vars.contains(name)) {
+            let help =
+                "a value holds accesses, numbers and captured scalars; if this is a scalar, give it another name";
+            self.errors.push(name, format!("the index `{name}` is used as a number"), help);
+        } else if !self.scalars.contains(name) {
+            self.scalars.push(name.clone());
+        }
+        Some(Value::Scalar(super::name(name)))
+    }
+
+    fn divisor(&mut self, divisor: &Syntax) {
+        let accesses = divisor.accesses();
+        if let Some(access) = accesses.first() {
+            let help = "divide by a scalar, or multiply by a tensor of reciprocals";
+            self.errors.push(access, format!("division by the tensor `{}`", access.tensor), help);
+        }
+        let integers = self.element.and_then(Element::known).is_some_and(|dtype| !dtype.is_float());
+        if integers && number(divisor) == Some(0) {
+            let at = literal_of(divisor).map_or_else(|| self.block.statement.tokens.clone(), |at| quote::quote!(#at));
+            self.errors.push(at, "division by 0 in a kernel of integers", "divide by another number");
+        }
+    }
+
+    fn literal(&mut self, literal: &Lit, negative: bool) -> Option<Value> {
+        let known = self.element.and_then(Element::known);
+        let suffix = match literal {
+            Lit::Int(number) => number.suffix(),
+            Lit::Float(number) => number.suffix(),
+            _ => "",
+        };
+        if let (false, Some(dtype)) = (suffix.is_empty(), known)
+            && suffix != dtype.name()
+        {
+            let help = format!("leave out `{suffix}`; numbers in a kernel take its element type");
+            self.errors.push(literal, format!("`{literal}` is not of type `{dtype}`", literal = text(literal)), help);
+            return None;
+        }
+        let number = match literal {
+            Lit::Int(number) => {
+                let value = number.base10_parse().ok();
+                integer(value, known).map(|value| (value, negative)).or_else(|| {
+                    // The least integer has no positive counterpart, so its sign belongs to it.
+                    let value = value?.checked_neg().filter(|_| negative);
+                    integer(value, known).map(|value| (value, false))
+                })
+            }
+            .map(|(value, negative)| (Number::Int(value), negative)),
+            Lit::Float(_) if known.is_some_and(|dtype| !dtype.is_float()) => {
+                let message = format!("`{}` is a float in a kernel of integers", text(literal));
+                self.errors.push(literal, message, "write an integer, or let the tensors hold `f32` or `f64`");
+                return None;
+            }
+            Lit::Float(number) => {
+                float(number.base10_parse().ok(), known).map(|value| (Number::Float(value), negative))
+            }
+            _ => {
+                let help = "a number in a kernel is an integer or a float";
+                self.errors.push(literal, format!("`{}` is not a number", text(literal)), help);
+                return None;
+            }
+        };
+        let Some((number, negative)) = number else {
+            let dtype = known.map_or("64 bits".into(), |dtype| format!("`{dtype}`"));
+            self.errors.push(literal, format!("`{}` does not fit {dtype}", text(literal)), "write a smaller number");
+            return None;
+        };
+        let value = Value::Literal(number);
+        Some(if negative { Value::Neg(Box::new(value)) } else { value })
+    }
+}
+
+fn text(literal: &Lit) -> String {
+    quote::quote!(#literal).to_string()
+}
+
+fn integer(value: Option<i128>, dtype: Option<DType>) -> Option<i64> {
+    match dtype {
+        Some(DType::I32) => i32::try_from(value?).ok().map(i64::from),
+        _ => i64::try_from(value?).ok(),
+    }
+}
+
+fn float(value: Option<f64>, dtype: Option<DType>) -> Option<f64> {
+    value.filter(|value| match dtype {
+        Some(DType::F32) => (*value as f32).is_finite(),
+        _ => value.is_finite(),
+    })
+}
+
+/// Returns the value of an expression of integer literals.
+fn number(value: &Syntax) -> Option<i128> {
+    match value {
+        Syntax::Literal(Lit::Int(literal)) => literal.base10_parse().ok(),
+        Syntax::Literal(_) | Syntax::Access(_) | Syntax::Name(_) => None,
+        Syntax::Neg(value) => number(value)?.checked_neg(),
+        Syntax::Binary(a, op, b) => {
+            let (a, b) = (number(a)?, number(b)?);
+            match op {
+                Op::Add => a.checked_add(b),
+                Op::Sub => a.checked_sub(b),
+                Op::Mul => a.checked_mul(b),
+                Op::Div => a.checked_div(b),
+            }
+        }
+    }
+}
+
+fn literal_of(value: &Syntax) -> Option<&Lit> {
+    match value {
+        Syntax::Literal(literal) => Some(literal),
+        Syntax::Neg(value) => literal_of(value),
+        _ => None,
+    }
+}

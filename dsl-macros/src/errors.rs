@@ -1,0 +1,56 @@
+//! Errors: collected, each with help, reported all at once.
+//!
+//! A user who made three mistakes sees three errors. So a check adds to [`Errors`] and goes on; only
+//! syntax that cannot be read stops at once, because what follows it has no meaning.
+
+use quote::ToTokens;
+use std::fmt::Display;
+
+/// The errors found so far.
+#[derive(Default)]
+pub(crate) struct Errors(Option<syn::Error>);
+
+impl Errors {
+    /// Adds an error on the tokens `at`.
+    pub(crate) fn push(&mut self, at: impl ToTokens, message: impl Display, help: impl Display) {
+        self.add(error(at, message, help));
+    }
+
+    /// Adds an error.
+    pub(crate) fn add(&mut self, error: syn::Error) {
+        match &mut self.0 {
+            Some(all) => all.combine(error),
+            None => self.0 = Some(error),
+        }
+    }
+
+    /// Adds the error of a failed result, and returns the value of a good one.
+    pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.add(error)).ok()
+    }
+
+    /// Returns `value`, unless there was an error.
+    pub(crate) fn finish<T>(self, value: T) -> syn::Result<T> {
+        self.0.map_or(Ok(value), Err)
+    }
+}
+
+/// Returns one error on the tokens `at`: what is wrong, and on a second line what to do.
+pub(crate) fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> syn::Error {
+    syn::Error::new_spanned(at, format!("{message}\nhelp: {help}"))
+}
+
+/// Returns the items as prose: `a`, `b` and `c`, each in backticks.
+pub(crate) fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<_> = items.into_iter().map(|item| format!("`{item}`")).collect();
+    match items.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        Some((last, _)) => last.clone(),
+        None => "none".into(),
+    }
+}
+
+/// Returns a count with its noun: `1 index`, `2 indices`.
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

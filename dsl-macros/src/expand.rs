@@ -1,0 +1,182 @@
+//! The run-time form: a kernel as an expression that builds its [`KernelSpec`] and an empty schedule.
+//!
+//! Extents and scalars stay Rust expressions with the user's spans, so that rustc's own errors on them
+//! (an unknown name, a float as an extent) point into the kernel.
+//!
+//! [`KernelSpec`]: polyshard_polyhedral::KernelSpec
+
+use crate::check::{Checked, Element};
+use crate::constant::evaluate;
+use crate::syntax::Tensor;
+use polyshard_layout::Name;
+use polyshard_polyhedral::{Access, Affine, Assign, Number, Value};
+use proc_macro2::{Literal, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, Ident};
+
+/// Returns the schedule with no steps.
+pub(crate) fn schedule(kernel: &Checked) -> TokenStream {
+    let p = private();
+    let tensor = |Tensor { name, extents, .. }: &Tensor| {
+        let (name, extents) = (name_of(name), extents.iter().map(extent));
+        quote!((#name, ::std::vec![#(#extents),*]))
+    };
+    let name = name_of(&kernel.name);
+    let dtype = dtype(&kernel.element);
+    let inputs = kernel.inputs.iter().map(tensor);
+    let output = tensor(&kernel.output);
+    let ranges = kernel.ranges.iter().map(|(var, end)| {
+        let (var, end) = (name_of(var), extent(end));
+        quote!((#var, #end))
+    });
+    let scalars = kernel.scalars.iter().map(|captured| scalar(captured, &kernel.element));
+    let target = access(&kernel.target);
+    let assign = assign(kernel.assign);
+    let value = value(&kernel.value);
+    quote! {
+        #p::Schedule::from_spec(#p::KernelSpec {
+            name: #name,
+            dtype: #dtype,
+            inputs: ::std::vec![#(#inputs),*],
+            output: #output,
+            ranges: ::std::vec![#(#ranges),*],
+            scalars: ::std::vec![#(#scalars),*],
+            target: #target,
+            assign: #assign,
+            value: #value,
+        })
+    }
+}
+
+/// Returns the path of what generated code uses.
+pub(crate) fn private() -> TokenStream {
+    quote!(::polyshard::__private)
+}
+
+/// Returns the expression for a name.
+pub(crate) fn interned(name: Name) -> TokenStream {
+    let (p, text) = (private(), name.as_str());
+    quote!(#p::Name::new(#text))
+}
+
+/// Returns the element type as it is written in generated code.
+pub(crate) fn element_type(element: &Element) -> TokenStream {
+    match element {
+        Element::Known(dtype) => Ident::new(dtype.name(), Span::call_site()).to_token_stream(),
+        Element::Named(path) => path.to_token_stream(),
+    }
+}
+
+fn name_of(ident: &Ident) -> TokenStream {
+    interned(crate::check::name(ident))
+}
+
+fn dtype(element: &Element) -> TokenStream {
+    let p = private();
+    match element {
+        Element::Known(dtype) => {
+            let variant = format_ident!("{}", dtype.name().to_uppercase());
+            quote!(#p::DType::#variant)
+        }
+        // On the type, an error that it is no element type stands where the type was written.
+        Element::Named(path) => quote_spanned!(path.span()=> <#path as #p::ScalarType>::DTYPE),
+    }
+}
+
+/// A literal would be an `i32` and too small for some extents, so constants are of type `usize`.
+fn extent(extent: &Expr) -> TokenStream {
+    let p = private();
+    match evaluate(extent).and_then(|value| u64::try_from(value).ok()) {
+        Some(value) => {
+            let mut literal = Literal::u64_unsuffixed(value);
+            if let Ok(value) = usize::try_from(value) {
+                literal = Literal::usize_suffixed(value);
+            }
+            literal.set_span(extent.span());
+            quote!(#p::extent(#literal))
+        }
+        None => quote_spanned!(extent.span()=> #p::extent(#extent)),
+    }
+}
+
+fn scalar(captured: &Ident, element: &Element) -> TokenStream {
+    let p = private();
+    let (name, element) = (name_of(captured), element_type(element));
+    quote_spanned!(captured.span()=> (#name, <#element as #p::ScalarType>::number(#captured)))
+}
+
+fn access(Access { tensor, index }: &Access) -> TokenStream {
+    let p = private();
+    let (tensor, index) = (interned(*tensor), index.iter().map(affine));
+    quote!(#p::Access { tensor: #tensor, index: ::std::vec![#(#index),*] })
+}
+
+fn affine(Affine { terms, constant }: &Affine) -> TokenStream {
+    let p = private();
+    let terms = terms.iter().map(|&(name, factor)| {
+        let name = interned(name);
+        quote!((#name, #factor))
+    });
+    quote!(#p::Affine::new([#(#terms),*], #constant))
+}
+
+fn assign(assign: Assign) -> TokenStream {
+    let p = private();
+    let variant = match assign {
+        Assign::Set => quote!(Set),
+        Assign::Add => quote!(Add),
+        Assign::Mul => quote!(Mul),
+        Assign::Max => quote!(Max),
+        Assign::Min => quote!(Min),
+    };
+    quote!(#p::Assign::#variant)
+}
+
+fn value(tree: &Value) -> TokenStream {
+    let p = private();
+    let boxed = |tree: &Value| {
+        let tree = value(tree);
+        quote!(::std::boxed::Box::new(#tree))
+    };
+    let pair = |a: &Value, b: &Value| {
+        let (a, b) = (boxed(a), boxed(b));
+        quote!(#a, #b)
+    };
+    let tree = match tree {
+        Value::Access(read) => {
+            let read = access(read);
+            quote!(Access(#read))
+        }
+        Value::Literal(Number::Int(number)) => quote!(Literal(#p::Number::Int(#number))),
+        Value::Literal(Number::Float(number)) => quote!(Literal(#p::Number::Float(#number))),
+        Value::Scalar(name) => {
+            let name = interned(*name);
+            quote!(Scalar(#name))
+        }
+        Value::Neg(inner) => {
+            let inner = boxed(inner);
+            quote!(Neg(#inner))
+        }
+        Value::Add(a, b) => {
+            let pair = pair(a, b);
+            quote!(Add(#pair))
+        }
+        Value::Sub(a, b) => {
+            let pair = pair(a, b);
+            quote!(Sub(#pair))
+        }
+        Value::Mul(a, b) => {
+            let pair = pair(a, b);
+            quote!(Mul(#pair))
+        }
+        Value::Div(a, b) => {
+            let pair = pair(a, b);
+            quote!(Div(#pair))
+        }
+    };
+    quote!(#p::Value::#tree)
+}
+
+#[cfg(test)]
+mod tests;

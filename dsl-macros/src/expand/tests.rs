@@ -1,0 +1,198 @@
+//! The run-time form as text.
+
+use crate::testing::check_kernel as check;
+use expect_test::expect;
+
+#[test]
+fn a_kernel_expands_to_its_data() {
+    check(
+        "fn matmul(A: [f32; 512, 2 * 1024], B: [f32; 2048, n]) -> C: [f32; 512, n] { C[m, n] += A[m, k] * B[k, n] }",
+        expect![[r#"
+            __::Schedule::from_spec(__::KernelSpec {
+                name: __::Name::new("matmul"),
+                dtype: __::DType::F32,
+                inputs: vec![
+                    (__::Name::new("A"),
+                    vec![__::extent(512usize),
+                    __::extent(2048usize)]),
+                    (__::Name::new("B"),
+                    vec![__::extent(2048usize),
+                    __::extent(n)])
+                ],
+                output: (
+                    __::Name::new("C"),
+                    vec![
+                        __::extent(512usize),
+                        __::extent(n)
+                    ],
+                ),
+                ranges: vec![],
+                scalars: vec![],
+                target: __::Access {
+                    tensor: __::Name::new("C"),
+                    index: vec![
+                        __::Affine::new([(__::Name::new("m"),
+                        1i64)], 0i64),
+                        __::Affine::new([(__::Name::new("n"),
+                        1i64)], 0i64)
+                    ],
+                },
+                assign: __::Assign::Add,
+                value: __::Value::Mul(
+                    Box::new(
+                        __::Value::Access(__::Access {
+                            tensor: __::Name::new("A"),
+                            index: vec![
+                                __::Affine::new([(__::Name::new("m"),
+                                1i64)], 0i64),
+                                __::Affine::new([(__::Name::new("k"),
+                                1i64)], 0i64)
+                            ],
+                        }),
+                    ),
+                    Box::new(
+                        __::Value::Access(__::Access {
+                            tensor: __::Name::new("B"),
+                            index: vec![
+                                __::Affine::new([(__::Name::new("k"),
+                                1i64)], 0i64),
+                                __::Affine::new([(__::Name::new("n"),
+                                1i64)], 0i64)
+                            ],
+                        }),
+                    ),
+                ),
+            })
+        "#]],
+    );
+}
+
+#[test]
+fn scalars_are_of_the_element_type() {
+    check(
+        "fn f(A: [T; n.len()]) -> C: [T; n.len()] { C[i] max= -alpha * (A[i] + 2.5) / beta - 3 }",
+        expect![[r#"
+            __::Schedule::from_spec(__::KernelSpec {
+                name: __::Name::new("f"),
+                dtype: <T as __::ScalarType>::DTYPE,
+                inputs: vec![
+                    (__::Name::new("A"),
+                    vec![__::extent(n.len())])
+                ],
+                output: (
+                    __::Name::new("C"),
+                    vec![__::extent(n.len())],
+                ),
+                ranges: vec![],
+                scalars: vec![
+                    (__::Name::new("alpha"), < T as
+                    __::ScalarType > ::number(alpha)),
+                    (__::Name::new("beta"), < T as
+                    __::ScalarType > ::number(beta))
+                ],
+                target: __::Access {
+                    tensor: __::Name::new("C"),
+                    index: vec![
+                        __::Affine::new([(__::Name::new("i"),
+                        1i64)], 0i64)
+                    ],
+                },
+                assign: __::Assign::Max,
+                value: __::Value::Sub(
+                    Box::new(
+                        __::Value::Div(
+                            Box::new(
+                                __::Value::Mul(
+                                    Box::new(
+                                        __::Value::Neg(
+                                            Box::new(
+                                                __::Value::Scalar(
+                                                    __::Name::new("alpha"),
+                                                ),
+                                            ),
+                                        ),
+                                    ),
+                                    Box::new(
+                                        __::Value::Add(
+                                            Box::new(
+                                                __::Value::Access(__::Access {
+                                                    tensor: __::Name::new("A"),
+                                                    index: vec![
+                                                        __::Affine::new([(__::Name::new("i"),
+                                                        1i64)], 0i64)
+                                                    ],
+                                                }),
+                                            ),
+                                            Box::new(
+                                                __::Value::Literal(
+                                                    __::Number::Float(2.5f64),
+                                                ),
+                                            ),
+                                        ),
+                                    ),
+                                ),
+                            ),
+                            Box::new(
+                                __::Value::Scalar(
+                                    __::Name::new("beta"),
+                                ),
+                            ),
+                        ),
+                    ),
+                    Box::new(
+                        __::Value::Literal(
+                            __::Number::Int(3i64),
+                        ),
+                    ),
+                ),
+            })
+        "#]],
+    );
+}
+
+#[test]
+fn affine_indices_and_ranges_expand() {
+    check(
+        "fn f(A: [i64; 2 * n]) -> c: i64 { c[] = A[2*i + r - 1] for r in 0..3 for i in 0..n }",
+        expect![[r#"
+            __::Schedule::from_spec(__::KernelSpec {
+                name: __::Name::new("f"),
+                dtype: __::DType::I64,
+                inputs: vec![
+                    (__::Name::new("A"),
+                    vec![__::extent(2 * n)])
+                ],
+                output: (__::Name::new("c"), vec![]),
+                ranges: vec![
+                    (__::Name::new("r"),
+                    __::extent(3usize)),
+                    (__::Name::new("i"), __::extent(n))
+                ],
+                scalars: vec![],
+                target: __::Access {
+                    tensor: __::Name::new("c"),
+                    index: vec![],
+                },
+                assign: __::Assign::Set,
+                value: __::Value::Access(__::Access {
+                    tensor: __::Name::new("A"),
+                    index: vec![
+                        __::Affine::new([(__::Name::new("i"),
+                        2i64), (__::Name::new("r"), 1i64)], - 1i64)
+                    ],
+                }),
+            })
+        "#]],
+    );
+}
+
+#[test]
+fn errors_take_the_place_of_the_kernel() {
+    check(
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = B[i] }",
+        expect![[r#"
+        error on `B`: no tensor `B`
+          help: the inputs are `A`
+    "#]],
+    );
+}

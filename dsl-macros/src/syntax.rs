@@ -1,0 +1,207 @@
+//! The kernel block as it is written: parsed, with its spans, and not yet checked.
+//!
+//! ```text
+//! /// docs
+//! pub? fn NAME(A: [T; extent, ..], ..) -> C: [T; ..] {
+//!     C[index, ..] OP value  (for q in 0..extent)*  ;?
+//! }
+//! ```
+//!
+//! Nothing is looked up here: a name may be a tensor, an index or a scalar, and an index any Rust
+//! expression. `check` decides, so that it can report every mistake at once.
+
+use crate::errors::error;
+use crate::value::{Access, Value};
+use polyshard_polyhedral::Assign;
+use proc_macro2::TokenStream;
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Expr, Ident, Result, Token, Type, Visibility, braced, bracketed, parenthesized, token};
+
+/// The function-like part of the block.
+pub(crate) struct Block {
+    pub(crate) docs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) name: Ident,
+    pub(crate) inputs: Vec<Tensor>,
+    pub(crate) output: Tensor,
+    pub(crate) statement: Statement,
+    pub(crate) ranges: Vec<Range>,
+}
+
+/// `A: [T; extent, ..]`, or `A: T` for a tensor of no dimensions.
+pub(crate) struct Tensor {
+    pub(crate) name: Ident,
+    pub(crate) element: Type,
+    pub(crate) extents: Vec<Expr>,
+}
+
+/// `C[m, n] += A[m, k] * B[k, n]`.
+pub(crate) struct Statement {
+    pub(crate) target: Access,
+    pub(crate) assign: Assign,
+    pub(crate) value: Value,
+    /// The whole body, for errors on it.
+    pub(crate) tokens: TokenStream,
+}
+
+/// `for q in 0..n`.
+pub(crate) struct Range {
+    pub(crate) var: Ident,
+    pub(crate) bounds: Expr,
+}
+
+impl Tensor {
+    /// Returns the tensors as they were declared: `[f32; m, n]`.
+    pub(crate) fn declared(&self) -> String {
+        let (element, extents) = (&self.element, &self.extents);
+        let text = |tokens: TokenStream| tokens.to_string();
+        let extents: Vec<_> = extents.iter().map(|extent| text(quote::quote!(#extent))).collect();
+        format!("[{}; {}]", text(quote::quote!(#element)), extents.join(", "))
+    }
+}
+
+impl Parse for Block {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let docs = input.call(Attribute::parse_outer)?;
+        if let Some(other) = docs.iter().find(|attribute| !attribute.path().is_ident("doc")) {
+            return Err(error(other, "a kernel takes no attributes", "write documentation comments only"));
+        }
+        let vis = input.parse()?;
+        input.parse::<Token![fn]>()?;
+        let name = input.parse()?;
+        if input.peek(Token![<]) {
+            return Err(syn::Error::new(
+                input.span(),
+                "a kernel declares no type parameters\nhelp: use a type of the surroundings, such as the `T` of the function around it",
+            ));
+        }
+        let arguments;
+        parenthesized!(arguments in input);
+        let inputs = Punctuated::<Tensor, Token![,]>::parse_terminated(&arguments)?.into_iter().collect();
+        let output = output(input)?;
+        let body;
+        braced!(body in input);
+        let (statement, ranges) = statement(&body)?;
+        Ok(Self { docs, vis, name, inputs, output, statement, ranges })
+    }
+}
+
+impl Parse for Tensor {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let name: Ident = input.parse()?;
+        input.parse::<Token![:]>()?;
+        if !input.peek(token::Bracket) {
+            return Ok(Self { name, element: input.parse()?, extents: Vec::new() });
+        }
+        let content;
+        bracketed!(content in input);
+        let element: Type = content.parse()?;
+        if !content.peek(Token![;]) {
+            let help = format!("write `{name}: [f32; m, n]`, or `{name}: f32` for a tensor of no dimensions");
+            return Err(error(&element, "expected `;` and extents after the element type", help));
+        }
+        content.parse::<Token![;]>()?;
+        let extents = Punctuated::<Expr, Token![,]>::parse_terminated(&content)?;
+        Ok(Self { name, element, extents: extents.into_iter().collect() })
+    }
+}
+
+fn output(input: ParseStream) -> Result<Tensor> {
+    let help = "name the output and its extents: `-> C: [f32; m, n]`";
+    if !input.peek(Token![->]) {
+        return Err(syn::Error::new(input.span(), format!("expected the output\nhelp: {help}")));
+    }
+    input.parse::<Token![->]>()?;
+    if !(input.peek(Ident) && input.peek2(Token![:])) || input.peek2(Token![::]) {
+        return Err(syn::Error::new(input.span(), format!("the output has no name\nhelp: {help}")));
+    }
+    input.parse()
+}
+
+fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
+    let tokens = body.fork().parse()?;
+    let mut ranges = Vec::new();
+    while body.peek(Token![for]) {
+        ranges.push(range(body)?);
+    }
+    let target = target(body)?;
+    let assign = assign(body)?;
+    let value = body.parse()?;
+    while body.peek(Token![for]) {
+        ranges.push(range(body)?);
+    }
+    let end = body.parse::<Option<Token![;]>>()?;
+    if !body.is_empty() {
+        return Err(match end {
+            Some(_) => error(
+                body.parse::<TokenStream>()?,
+                "a kernel is one statement",
+                "write a kernel for each statement; ranges `for q in 0..n` stand before the `;`",
+            ),
+            None => crate::value::unexpected(body),
+        });
+    }
+    Ok((Statement { target, assign, value, tokens }, ranges))
+}
+
+fn range(input: ParseStream) -> Result<Range> {
+    input.parse::<Token![for]>()?;
+    let var = input.parse()?;
+    input.parse::<Token![in]>()?;
+    let bounds = input.call(Expr::parse_without_eager_brace)?;
+    if input.peek(token::Brace) {
+        return Err(syn::Error::new(
+            input.span(),
+            "a range has no block\nhelp: write the statement after the ranges, or the ranges after the statement",
+        ));
+    }
+    Ok(Range { var, bounds })
+}
+
+fn target(input: ParseStream) -> Result<Access> {
+    if input.peek(Ident) && input.peek2(token::Bracket) {
+        return input.parse();
+    }
+    let at = if input.peek(Ident::peek_any) { input.call(Ident::parse_any)?.span() } else { input.span() };
+    Err(syn::Error::new(
+        at,
+        "expected an access to the output\nhelp: write the statement as `C[m, n] += A[m, k] * B[k, n]`",
+    ))
+}
+
+fn assign(input: ParseStream) -> Result<Assign> {
+    if input.peek(Token![+=]) {
+        return input.parse::<Token![+=]>().map(|_| Assign::Add);
+    }
+    if input.peek(Token![*=]) {
+        return input.parse::<Token![*=]>().map(|_| Assign::Mul);
+    }
+    if input.peek(Token![=]) && !input.peek(Token![==]) {
+        return input.parse::<Token![=]>().map(|_| Assign::Set);
+    }
+    if input.peek(Ident) && input.peek2(Token![=]) {
+        let word: Ident = input.parse()?;
+        let equals: Token![=] = input.parse()?;
+        return match word.to_string().as_str() {
+            "max" => Ok(Assign::Max),
+            "min" => Ok(Assign::Min),
+            _ => Err(error(quote::quote!(#word #equals), format!("no assignment `{word}=`"), ASSIGNMENTS)),
+        };
+    }
+    if input.peek(Token![-=]) {
+        let at: Token![-=] = input.parse()?;
+        return Err(error(at, "no assignment `-=`", "add the negated value: `+= -(..)`"));
+    }
+    if input.peek(Token![/=]) {
+        let at: Token![/=] = input.parse()?;
+        return Err(error(at, "no assignment `/=`", "multiply floats by the reciprocal of a scalar: `*= 1 / alpha`"));
+    }
+    Err(syn::Error::new(input.span(), format!("expected an assignment\nhelp: {ASSIGNMENTS}")))
+}
+
+const ASSIGNMENTS: &str = "the assignments are `=`, `+=`, `*=`, `max=` and `min=`";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! What the unit tests share: an expansion as text, or its errors with the text that they point at.
+
+use crate::check::Checked;
+use expect_test::Expect;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::Result;
+
+/// Compares the kernel that is read from `input`: its statement, then what it captures.
+pub(crate) fn check_checked(input: &str, expect: Expect) {
+    expect.assert_eq(&shown(input, |tokens| {
+        let kernel = crate::check::check(syn::parse2(tokens)?)?;
+        Ok(format!("{} {} {}\n{}", kernel.target, kernel.assign, kernel.value, captures(&kernel)))
+    }));
+}
+
+/// Compares what `kernel!` gives for `input`.
+pub(crate) fn check_kernel(input: &str, expect: Expect) {
+    expect.assert_eq(&shown(input, |tokens| crate::expand_kernel(tokens).map(formatted)));
+}
+
+/// Compares what `vars!` gives for `input`.
+pub(crate) fn check_vars(input: &str, expect: Expect) {
+    expect.assert_eq(&shown(input, |tokens| crate::vars::expand(tokens).map(formatted)));
+}
+
+fn shown(input: &str, expand: impl Fn(TokenStream) -> Result<String>) -> String {
+    let tokens: TokenStream = match input.parse() {
+        Ok(tokens) => tokens,
+        Err(error) => return format!("the input is no Rust tokens: {error}\n"),
+    };
+    match expand(tokens) {
+        Ok(text) => text,
+        Err(errors) => errors.into_iter().map(line).collect(),
+    }
+}
+
+fn captures(kernel: &Checked) -> String {
+    let scalars: Vec<_> = kernel.scalars.iter().map(ToString::to_string).collect();
+    let ranges: Vec<_> = kernel.ranges.iter().map(|(var, end)| format!("{var} in 0..{}", quote!(#end))).collect();
+    let line = |title: &str, items: Vec<String>| match items.is_empty() {
+        true => String::new(),
+        false => format!("{title}: {}\n", items.join(", ")),
+    };
+    line("scalars", scalars) + &line("ranges", ranges)
+}
+
+fn line(error: syn::Error) -> String {
+    let at = error.span().source_text().unwrap_or_default();
+    format!("error on `{at}`: {}\n", error.to_string().replace('\n', "\n  "))
+}
+
+/// Paths are shortened, so that the rest can be read.
+fn formatted(tokens: TokenStream) -> String {
+    let text = pretty(tokens);
+    text.replace("::polyshard::__private::", "__::").replace("::std::boxed::", "").replace("::std::", "")
+}
+
+/// Items are formatted as they are, statements and expressions inside a function.
+fn pretty(tokens: TokenStream) -> String {
+    if let Ok(file) = syn::parse2(tokens.clone()) {
+        return prettyplease::unparse(&file);
+    }
+    let Ok(file) = syn::parse2(quote!(fn f() { #tokens })) else { return format!("not Rust: {tokens}\n") };
+    let text = prettyplease::unparse(&file);
+    let body = text.lines().filter_map(|line| line.strip_prefix("    "));
+    body.map(|line| format!("{line}\n")).collect()
+}
