@@ -1,1 +1,17 @@
-//! Part of Polyshard.
+//! From a program to Rust source, and from a program to execution.
+//!
+//! Both back ends are plain recursion over a [`Program`](polyshard_polyhedral::Program) and make the same
+//! calls of the runtime in the same order, so they give the same bits. Neither analyses anything: what a
+//! program does not say is not done.
+
+#[cfg(feature = "execute")]
+mod execute;
+#[cfg(feature = "execute")]
+mod reference;
+mod source;
+
+#[cfg(feature = "execute")]
+pub use execute::Execute;
+#[cfg(feature = "execute")]
+pub use reference::reference;
+pub use source::{SourceOptions, rust_source};

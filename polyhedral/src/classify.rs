@@ -7,7 +7,7 @@
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::isl::{Isl, IslResult, Relation};
 use crate::program::{Region, Route};
-use crate::relation::Relations;
+use crate::relation::{Relations, exists, owned};
 use crate::source::{Sources, invert};
 use polyshard_layout::{DimLayout, Name, Sharding};
 
@@ -39,7 +39,7 @@ impl Classifier<'_> {
         self.needed(need.fixed, need.region)?.is_subset(&own)
     }
 
-    fn needed(&self, fixed: usize, region: &Region) -> IslResult<Relation> {
+    pub(crate) fn needed(&self, fixed: usize, region: &Region) -> IslResult<Relation> {
         let ranges: Vec<_> = region.ranges.iter().map(|(low, high)| (low.clone(), high.clone(), 1)).collect();
         self.isl.relation(&self.relations.boxes(fixed, &ranges, &region.when))
     }
@@ -55,30 +55,23 @@ impl Classifier<'_> {
             return Ok(if dealt { Route::Copy } else { Route::Hold });
         }
         let sources = Sources { relations: self.relations, sharding: need.sharding, ranges: self.ranges };
-        let source = self.isl.relation(&sources.relation(need.fixed, need.region, false))?;
-        if !source.is_single_valued()? {
-            tests.push("what one rank needs has several owners".into());
-            return self.gather(need, &source, tests);
-        }
-        tests.push("what one rank needs has one owner".into());
+        let needed = self.needed(need.fixed, need.region)?;
+        // If a region has one owner, it is the owner of its low corner.
         let from = sources.at_low(need.region);
-        // The low corner is in the region, so its owner is the owner.
-        let proposed = self.isl.relation(&self.relations.points(need.fixed, &from, &[]))?;
-        if !source.is_subset(&proposed)? {
-            tests.push("no closed form of that owner: exchange".into());
-            return Ok(Route::Exchange);
+        let owned = self.isl.relation(&sources.owned_by(need.fixed, &from))?;
+        if !needed.is_subset(&owned)? {
+            tests.push("what one rank needs has several owners".into());
+            return self.gather(need, &sources, tests);
         }
+        tests.push(format!("what one rank needs has one owner, ({})", self.rank(&from)));
         let mut broadcast = Vec::new();
         let mut other = Vec::new();
         for (axis, root) in from.iter().enumerate() {
             let name = self.axes[axis];
-            let along = source.output(axis)?;
-            if along.is_subset(&self.own_coordinate(need.fixed, axis)?)? {
+            let along = self.isl.relation(&self.relations.points(need.fixed, std::slice::from_ref(root), &[]))?;
+            if along.restrict(&needed)?.is_subset(&self.own_coordinate(need.fixed, axis)?)? {
                 tests.push(format!("axis {name}: the owner's coordinate is the reader's, aligned"));
-            } else if along.free_input(axis)?.is_single_valued()?
-                && !root.mentions(Symbol::Coordinate(axis))
-                && !need.region.mentions(Symbol::Coordinate(axis))
-            {
+            } else if !root.mentions(Symbol::Coordinate(axis)) && !need.region.mentions(Symbol::Coordinate(axis)) {
                 tests.push(format!("axis {name}: owner and region are the same for all {name}, broadcast"));
                 broadcast.push(axis);
             } else {
@@ -91,10 +84,22 @@ impl Classifier<'_> {
             let root = broadcast.iter().map(|&axis| from[axis].clone()).collect();
             return Ok(Route::Broadcast { axes: broadcast, root });
         }
-        if may_shift && let Some(route) = self.shift(need, &other, tests)? {
+        if may_shift && let Some(route) = self.shift(need, &needed, &other, tests)? {
             return Ok(route);
         }
-        self.permute(need, &sources, from, tests)
+        self.permute(need, &needed, from, tests)
+    }
+
+    fn rank(&self, coordinates: &[Expr]) -> String {
+        let distributed = self.relations.nest.distributed;
+        let name = |symbol| match symbol {
+            Symbol::Coordinate(axis) => self.axes[axis].to_string(),
+            Symbol::Counter(number) => {
+                self.relations.nest.node(self.relations.nest.loops[distributed + number]).name.to_string()
+            }
+        };
+        let shown: Vec<_> = coordinates.iter().map(|coordinate| coordinate.show(&name)).collect();
+        shown.join(", ")
     }
 
     fn own_coordinate(&self, fixed: usize, axis: usize) -> IslResult<Relation> {
@@ -103,7 +108,13 @@ impl Classifier<'_> {
     }
 
     /// What I need in the next iteration, the neighbour holds in this one.
-    fn shift(&self, need: &Need<'_>, axes: &[usize], tests: &mut Vec<String>) -> IslResult<Option<Route>> {
+    fn shift(
+        &self,
+        need: &Need<'_>,
+        needed: &Relation,
+        axes: &[usize],
+        tests: &mut Vec<String>,
+    ) -> IslResult<Option<Route>> {
         let distributed = self.relations.nest.distributed;
         let Some(counter) = need.fixed.checked_sub(distributed + 1) else { return Ok(None) };
         let extent = self.ranges.counters[counter];
@@ -111,20 +122,19 @@ impl Classifier<'_> {
         if extent < 2 || !need.region.mentions(symbol) {
             return Ok(None);
         }
-        let needed = self.needed(need.fixed, need.region)?;
-        let next = self.isl.relation(&self.relations.next(need.fixed))?.then(&needed)?;
+        let next = self.isl.relation(&self.relations.next(need.fixed))?.then(needed)?;
         let before_last = (Expr::symbol(symbol), Expr::constant(extent - 1));
         let early = self.isl.relation(&self.relations.points(need.fixed, &[], &[before_last]))?;
         for &axis in axes {
             let Some(by) = self.distance(need.region, axis, counter) else { continue };
             let neighbours = self.isl.relation(&self.relations.neighbour(need.fixed, axis, by))?;
-            let held = neighbours.then(&needed)?.restrict(&early)?;
+            let held = neighbours.then(needed)?.restrict(&early)?;
             let name = self.axes[axis];
             if next.is_equal(&held)? {
                 tests.push(format!(
                     "axis {name}: the next need is what the neighbour at {name} + {by} holds now, shift"
                 ));
-                let region = need.region.at(symbol, &Expr::constant(0), self.ranges);
+                let region = need.region.fixed(symbol, 0, self.ranges);
                 tests.push("the first iteration on its own:".into());
                 let mut first_tests = Vec::new();
                 let first = Need { fixed: need.fixed - 1, region: &region, ..*need };
@@ -166,11 +176,11 @@ impl Classifier<'_> {
     fn permute(
         &self,
         need: &Need<'_>,
-        sources: &Sources<'_>,
+        needed: &Relation,
         from: Vec<Expr>,
         tests: &mut Vec<String>,
     ) -> IslResult<Route> {
-        let timed = self.isl.relation(&sources.relation(need.fixed, need.region, true))?;
+        let timed = self.timed(need.fixed, &from)?.restrict(needed)?;
         if !timed.is_injective()? {
             tests.push("one owner serves several ranks at a time: exchange".into());
             return Ok(Route::Exchange);
@@ -188,21 +198,24 @@ impl Classifier<'_> {
         }
     }
 
+    /// Iterations to the rank at these coordinates, and the counters.
+    pub(crate) fn timed(&self, fixed: usize, coordinates: &[Expr]) -> IslResult<Relation> {
+        let counters = (0..fixed - self.relations.nest.distributed).map(|n| Expr::symbol(Symbol::Counter(n)));
+        let values: Vec<_> = coordinates.iter().cloned().chain(counters).collect();
+        self.isl.relation(&self.relations.points(fixed, &values, &[]))
+    }
+
     /// The closed form of who maps to this rank, if `timed` maps iterations to (rank, counters) as `from` says.
     pub(crate) fn inverse(&self, fixed: usize, from: &[Expr], timed: &Relation) -> IslResult<Option<Vec<Expr>>> {
         let Some(to) = invert(from, self.ranges) else { return Ok(None) };
-        let distributed = self.relations.nest.distributed;
-        let counters = (0..fixed - distributed).map(|number| Expr::symbol(Symbol::Counter(number)));
-        let back: Vec<_> = to.iter().cloned().chain(counters.clone()).collect();
-        let back = self.isl.relation(&self.relations.points(fixed, &back, &[]))?;
-        let axes = (0..distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis)));
-        let same: Vec<_> = axes.chain(counters).collect();
-        let same = self.isl.relation(&self.relations.points(fixed, &same, &[]))?;
-        Ok(timed.then(&back)?.is_subset(&same)?.then_some(to))
+        let axes = (0..self.relations.nest.distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis)));
+        let same = self.timed(fixed, &axes.collect::<Vec<_>>())?;
+        Ok(timed.then(&self.timed(fixed, &to)?)?.is_subset(&same)?.then_some(to))
     }
 
     /// Several owners: all of those along some axes, or an exchange.
-    fn gather(&self, need: &Need<'_>, source: &Relation, tests: &mut Vec<String>) -> IslResult<Route> {
+    fn gather(&self, need: &Need<'_>, sources: &Sources<'_>, tests: &mut Vec<String>) -> IslResult<Route> {
+        let source = self.isl.relation(&sources.relation(need.fixed, need.region))?;
         let mut axes = Vec::new();
         for (axis, name) in self.axes.iter().enumerate() {
             let along = source.output(axis)?;
@@ -215,7 +228,7 @@ impl Classifier<'_> {
                 axes.push(axis);
             }
         }
-        let all = self.isl.relation(&self.line(need, &axes))?.restrict(source)?;
+        let all = self.isl.relation(&self.line(need, &axes))?.restrict(&source)?;
         if source.is_equal(&all)? {
             let names: Vec<_> = axes.iter().map(|&axis| self.axes[axis].as_str()).collect();
             tests.push(format!("all owners along {} are needed: allgather", names.join(", ")));
@@ -228,15 +241,14 @@ impl Classifier<'_> {
     /// Iterations to the ranks that own something and differ from the reader along `axes` alone.
     fn line(&self, need: &Need<'_>, axes: &[usize]) -> String {
         let fixed = need.fixed;
-        let inputs: Vec<_> = (0..fixed).map(|dim| format!("i{dim}")).collect();
         let outputs: Vec<_> = (0..self.axes.len()).map(|axis| format!("q{axis}")).collect();
-        let elements: Vec<_> = (0..need.sharding.shape().len()).map(|dim| format!("e{dim}")).collect();
+        let elements = (0..need.sharding.shape().len()).map(|dim| format!("e{dim}"));
         let mut parts: Vec<_> =
             (0..self.axes.len()).filter(|axis| !axes.contains(axis)).map(|axis| format!("q{axis} = i{axis}")).collect();
-        let (witnesses, owned) = crate::relation::owned(need.sharding);
+        let (witnesses, owned) = owned(need.sharding, &|axis| format!("q{axis}"));
         parts.push(owned);
-        let witnesses: Vec<_> = elements.into_iter().chain(witnesses).collect();
-        let exists = if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) };
-        format!("{{ [{}] -> [{}] : {exists}{} }}", inputs.join(", "), outputs.join(", "), parts.join(" and "))
+        let witnesses: Vec<_> = elements.chain(witnesses).collect();
+        let (inputs, exists) = (self.relations.inputs(fixed), exists(&witnesses));
+        format!("{{ [{inputs}] -> [{}] : {exists}{} }}", outputs.join(", "), parts.join(" and "))
     }
 }

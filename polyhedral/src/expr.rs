@@ -70,6 +70,12 @@ impl Expr {
         self.terms.iter().map(|(atom, &factor)| (atom, factor))
     }
 
+    /// Returns the terms, those with positive coefficients first: `y - x` rather than `-x + y`.
+    pub fn positive_first(&self) -> impl Iterator<Item = (&Atom, i64)> {
+        let (positive, negative): (Vec<_>, Vec<_>) = self.terms().partition(|term| term.1 > 0);
+        positive.into_iter().chain(negative)
+    }
+
     /// Returns the constant term.
     #[must_use]
     pub fn offset(&self) -> i64 {
@@ -144,17 +150,20 @@ impl Expr {
         if modulus == 1 {
             return Self::constant(0);
         }
-        let (_, rest) = self.divided(modulus);
+        let (_, rest) = self.flattened(modulus).divided(modulus);
         let (low, high) = rest.bounds(ranges);
         if low.div_euclid(modulus) == high.div_euclid(modulus) {
             return rest.offset_by(-modulus * low.div_euclid(modulus));
         }
-        if let Some(Atom::Mod(inner, m)) = rest.as_atom()
-            && m % modulus == 0
-        {
-            return inner.rem(modulus, ranges);
-        }
         Self::atom(Atom::Mod(Box::new(rest), modulus))
+    }
+
+    /// The sum without inner remainders that a remainder by `modulus` takes anyway.
+    fn flattened(&self, modulus: i64) -> Self {
+        self.terms.iter().fold(Self::constant(self.constant), |sum, (atom, &factor)| match atom {
+            Atom::Mod(inner, m) if m % modulus == 0 => sum.plus_times(&inner.flattened(modulus), factor),
+            _ => sum.plus_times(&Self::atom(atom.clone()), factor),
+        })
     }
 
     /// Writes `self` as `divisor * first + second`, with small coefficients in the second.
@@ -290,7 +299,7 @@ impl Expr {
 
     fn text(&self, name: &impl Fn(Symbol) -> String, style: &Style) -> String {
         let mut text = String::new();
-        for (atom, &factor) in &self.terms {
+        for (atom, factor) in self.positive_first() {
             let sign = match (text.is_empty(), factor < 0) {
                 (true, false) => "",
                 (true, true) => "-",

@@ -5,6 +5,8 @@
 //! return errors instead of ending the process, and to give up after a bounded number of operations.
 
 use isl_rs::{Context, DimType, LibISLError, Map, Options};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
@@ -23,6 +25,8 @@ pub(crate) type IslResult<T> = Result<T, IslError>;
 /// An isl context; relations of two contexts never meet.
 #[derive(Clone)]
 pub(crate) struct Isl {
+    // What was read before, dropped before the context that it lives in.
+    read: Rc<RefCell<HashMap<String, Map>>>,
     context: Rc<Context>,
 }
 
@@ -31,13 +35,20 @@ impl Isl {
         let context = Context::alloc();
         Options::set_on_error(&context, CONTINUE).map_err(|error| IslError(error.to_string()))?;
         context.set_max_operations(MOST_OPERATIONS);
-        Ok(Self { context: Rc::new(context) })
+        Ok(Self { read: Rc::default(), context: Rc::new(context) })
     }
 
     /// Reads a relation in isl's notation.
     pub(crate) fn relation(&self, text: &str) -> IslResult<Relation> {
-        let map = Map::read_from_str(&self.context, text);
-        self.relation_of(map).map_err(|error| IslError(format!("{} in {text}", error.0)))
+        // Reading is a good part of the whole cost, and passes ask for the same relations.
+        if let Some(map) = self.read.borrow().get(text) {
+            return self.relation_of(map.copy());
+        }
+        let relation = self.relation_of(Map::read_from_str(&self.context, text));
+        let relation = relation.map_err(|error| IslError(format!("{} in {text}", error.0)))?;
+        let copy = self.checked(relation.map.copy())?;
+        self.read.borrow_mut().insert(text.to_owned(), copy);
+        Ok(relation)
     }
 
     fn relation_of(&self, map: Result<Map, LibISLError>) -> IslResult<Relation> {
@@ -97,18 +108,6 @@ impl Relation {
         let kept = kept as u32;
         let tail = self.map(|map| map.project_out(DimType::Out, kept + 1, outputs - kept - 1))?;
         tail.map(|map| map.project_out(DimType::Out, 0, kept))
-    }
-
-    /// Lets the input dimension `dim` take any value, in place of those that it is related with.
-    pub(crate) fn free_input(&self, dim: usize) -> IslResult<Self> {
-        self.map(|map| map.eliminate(DimType::In, dim as u32, 1))
-    }
-
-    /// Whether every input of `self` is an input of `other`.
-    pub(crate) fn has_inputs_in(&self, other: &Self) -> IslResult<bool> {
-        let own = self.isl.checked(self.map.copy().and_then(Map::domain))?;
-        let others = self.isl.checked(other.map.copy().and_then(Map::domain))?;
-        self.isl.checked(own.is_subset(&others))
     }
 
     pub(crate) fn is_single_valued(&self) -> IslResult<bool> {

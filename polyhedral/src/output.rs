@@ -6,7 +6,6 @@
 
 use crate::classify::Need;
 use crate::error::{ErrorKind, LowerError};
-use crate::expr::Symbol;
 use crate::lower::Pass;
 use crate::program::{Output, OutputRoute, Region};
 use crate::source::Sources;
@@ -91,21 +90,14 @@ fn route(
             return Ok(OutputRoute::Combine);
         }
         let sources = Sources { relations: pass.relations, sharding, ranges: pass.ranges };
-        let timed = pass.isl.relation(&sources.relation(fixed, region, true))?;
-        if !timed.is_single_valued()? || !timed.is_injective()? {
+        let needed = pass.classifier.needed(fixed, region)?;
+        let to = sources.at_low(region);
+        let timed = pass.classifier.timed(fixed, &to)?.restrict(&needed)?;
+        if !needed.is_subset(&pass.isl.relation(&sources.owned_by(fixed, &to))?)? || !timed.is_injective()? {
             tests.push("one tile has several owners, or several tiles one: exchange".into());
             return Ok(OutputRoute::Exchange);
         }
-        let to = sources.at_low(region);
-        let proposed: Vec<_> = to
-            .iter()
-            .cloned()
-            .chain((0..level).map(|number| crate::expr::Expr::symbol(Symbol::Counter(number))))
-            .collect();
-        let proposed = pass.isl.relation(&pass.relations.points(fixed, &proposed, &[]))?;
-        if timed.is_subset(&proposed)?
-            && let Some(from) = pass.classifier.inverse(fixed, &to, &timed)?
-        {
+        if let Some(from) = pass.classifier.inverse(fixed, &to, &timed)? {
             tests.push("each tile has one owner, and each owner one tile: permute".into());
             return Ok(OutputRoute::Permute { to, from });
         }

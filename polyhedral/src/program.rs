@@ -85,8 +85,11 @@ impl Region {
         self.ranges.iter().map(|(low, high)| high.minus(low).bounds(ranges).1.max(0)).collect()
     }
 
-    pub(crate) fn at(&self, symbol: Symbol, value: &Expr, ranges: &Ranges) -> Self {
-        let both = |(a, b): &(Expr, Expr)| (a.replace(symbol, value, ranges), b.replace(symbol, value, ranges));
+    /// Returns the box where `symbol` has this value.
+    #[must_use]
+    pub fn fixed(&self, symbol: Symbol, value: i64, ranges: &Ranges) -> Self {
+        let value = Expr::constant(value);
+        let both = |(a, b): &(Expr, Expr)| (a.replace(symbol, &value, ranges), b.replace(symbol, &value, ranges));
         Self { ranges: self.ranges.iter().map(both).collect(), when: self.when.iter().map(both).collect() }
     }
 }

@@ -14,7 +14,7 @@ use crate::kernel::{Affine, Kernel};
 use crate::nest::{Made, Nest, NodeId};
 use crate::range::{position, symbol};
 use polyshard_layout::{DimLayout, LinearAxes, Sharding};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes relations of one schedule.
 pub(crate) struct Relations<'a> {
@@ -44,13 +44,22 @@ impl Relations<'_> {
         parts.extend(when.iter().map(|(a, b)| format!("{} < {}", self.isl(a), self.isl(b))));
         let mut witnesses = Vec::new();
         for (dim, (low, high, step)) in ranges.iter().enumerate() {
-            parts.push(format!("{} <= e{dim} < {}", self.isl(low), self.isl(high)));
+            parts.push(self.between_bounds(&format!("e{dim}"), low, high));
             if *step > 1 {
                 witnesses.push(format!("s{dim}"));
                 parts.push(format!("e{dim} = {} + {step}*s{dim}", self.isl(low)));
             }
         }
         self.close(fixed, &outputs, &witnesses, &parts)
+    }
+
+    /// `low <= name < high`, with `low` written once if the length is constant: its remainders cost time.
+    pub(crate) fn between_bounds(&self, name: &str, low: &Expr, high: &Expr) -> String {
+        match high.minus(low).as_constant() {
+            Some(1) => format!("{name} = {}", self.isl(low)),
+            Some(length) => format!("0 <= {name} - ({}) < {length}", self.isl(low)),
+            None => format!("{} <= {name} < {}", self.isl(low), self.isl(high)),
+        }
     }
 
     /// Iterations of the first `fixed` loops to the tuple of these values, where `when` holds.
@@ -83,12 +92,12 @@ impl Relations<'_> {
         format!("{{ [{}] -> [{}] : {} }}", self.inputs(fixed), ranks.join(", "), self.counters(fixed))
     }
 
-    fn inputs(&self, fixed: usize) -> String {
+    pub(crate) fn inputs(&self, fixed: usize) -> String {
         let inputs: Vec<_> = (0..fixed).map(|dim| format!("i{dim}")).collect();
         inputs.join(", ")
     }
 
-    fn counters(&self, fixed: usize) -> String {
+    pub(crate) fn counters(&self, fixed: usize) -> String {
         let bound = |dim: usize| format!("0 <= i{dim} < {}", self.nest.node(self.nest.loops[dim]).extent);
         let bounds: Vec<_> = (0..fixed).map(bound).collect();
         if bounds.is_empty() { "0 = 0".into() } else { bounds.join(" and ") }
@@ -100,78 +109,110 @@ impl Relations<'_> {
     }
 
     fn close(&self, fixed: usize, outputs: &[String], witnesses: &[String], parts: &[String]) -> String {
-        let exists = if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) };
+        let exists = exists(witnesses);
         format!("{{ [{}] -> [{}] : {exists}{} }}", self.inputs(fixed), outputs.join(", "), parts.join(" and "))
     }
 
     fn write(&self, fixed: usize, tuple: &[Affine], vars: &[usize]) -> String {
+        // A variable that is an output on its own goes by the output's name, which saves a projection.
+        let mut alone = BTreeMap::new();
+        for (dim, index) in tuple.iter().enumerate() {
+            if let Some(name) = index.as_variable() {
+                alone.entry(NodeId(position(self.kernel, name))).or_insert(format!("e{dim}"));
+            }
+        }
+        let mut writer =
+            Writer { relations: self, fixed, alone, parts: vec![self.counters(fixed)], witnesses: BTreeSet::new() };
+        for &var in vars {
+            let name = writer.name(NodeId(var));
+            writer.say(format!("0 <= {name} < {}", self.kernel.vars()[var].extent));
+        }
         let mut nodes = BTreeSet::new();
         for &var in vars {
             self.nest.visit(NodeId(var), &mut |id| {
                 nodes.insert(id);
             });
         }
-        let mut witnesses: BTreeSet<String> = BTreeSet::new();
-        let mut parts = vec![self.counters(fixed)];
-        for &var in vars {
-            parts.push(format!("0 <= {} < {}", self.name(NodeId(var), fixed), self.kernel.vars()[var].extent));
-        }
-        for &id in &nodes {
-            self.constrain(id, fixed, &mut parts, &mut witnesses);
-        }
-        // Fixed loops are inputs; all other nodes are projected out.
-        witnesses.retain(|name| !name.starts_with('i'));
-        let outputs: Vec<_> = (0..tuple.len()).map(|dim| format!("e{dim}")).collect();
+        nodes.into_iter().for_each(|id| writer.constrain(id));
         for (dim, index) in tuple.iter().enumerate() {
-            let terms = index
+            let terms: Vec<_> = index
                 .terms
                 .iter()
-                .map(|&(name, factor)| format!("{factor}*{}", self.name(NodeId(position(self.kernel, name)), fixed)));
-            let sum: Vec<_> = terms.chain([index.constant.to_string()]).collect();
-            parts.push(format!("e{dim} = {}", sum.join(" + ")));
+                .map(|&(name, factor)| format!("{factor}*{}", writer.name(NodeId(position(self.kernel, name)))))
+                .chain([index.constant.to_string()])
+                .collect();
+            let out = format!("e{dim}");
+            if terms.len() != 2 || terms[0] != format!("1*{out}") || index.constant != 0 {
+                writer.say(format!("{out} = {}", terms.join(" + ")));
+            }
         }
-        let witnesses: Vec<_> = witnesses.into_iter().collect();
-        self.close(fixed, &outputs, &witnesses, &parts)
+        let outputs: Vec<_> = (0..tuple.len()).map(|dim| format!("e{dim}")).collect();
+        let witnesses: Vec<_> = writer.witnesses.into_iter().collect();
+        self.close(fixed, &outputs, &witnesses, &writer.parts)
+    }
+}
+
+/// Writes the constraints that tie loops to the values of index variables.
+struct Writer<'a> {
+    relations: &'a Relations<'a>,
+    fixed: usize,
+    alone: BTreeMap<NodeId, String>,
+    parts: Vec<String>,
+    witnesses: BTreeSet<String>,
+}
+
+impl Writer<'_> {
+    /// isl intersects one constraint after the other, so none is said twice.
+    fn say(&mut self, constraint: String) {
+        if !self.parts.contains(&constraint) {
+            self.parts.push(constraint);
+        }
     }
 
-    fn constrain(&self, id: NodeId, fixed: usize, parts: &mut Vec<String>, witnesses: &mut BTreeSet<String>) {
-        let node = self.nest.node(id);
-        let mut name = |id: NodeId| {
-            let name = self.name(id, fixed);
-            witnesses.insert(name.clone());
-            name
-        };
-        let this = name(id);
+    /// A fixed loop is an input; a variable may be an output; all other nodes are projected out.
+    fn name(&mut self, id: NodeId) -> String {
+        if let Some(dim) = self.relations.nest.loops[..self.fixed].iter().position(|&other| other == id) {
+            return format!("i{dim}");
+        }
+        if let Some(output) = self.alone.get(&id) {
+            return output.clone();
+        }
+        let name = format!("n{}", id.0);
+        self.witnesses.insert(name.clone());
+        name
+    }
+
+    fn constrain(&mut self, id: NodeId) {
+        let node = self.relations.nest.node(id);
+        let this = self.name(id);
         match &node.made {
-            Made::Loop => parts.push(format!("0 <= {this} < {}", node.extent)),
+            // An input's range is said once, for all inputs.
+            Made::Loop if this.starts_with('i') => {}
+            Made::Loop => self.say(format!("0 <= {this} < {}", node.extent)),
             Made::Split { outer, inner, factor } => {
-                let (outer, inner) = (name(*outer), name(*inner));
-                parts.push(format!("{this} = {factor}*{outer} + {inner} and 0 <= {inner} < {factor}"));
+                let (outer, inner) = (self.name(*outer), self.name(*inner));
+                self.say(format!("{this} = {factor}*{outer} + {inner}"));
+                self.say(format!("0 <= {inner} < {factor}"));
             }
             Made::FusedOuter { fused, inner } => {
-                let fused = name(*fused);
-                parts.push(format!("0 <= {fused} - {inner}*{this} < {inner}"));
+                let fused = self.name(*fused);
+                self.say(format!("0 <= {fused} - {inner}*{this} < {inner}"));
             }
             Made::FusedInner { fused, inner } => {
-                let fused = name(*fused);
+                let fused = self.name(*fused);
                 let row = format!("r{}", id.0);
-                parts.push(format!("{this} = {fused} - {inner}*{row} and 0 <= {this} < {inner}"));
-                witnesses.insert(row);
+                self.say(format!("{this} = {fused} - {inner}*{row}"));
+                self.say(format!("0 <= {this} < {inner}"));
+                self.witnesses.insert(row);
             }
             Made::Rotated { rotated, by } => {
-                let terms: Vec<_> = [rotated].into_iter().chain(by).map(|&id| name(id)).collect();
+                let terms: Vec<_> = [rotated].into_iter().chain(by).map(|&id| self.name(id)).collect();
                 let turns = format!("q{}", id.0);
                 let extent = node.extent.max(1);
-                parts.push(format!("{this} = {} - {extent}*{turns} and 0 <= {this} < {extent}", terms.join(" + ")));
-                witnesses.insert(turns);
+                self.say(format!("{this} = {} - {extent}*{turns}", terms.join(" + ")));
+                self.say(format!("0 <= {this} < {extent}"));
+                self.witnesses.insert(turns);
             }
-        }
-    }
-
-    fn name(&self, id: NodeId, fixed: usize) -> String {
-        match self.nest.loops[..fixed].iter().position(|&other| other == id) {
-            Some(dim) => format!("i{dim}"),
-            None => format!("n{}", id.0),
         }
     }
 }
@@ -180,29 +221,31 @@ impl Relations<'_> {
 pub(crate) fn owners(sharding: &Sharding) -> String {
     let elements: Vec<_> = (0..sharding.shape().len()).map(|dim| format!("e{dim}")).collect();
     let ranks: Vec<_> = (0..sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
-    let (witnesses, parts) = owned(sharding);
-    let exists = if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) };
+    let (witnesses, parts) = owned(sharding, &|axis| format!("q{axis}"));
+    let exists = exists(&witnesses);
     format!("{{ [{}] -> [{}] : {exists}{parts} }}", elements.join(", "), ranks.join(", "))
 }
 
-/// The condition that the rank at `q0, ..` owns the element `e0, ..`, and the witnesses it needs.
-pub(crate) fn owned(sharding: &Sharding) -> (Vec<String>, String) {
+/// The condition that the rank at the coordinates that `rank` names owns the element `e0, ..`, and the
+/// witnesses it needs.
+pub(crate) fn owned(sharding: &Sharding, rank: &dyn Fn(usize) -> String) -> (Vec<String>, String) {
     let mut parts = vec!["0 = 0".to_owned()];
     parts.extend(sharding.shape().iter().enumerate().map(|(dim, extent)| format!("0 <= e{dim} < {extent}")));
-    parts.extend(sharding.mesh().extents().iter().enumerate().map(|(axis, extent)| format!("0 <= q{axis} < {extent}")));
-    parts.extend(sharding.pins().iter().map(|(axis, at)| format!("q{axis} = {at}")));
+    let extents = sharding.mesh().extents();
+    parts.extend(extents.iter().enumerate().map(|(axis, extent)| format!("0 <= {} < {extent}", rank(axis))));
+    parts.extend(sharding.pins().iter().map(|&(axis, at)| format!("{} = {at}", rank(axis))));
     let mut witnesses = Vec::new();
     for (dim, layout) in sharding.dims().iter().enumerate() {
         match layout {
             DimLayout::Whole => {}
             DimLayout::Block { at, block, .. } => {
-                parts.push(format!("0 <= e{dim} - {block}*({}) < {block}", linear(at)));
+                parts.push(format!("0 <= e{dim} - {block}*{} < {block}", linear(at, rank)));
             }
             DimLayout::Cyclic { at, block, parts: digits } => {
                 let turn = format!("c{dim}");
                 let turns = block * digits;
-                parts
-                    .push(format!("0 <= e{dim} - {block}*({}) - {turns}*{turn} < {block} and 0 <= {turn}", linear(at)));
+                let digit = linear(at, rank);
+                parts.push(format!("0 <= e{dim} - {block}*{digit} - {turns}*{turn} < {block} and 0 <= {turn}"));
                 witnesses.push(turn);
             }
         }
@@ -210,11 +253,16 @@ pub(crate) fn owned(sharding: &Sharding) -> (Vec<String>, String) {
     (witnesses, parts.join(" and "))
 }
 
-pub(crate) fn linear(at: &LinearAxes) -> String {
-    let terms = at.terms.iter().map(|(axis, factor)| format!("{factor}*q{axis}"));
+fn linear(at: &LinearAxes, rank: &dyn Fn(usize) -> String) -> String {
+    let terms = at.terms.iter().map(|&(axis, factor)| format!("{factor}*{}", rank(axis)));
     let sum: Vec<_> = terms.chain([at.constant.to_string()]).collect();
     match at.modulus {
         Some(modulus) => format!("(({}) mod {modulus})", sum.join(" + ")),
-        None => sum.join(" + "),
+        None => format!("({})", sum.join(" + ")),
     }
+}
+
+/// The quantifier over witnesses, if there are any.
+pub(crate) fn exists(witnesses: &[String]) -> String {
+    if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) }
 }

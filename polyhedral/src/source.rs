@@ -2,7 +2,7 @@
 
 use crate::expr::{Atom, Expr, Ranges, Symbol};
 use crate::program::Region;
-use crate::relation::{Relations, linear};
+use crate::relation::{Relations, exists, owned};
 use polyshard_layout::{AxisSource, DimLayout, LinearAxes, Sharding};
 
 /// The owner from which each element of one array is read.
@@ -13,82 +13,66 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// Iterations to the owners of the elements of their regions; `timed` adds the counters to the outputs.
-    pub(crate) fn relation(&self, fixed: usize, region: &Region, timed: bool) -> String {
-        let distributed = self.relations.nest.distributed;
-        let inputs: Vec<_> = (0..fixed).map(|dim| format!("i{dim}")).collect();
-        let ranks = (0..distributed).map(|axis| format!("q{axis}"));
-        let times = (distributed..fixed).filter(|_| timed).map(|dim| format!("i{dim}"));
-        let outputs: Vec<_> = ranks.chain(times).collect();
-        let mut parts = vec!["0 = 0".to_owned()];
-        for (dim, loop_id) in self.relations.nest.loops[..fixed].iter().enumerate() {
-            parts.push(format!("0 <= i{dim} < {}", self.relations.nest.node(*loop_id).extent));
-        }
+    /// Iterations to the owners that serve the elements of their regions.
+    pub(crate) fn relation(&self, fixed: usize, region: &Region) -> String {
+        let outputs: Vec<_> = (0..self.sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
         let isl = |expr: &Expr| self.relations.isl(expr);
+        let mut parts = vec![self.relations.counters(fixed)];
         parts.extend(region.when.iter().map(|(a, b)| format!("{} < {}", isl(a), isl(b))));
         let elements = region.ranges.iter().enumerate();
-        parts.extend(elements.map(|(dim, (low, high))| format!("{} <= e{dim} < {}", isl(low), isl(high))));
-        let mut witnesses: Vec<_> = (0..region.ranges.len()).map(|dim| format!("e{dim}")).collect();
-        let (more, owner) = self.owner();
-        witnesses.extend(more);
-        parts.push(owner);
-        let exists = if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) };
-        format!("{{ [{}] -> [{}] : {exists}{} }}", inputs.join(", "), outputs.join(", "), parts.join(" and "))
+        parts.extend(elements.map(|(dim, (low, high))| self.relations.between_bounds(&format!("e{dim}"), low, high)));
+        let (more, owned) = owned(self.sharding, &|axis| format!("q{axis}"));
+        parts.push(owned);
+        // Where several own the element, the one that the sharding's solution picks.
+        parts.extend(self.sharding.sources().iter().filter_map(|(axis, source)| match source {
+            AxisSource::Reader => Some(format!("q{axis} = i{axis}")),
+            AxisSource::Skew { modulus, .. } => Some(format!("q{axis} < {modulus}")),
+            AxisSource::Pin(_) | AxisSource::Digit { .. } => None,
+        }));
+        let witnesses: Vec<_> = (0..region.ranges.len()).map(|dim| format!("e{dim}")).chain(more).collect();
+        let exists = exists(&witnesses);
+        let inputs = self.relations.inputs(fixed);
+        format!("{{ [{inputs}] -> [{}] : {exists}{} }}", outputs.join(", "), parts.join(" and "))
     }
 
-    /// Readers and elements to the owner that serves them, for the proof that it is one.
-    pub(crate) fn served(&self) -> (String, String) {
-        let ndim = self.sharding.shape().len();
-        let readers = (0..self.sharding.mesh().ndim()).map(|axis| format!("i{axis}"));
-        let inputs: Vec<_> = readers.chain((0..ndim).map(|dim| format!("e{dim}"))).collect();
-        let outputs: Vec<_> = (0..self.sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
-        let mut bounds = vec!["0 = 0".to_owned()];
-        bounds.extend(self.sharding.shape().iter().enumerate().map(|(dim, n)| format!("0 <= e{dim} < {n}")));
-        bounds.extend(self.sharding.mesh().extents().iter().enumerate().map(|(axis, n)| format!("0 <= i{axis} < {n}")));
-        let write = |(witnesses, condition): (Vec<String>, String)| {
-            let exists =
-                if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) };
-            let (inputs, outputs) = (inputs.join(", "), outputs.join(", "));
-            format!("{{ [{inputs}] -> [{outputs}] : {exists}{} and {condition} }}", bounds.join(" and "))
-        };
-        (write(self.owner()), write(crate::relation::owned(self.sharding)))
+    /// Iterations to the elements that the rank at `from` owns.
+    pub(crate) fn owned_by(&self, fixed: usize, from: &[Expr]) -> String {
+        let elements: Vec<_> = (0..self.sharding.shape().len()).map(|dim| format!("e{dim}")).collect();
+        let (witnesses, owned) = owned(self.sharding, &|axis| format!("({})", self.relations.isl(&from[axis])));
+        let (inputs, exists) = (self.relations.inputs(fixed), exists(&witnesses));
+        let counters = self.relations.counters(fixed);
+        format!("{{ [{inputs}] -> [{}] : {exists}{counters} and {owned} }}", elements.join(", "))
     }
 
-    /// The condition that the rank at `q0, ..` serves element `e0, ..` to the reader at `i0, ..`.
-    fn owner(&self) -> (Vec<String>, String) {
+    /// Elements to the owners that the sharding's solution computes; a reader's own coordinate is any.
+    pub(crate) fn solved(sharding: &Sharding) -> String {
+        let elements: Vec<_> = (0..sharding.shape().len()).map(|dim| format!("e{dim}")).collect();
+        let ranks: Vec<_> = (0..sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
         let mut parts = vec!["0 = 0".to_owned()];
-        let mut witnesses = Vec::new();
-        for (dim, layout) in self.sharding.dims().iter().enumerate() {
-            match layout {
-                DimLayout::Whole => {}
-                DimLayout::Block { block, .. } => {
-                    parts.push(format!("0 <= e{dim} - {block}*d{dim} < {block}"));
-                    witnesses.push(format!("d{dim}"));
-                }
-                DimLayout::Cyclic { block, parts: digits, .. } => {
-                    parts.push(format!(
-                        "0 <= e{dim} - {block}*d{dim} - {}*c{dim} < {block} and 0 <= d{dim} < {digits}",
-                        block * digits
-                    ));
-                    witnesses.push(format!("d{dim}"));
-                    witnesses.push(format!("c{dim}"));
-                }
-            }
-        }
-        for (axis, source) in self.sharding.sources() {
+        parts.extend(sharding.shape().iter().enumerate().map(|(dim, extent)| format!("0 <= e{dim} < {extent}")));
+        let digit = |dim: usize| match &sharding.dims()[dim] {
+            DimLayout::Whole => "0".to_owned(),
+            DimLayout::Block { block, .. } => format!("floor(e{dim}/{block})"),
+            DimLayout::Cyclic { block, parts, .. } => format!("((floor(e{dim}/{block})) mod {parts})"),
+        };
+        for (axis, source) in sharding.sources() {
             parts.push(match source {
-                AxisSource::Reader => format!("q{axis} = i{axis}"),
+                AxisSource::Reader => format!("0 <= q{axis} < {}", sharding.mesh().extents()[*axis]),
                 AxisSource::Pin(at) => format!("q{axis} = {at}"),
-                AxisSource::Digit { dim, stride: 1, extent } => format!("q{axis} = d{dim} mod {extent}"),
+                AxisSource::Digit { dim, stride, .. } if leads(sharding, source) => {
+                    format!("q{axis} = floor({}/{stride})", digit(*dim))
+                }
                 AxisSource::Digit { dim, stride, extent } => {
-                    format!("q{axis} = (floor(d{dim}/{stride})) mod {extent}")
+                    format!("q{axis} = (floor({}/{stride})) mod {extent}", digit(*dim))
                 }
                 AxisSource::Skew { dim, sign, rest, modulus } => {
-                    format!("q{axis} = ({sign}*d{dim} - {sign}*({})) mod {modulus}", linear(rest))
+                    let terms = rest.terms.iter().map(|(axis, factor)| format!(" - {}*q{axis}", sign * factor));
+                    let terms: String = terms.collect();
+                    format!("q{axis} = ({sign}*{}{terms} - {}) mod {modulus}", digit(*dim), sign * rest.constant)
                 }
             });
         }
-        (witnesses, parts.join(" and "))
+        format!("{{ [{}] -> [{}] : {} }}", elements.join(", "), ranks.join(", "), parts.join(" and "))
     }
 
     /// The coordinates of the owner of the region's low corner.
@@ -109,7 +93,7 @@ impl Sources<'_> {
                 AxisSource::Digit { dim, stride, extent } => {
                     let quotient = digit(*dim).div(*stride, self.ranges);
                     // A digit of an index inside the array needs no remainder for its leading axis.
-                    if self.leads(*dim, *stride, *extent) { quotient } else { quotient.rem(*extent, self.ranges) }
+                    if leads(self.sharding, source) { quotient } else { quotient.rem(*extent, self.ranges) }
                 }
                 AxisSource::Skew { dim, sign, rest, modulus } => {
                     digit(*dim).minus(&at(rest, &owner)).times(*sign).rem(*modulus, self.ranges)
@@ -118,12 +102,14 @@ impl Sources<'_> {
         }
         owner
     }
+}
 
-    fn leads(&self, dim: usize, stride: i64, extent: i64) -> bool {
-        match &self.sharding.dims()[dim] {
-            DimLayout::Whole => false,
-            DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => stride * extent == *parts as i64,
-        }
+/// Whether an axis has the leading part of its dimension's digit, so that no remainder is needed.
+fn leads(sharding: &Sharding, source: &AxisSource) -> bool {
+    let AxisSource::Digit { dim, stride, extent } = source else { return false };
+    match &sharding.dims()[*dim] {
+        DimLayout::Whole => false,
+        DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => stride * extent == *parts as i64,
     }
 }
 

@@ -1,0 +1,253 @@
+//! The walk over a program's statements with the values of its counters.
+
+use super::reduce_op;
+use super::value::{constant, expression};
+use polyshard_polyhedral::{
+    Expr, LeafAccess, LeafOp, OutputRoute, Program, Region as SymbolicRegion, Role as SymbolicRole, Route, Statement,
+};
+use polyshard_runtime::leaf::{Expression, Role, contract, nest};
+use polyshard_runtime::{DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, Tile, World, count};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// One run of a program on one rank.
+pub(super) struct Walk<'a, T: Element> {
+    program: &'a Program,
+    grid: Grid<'a>,
+    inputs: &'a [&'a DistArray<T>],
+    output: &'a mut DistArray<T>,
+    op: ReduceOp,
+    groups: BTreeMap<Vec<usize>, Rc<Group>>,
+    /// By input; `None` where the leaf reads the shard.
+    tiles: Vec<Option<Tile<T>>>,
+    out_tile: Option<OutTile<T>>,
+    leaf: LeafPlan<T>,
+    counters: Vec<i64>,
+}
+
+enum LeafPlan<T> {
+    Contraction { roles: Vec<Role>, alpha: T },
+    Nest(Expression<T>),
+}
+
+impl<'a, T: Element> Walk<'a, T> {
+    pub(super) fn new(
+        program: &'a Program,
+        world: &'a World,
+        inputs: &'a [&'a DistArray<T>],
+        output: &'a mut DistArray<T>,
+    ) -> Result<Self> {
+        let grid = Grid::new(world, program.mesh())?;
+        let mut groups = BTreeMap::new();
+        let mut tiles: Vec<Option<Tile<T>>> = inputs.iter().map(|_| None).collect();
+        let mut sets = std::collections::BTreeSet::new();
+        for transfer in program.transfers() {
+            axes_of(&transfer.route, &mut sets);
+            tiles[transfer.tensor] = match transfer.buffers {
+                0 => None,
+                1 => Some(Tile::new(transfer.capacity)),
+                _ => Some(Tile::relay(transfer.capacity)),
+            };
+        }
+        // In the order of the emitted source: making a group is collective.
+        for axes in sets {
+            let group = grid.group(&axes)?;
+            groups.insert(axes, group);
+        }
+        let out = program.output();
+        let out_tile = (out.route != OutputRoute::InPlace).then(|| OutTile::new(out.capacity));
+        let leaf = match &program.leaf().op {
+            LeafOp::Contraction { roles, alpha } => LeafPlan::Contraction {
+                roles: roles.iter().map(|role| role_of(*role)).collect(),
+                alpha: constant(&expression(alpha, program.kernel(), &mut 0)),
+            },
+            LeafOp::Nest => LeafPlan::Nest(expression(program.kernel().value(), program.kernel(), &mut 0)),
+        };
+        let counters = vec![0; program.loops().len()];
+        let op = reduce_op(program);
+        Ok(Self { program, grid, inputs, output, op, groups, tiles, out_tile, leaf, counters })
+    }
+
+    pub(super) fn run(mut self) -> Result<()> {
+        let program = self.program;
+        self.statements(program.body())
+    }
+
+    fn statements(&mut self, statements: &'a [Statement]) -> Result<()> {
+        statements.iter().try_for_each(|statement| self.statement(statement))
+    }
+
+    fn statement(&mut self, statement: &'a Statement) -> Result<()> {
+        match statement {
+            Statement::Loop { counter, body } => {
+                for value in 0..self.program.loops()[*counter].extent {
+                    self.counters[*counter] = value;
+                    self.statements(body)?;
+                }
+                Ok(())
+            }
+            Statement::Fetch(number) => {
+                let transfer = &self.program.transfers()[*number];
+                self.fetch(transfer.tensor, &transfer.route, &transfer.region)
+            }
+            Statement::Start => {
+                let region = self.here(&self.program.output().region);
+                if let Some(tile) = &mut self.out_tile {
+                    tile.reset(&region, self.op);
+                }
+                Ok(())
+            }
+            Statement::Leaf => {
+                self.run_leaf();
+                Ok(())
+            }
+            Statement::Finish => self.finish(),
+        }
+    }
+
+    fn here(&self, region: &SymbolicRegion) -> Region {
+        region_at(region, self.grid.coords(), &self.counters)
+    }
+
+    fn value(&self, expr: &Expr) -> i64 {
+        expr.eval(self.grid.coords(), &self.counters)
+    }
+
+    fn fetch(&mut self, tensor: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
+        let here = self.here(region);
+        let source = self.inputs[tensor];
+        let Some(mut tile) = self.tiles[tensor].take() else { return Ok(()) };
+        let counters = &self.counters;
+        let region_of = |at: &[i64]| region_at(region, at, counters);
+        let done = match route {
+            Route::Hold => {
+                tile.hold(&here);
+                Ok(())
+            }
+            Route::Copy => {
+                tile.copy(source, &here);
+                Ok(())
+            }
+            Route::Broadcast { axes, root } => {
+                let root: Vec<_> = root.iter().map(|root| self.value(root)).collect();
+                tile.broadcast(&self.groups[axes], &root, source, &here)
+            }
+            Route::Allgather { axes } => tile.all_gather(&self.groups[axes], source, &here),
+            Route::Shift { axis, by, counter, first } => {
+                if self.counters[*counter] == 0 {
+                    self.tiles[tensor] = Some(tile);
+                    return self.fetch(tensor, first, region);
+                }
+                tile.shift(&self.groups[&vec![*axis]], *by, source, &here)
+            }
+            Route::Permute { from, to } => {
+                let (from, to) = self.permutation(from, to, region_of);
+                tile.permute(&self.grid, from, to, source, &here)
+            }
+            Route::Exchange => tile.exchange(&self.grid, source, region_of),
+        };
+        self.tiles[tensor] = Some(tile);
+        done
+    }
+
+    fn permutation(
+        &self,
+        from: &[Expr],
+        to: &[Expr],
+        region_of: impl Fn(&[i64]) -> Region,
+    ) -> (usize, Option<(usize, Region)>) {
+        let counters = &self.counters;
+        let to: Vec<_> = to.iter().map(|to| self.value(to)).collect();
+        let from = |at: &[i64]| from.iter().map(|from| from.eval(at, counters)).collect();
+        self.grid.permutation(from, &to, region_of)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let Some(mut tile) = self.out_tile.take() else { return Ok(()) };
+        let output = self.program.output();
+        let counters = &self.counters;
+        let region_of = |at: &[i64]| region_at(&output.region, at, counters);
+        let done = match &output.route {
+            OutputRoute::InPlace => Ok(()),
+            OutputRoute::Combine => {
+                tile.combine_local(self.output, self.op);
+                Ok(())
+            }
+            OutputRoute::Permute { to, from } => {
+                // The roles are those of an input, reversed: the owner of my tile receives it.
+                let (to, from) = self.permutation(to, from, region_of);
+                tile.permute_back(&self.grid, to, from, self.output, self.op)
+            }
+            OutputRoute::Exchange => tile.write_back(&self.grid, self.output, region_of, self.op),
+        };
+        self.out_tile = Some(tile);
+        done
+    }
+
+    fn run_leaf(&mut self) {
+        let leaf = self.program.leaf();
+        let counts: Vec<_> = leaf.loops.iter().map(|l| count(self.value(&l.count))).collect();
+        let walk = |access: &'a LeafAccess| -> (Vec<i64>, Vec<&'a [i64]>) {
+            let base = access.base.iter().map(|base| self.value(base)).collect();
+            (base, access.steps.iter().map(|steps| &steps[..]).collect())
+        };
+        let operands: Vec<_> = leaf
+            .operands
+            .iter()
+            .map(|access| {
+                let (base, steps) = walk(access);
+                let source = self.inputs[access.tensor];
+                let view = match &self.tiles[access.tensor] {
+                    Some(tile) => tile.view(source),
+                    None => source.view(),
+                };
+                view.strided(&base, &steps)
+            })
+            .collect();
+        let (base, steps) = walk(&leaf.target);
+        let target = match &mut self.out_tile {
+            Some(tile) => tile.view_mut(),
+            None => self.output.view_mut(),
+        };
+        let target = target.strided(&base, &steps);
+        match &self.leaf {
+            LeafPlan::Contraction { roles, alpha } => {
+                let Ok([a, b]) = <[_; 2]>::try_from(operands) else {
+                    unreachable!("a contraction has two operands; this is a bug of polyshard")
+                };
+                contract(&counts, roles, *alpha, a, b, target);
+            }
+            LeafPlan::Nest(value) => nest(&counts, target, self.op, &operands, value),
+        }
+    }
+}
+
+fn region_at(region: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> Region {
+    let value = |expr: &Expr| expr.eval(coordinates, counters);
+    if region.when.iter().any(|(a, b)| value(a) >= value(b)) {
+        return Region::empty(region.ranges.len());
+    }
+    Region::new(region.ranges.iter().map(|(low, high)| value(low)..value(high)))
+}
+
+fn axes_of(route: &Route, sets: &mut std::collections::BTreeSet<Vec<usize>>) {
+    match route {
+        Route::Broadcast { axes, .. } | Route::Allgather { axes } => {
+            sets.insert(axes.clone());
+        }
+        Route::Shift { axis, first, .. } => {
+            sets.insert(vec![*axis]);
+            axes_of(first, sets);
+        }
+        Route::Hold | Route::Copy | Route::Permute { .. } | Route::Exchange => {}
+    }
+}
+
+fn role_of(role: SymbolicRole) -> Role {
+    match role {
+        SymbolicRole::Batch => Role::Batch,
+        SymbolicRole::M => Role::M,
+        SymbolicRole::N => Role::N,
+        SymbolicRole::K => Role::K,
+    }
+}

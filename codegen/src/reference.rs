@@ -1,0 +1,111 @@
+//! The sequential meaning of a kernel: every statement instance in turn, on whole arrays.
+//!
+//! Shares nothing with the back ends but the kernel, so that it can judge them. It is slow.
+
+use ndarray::{ArrayD, IxDyn};
+use polyshard_polyhedral::{Access, Assign, Kernel, Number, Value};
+use polyshard_runtime::{Element, Error, Result};
+
+/// Evaluates `kernel` on whole inputs, given in its order; `into` is what the output holds before.
+///
+/// Without `into` the output starts from the identity of the kernel's operation, zeros for `=` and `+=`. One
+/// statement instance at a time, so the time is the product of all extents.
+///
+/// # Errors
+/// If an array has another shape than its tensor, or there are not as many as the kernel takes.
+pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Option<ArrayD<T>>) -> Result<ArrayD<T>> {
+    if inputs.len() != kernel.inputs().len() {
+        let (name, wanted) = (kernel.name(), kernel.inputs().len());
+        return Err(Error::Usage(format!("`{name}` takes {wanted} inputs, but {} are given", inputs.len())));
+    }
+    let start = match kernel.assign() {
+        Assign::Set | Assign::Add => T::ZERO,
+        Assign::Mul => T::ONE,
+        Assign::Max => T::LEAST,
+        Assign::Min => T::GREATEST,
+    };
+    let shape = &kernel.output().shape;
+    let mut output = match into {
+        Some(into) if kernel.assign() != Assign::Set => into,
+        _ => ArrayD::from_elem(IxDyn(shape), start),
+    };
+    let arrays = inputs.iter().copied().chain([&output]);
+    for (array, tensor) in arrays.zip(kernel.tensors()) {
+        if array.shape() != &tensor.shape[..] {
+            let (name, wanted, given) = (tensor.name, &tensor.shape, array.shape());
+            return Err(Error::Usage(format!("`{name}` has shape {wanted:?}, but the array given has {given:?}")));
+        }
+    }
+    let extents: Vec<usize> = kernel.vars().iter().map(|var| var.extent).collect();
+    let instances: usize = extents.iter().product();
+    let mut at = vec![0i64; extents.len()];
+    for instance in 0..instances {
+        let mut rest = instance;
+        for (value, extent) in at.iter_mut().zip(&extents).rev() {
+            *value = (rest % extent) as i64;
+            rest /= extent;
+        }
+        let value = evaluate(kernel.value(), kernel, inputs, &at);
+        let element = &mut output[&index(kernel.target(), kernel, &at)[..]];
+        *element = match kernel.assign() {
+            Assign::Set | Assign::Add => element.plus(value),
+            Assign::Mul => element.times(value),
+            Assign::Max => element.greater(value),
+            Assign::Min => element.smaller(value),
+        };
+    }
+    Ok(output)
+}
+
+fn index(access: &Access, kernel: &Kernel, at: &[i64]) -> Vec<usize> {
+    let value = |name| {
+        let var = kernel.vars().iter().position(|var| var.name == name);
+        at[var.expect("a checked kernel binds all its indices; this is a bug of polyshard")]
+    };
+    let dims = access.index.iter().map(|index| {
+        let sum = index.terms.iter().map(|&(name, factor)| factor * value(name)).sum::<i64>() + index.constant;
+        usize::try_from(sum).expect("a checked kernel stays inside its tensors; this is a bug of polyshard")
+    });
+    dims.collect()
+}
+
+fn evaluate<T: Element>(value: &Value, kernel: &Kernel, inputs: &[&ArrayD<T>], at: &[i64]) -> T {
+    let both = |a: &Value, b: &Value| (evaluate(a, kernel, inputs, at), evaluate(b, kernel, inputs, at));
+    match value {
+        Value::Access(access) => {
+            let tensor = kernel.inputs().iter().position(|tensor| tensor.name == access.tensor);
+            let array = inputs[tensor.expect("a checked kernel reads its inputs only; this is a bug of polyshard")];
+            array[&index(access, kernel, at)[..]]
+        }
+        Value::Literal(number) => element(*number),
+        Value::Scalar(name) => {
+            let scalar = kernel.scalars().iter().find(|scalar| scalar.0 == *name);
+            element(scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard").1)
+        }
+        Value::Neg(a) => evaluate(a, kernel, inputs, at).negated(),
+        Value::Add(a, b) => {
+            let (a, b) = both(a, b);
+            a.plus(b)
+        }
+        Value::Sub(a, b) => {
+            let (a, b) = both(a, b);
+            a.minus(b)
+        }
+        Value::Mul(a, b) => {
+            let (a, b) = both(a, b);
+            a.times(b)
+        }
+        Value::Div(a, b) => {
+            let (a, b) = both(a, b);
+            a.over(b)
+        }
+    }
+}
+
+fn element<T: Element>(number: Number) -> T {
+    let cast = match number {
+        Number::Int(value) => T::from(value),
+        Number::Float(value) => T::from(value),
+    };
+    cast.unwrap_or_else(|| panic!("the kernel's number {number} is no {}; this is a bug of polyshard", T::NAME))
+}

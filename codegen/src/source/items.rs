@@ -1,0 +1,162 @@
+//! The items of an emitted module: mesh, shardings, `run` and `run_into`.
+
+use super::index::literal;
+use super::names::Names;
+use polyshard_layout::{AxisExpr, Placement, Sharding};
+use polyshard_polyhedral::{Assign, Program};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> TokenStream {
+    let kernel = program.kernel();
+    let mesh = mesh(program);
+    let shardings =
+        kernel.tensors().zip(program.shardings()).zip(&names.shardings).map(|((tensor, sharding), name)| {
+            let doc = format!(" Which rank owns which elements of `{}`: {sharding}.", tensor.name);
+            let sharding = new_sharding(sharding);
+            quote! {
+                #[doc = #doc]
+                pub fn #name() -> Sharding { #sharding }
+            }
+        });
+    let element = format_ident!("{}", kernel.dtype().name());
+    let (inputs, output) = names.tensors.split_at(kernel.inputs().len());
+    let (c, scalars) = (&output[0], &names.scalars);
+    let sharding_c = &names.shardings[inputs.len()];
+    let identity = reduce_op(program);
+    let run_doc = format!(" Runs `{}` on all ranks, which each return their shard of the output.", kernel.statement());
+    let into_doc = match kernel.assign() {
+        Assign::Set => " As `run`, into an output that exists, whose elements are overwritten.",
+        _ => " As `run`, but goes on from what the output holds.",
+    };
+    let restart = (kernel.assign() == Assign::Set).then(|| quote! { #c.block_mut().fill(0 as #element); });
+    let checks = kernel.tensors().zip(&names.tensors).zip(&names.shardings).map(|((tensor, ident), sharding)| {
+        let name = tensor.name.as_str();
+        quote! { #ident.expect(#name, &#sharding())?; }
+    });
+    quote! {
+        #mesh
+        #(#shardings)*
+
+        #[doc = #run_doc]
+        ///
+        /// # Errors
+        /// If the inputs are not sharded as the program wants them, or communication fails.
+        pub fn run(
+            world: &World,
+            #(#inputs: &DistArray<#element>,)*
+            #(#scalars: #element,)*
+        ) -> Result<DistArray<#element>> {
+            let mut #c = DistArray::filled(world, &#sharding_c(), #identity.identity())?;
+            run_into(world, #(#inputs,)* &mut #c, #(#scalars,)*)?;
+            Ok(#c)
+        }
+
+        #[doc = #into_doc]
+        ///
+        /// # Errors
+        /// If the tensors are not sharded as the program wants them, or communication fails.
+        pub fn run_into(
+            world: &World,
+            #(#inputs: &DistArray<#element>,)*
+            #c: &mut DistArray<#element>,
+            #(#scalars: #element,)*
+        ) -> Result<()> {
+            let grid = Grid::new(world, &mesh())?;
+            #(#checks)*
+            #restart
+            #body
+            Ok(())
+        }
+    }
+}
+
+/// The operation that combines values in the output.
+pub(super) fn reduce_op(program: &Program) -> TokenStream {
+    match program.kernel().assign() {
+        Assign::Set | Assign::Add => quote! { ReduceOp::Sum },
+        Assign::Mul => quote! { ReduceOp::Product },
+        Assign::Max => quote! { ReduceOp::Max },
+        Assign::Min => quote! { ReduceOp::Min },
+    }
+}
+
+fn mesh(program: &Program) -> TokenStream {
+    let doc = format!(
+        " The mesh: {}.",
+        if program.mesh().ndim() == 0 { "one rank".into() } else { program.mesh().to_string() }
+    );
+    let axes = program.mesh().as_slice().iter().map(|axis| {
+        let (name, extent) = (axis.name.as_str(), literal(axis.extent as i64));
+        quote! { (#name, #extent) }
+    });
+    let new = if program.mesh().ndim() == 0 {
+        quote! { Mesh::default() }
+    } else {
+        quote! { Mesh::new([#(#axes),*]) }
+    };
+    quote! {
+        #[doc = #doc]
+        pub fn mesh() -> Mesh { #new }
+    }
+}
+
+fn new_sharding(sharding: &Sharding) -> TokenStream {
+    let shape = sharding.shape().iter().map(|&extent| literal(extent as i64));
+    let placements = sharding.placements();
+    if placements.is_empty() {
+        return quote! { Sharding::replicated(&mesh(), &[#(#shape),*]) };
+    }
+    let placements = placements.iter().map(|placement| match placement {
+        Placement::Block { dim, at } => {
+            let at = axis_expr(at, false);
+            quote! { Placement::block(#dim, #at) }
+        }
+        Placement::Cyclic { dim, at, block } => {
+            let at = axis_expr(at, false);
+            quote! { Placement::cyclic(#dim, #at, #block) }
+        }
+        Placement::Pin { axis, coordinate } => {
+            let axis = axis.as_str();
+            quote! { Placement::pin(#axis, #coordinate) }
+        }
+    });
+    quote! {
+        Sharding::new(&mesh(), &[#(#shape),*], &[#(#placements),*]).expect("the sharding was checked when this was generated")
+    }
+}
+
+fn axis_expr(expr: &AxisExpr, inside: bool) -> TokenStream {
+    let shown = match expr {
+        AxisExpr::Const(value) => return quote! { AxisExpr::Const(#value) },
+        AxisExpr::Axis(name) => {
+            let name = name.as_str();
+            return quote! { AxisExpr::axis(#name) };
+        }
+        AxisExpr::List(names) => {
+            let names = names.iter().map(|name| name.as_str());
+            return quote! { AxisExpr::list(&[#(#names),*]) };
+        }
+        AxisExpr::Add(a, b) => {
+            let (a, b) = (axis_expr(a, false), axis_expr(b, true));
+            quote! { #a + #b }
+        }
+        AxisExpr::Sub(a, b) => {
+            let (a, b) = (axis_expr(a, false), axis_expr(b, true));
+            quote! { #a - #b }
+        }
+        AxisExpr::Mul(a, factor) => {
+            let a = axis_expr(a, true);
+            quote! { #a * #factor }
+        }
+        AxisExpr::Mod(a, modulus) => {
+            let a = axis_expr(a, true);
+            quote! { #a % #modulus }
+        }
+    };
+    if inside {
+        quote! { (#shown) }
+    } else {
+        shown
+    }
+}

@@ -1,0 +1,76 @@
+//! The kernel's right-hand side as a Rust expression over elements.
+
+use super::names::Names;
+use polyshard_polyhedral::{DType, Number, Program, Value};
+use proc_macro2::{Ident, Literal, Span};
+use syn::parse_quote;
+
+/// Prints values of one program; accesses are numbered left to right, `v0, v1, ..`.
+pub(super) struct Values<'a> {
+    pub program: &'a Program,
+    pub names: &'a Names,
+}
+
+impl Values<'_> {
+    /// The value, with the accesses numbered from `next` on.
+    pub(super) fn expr(&self, value: &Value, next: &mut usize) -> syn::Expr {
+        let float = self.program.kernel().dtype().is_float();
+        match value {
+            Value::Access(_) => {
+                let ident = element(*next);
+                *next += 1;
+                parse_quote!(#ident)
+            }
+            Value::Literal(number) => self.number(*number),
+            Value::Scalar(name) => {
+                let ident = self.names.scalar(self.program, *name);
+                parse_quote!(#ident)
+            }
+            Value::Neg(inner) => {
+                let inner = self.expr(inner, next);
+                if float { parse_quote!((-#inner)) } else { parse_quote!(Element::negated(#inner)) }
+            }
+            Value::Add(a, b) | Value::Sub(a, b) | Value::Mul(a, b) | Value::Div(a, b) => {
+                let (a, b) = (self.expr(a, next), self.expr(b, next));
+                // Integers wrap, as the executor's do.
+                match (value, float) {
+                    (Value::Add(..), true) => parse_quote!((#a + #b)),
+                    (Value::Sub(..), true) => parse_quote!((#a - #b)),
+                    (Value::Mul(..), true) => parse_quote!((#a * #b)),
+                    (_, true) => parse_quote!((#a / #b)),
+                    (Value::Add(..), false) => parse_quote!(Element::plus(#a, #b)),
+                    (Value::Sub(..), false) => parse_quote!(Element::minus(#a, #b)),
+                    (Value::Mul(..), false) => parse_quote!(Element::times(#a, #b)),
+                    (_, false) => parse_quote!(Element::over(#a, #b)),
+                }
+            }
+        }
+    }
+
+    fn number(&self, number: Number) -> syn::Expr {
+        let literal = match (self.program.kernel().dtype(), number) {
+            (DType::F32, number) => Literal::f32_suffixed(number.as_f64() as f32),
+            (DType::F64, number) => Literal::f64_suffixed(number.as_f64()),
+            (DType::I32, Number::Int(value)) => Literal::i32_suffixed(value as i32),
+            (DType::I64, Number::Int(value)) => Literal::i64_suffixed(value),
+            (_, Number::Float(_)) => {
+                unreachable!("a checked kernel of integers has no floats; this is a bug of polyshard")
+            }
+        };
+        let literal: syn::Lit = parse_quote!(#literal);
+        parse_quote!(#literal)
+    }
+}
+
+/// The element of the access with this number.
+pub(super) fn element(number: usize) -> Ident {
+    Ident::new(&format!("v{number}"), Span::call_site())
+}
+
+/// The expression without the parentheses around all of it.
+pub(super) fn bare(expr: syn::Expr) -> syn::Expr {
+    match expr {
+        syn::Expr::Paren(paren) => *paren.expr,
+        other => other,
+    }
+}

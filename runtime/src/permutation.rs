@@ -1,0 +1,38 @@
+//! Permutations of ranks: who gets this rank's tile, and whose tile it gets.
+
+use crate::{Grid, Region};
+
+impl Grid<'_> {
+    /// Returns the rank to which `image` maps this one, and the rank that it maps here with that rank's
+    /// region, if there is one and its region is not empty.
+    ///
+    /// `inverse` are the coordinates of the rank that should map here; where they are outside the mesh or
+    /// map elsewhere, as short meshes and empty tiles let happen, there is none.
+    #[must_use]
+    pub fn permutation(
+        &self,
+        image: impl Fn(&[i64]) -> Vec<i64>,
+        inverse: &[i64],
+        region: impl Fn(&[i64]) -> Region,
+    ) -> (usize, Option<(usize, Region)>) {
+        let to = self.find(&image(self.coords())).unwrap_or_else(|| self.world().rank());
+        let from = self.find(inverse).filter(|_| image(inverse) == self.coords());
+        let from = from.map(|rank| (rank, region(inverse))).filter(|(_, region)| !region.is_empty());
+        (to, from)
+    }
+
+    /// The rank at the coordinates, if they are on the mesh.
+    fn find(&self, coordinates: &[i64]) -> Option<usize> {
+        let extents = self.mesh().extents();
+        let inside = coordinates.iter().zip(&extents).map(|(&at, &extent)| {
+            usize::try_from(at).ok().filter(|&at| at < extent)
+        });
+        inside.collect::<Option<Vec<_>>>().map(|coordinates| self.mesh().rank(&coordinates))
+    }
+}
+
+/// Returns a count of iterations, none if `count` is negative, as that of a tile beyond the end is.
+#[must_use]
+pub fn count(count: i64) -> usize {
+    usize::try_from(count).unwrap_or(0)
+}
