@@ -3,19 +3,29 @@
 //! It knows nothing of kernels, schedules or isl: the program that calls it says which region of which
 //! array to move along which axes, and the analysis has proved that all ranks say the same.
 
+mod array;
 pub mod comm;
 mod element;
 mod error;
+mod grid;
 pub mod leaf;
+mod permutation;
 mod region;
+#[cfg(test)]
+mod sample;
 mod spmd;
+mod tile;
 mod view;
 mod world;
 
+pub use array::DistArray;
 pub use element::{Element, ElementKind, ReduceOp};
 pub use error::{Error, Result};
+pub use grid::Grid;
+pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use region::Region;
 pub use spmd::spmd;
+pub use tile::{OutTile, Tile};
 pub use view::{Strided, StridedMut, View, ViewMut};
 pub use world::{Backend, Group, World};

@@ -136,8 +136,9 @@ mod tests {
         /// An index is in the intersection exactly when it is in both.
         #[test]
         fn intersections_hold_what_both_hold(a in (0i64..9, 0i64..9), b in (0i64..9, 0i64..9)) {
-            let both = Region::new([a.0..a.1]).intersection(&Region::new([b.0..b.1]));
+            let both = Region::new([a.0..a.1, 0..4]).intersection(&Region::new([b.0..b.1, 2..6]));
             let held: Vec<_> = (0..9).filter(|i| (a.0..a.1).contains(i) && (b.0..b.1).contains(i)).collect();
+            prop_assert_eq!(both.len(), 2 * held.len());
             prop_assert_eq!(both.ranges()[0].clone().collect::<Vec<_>>(), held);
         }
     }

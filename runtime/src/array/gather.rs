@@ -1,0 +1,114 @@
+//! Collecting an array on rank 0, a bounded piece at a time.
+
+use crate::region::row_major;
+use crate::tile::{Overlap, Place};
+use crate::{DistArray, Element, Region, Result, World};
+use bytemuck::{cast_slice, cast_slice_mut};
+use ndarray::ArrayD;
+
+/// Bytes of a piece: the most that collecting needs beside the result, on each rank.
+const PIECE: usize = 8 << 20;
+
+impl<T: Element> DistArray<T> {
+    /// Returns the whole array on rank 0, and nothing on the others; collective over the world.
+    ///
+    /// Every element is sent once, by one of its owners, to rank 0 (MPI 3.1, section 3.2), which stages at most
+    /// 8 MiB beside the result.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If the pieces do not make the array: a bug of polyshard.
+    pub fn gather(&self, world: &World) -> Result<Option<ArrayD<T>>> {
+        let len = if world.rank() == 0 { self.shape().iter().product() } else { 0 };
+        let mut whole = Vec::with_capacity(len);
+        self.collect(world, |piece| whole.extend_from_slice(piece))?;
+        if world.rank() != 0 {
+            return Ok(None);
+        }
+        let array = ArrayD::from_shape_vec(self.shape(), whole);
+        Ok(Some(array.unwrap_or_else(|why| panic!("gathered another shape: {why}; this is a bug of polyshard"))))
+    }
+
+    /// Calls `take` on rank 0 with the elements of the array, row-major, a piece after the other.
+    pub(super) fn collect(&self, world: &World, mut take: impl FnMut(&[T])) -> Result<()> {
+        let comm = world.comm();
+        let mesh = self.sharding().mesh();
+        let (mut piece, mut staging): (Vec<T>, Vec<T>) = Default::default();
+        let reader = mesh.coordinates(0);
+        for region in pieces(self.shape(), PIECE / size_of::<T>()) {
+            if world.rank() != 0 {
+                let own = Overlap::read(self.sharding(), self.coordinates(), &reader, &region);
+                if own.len() > 0 {
+                    comm.send(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)))?;
+                }
+                continue;
+            }
+            piece.resize(region.len(), T::ZERO);
+            for rank in 0..world.size() {
+                let part = Overlap::read(self.sharding(), &mesh.coordinates(rank), &reader, &region);
+                if part.len() == 0 {
+                    continue;
+                }
+                if rank == 0 {
+                    part.copy(Place::Block, self.block(), Place::Region, &mut piece);
+                } else if let Some(range) = part.contiguous(Place::Region) {
+                    comm.receive(rank, cast_slice_mut(&mut piece[range]))?;
+                } else {
+                    staging.resize(part.len(), T::ZERO);
+                    comm.receive(rank, cast_slice_mut(&mut staging))?;
+                    part.copy(Place::Packed, &staging, Place::Region, &mut piece);
+                }
+            }
+            take(&piece);
+        }
+        Ok(())
+    }
+}
+
+/// Divides an array of `shape` into regions of at most `limit` elements, consecutive in row-major order.
+fn pieces(shape: &[usize], limit: usize) -> Vec<Region> {
+    let len: usize = shape.iter().product();
+    if len == 0 {
+        return Vec::new();
+    }
+    let strides = row_major(shape);
+    let Some(cut) = (0..shape.len()).find(|&dim| strides[dim] <= limit) else { return vec![Region::whole(shape)] };
+    let rows = (limit / strides[cut]).clamp(1, shape[cut]);
+    let outer: usize = shape[..cut].iter().product();
+    let starts = (0..outer).flat_map(|at| (0..shape[cut]).step_by(rows).map(move |start| (at, start)));
+    let region = |(mut at, start): (usize, usize)| {
+        let mut ranges: Vec<_> = shape.iter().map(|&extent| 0..extent as i64).collect();
+        ranges[cut] = start as i64..(start + rows).min(shape[cut]) as i64;
+        for dim in (0..cut).rev() {
+            let index = (at % shape[dim]) as i64;
+            ranges[dim] = index..index + 1;
+            at /= shape[dim];
+        }
+        Region::new(ranges)
+    };
+    starts.map(region).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// One after the other, the pieces are the array, and none is larger than asked for.
+        #[test]
+        fn pieces_follow_one_another(shape in prop::collection::vec(0usize..6, 0..4), limit in 1usize..40) {
+            let strides = row_major(&shape);
+            let mut next = 0;
+            for piece in pieces(&shape, limit) {
+                let start: usize = piece.start().iter().zip(&strides).map(|(&i, stride)| i as usize * stride).sum();
+                prop_assert_eq!(start, next);
+                prop_assert!(piece.len() <= limit);
+                next += piece.len();
+            }
+            prop_assert_eq!(next, shape.iter().product::<usize>());
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Distributed arrays: a global shape, a sharding, and this rank's block.
+//!
+//! A block is dense and row-major, of the shape that the sharding says; nothing is padded, so a rank may own
+//! nothing at all. An array knows where it stands on its mesh, but keeps no communicator: what moves between
+//! ranks is asked for with a world at hand.
+
+mod gather;
+mod load;
+mod npy;
+mod save;
+
+use crate::layout::{DimLayout, Sharding};
+use crate::region::row_major;
+use crate::tile::{Overlap, Place};
+use crate::{Element, Error, Region, Result, View, ViewMut, World};
+use ndarray::{ArrayBase, Data, Dimension};
+
+/// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
+///
+/// ```
+/// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+/// use polyshard_runtime::{DistArray, Error, spmd};
+/// let mesh = Mesh::new([("x", 2)]);
+/// let [x] = mesh.axes();
+/// let rows = Sharding::new(&mesh, &[5, 2], &[Placement::Block { dim: 0, at: x.into() }]).expect("a sharding");
+/// let sums = spmd(2, |world| -> Result<f64, Error> {
+///     let a = DistArray::from_fn(world, &rows, |index| (10 * index[0] + index[1]) as f64)?;
+///     Ok(a.block().iter().sum())
+/// })?;
+/// assert_eq!(sums, [63.0, 142.0]); // rows 0..3 and 3..5
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct DistArray<T> {
+    sharding: Sharding,
+    coordinates: Vec<usize>,
+    local_shape: Vec<usize>,
+    block: Vec<T>,
+}
+
+impl<T: Element> DistArray<T> {
+    /// Returns the array whose element at global index `i` is `f(i)`; each rank calls `f` for its own block,
+    /// in row-major order. Does not communicate.
+    ///
+    /// # Errors
+    /// If the sharding's mesh has not as many ranks as the world.
+    pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
+        let mut array = Self::empty(world, sharding)?;
+        let len = sharding.local_len(&array.coordinates);
+        array.block.reserve_exact(len);
+        if len > 0 {
+            let owned: Vec<Vec<usize>> = (0..array.ndim()).map(|dim| array.owned(dim)).collect();
+            let mut index = vec![0; owned.len()];
+            fill(&owned, &mut index, 0, &mut |index| array.block.push(f(index)));
+        }
+        Ok(array)
+    }
+
+    /// Returns the array whose elements are all `value`. Does not communicate.
+    ///
+    /// # Errors
+    /// If the sharding's mesh has not as many ranks as the world.
+    pub fn filled(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
+        let mut array = Self::empty(world, sharding)?;
+        array.block = vec![value; sharding.local_len(&array.coordinates)];
+        Ok(array)
+    }
+
+    /// Returns `array` laid out by `sharding`; each rank copies its part of the array that it is given, which
+    /// must be the same on all ranks. Does not communicate.
+    ///
+    /// # Errors
+    /// If the shapes differ, or the sharding's mesh has not as many ranks as the world.
+    pub fn from_array<S, D>(world: &World, array: &ArrayBase<S, D>, sharding: &Sharding) -> Result<Self>
+    where
+        S: Data<Elem = T>,
+        D: Dimension,
+    {
+        if array.shape() != sharding.shape() {
+            return Err(Error::Usage(format!(
+                "an array of shape {:?} cannot be laid out by a sharding of shape {:?}; make both the same",
+                array.shape(),
+                sharding.shape()
+            )));
+        }
+        let array = array.view().into_dyn();
+        Self::from_fn(world, sharding, |index| array[index])
+    }
+
+    fn empty(world: &World, sharding: &Sharding) -> Result<Self> {
+        world.check_mesh(sharding.mesh())?;
+        let coordinates = sharding.mesh().coordinates(world.rank());
+        let local_shape = sharding.local_shape(&coordinates);
+        Ok(Self { sharding: sharding.clone(), coordinates, local_shape, block: Vec::new() })
+    }
+
+    /// The global indices along `dim` that this rank owns, ascending.
+    fn owned(&self, dim: usize) -> Vec<usize> {
+        self.sharding.pieces(dim, &self.coordinates, 0..self.shape()[dim]).flat_map(|(range, _)| range).collect()
+    }
+}
+
+impl<T> DistArray<T> {
+    /// Returns the sharding.
+    #[must_use]
+    pub fn sharding(&self) -> &Sharding {
+        &self.sharding
+    }
+
+    /// Returns the global shape.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        self.sharding.shape()
+    }
+
+    /// Returns the number of dimensions.
+    #[must_use]
+    pub fn ndim(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// Returns this rank's coordinates on the sharding's mesh.
+    #[must_use]
+    pub fn coordinates(&self) -> &[usize] {
+        &self.coordinates
+    }
+
+    /// Returns this rank's elements, dense and row-major by global index.
+    #[must_use]
+    pub fn block(&self) -> &[T] {
+        &self.block
+    }
+
+    /// Returns this rank's elements, to be written. Ranks that own the same elements must write the same.
+    #[must_use]
+    pub fn block_mut(&mut self) -> &mut [T] {
+        &mut self.block
+    }
+
+    /// Returns the shape of this rank's block.
+    #[must_use]
+    pub fn local_shape(&self) -> &[usize] {
+        &self.local_shape
+    }
+
+    /// Returns the element at a global index, if this rank owns it.
+    ///
+    /// # Panics
+    /// If `index` is outside the array.
+    #[must_use]
+    pub fn get(&self, index: &[usize]) -> Option<T>
+    where
+        T: Copy,
+    {
+        let inside = index.len() == self.ndim() && index.iter().zip(self.shape()).all(|(&i, &extent)| i < extent);
+        assert!(inside, "index {index:?} is outside an array of shape {:?}", self.shape());
+        if !self.sharding.keeps(&self.coordinates) {
+            return None;
+        }
+        let mut at = 0;
+        for (dim, &i) in index.iter().enumerate() {
+            let (_, local) = self.sharding.pieces(dim, &self.coordinates, i..i + 1).next()?;
+            at = at * self.local_shape[dim] + local;
+        }
+        Some(self.block[at])
+    }
+
+    /// Returns this rank's block, addressed by global index.
+    ///
+    /// # Panics
+    /// If the block is dealt out, so that it is not one box of the array: a bug of polyshard.
+    #[must_use]
+    pub fn view(&self) -> View<'_, T> {
+        self.view_of(&Region::whole(self.shape()))
+    }
+
+    /// Returns this rank's block, addressed by global index, to be written.
+    ///
+    /// # Panics
+    /// As [`view`](Self::view).
+    #[must_use]
+    pub fn view_mut(&mut self) -> ViewMut<'_, T> {
+        let (at, origin, strides) = self.placed(&Region::whole(self.shape()));
+        ViewMut::new(&mut self.block[at..], origin, strides)
+    }
+
+    /// What this rank has of `region`, addressed by global index.
+    pub(crate) fn view_of(&self, region: &Region) -> View<'_, T> {
+        let (at, origin, strides) = self.placed(region);
+        View::new(&self.block[at..], origin, strides)
+    }
+
+    /// The position in the block and the global index of this rank's first element of `region`, and the strides.
+    fn placed(&self, region: &Region) -> (usize, Vec<i64>, Vec<i64>) {
+        let overlap = Overlap::of(&self.sharding, &self.coordinates, region);
+        assert!(
+            overlap.is_box(),
+            "{region} is not one box of a shard of {}, so it has no view; this is a bug of polyshard",
+            self.sharding
+        );
+        let at = overlap.start(Place::Block).min(self.block.len());
+        let strides = row_major(&self.local_shape).into_iter().map(|stride| stride as i64).collect();
+        (at, overlap.first().iter().map(|&index| index as i64).collect(), strides)
+    }
+
+    /// Checks that the array is laid out as a program wants its tensor `name`.
+    ///
+    /// # Errors
+    /// If the shape, the mesh or the placement differ.
+    pub fn expect(&self, name: &str, wanted: &Sharding) -> Result<()> {
+        let held = &self.sharding;
+        let message = if held.shape() != wanted.shape() {
+            format!(
+                "`{name}` has shape {:?}, but the program wants {:?}; run it on arrays of that shape, or lower it for \
+                 this one",
+                held.shape(),
+                wanted.shape()
+            )
+        } else if held.mesh() != wanted.mesh() {
+            format!(
+                "`{name}` lies on the mesh ({}), but the program runs on ({}); make the array with the program's \
+                 sharding",
+                held.mesh(),
+                wanted.mesh()
+            )
+        } else if !same_owners(held, wanted) {
+            format!(
+                "`{name}` is sharded {held}, but the program wants {wanted}; make the array with the program's \
+                 sharding, or redistribute it"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::Usage(message))
+    }
+}
+
+/// Whether two shardings of one shape and mesh are written alike, up to a block that says nothing.
+fn same_owners(left: &Sharding, right: &Sharding) -> bool {
+    let whole = |layout: &DimLayout| match layout {
+        DimLayout::Whole => true,
+        DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => *parts == 1,
+    };
+    left.pins() == right.pins()
+        && left.dims().iter().zip(right.dims()).all(|(left, right)| left == right || whole(left) && whole(right))
+}
+
+fn fill(owned: &[Vec<usize>], index: &mut [usize], dim: usize, visit: &mut impl FnMut(&[usize])) {
+    if dim == owned.len() {
+        return visit(index);
+    }
+    for &i in &owned[dim] {
+        index[dim] = i;
+        fill(owned, index, dim + 1, visit);
+    }
+}
+
+#[cfg(test)]
+mod tests;

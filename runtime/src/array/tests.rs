@@ -1,0 +1,185 @@
+//! Arrays against the function of the index that fills them, in memory and through files.
+
+use super::*;
+use crate::layout::{Mesh, Placement};
+use crate::sample::{array, contents, element, indices, on_ranks, owned_region, shardings};
+use ndarray::ArrayD;
+use proptest::prelude::*;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A file that is removed when the test ends, and its name in `.partial` with it.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("polyshard-{}-{}.npy", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        Self(std::env::temp_dir().join(name))
+    }
+
+    /// A file with this header and these bytes after it.
+    fn with(header: &str, data: &[u8]) -> Self {
+        let file = Self::new();
+        let padding = " ".repeat(63 - (10 + header.len()) % 64);
+        let header = format!("{header}{padding}\n");
+        let len = (header.len() as u16).to_le_bytes();
+        fs::write(&file.0, [b"\x93NUMPY\x01\x00", &len[..], header.as_bytes(), data].concat()).expect("a file");
+        file
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn whole(shape: &[usize]) -> Vec<i32> {
+    indices(&Region::whole(shape)).iter().map(|index| element(index)).collect()
+}
+
+/// A C or Fortran file of the tests' elements.
+fn written(shape: &[usize], fortran: bool, big: bool) -> Temporary {
+    let mut order = indices(&Region::whole(shape));
+    if fortran {
+        order.sort_by_key(|index| index.iter().rev().copied().collect::<Vec<_>>());
+    }
+    let bytes = |value: i32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let data: Vec<u8> = order.iter().flat_map(|index| bytes(element(index))).collect();
+    let extents: String = shape.iter().map(|extent| format!("{extent},")).collect();
+    let (descr, fortran) = (if big { ">i4" } else { "<i4" }, if fortran { "True" } else { "False" });
+    Temporary::with(&format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': ({extents}), }}"), &data)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// A block has the owned elements in order; a view addresses them by their index.
+    #[test]
+    fn blocks_hold_what_is_owned(sharding in shardings(), seed in any::<u64>()) {
+        let all = ArrayD::from_shape_vec(sharding.shape(), whole(sharding.shape())).expect("a shape");
+        on_ranks(sharding.mesh().size(), |world| {
+            let a = array(world, &sharding)?;
+            let owned: Vec<_> = indices(&Region::whole(a.shape())).into_iter()
+                .filter(|index| sharding.owns(a.coordinates(), index)).collect();
+            assert_eq!(a.block(), owned.iter().map(|index| element(index)).collect::<Vec<_>>());
+            assert!(indices(&Region::whole(a.shape())).iter()
+                .all(|index| a.get(index) == owned.contains(index).then(|| element(index))));
+            assert_eq!(DistArray::from_array(world, &all, &sharding)?.block(), a.block());
+            assert_eq!(DistArray::filled(world, &sharding, 3)?.block(), vec![3; a.block().len()]);
+            let region = owned_region(seed, &sharding, a.coordinates());
+            if Overlap::of(&sharding, a.coordinates(), &Region::whole(a.shape())).is_box() {
+                assert_eq!(contents(a.view(), &region), indices(&region).iter().map(|i| element(i)).collect::<Vec<_>>());
+            }
+            a.expect("A", &sharding)
+        });
+    }
+
+    /// What is gathered is the array, each element once; so is what is written to a file and read again.
+    #[test]
+    fn gathering_and_files_keep_the_array(sharding in shardings(), fortran in any::<bool>(), big in any::<bool>()) {
+        let (input, output) = (written(sharding.shape(), fortran, big), Temporary::new());
+        on_ranks(sharding.mesh().size(), |world| {
+            let a = DistArray::<i32>::read_npy(world, &input.0, &sharding)?;
+            assert_eq!(a.block(), array(world, &sharding)?.block(), "fortran {fortran}, big {big}, {sharding}");
+            let gathered = a.gather(world)?;
+            assert_eq!(gathered.is_some(), world.rank() == 0);
+            if let Some(gathered) = gathered {
+                assert_eq!(gathered.shape(), a.shape());
+                assert_eq!(gathered.into_iter().collect::<Vec<_>>(), whole(a.shape()));
+            }
+            a.to_npy(world, &output.0)?;
+            assert_eq!(DistArray::<i32>::read_npy(world, &output.0, &sharding)?.block(), a.block());
+            Ok(())
+        });
+    }
+}
+
+/// The error of reading `file` as an `f32` array of shape 2 by 3 on one rank, after the file's name.
+fn refused(file: &Temporary) -> String {
+    let mesh = Mesh::new([("x", 1)]);
+    let message = crate::spmd(1, |world| {
+        let error = DistArray::<f32>::read_npy(world, &file.0, &Sharding::replicated(&mesh, &[2, 3]));
+        Ok::<_, Error>(error.expect_err("the file should be refused").to_string())
+    });
+    message.expect("no failure").remove(0).replace(&*file.0.to_string_lossy(), "F")
+}
+
+#[test]
+fn files_that_are_not_what_is_expected_are_refused() {
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
+    assert!(refused(&Temporary::new()).starts_with("cannot open `F`: No such file"));
+    assert_eq!(
+        refused(&Temporary::with(&header.replace("<f4", "<f8"), &[0; 48])),
+        "cannot use `F`: it holds '<f8' of shape [2, 3], but f32 of shape [2, 3] is expected"
+    );
+    assert_eq!(
+        refused(&Temporary::with(&header.replace("2, 3", "3, 2"), &[0; 24])),
+        "cannot use `F`: it holds '<f4' of shape [3, 2], but f32 of shape [2, 3] is expected"
+    );
+    assert_eq!(
+        refused(&Temporary::with(header, &[0; 23])),
+        "cannot read `F`: it is cut short: 23 bytes of elements instead of 24; write it again"
+    );
+    let text = Temporary::new();
+    fs::write(&text.0, "m,n\n1,2\n").expect("a file");
+    assert_eq!(refused(&text), "cannot read `F`: magic not found for NPY file; it should be a `.npy` file");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_an_error_on_all_ranks() {
+    let mesh = Mesh::new([("x", 3)]);
+    let messages = crate::spmd(3, |world| {
+        let a = array(world, &Sharding::replicated(&mesh, &[4]))?;
+        Ok::<_, Error>(a.to_npy(world, "/no such directory/a.npy").expect_err("no directory").to_string())
+    });
+    for message in messages.expect("no failure") {
+        assert!(message.starts_with("cannot create `/no such directory/a.npy.partial`: No such file"), "{message}");
+    }
+}
+
+#[test]
+fn an_array_that_lies_otherwise_is_told_apart() {
+    let mesh = Mesh::new([("x", 2), ("y", 1)]);
+    let [x, y] = mesh.axes();
+    let by = |axis: crate::layout::Axis| {
+        Sharding::new(&mesh, &[4, 4], &[Placement::Block { dim: 0, at: axis.into() }]).expect("a sharding")
+    };
+    on_ranks(2, |world| {
+        let a = array(world, &by(x))?;
+        let said = |wanted: &Sharding| a.expect("A", wanted).expect_err("another layout").to_string();
+        assert_eq!(
+            said(&Sharding::replicated(&mesh, &[4, 4])),
+            "`A` is sharded [0 @ x], but the program wants replicated; make the array with the program's sharding, or \
+             redistribute it"
+        );
+        assert_eq!(
+            said(&Sharding::replicated(&mesh, &[4, 5])),
+            "`A` has shape [4, 4], but the program wants [4, 5]; run it on arrays of that shape, or lower it for this one"
+        );
+        assert_eq!(
+            said(&Sharding::replicated(&Mesh::new([("x", 2)]), &[4, 4])),
+            "`A` lies on the mesh (x: 2, y: 1), but the program runs on (x: 2); make the array with the program's sharding"
+        );
+        // An axis of one coordinate shards nothing.
+        array(world, &by(y))?.expect("A", &Sharding::replicated(&mesh, &[4, 4]))
+    });
+}
+
+#[test]
+fn shapes_and_meshes_that_do_not_match_are_refused() {
+    let mesh = Mesh::new([("x", 2)]);
+    let sharding = Sharding::replicated(&mesh, &[4]);
+    on_ranks(2, |world| {
+        let error = DistArray::from_array(world, &ndarray::arr1(&[1, 2, 3]), &sharding).expect_err("another shape");
+        assert_eq!(
+            error.to_string(),
+            "an array of shape [3] cannot be laid out by a sharding of shape [4]; make both the same"
+        );
+        let other = Sharding::replicated(&Mesh::new([("x", 3)]), &[4]);
+        assert!(array(world, &other).expect_err("another mesh").to_string().contains("has 3 ranks"));
+        Ok(())
+    });
+}

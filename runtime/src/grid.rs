@@ -1,0 +1,99 @@
+//! The grid: a program's mesh on the world that runs it, seen from one rank.
+
+use crate::layout::Mesh;
+use crate::{Group, Result, World};
+use std::rc::Rc;
+
+/// A mesh whose ranks are those of a world, and where this rank stands on it.
+///
+/// Generated programs make one first, so that a mesh of the wrong size is said before anything else happens.
+pub struct Grid<'w> {
+    world: &'w World,
+    mesh: Mesh,
+    coordinates: Vec<i64>,
+}
+
+impl<'w> Grid<'w> {
+    /// Lays `mesh` over the ranks of `world`, row-major, the last axis fastest. Does not communicate.
+    ///
+    /// # Errors
+    /// If the mesh has not as many ranks as the world.
+    pub fn new(world: &'w World, mesh: &Mesh) -> Result<Self> {
+        world.check_mesh(mesh)?;
+        let coordinates = mesh.coordinates(world.rank()).into_iter().map(|coordinate| coordinate as i64).collect();
+        Ok(Self { world, mesh: mesh.clone(), coordinates })
+    }
+
+    /// Returns this rank's coordinates, one per axis.
+    ///
+    /// # Panics
+    /// If the mesh has not `N` axes: a bug of polyshard.
+    #[must_use]
+    pub fn coordinates<const N: usize>(&self) -> [i64; N] {
+        let Ok(coordinates) = self.coordinates[..].try_into() else {
+            panic!("the mesh ({}) has {} axes, not {N}; this is a bug of polyshard", self.mesh, self.mesh.ndim())
+        };
+        coordinates
+    }
+
+    /// Returns this rank's coordinates, one per axis.
+    #[must_use]
+    pub fn coords(&self) -> &[i64] {
+        &self.coordinates
+    }
+
+    /// Returns the group of the ranks that differ from this one along `axes` only: see [`World::group`].
+    ///
+    /// # Errors
+    /// As [`World::group`].
+    pub fn group(&self, axes: &[usize]) -> Result<Rc<Group>> {
+        self.world.group(&self.mesh, axes)
+    }
+
+    /// Returns the mesh.
+    #[must_use]
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Returns the world.
+    #[must_use]
+    pub fn world(&self) -> &'w World {
+        self.world
+    }
+
+    /// The coordinates of each rank of the world, as mesh coordinates and as indices into a program.
+    pub(crate) fn ranks(&self) -> impl Iterator<Item = (usize, Vec<usize>, Vec<i64>)> + '_ {
+        (0..self.mesh.size()).map(|rank| {
+            let coordinates = self.mesh.coordinates(rank);
+            let indices = coordinates.iter().map(|&coordinate| coordinate as i64).collect();
+            (rank, coordinates, indices)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spmd;
+
+    #[test]
+    fn ranks_are_row_major_over_the_mesh() {
+        let mesh = Mesh::new([("x", 2), ("y", 3)]);
+        let seen = spmd(6, |world| -> Result<_> {
+            let grid = Grid::new(world, &mesh)?;
+            let [x, y] = grid.coordinates();
+            assert_eq!(grid.coords(), [x, y]);
+            assert_eq!((grid.group(&[0])?.size(), grid.group(&[1])?.rank()), (2, y as usize));
+            Ok([x, y])
+        });
+        assert_eq!(seen.unwrap(), [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]);
+    }
+
+    #[test]
+    fn a_mesh_that_does_not_match_the_ranks_is_refused() {
+        let refused = spmd(2, |world| Grid::new(world, &Mesh::new([("x", 3)])).map(|_| ()));
+        let message = refused.expect_err("the mesh has 3 ranks").to_string();
+        assert!(message.contains("the mesh (x: 3) has 3 ranks, but the program runs on 2"), "{message}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Meshes, shardings and regions to test with.
+
+use crate::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
+use crate::{DistArray, Region, Result, View, World, spmd};
+use proptest::prelude::*;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+
+/// Runs `f` on the ranks of the sharding's mesh, as threads.
+pub(crate) fn on_ranks(ranks: usize, f: impl Fn(&World) -> Result<()> + Sync) {
+    spmd(ranks, f).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Shardings of every kind over meshes of 1 to 3 axes and at most 12 ranks.
+pub(crate) fn shardings() -> impl Strategy<Value = Sharding> {
+    let mesh = prop::collection::vec(1usize..5, 1..4).prop_filter("few ranks", |e| e.iter().product::<usize>() <= 12);
+    let dims = prop::collection::vec((0usize..9, 0u8..7, 1usize..4), 0..4);
+    (mesh, dims, 0usize..6).prop_filter_map("a legal sharding", |(extents, dims, pin)| {
+        let mesh = Mesh::new(["x", "y", "z"].into_iter().zip(extents));
+        let axes: Vec<Name> = mesh.as_slice().iter().map(|axis| axis.name).collect();
+        let shape: Vec<_> = dims.iter().map(|dim| dim.0).collect();
+        let last = || AxisExpr::Axis(axes[axes.len() - 1]);
+        let parts = mesh.extents()[axes.len() - 1] as i64;
+        let mut placements = Vec::new();
+        for (dim, &(_, kind, block)) in dims.iter().enumerate() {
+            let at = AxisExpr::Axis(axes[(kind as usize + dim) % axes.len()]);
+            match kind {
+                0 => {}
+                1 | 2 => placements.push(Placement::Block { dim, at }),
+                3 => placements.push(Placement::Cyclic { dim, at, block }),
+                4 => placements.push(Placement::Block { dim, at: (AxisExpr::Axis(axes[0]) * 2 + last()) % parts }),
+                5 => placements.push(Placement::Cyclic { dim, at: (AxisExpr::Axis(axes[0]) - last()) % parts, block }),
+                _ => placements.push(Placement::Block { dim, at: AxisExpr::List(axes.clone()) }),
+            }
+        }
+        if let Some(&axis) = axes.get(pin) {
+            placements.push(Placement::Pin { axis, coordinate: mesh.extents()[pin] - 1 });
+        }
+        Sharding::new(&mesh, &shape, &placements).ok()
+    })
+}
+
+/// A number in `0..bound` that is a function of its arguments, alike on all ranks.
+pub(crate) fn pick(seed: u64, salt: impl Hash, bound: usize) -> usize {
+    let mut hasher = DefaultHasher::new();
+    (seed, salt).hash(&mut hasher);
+    (hasher.finish() % bound.max(1) as u64) as usize
+}
+
+/// A range inside of `within`, often empty, often all of it.
+pub(crate) fn range(seed: u64, salt: impl Hash, within: Range<usize>) -> Range<i64> {
+    let salt = pick(seed, salt, usize::MAX) as u64;
+    let len = within.len();
+    let (start, end) = match pick(salt, 0, 4) {
+        0 => (0, len),
+        _ => (pick(salt, 1, len + 1), pick(salt, 2, len + 1)),
+    };
+    (within.start + start.min(end)) as i64..(within.start + start.max(end)) as i64
+}
+
+/// A box of an array of `shape`.
+pub(crate) fn region(seed: u64, salt: impl Hash + Copy, shape: &[usize]) -> Region {
+    Region::new(shape.iter().enumerate().map(|(dim, &extent)| range(seed, (salt, dim), 0..extent)))
+}
+
+/// A box that the rank at `coordinates` owns all of.
+pub(crate) fn owned_region(seed: u64, sharding: &Sharding, coordinates: &[usize]) -> Region {
+    let ndim = sharding.shape().len();
+    if !sharding.keeps(coordinates) {
+        return Region::empty(ndim);
+    }
+    let mut ranges = Vec::new();
+    for dim in 0..ndim {
+        let pieces: Vec<_> = sharding.pieces(dim, coordinates, 0..sharding.shape()[dim]).collect();
+        if pieces.is_empty() {
+            return Region::empty(ndim);
+        }
+        let (piece, _) = &pieces[pick(seed, (coordinates, dim), pieces.len())];
+        ranges.push(range(seed, (coordinates, dim), piece.clone()));
+    }
+    Region::new(ranges)
+}
+
+/// The indices of a region, row-major.
+pub(crate) fn indices(region: &Region) -> Vec<Vec<usize>> {
+    if region.is_empty() {
+        return Vec::new();
+    }
+    region.ranges().iter().fold(vec![vec![]], |all, range| {
+        all.iter()
+            .flat_map(|head: &Vec<usize>| range.clone().map(move |i| [&head[..], &[i as usize]].concat()))
+            .collect()
+    })
+}
+
+/// The element of the tests' arrays at an index: another one everywhere.
+pub(crate) fn element(index: &[usize]) -> i32 {
+    index.iter().fold(7, |value, &i| value * 16 + i as i32)
+}
+
+pub(crate) fn array(world: &World, sharding: &Sharding) -> Result<DistArray<i32>> {
+    DistArray::from_fn(world, sharding, element)
+}
+
+/// What a view has at the indices of a region.
+pub(crate) fn contents<T: Copy>(view: View<'_, T>, region: &Region) -> Vec<T> {
+    if region.is_empty() {
+        return Vec::new();
+    }
+    let ndim = region.ndim();
+    let steps: Vec<Vec<i64>> = (0..ndim).map(|dim| (0..ndim).map(|l| i64::from(l == dim)).collect()).collect();
+    let steps: Vec<&[i64]> = steps.iter().map(Vec::as_slice).collect();
+    let strided = view.strided(&region.start(), &steps);
+    let at = |index: &Vec<usize>| {
+        let steps = index.iter().zip(region.start()).zip(&strided.strides);
+        strided.offset + steps.map(|((&i, start), stride)| (i as i64 - start) * stride).sum::<i64>()
+    };
+    indices(region).iter().map(|index| strided.data[at(index) as usize]).collect()
+}
+
+pub(crate) fn expected(region: &Region) -> Vec<i32> {
+    indices(region).iter().map(|index| element(index)).collect()
+}

@@ -1,0 +1,114 @@
+//! Tiles that pairs of ranks hand one another: permutations, and exchanges of any pattern.
+
+use super::{Held, Overlap, Place, Tile, mail, owned};
+use crate::{DistArray, Element, Grid, Region, Result};
+
+impl<T: Element> Tile<T> {
+    /// Receives `region` from the world's rank `from`, which owns all of it, and sends the rank and region of
+    /// `to` out of this rank's shard (MPI 3.1, section 3.7).
+    ///
+    /// ```text
+    /// before   rank 0: a    rank 1: b    rank 2: c
+    /// after    rank 0: c    rank 1: a    rank 2: b        (from = rank - 1, to = rank + 1)
+    /// ```
+    ///
+    /// Nothing is received if `region` is empty, and nothing is sent if `to` is none or its region is empty. A
+    /// region of this rank's own shard is held, or copied if it is scattered there.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If a region is not the sender's own: a bug of polyshard.
+    pub fn permute(
+        &mut self,
+        grid: &Grid<'_>,
+        from: usize,
+        to: Option<(usize, Region)>,
+        source: &DistArray<T>,
+        region: &Region,
+    ) -> Result<()> {
+        let me = grid.world().rank();
+        let mut sends = Vec::new();
+        if let Some((to, region)) = to.filter(|(to, region)| *to != me && !region.is_empty()) {
+            sends.push((to, owned(source, source.coordinates(), &region)));
+        }
+        let local = from == me || region.is_empty();
+        let into = if local { &mut [] } else { super::room(&mut self.buffer, region) };
+        let mut receives = [(from, into)];
+        let receives = if local { &mut receives[..0] } else { &mut receives };
+        let comm = grid.world().comm();
+        mail::exchange(comm, &sends, Place::Block, source.block(), &mut self.outgoing, receives)?;
+        if region.is_empty() {
+            self.held = Held::Nothing;
+        } else if from == me {
+            self.hold_or_copy(source, region);
+        } else {
+            self.held = Held::Buffer(region.clone());
+        }
+        Ok(())
+    }
+
+    /// Gives each rank of the grid the region that `region_of` says for its coordinates, whoever owns it.
+    ///
+    /// Each element comes from the owner that [`Sharding::owner`](crate::layout::Sharding::owner) names for the
+    /// reader. Both sides work out the same messages, one per pair of ranks (MPI 3.1, section 3.7), and a rank
+    /// sends what others read of its shard, nothing more. A region of this rank's own shard is held, or copied
+    /// if it is scattered there. Working out the messages takes time in proportion to the number of ranks.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If a region leaves the array: a bug of polyshard.
+    pub fn exchange(
+        &mut self,
+        grid: &Grid<'_>,
+        source: &DistArray<T>,
+        region_of: impl Fn(&[i64]) -> Region,
+    ) -> Result<()> {
+        let (sharding, mine) = (source.sharding(), source.coordinates());
+        let region = region_of(grid.coords());
+        let me = grid.world().rank();
+        let local = Overlap::read(sharding, mine, mine, &region);
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        for (rank, coordinates, indices) in grid.ranks().filter(|(rank, ..)| *rank != me) {
+            let send = Overlap::read(sharding, mine, &coordinates, &region_of(&indices));
+            if send.len() > 0 {
+                sends.push((rank, send));
+            }
+            let receive = Overlap::read(sharding, &coordinates, mine, &region);
+            if receive.len() > 0 {
+                receives.push((rank, receive));
+            }
+        }
+        let remote: usize = receives.iter().map(|(_, overlap)| overlap.len()).sum();
+        assert!(
+            local.len() + remote == region.len(),
+            "{} of the {} elements of {region} have an owner, in an array sharded {sharding}; this is a bug of polyshard",
+            local.len() + remote,
+            region.len()
+        );
+        let comm = grid.world().comm();
+        let block = source.block();
+        if remote == 0 {
+            mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut [])?;
+            self.hold_or_copy(source, &region);
+            return Ok(());
+        }
+        let buffer = super::room(&mut self.buffer, &region);
+        if let Some(mut places) = mail::places(&receives, buffer) {
+            mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut places)?;
+        } else {
+            self.incoming.resize(self.incoming.len().max(remote), T::ZERO);
+            let mut parts = mail::parts(&receives, &mut self.incoming);
+            mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut parts)?;
+            for ((_, overlap), (_, packed)) in receives.iter().zip(&parts) {
+                overlap.copy(Place::Packed, packed, Place::Region, buffer);
+            }
+        }
+        local.copy(Place::Block, block, Place::Region, buffer);
+        self.held = Held::Buffer(region);
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! Tiles: what one step of a program reads of a tensor, fetched from the ranks that own it.
+//!
+//! A [`Tile`] is fetched by one operation per step, an [`OutTile`] is combined into its owners' shards at the
+//! end of a step. What lies together in a shard is sent from there; what does not is packed once, by whole
+//! rows. Buffers are made once per tile. The caller's arrays are never written, but for outputs.
+//!
+//! | operation | who talks | bytes that a rank sends | bytes staged beside the tile |
+//! | --- | --- | --- | --- |
+//! | [`hold`](Tile::hold), [`copy`](Tile::copy) | nobody | 0 | 0 |
+//! | [`broadcast`](Tile::broadcast) | a group | the root: the region, as MPI spreads it | 0 |
+//! | [`shift`](Tile::shift) | a group | what it held | a second tile, in turns |
+//! | [`permute`](Tile::permute) | pairs | one region | the region sent, if scattered in the shard |
+//! | [`all_gather`](Tile::all_gather) | a group | its part, to all | the region, if parts interleave |
+//! | [`exchange`](Tile::exchange) | pairs | what others read of its shard | what is scattered on either side |
+//! | [`write_back`](OutTile::write_back) | pairs | its region, to each owner | what it receives |
+//!
+//! A tile decides nothing: which region, from whom and along which axes is the program's to say. Operations
+//! on a group are called by all of its members, with equal arguments up to their own coordinates; empty
+//! regions are legal, and cost nothing.
+
+mod collective;
+mod exchange;
+mod mail;
+mod out;
+mod overlap;
+mod shift;
+
+pub use out::OutTile;
+pub(crate) use overlap::{Overlap, Place};
+
+use crate::region::row_major;
+use crate::{DistArray, Element, Region, View};
+
+/// A buffer for the part of an input tensor that one step reads.
+///
+/// It holds nothing, a region of this rank's own shard, which is not copied, or a region in its buffer,
+/// dense and row-major.
+#[derive(Debug)]
+pub struct Tile<T> {
+    held: Held,
+    buffer: Vec<T>,
+    relay: Vec<T>,
+    outgoing: Vec<T>,
+    incoming: Vec<T>,
+}
+
+#[derive(Clone, Debug)]
+enum Held {
+    Nothing,
+    Shard(Region),
+    Buffer(Region),
+}
+
+impl<T: Element> Tile<T> {
+    /// Returns a tile with room for a region of so many elements, which holds nothing.
+    #[must_use]
+    pub fn new(elements: usize) -> Self {
+        Self {
+            held: Held::Nothing,
+            buffer: vec![T::ZERO; elements],
+            relay: Vec::new(),
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+        }
+    }
+
+    /// Returns a tile with two such buffers, as [`shift`](Self::shift) needs.
+    #[must_use]
+    pub fn relay(elements: usize) -> Self {
+        Self { relay: vec![T::ZERO; elements], ..Self::new(elements) }
+    }
+
+    /// Holds `region`, which is one box of this rank's own shard, without a copy. Moves no data.
+    pub fn hold(&mut self, region: &Region) {
+        self.held = Held::Shard(region.clone());
+    }
+
+    /// Copies `region` out of this rank's own shard, in which it may be scattered. Moves no data between ranks.
+    ///
+    /// # Panics
+    /// If this rank does not own all of it, or it does not fit the buffer: a bug of polyshard.
+    pub fn copy(&mut self, source: &DistArray<T>, region: &Region) {
+        let own = owned(source, source.coordinates(), region);
+        own.copy(Place::Block, source.block(), Place::Region, self.room(region));
+        self.held = Held::Buffer(region.clone());
+    }
+
+    /// Returns what the tile holds, addressed by global index; `source` is the array that it was fetched from.
+    ///
+    /// # Panics
+    /// If it holds what is not one box of a shard: a bug of polyshard.
+    #[must_use]
+    pub fn view<'a>(&'a self, source: &'a DistArray<T>) -> View<'a, T> {
+        match &self.held {
+            Held::Shard(region) if !region.is_empty() => source.view_of(region),
+            Held::Buffer(region) if !region.is_empty() => {
+                let strides = row_major(&region.shape()).into_iter().map(|stride| stride as i64).collect();
+                View::new(&self.buffer[..region.len()], region.start(), strides)
+            }
+            _ => View::new(&[], vec![0; source.ndim()], vec![0; source.ndim()]),
+        }
+    }
+
+    /// Holds `region` of the shard if it is one box there, else copies it.
+    fn hold_or_copy(&mut self, source: &DistArray<T>, region: &Region) {
+        if owned(source, source.coordinates(), region).is_box() {
+            self.hold(region);
+        } else {
+            self.copy(source, region);
+        }
+    }
+
+    /// The part of the buffer that holds `region`.
+    fn room(&mut self, region: &Region) -> &mut [T] {
+        room(&mut self.buffer, region)
+    }
+}
+
+fn room<'a, T>(buffer: &'a mut [T], region: &Region) -> &'a mut [T] {
+    let (len, room) = (region.len(), buffer.len());
+    assert!(len <= room, "a region of {len} elements, {region}, is in a tile of {room}; this is a bug of polyshard");
+    &mut buffer[..len]
+}
+
+/// Where the rank at `owner`, which owns all of `region`, has it.
+fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -> Overlap {
+    let overlap = Overlap::of(array.sharding(), owner, region);
+    assert!(
+        overlap.len() == region.len(),
+        "the rank at {owner:?} owns {} of the {} elements of {region} of an array sharded {}; this is a bug of \
+         polyshard",
+        overlap.len(),
+        region.len(),
+        array.sharding()
+    );
+    overlap
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Output tiles: what a step writes, combined into the shards of those who own it.
+
+use super::{Overlap, Place, mail, owned, room};
+use crate::region::row_major;
+use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
+
+/// A buffer for the part of an output tensor that one step writes, dense and row-major.
+///
+/// It starts from the identity of the operation and is then combined into the owners' shards, so it does not
+/// matter how often, by how many ranks or in how many steps an element is written. Contributions meet in
+/// ascending order of the ranks that wrote them, the same on every run.
+#[derive(Debug)]
+pub struct OutTile<T> {
+    region: Region,
+    buffer: Vec<T>,
+    outgoing: Vec<T>,
+    incoming: Vec<T>,
+}
+
+impl<T: Element> OutTile<T> {
+    /// Returns a tile with room for a region of so many elements, which has none yet.
+    #[must_use]
+    pub fn new(elements: usize) -> Self {
+        Self { region: Region::empty(0), buffer: vec![T::ZERO; elements], outgoing: Vec::new(), incoming: Vec::new() }
+    }
+
+    /// Makes it the tile of `region`, each element of it the identity of `op`. Moves no data.
+    ///
+    /// # Panics
+    /// If the region does not fit the buffer: a bug of polyshard.
+    pub fn reset(&mut self, region: &Region, op: ReduceOp) {
+        room(&mut self.buffer, region).fill(op.identity());
+        self.region = region.clone();
+    }
+
+    /// Returns the elements, addressed by global index.
+    #[must_use]
+    pub fn view_mut(&mut self) -> ViewMut<'_, T> {
+        let strides = row_major(&self.region.shape()).into_iter().map(|stride| stride as i64).collect();
+        ViewMut::new(&mut self.buffer[..self.region.len()], self.region.start(), strides)
+    }
+
+    /// Combines the tile into this rank's own shard, where it may be scattered. Moves no data between ranks.
+    ///
+    /// # Panics
+    /// If this rank does not own all of it: a bug of polyshard.
+    pub fn combine_local(&self, target: &mut DistArray<T>, op: ReduceOp) {
+        let own = owned(target, target.coordinates(), &self.region);
+        combine(&own, Place::Region, &self.buffer, target, op);
+    }
+
+    /// Sends the tile to the world's rank `to`, which owns all of it, and combines the tile of the rank and
+    /// region of `from` into this rank's shard (MPI 3.1, section 3.7).
+    ///
+    /// Nothing is sent if the tile is empty, and nothing is received if `from` is none or its region is empty.
+    /// Stages what it receives.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If a region is not the receiver's own: a bug of polyshard.
+    pub fn permute_back(
+        &mut self,
+        grid: &Grid<'_>,
+        to: usize,
+        from: Option<(usize, Region)>,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+    ) -> Result<()> {
+        let me = grid.world().rank();
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        if to != me && !self.region.is_empty() {
+            sends.push((to, owned(target, &grid.mesh().coordinates(to), &self.region)));
+        }
+        if let Some((from, region)) = from.filter(|(from, region)| *from != me && !region.is_empty()) {
+            receives.push((from, owned(target, target.coordinates(), &region)));
+        }
+        let local = (to == me && !self.region.is_empty()).then(|| owned(target, target.coordinates(), &self.region));
+        self.deliver(grid, &sends, &receives, local.as_ref(), target, op)
+    }
+
+    /// Sends to every owner what it owns of the tile, and combines what others wrote of this rank's shard into
+    /// it; `region_of` says each rank's region from its coordinates (MPI 3.1, section 3.7).
+    ///
+    /// ```text
+    /// before   rank 0 wrote: a0 b0    rank 1 wrote: a1 b1
+    /// after    owner of a: a op a0 op a1    owner of b: b op b0 op b1
+    /// ```
+    ///
+    /// One message per pair of ranks; where an axis replicates the array, every owner gets its own. Stages what
+    /// it receives. Working out the messages takes time in proportion to the number of ranks.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If `region_of` says another region for this rank than the tile has: a bug of polyshard.
+    pub fn write_back(
+        &mut self,
+        grid: &Grid<'_>,
+        target: &mut DistArray<T>,
+        region_of: impl Fn(&[i64]) -> Region,
+        op: ReduceOp,
+    ) -> Result<()> {
+        let region = region_of(grid.coords());
+        assert!(
+            region == self.region || region.is_empty() && self.region.is_empty(),
+            "a tile of {} is written back as {region}; this is a bug of polyshard",
+            self.region
+        );
+        let me = grid.world().rank();
+        let (sharding, mine) = (target.sharding(), target.coordinates());
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        for (rank, coordinates, indices) in grid.ranks().filter(|(rank, ..)| *rank != me) {
+            let send = Overlap::of(sharding, &coordinates, &region);
+            if send.len() > 0 {
+                sends.push((rank, send));
+            }
+            let receive = Overlap::of(sharding, mine, &region_of(&indices));
+            if receive.len() > 0 {
+                receives.push((rank, receive));
+            }
+        }
+        let local = Overlap::of(sharding, mine, &region);
+        self.deliver(grid, &sends, &receives, Some(&local), target, op)
+    }
+
+    /// Sends and receives, then combines in ascending order of the writers, this rank among them.
+    fn deliver(
+        &mut self,
+        grid: &Grid<'_>,
+        sends: &[(usize, Overlap)],
+        receives: &[(usize, Overlap)],
+        local: Option<&Overlap>,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+    ) -> Result<()> {
+        let world = grid.world();
+        let total: usize = receives.iter().map(|(_, overlap)| overlap.len()).sum();
+        self.incoming.resize(self.incoming.len().max(total), T::ZERO);
+        let mut parts = mail::parts(receives, &mut self.incoming);
+        mail::exchange(world.comm(), sends, Place::Region, &self.buffer, &mut self.outgoing, &mut parts)?;
+
+        let before = receives.partition_point(|(from, _)| *from < world.rank());
+        let received: Vec<_> = receives.iter().zip(&parts).collect();
+        for ((_, overlap), (_, packed)) in &received[..before] {
+            combine(overlap, Place::Packed, packed, target, op);
+        }
+        if let Some(local) = local {
+            combine(local, Place::Region, &self.buffer, target, op);
+        }
+        for ((_, overlap), (_, packed)) in &received[before..] {
+            combine(overlap, Place::Packed, packed, target, op);
+        }
+        Ok(())
+    }
+}
+
+fn combine<T: Element>(overlap: &Overlap, place: Place, data: &[T], target: &mut DistArray<T>, op: ReduceOp) {
+    let block = target.block_mut();
+    overlap.rows(place, Place::Block, |from, to, len| {
+        let row = block[to..to + len].iter_mut().zip(&data[from..from + len]);
+        // The operation is chosen once per row, so that each of the loops vectorises.
+        match op {
+            ReduceOp::Sum => row.for_each(|(held, &new)| *held = held.plus(new)),
+            ReduceOp::Product => row.for_each(|(held, &new)| *held = held.times(new)),
+            ReduceOp::Max => row.for_each(|(held, &new)| *held = held.greater(new)),
+            ReduceOp::Min => row.for_each(|(held, &new)| *held = held.smaller(new)),
+        }
+    });
+}

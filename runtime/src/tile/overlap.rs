@@ -1,0 +1,179 @@
+//! Overlaps: the part of a region that one rank's shard holds, and where it is stored.
+//!
+//! Both ends of a message compute the same overlap from the region and the sharding, and put its elements in
+//! one order, row-major by global index; so no message carries indices. An overlap is a product of spans per
+//! dimension and is never listed element by element: it is copied by whole rows.
+
+use crate::layout::Sharding;
+use crate::region::row_major;
+use crate::{Element, Region};
+use std::ops::Range;
+
+/// The part of a region that a shard holds.
+///
+/// All of it has one digit per dimension, hence one owner for a given reader, as a rank owns one digit.
+#[derive(Clone, Debug)]
+pub(crate) struct Overlap {
+    /// Per dimension, runs of indices that are consecutive in the array, the block and the region.
+    dims: Vec<Vec<Span>>,
+    /// The shapes of the three places; `shapes[Packed]` is the overlap's own.
+    shapes: [Vec<usize>; 3],
+    /// The global index of the first element.
+    first: Vec<usize>,
+    len: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Span {
+    /// The position of the first index in each of the three places.
+    starts: [usize; 3],
+    len: usize,
+}
+
+/// Where the elements of an overlap are; all three are dense and row-major.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the block of the rank that owns them.
+    Block = 0,
+    /// In a buffer that has the whole region.
+    Region = 1,
+    /// In a message that has nothing else.
+    Packed = 2,
+}
+
+impl Overlap {
+    /// Returns what the rank at `coordinates` owns of `region`.
+    pub(crate) fn of(sharding: &Sharding, coordinates: &[usize], region: &Region) -> Self {
+        let ndim = sharding.shape().len();
+        assert_eq!(region.ndim(), ndim, "region {region} of an array of {ndim} dimensions; this is a bug of polyshard");
+        let mut dims: Vec<Vec<Span>> = Vec::with_capacity(ndim);
+        let mut counts = Vec::with_capacity(ndim);
+        let mut first = Vec::with_capacity(ndim);
+        for (dim, range) in region.ranges().iter().enumerate() {
+            let within = range.start.max(0) as usize..range.end.max(0) as usize;
+            let mut spans: Vec<Span> = Vec::new();
+            let mut packed = 0;
+            for (piece, local) in sharding.pieces(dim, coordinates, within) {
+                let starts = [local, (piece.start as i64 - range.start) as usize, packed];
+                packed += piece.len();
+                match spans.last_mut() {
+                    // Cyclic blocks of an axis of one rank, say, are neighbours in every place.
+                    Some(last) if last.starts[0] + last.len == starts[0] && last.starts[1] + last.len == starts[1] => {
+                        last.len += piece.len();
+                    }
+                    _ => spans.push(Span { starts, len: piece.len() }),
+                }
+            }
+            first.push(spans.first().map_or(0, |span| (range.start + span.starts[1] as i64) as usize));
+            dims.push(spans);
+            counts.push(packed);
+        }
+        let none = region.is_empty() || !sharding.keeps(coordinates);
+        let len = if none { 0 } else { counts.iter().product() };
+        let shapes = [sharding.local_shape(coordinates), region.shape(), counts];
+        Self { dims, shapes, first, len }
+    }
+
+    /// Returns what the rank at `owner` owns of `region` and the rank at `reader` reads from it.
+    pub(crate) fn read(sharding: &Sharding, owner: &[usize], reader: &[usize], region: &Region) -> Self {
+        let mut overlap = Self::of(sharding, owner, region);
+        if overlap.len > 0 && sharding.owner(reader, &overlap.first) != owner {
+            overlap.len = 0;
+        }
+        overlap
+    }
+
+    /// Returns the global index of the first element; 0 along a dimension that has none.
+    pub(crate) fn first(&self) -> &[usize] {
+        &self.first
+    }
+
+    /// Returns the number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether it is one box of the owner's block.
+    pub(crate) fn is_box(&self) -> bool {
+        self.len == 0 || self.dims.iter().all(|spans| spans.len() == 1)
+    }
+
+    /// Returns the range of `place` that holds the overlap and nothing else, if there is one.
+    pub(crate) fn contiguous(&self, place: Place) -> Option<Range<usize>> {
+        if self.len == 0 {
+            return Some(0..0);
+        }
+        if !self.is_box() {
+            return None;
+        }
+        let (shape, counts) = (&self.shapes[place as usize], &self.shapes[Place::Packed as usize]);
+        // Rows follow one another if each dimension inside of the first that has several is there in full.
+        let outermost = counts.iter().position(|&count| count > 1).unwrap_or(counts.len());
+        let full = |dim: usize| counts[dim] == shape[dim];
+        if !(outermost + 1..counts.len()).all(full) {
+            return None;
+        }
+        let start = self.start(place);
+        Some(start..start + self.len)
+    }
+
+    /// Returns the position of the first element in `place`, if there is one.
+    pub(crate) fn start(&self, place: Place) -> usize {
+        let starts = self.dims.iter().map(|spans| spans.first().map_or(0, |span| span.starts[place as usize]));
+        starts.zip(row_major(&self.shapes[place as usize])).map(|(start, stride)| start * stride).sum()
+    }
+
+    /// Calls `copy` with the positions in `from` and in `to` and the length of each row, in row-major order.
+    pub(crate) fn rows(&self, from: Place, to: Place, mut copy: impl FnMut(usize, usize, usize)) {
+        if self.len == 0 {
+            return;
+        }
+        if let (Some(from), Some(to)) = (self.contiguous(from), self.contiguous(to)) {
+            return copy(from.start, to.start, self.len);
+        }
+        let places = [from as usize, to as usize];
+        let strides = places.map(|place| row_major(&self.shapes[place]));
+        self.walk(0, [0, 0], places, &strides, &mut copy);
+    }
+
+    fn walk(
+        &self,
+        dim: usize,
+        at: [usize; 2],
+        places: [usize; 2],
+        strides: &[Vec<usize>; 2],
+        copy: &mut impl FnMut(usize, usize, usize),
+    ) {
+        let last = dim + 1 == self.dims.len();
+        for span in &self.dims[dim] {
+            let start = |side: usize| at[side] + span.starts[places[side]] * strides[side][dim];
+            let start = [start(0), start(1)];
+            if last {
+                copy(start[0], start[1], span.len);
+                continue;
+            }
+            for i in 0..span.len {
+                let at = [start[0] + i * strides[0][dim], start[1] + i * strides[1][dim]];
+                self.walk(dim + 1, at, places, strides, copy);
+            }
+        }
+    }
+
+    /// Copies the overlap from its place in `source` to its place in `target`, by whole rows.
+    pub(crate) fn copy<T: Copy>(&self, from: Place, source: &[T], to: Place, target: &mut [T]) {
+        self.rows(from, to, |from, to, len| target[to..to + len].copy_from_slice(&source[from..from + len]));
+    }
+
+    /// Returns the overlap's elements in order: those in `place` itself if they follow one another there, else
+    /// packed into `staging`, which is made longer if it is too short.
+    pub(crate) fn packed<'a, T: Element>(&self, place: Place, data: &'a [T], staging: &'a mut Vec<T>) -> &'a [T] {
+        if let Some(range) = self.contiguous(place) {
+            return &data[range];
+        }
+        if staging.len() < self.len {
+            staging.resize(self.len, T::ZERO);
+        }
+        self.copy(place, data, Place::Packed, staging);
+        &staging[..self.len]
+    }
+}

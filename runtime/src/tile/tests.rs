@@ -1,0 +1,265 @@
+//! Every operation on tiles, on threads, against the function of the index that fills the array.
+
+use super::*;
+use crate::layout::{DimLayout, Mesh, Placement, Sharding};
+use crate::sample::{
+    array, contents, element, expected, indices, on_ranks, owned_region, pick, range, region, shardings,
+};
+use crate::{Grid, ReduceOp, Result, World};
+use proptest::prelude::*;
+
+const ROOM: usize = 9 * 9 * 9;
+
+fn axes_of(seed: u64, mesh: &Mesh) -> Vec<usize> {
+    (0..mesh.ndim()).filter(|&axis| pick(seed, ("axes", axis), 3) > 0).collect()
+}
+
+/// A region that the members of the group along `axes` own together, if one is easily told.
+fn shared_region(seed: u64, sharding: &Sharding, axes: &[usize], coordinates: &[usize]) -> Region {
+    let ndim = sharding.shape().len();
+    let outside: Vec<_> =
+        (0..coordinates.len()).map(|axis| if axes.contains(&axis) { 0 } else { coordinates[axis] }).collect();
+    if sharding.pins().iter().any(|&(axis, at)| !axes.contains(&axis) && coordinates[axis] != at) {
+        return Region::empty(ndim);
+    }
+    let ranges = (0..ndim).map(|dim| {
+        let all = 0..sharding.shape()[dim];
+        let (DimLayout::Block { at, .. } | DimLayout::Cyclic { at, .. }) = &sharding.dims()[dim] else {
+            return Some(range(seed, (&outside, dim), all));
+        };
+        let within = at.terms.iter().filter(|term| axes.contains(&term.0)).count();
+        if within == at.terms.len() {
+            return Some(range(seed, (&outside, dim), all));
+        }
+        // Which pieces there are must be the same for all members.
+        let (piece, _) = sharding.pieces(dim, coordinates, all).next().filter(|_| within == 0)?;
+        // A pin would hide the pieces of those that it excludes.
+        sharding.pins().is_empty().then(|| range(seed, (&outside, dim), piece))
+    });
+    ranges.collect::<Option<Vec<_>>>().map_or(Region::empty(ndim), Region::new)
+}
+
+fn check(tile: &Tile<i32>, source: &DistArray<i32>, region: &Region) {
+    assert_eq!(contents(tile.view(source), region), expected(region), "{region} of {}", source.sharding());
+}
+
+fn unchanged(world: &World, source: &DistArray<i32>) -> Result<()> {
+    assert_eq!(source.block(), array(world, source.sharding())?.block(), "a transfer wrote its source");
+    Ok(())
+}
+
+/// What `world`'s rank holds after `writes`, each a writer and a region, were summed into the array.
+fn check_sums(target: &DistArray<i32>, writes: &[(usize, Region)]) {
+    for index in indices(&Region::whole(target.shape())) {
+        let inside = |region: &&(usize, Region)| {
+            region.1.ranges().iter().zip(&index).all(|(range, &i)| range.contains(&(i as i64))) && !region.1.is_empty()
+        };
+        let sum: i32 = writes.iter().filter(inside).map(|(writer, _)| element(&index) * (*writer as i32 + 2)).sum();
+        if let Some(held) = target.get(&index) {
+            assert_eq!(held, element(&index) + sum, "{index:?} of {}", target.sharding());
+        }
+    }
+}
+
+fn write(out: &mut OutTile<i32>, region: &Region, writer: usize) {
+    out.reset(region, ReduceOp::Sum);
+    let steps = vec![&[][..]; region.ndim()];
+    // A tile is dense, so its elements in memory are those of the region in order.
+    for (held, index) in out.view_mut().strided(&region.start(), &steps).data.iter_mut().zip(indices(region)) {
+        *held += element(&index) * (writer as i32 + 2);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Whoever owns what, each rank gets the region that it asks for, with buffers used again.
+    #[test]
+    fn an_exchange_brings_what_each_rank_needs(sharding in shardings(), seed in any::<u64>()) {
+        on_ranks(sharding.mesh().size(), |world| {
+            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let mut tile = Tile::new(ROOM);
+            for step in 0..3_u64 {
+                let of = |at: &[i64]| region(seed + step, (at[0], at.last()), sharding.shape());
+                tile.exchange(&grid, &source, of)?;
+                check(&tile, &source, &of(grid.coords()));
+            }
+            unchanged(world, &source)
+        });
+    }
+
+    /// All members of a group get the root's region, whether it lies together in its shard or not.
+    #[test]
+    fn a_broadcast_brings_the_region_of_its_root(sharding in shardings(), seed in any::<u64>()) {
+        on_ranks(sharding.mesh().size(), |world| {
+            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let axes = axes_of(seed, grid.mesh());
+            let group = grid.group(&axes)?;
+            let mut tile = Tile::new(ROOM);
+            for step in 0..3_u64 {
+                let root = group.coordinates(pick(seed, step, group.size()));
+                let region = owned_region(seed + step, &sharding, &root);
+                let along: Vec<_> = axes.iter().map(|&axis| root[axis] as i64).collect();
+                tile.broadcast(&group, &along, &source, &region)?;
+                check(&tile, &source, &region);
+            }
+            unchanged(world, &source)
+        });
+    }
+
+    /// After `t` shifts by `by` a member holds what member `me + by * t` began with.
+    #[test]
+    fn shifts_hand_tiles_round_the_group(sharding in shardings(), seed in any::<u64>(), by in -3_i64..4) {
+        on_ranks(sharding.mesh().size(), |world| {
+            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let group = grid.group(&axes_of(seed, grid.mesh()))?;
+            let of = |member| owned_region(seed, &sharding, &group.coordinates(member));
+            let mut tile = if seed % 2 == 0 { Tile::new(ROOM) } else { Tile::relay(ROOM) };
+            tile.hold_or_copy(&source, &of(group.rank()));
+            for step in 1..4 {
+                let member = (group.rank() as i64 + by * step).rem_euclid(group.size() as i64);
+                let region = of(member as usize);
+                tile.shift(&group, by, &source, &region)?;
+                check(&tile, &source, &region);
+            }
+            unchanged(world, &source)
+        });
+    }
+
+    /// A permutation brings each rank its partner's region; back, it combines what the partner wrote.
+    #[test]
+    fn permutations_bring_regions_and_take_them_back(sharding in shardings(), seed in any::<u64>()) {
+        let size = sharding.mesh().size();
+        let mut from: Vec<_> = (0..size).collect();
+        from.sort_by_key(|&rank| pick(seed, rank, 1000));
+        let of = |rank: usize| owned_region(seed, &sharding, &sharding.mesh().coordinates(rank));
+        on_ranks(size, |world| {
+            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let me = world.rank();
+            let reader = from.iter().position(|&rank| rank == me).expect("a permutation");
+            let mut tile = Tile::new(ROOM);
+            for _ in 0..2 {
+                tile.permute(&grid, from[me], Some((reader, of(me))), &source, &of(from[me]))?;
+                check(&tile, &source, &of(from[me]));
+            }
+            unchanged(world, &source)?;
+
+            let (mut out, mut target) = (OutTile::new(ROOM), array(world, &sharding)?);
+            write(&mut out, &of(from[me]), me);
+            out.permute_back(&grid, from[me], Some((reader, of(me))), &mut target, ReduceOp::Sum)?;
+            let mut sums = array(world, &sharding)?;
+            write(&mut out, &of(me), reader);
+            out.combine_local(&mut sums, ReduceOp::Sum);
+            assert_eq!(target.block(), sums.block());
+            Ok(())
+        });
+    }
+
+    /// All members get the whole region, in whatever order its parts lie in it.
+    #[test]
+    fn an_all_gather_brings_all_parts(sharding in shardings(), seed in any::<u64>()) {
+        on_ranks(sharding.mesh().size(), |world| {
+            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let all: Vec<_> = (0..grid.mesh().ndim()).collect();
+            let mut tile = Tile::new(ROOM);
+            for axes in [axes_of(seed, grid.mesh()), all] {
+                let group = grid.group(&axes)?;
+                let region = shared_region(seed, &sharding, &axes, source.coordinates());
+                tile.all_gather(&group, &source, &region)?;
+                check(&tile, &source, &region);
+            }
+            unchanged(world, &source)
+        });
+    }
+
+    /// Every owner of an element ends with what it had and all that was written, replicated owners too.
+    #[test]
+    fn a_write_back_combines_all_contributions(sharding in shardings(), seed in any::<u64>()) {
+        on_ranks(sharding.mesh().size(), |world| {
+            let (grid, mut target) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let of = |at: &[i64]| region(seed, (at[0], at.last()), sharding.shape());
+            let mut out = OutTile::new(ROOM);
+            write(&mut out, &of(grid.coords()), world.rank());
+            out.write_back(&grid, &mut target, of, ReduceOp::Sum)?;
+            let writes: Vec<_> = grid.ranks().map(|(rank, _, indices)| (rank, of(&indices))).collect();
+            check_sums(&target, &writes);
+            Ok(())
+        });
+    }
+}
+
+fn rows_over(mesh: &Mesh, shape: &[usize]) -> Sharding {
+    let [x] = mesh.axes();
+    Sharding::new(mesh, shape, &[Placement::Block { dim: 0, at: x.into() }]).expect("a sharding")
+}
+
+#[test]
+fn contributions_meet_in_the_order_of_their_writers() {
+    let mesh = Mesh::new([("x", 4)]);
+    let sharding = rows_over(&mesh, &[1]);
+    on_ranks(4, |world| {
+        let (grid, mut target) = (Grid::new(world, &mesh)?, DistArray::filled(world, &sharding, 0.0_f64)?);
+        let mut out = OutTile::new(1);
+        out.reset(&Region::whole(&[1]), ReduceOp::Sum);
+        out.view_mut().strided(&[0], &[&[]]).data[0] = [1e16, 1.0, -1e16, 3.0][world.rank()];
+        out.write_back(&grid, &mut target, |_| Region::whole(&[1]), ReduceOp::Sum)?;
+        // 1e16 + 1 is 1e16, so in another order the sum would be another.
+        assert_eq!(target.get(&[0]), [Some(3.0), None, None, None][world.rank()]);
+        Ok(())
+    });
+}
+
+#[test]
+fn only_what_is_asked_for_is_sent() {
+    let mesh = Mesh::new([("x", 4)]);
+    let sharding = rows_over(&mesh, &[8, 4]);
+    on_ranks(4, |world| {
+        let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
+        let group = grid.group(&[0])?;
+        let received = |before: u64| (world.bytes_received() - before) as usize / size_of::<i32>();
+        let mut tile = Tile::new(32);
+
+        let before = world.bytes_received();
+        tile.exchange(&grid, &source, |at| Region::new([2 * at[0]..2 * at[0] + 2, 1..3]))?;
+        assert_eq!(received(before), 0, "an exchange with oneself sends nothing");
+        tile.exchange(&grid, &source, |at| Region::new([2 * at[0] - 2 * at[0].min(1)..2 * at[0] + 1, 0..4]))?;
+        assert_eq!(received(before), if world.rank() == 0 { 0 } else { 8 });
+
+        let before = world.bytes_received();
+        tile.broadcast(&group, &[2], &source, &Region::new([4..6, 1..3]))?;
+        assert_eq!(received(before), if world.rank() == 2 { 0 } else { 4 });
+        tile.broadcast(&group, &[2], &source, &Region::empty(2))?;
+        assert_eq!(received(before), if world.rank() == 2 { 0 } else { 4 });
+
+        let before = world.bytes_received();
+        tile.all_gather(&group, &source, &Region::new([1..8, 0..4]))?;
+        assert_eq!(received(before), 28 - if world.rank() == 0 { 4 } else { 8 });
+        assert!(tile.incoming.is_empty(), "rows follow one another, so they are received in place");
+        Ok(())
+    });
+}
+
+#[test]
+fn the_root_of_a_broadcast_copies_nothing_that_lies_together() {
+    let mesh = Mesh::new([("x", 2)]);
+    let sharding = rows_over(&mesh, &[8, 4]);
+    on_ranks(2, |world| {
+        let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
+        let mut tile = Tile::new(16);
+        tile.broadcast(&*grid.group(&[0])?, &[1], &source, &Region::new([5..8, 0..4]))?;
+        assert_eq!(matches!(tile.held, Held::Shard(_)), world.rank() == 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_tile_that_is_too_small_is_a_bug() {
+    let mesh = Mesh::new([("x", 1)]);
+    let error = crate::spmd(1, |world| {
+        let source = array(world, &rows_over(&mesh, &[8, 4]))?;
+        Tile::new(3).copy(&source, &Region::new([5..8, 0..4]));
+        Ok::<(), crate::Error>(())
+    });
+    let message = error.expect_err("the tile is too small").to_string();
+    assert!(message.contains("a region of 12 elements, [5..8, 0..4], is in a tile of 3; this is a bug"), "{message}");
+}
