@@ -202,3 +202,67 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("the payload is not text").into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ElementKind, ReduceOp};
+
+    #[track_caller]
+    fn check<R: Send>(expected: &str, f: impl Fn(&World) -> Result<R, Box<dyn std::error::Error>> + Sync) {
+        let error = spmd(4, f).err().expect("a rank should fail");
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn results_are_in_rank_order_each_time() {
+        for ranks in [1, 5, 2] {
+            let ranks_seen = spmd(ranks, |world| -> Result<_> {
+                assert_eq!((world.size(), world.backend()), (ranks, Backend::Threads));
+                assert_eq!(thread::current().name(), Some(&*format!("rank {}", world.rank())));
+                Ok(world.rank())
+            });
+            assert_eq!(ranks_seen.unwrap(), (0..ranks).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_first_failure_is_told_and_not_what_the_others_got() {
+        check("rank 3: invalid digit found in string", |world| {
+            if world.rank() == 3 {
+                "seven".parse::<i32>()?;
+            }
+            Ok(world.comm().barrier()?)
+        });
+        check("rank 2: no rank 7: the group has ranks 0..4", |world| {
+            if world.rank() == 2 { Ok(world.comm().send(7, &[])?) } else { Ok(world.comm().receive(2, &mut [0])?) }
+        });
+        check("rank 1 panicked: 3 is too many", |world| {
+            assert!(world.rank() != 1, "{} is too many", 3);
+            // A rank that panics because of another's failure is not the first.
+            world.comm().barrier().unwrap();
+            Ok(())
+        });
+        check("rank 0 panicked: the payload is not text", |world| {
+            if world.rank() == 0 {
+                std::panic::panic_any(7);
+            }
+            Ok(world.comm().all_reduce(&mut [0; 4], ElementKind::F32, ReduceOp::Sum).map_err(|_| "told")?)
+        });
+    }
+
+    #[test]
+    fn a_disagreement_is_told_without_a_rank_before_it() {
+        check("the ranks wait for each other: ranks 0 to 2 wait in barrier; rank 3 has ended", |world| {
+            if world.rank() == 3 { Ok(()) } else { Ok(world.comm().barrier()?) }
+        });
+    }
+
+    #[test]
+    fn no_ranks_and_ranks_that_start_ranks_are_refused() {
+        let error = spmd(0, |_| -> Result<()> { Ok(()) }).unwrap_err();
+        assert_eq!(error.to_string(), "`spmd` was asked for 0 ranks: it takes at least 1");
+        let error = spmd(1, |_| spmd(1, |_| -> Result<()> { Ok(()) })).unwrap_err();
+        assert!(error.to_string().starts_with("rank 0: `spmd` was called inside of `spmd`"), "{error}");
+    }
+}

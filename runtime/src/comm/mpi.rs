@@ -23,7 +23,7 @@ mod status;
 use super::{Broadcast, Communicator, check};
 use crate::{ElementKind, Error, ReduceOp, Result};
 use mpi::ffi;
-use span::Span;
+use span::{Span, address, address_mut};
 use status::checked;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
@@ -112,8 +112,7 @@ impl Communicator for MpiCommunicator {
         check::peer(self.size, self.rank, to)?;
         let span = self.span(data.len())?;
         // SAFETY: MPI reads `data`, which `span` describes, and is done with it when it returns.
-        let code =
-            unsafe { ffi::MPI_Send(data.as_ptr().cast(), span.count, span.datatype, to as c_int, TAG, self.raw) };
+        let code = unsafe { ffi::MPI_Send(address(data), span.count, span.datatype, to as c_int, TAG, self.raw) };
         checked("send", code)
     }
 
@@ -124,7 +123,7 @@ impl Communicator for MpiCommunicator {
         // SAFETY: MPI writes at most `into`, which `span` describes, and the status.
         let code = unsafe {
             let from = from as c_int;
-            ffi::MPI_Recv(into.as_mut_ptr().cast(), span.count, span.datatype, from, TAG, self.raw, &mut status)
+            ffi::MPI_Recv(address_mut(into), span.count, span.datatype, from, TAG, self.raw, &mut status)
         };
         self.arrived(code, &status, from, into.len())
     }
@@ -140,10 +139,10 @@ impl Communicator for MpiCommunicator {
     fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
         let (root, buffer, len): (usize, *mut c_void, usize) = match part {
             // MPI takes a mutable pointer on all ranks, but writes on the receiving ones only.
-            Broadcast::Send(data) => (self.rank, data.as_ptr().cast_mut().cast(), data.len()),
+            Broadcast::Send(data) => (self.rank, address(data).cast_mut(), data.len()),
             Broadcast::Receive { root, into } => {
                 check::root_receives(self.size, self.rank, root)?;
-                (root, into.as_mut_ptr().cast(), into.len())
+                (root, address_mut(into), into.len())
             }
         };
         let span = self.span(len)?;
@@ -166,7 +165,7 @@ impl Communicator for MpiCommunicator {
             let span = self.span(counts[0])?;
             // SAFETY: `send` has one span and `into` one span per rank, as the counts say.
             let code = unsafe {
-                let (from, to) = (send.as_ptr().cast(), into.as_mut_ptr().cast());
+                let (from, to) = (address(send), address_mut(into));
                 ffi::MPI_Allgather(from, span.count, span.datatype, to, span.count, span.datatype, self.raw)
             };
             checked("all-gather", code)?;
@@ -177,10 +176,10 @@ impl Communicator for MpiCommunicator {
             // count.
             let code = unsafe {
                 ffi::MPI_Allgatherv(
-                    send.as_ptr().cast(),
+                    address(send),
                     send.len() as c_int,
                     ffi::RSMPI_UINT8_T,
-                    into.as_mut_ptr().cast(),
+                    address_mut(into),
                     int_counts.as_ptr(),
                     starts.as_ptr(),
                     ffi::RSMPI_UINT8_T,
@@ -206,11 +205,11 @@ impl Communicator for MpiCommunicator {
         // SAFETY: the parts cover `send` and `into` exactly, with one entry per rank.
         let code = unsafe {
             ffi::MPI_Alltoallw(
-                send.as_ptr().cast(),
+                address(send),
                 from.counts.as_ptr(),
                 from.starts.as_ptr(),
                 from.datatypes.as_ptr(),
-                into.as_mut_ptr().cast(),
+                address_mut(into),
                 to.counts.as_ptr(),
                 to.starts.as_ptr(),
                 to.datatypes.as_ptr(),

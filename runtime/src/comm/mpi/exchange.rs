@@ -3,6 +3,7 @@
 //! Requests refer to the caller's slices, so none may be left when a call returns, not even with an error.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
+use super::span::{address, address_mut};
 use super::status::{checked, empty};
 use super::{MpiCommunicator, TAG, process};
 use crate::comm::Communicator;
@@ -18,12 +19,12 @@ impl MpiCommunicator {
         // SAFETY: the spans describe the slices, which do not overlap because one is borrowed mutably.
         let code = unsafe {
             ffi::MPI_Sendrecv(
-                data.as_ptr().cast(),
+                address(data),
                 out.count,
                 out.datatype,
                 to as c_int,
                 TAG,
-                into.as_mut_ptr().cast(),
+                address_mut(into),
                 back.count,
                 back.datatype,
                 from as c_int,
@@ -87,7 +88,7 @@ impl MpiCommunicator {
             let (from, mut request) = (*from as c_int, null);
             // SAFETY: the span describes the slice, which the caller keeps borrowed until the request is done.
             let code = unsafe {
-                let into = into.as_mut_ptr().cast();
+                let into = address_mut(into);
                 ffi::MPI_Irecv(into, span.count, span.datatype, from, TAG, self.raw, &mut request)
             };
             checked("starting a receive", code)?;
@@ -98,7 +99,7 @@ impl MpiCommunicator {
             let mut request = null;
             // SAFETY: as above; MPI reads the slice only.
             let code = unsafe {
-                let data = data.as_ptr().cast();
+                let data = address(data);
                 ffi::MPI_Isend(data, span.count, span.datatype, to as c_int, TAG, self.raw, &mut request)
             };
             checked("starting a send", code)?;

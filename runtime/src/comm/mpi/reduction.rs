@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::MpiCommunicator;
+use super::span::{address, address_mut};
 use super::status::checked;
 use crate::comm::combine;
 use crate::{ElementKind, ReduceOp, Result};
@@ -67,7 +68,7 @@ impl MpiCommunicator {
             let counts: Vec<c_int> = counts.iter().map(|&count| elements(count, kind)).collect();
             // SAFETY: the counts sum to the elements of `send`, and `into` has this rank's count.
             let code = unsafe {
-                let (from, to) = (send.as_ptr().cast(), into.as_mut_ptr().cast());
+                let (from, to) = (address(send), address_mut(into));
                 ffi::MPI_Reduce_scatter(from, to, counts.as_ptr(), datatype(kind), operation(op), self.raw)
             };
             return checked("reduce-scatter", code);

@@ -13,7 +13,8 @@
 use super::{starts, status::checked};
 use crate::Result;
 use mpi::ffi;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
+use std::ptr;
 
 /// A count and a datatype, which is freed when dropped if it was made for this span.
 ///
@@ -60,6 +61,18 @@ impl Drop for Span {
             unsafe { ffi::MPI_Type_free(&mut self.datatype) };
         }
     }
+}
+
+/// Returns where MPI is to read `data`.
+///
+/// An empty slice may point to address 1, which is how Open MPI writes `MPI_IN_PLACE`, so it becomes null.
+pub(super) fn address(data: &[u8]) -> *const c_void {
+    if data.is_empty() { ptr::null() } else { data.as_ptr().cast() }
+}
+
+/// Returns where MPI is to write `into`; see [`address`].
+pub(super) fn address_mut(into: &mut [u8]) -> *mut c_void {
+    if into.is_empty() { ptr::null_mut() } else { into.as_mut_ptr().cast() }
 }
 
 /// A buffer packed of one part per rank, as Alltoallw wants it.

@@ -115,7 +115,8 @@ mod tests {
     fn different_arguments_show_in_the_message() {
         let shown = |calls: &[Call]| disagreement(&[4, 5], calls).unwrap();
         assert!(shown(&[gather(&[4, 8]), gather(&[8, 4])]).starts_with(
-            "rank 4 calls all-gather of 12 bytes in parts of [4, 8], rank 5 calls all-gather of 12 bytes in parts of [8, 4]"
+            "rank 4 calls all-gather of 12 bytes in parts of [4, 8], \
+             rank 5 calls all-gather of 12 bytes in parts of [8, 4]"
         ));
         let reduce = |kind, op| Call::AllReduce { bytes: 8, kind, op };
         assert!(

@@ -1,0 +1,52 @@
+//! Fails in one of several ways, to see how a program ends: on 4 ranks, under `mpirun` or on threads.
+//!
+//! ```text
+//! mpirun -n 4 target/debug/examples/comm_failures panic
+//! ```
+
+use polyshard_runtime::{Result, World, spmd};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let way = std::env::args().nth(1).unwrap_or_default();
+    spmd(4, |world| fail(&way, world))?;
+    if way == "later" {
+        let ranks = spmd(4, |world| Ok::<_, Failure>(world.rank()))?;
+        // On MPI this process has one of the results, its own rank; rank 1 goes no further.
+        if ranks == [1] {
+            return Err("trouble after the ranks had joined".into());
+        }
+        spmd(4, |world| Ok::<_, Failure>(world.comm().barrier()?))?;
+    }
+    println!("no failure in `{way}`");
+    Ok(())
+}
+
+/// Fails on some ranks; the others wait for them.
+fn fail(way: &str, world: &World) -> Result<(), Failure> {
+    let comm = world.comm();
+    match (way, world.rank()) {
+        ("panic", 2) => panic!("boom on purpose"),
+        ("panic in a group", rank) => {
+            let group = comm.split(rank / 2, rank)?;
+            assert!(rank != 3, "boom on purpose");
+            group.barrier()?;
+        }
+        ("error", 1) => return Err("the moon is full".into()),
+        ("error of the library", 3) => comm.send(9, &[])?,
+        ("error on all ranks", _) => return Err("the moon is full".into()),
+        ("file", 1) => drop(std::fs::read("/no such file")?),
+        ("length", 0) => comm.send(3, &[0; 64])?,
+        ("length", 3) => comm.receive(0, &mut [0; 48])?,
+        ("length in an exchange", 0) => comm.exchange(&[(1, &[0; 64]), (2, &[0; 64])], &mut [])?,
+        ("length in an exchange", 1) => comm.exchange(&[], &mut [(0, &mut [0; 65])])?,
+        ("abort", 2) => comm.abort("enough"),
+        ("nested", _) => drop(spmd(2, |_| Ok::<_, Failure>(()))?),
+        _ => {}
+    }
+    if way != "later" {
+        comm.barrier()?;
+    }
+    Ok(())
+}

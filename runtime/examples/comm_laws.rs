@@ -1,0 +1,61 @@
+//! Runs the laws of communicators on all ranks that `mpirun` started, or on 4 threads without it.
+//!
+//! ```text
+//! mpirun -n 3 target/debug/examples/comm_laws
+//! ```
+//!
+//! On MPI the laws run twice more with small limits on the counts that MPI is given, so that messages of
+//! some kilobytes travel as those of gigabytes do. With `--long`, ranks also pass
+//! 2.5 GiB, of which each holds two.
+
+#[path = "../tests/comm_laws/mod.rs"]
+mod comm_laws;
+
+use polyshard_runtime::comm::{Broadcast, Communicator};
+use polyshard_runtime::{Error, Result, spmd};
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let ranks = match arguments.iter().find_map(|argument| argument.strip_prefix("--ranks=")) {
+        Some(ranks) => ranks.parse().map_err(|_| Error::Usage(format!("`{ranks}` is not a number of ranks")))?,
+        None => 4,
+    };
+    spmd(ranks, |world| {
+        comm_laws::hold(world.comm())?;
+        #[cfg(feature = "mpi")]
+        if world.backend() == polyshard_runtime::Backend::Mpi {
+            use polyshard_runtime::comm::mpi::MpiCommunicator;
+            for limit in [64, 1000] {
+                comm_laws::hold(&MpiCommunicator::world()?.with_count_limit(limit))?;
+            }
+        }
+        if arguments.iter().any(|argument| argument == "--long") {
+            long_messages(world.comm())?;
+        }
+        if world.rank() == 0 {
+            println!("{} laws hold on {} ranks", comm_laws::LAWS.len(), world.size());
+        }
+        Ok::<(), Error>(())
+    })?;
+    // A second program in one process finds MPI as the first one left it.
+    spmd(ranks, |world| world.comm().barrier()).map(drop)
+}
+
+/// Passes messages that are longer than a C `int` can say.
+fn long_messages(comm: &dyn Communicator) -> Result<()> {
+    let words = (5usize << 28) + 1;
+    let (rank, size) = (comm.rank(), comm.size());
+    let word = |rank: usize, i: usize| (i as u16).wrapping_mul(31) ^ rank as u16;
+    let holds = |data: &[u16], from: usize| data.iter().enumerate().all(|(i, &x)| x == word(from, i));
+    let mine: Vec<u16> = (0..words).map(|i| word(rank, i)).collect();
+    let mut into = vec![0u16; words];
+    let (to, from) = ((rank + 1) % size, (rank + size - 1) % size);
+    comm.exchange(&[(to, bytemuck::cast_slice(&mine))], &mut [(from, bytemuck::cast_slice_mut(&mut into))])?;
+    assert!(holds(&into, from), "a shift of {} bytes came broken", 2 * words);
+    if rank == 0 {
+        return comm.broadcast(Broadcast::Send(bytemuck::cast_slice(&mine)));
+    }
+    comm.broadcast(Broadcast::Receive { root: 0, into: bytemuck::cast_slice_mut(&mut into) })?;
+    assert!(holds(&into, 0), "a broadcast of {} bytes came broken", 2 * words);
+    Ok(())
+}

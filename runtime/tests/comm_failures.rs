@@ -1,0 +1,103 @@
+//! A failure on one rank ends all ranks, with its message said once and an exit code that is not 0.
+
+mod comm_run;
+
+use comm_run::{Ended, run};
+use std::time::Duration;
+
+/// Runs the example that fails, on threads and under `mpirun`.
+fn failures(way: &str) -> Vec<(&'static str, Ended)> {
+    let limit = Duration::from_secs(30);
+    let mut ended = vec![("threads", run("comm_failures", &[way], None, limit))];
+    if cfg!(feature = "mpi") {
+        ended.push(("MPI", run("comm_failures", &[way], Some(4), limit)));
+    }
+    ended
+}
+
+/// Returns how often `text` stands on standard error.
+fn said(ended: &Ended, text: &str) -> usize {
+    ended.stderr.matches(text).count()
+}
+
+#[track_caller]
+fn check(way: &str, message: &str) {
+    for (backend, ended) in failures(way) {
+        let stderr = &ended.stderr;
+        assert!(!ended.success, "`{way}` on {backend} ended with code 0:\n{stderr}");
+        assert_eq!(said(&ended, message), 1, "`{way}` on {backend} should say `{message}` once:\n{stderr}");
+        assert_eq!(ended.stdout, "", "`{way}` on {backend} went on");
+        assert!(ended.took < Duration::from_secs(10), "`{way}` on {backend} took {:?}", ended.took);
+    }
+}
+
+#[test]
+fn a_panic_on_one_rank_is_told_with_its_message() {
+    check("panic", "rank 2 panicked: boom on purpose\n");
+    check("panic in a group", "rank 3 panicked: boom on purpose\n");
+}
+
+#[test]
+fn an_error_on_one_rank_is_told_with_its_rank() {
+    check("error", "rank 1: the moon is full\n");
+    check("error of the library", "rank 3: no rank 9: the group has ranks 0..4\n");
+    check("file", "rank 1: No such file or directory (os error 2)\n");
+    check("abort", "rank 2: enough\n");
+}
+
+#[test]
+fn an_error_on_all_ranks_is_told_once() {
+    check("error on all ranks", "the moon is full\n");
+}
+
+#[test]
+fn messages_of_another_length_are_told_with_both_lengths() {
+    check("length", "rank 3 receives 64 bytes from rank 0 into a buffer of 48: the ranks disagree on the message\n");
+    let message = "rank 1 receives 64 bytes from rank 0 into a buffer of 65: the ranks disagree on the message\n";
+    check("length in an exchange", message);
+}
+
+#[test]
+fn spmd_inside_of_spmd_is_refused() {
+    check("nested", "`spmd` was called inside of `spmd`");
+}
+
+#[test]
+fn a_program_without_failures_succeeds() {
+    for (backend, ended) in failures("none") {
+        assert!(ended.success, "on {backend}:\n{}", ended.stderr);
+    }
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn a_wrong_number_of_processes_is_said_once() {
+    for processes in [1, 3] {
+        let ended = run("comm_failures", &["none"], Some(processes), Duration::from_secs(30));
+        assert!(!ended.success);
+        let message =
+            format!("rank 0: the program is for 4 ranks, but runs on {processes}: start it with `mpirun -n 4`\n");
+        assert_eq!(said(&ended, "the program is for 4 ranks"), 1, "{}", ended.stderr);
+        assert_eq!(said(&ended, &message), 1, "{}", ended.stderr);
+        assert!(ended.took < Duration::from_secs(10), "took {:?}", ended.took);
+    }
+}
+
+#[cfg(all(feature = "mpi", target_os = "linux", target_env = "gnu"))]
+#[test]
+fn a_process_that_fails_between_two_programs_ends_the_others() {
+    let ended = run("comm_failures", &["later"], Some(4), Duration::from_secs(30));
+    assert!(!ended.success);
+    assert_eq!(said(&ended, "trouble after the ranks had joined"), 1, "{}", ended.stderr);
+    assert!(ended.took < Duration::from_secs(10), "took {:?}", ended.took);
+}
+
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn a_launcher_is_refused_without_the_feature() {
+    let binary = comm_run::built("comm_failures");
+    let output = std::process::Command::new(binary).env("PMI_RANK", "0").env("PMI_SIZE", "1").output().unwrap();
+    assert!(!output.status.success());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("(`PMI_RANK` is set), but polyshard was built without MPI: build it with"), "{stderr}");
+}

@@ -1,0 +1,24 @@
+//! The MPI communicator: the laws of all communicators, run under `mpirun`.
+#![cfg(feature = "mpi")]
+
+mod comm_run;
+
+use comm_run::run;
+use std::time::Duration;
+
+#[test]
+fn the_laws_hold_on_one_to_six_processes() {
+    for processes in [1, 2, 3, 4, 6] {
+        let ranks = format!("--ranks={processes}");
+        let ended = run("comm_laws", &[&ranks], Some(processes), Duration::from_secs(120));
+        assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
+        assert_eq!(ended.stdout, format!("16 laws hold on {processes} ranks\n"));
+    }
+}
+
+#[test]
+fn the_same_binary_runs_on_threads_without_mpirun() {
+    let ended = run("comm_laws", &["--ranks=3"], None, Duration::from_secs(60));
+    assert!(ended.success, "{}", ended.stderr);
+    assert_eq!(ended.stdout, "16 laws hold on 3 ranks\n");
+}

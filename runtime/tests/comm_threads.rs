@@ -1,0 +1,193 @@
+//! The threads communicator: the laws of all communicators, and the disagreements that it alone finds.
+
+mod comm_laws;
+
+use polyshard_runtime::comm::{Broadcast, Communicator};
+use polyshard_runtime::{ElementKind, Error, ReduceOp, Result, World, spmd};
+use std::time::{Duration, Instant};
+
+#[test]
+fn the_laws_hold_on_one_to_eight_threads() {
+    for ranks in 1..=8 {
+        spmd(ranks, |world| comm_laws::hold(world.comm())).unwrap();
+    }
+}
+
+#[test]
+fn sixty_four_ranks_run_on_few_cores() {
+    let sums = spmd(64, |world| -> Result<i64> {
+        let mut sum = world.rank() as i64;
+        for _ in 0..20 {
+            world.comm().all_reduce(bytemuck::bytes_of_mut(&mut sum), ElementKind::I64, ReduceOp::Max)?;
+            world.comm().barrier()?;
+        }
+        Ok(sum)
+    });
+    assert_eq!(sums.unwrap(), [63; 64]);
+}
+
+#[test]
+fn float_sums_are_in_rank_order() {
+    // In any other order the small number is lost elsewhere, and the sum is another.
+    let values = [1.0f32, 1e8, -1e8, 0.5, 3e-8];
+    let in_order = values.iter().copied().reduce(|left, right| left + right).unwrap();
+    for _ in 0..20 {
+        let sums = spmd(5, |world| -> Result<f32> {
+            let mut sum = values[world.rank()];
+            world.comm().all_reduce(bytemuck::bytes_of_mut(&mut sum), ElementKind::F32, ReduceOp::Sum)?;
+            Ok(sum)
+        });
+        assert_eq!(sums.unwrap(), [in_order; 5]);
+    }
+}
+
+/// Runs `f` on `ranks` threads, where every rank must get the same error, and returns its message.
+fn said(ranks: usize, f: impl Fn(&World) -> Result<()> + Sync) -> String {
+    let began = Instant::now();
+    let errors =
+        spmd(ranks, |world| -> Result<_> { Ok(f(world).expect_err("every rank should get an error")) }).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "the error took {:?}", began.elapsed());
+    let messages: Vec<_> = errors
+        .into_iter()
+        .map(|error| if let Error::Mismatch(message) = error { message } else { panic!("not a mismatch: {error}") })
+        .collect();
+    assert!(messages.iter().all(|message| *message == messages[0]), "{messages:?}");
+    messages[0].clone()
+}
+
+#[test]
+fn ranks_that_call_different_collectives_are_told_what_each_calls() {
+    let different = said(2, |world| match world.rank() {
+        0 => world.comm().broadcast(Broadcast::Send(&[7; 4096])),
+        _ => world.comm().all_gather(&[7; 32], &mut [0; 64], &[32; 2]),
+    });
+    let expected = "rank 0 calls broadcast from 0 of 4096 bytes, rank 1 calls all-gather of 64 bytes: \
+                    ranks of one group must call the same";
+    assert_eq!(different, expected);
+
+    let roots = said(3, |world| match world.rank() {
+        0 => world.comm().broadcast(Broadcast::Receive { root: 1, into: &mut [0; 8] }),
+        1 => world.comm().broadcast(Broadcast::Receive { root: 2, into: &mut [0; 8] }),
+        _ => world.comm().broadcast(Broadcast::Send(&[7; 8])),
+    });
+    let expected = "rank 0 calls broadcast from 1 of 8 bytes, ranks 1 and 2 call broadcast from 2 of 8 bytes: \
+                    ranks of one group must call the same";
+    assert_eq!(roots, expected);
+
+    let lengths = said(4, |world| {
+        let mut data = [1i32; 4];
+        let len = if world.rank() == 2 { 3 } else { 4 };
+        world.comm().all_reduce(bytemuck::cast_slice_mut(&mut data[..len]), ElementKind::I32, ReduceOp::Sum)
+    });
+    let expected = "ranks 0, 1 and 3 call all-reduce of 16 bytes (sum of i32), \
+                    rank 2 calls all-reduce of 12 bytes (sum of i32): ranks of one group must call the same";
+    assert_eq!(lengths, expected);
+
+    let operations = said(2, |world| {
+        let op = if world.rank() == 0 { ReduceOp::Max } else { ReduceOp::Min };
+        world.comm().reduce(1, bytemuck::cast_slice_mut(&mut [1.0f64]), ElementKind::F64, op)
+    });
+    assert!(operations.starts_with(
+        "rank 0 calls reduce to 1 of 8 bytes (max of f64), rank 1 calls reduce to 1 of 8 bytes (min of f64)"
+    ));
+}
+
+#[test]
+fn groups_name_their_ranks_as_the_world_does() {
+    let message = said(6, |world| {
+        let group = world.comm().split(world.rank() % 2, 0)?;
+        if world.rank() % 2 == 0 {
+            // The other group is told, too, because the world has failed.
+            return world.comm().barrier();
+        }
+        match world.rank() {
+            3 => group.broadcast(Broadcast::Send(&[1, 2])),
+            _ => group.barrier(),
+        }
+    });
+    let expected = "ranks 1 and 5 call barrier, rank 3 calls broadcast from 3 of 2 bytes: \
+                    ranks of one group must call the same";
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn an_all_to_all_that_does_not_match_names_the_pair() {
+    let message = said(2, |world| match world.rank() {
+        0 => world.comm().all_to_all(&[1, 2, 3], &[1, 2], &mut [0; 2], &[1, 1]),
+        _ => world.comm().all_to_all(&[1, 2], &[1, 1], &mut [0; 2], &[1, 1]),
+    });
+    let expected = "in an all-to-all, rank 0 sends 2 bytes to rank 1, which expects 1: both ranks must count the same";
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn a_circle_of_receives_is_an_error_that_names_each_rank() {
+    let message = said(3, |world| world.comm().receive((world.rank() + 1) % 3, &mut [0; 16]));
+    let expected = "the ranks wait for each other: rank 0 waits to receive 16 bytes from rank 1; \
+                    rank 1 waits to receive 16 bytes from rank 2; rank 2 waits to receive 16 bytes from rank 0";
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn waiting_for_a_rank_that_has_ended_is_an_error() {
+    let results = spmd(4, |world| -> Result<String> {
+        Ok(match world.rank() {
+            0 => world.comm().receive(2, &mut [0; 16]).unwrap_err().to_string(),
+            1 | 3 => world.comm().barrier().unwrap_err().to_string(),
+            _ => String::new(),
+        })
+    });
+    let expected = "the ranks wait for each other: rank 0 waits to receive 16 bytes from rank 2; \
+                    ranks 1 and 3 wait in barrier; rank 2 has ended";
+    assert_eq!(results.unwrap(), [expected, expected, "", expected]);
+}
+
+#[test]
+fn a_deadlock_across_groups_is_found() {
+    let message = said(4, |world| {
+        let row = world.comm().split(world.rank() / 2, world.rank())?;
+        let column = world.comm().split(world.rank() % 2, world.rank())?;
+        // Ranks 0 and 3 go to their rows first, ranks 1 and 2 to their columns.
+        if matches!(world.rank(), 0 | 3) { row.barrier() } else { column.barrier() }
+    });
+    let expected = "the ranks wait for each other: rank 0 waits in barrier with ranks 0 and 1; \
+                    rank 1 waits in barrier with ranks 1 and 3; rank 2 waits in barrier with ranks 0 and 2; \
+                    rank 3 waits in barrier with ranks 2 and 3";
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn a_message_of_another_length_is_an_error_with_both_lengths() {
+    let results = spmd(3, |world| -> Result<()> {
+        let group = world.comm().split(usize::from(world.rank() == 0), 0)?;
+        match world.rank() {
+            1 => group.send(1, &[0; 4096]),
+            2 => group.receive(0, &mut [0; 4032]),
+            _ => Ok(()),
+        }
+    });
+    let expected = "rank 2 receives 4096 bytes from rank 1 into a buffer of 4032: the ranks disagree on the message";
+    assert_eq!(results.unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn an_abort_ends_all_waits() {
+    let waits: [fn(&dyn Communicator) -> Result<()>; 3] =
+        [|comm| comm.barrier(), |comm| comm.receive(0, &mut [0]), |comm| comm.split(0, 0).map(drop)];
+    for wait in waits {
+        let errors = std::sync::Mutex::new(Vec::new());
+        let result = spmd(3, |world| -> Result<()> {
+            if world.rank() == 1 {
+                world.comm().abort("the disk is full");
+                return Ok(());
+            }
+            let error =
+                if world.rank() == 0 { world.comm().barrier().unwrap_err() } else { wait(world.comm()).unwrap_err() };
+            errors.lock().unwrap().push(error);
+            Ok(())
+        });
+        let aborted = Error::Aborted { rank: 1, message: "the disk is full".into() };
+        assert_eq!(errors.into_inner().unwrap(), [aborted.clone(), aborted]);
+        assert_eq!(result.unwrap_err().to_string(), "rank 1: the disk is full");
+    }
+}
