@@ -1,0 +1,40 @@
+//! One error type for everything a program does.
+
+use polyshard_layout::ShardingError;
+use polyshard_polyhedral::LowerError;
+use std::fmt;
+
+/// The result of Polyshard's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong, from writing a schedule to running it.
+///
+/// `fn main() -> polyshard::Result<()>` prints `Debug`, so `Debug` is the message.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A schedule has no program.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    /// A sharding is not one.
+    #[error(transparent)]
+    Sharding(#[from] ShardingError),
+    /// A program failed while it ran.
+    #[error(transparent)]
+    Runtime(#[from] polyshard_runtime::Error),
+    /// Anything else: what a closure given to [`spmd`](crate::spmd) brings along.
+    #[error(transparent)]
+    Other(#[from] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::Other(Box::new(error))
+    }
+}

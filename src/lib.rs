@@ -1,0 +1,90 @@
+//! Tensor kernels over a mesh of ranks: the communication is derived, proved and run.
+//!
+//! Write a kernel in index notation, say *separately* how its loops and its data are laid over a mesh of
+//! ranks, and get an SPMD program whose communication was derived and proved by polyhedral analysis. The
+//! same program runs on MPI, or as threads inside one process.
+//!
+//! ```
+//! use polyshard::prelude::*;
+//!
+//! fn main() -> polyshard::Result<()> {
+//!     let matmul = kernel! {
+//!         fn matmul(A: [f64; 6, 8], B: [f64; 8, 5]) -> C: [f64; 6, 5] {
+//!             C[m, n] += A[m, k] * B[k, n]
+//!         }
+//!     };
+//!     vars!(m, n, k, mo, mi, no, ni, ko, ki);
+//!     let mesh = Mesh::new([("x", 2), ("y", 2)]);
+//!     let [x, y] = mesh.axes();
+//!
+//!     let summa = matmul
+//!         .distribute([m, n], [mo, no], [mi, ni], &mesh)
+//!         .divide(k, ko, ki, 2)
+//!         .reorder([mo, no, ko, mi, ni, ki])
+//!         .shard("A", [m.at(x), k.at(y)])
+//!         .shard("B", [k.at(x), n.at(y)])
+//!         .shard("C", [m.at(x), n.at(y)])
+//!         .communicate("A", ko)
+//!         .communicate("B", ko)
+//!         .tensorize([mi, ni, ki])
+//!         .lower()?; // every check happens here, and names the step and its call site
+//!
+//!     let shards = polyshard::spmd(mesh.size(), |world| {
+//!         let a = DistArray::from_fn(world, summa.sharding("A"), |i| (8 * i[0] + i[1]) as f64)?;
+//!         let b = DistArray::from_fn(world, summa.sharding("B"), |i| (i[0] * i[1]) as f64)?;
+//!         Ok(summa.run(world, &[&a, &b])?)
+//!     })?;
+//!     assert_eq!(shards[0].get(&[0, 1]), Some(140.0)); // 0*0 + 1*1 + .. + 7*7
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The crate is a facade: kernels and schedules are [`polyshard_polyhedral`]'s, running them is
+//! [`polyshard_codegen`]'s and [`polyshard_runtime`]'s.
+
+mod error;
+
+pub use error::{Error, Result};
+pub use polyshard_codegen::{Execute, SourceOptions, reference, rust_source};
+pub use polyshard_dsl_macros::{kernel, vars};
+pub use polyshard_layout::{Axis, AxisExpr, Mesh, Name, Placement, Sharding, ShardingError};
+pub use polyshard_polyhedral::{
+    DType, ErrorKind, Kernel, KernelError, LeafKind, LowerError, Pattern, Program, Schedule, Step, Trace, Var, dim, pin,
+};
+pub use polyshard_runtime as runtime;
+pub use polyshard_runtime::{Backend, DistArray, World};
+
+/// An element type of kernels and arrays: `f32`, `f64`, `i32` or `i64`.
+pub trait Element: polyshard_runtime::Element + polyshard_polyhedral::ScalarType {}
+
+impl<T: polyshard_runtime::Element + polyshard_polyhedral::ScalarType> Element for T {}
+
+/// Runs `f` once per rank, on `ranks` ranks: on MPI's if the process was started by an MPI launcher,
+/// otherwise on threads. Returns the results of this process' ranks, in rank order.
+///
+/// ```
+/// let ranks = polyshard::spmd(3, |world| Ok(world.rank()))?;
+/// assert_eq!(ranks, [0, 1, 2]);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+///
+/// # Errors
+/// The first failure of a rank, on threads. On MPI a failure is said once and ends all processes.
+pub fn spmd<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Result<Vec<R>> {
+    polyshard_runtime::spmd(ranks, f)
+}
+
+/// What programs use: `use polyshard::prelude::*`.
+pub mod prelude {
+    pub use crate::{DistArray, Execute, Mesh, Pattern, Schedule, Sharding, Var, World, dim, kernel, pin, vars};
+}
+
+/// What the macros expand to; not for use by hand.
+#[doc(hidden)]
+pub mod __private {
+    pub use polyshard_layout::{AxisExpr, Mesh, Name};
+    pub use polyshard_polyhedral::{
+        Access, Affine, Assign, Clause, DType, Dim, KernelSpec, LeafKind, Number, Pattern, ScalarType, Schedule, Step,
+        Value, Var, extent,
+    };
+}
