@@ -49,18 +49,30 @@ fn binary<T: Element>(
     out: &mut [T],
     op: impl Fn(T, T) -> T,
 ) {
-    left.row(operands, out);
-    let apply = |out: &mut [T], right: &[T]| {
-        out.iter_mut().zip(right).for_each(|(left, &right)| *left = op(*left, right));
+    // An operand on the left is read where it is; anything else is evaluated into `out` first.
+    let left = match left {
+        Expression::Operand(i) => Some(&operands.get(*i)[..out.len()]),
+        _ => {
+            left.row(operands, out);
+            None
+        }
     };
     match right {
-        Expression::Operand(i) => apply(out, operands.get(*i)),
-        Expression::Const(right) => out.iter_mut().for_each(|left| *left = op(*left, *right)),
+        Expression::Operand(i) => apply(left, operands.get(*i).iter().copied(), out, op),
+        Expression::Const(value) => apply(left, std::iter::repeat(*value), out, op),
         _ => {
             let mut row = [T::ZERO; CHUNK];
             let row = &mut row[..out.len()];
             right.row(operands, row);
-            apply(out, row);
+            apply(left, row.iter().copied(), out, op);
         }
+    }
+}
+
+/// Writes `left op right` to `out`, which has the left side if there is no row of it.
+fn apply<T: Element>(left: Option<&[T]>, right: impl Iterator<Item = T>, out: &mut [T], op: impl Fn(T, T) -> T) {
+    match left {
+        Some(left) => out.iter_mut().zip(left).zip(right).for_each(|((out, &left), right)| *out = op(left, right)),
+        None => out.iter_mut().zip(right).for_each(|(out, right)| *out = op(*out, right)),
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! The crate picks its kernels (AVX-512, AVX2 with FMA, NEON, scalar) when the program runs, so one binary
 //! runs on any processor of its architecture. It starts no threads here: ranks already share the cores.
-#![expect(unsafe_code, reason = "calls the `gemm` crate, which takes pointers and strides")]
+//! With the feature `blas`, products whose strides fit BLAS go to the system's OpenBLAS instead; install the
+//! serial one, or set `OPENBLAS_NUM_THREADS=1`.
+#![expect(unsafe_code, reason = "calls the `gemm` crate and BLAS, which take pointers and strides")]
 
 use super::contract::{Panel, PanelMut};
 use crate::Element;
@@ -19,6 +21,10 @@ pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>,
     check(a.data.len(), a.offset, a.strides, [m, k]);
     check(b.data.len(), b.offset, b.strides, [k, n]);
     check(c.data.len(), c.offset, c.strides, [m, n]);
+    #[cfg(feature = "blas")]
+    if blas::multiply(sizes, alpha, a, b, c.data, c.offset, c.strides) {
+        return;
+    }
     let stride = |stride: i64| stride as isize;
     // SAFETY: the three checks above say that every element that the strides reach from the first one is
     // inside its slice. `c` is borrowed mutably, so neither `a` nor `b` overlaps it. The crate takes `f32`
@@ -56,4 +62,81 @@ fn check(len: usize, offset: i64, strides: [i64; 2], counts: [usize; 2]) {
         least >= 0 && greatest < len as i128,
         "a matrix product touches elements {least}..={greatest} of a panel of {len}; this is a bug of polyshard"
     );
+}
+
+#[cfg(feature = "blas")]
+mod blas {
+    use super::{Element, Panel};
+    use crate::ElementKind;
+    use cblas_sys::{CBLAS_TRANSPOSE, CblasNoTrans, CblasRowMajor, CblasTrans, cblas_dgemm, cblas_sgemm};
+
+    // Nothing is declared here: the functions are those of `cblas-sys`, which names no library.
+    #[link(name = "openblas")]
+    unsafe extern "C" {}
+
+    /// Does the product if BLAS can express it, and returns whether it did; panels are inside their data.
+    pub(super) fn multiply<T: Element>(
+        sizes: [usize; 3],
+        alpha: T,
+        a: Panel<'_, T>,
+        b: Panel<'_, T>,
+        c: &mut [T],
+        offset: i64,
+        strides: [i64; 2],
+    ) -> bool {
+        let [m, n, k] = sizes;
+        let turned = |panel: Panel<'_, T>| [panel.strides[1], panel.strides[0]];
+        match leading([m, n], strides) {
+            Some((CblasNoTrans, ldc)) => {
+                let Some(ab) = leading([m, k], a.strides).zip(leading([k, n], b.strides)) else { return false };
+                call(sizes, alpha, (a, ab.0), (b, ab.1), (c, offset, ldc))
+            }
+            // The transposed product is row-major then.
+            Some((_, ldc)) => {
+                let Some(ab) = leading([k, m], turned(a)).zip(leading([n, k], turned(b))) else { return false };
+                call([n, m, k], alpha, (b, ab.1), (a, ab.0), (c, offset, ldc))
+            }
+            None => false,
+        }
+    }
+
+    /// How BLAS says a row-major matrix of these rows and columns and strides, if it can.
+    fn leading(counts: [usize; 2], strides: [i64; 2]) -> Option<(CBLAS_TRANSPOSE, i32)> {
+        let rows_of = |outer: usize, inner: usize| {
+            let dense = strides[inner] == 1 || counts[inner] == 1;
+            let lead = if counts[outer] == 1 { counts[inner] as i64 } else { strides[outer] };
+            i32::try_from(lead).ok().filter(|_| dense && lead >= counts[inner] as i64)
+        };
+        let plain = rows_of(0, 1).map(|lead| (CblasNoTrans, lead));
+        plain.or_else(|| rows_of(1, 0).map(|lead| (CblasTrans, lead)))
+    }
+
+    fn call<T: Element>(
+        sizes: [usize; 3],
+        alpha: T,
+        (a, (turn_a, lda)): (Panel<'_, T>, (CBLAS_TRANSPOSE, i32)),
+        (b, (turn_b, ldb)): (Panel<'_, T>, (CBLAS_TRANSPOSE, i32)),
+        (c, offset, ldc): (&mut [T], i64, i32),
+    ) -> bool {
+        let [Ok(m), Ok(n), Ok(k)] = sizes.map(i32::try_from) else { return false };
+        let (a, b) = (a.data[a.offset as usize..].as_ptr(), b.data[b.offset as usize..].as_ptr());
+        let c = c[offset as usize..].as_mut_ptr();
+        macro_rules! gemm {
+            ($gemm:ident, $type:ty) => {
+                // SAFETY: `T` is this type, as its kind says. The caller has checked that the strides of each
+                // panel stay inside its slice, and the leading dimensions are those strides. `c` is borrowed
+                // mutably, so neither `a` nor `b` overlaps it.
+                unsafe {
+                    let (alpha, a, b) = (bytemuck::cast(alpha), a.cast(), b.cast());
+                    $gemm(CblasRowMajor, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, 1.0, c.cast::<$type>(), ldc);
+                }
+            };
+        }
+        match T::KIND {
+            ElementKind::F32 => gemm!(cblas_sgemm, f32),
+            ElementKind::F64 => gemm!(cblas_dgemm, f64),
+            ElementKind::I32 | ElementKind::I64 => return false,
+        }
+        true
+    }
 }
