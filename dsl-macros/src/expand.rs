@@ -5,6 +5,8 @@
 //!
 //! [`KernelSpec`]: polyshard_polyhedral::KernelSpec
 
+pub(crate) mod steps;
+
 use crate::check::{Checked, Element};
 use crate::constant::evaluate;
 use crate::syntax::Tensor;

@@ -8,7 +8,9 @@
 //! The macros know how kernels and schedules are written. What a schedule means and which are legal
 //! is decided by `polyhedral`, which the compiled form asks while the user's crate is built.
 
+mod chain;
 mod check;
+mod compiled;
 mod constant;
 mod errors;
 mod expand;
@@ -23,7 +25,112 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::quote;
 use syn::parse::{ParseStream, Parser};
 
-/// A kernel.
+/// A tensor kernel in index notation: an expression, or with a schedule inside, a module.
+///
+/// ```text
+/// kernel! {
+///     pub? fn NAME(A: [T; extent, ..], ..) -> C: [T; extent, ..] {
+///         C[index, ..] OP value  for q in 0..extent ..
+///     }
+///     schedule?
+/// }
+/// ```
+///
+/// # The statement
+///
+/// ```
+/// use polyshard::prelude::*;
+///
+/// let (n, alpha) = (1000, 0.5);
+/// let kernel: Schedule = kernel! {
+///     fn smooth(A: [f64; n + 2], W: [f64; 3]) -> C: [f64; n] {
+///         C[i] += alpha * A[i + r] * W[r]
+///     }
+/// };
+/// assert_eq!(kernel.kernel()?.statement(), "C[i] += alpha * A[i + r] * W[r]");
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+///
+/// - *Tensors* have elements of one type, `f32`, `f64`, `i32`, `i64` or a name for one of them, such as a
+///   type parameter `T`. Extents are any Rust expressions of an integer type. `s: f32` is a tensor of no
+///   dimensions and is read as `s[]`.
+/// - *Indices* are affine: `i`, `i + 1`, `2*i + r`, `i - j`. An index has the extent of the dimensions where
+///   it stands alone, or of its range `for r in 0..3` before or after the statement. Those of the output
+///   number its elements; the others are contracted.
+/// - *OP* is `=` (a contracted index sums, as in einsum), `+=`, `*=`, `max=` or `min=`, which go on from what
+///   the output holds.
+/// - *Values* are made of `+`, `-`, `*`, division by scalars, parentheses, numbers, accesses, and scalars
+///   captured from the surroundings by name, of the element type.
+///
+/// The expression is a `Schedule` without steps, whose methods lay the kernel over a mesh. What can be
+/// wrong only when the program runs, such as two extents that differ, is reported by `Schedule::lower`.
+///
+/// # The schedule
+///
+/// With the steps inside the block, the kernel is scheduled, proved and emitted while the crate is built,
+/// and an illegal step does not compile. Extents and arguments are literals or arithmetic on them.
+///
+/// ```
+/// use polyshard::prelude::*;
+///
+/// kernel! {
+///     /// C = A·B by SUMMA on a 2×2 mesh.
+///     pub fn summa(A: [f32; 8, 16], B: [f32; 16, 8]) -> C: [f32; 8, 8] {
+///         C[m, n] += A[m, k] * B[k, n]
+///     }
+///     mesh(x: 2, y: 2)
+///     .distribute([m, n], [mo, no], [mi, ni])
+///     .divide(k, ko, ki, 2)
+///     .reorder([mo, no, ko, mi, ni, ki])
+///     .shard(A, m @ x, k @ y)
+///     .shard(B, k @ x, n @ y)
+///     .shard(C, m @ x, n @ y)
+///     .communicate(A, ko)
+///     .communicate(B, ko)
+///     .tensorize([mi, ni, ki])
+/// }
+///
+/// # fn main() -> polyshard::Result<()> {
+/// let sums = polyshard::spmd(4, |world| {
+///     let a = DistArray::from_fn(world, &summa::sharding_a(), |i| i[0] as f32)?;
+///     let b = DistArray::from_fn(world, &summa::sharding_b(), |i| i[1] as f32)?;
+///     let c = summa::run(world, &a, &b)?;
+///     Ok(c.block().iter().sum::<f32>())
+/// })?;
+/// assert_eq!(sums, [576.0, 2112.0, 2112.0, 7744.0]);
+/// assert_eq!(summa::MESH, [("x", 2), ("y", 2)]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// | item | is |
+/// | --- | --- |
+/// | `run(world, &a, .., scalars..)` | the kernel on zeros; returns the output |
+/// | `run_into(world, &a, .., &mut c, scalars..)` | the kernel on what `c` holds |
+/// | `mesh()`, `sharding_a()`, .. | how ranks and tensors lie |
+/// | `MESH`, `SOURCE` | the mesh's axes, and the emitted Rust |
+/// | `schedule(scalars..)` | the same as a `Schedule`, to print, explain or replay |
+///
+/// Steps are written as they print. Where methods take values, this form has names and signs:
+///
+/// ```text
+/// mesh(x: 2, y: 2)                        the mesh of the first `distribute`
+/// .distribute([mi], [a], [b], mesh(z: 2)) an inner mesh
+/// .shard(A, m @ x, k @ ((x + y) % 2))     also m @ [x, y], m @ cyclic(x, 16), dim(0) @ x, pin(z, 0)
+/// .shard(A)                               replicated
+/// .tensorize_as([mi, ni, ki], nest)       or contraction
+/// .expect(A, shift(y, 1))                 or local, broadcast(x, y), permute, allgather(x), exchange
+/// ```
+///
+/// # Errors
+///
+/// All mistakes are reported at once, each where it was written and with what to write instead:
+///
+/// ```text
+/// error: index `q` of output `C` appears in no input, so its extent is unknown
+///        help: use it in an input access or give its range: `for q in 0..n`
+///  --> src/main.rs:4:14
+/// ```
 #[proc_macro]
 pub fn kernel(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = TokenStream::from(input);
@@ -39,15 +146,34 @@ pub fn kernel(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     }
 }
 
-/// Variables.
+/// Variables to write schedules with: `vars!(m, n)` is `let m = Var::new("m"); let n = Var::new("n");`.
+///
+/// ```
+/// use polyshard::prelude::*;
+///
+/// vars!(k, ko, ki);
+/// let kernel = kernel! { fn sum(A: [i32; 100]) -> c: i32 { c[] += A[k] } };
+/// assert!(kernel.split(k, ko, ki, 8).lower().is_ok());
+/// ```
 #[proc_macro]
 pub fn vars(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     vars::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 fn expand_kernel(input: TokenStream) -> syn::Result<TokenStream> {
-    let block = (|input: ParseStream| input.parse::<syntax::Block>()).parse2(input)?;
-    Ok(expand::schedule(&check::check(block)?))
+    let parts = |input: ParseStream| Ok((input.parse()?, input.parse()?));
+    let (block, rest): (syntax::Block, TokenStream) = parts.parse2(input)?;
+    if rest.is_empty() {
+        return Ok(expand::schedule(&check::check(block)?));
+    }
+    match (check::check(block), chain::parse.parse2(rest)) {
+        (Ok(kernel), Ok(chain)) => compiled::module(&kernel, &chain),
+        (Err(mut errors), Err(others)) => {
+            errors.combine(others);
+            Err(errors)
+        }
+        (Err(errors), _) | (_, Err(errors)) => Err(errors),
+    }
 }
 
 /// Several errors make one expression; it ends in an error, so that its type is not another one.

@@ -4,7 +4,17 @@ use crate::check::Checked;
 use expect_test::Expect;
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::Result;
+use syn::parse::Parser;
+use syn::{Item, Result};
+
+/// Compares the expressions that build the steps in `input` again.
+pub(crate) fn check_steps(input: &str, expect: Expect) {
+    expect.assert_eq(&shown(input, |tokens| {
+        let chain = crate::chain::parse.parse2(tokens)?;
+        let steps = chain.calls.iter().map(|call| crate::expand::steps::step(&call.step));
+        Ok(steps.map(|step| formatted(quote!(#step;))).collect())
+    }));
+}
 
 /// Compares the kernel that is read from `input`: its statement, then what it captures.
 pub(crate) fn check_checked(input: &str, expect: Expect) {
@@ -14,9 +24,22 @@ pub(crate) fn check_checked(input: &str, expect: Expect) {
     }));
 }
 
+/// Compares the steps that are read from `input`.
+pub(crate) fn check_chain(input: &str, expect: Expect) {
+    expect.assert_eq(&shown(input, |tokens| {
+        let chain = crate::chain::parse.parse2(tokens)?;
+        Ok(chain.calls.iter().map(|call| format!("{}\n", call.step)).collect())
+    }));
+}
+
 /// Compares what `kernel!` gives for `input`.
 pub(crate) fn check_kernel(input: &str, expect: Expect) {
     expect.assert_eq(&shown(input, |tokens| crate::expand_kernel(tokens).map(formatted)));
+}
+
+/// Compares the module that `input` is compiled to: its constants and signatures.
+pub(crate) fn check_module(input: &str, expect: Expect) {
+    expect.assert_eq(&shown(input, |tokens| crate::expand_kernel(tokens).and_then(outline)));
 }
 
 /// Compares what `vars!` gives for `input`.
@@ -33,6 +56,22 @@ fn shown(input: &str, expand: impl Fn(TokenStream) -> Result<String>) -> String 
         Ok(text) => text,
         Err(errors) => errors.into_iter().map(line).collect(),
     }
+}
+
+/// What is emitted belongs to `codegen`, and is tested there.
+fn outline(module: TokenStream) -> Result<String> {
+    let mut module: syn::ItemMod = syn::parse2(module)?;
+    if let Some((_, items)) = &mut module.content {
+        items.retain(|item| matches!(item, Item::Const(_) | Item::Fn(_)));
+        for item in items {
+            match item {
+                Item::Fn(function) => *function.block = syn::parse_quote!({}),
+                Item::Const(constant) if constant.ident == "SOURCE" => *constant.expr = syn::parse_quote!(".."),
+                _ => {}
+            }
+        }
+    }
+    Ok(formatted(quote!(#module)))
 }
 
 fn captures(kernel: &Checked) -> String {

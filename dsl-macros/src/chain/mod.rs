@@ -1,0 +1,111 @@
+//! The schedule chain inside the block: its syntax, and the steps that it says.
+//!
+//! ```text
+//! mesh(x: 2, y: 2)
+//! .distribute([m, n], [mo, no], [mi, ni])
+//! .shard(A, m @ x, k @ y)
+//! ```
+//!
+//! Names are not looked up here, and no rule of a schedule is known: a step that is written correctly
+//! may still be illegal, which `polyhedral` finds. The errors of all steps are reported at once.
+
+mod arguments;
+mod placement;
+mod steps;
+
+use crate::errors::{Errors, error};
+use polyshard_layout::Mesh;
+use polyshard_polyhedral::Step;
+use proc_macro2::TokenStream;
+use syn::parse::ParseStream;
+use syn::{Ident, Result, Token, parenthesized};
+
+/// The steps with the identifiers of their methods, to which errors point.
+pub(crate) struct Chain {
+    pub(crate) calls: Vec<Call>,
+}
+
+/// `.split(k, ko, ki, 64)`.
+pub(crate) struct Call {
+    pub(crate) method: Ident,
+    pub(crate) step: Step,
+}
+
+/// Returns the chain that is all of `input`.
+pub(crate) fn parse(input: ParseStream) -> Result<Chain> {
+    let mut errors = Errors::default();
+    let mut mesh = None;
+    if input.peek(Ident) {
+        let word: Ident = input.parse()?;
+        if word != "mesh" {
+            return Err(error(&word, format!("expected the schedule, found `{word}`"), SHAPE));
+        }
+        let content;
+        parenthesized!(content in input);
+        mesh = Some((word, errors.take(arguments::mesh(&content))));
+    }
+    let mut methods = Vec::new();
+    while !input.is_empty() {
+        if !input.peek(Token![.]) {
+            return Err(error(input.parse::<TokenStream>()?, "expected `.` and a schedule step", SHAPE));
+        }
+        input.parse::<Token![.]>()?;
+        let method: Ident = input.parse()?;
+        let content;
+        parenthesized!(content in input);
+        // A step with a mistake may have been the one to take the mesh.
+        let written = errors.take(steps::parse(&method, &content));
+        methods.push((method, written));
+    }
+    let mut calls = Vec::new();
+    let mut whole = true;
+    for (method, written) in methods {
+        let step = written.and_then(|written| errors.take(complete(&method, written, &mut mesh, &calls)));
+        whole &= step.is_some();
+        calls.extend(step.map(|step| Call { method, step }));
+    }
+    if let (Some((word, _)), true) = (&mesh, whole) {
+        errors.push(word, "the mesh is not used", "lay loops over it: `.distribute([m, n], [mo, no], [mi, ni])`");
+    }
+    errors.finish(Chain { calls })
+}
+
+const SHAPE: &str = "a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`";
+
+/// A step as it was written: only the mesh may be missing.
+enum Written {
+    Whole(Step),
+    WithoutMesh(Box<dyn FnOnce(Mesh) -> Step>),
+}
+
+/// The mesh before the first step belongs to the first `distribute`; a later one brings its own.
+fn complete(
+    method: &Ident,
+    written: Written,
+    mesh: &mut Option<(Ident, Option<Mesh>)>,
+    before: &[Call],
+) -> Result<Step> {
+    let first = !before.iter().any(|call| matches!(call.step, Step::Distribute { .. }));
+    match written {
+        Written::Whole(Step::Distribute { .. }) if mesh.is_some() && first => {
+            let help = "write it once, before the first step or as last argument of the first `distribute`";
+            Err(error(method, "the first mesh is given twice", help))
+        }
+        Written::Whole(step) => Ok(step),
+        Written::WithoutMesh(step) => match mesh.take() {
+            Some((_, Some(mesh))) => Ok(step(mesh)),
+            // The mesh has a mistake of its own, which is reported; any mesh stands for it.
+            Some((_, None)) => Ok(step(Mesh::default())),
+            None if first => {
+                Err(error(method, "there is no mesh", "write it before the first step: `mesh(x: 2, y: 2)`"))
+            }
+            None => {
+                let help = "give the inner mesh as last argument: `.distribute([mi], [mio], [mii], mesh(z: 2))`";
+                Err(error(method, "there is no mesh for this `distribute`", help))
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

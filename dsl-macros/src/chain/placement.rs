@@ -1,0 +1,95 @@
+//! Clauses of `shard`: `m @ x`, `m @ [x, y]`, `k @ ((x + y) % 2)`, `m @ cyclic(x, 16)`, `dim(0) @ x`, `pin(z, 0)`.
+
+use super::arguments::{comma, end, ident, list, size, small};
+use crate::check::name;
+use crate::constant::evaluate;
+use crate::errors::error;
+use polyshard_layout::AxisExpr;
+use polyshard_polyhedral::{Clause, Dim};
+use syn::parse::ParseStream;
+use syn::{BinOp, Expr, Ident, Result, Token, UnOp, parenthesized, token};
+
+/// Reads one clause.
+pub(crate) fn clause(input: ParseStream) -> Result<Clause> {
+    let word: Ident = input.parse()?;
+    let called = input.peek(token::Paren);
+    let dim = match word.to_string().as_str() {
+        "pin" if called => {
+            let content;
+            parenthesized!(content in input);
+            let axis = ident(&content)?;
+            comma(&content)?;
+            let coordinate = size(&content)?;
+            end(&content)?;
+            return Ok(Clause::Pin { axis, coordinate });
+        }
+        "dim" if called => {
+            let content;
+            parenthesized!(content in input);
+            let number = size(&content)?;
+            end(&content)?;
+            Dim::Number(number)
+        }
+        _ => Dim::Var(name(&word)),
+    };
+    if !input.peek(Token![@]) {
+        let help = format!("write `{word} @ x`, `{word} @ [x, y]`, `{word} @ cyclic(x, 16)`, or `pin(z, 0)`");
+        return Err(error(&word, "expected a dimension and its axes", help));
+    }
+    input.parse::<Token![@]>()?;
+    if input.peek(token::Bracket) {
+        return Ok(Clause::Block { dim, at: AxisExpr::List(list(input)?) });
+    }
+    if input.peek(Ident) && input.peek2(token::Paren) && input.fork().parse::<Ident>()? == "cyclic" {
+        input.parse::<Ident>()?;
+        let content;
+        parenthesized!(content in input);
+        let at = axes(&content.parse()?)?;
+        comma(&content)?;
+        let block = size(&content)?;
+        end(&content)?;
+        return Ok(Clause::Cyclic { dim, at, block });
+    }
+    Ok(Clause::Block { dim, at: axes(&input.parse()?)? })
+}
+
+fn axes(expr: &Expr) -> Result<AxisExpr> {
+    let wrong = || {
+        let help = "write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`";
+        error(expr, "this is not an expression over mesh axes", help)
+    };
+    if let Some(value) = evaluate(expr) {
+        return Ok(AxisExpr::Const(small(expr, value)?));
+    }
+    match expr {
+        Expr::Paren(inner) => axes(&inner.expr),
+        Expr::Group(inner) => axes(&inner.expr),
+        Expr::Path(path) => Ok(AxisExpr::Axis(name(path.path.get_ident().ok_or_else(wrong)?))),
+        Expr::Array(array) => {
+            let axis = |expr: &Expr| match expr {
+                Expr::Path(path) => path.path.get_ident().map(name),
+                _ => None,
+            };
+            Ok(AxisExpr::List(array.elems.iter().map(axis).collect::<Option<_>>().ok_or_else(wrong)?))
+        }
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => Ok(AxisExpr::Mul(Box::new(axes(&unary.expr)?), -1)),
+        Expr::Binary(binary) => {
+            let (left, right) = (&*binary.left, &*binary.right);
+            let both = || Ok((Box::new(axes(left)?), Box::new(axes(right)?)));
+            let times = |expr: &Expr, factor| Ok(AxisExpr::Mul(Box::new(axes(expr)?), factor));
+            let number = |expr: &Expr| evaluate(expr).map(|value| small(expr, value)).transpose();
+            match binary.op {
+                BinOp::Add(_) => both().map(|(left, right)| AxisExpr::Add(left, right)),
+                BinOp::Sub(_) => both().map(|(left, right)| AxisExpr::Sub(left, right)),
+                BinOp::Mul(_) => match (number(left)?, number(right)?) {
+                    (Some(factor), _) => times(right, factor),
+                    (_, Some(factor)) => times(left, factor),
+                    _ => Err(wrong()),
+                },
+                BinOp::Rem(_) => Ok(AxisExpr::Mod(Box::new(axes(left)?), number(right)?.ok_or_else(wrong)?)),
+                _ => Err(wrong()),
+            }
+        }
+        _ => Err(wrong()),
+    }
+}

@@ -1,0 +1,158 @@
+//! One step: its method's name and arguments.
+
+use super::Written;
+use super::arguments::{comma, end, ident, integer, list, mesh, names, size};
+use super::placement::clause;
+use crate::errors::{error, listed};
+use polyshard_layout::Name;
+use polyshard_polyhedral::{LeafKind, Pattern, Step};
+use syn::parse::ParseStream;
+use syn::{Ident, Result, Token, parenthesized};
+
+/// The steps with an example of each, which is the help of every mistake in it.
+const STEPS: [(&str, &str); 11] = [
+    ("split", "split(k, ko, ki, 64)"),
+    ("divide", "divide(k, ko, ki, 2)"),
+    ("reorder", "reorder([mo, no, ko, mi, ni, ki])"),
+    ("fuse", "fuse(i, j, f)"),
+    ("distribute", "distribute([m, n], [mo, no], [mi, ni])"),
+    ("rotate", "rotate(ko, [mo, no])"),
+    ("shard", "shard(A, m @ x, k @ y)"),
+    ("communicate", "communicate(A, ko)"),
+    ("tensorize", "tensorize([mi, ni, ki])"),
+    ("tensorize_as", "tensorize_as([mi, ni, ki], contraction)"),
+    ("expect", "expect(A, shift(y, 1))"),
+];
+
+/// Reads the arguments of `method` to the end.
+pub(crate) fn parse(method: &Ident, input: ParseStream) -> Result<Written> {
+    let Some((_, example)) = STEPS.iter().find(|step| *method == step.0) else {
+        let steps = listed(STEPS.iter().map(|step| step.0));
+        return Err(error(method, format!("no schedule step `{method}`"), format!("the steps are {steps}")));
+    };
+    let written = arguments(method, input).and_then(|written| end(input).map(|()| written));
+    written.map_err(|error| match error.to_string().contains("\nhelp: ") {
+        true => error,
+        false => syn::Error::new(error.span(), format!("{error}\nhelp: write `.{example}`")),
+    })
+}
+
+fn arguments(method: &Ident, input: ParseStream) -> Result<Written> {
+    Ok(Written::Whole(match method.to_string().as_str() {
+        "split" => {
+            let (i, outer, inner) = three(input)?;
+            comma(input)?;
+            Step::Split { i, outer, inner, size: size(input)? }
+        }
+        "divide" => {
+            let (i, outer, inner) = three(input)?;
+            comma(input)?;
+            Step::Divide { i, outer, inner, parts: size(input)? }
+        }
+        "fuse" => {
+            let (i, j, fused) = three(input)?;
+            Step::Fuse { i, j, fused }
+        }
+        "distribute" => return distribute(input),
+        "rotate" => {
+            let t = ident(input)?;
+            comma(input)?;
+            Step::Rotate { t, by: list(input)? }
+        }
+        "shard" => {
+            let tensor = ident(input)?;
+            let mut clauses = Vec::new();
+            while input.peek(Token![,]) {
+                comma(input)?;
+                if !input.is_empty() {
+                    clauses.push(clause(input)?);
+                }
+            }
+            Step::Shard { tensor, clauses }
+        }
+        "communicate" => {
+            let tensor = ident(input)?;
+            comma(input)?;
+            Step::Communicate { tensor, at: ident(input)? }
+        }
+        "tensorize" => Step::Tensorize { loops: list(input)?, kind: None },
+        "tensorize_as" => {
+            let loops = list(input)?;
+            comma(input)?;
+            Step::Tensorize { loops, kind: Some(leaf_kind(input)?) }
+        }
+        "expect" => {
+            let tensor = ident(input)?;
+            comma(input)?;
+            Step::Expect { tensor, pattern: pattern(input)? }
+        }
+        // What is left of the table.
+        _ => Step::Reorder { order: list(input)? },
+    }))
+}
+
+fn three(input: ParseStream) -> Result<(Name, Name, Name)> {
+    let first = ident(input)?;
+    comma(input)?;
+    let second = ident(input)?;
+    comma(input)?;
+    Ok((first, second, ident(input)?))
+}
+
+fn distribute(input: ParseStream) -> Result<Written> {
+    let loops = list(input)?;
+    comma(input)?;
+    let outer = list(input)?;
+    comma(input)?;
+    let inner = list(input)?;
+    input.parse::<Option<Token![,]>>()?;
+    if input.is_empty() {
+        return Ok(Written::WithoutMesh(Box::new(|mesh| Step::Distribute { loops, outer, inner, mesh })));
+    }
+    let word: Ident = input.parse()?;
+    if word != "mesh" {
+        return Err(error(&word, format!("expected `mesh(..)`, found `{word}`"), "write the mesh as `mesh(z: 2)`"));
+    }
+    let content;
+    parenthesized!(content in input);
+    Ok(Written::Whole(Step::Distribute { loops, outer, inner, mesh: mesh(&content)? }))
+}
+
+fn leaf_kind(input: ParseStream) -> Result<LeafKind> {
+    let word: Ident = input.parse()?;
+    match word.to_string().as_str() {
+        "contraction" => Ok(LeafKind::Contraction),
+        "nest" => Ok(LeafKind::Nest),
+        _ => Err(error(&word, format!("no leaf `{word}`"), "the leaves are `contraction` and `nest`")),
+    }
+}
+
+fn pattern(input: ParseStream) -> Result<Pattern> {
+    let word: Ident = input.parse()?;
+    let arguments = |input: ParseStream| {
+        let content;
+        parenthesized!(content in input);
+        names(&content)
+    };
+    match word.to_string().as_str() {
+        "local" => Ok(Pattern::Local),
+        "permute" => Ok(Pattern::Permute),
+        "exchange" => Ok(Pattern::Exchange),
+        "broadcast" => Ok(Pattern::Broadcast { axes: arguments(input)? }),
+        "allgather" => Ok(Pattern::Allgather { axes: arguments(input)? }),
+        "shift" => {
+            let content;
+            parenthesized!(content in input);
+            let axis = ident(&content)?;
+            comma(&content)?;
+            let by = integer(&content)?;
+            end(&content)?;
+            Ok(Pattern::Shift { axis, by })
+        }
+        _ => {
+            let help =
+                "the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)` and `exchange`";
+            Err(error(&word, format!("no pattern `{word}`"), help))
+        }
+    }
+}

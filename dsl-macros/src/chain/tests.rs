@@ -1,0 +1,327 @@
+//! Chains as the steps they say, and their mistakes with the text that the error points at.
+
+use crate::testing::check_chain as check;
+use expect_test::expect;
+
+#[test]
+fn every_step_is_read() {
+    check(
+        "mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .expect(A, local)",
+        expect![[r#"
+            split(m, mo, mi, 64)
+            divide(k, ko, ki, 2)
+            reorder([mo, no, ko])
+            fuse(i, j, f)
+            distribute([m, n], [mo, no], [mi, ni], mesh(x: 2, y: 2))
+            rotate(ko, [mo, no])
+            shard(A, m @ x, k @ y)
+            shard(A)
+            communicate(A, ko)
+            tensorize([mi, ni, ki])
+            tensorize_as([mi], contraction)
+            tensorize_as([mi], nest)
+            expect(A, local)
+        "#]],
+    );
+}
+
+#[test]
+fn every_clause_is_read() {
+    check(
+        ".shard(A, m @ [x, y], k @ ((x + y) % 2), n @ (y - x) % 3, i @ 2 * x + y * 3 - 1, j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ -x, pin @ x, r @ 0,)",
+        expect![[r#"
+            shard(A, m @ [x, y], k @ (x + y) % 2, n @ (y - x) % 3, i @ (x * 2 + y * 3 - 1), j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ (x * -1), pin @ x, r @ (0))
+        "#]],
+    );
+}
+
+#[test]
+fn every_pattern_is_read() {
+    check(
+        ".expect(A, local) .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, allgather(x)) .expect(A, exchange)",
+        expect![[r#"
+            expect(A, local)
+            expect(A, broadcast(x, y))
+            expect(A, shift(x, -1))
+            expect(A, permute)
+            expect(A, allgather(x))
+            expect(A, exchange)
+        "#]],
+    );
+}
+
+#[test]
+fn an_inner_mesh_is_an_argument() {
+    check(
+        "mesh(x: 2) .distribute([m], [mo], [mi]) .distribute([mi], [mio], [mii], mesh(z: 3))",
+        expect![[r#"
+            distribute([m], [mo], [mi], mesh(x: 2))
+            distribute([mi], [mio], [mii], mesh(z: 3))
+        "#]],
+    );
+}
+
+#[test]
+fn the_first_mesh_may_be_an_argument() {
+    check(
+        ".distribute([m], [mo], [mi], mesh(x: 2, y: 2))",
+        expect![[r#"
+            distribute([m], [mo], [mi], mesh(x: 2, y: 2))
+        "#]],
+    );
+}
+
+#[test]
+fn the_first_mesh_is_given_once() {
+    check(
+        "mesh(x: 2) .distribute([m], [mo], [mi], mesh(x: 2))",
+        expect![[r#"
+            error on `distribute`: the first mesh is given twice
+              help: write it once, before the first step or as last argument of the first `distribute`
+        "#]],
+    );
+}
+
+#[test]
+fn a_distribute_has_a_mesh() {
+    check(
+        ".distribute([m], [mo], [mi]) .communicate(A, k)",
+        expect![[r#"
+            error on `distribute`: there is no mesh
+              help: write it before the first step: `mesh(x: 2, y: 2)`
+        "#]],
+    );
+}
+
+#[test]
+fn an_inner_distribute_has_a_mesh() {
+    check(
+        "mesh(x: 2) .distribute([m], [mo], [mi]) .distribute([n], [no], [ni])",
+        expect![[r#"
+            error on `distribute`: there is no mesh for this `distribute`
+              help: give the inner mesh as last argument: `.distribute([mi], [mio], [mii], mesh(z: 2))`
+        "#]],
+    );
+}
+
+#[test]
+fn a_mesh_is_used() {
+    check(
+        "mesh(x: 2) .tensorize([m])",
+        expect![[r#"
+            error on `mesh`: the mesh is not used
+              help: lay loops over it: `.distribute([m, n], [mo, no], [mi, ni])`
+        "#]],
+    );
+}
+
+#[test]
+fn a_mesh_alone_is_no_schedule() {
+    check(
+        "mesh(x: 2)",
+        expect![[r#"
+            error on `mesh`: the mesh is not used
+              help: lay loops over it: `.distribute([m, n], [mo, no], [mi, ni])`
+        "#]],
+    );
+}
+
+#[test]
+fn a_mesh_has_extents() {
+    check(
+        "mesh(x, y: 2).distribute([m], [mo], [mi])",
+        expect![[r#"
+            error on `x`: axis `x` has no extent
+              help: write the mesh as `mesh(x: 2, y: 2)`
+        "#]],
+    );
+}
+
+#[test]
+fn axes_have_their_own_names() {
+    check(
+        "mesh(x: 2, x: 2).distribute([m], [mo], [mi])",
+        expect![[r#"
+            error on `x`: two axes are named `x`
+              help: give each axis a name of its own
+        "#]],
+    );
+}
+
+#[test]
+fn axes_have_coordinates() {
+    check(
+        "mesh(x: 0).distribute([m], [mo], [mi])",
+        expect![[r#"
+            error on `0`: axis `x` has extent 0
+              help: an axis has at least one coordinate
+        "#]],
+    );
+}
+
+#[test]
+fn a_mesh_is_counted() {
+    check(
+        "mesh(x: 65536, y: 65536).distribute([m], [mo], [mi])",
+        expect![[r#"
+            error on `65536`: the mesh has more than 2^31 ranks
+              help: use a smaller mesh
+        "#]],
+    );
+}
+
+#[test]
+fn extents_of_a_mesh_are_numbers() {
+    check(
+        "mesh(x: p).distribute([m], [mo], [mi])",
+        expect![[r#"
+            error on `p`: expected a number that is known when the crate is compiled
+              help: write literals and arithmetic on them, or use the chain as methods
+        "#]],
+    );
+}
+
+#[test]
+fn an_unknown_step_lists_the_steps() {
+    check(
+        ".tile(m, 4) .lower()",
+        expect![[r#"
+            error on `tile`: no schedule step `tile`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `tensorize`, `tensorize_as` and `expect`
+            error on `lower`: no schedule step `lower`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `tensorize`, `tensorize_as` and `expect`
+        "#]],
+    );
+}
+
+#[test]
+fn arguments_are_complete() {
+    check(
+        ".split(m, mo, mi) .divide(k) .reorder() .fuse(i, j) .rotate(ko) .shard() .communicate(A) .tensorize_as([m]) .expect(A)",
+        expect![[r#"
+            error on `)`: expected `,`
+              help: write `.split(k, ko, ki, 64)`
+            error on `)`: expected `,`
+              help: write `.divide(k, ko, ki, 2)`
+            error on `)`: unexpected end of input, expected square brackets
+              help: write `.reorder([mo, no, ko, mi, ni, ki])`
+            error on `)`: expected `,`
+              help: write `.fuse(i, j, f)`
+            error on `)`: expected `,`
+              help: write `.rotate(ko, [mo, no])`
+            error on `)`: unexpected end of input, expected identifier
+              help: write `.shard(A, m @ x, k @ y)`
+            error on `)`: expected `,`
+              help: write `.communicate(A, ko)`
+            error on `)`: expected `,`
+              help: write `.tensorize_as([mi, ni, ki], contraction)`
+            error on `)`: expected `,`
+              help: write `.expect(A, shift(y, 1))`
+        "#]],
+    );
+}
+
+#[test]
+fn arguments_are_of_their_kind() {
+    check(
+        ".split(m, 2, mi, 3) .reorder(m, n) .rotate(ko, mo) .communicate(A, ko, 2) .tensorize([mi + 1]) .split(m, mo, mi, size) .split(m, mo, mi, -1) .divide(m, mo, mi, 1 / 0) .distribute([m], [mo], [mi], grid(x: 2))",
+        expect![[r#"
+            error on `2`: expected identifier
+              help: write `.split(k, ko, ki, 64)`
+            error on `m`: expected square brackets
+              help: write `.reorder([mo, no, ko, mi, ni, ki])`
+            error on `mo`: expected square brackets
+              help: write `.rotate(ko, [mo, no])`
+            error on `2`: unexpected argument
+              help: write `.communicate(A, ko)`
+            error on `+`: expected `,`
+              help: write `.tensorize([mi, ni, ki])`
+            error on `size`: expected a number that is known when the crate is compiled
+              help: write literals and arithmetic on them, or use the chain as methods
+            error on `-1`: -1 is negative
+              help: write a number of at least 0
+            error on `1 / 0`: expected a number that is known when the crate is compiled
+              help: write literals and arithmetic on them, or use the chain as methods
+            error on `grid`: expected `mesh(..)`, found `grid`
+              help: write the mesh as `mesh(z: 2)`
+        "#]],
+    );
+}
+
+#[test]
+fn clauses_are_of_their_kind() {
+    check(
+        ".shard(A, m) .shard(A, m.at(x)) .shard(A, m @ x * y) .shard(A, m @ f(x)) .shard(A, m @ x % y) .shard(A, m @ cyclic(x)) .shard(A, pin(z)) .shard(A, m @ a::b) .shard(A, m @ 99999999999 * x) .shard(A, m @)",
+        expect![[r#"
+            error on `m`: expected a dimension and its axes
+              help: write `m @ x`, `m @ [x, y]`, `m @ cyclic(x, 16)`, or `pin(z, 0)`
+            error on `m`: expected a dimension and its axes
+              help: write `m @ x`, `m @ [x, y]`, `m @ cyclic(x, 16)`, or `pin(z, 0)`
+            error on `x * y`: this is not an expression over mesh axes
+              help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
+            error on `f(x)`: this is not an expression over mesh axes
+              help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
+            error on `x % y`: this is not an expression over mesh axes
+              help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
+            error on `)`: expected `,`
+              help: write `.shard(A, m @ x, k @ y)`
+            error on `)`: expected `,`
+              help: write `.shard(A, m @ x, k @ y)`
+            error on `a::b`: this is not an expression over mesh axes
+              help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
+            error on `99999999999`: 99999999999 does not fit 32 bits
+              help: use smaller numbers
+            error on `)`: unexpected end of input, expected an expression
+              help: write `.shard(A, m @ x, k @ y)`
+        "#]],
+    );
+}
+
+#[test]
+fn patterns_are_of_their_kind() {
+    check(
+        ".expect(A, ring) .expect(A, shift(x)) .expect(A, broadcast) .tensorize_as([m], gemm)",
+        expect![[r#"
+            error on `ring`: no pattern `ring`
+              help: the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)` and `exchange`
+            error on `)`: expected `,`
+              help: write `.expect(A, shift(y, 1))`
+            error on `)`: unexpected end of input, expected parentheses
+              help: write `.expect(A, shift(y, 1))`
+            error on `gemm`: no leaf `gemm`
+              help: the leaves are `contraction` and `nest`
+        "#]],
+    );
+}
+
+#[test]
+fn a_chain_starts_with_a_mesh_or_a_step() {
+    check(
+        "grid(x: 2) .tensorize([m])",
+        expect![[r#"
+            error on `grid`: expected the schedule, found `grid`
+              help: a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`
+        "#]],
+    );
+}
+
+#[test]
+fn steps_start_with_a_dot() {
+    check(
+        "mesh(x: 2) distribute([m], [mo], [mi])",
+        expect![[r#"
+            error on `distribute([m], [mo], [mi])`: expected `.` and a schedule step
+              help: a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`
+        "#]],
+    );
+}
+
+#[test]
+fn steps_have_parentheses() {
+    check(
+        "mesh(x: 2).tensorize",
+        expect![[r#"
+            error on ``: unexpected end of input, expected parentheses
+        "#]],
+    );
+}

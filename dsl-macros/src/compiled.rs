@@ -1,0 +1,110 @@
+//! The compiled form: the steps go through isl while the user's crate is built.
+//!
+//! The program that comes out is emitted as Rust and becomes a module. A step that cannot be applied is
+//! an error on its method, in the words of `polyhedral`; this file knows no rule of its own.
+
+use crate::chain::{Call, Chain};
+use crate::check::{Checked, Element};
+use crate::constant::evaluate;
+use crate::errors::{Errors, error};
+use crate::{expand, spec};
+use polyshard_codegen::{SourceOptions, rust_source};
+use polyshard_polyhedral::{LowerError, Program, Schedule};
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{Ident, Result};
+
+/// Returns the module of a scheduled kernel.
+pub(crate) fn module(kernel: &Checked, chain: &Chain) -> Result<TokenStream> {
+    constants(kernel)?;
+    let program = lower(kernel, chain)?;
+    let source = rust_source(&program, &SourceOptions { runtime: "::polyshard::runtime".into() });
+    let items: TokenStream = source.parse().map_err(|wrong| {
+        let message = format!("the emitted source is not Rust: {wrong}");
+        error(&kernel.name, message, "this is a bug of Polyshard, please report it")
+    })?;
+    let (docs, vis, name) = (docs(kernel, &program), &kernel.vis, &kernel.name);
+    let mesh = program.mesh().as_slice().iter().map(|axis| {
+        let (name, extent) = (axis.name.as_str(), axis.extent);
+        quote!((#name, #extent))
+    });
+    let schedule = schedule(kernel, chain);
+    Ok(quote! {
+        #docs
+        #vis mod #name {
+            /// The mesh that the kernel was compiled for: each axis with its extent.
+            pub const MESH: &[(&str, usize)] = &[#(#mesh),*];
+
+            /// The kernel as it was emitted: the source of `run` and `run_into`.
+            pub const SOURCE: &str = #source;
+
+            #schedule
+
+            #items
+        }
+    })
+}
+
+/// What the program is compiled from must be known while it is compiled.
+fn constants(kernel: &Checked) -> Result<()> {
+    let mut errors = Errors::default();
+    let tensors = kernel.inputs.iter().chain([&kernel.output]);
+    let extents = tensors.flat_map(|tensor| &tensor.extents).chain(kernel.ranges.iter().map(|range| &range.1));
+    for extent in extents.filter(|extent| evaluate(extent).is_none()) {
+        let help = "write a number, or use the chain as methods for sizes known at run time";
+        errors.push(extent, "the compiled form needs literal extents", help);
+    }
+    if let Element::Named(path) = &kernel.element {
+        let help = "write `f32`, `f64`, `i32` or `i64`, or use the chain as methods for types known later";
+        errors.push(path, "the compiled form needs a literal element type", help);
+    }
+    errors.finish(())
+}
+
+fn lower(kernel: &Checked, chain: &Chain) -> Result<Program> {
+    let Some(spec) = spec::constant(kernel) else {
+        let help = "this is a bug of Polyshard, please report it";
+        return Err(error(&kernel.name, "the kernel is not constant", help));
+    };
+    let steps = chain.calls.iter().map(|call| call.step.clone());
+    let schedule = steps.fold(Schedule::from_spec(spec), Schedule::apply);
+    schedule.lower().map_err(|wrong| at_the_step(&wrong, kernel, chain))
+}
+
+fn at_the_step(wrong: &LowerError, kernel: &Checked, chain: &Chain) -> syn::Error {
+    let call = wrong.step().and_then(|number| chain.calls.get(number.checked_sub(1)?));
+    let at = call.map_or(&kernel.name, |call| &call.method);
+    syn::Error::new_spanned(at, wrong.message())
+}
+
+/// A crate that asks for documentation gets some, whether the user wrote it or not.
+fn docs(kernel: &Checked, program: &Program) -> TokenStream {
+    let written = &kernel.docs;
+    if !written.is_empty() {
+        return quote!(#(#written)*);
+    }
+    let text = format!("`{}` on a mesh of `{}`.", program.kernel().statement(), program.mesh());
+    quote!(#[doc = #text])
+}
+
+fn schedule(kernel: &Checked, chain: &Chain) -> TokenStream {
+    let start = expand::schedule(kernel);
+    let element = expand::element_type(&kernel.element);
+    let scalars = kernel.scalars.iter().map(|scalar| quote!(#scalar: #element));
+    let steps = chain.calls.iter().map(|Call { method, step }| {
+        let step = expand::steps::step(step);
+        let apply = Ident::new("apply", Span::call_site().located_at(method.span()));
+        // The schedule's messages name the place of each step: the method that was written.
+        quote_spanned!(apply.span()=> .#apply(#step))
+    });
+    quote! {
+        /// Returns the schedule that the kernel was compiled from.
+        #[must_use]
+        pub fn schedule(#(#scalars),*) -> ::polyshard::Schedule {
+            #start #(#steps)*
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! Modules of scheduled kernels, and schedules that are refused on the method that is wrong.
+
+use crate::testing::check_module as check;
+use expect_test::{Expect, expect};
+
+#[test]
+fn a_scheduled_kernel_is_a_module() {
+    check(
+        r#"
+            /// C = A·B by SUMMA.
+            pub fn summa(A: [f32; 8, 4 * 2], B: [f32; 8, 8]) -> C: [f32; 8, 8] {
+                C[m, n] += A[m, k] * B[k, n]
+            }
+            mesh(x: 2, y: 2)
+            .distribute([m, n], [mo, no], [mi, ni])
+            .divide(k, ko, ki, 2)
+            .reorder([mo, no, ko, mi, ni, ki])
+            .shard(A, m @ x, k @ y)
+            .shard(B, k @ x, n @ y)
+            .shard(C, m @ x, n @ y)
+            .communicate(A, ko)
+            .communicate(B, ko)
+            .tensorize_as([mi, ni, ki], contraction)
+        "#,
+        expect![[r#"
+            /// C = A·B by SUMMA.
+            pub mod summa {
+                /// The mesh that the kernel was compiled for: each axis with its extent.
+                pub const MESH: &[(&str, usize)] = &[("x", 2usize), ("y", 2usize)];
+                /// The kernel as it was emitted: the source of `run` and `run_into`.
+                pub const SOURCE: &str = "..";
+                /// Returns the schedule that the kernel was compiled from.
+                #[must_use]
+                pub fn schedule() -> ::polyshard::Schedule {}
+                /// The mesh: x: 2, y: 2.
+                pub fn mesh() -> Mesh {}
+                /// Which rank owns which elements of `A`: [0 @ x, 1 @ y].
+                pub fn sharding_a() -> Sharding {}
+                /// Which rank owns which elements of `B`: [0 @ x, 1 @ y].
+                pub fn sharding_b() -> Sharding {}
+                /// Which rank owns which elements of `C`: [0 @ x, 1 @ y].
+                pub fn sharding_c() -> Sharding {}
+                /// Runs `C[m, n] += A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
+                ///
+                /// # Errors
+                /// If the inputs are not sharded as the program wants them, or communication fails.
+                pub fn run(
+                    world: &World,
+                    a: &DistArray<f32>,
+                    b: &DistArray<f32>,
+                ) -> Result<DistArray<f32>> {}
+                /// As `run`, but goes on from what the output holds.
+                ///
+                /// # Errors
+                /// If the tensors are not sharded as the program wants them, or communication fails.
+                pub fn run_into(
+                    world: &World,
+                    a: &DistArray<f32>,
+                    b: &DistArray<f32>,
+                    c: &mut DistArray<f32>,
+                ) -> Result<()> {}
+            }
+        "#]],
+    );
+}
+
+#[test]
+fn scalars_are_parameters() {
+    check(
+        r#"
+            fn axpy(A: [i32; 8], B: [i32; 8]) -> C: [i32; 8] { C[i] = alpha * A[i] + beta * B[i] / alpha }
+            mesh(x: 2).distribute([i], [io], [ii]).shard(A, i @ x).shard(B).shard(C, pin(x, 1))
+        "#,
+        expect![[r#"
+            ///`C[i] = alpha * A[i] + beta * B[i] / alpha` on a mesh of `x: 2`.
+            mod axpy {
+                /// The mesh that the kernel was compiled for: each axis with its extent.
+                pub const MESH: &[(&str, usize)] = &[("x", 2usize)];
+                /// The kernel as it was emitted: the source of `run` and `run_into`.
+                pub const SOURCE: &str = "..";
+                /// Returns the schedule that the kernel was compiled from.
+                #[must_use]
+                pub fn schedule(alpha: i32, beta: i32) -> ::polyshard::Schedule {}
+                /// The mesh: x: 2.
+                pub fn mesh() -> Mesh {}
+                /// Which rank owns which elements of `A`: [0 @ x].
+                pub fn sharding_a() -> Sharding {}
+                /// Which rank owns which elements of `B`: replicated.
+                pub fn sharding_b() -> Sharding {}
+                /// Which rank owns which elements of `C`: [pin(x, 1)].
+                pub fn sharding_c() -> Sharding {}
+                /// Runs `C[i] = alpha * A[i] + beta * B[i] / alpha` on all ranks, which each return their shard of the output.
+                ///
+                /// # Errors
+                /// If the inputs are not sharded as the program wants them, or communication fails.
+                pub fn run(
+                    world: &World,
+                    a: &DistArray<i32>,
+                    b: &DistArray<i32>,
+                    alpha: i32,
+                    beta: i32,
+                ) -> Result<DistArray<i32>> {}
+                /// As `run`, into an output that exists, whose elements are overwritten.
+                ///
+                /// # Errors
+                /// If the tensors are not sharded as the program wants them, or communication fails.
+                pub fn run_into(
+                    world: &World,
+                    a: &DistArray<i32>,
+                    b: &DistArray<i32>,
+                    c: &mut DistArray<i32>,
+                    alpha: i32,
+                    beta: i32,
+                ) -> Result<()> {}
+            }
+        "#]],
+    );
+}
+
+#[test]
+fn a_schedule_needs_literal_extents() {
+    check(
+        r#"
+            fn f(A: [T; n, 8]) -> C: [T; n] { C[i] += A[i, k] + A[i, q] for q in 0..m }
+            mesh(x: 2).distribute([i], [io], [ii])
+        "#,
+        expect![[r#"
+            error on `n`: the compiled form needs literal extents
+              help: write a number, or use the chain as methods for sizes known at run time
+            error on `n`: the compiled form needs literal extents
+              help: write a number, or use the chain as methods for sizes known at run time
+            error on `m`: the compiled form needs literal extents
+              help: write a number, or use the chain as methods for sizes known at run time
+            error on `T`: the compiled form needs a literal element type
+              help: write `f32`, `f64`, `i32` or `i64`, or use the chain as methods for types known later
+        "#]],
+    );
+}
+
+#[test]
+fn mistakes_of_kernel_and_chain_come_together() {
+    check(
+        r#"
+            fn f(A: [f32; 8]) -> C: [f32; 8] { C[i] = D[i] }
+            mesh(x: 2).distribute([i], [io], [ii]).shard(A, i).tile(i, 4)
+        "#,
+        expect![[r#"
+            error on `D`: no tensor `D`
+              help: the inputs are `A`
+            error on `i`: expected a dimension and its axes
+              help: write `i @ x`, `i @ [x, y]`, `i @ cyclic(x, 16)`, or `pin(z, 0)`
+            error on `tile`: no schedule step `tile`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `tensorize`, `tensorize_as` and `expect`
+        "#]],
+    );
+}
+
+#[test]
+fn a_leaf_of_another_kind_is_refused() {
+    check(
+        "fn f(A: [f32; 8]) -> C: [f32; 8] { C[i] max= A[i] } .tensorize_as([i], contraction)",
+        expect![[r#"
+        error on `tensorize_as`: the leaf is a nest, not a contraction: `max=` does not add up products
+    "#]],
+    );
+}
+
+/// A matrix product on a 2×2 mesh with `steps`, which are refused.
+fn refuse(steps: &str, expect: Expect) {
+    let input = format!(
+        "fn matmul(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] {{ C[m, n] += A[m, k] * B[k, n] }} {steps}"
+    );
+    check(&input, expect);
+}
+
+#[test]
+fn an_unknown_loop_is_refused() {
+    refuse(
+        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).split(q, qo, qi, 4)",
+        expect![[r#"
+        error on `split`: no loop `q`; the loops are mo, no, mi, ni, k
+    "#]],
+    );
+}
+
+#[test]
+fn an_unknown_tensor_is_refused() {
+    refuse(
+        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).communicate(D, k)",
+        expect![[r#"
+        error on `communicate`: no tensor `D`; the tensors are A, B, C
+    "#]],
+    );
+}
+
+#[test]
+fn an_unknown_axis_is_refused() {
+    refuse(
+        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ z)",
+        expect![[r#"
+        error on `shard`: no axis `z`; the axes are x, y
+    "#]],
+    );
+}
+
+#[test]
+fn an_axis_used_twice_in_one_sharding_is_refused() {
+    refuse(
+        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ x, k @ x)",
+        expect![[r#"
+        error on `shard`: axis `x` is used twice, so that elements off the diagonal would have no owner; use each axis for one dimension, or skew the second, `(x + y) % parts`
+    "#]],
+    );
+}
+
+#[test]
+fn a_contracted_loop_that_is_distributed_is_refused() {
+    refuse(
+        "mesh(x: 2, y: 2).distribute([m, k], [mo, ko], [mi, ki])",
+        expect![[r#"
+        error on `distribute`: cannot distribute `k`: it carries the reduction into `C`, so ranks would hold partial sums of the same elements, and the step that reduces them does not exist yet; distribute an index of `C` instead
+    "#]],
+    );
+}
+
+#[test]
+fn a_distributed_loop_that_is_reordered_is_refused() {
+    refuse(
+        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).reorder([mi, mo])",
+        expect![[r#"
+        error on `reorder`: loop `mo` is distributed over axis `x`: it is no loop in time and keeps its place; list it where it stands, or leave it out
+    "#]],
+    );
+}
+
+#[test]
+fn a_rotation_by_a_loop_that_is_not_outside_is_refused() {
+    refuse(
+        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).divide(k, ko, ki, 2).rotate(ko, [ki])",
+        expect![[r#"
+            error on `rotate`: cannot rotate `ko` by `ki`, which is not outside it; the loops are mo, no, mi, ni, ko, ki
+        "#]],
+    );
+}
+
+#[test]
+fn a_pattern_that_is_not_found_is_refused() {
+    refuse(
+        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).divide(k, ko, ki, 2).reorder([ko, mi, ni, ki]).shard(A, m @ x, k @ y).communicate(A, ko).expect(A, shift(y, 1))",
+        expect![[r#"
+            error on `expect`: the transfer of `A` is broadcast(y), not shift(y, 1); `explain()` prints the tests that led to it
+        "#]],
+    );
+}
+
+#[test]
+fn a_mesh_that_does_not_fit_the_loops_is_refused() {
+    refuse(
+        "mesh(x: 2).distribute([m, n], [mo, no], [mi, ni])",
+        expect![[r#"
+        error on `distribute`: distributes 2 loops into 2 outer and 2 inner ones over 1 axes; give one of each per axis
+    "#]],
+    );
+}
