@@ -25,7 +25,7 @@ pub use grid::Grid;
 pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use region::Region;
-pub use spmd::spmd;
+pub use spmd::{launched_ranks, spmd};
 pub use tile::{OutTile, Tile};
 pub use view::{Strided, StridedMut, View, ViewMut};
 pub use world::{Backend, Group, World};

@@ -65,6 +65,14 @@ where
     }
 }
 
+/// Returns the number of ranks that an MPI launcher started, if one started this process and says so.
+///
+/// Does not initialise MPI: launchers tell it to the processes that they start in their environment.
+#[must_use]
+pub fn launched_ranks() -> Option<usize> {
+    launcher()?.size
+}
+
 fn check_ranks(ranks: usize) -> Result<()> {
     if ranks == 0 {
         return Err(Error::Usage("`spmd` was asked for 0 ranks: it takes at least 1".into()));
