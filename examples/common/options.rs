@@ -1,0 +1,189 @@
+//! The command line of an example: what it says, and what follows from what it leaves out.
+
+use super::launch::Stop;
+use super::npy;
+use super::operand::Operand;
+use super::run::Measuring;
+use super::values::dtype_parser;
+use super::{Algorithm, Size};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use polyshard::{DType, Mesh};
+use std::path::{Path, PathBuf};
+
+// The text of `--help` begins with the documentation of the algorithm's type.
+#[derive(Parser)]
+pub(crate) struct Options<A: Args> {
+    /// Ranks along each axis of the mesh, as 8x8 [default: 4 ranks; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = parse_mesh, value_name = "MESH")]
+    mesh: Option<Extents>,
+    /// Extents m,k,n of the product [default: that of the files, or the algorithm's].
+    #[arg(long, value_parser = parse_size, value_name = "M,K,N", allow_hyphen_values = true)]
+    size: Option<Size>,
+    /// The element type [default: that of the files, or f32].
+    #[arg(long = "type", value_parser = dtype_parser(), value_name = "TYPE")]
+    dtype: Option<DType>,
+    /// The `.npy` file that holds A; each rank reads its own part.
+    #[arg(long, value_name = "FILE")]
+    a: Option<PathBuf>,
+    /// The `.npy` file that holds B; each rank reads its own part.
+    #[arg(long, value_name = "FILE")]
+    b: Option<PathBuf>,
+    /// Makes up what is in no file: A as `polyshard random` does with this seed, B with the next.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print this instead of running.
+    #[arg(long, value_enum)]
+    pub(crate) print: Option<Print>,
+    #[command(flatten)]
+    pub(crate) measuring: Measuring,
+    #[command(flatten)]
+    pub(crate) algorithm: A,
+}
+
+/// What to print instead of running.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Print {
+    /// The program as a page of pseudo-code.
+    Program,
+    /// The program as Rust source.
+    Source,
+    /// Why each transfer has its pattern.
+    Explain,
+    /// The schedule as JSON, for `polyshard show`.
+    Trace,
+}
+
+/// The extents of a mesh; a type of its own because clap takes a `Vec` for several arguments.
+#[derive(Clone, Debug)]
+struct Extents(Vec<usize>);
+
+/// Reads the command line.
+pub(crate) fn parse<A: Algorithm>() -> Result<Options<A>, Stop> {
+    let parsed = Options::<A>::command().name(A::NAME).try_get_matches();
+    parsed.and_then(|matches| Options::from_arg_matches(&matches)).map_err(|error| {
+        let text = error.to_string();
+        if error.use_stderr() {
+            Stop::Failed(text.trim_start_matches("error: ").trim_end().into())
+        } else {
+            Stop::Said(text)
+        }
+    })
+}
+
+impl<A: Algorithm> Options<A> {
+    /// Returns the element type: as asked for, which must be that of the files.
+    pub(crate) fn dtype(&self) -> Result<DType, String> {
+        let mut known = self.dtype.map(|dtype| (dtype, "`--type`".to_owned()));
+        for (path, name) in self.files() {
+            let (dtype, _) = npy::header(path)?;
+            match &known {
+                Some((other, at)) if *other != dtype => {
+                    return Err(format!("{name} holds {dtype}, but {at} says {other}; they must agree"));
+                }
+                _ => known = Some((dtype, name)),
+            }
+        }
+        Ok(known.map_or(DType::F32, |known| known.0))
+    }
+
+    /// Returns the mesh: as asked for, or as square as the number of ranks allows.
+    pub(crate) fn mesh(&self) -> Result<Mesh, String> {
+        let axes = A::MESH.len();
+        let extents = match (&self.mesh, polyshard::runtime::launched_ranks()) {
+            (Some(Extents(extents)), _) => extents.clone(),
+            (None, Some(ranks)) => most_square(ranks, axes),
+            (None, None) => A::MESH.to_vec(),
+        };
+        if extents.len() != axes {
+            let (shown, axes) = (shown(&extents), if axes == 1 { "1 axis" } else { "2 axes" });
+            let like = self::shown(A::MESH);
+            return Err(format!(
+                "`{}` runs on a mesh of {axes}, but `--mesh {shown}` is none; give one like {like}",
+                A::NAME
+            ));
+        }
+        Ok(Mesh::new(["x", "y"].into_iter().zip(extents)))
+    }
+
+    /// Returns the size: that of the files, else as asked for, else the algorithm's.
+    pub(crate) fn size(&self) -> Result<Size, String> {
+        let mut size = self.size.unwrap_or(A::SIZE);
+        let mut known: Vec<(&str, usize, String)> = Vec::new();
+        if let Some(asked) = self.size {
+            known.extend([("m", asked.m), ("k", asked.k), ("n", asked.n)].map(|(i, e)| (i, e, "`--size`".to_owned())));
+        }
+        for (path, name) in self.files() {
+            let order = match (name.starts_with("A"), A::TRANSPOSED) {
+                (true, false) => ["m", "k"],
+                (true, true) => ["k", "m"],
+                (false, _) => ["k", "n"],
+            };
+            let (_, shape) = npy::header(path)?;
+            let &[first, second] = &shape[..] else {
+                return Err(format!("{name} has shape {shape:?}, but a matrix [{}] is needed", order.join(", ")));
+            };
+            for (index, extent) in order.into_iter().zip([first, second]) {
+                if let Some((_, other, at)) = known.iter().find(|known| known.0 == index && known.1 != extent) {
+                    let shape = format!("{index} = {extent} (its shape is {shape:?})");
+                    return Err(format!("{name} has {shape}, but {at} says {index} = {other}; they must agree"));
+                }
+                match index {
+                    "m" => size.m = extent,
+                    "k" => size.k = extent,
+                    _ => size.n = extent,
+                }
+                known.push((index, extent, name.clone()));
+            }
+        }
+        Ok(size)
+    }
+
+    /// The files given, each with its name for messages.
+    fn files(&self) -> impl Iterator<Item = (&Path, String)> {
+        let files = [("A", &self.a), ("B", &self.b)].into_iter();
+        files.filter_map(|(name, path)| path.as_deref().map(|path| (path, format!("{name} (`{}`)", path.display()))))
+    }
+
+    /// Returns where A and B come from.
+    pub(crate) fn operands(&self) -> [Operand; 2] {
+        [(&self.a, self.seed), (&self.b, self.seed.wrapping_add(1))].map(|(path, seed)| match path {
+            Some(path) => Operand::File(path.clone()),
+            None => Operand::Random(seed),
+        })
+    }
+}
+
+fn shown(extents: &[usize]) -> String {
+    extents.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
+}
+
+fn most_square(ranks: usize, axes: usize) -> Vec<usize> {
+    if axes == 1 {
+        return vec![ranks];
+    }
+    let x = (1..=ranks.isqrt()).rev().find(|&x| ranks.is_multiple_of(x)).unwrap_or(1);
+    vec![x, ranks / x]
+}
+
+fn parse_mesh(text: &str) -> Result<Extents, String> {
+    let extents: Result<Vec<usize>, _> = text.split('x').map(str::parse).collect();
+    let extents = extents.map_err(|_| "give the ranks along each axis, such as 2x3")?;
+    if extents.contains(&0) {
+        return Err("each axis has at least 1 rank".into());
+    }
+    let ranks = extents.iter().try_fold(1usize, |ranks, &extent| ranks.checked_mul(extent));
+    // Ranks of MPI are numbered by a C int, and no machine has more threads than that.
+    match ranks.filter(|&ranks| ranks <= i32::MAX as usize) {
+        Some(_) => Ok(Extents(extents)),
+        None => Err(format!("no more than {} ranks are possible", i32::MAX)),
+    }
+}
+
+fn parse_size(text: &str) -> Result<Size, String> {
+    let extents: Result<Vec<usize>, _> = text.split(',').map(|extent| extent.trim().parse()).collect();
+    match extents.as_deref() {
+        Ok(&[m, k, n]) => Ok(Size { m, k, n }),
+        Ok(other) => Err(format!("{} extents are given; give m, k and n, such as 512,2048,1024", other.len())),
+        Err(why) => Err(format!("{why}; give m, k and n as integers of at least 0, such as 512,2048,1024")),
+    }
+}

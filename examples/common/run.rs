@@ -1,0 +1,158 @@
+//! One run on one rank: inputs, time, answer, check; rank 0 says what came out.
+
+use super::check::check;
+use super::launch::failure;
+use super::operand::Operand;
+use super::progress::Progress;
+use super::values::Number;
+use polyshard::{Backend, DistArray, Program, World};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// How to measure and what to do with the answer.
+#[derive(clap::Args)]
+pub(crate) struct Measuring {
+    /// The `.npy` file to write C to.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Do not compare with a sequential product.
+    #[arg(long)]
+    pub(crate) no_check: bool,
+    /// Run this often and tell the best and the median time.
+    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+}
+
+/// A program and the inputs to run it on.
+pub(crate) struct Case<'a, T> {
+    /// What to call it.
+    pub(crate) name: &'a str,
+    /// The program.
+    pub(crate) program: &'a Program,
+    /// Where A and B come from.
+    pub(crate) operands: [Operand; 2],
+    /// Whether A is stored as A\[k, m\].
+    pub(crate) transposed: bool,
+    /// How it is run: by walking the program, or compiled.
+    pub(crate) run: &'a Run<'a, T>,
+}
+
+/// Computes C from A and B.
+pub(crate) type Run<'a, T> =
+    dyn Fn(&World, &DistArray<T>, &DistArray<T>) -> polyshard::runtime::Result<DistArray<T>> + Sync + 'a;
+
+/// Runs the case on this rank, which all ranks must do; rank 0 prints figures and judges the answer.
+pub(crate) fn measure<T: Number>(world: &World, case: &Case<T>, how: &Measuring) -> polyshard::Result<()> {
+    let program = case.program;
+    let progress = Progress::new(world);
+    if world.rank() == 0 {
+        progress.say(&heading(world, case));
+    }
+    progress.phase("making or reading A and B");
+    let [a, b] = &case.operands;
+    let a = a.shard::<T>(world, &program.shardings()[0])?;
+    let b = b.shard::<T>(world, &program.shardings()[1])?;
+
+    let mut seconds = Vec::new();
+    let (mut c, mut received) = (None, 0);
+    for nth in 1..=how.repeat {
+        progress.phase(format!("running {nth} of {}", how.repeat));
+        drop(c.take());
+        world.comm().barrier()?;
+        let before = world.bytes_received();
+        let start = Instant::now();
+        c = Some((case.run)(world, &a, &b)?);
+        let took = start.elapsed().as_secs_f64();
+        received = world.bytes_received() - before;
+        seconds.push(slowest(world, took)?);
+    }
+    let c = c.expect("`--repeat` is at least 1");
+    let received = most(world, received)?;
+    if world.rank() == 0 {
+        progress.say(&figures(program, &mut seconds, received));
+    }
+    if let Some(path) = &how.out {
+        progress.phase("writing C");
+        c.to_npy(world, path)?;
+    }
+    if !how.no_check {
+        progress.phase("checking");
+        if let Some(whole) = c.gather(world)? {
+            progress.say(&judge(case, &whole)?);
+        }
+    }
+    Ok(())
+}
+
+/// The seconds of the slowest rank.
+fn slowest(world: &World, took: f64) -> polyshard::Result<f64> {
+    let all = gathered(world, took.to_ne_bytes())?;
+    Ok(all.into_iter().map(f64::from_ne_bytes).fold(0.0, f64::max))
+}
+
+/// The greatest of all ranks' counts.
+fn most(world: &World, count: u64) -> polyshard::Result<u64> {
+    let all = gathered(world, count.to_ne_bytes())?;
+    Ok(all.into_iter().map(u64::from_ne_bytes).fold(0, u64::max))
+}
+
+/// Every rank's eight bytes (MPI 3.1, section 5.7).
+fn gathered(world: &World, own: [u8; 8]) -> polyshard::Result<Vec<[u8; 8]>> {
+    let mut all = vec![0; 8 * world.size()];
+    world.comm().all_gather(&own, &mut all, &vec![8; world.size()])?;
+    Ok(all.chunks_exact(8).map(|bytes| bytes.try_into().expect("chunks are of 8 bytes")).collect())
+}
+
+fn heading<T>(world: &World, case: &Case<T>) -> String {
+    let kernel = case.program.kernel();
+    let extents = kernel.vars().iter().map(|var| format!("{} = {}", var.name, var.extent));
+    let extents = extents.collect::<Vec<_>>().join(", ");
+    let place = match world.backend() {
+        Backend::Threads => "threads",
+        Backend::Mpi => "MPI",
+    };
+    let ranks = if world.size() == 1 { "1 rank".into() } else { format!("{} ranks", world.size()) };
+    let mut text = format!("{}: {}, {}, {extents}\n", case.name, kernel.statement(), kernel.dtype());
+    // Writing to a string cannot fail.
+    let _ = write!(text, "mesh ({}), {ranks} on {place}", case.program.mesh());
+    for tensor in kernel.tensors() {
+        if let Some(pattern) = case.program.pattern(tensor.name.as_str()) {
+            let _ = write!(text, "\n{}: {pattern}", tensor.name);
+        }
+    }
+    text
+}
+
+fn figures(program: &Program, seconds: &mut [f64], received: u64) -> String {
+    let flops = 2.0 * program.kernel().vars().iter().map(|var| var.extent as f64).product::<f64>();
+    seconds.sort_by(f64::total_cmp);
+    let (best, median) = (seconds[0], seconds[seconds.len() / 2]);
+    let rate = |seconds: f64| format!("{seconds:.6} s, {:.2} GFLOP/s", flops / seconds / 1e9);
+    let time = match seconds.len() {
+        1 => rate(best),
+        runs => format!("best of {runs} runs {}; median {}", rate(best), rate(median)),
+    };
+    format!("{time}\nreceived per rank: at most {received} bytes")
+}
+
+/// Compares the answer with the sequential product of the whole inputs.
+fn judge<T: Number>(case: &Case<T>, c: &ndarray::ArrayD<T>) -> polyshard::Result<String> {
+    let kernel = case.program.kernel();
+    let [a, b] = &case.operands;
+    let mut a = a.whole::<T>(&kernel.inputs()[0].shape).map_err(failure)?;
+    let b = b.whole::<T>(&kernel.inputs()[1].shape).map_err(failure)?;
+    if case.transposed {
+        a = a.reversed_axes();
+    }
+    let verdict = check(kernel.dtype(), a.view(), b.view(), c.view());
+    let text = format!("largest error against a sequential product: {:e}", verdict.error);
+    let bound = match kernel.dtype().is_float() {
+        true => format!("rounding explains up to {:.1e}", verdict.bound),
+        false => "integers are exact".into(),
+    };
+    if verdict.error <= verdict.bound {
+        return Ok(format!("{text} ({bound})"));
+    }
+    Err(failure(format!("the answer of `{}` is wrong; {text}, but {bound}", case.name)))
+}

@@ -1,2 +1,0 @@
-//! The command line. 
-fn main() {}

@@ -1,0 +1,146 @@
+//! The command line of Polyshard: makes and compares matrices, and shows what a schedule became.
+//!
+//! Running a kernel is not its affair: programs do that, see `examples/`.
+
+mod npy;
+mod random;
+mod values;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use polyshard::{DType, SourceOptions, Trace, rust_source};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use values::{Number, dtype_parser, with_type};
+
+/// Tensor kernels over a mesh of ranks: matrices to run them on, and a look at what was derived.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a `.npy` array of random numbers: floats in [-1, 1), integers in -9..=9.
+    Random {
+        /// Its extents, separated by commas.
+        #[arg(long, value_delimiter = ',', required = true, value_name = "M,N")]
+        shape: Vec<usize>,
+        /// Its element type.
+        #[arg(long = "type", value_parser = dtype_parser(), default_value = "f32")]
+        dtype: DType,
+        /// Arrays of one seed are equal.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The file to write.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// Write it in Fortran order, first index fastest.
+        #[arg(long)]
+        fortran: bool,
+    },
+    /// Lower a schedule's trace, which `--print trace` of an example wrote, and print what it became.
+    Show {
+        /// The trace, as JSON.
+        trace: PathBuf,
+        /// What to print.
+        #[arg(long, value_enum, default_value_t = Print::Program)]
+        print: Print,
+    },
+    /// Print the largest difference of two `.npy` arrays; it is an error if it exceeds the tolerance.
+    Compare {
+        /// The one.
+        left: PathBuf,
+        /// The other.
+        right: PathBuf,
+        /// The largest difference that is none.
+        #[arg(long, default_value_t = 0.0)]
+        tolerance: f64,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Print {
+    /// The program as a page of pseudo-code.
+    Program,
+    /// The program as Rust source.
+    Source,
+    /// Why each transfer has its pattern.
+    Explain,
+    /// The trace itself.
+    Trace,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Random { shape, dtype, seed, out, fortran } => {
+            with_type!(dtype, T => random::random::<T>(&shape, seed, &out, fortran))
+        }
+        Command::Show { trace, print } => show(&trace, print),
+        Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
+    };
+    match done {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(path: &Path, print: Print) -> Result<String, String> {
+    let text = fs::read_to_string(path).map_err(|why| format!("cannot read `{}`: {why}", path.display()))?;
+    let trace: Trace = serde_json::from_str(&text)
+        .map_err(|why| format!("`{}` is no trace: {why}; `--print trace` of an example writes one", path.display()))?;
+    if let Print::Trace = print {
+        return Ok(trace.to_string());
+    }
+    let program = trace.replay().lower().map_err(|error| {
+        // The call site is in this file, which tells the user nothing.
+        let step = error.step().map(|number| format!("schedule step {number}, `{}`: ", trace.steps[number - 1]));
+        format!("{}{}", step.unwrap_or_default(), error.message())
+    })?;
+    Ok(match print {
+        Print::Program | Print::Trace => program.to_string(),
+        Print::Source => rust_source(&program, &SourceOptions::default()),
+        Print::Explain => program.explain(),
+    })
+}
+
+fn compare(left: &Path, right: &Path, tolerance: f64) -> Result<String, String> {
+    let ((dtype, shape), (other_dtype, other_shape)) = (npy::header(left)?, npy::header(right)?);
+    if (dtype, &shape) != (other_dtype, &other_shape) {
+        let (left, right) = (left.display(), right.display());
+        return Err(format!(
+            "`{left}` is {dtype} of shape {shape:?}, but `{right}` is {other_dtype} of {other_shape:?}"
+        ));
+    }
+    with_type!(dtype, T => compare_elements::<T>(left, right, tolerance))
+}
+
+fn compare_elements<T: Number>(left: &Path, right: &Path, tolerance: f64) -> Result<String, String> {
+    let (one, other) = (npy::read::<T>(left)?, npy::read::<T>(right)?);
+    let mut worst = (0.0, None);
+    for ((index, &a), &b) in one.indexed_iter().zip(&other) {
+        let distance = a.distance(b);
+        if distance > worst.0 {
+            worst = (distance, Some((index, a, b)));
+        }
+    }
+    let (distance, at) = worst;
+    let mut text = format!("largest difference {distance:e}");
+    if let Some((index, a, b)) = at {
+        // Writing to a string cannot fail.
+        let _ = write!(text, " at {:?}: {a} and {b}", ndarray::Dimension::slice(&index));
+    }
+    if distance > tolerance {
+        return Err(format!("{text}; at most {tolerance:e} is allowed"));
+    }
+    Ok(text + "\n")
+}
