@@ -49,7 +49,8 @@ pub use polyshard_codegen::{Execute, SourceOptions, reference, rust_source};
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{Axis, AxisExpr, Mesh, Name, Placement, Sharding, ShardingError};
 pub use polyshard_polyhedral::{
-    DType, ErrorKind, Kernel, KernelError, LeafKind, LowerError, Pattern, Program, Schedule, Step, Trace, Var, dim, pin,
+    Clause, DType, ErrorKind, Kernel, KernelError, LeafKind, LowerError, Pattern, Program, Route, Schedule, Step,
+    Tensor, Trace, Transfer, Var, dim, pin,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{Backend, DistArray, World};

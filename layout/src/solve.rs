@@ -186,13 +186,16 @@ pub enum AxisSource {
     },
 }
 
+/// Where the owner stands along each axis, by position.
+pub(crate) type Solution = Vec<(usize, AxisSource)>;
+
 /// Solves the placements for the coordinates, in an order in which each depends on earlier ones only,
 /// and returns with it the number of digits of each placed dimension.
 pub(crate) fn solve(
     placed: &[(usize, LinearAxes)],
     pins: &[(usize, usize)],
     mesh: &Mesh,
-) -> Result<(Vec<(usize, AxisSource)>, Vec<i64>), ShardingError> {
+) -> Result<(Solution, Vec<i64>), ShardingError> {
     let name = |axis: usize| mesh.as_slice()[axis].name;
     let extent = |axis: usize| mesh.as_slice()[axis].extent as i64;
     let mut solved: Vec<(usize, AxisSource)> =

@@ -63,7 +63,7 @@ pub enum ErrorKind {
         /// The kernel.
         kernel: Name,
         /// What is wrong with it.
-        error: KernelError,
+        error: Box<KernelError>,
     },
     /// There is no such loop.
     #[error("no loop `{name}`; the loops are {loops}")]

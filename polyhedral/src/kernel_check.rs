@@ -215,8 +215,8 @@ fn in_bounds(kernel: &Kernel) -> Result<(), KernelError> {
                     access: access.to_string(),
                     tensor: access.tensor,
                     index: index.to_string(),
-                    low,
-                    high,
+                    low: saturated(low),
+                    high: saturated(high),
                     dim,
                     extent,
                 });
@@ -234,4 +234,8 @@ fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
         let reach = i128::from(factor) * last;
         (low + reach.min(0), high + reach.max(0))
     })
+}
+
+fn saturated(value: i128) -> i64 {
+    value.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }

@@ -112,9 +112,9 @@ pub enum KernelError {
         /// The index expression.
         index: String,
         /// Its least value.
-        low: i128,
+        low: i64,
         /// One more than its greatest value.
-        high: i128,
+        high: i64,
         /// The dimension.
         dim: usize,
         /// The dimension's extent.

@@ -53,5 +53,3 @@ pub use program::{
 };
 pub use schedule::{Schedule, Trace};
 pub use step::{Clause, Dim, LeafKind, Pattern, Step, Var, dim, pin};
-#[cfg(test)]
-mod tests;

@@ -386,6 +386,22 @@ impl Program {
         &self.report
     }
 
+    /// Returns the same program with every transfer by exchange, which is right for any region and sharding: what
+    /// other patterns are tested against.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn by_exchange(&self) -> Self {
+        let mut program = self.clone();
+        let ranges = self.ranges();
+        for transfer in &mut program.transfers {
+            let most = transfer.region.most(&ranges);
+            transfer.capacity = most.into_iter().product::<i64>() as usize;
+            transfer.buffers = 1;
+            transfer.route = Route::Exchange;
+        }
+        program
+    }
+
     /// Returns the ranges of coordinates and counters.
     #[must_use]
     pub fn ranges(&self) -> Ranges {

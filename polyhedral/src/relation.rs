@@ -195,11 +195,13 @@ impl Writer<'_> {
                 self.say(format!("0 <= {inner} < {factor}"));
             }
             Made::FusedOuter { fused, inner } => {
-                let fused = self.name(*fused);
+                let (fused, extent) = (self.name(*fused), self.relations.nest.node(*fused).extent);
                 self.say(format!("0 <= {fused} - {inner}*{this} < {inner}"));
+                self.say(format!("0 <= {fused} < {extent}"));
             }
             Made::FusedInner { fused, inner } => {
-                let fused = self.name(*fused);
+                let (fused, extent) = (self.name(*fused), self.relations.nest.node(*fused).extent);
+                self.say(format!("0 <= {fused} < {extent}"));
                 let row = format!("r{}", id.0);
                 self.say(format!("{this} = {fused} - {inner}*{row}"));
                 self.say(format!("0 <= {this} < {inner}"));

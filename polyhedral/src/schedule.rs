@@ -92,7 +92,7 @@ impl Schedule {
             Ok(kernel) => Self::new(kernel),
             Err(error) => {
                 let at = *Location::caller();
-                let error = LowerError::new(None, &at, ErrorKind::Kernel { kernel: name, error });
+                let error = LowerError::new(None, &at, ErrorKind::Kernel { kernel: name, error: Box::new(error) });
                 Self { inner: Arc::new(Inner { steps: Vec::new(), at, state: Err(error), kernel: None }) }
             }
         }

@@ -24,9 +24,8 @@ impl Grid<'_> {
     /// The rank at the coordinates, if they are on the mesh.
     fn find(&self, coordinates: &[i64]) -> Option<usize> {
         let extents = self.mesh().extents();
-        let inside = coordinates.iter().zip(&extents).map(|(&at, &extent)| {
-            usize::try_from(at).ok().filter(|&at| at < extent)
-        });
+        let inside =
+            coordinates.iter().zip(&extents).map(|(&at, &extent)| usize::try_from(at).ok().filter(|&at| at < extent));
         inside.collect::<Option<Vec<_>>>().map(|coordinates| self.mesh().rank(&coordinates))
     }
 }

@@ -122,7 +122,12 @@ impl Writer<'_> {
             let (low, high) = (self.index.expr(low), self.index.expr(high));
             quote! { #low..#high }
         });
-        let new = quote! { Region::new([#(#ranges),*]) };
+        let ranges: Vec<_> = ranges.collect();
+        // A list of one range is what clippy takes for a slip.
+        let new = match &ranges[..] {
+            [range] => quote! { Region::new(std::iter::once(#range)) },
+            ranges => quote! { Region::new([#(#ranges),*]) },
+        };
         if region.when.is_empty() {
             return new;
         }

@@ -29,7 +29,8 @@ pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> Tok
         Assign::Set => " As `run`, into an output that exists, whose elements are overwritten.",
         _ => " As `run`, but goes on from what the output holds.",
     };
-    let restart = (kernel.assign() == Assign::Set).then(|| quote! { #c.block_mut().fill(0 as #element); });
+    let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
+    let restart = (kernel.assign() == Assign::Set).then(|| quote! { #c.block_mut().fill(#zero); });
     let checks = kernel.tensors().zip(&names.tensors).zip(&names.shardings).map(|((tensor, ident), sharding)| {
         let name = tensor.name.as_str();
         quote! { #ident.expect(#name, &#sharding())?; }

@@ -1,0 +1,217 @@
+//! The patterns found for known algorithms, and that finding them does not depend on the number of ranks.
+
+use expect_test::{Expect, expect};
+use polyshard_layout::{AxisExpr, Mesh};
+use polyshard_polyhedral::{Dim, Pattern, Program, Schedule, Var, dim, example, pin};
+
+const M: Dim = Dim::Number(0);
+
+fn mesh(x: usize, y: usize) -> Mesh {
+    Mesh::new([("x", x), ("y", y)])
+}
+
+/// C[m, n] += A[m, k] * B[k, n] in tiles on a mesh, with `k` in as many parts as axis y has coordinates.
+fn tiled(mesh: &Mesh, [m, n, k]: [usize; 3]) -> Schedule {
+    let [_, y] = mesh.axes();
+    Schedule::from_spec(example::matmul(m, n, k))
+        .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], mesh)
+        .divide("k", "ko", "ki", y.extent)
+        .reorder(["mo", "no", "ko", "mi", "ni", "ki"])
+}
+
+fn plain(schedule: Schedule) -> Schedule {
+    let [m, n, k] = ["m", "n", "k"].map(Var::new);
+    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
+    schedule
+        .shard("A", [m.at(x.clone()), k.at(y.clone())])
+        .shard("B", [k.at(x.clone()), n.at(y.clone())])
+        .shard("C", [m.at(x), n.at(y)])
+}
+
+fn skewed(schedule: Schedule, parts: i64) -> Schedule {
+    let [m, n, k] = ["m", "n", "k"].map(Var::new);
+    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
+    let skew = (x.clone() + y.clone()) % parts;
+    schedule
+        .shard("A", [m.at(x.clone()), k.at(skew.clone())])
+        .shard("B", [k.at(skew), n.at(y.clone())])
+        .shard("C", [m.at(x), n.at(y)])
+}
+
+fn inside(schedule: Schedule) -> Schedule {
+    schedule.communicate("A", "ko").communicate("B", "ko").tensorize(["mi", "ni", "ki"])
+}
+
+fn lowered(schedule: &Schedule) -> Program {
+    schedule.lower().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The pattern of each tensor, and the route in words.
+fn check(schedule: Schedule, expect: Expect) {
+    let program = lowered(&schedule);
+    let text: String = ["A", "B", "C"]
+        .into_iter()
+        .map(|tensor| format!("{tensor}: {}\n", program.pattern(tensor).expect("a tensor of the kernel")))
+        .collect();
+    expect.assert_eq(&text);
+}
+
+const SIZE: [usize; 3] = [512, 1024, 2048];
+
+#[test]
+fn summa_broadcasts_panels() {
+    check(
+        inside(plain(tiled(&mesh(8, 8), SIZE))),
+        expect![[r#"
+        A: broadcast(y)
+        B: broadcast(x)
+        C: local
+    "#]],
+    );
+}
+
+#[test]
+fn pumma_shifts_one_operand() {
+    check(
+        inside(plain(tiled(&mesh(8, 8), SIZE).rotate("ko", ["no"]))),
+        expect![[r#"
+        A: shift(y, 1)
+        B: broadcast(x)
+        C: local
+    "#]],
+    );
+}
+
+#[test]
+fn cannon_shifts_both_from_either_home() {
+    let rotated = || tiled(&mesh(8, 8), SIZE).rotate("ko", ["mo", "no"]);
+    for schedule in [inside(skewed(rotated(), 8)), inside(plain(rotated()))] {
+        check(
+            schedule,
+            expect![[r#"
+                A: shift(y, 1)
+                B: shift(x, 1)
+                C: local
+            "#]],
+        );
+    }
+}
+
+#[test]
+fn ragged_sizes_and_empty_tiles_keep_the_patterns() {
+    for size in [[500, 1000, 2001], [5, 1000, 3], [1, 1, 1], [3, 2, 7]] {
+        let program = lowered(&inside(skewed(tiled(&mesh(8, 8), size).rotate("ko", ["mo", "no"]), 8)));
+        assert_eq!(program.pattern("A"), Some(Pattern::shift("y", 1)), "{size:?}");
+        let program = lowered(&inside(plain(tiled(&mesh(8, 8), size))));
+        assert_eq!(program.pattern("B"), Some(Pattern::broadcast(["x"])), "{size:?}");
+    }
+}
+
+#[test]
+fn panels_fetched_at_once_are_gathered() {
+    let outside = plain(tiled(&mesh(8, 8), SIZE)).communicate("A", "mo").tensorize(["mi", "ni", "ki"]);
+    check(
+        outside,
+        expect![[r#"
+        A: allgather(y)
+        B: allgather(x)
+        C: local
+    "#]],
+    );
+}
+
+#[test]
+fn a_pinned_operand_is_broadcast_over_both_axes() {
+    let mesh = mesh(4, 2);
+    let [x, y] = mesh.axes();
+    let schedule = tiled(&mesh, SIZE)
+        .shard("A", [pin(x, 1), pin(y, 0)])
+        .shard("C", [M.at(x), dim(1).at(y)])
+        .shard("B", [dim(1).at(y)]);
+    check(
+        schedule,
+        expect![[r#"
+        A: exchange
+        B: local
+        C: local
+    "#]],
+    );
+    // Not only a part of it for each row, but the same for all ranks.
+    let whole = Schedule::from_spec(example::matmul(8, 8, 8))
+        .distribute(["n", "m"], ["no", "mo"], ["ni", "mi"], &Mesh::new([("x", 4), ("y", 1)]))
+        .shard("A", [pin(x, 1)])
+        .shard("B", [dim(1).at(x)])
+        .shard("C", [dim(1).at(x)]);
+    check(
+        whole,
+        expect![[r#"
+        A: broadcast(x)
+        B: local
+        C: local
+    "#]],
+    );
+}
+
+#[test]
+fn an_output_owned_elsewhere_is_permuted_or_exchanged() {
+    let mesh = mesh(2, 2);
+    let [x, y] = mesh.axes();
+    let tiles = || tiled(&mesh, [8, 8, 8]).shard("A", [M.at(x)]).shard("B", [dim(1).at(y)]);
+    check(
+        tiles().shard("C", [M.at(y), dim(1).at(x)]),
+        expect![[r#"
+        A: local
+        B: local
+        C: permute
+    "#]],
+    );
+    check(
+        tiles().shard("C", [M.at([x, y])]),
+        expect![[r#"
+        A: local
+        B: local
+        C: exchange
+    "#]],
+    );
+}
+
+#[test]
+fn a_program_shows_what_the_notebook_printed() {
+    let pumma = inside(plain(tiled(&mesh(8, 8), SIZE).rotate("ko", ["no"])));
+    expect![[r#"
+        // matmul: C[m, n] += A[m, k] * B[k, n], f32
+        // mesh(x: 8, y: 8), 64 ranks
+        // A[512, 2048]: m @ x, k @ y
+        // B[2048, 1024]: k @ x, n @ y
+        // C[512, 1024]: m @ x, n @ y
+        on each rank (x, y):
+            for ko in 0..8:    // divide(k, ko, ki, 8), rotate(ko, [no])
+                A_tile[64, 256] = A[64*x .. +64, 256*((y + ko) % 8) .. +256]: shift along y by 1: from y = y + 1; at ko = 0: own shard
+                B_tile[256, 128] = B[256*((y + ko) % 8) .. +256, 128*y .. +128]: broadcast along x from x = (y + ko) % 8
+                C[m, n] += A[m, k] * B[k, n]    // product (m=M, n=N, k=K)
+                    over m: 64 from 64*x; n: 128 from 128*y; k: 256 from 256*((y + ko) % 8)
+    "#]]
+    .assert_eq(&lowered(&pumma).to_string());
+}
+
+#[test]
+fn an_expected_pattern_is_asserted() {
+    let pumma = || inside(plain(tiled(&mesh(8, 8), SIZE).rotate("ko", ["no"])));
+    lowered(&pumma().expect("A", Pattern::shift("y", 1)).expect("B", Pattern::broadcast(["x"])));
+    let error = pumma().expect("A", Pattern::broadcast(["y"])).lower().expect_err("A is shifted");
+    assert_eq!(error.step(), Some(11));
+    expect!["the transfer of `A` is shift(y, 1), not broadcast(y); `explain()` prints the tests that led to it"]
+        .assert_eq(&error.message());
+}
+
+/// Ranks are never enumerated: the texts given to isl differ in constants alone, so programs differ in them alone.
+#[test]
+fn the_program_of_a_large_mesh_is_that_of_a_small_one_with_other_constants() {
+    let shape = |extent: usize| {
+        let size = [64 * extent, 128 * extent, 256 * extent];
+        let schedule = inside(skewed(tiled(&mesh(extent, extent), size).rotate("ko", ["mo", "no"]), extent as i64));
+        let program = lowered(&schedule);
+        program.to_string().replace(|c: char| c.is_ascii_digit(), "").lines().skip(5).collect::<String>()
+    };
+    assert_eq!(shape(8), shape(1024));
+}

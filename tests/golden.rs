@@ -1,0 +1,169 @@
+//! Emitted source: its text is pinned, it compiles as part of this test, and it gives the same bits as the
+//! executor and the values of the sequential reference.
+//!
+//! `UPDATE_EXPECT=1 cargo test --test golden` writes the files anew.
+
+use expect_test::expect_file;
+use ndarray::{ArrayD, IxDyn};
+use polyshard::prelude::*;
+use polyshard::{Program, SourceOptions, reference, runtime, rust_source};
+
+macro_rules! golden {
+    ($($name:ident $path:literal)*) => {$(
+        #[path = $path]
+        #[expect(unreachable_pub, reason = "in a user's crate the emitted items are public")]
+        mod $name;
+    )*};
+}
+golden! {
+    summa "golden/summa.rs"
+    pumma "golden/pumma.rs"
+    cannon "golden/cannon.rs"
+    cannon_plain "golden/cannon_plain.rs"
+    ag_gemm "golden/ag_gemm.rs"
+    every_route "golden/every_route.rs"
+}
+
+fn tiled(mesh: &Mesh) -> Schedule {
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let matmul = kernel! {
+        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    matmul.distribute([m, n], [mo, no], [mi, ni], mesh).divide(k, ko, ki, 2).reorder([mo, no, ko, mi, ni, ki])
+}
+
+fn plain(schedule: Schedule, mesh: &Mesh) -> Schedule {
+    vars!(m, n, k);
+    let [x, y] = mesh.axes();
+    schedule.shard("A", [m.at(x), k.at(y)]).shard("B", [k.at(x), n.at(y)]).shard("C", [m.at(x), n.at(y)])
+}
+
+fn finished(schedule: Schedule) -> Schedule {
+    schedule.communicate("A", "ko").communicate("B", "ko").tensorize(["mi", "ni", "ki"])
+}
+
+/// Compares the text with the golden file, and the results of the compiled file, the executor and the reference.
+macro_rules! check {
+    ($module:ident, $schedule:expr, $type:ty, |$world:ident, $arrays:ident| $run:expr) => {{
+        let program = $schedule.lower().expect("a legal schedule");
+        let options = SourceOptions { runtime: "polyshard::runtime".into() };
+        expect_file![concat!("golden/", stringify!($module), ".rs")].assert_eq(&rust_source(&program, &options));
+        let shards = polyshard::spmd(program.mesh().size(), |$world| {
+            let $arrays: Vec<_> = inputs::<$type>($world, &program)?;
+            let executed = program.run($world, &$arrays.iter().collect::<Vec<_>>())?;
+            let compiled: DistArray<$type> = $run?;
+            assert!(executed.block() == compiled.block(), "source and executor differ");
+            Ok(executed.gather($world)?)
+        });
+        let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
+        assert_eq!(found, sequential::<$type>(&program));
+    }};
+}
+
+fn value<T: polyshard::Element>(tensor: usize, index: &[usize]) -> T {
+    let sum: usize = index.iter().zip([7, 3, 5]).map(|(i, factor)| i * factor).sum::<usize>() + 4 * tensor;
+    num_traits::NumCast::from((sum % 11) as i64 - 5).expect("a small integer is of every type")
+}
+
+fn inputs<T: polyshard::Element>(world: &World, program: &Program) -> runtime::Result<Vec<DistArray<T>>> {
+    let inputs = program.shardings().iter().enumerate().take(program.kernel().inputs().len());
+    inputs.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| value(i, index))).collect()
+}
+
+fn sequential<T: polyshard::Element>(program: &Program) -> ArrayD<T> {
+    let inputs = program.kernel().inputs().iter().enumerate().map(|(i, tensor)| {
+        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
+            value(i, &(0..tensor.ndim()).map(|dim| index[dim]).collect::<Vec<_>>())
+        })
+    });
+    let inputs: Vec<ArrayD<T>> = inputs.collect();
+    reference(program.kernel(), &inputs.iter().collect::<Vec<_>>(), None).expect("the shapes are the kernel's")
+}
+
+fn square() -> Mesh {
+    Mesh::new([("x", 2), ("y", 2)])
+}
+
+#[test]
+fn summa_source_is_pinned_compiles_and_agrees() {
+    let schedule = finished(plain(tiled(&square()), &square()));
+    check!(summa, schedule, f64, |world, arrays| summa::run(world, &arrays[0], &arrays[1]));
+}
+
+#[test]
+fn pumma_source_is_pinned_compiles_and_agrees() {
+    let schedule = finished(plain(tiled(&square()).rotate("ko", ["no"]), &square()));
+    check!(pumma, schedule, f64, |world, arrays| pumma::run(world, &arrays[0], &arrays[1]));
+}
+
+#[test]
+fn cannon_source_is_pinned_compiles_and_agrees() {
+    vars!(m, n, k);
+    let mesh = square();
+    let [x, y] = mesh.axes();
+    let schedule = tiled(&mesh)
+        .rotate("ko", ["mo", "no"])
+        .shard("A", [m.at(x), k.at((x + y) % 2)])
+        .shard("B", [k.at((x + y) % 2), n.at(y)])
+        .shard("C", [m.at(x), n.at(y)]);
+    check!(cannon, finished(schedule), f64, |world, arrays| { cannon::run(world, &arrays[0], &arrays[1]) });
+}
+
+#[test]
+fn cannon_from_plain_blocks_aligns_them_first() {
+    let mesh = Mesh::new([("x", 3), ("y", 3)]);
+    let matmul = kernel! {
+        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let schedule = matmul
+        .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
+        .divide("k", "ko", "ki", 3)
+        .reorder(["mo", "no", "ko", "mi", "ni", "ki"])
+        .rotate("ko", ["mo", "no"]);
+    check!(cannon_plain, finished(plain(schedule, &mesh)), f64, |world, arrays| {
+        cannon_plain::run(world, &arrays[0], &arrays[1])
+    });
+}
+
+#[test]
+fn ag_gemm_source_is_pinned_compiles_and_agrees() {
+    vars!(m, n, mo, mi, no, ni, k);
+    let mesh = Mesh::new([("x", 4)]);
+    let [x] = mesh.axes();
+    let gemm = kernel! {
+        fn ag_gemm(A: [f32; 17, 13], B: [f32; 17, 11]) -> C: [f32; 13, 11] { C[m, n] += A[k, m] * B[k, n] }
+    };
+    let schedule = gemm
+        .distribute([m], [mo], [mi], &mesh)
+        .divide(n, no, ni, 4)
+        .reorder([mo, no, mi, ni, k])
+        .shard("A", [m.at(x)])
+        .shard("B", [n.at(x)])
+        .shard("C", [m.at(x)])
+        .communicate("B", no)
+        .tensorize([mi, ni, k]);
+    check!(ag_gemm, schedule, f32, |world, arrays| ag_gemm::run(world, &arrays[0], &arrays[1]));
+}
+
+/// Integers that wrap, a scalar, an affine index, cyclic and pinned homes, an output that travels.
+#[test]
+fn source_of_every_route_is_pinned_compiles_and_agrees() {
+    vars!(i, j);
+    let mesh = Mesh::new([("x", 3), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let factor = 3;
+    let kernel = kernel! {
+        fn mixed(A: [i32; 16, 9], B: [i32; 14, 9], d: [i32; 9]) -> C: [i32; 14, 9] {
+            C[i, j] = factor * A[i + 2, j] - B[i, j] / 2 * d[j]
+        }
+    };
+    let schedule = kernel
+        .distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh)
+        .shard("A", [dim(0).at(x), dim(1).at(y)])
+        .shard("B", [i.cyclic(x, 2), j.at(y)])
+        .shard("d", [pin(x, 1), pin(y, 0)])
+        .shard("C", [i.cyclic(x, 3), j.at(y)]);
+    check!(every_route, schedule, i32, |world, arrays| {
+        every_route::run(world, &arrays[0], &arrays[1], &arrays[2], 3)
+    });
+}

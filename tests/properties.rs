@@ -1,0 +1,177 @@
+//! The law of the whole: whatever the schedule, mesh and sizes, the result is the sequential one, or
+//! `lower` refuses with a reason.
+
+mod random;
+
+use ndarray::{ArrayD, IxDyn};
+use polyshard::prelude::*;
+use polyshard::{Element, ErrorKind, Program, Route, Transfer, reference};
+use proptest::prelude::*;
+use random::Choices;
+use random::algorithms::algorithm_of;
+use random::kernels::{element, kernel_of};
+use random::schedules::{mesh_of, schedule_of};
+
+/// A random schedule of a random kernel.
+fn anything<T: Element>(choices: &[u32]) -> Schedule {
+    let mut choices = Choices::new(choices);
+    let kernel = kernel_of::<T>(&mut choices);
+    let mesh = mesh_of(&mut choices);
+    schedule_of(kernel, &mesh, &mut choices)
+}
+
+/// A random relative of the classical matrix products.
+fn algorithm<T: Element>(choices: &[u32]) -> Schedule {
+    algorithm_of::<T>(&mut Choices::new(choices)).0
+}
+
+/// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
+fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
+    let program = match schedule.lower() {
+        Ok(program) => program,
+        Err(error) => {
+            let ours = matches!(error.kind(), ErrorKind::Unproved { .. } | ErrorKind::Isl { .. });
+            prop_assert!(!ours, "{error}\n{schedule}");
+            return Ok(());
+        }
+    };
+    let expected = sequential::<T>(&program, true)?;
+    for (program, how) in [(program.clone(), "as derived"), (program.by_exchange(), "by exchange alone")] {
+        let found = distributed::<T>(&program, true)
+            .map_err(|error| TestCaseError::fail(format!("{how}: {error}\n{schedule}\n{program}")))?;
+        prop_assert_eq!(&found, &expected, "{}\n{}\n{}", how, schedule, &program);
+    }
+    Ok(())
+}
+
+fn product(program: &Program) -> bool {
+    program.kernel().assign().to_string() == "*="
+}
+
+fn sequential<T: Element>(program: &Program, into: bool) -> Result<ArrayD<T>, TestCaseError> {
+    let kernel = program.kernel();
+    let array = |(position, tensor): (usize, &polyshard::Tensor)| {
+        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
+            let index: Vec<usize> = (0..tensor.ndim()).map(|dim| index[dim]).collect();
+            element::<T>(position, product(program), &index)
+        })
+    };
+    let arrays: Vec<_> = kernel.tensors().enumerate().map(array).collect();
+    let (output, inputs) = arrays.split_last().expect("a kernel has an output");
+    let inputs: Vec<_> = inputs.iter().collect();
+    reference(kernel, &inputs, into.then(|| output.clone())).map_err(|error| TestCaseError::fail(error.to_string()))
+}
+
+fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<ArrayD<T>> {
+    let shards = polyshard::spmd(program.mesh().size(), |world| {
+        let arrays = program.shardings().iter().enumerate().map(|(position, sharding)| {
+            DistArray::from_fn(world, sharding, |index| element::<T>(position, product(program), index))
+        });
+        let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
+        let before = arrays.clone();
+        let mut output = arrays.pop().expect("a kernel has an output");
+        let inputs: Vec<_> = arrays.iter().collect();
+        if into {
+            program.run_into(world, &inputs, &mut output)?;
+        } else {
+            output = program.run(world, &inputs)?;
+        }
+        // The caller's arrays are never written.
+        assert!(arrays.iter().zip(&before).all(|(a, b)| a.block() == b.block()), "an input was written");
+        Ok(output.gather(world)?)
+    })?;
+    Ok(shards.into_iter().flatten().next().expect("rank 0 gathers"))
+}
+
+fn choices() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(0u32..5040, 0..90)
+}
+
+/// The properties above would hold of schedules that are all refused; so count what the random ones are.
+#[test]
+fn random_schedules_are_mostly_legal_and_show_every_pattern() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut found = std::collections::BTreeMap::<String, usize>::new();
+    let (cases, mut lowered) = (600, 0);
+    for case in 0..cases {
+        let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
+        let schedule = if case % 2 == 0 { anything::<i64>(&drawn) } else { algorithm::<i64>(&drawn) };
+        match schedule.lower() {
+            Ok(program) => {
+                lowered += 1;
+                for tensor in program.kernel().tensors() {
+                    let pattern = program.pattern(tensor.name.as_str()).expect("a tensor of the kernel").to_string();
+                    let kind = pattern.split('(').next().unwrap_or_default().to_owned();
+                    *found.entry(kind).or_default() += 1;
+                }
+                *found.entry(program.leaf().op.kind().to_string()).or_default() += 1;
+                let moved = |t: &&Transfer| matches!(&t.route, Route::Shift { first, .. } if **first != Route::Hold);
+                let count = program.transfers().iter().filter(moved).count();
+                *found.entry("shift after a first step".into()).or_default() += count;
+            }
+            Err(error) => {
+                let kind = format!("{:?}", error.kind());
+                let kind = kind.split([' ', '{', '(']).next().unwrap_or_default().to_owned();
+                *found.entry(format!("refused: {kind}")).or_default() += 1;
+            }
+        }
+    }
+    println!("{lowered} of {cases} lowered: {found:#?}");
+    assert!(lowered > cases / 2, "only {lowered} of {cases} are legal: {found:?}");
+    for pattern in [
+        "local",
+        "broadcast",
+        "shift",
+        "permute",
+        "allgather",
+        "exchange",
+        "contraction",
+        "nest",
+        "shift after a first step",
+    ] {
+        assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 700, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_schedules_of_i64_kernels_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&anything::<i64>(&choices))?;
+    }
+
+    #[test]
+    fn random_schedules_of_f64_kernels_give_the_sequential_result(choices in choices()) {
+        check::<f64>(&anything::<f64>(&choices))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_schedules_of_f32_kernels_give_the_sequential_result(choices in choices()) {
+        check::<f32>(&anything::<f32>(&choices))?;
+    }
+
+    #[test]
+    fn random_schedules_of_i32_kernels_give_the_sequential_result(choices in choices()) {
+        check::<i32>(&anything::<i32>(&choices))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_matrix_products_of_i64_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&algorithm::<i64>(&choices))?;
+    }
+
+    #[test]
+    fn random_matrix_products_of_f64_give_the_sequential_result(choices in choices()) {
+        check::<f64>(&algorithm::<f64>(&choices))?;
+    }
+}

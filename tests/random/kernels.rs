@@ -1,0 +1,74 @@
+//! Random kernels: every form of index notation that the crate promises, over random extents.
+
+use super::Choices;
+use polyshard::{Element, Schedule, kernel};
+
+/// A kernel over random extents: from 0 and 1 up, mostly not dividing anything.
+pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
+    let extents = [5, 7, 1, 2, 3, 4, 6, 8, 11, 13, 0];
+    let [m, n, k, b] = [(); 4].map(|()| choices.pick(&extents));
+    let two = number::<T>(2);
+    let three = number::<T>(3);
+    match choices.below(24) {
+        0 => kernel! { fn nn(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[i, l] * B[l, j] } },
+        1 => kernel! { fn tn(A: [T; k, m], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[l, i] * B[l, j] } },
+        2 => kernel! { fn nt(A: [T; m, k], B: [T; n, k]) -> C: [T; m, n] { C[i, j] = A[i, l] * B[j, l] } },
+        3 => kernel! { fn tt(A: [T; k, m], B: [T; n, k]) -> C: [T; m, n] { C[i, j] += -A[l, i] * B[j, l] } },
+        4 => kernel! { fn nn_t(A: [T; m, k], B: [T; k, n]) -> C: [T; n, m] { C[j, i] += two * A[i, l] * B[l, j] } },
+        5 => kernel! {
+            fn batched(A: [T; b, m, k], B: [T; b, k, n]) -> C: [T; b, m, n] { C[h, i, j] += A[h, i, l] * B[h, l, j] }
+        },
+        6 => kernel! {
+            fn batched_inside(A: [T; m, b, k], B: [T; k, n, b]) -> C: [T; m, n, b] {
+                C[i, j, h] += A[i, h, l] * B[l, j, h]
+            }
+        },
+        7 => kernel! { fn matvec(A: [T; m, k], x: [T; k]) -> z: [T; m] { z[i] += A[i, l] * x[l] } },
+        8 => kernel! { fn outer(u: [T; m], v: [T; n]) -> C: [T; m, n] { C[i, j] = u[i] * v[j] } },
+        9 => kernel! {
+            fn axpy(A: [T; m, n], B: [T; n, m], d: [T; n]) -> C: [T; m, n] {
+                C[i, j] = two * A[i, j] - (B[j, i] + three) * d[j]
+            }
+        },
+        10 => kernel! {
+            fn mttkrp(X: [T; m, k, b], B: [T; k, n], D: [T; b, n]) -> C: [T; m, n] {
+                C[i, r] += X[i, j, l] * B[j, r] * D[l, r]
+            }
+        },
+        11 => kernel! { fn ttv(X: [T; m, n, k], v: [T; k]) -> C: [T; m, n] { C[i, j] += X[i, j, l] * v[l] } },
+        12 => kernel! {
+            fn ttm(X: [T; m, n, k], U: [T; b, k]) -> C: [T; m, n, b] { C[i, j, r] += X[i, j, l] * U[r, l] }
+        },
+        13 => {
+            let (m, k) = (m.max(1), k.max(1));
+            kernel! {
+                fn conv(A: [T; m + k - 1], W: [T; k, n]) -> C: [T; m, n] { C[i, f] += A[i + r] * W[r, f] }
+            }
+        }
+        14 => {
+            let (m, k) = (m.max(1), k.max(1));
+            kernel! { fn strided(A: [T; 2 * m + k], W: [T; k]) -> C: [T; m] { C[i] += A[2*i + r] * W[r] } }
+        }
+        15 => kernel! {
+            fn stencil(A: [T; m + 2, n]) -> C: [T; m, n] { C[i, j] = A[i, j] - two * A[i + 1, j] + A[i + 2, j] }
+        },
+        16 => kernel! { fn toeplitz(A: [T; m + 12]) -> C: [T; m, n] { C[i, j] = A[i - j + 12] } },
+        17 => kernel! { fn diagonal(A: [T; m, m], v: [T; m]) -> C: [T; m] { C[i] = A[i, i] * v[i] } },
+        18 => kernel! { fn greatest(A: [T; m, k]) -> C: [T; m] { C[i] max= A[i, l] } },
+        19 => kernel! { fn least(A: [T; k, m], v: [T; k]) -> C: [T; m] { C[i] min= A[l, i] - v[l] } },
+        20 => kernel! { fn product(A: [T; m, k]) -> C: [T; m] { C[i] *= A[i, l] } },
+        21 => kernel! { fn every_other(A: [T; m]) -> C: [T; 2 * m + 1] { C[2*i + 1] = A[i] } },
+        22 => kernel! { fn spread(A: [T; m]) -> C: [T; n, m] { C[q, i] = A[i] / two for q in 0..n } },
+        _ => kernel! { fn inner(u: [T; k], v: [T; k]) -> s: [T;] { s[] += u[l] * v[l] } },
+    }
+}
+
+/// The value of a tensor's element: small integers that tell indices apart, so that sums are exact.
+pub(crate) fn element<T: Element>(tensor: usize, product: bool, index: &[usize]) -> T {
+    let sum: usize = index.iter().zip([7, 3, 5, 2]).map(|(i, factor)| i * factor).sum::<usize>() + 11 * tensor;
+    if product { number([1, -1, 2][sum % 3]) } else { number((sum % 13) as i64 - 6) }
+}
+
+fn number<T: Element>(value: i64) -> T {
+    num_traits::NumCast::from(value).expect("a small integer is of every type")
+}
