@@ -89,3 +89,8 @@ pub mod __private {
         Value, Var, extent,
     };
 }
+
+/// The README's program compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,130 @@
+//! What a program says of itself.
+
+use super::{Leaf, Loop, Output, Program, Report, Route, Statement, Transfer};
+use crate::expr::{Ranges, Symbol};
+use crate::kernel::Kernel;
+use crate::step::{Pattern, Step};
+use polyshard_layout::{Mesh, Name, Sharding};
+
+impl Program {
+    /// Returns the kernel.
+    #[must_use]
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Returns the steps of the schedule.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Returns the mesh.
+    #[must_use]
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Returns the shardings: of the inputs, then of the output.
+    #[must_use]
+    pub fn shardings(&self) -> &[Sharding] {
+        &self.shardings
+    }
+
+    /// Returns the sharding of the tensor named `name`.
+    ///
+    /// # Panics
+    /// If the kernel has no such tensor.
+    #[track_caller]
+    #[must_use]
+    pub fn sharding(&self, name: &str) -> &Sharding {
+        match self.kernel.tensors().position(|tensor| tensor.name == *name) {
+            Some(position) => &self.shardings[position],
+            None => {
+                let names: Vec<_> = self.kernel.tensors().map(|tensor| tensor.name.as_str()).collect();
+                panic!("no tensor `{name}`; the tensors are {}", names.join(", "))
+            }
+        }
+    }
+
+    /// Returns the serial loops by number, outermost first.
+    #[must_use]
+    pub fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+
+    /// Returns the transfers by number.
+    #[must_use]
+    pub fn transfers(&self) -> &[Transfer] {
+        &self.transfers
+    }
+
+    /// Returns what happens to the output.
+    #[must_use]
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// Returns the leaf.
+    #[must_use]
+    pub fn leaf(&self) -> &Leaf {
+        &self.leaf
+    }
+
+    /// Returns the statements.
+    #[must_use]
+    pub fn body(&self) -> &[Statement] {
+        &self.body
+    }
+
+    /// Returns what was proved, and the bounds.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Returns the same program with every transfer by exchange, which is right for any region and sharding: what
+    /// other patterns are tested against.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn by_exchange(&self) -> Self {
+        let mut program = self.clone();
+        let ranges = self.ranges();
+        for transfer in &mut program.transfers {
+            let most = transfer.region.most(&ranges);
+            transfer.capacity = most.into_iter().product::<i64>() as usize;
+            transfer.buffers = 1;
+            transfer.route = Route::Exchange;
+        }
+        program
+    }
+
+    /// Returns the ranges of coordinates and counters.
+    #[must_use]
+    pub fn ranges(&self) -> Ranges {
+        Ranges {
+            coordinates: self.mesh.extents().into_iter().map(|extent| extent as i64).collect(),
+            counters: self.loops.iter().map(|l| l.extent).collect(),
+        }
+    }
+
+    /// Returns the name of a coordinate or counter.
+    #[must_use]
+    pub fn symbol_name(&self, symbol: Symbol) -> Name {
+        match symbol {
+            Symbol::Coordinate(axis) => self.mesh.as_slice()[axis].name,
+            Symbol::Counter(number) => self.loops[number].name,
+        }
+    }
+
+    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners.
+    #[must_use]
+    pub fn pattern(&self, tensor: &str) -> Option<Pattern> {
+        let position = self.kernel.tensors().position(|other| other.name == *tensor)?;
+        if position == self.kernel.inputs().len() {
+            return Some(self.output.route.pattern());
+        }
+        let transfer = self.transfers.iter().find(|transfer| transfer.tensor == position);
+        Some(transfer.map_or(Pattern::Local, |transfer| transfer.route.pattern(&self.mesh)))
+    }
+}
