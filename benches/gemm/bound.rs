@@ -1,0 +1,94 @@
+//! The bound of a program: its leaves alone, on tiles that are there already.
+//!
+//! Each rank does its share of the product in the same steps, on tiles of the same sizes and with the same
+//! kernel, and no data move. No schedule of this shape can be faster.
+
+use polyshard::runtime::leaf::{Role, contract};
+use polyshard::runtime::{Grid, View, count};
+use polyshard::{DistArray, Element, Program, World};
+use polyshard_polyhedral::{LeafAccess, LeafOp, Role as SymbolicRole};
+
+/// The leaves of a program on one rank, with operands of their own.
+pub(crate) struct Bound<T> {
+    roles: Vec<Role>,
+    leaves: Vec<Leaf<T>>,
+}
+
+/// One execution of the leaf.
+struct Leaf<T> {
+    counts: Vec<usize>,
+    operands: Vec<Operand<T>>,
+    target: Vec<i64>,
+}
+
+struct Operand<T> {
+    tile: Vec<T>,
+    steps: Vec<Vec<i64>>,
+    strides: Vec<i64>,
+}
+
+impl<T: Element> Bound<T> {
+    /// Returns the leaves of `program` in their order, each with tiles filled by the element's number.
+    ///
+    /// # Panics
+    /// If the leaf is no contraction.
+    pub(crate) fn new(world: &World, program: &Program) -> polyshard::Result<Self> {
+        let grid = Grid::new(world, program.mesh())?;
+        let LeafOp::Contraction { roles, .. } = &program.leaf().op else { panic!("a matrix product is a contraction") };
+        let extents: Vec<i64> = program.loops().iter().map(|serial| serial.extent).collect();
+        let leaves = points(&extents).iter().map(|counters| Leaf::new(program, grid.coords(), counters)).collect();
+        Ok(Self { roles: roles.iter().map(|&role| concrete(role)).collect(), leaves })
+    }
+
+    /// Adds the products of the tiles to `output`.
+    pub(crate) fn run(&self, program: &Program, output: &mut DistArray<T>) {
+        let steps: Vec<&[i64]> = program.leaf().target.steps.iter().map(|steps| &steps[..]).collect();
+        for leaf in &self.leaves {
+            let [a, b] = [0, 1].map(|operand| leaf.operands[operand].strided());
+            contract(&leaf.counts, &self.roles, T::ONE, a, b, output.view_mut().strided(&leaf.target, &steps));
+        }
+    }
+}
+
+impl<T: Element> Leaf<T> {
+    fn new(program: &Program, coordinates: &[i64], counters: &[i64]) -> Self {
+        let leaf = program.leaf();
+        let counts: Vec<usize> = leaf.loops.iter().map(|l| count(l.count.eval(coordinates, counters))).collect();
+        let operands = leaf.operands.iter().map(|access| Operand::new(access, &counts)).collect();
+        let target = leaf.target.base.iter().map(|base| base.eval(coordinates, counters)).collect();
+        Self { counts, operands, target }
+    }
+}
+
+impl<T: Element> Operand<T> {
+    /// A dense tile of just what the loops touch.
+    fn new(access: &LeafAccess, counts: &[usize]) -> Self {
+        let reach = |steps: &Vec<i64>| steps.iter().zip(counts).map(|(s, &n)| s * (n as i64 - 1)).sum::<i64>() + 1;
+        let shape: Vec<i64> = access.steps.iter().map(reach).collect();
+        let strides = (0..shape.len()).map(|dim| shape[dim + 1..].iter().product()).collect();
+        let tile = (0..shape.iter().product()).map(|i| T::from(i % 7 - 3).expect("a small integer")).collect();
+        Self { tile, steps: access.steps.clone(), strides }
+    }
+
+    fn strided(&self) -> polyshard::runtime::Strided<'_, T> {
+        let origin = vec![0; self.strides.len()];
+        let steps: Vec<&[i64]> = self.steps.iter().map(|steps| &steps[..]).collect();
+        View::new(&self.tile, origin.clone(), self.strides.clone()).strided(&origin, &steps)
+    }
+}
+
+/// All values of counters with these extents, in the order of the loops.
+fn points(extents: &[i64]) -> Vec<Vec<i64>> {
+    extents.iter().fold(vec![vec![]], |all, &extent| {
+        all.iter().flat_map(|head| (0..extent).map(move |i| [&head[..], &[i]].concat())).collect()
+    })
+}
+
+fn concrete(role: SymbolicRole) -> Role {
+    match role {
+        SymbolicRole::Batch => Role::Batch,
+        SymbolicRole::M => Role::M,
+        SymbolicRole::N => Role::N,
+        SymbolicRole::K => Role::K,
+    }
+}

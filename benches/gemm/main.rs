@@ -1,0 +1,99 @@
+//! The benchmark of distributed matrix products, one part per call; `scripts/bench` runs it all.
+//!
+//! | part | prints |
+//! | --- | --- |
+//! | `product` | seconds of each algorithm and of its bound, in turns, on MPI's ranks or on threads |
+//! | `memory` | the peak memory of a rank against what the program states |
+//! | `lower` | seconds that `lower()` takes, by size of the mesh |
+//! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
+//!
+//! The parts are processes of their own because their contestants are: ScaLAPACK is a C program, and memory
+//! can peak only once. What they print are lines of one form, see [`record`].
+
+mod bound;
+mod clock;
+mod lowering;
+mod memory;
+mod product;
+mod record;
+mod schedules;
+mod table;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use schedules::{Algorithm, Grid, Sizes};
+
+/// Measures distributed matrix products.
+#[derive(Parser)]
+struct Cli {
+    /// What `cargo bench` says.
+    #[arg(long, hide = true)]
+    bench: bool,
+    /// What `cargo test --benches` says.
+    #[arg(long, hide = true)]
+    test: bool,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Times the algorithms and their bounds, in turns.
+    Product(Problem),
+    /// Measures the peak memory of one algorithm's ranks.
+    Memory(Problem),
+    /// Times `lower()`.
+    Lower {
+        /// Runs of each, of which the median counts.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
+    /// Prints the table of the lines on standard input.
+    Table,
+}
+
+/// A product, and how it is computed.
+#[derive(Args)]
+struct Problem {
+    /// The ranks, as `2x2`.
+    #[arg(long)]
+    grid: Grid,
+    /// The extents `m,k,n`, or one for all.
+    #[arg(long)]
+    size: Sizes,
+    /// The element type.
+    #[arg(long = "type")]
+    dtype: Type,
+    /// The algorithms.
+    #[arg(long, value_delimiter = ',', default_value = "summa,cannon,ag_gemm")]
+    algorithms: Vec<Algorithm>,
+    /// Timed runs of each, after one that is not timed.
+    #[arg(long, default_value_t = 1)]
+    runs: usize,
+}
+
+/// An element type.
+#[derive(Clone, Copy, ValueEnum)]
+enum Type {
+    F32,
+    F64,
+}
+
+fn main() -> polyshard::Result<()> {
+    let cli = Cli::parse();
+    match cli.part {
+        None => {
+            println!("nothing to do without a part; `scripts/bench` runs them all, `--help` lists them");
+            Ok(())
+        }
+        Some(Part::Product(problem)) => match problem.dtype {
+            Type::F32 => product::measure::<f32>(&problem),
+            Type::F64 => product::measure::<f64>(&problem),
+        },
+        Some(Part::Memory(problem)) => match problem.dtype {
+            Type::F32 => memory::measure::<f32>(&problem),
+            Type::F64 => memory::measure::<f64>(&problem),
+        },
+        Some(Part::Lower { runs }) => lowering::measure(runs),
+        Some(Part::Table) => table::print(),
+    }
+}

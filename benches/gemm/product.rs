@@ -1,0 +1,137 @@
+//! The algorithms and their bounds, timed in turns.
+
+use crate::bound::Bound;
+use crate::clock::together;
+use crate::record::{Case, Record};
+use crate::schedules::{Algorithm, schedule};
+use crate::{Problem, Type};
+use polyshard::prelude::*;
+use polyshard::{Backend, Element, Program};
+
+/// Times each algorithm and its bound `runs` times, in turns, and prints the seconds of each run on rank 0.
+pub(crate) fn measure<T: Element>(problem: &Problem) -> polyshard::Result<()> {
+    polyshard::spmd(problem.grid.size(), |world| {
+        let mut contestants = Vec::new();
+        for &algorithm in &problem.algorithms {
+            contestants.push(Contestant::<T>::new(world, problem, algorithm)?);
+        }
+        for run in 0..=problem.runs {
+            for contestant in &mut contestants {
+                let [product, bound] = contestant.turn(world)?;
+                // The first run of each maps its memory, and does not count.
+                if world.rank() == 0 && run > 0 {
+                    for (name, value) in [(&contestant.name, product), (&format!("bound({})", contestant.name), bound)]
+                    {
+                        let (case, contestant) = (case(world, problem), name.clone());
+                        println!("{}", Record { quantity: "seconds".into(), case, contestant, value });
+                    }
+                }
+            }
+        }
+        contestants.iter().try_for_each(Contestant::check)
+    })?;
+    Ok(())
+}
+
+/// What a problem is called in the table.
+pub(crate) fn case(world: &World, problem: &Problem) -> Case {
+    let backend = match world.backend() {
+        Backend::Mpi => "mpi",
+        Backend::Threads => "threads",
+    };
+    let dtype = match problem.dtype {
+        Type::F32 => "f32",
+        Type::F64 => "f64",
+    };
+    let (grid, size) = (problem.grid.to_string(), problem.size.to_string());
+    Case { backend: backend.into(), grid, dtype: dtype.into(), size }
+}
+
+/// The element of operand `A` at row `m` and term `k`: small integers, so that sums are exact.
+pub(crate) fn a(m: usize, k: usize) -> i64 {
+    (m % 5) as i64 * ((k * 7 % 11) as i64 - 4)
+}
+
+/// The element of operand `B` at term `k` and column `n`.
+pub(crate) fn b(k: usize, n: usize) -> i64 {
+    ((k * 3 % 11) as i64 - 4) * ((n % 3) as i64 + 1)
+}
+
+/// Makes the operands of a program, whose `A` is transposed for the all-gather product.
+pub(crate) fn operands<T: Element>(
+    world: &World,
+    program: &Program,
+    algorithm: Algorithm,
+) -> polyshard::Result<[DistArray<T>; 2]> {
+    let element = |value: i64| T::from(value).expect("a small integer");
+    let turned = algorithm == Algorithm::AgGemm;
+    let [first, second] = ["A", "B"].map(|name| program.sharding(name));
+    Ok([
+        DistArray::from_fn(world, first, |i| element(if turned { a(i[1], i[0]) } else { a(i[0], i[1]) }))?,
+        DistArray::from_fn(world, second, |i| element(b(i[0], i[1])))?,
+    ])
+}
+
+/// An algorithm with its operands, and its bound.
+struct Contestant<T> {
+    name: String,
+    program: Program,
+    operands: [DistArray<T>; 2],
+    output: DistArray<T>,
+    bound: Bound<T>,
+    bound_output: DistArray<T>,
+    terms: usize,
+    runs: i64,
+}
+
+impl<T: Element> Contestant<T> {
+    fn new(world: &World, problem: &Problem, algorithm: Algorithm) -> polyshard::Result<Self> {
+        let program = schedule::<T>(algorithm, problem.grid, problem.size).lower()?;
+        let output = DistArray::filled(world, program.sharding("C"), T::ZERO)?;
+        Ok(Self {
+            name: algorithm.to_string(),
+            operands: operands(world, &program, algorithm)?,
+            bound: Bound::new(world, &program)?,
+            bound_output: output.clone(),
+            output,
+            program,
+            terms: problem.size.k,
+            runs: 0,
+        })
+    }
+
+    /// Runs the program, then its bound, and returns the seconds of each.
+    fn turn(&mut self, world: &World) -> polyshard::Result<[f64; 2]> {
+        let Self { program, operands: [a, b], output, bound, bound_output, .. } = self;
+        let product = together(world, || program.run_into(world, &[a, b], output))?;
+        let least = together(world, || {
+            bound.run(program, bound_output);
+            Ok(())
+        })?;
+        self.runs += 1;
+        Ok([product, least])
+    }
+
+    /// Checks this rank's part of the result, which has grown by one product with each run.
+    fn check(&self) -> polyshard::Result<()> {
+        // Both operands have rank one, so one sum gives all elements.
+        let sum: i64 = (0..self.terms).map(|k| a(1, k) * b(k, 0)).sum();
+        let (coordinates, shape) = (self.output.coordinates(), self.output.shape());
+        let sharding = self.output.sharding();
+        let [rows, columns] = [0, 1].map(|dim| {
+            let pieces = sharding.pieces(dim, coordinates, 0..shape[dim]);
+            pieces.flat_map(|(range, _)| range).collect::<Vec<_>>()
+        });
+        let expected = rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column)));
+        let wrong = expected.zip(self.output.block()).find(|&((row, column), &found)| {
+            let expected = self.runs * sum * (row % 5 * (column % 3 + 1)) as i64;
+            T::from(expected).is_none_or(|expected| expected != found)
+        });
+        match wrong {
+            None => Ok(()),
+            Some(((row, column), found)) => {
+                panic!("{}: C[{row}, {column}] is {found:?}: the product is wrong", self.name)
+            }
+        }
+    }
+}

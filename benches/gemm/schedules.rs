@@ -1,0 +1,153 @@
+//! The algorithms as schedules, for any grid and any extents.
+
+use clap::ValueEnum;
+use polyshard::prelude::*;
+use std::fmt;
+use std::str::FromStr;
+
+/// A distributed matrix product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Algorithm {
+    /// Panels of both operands broadcast.
+    Summa,
+    /// Panels of one operand broadcast, the other shifted.
+    Pumma,
+    /// Both operands shifted, from skewed homes on a square grid and from plain ones on others.
+    Cannon,
+    /// The transposed product on all ranks in one row, panels of one operand broadcast.
+    AgGemm,
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Summa => "summa",
+            Self::Pumma => "pumma",
+            Self::Cannon => "cannon",
+            Self::AgGemm => "ag_gemm",
+        })
+    }
+}
+
+/// A mesh of two axes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    /// The extents of its axes.
+    pub(crate) extents: [usize; 2],
+}
+
+impl Grid {
+    /// The number of ranks.
+    pub(crate) fn size(self) -> usize {
+        self.extents.iter().product()
+    }
+}
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.extents[0], self.extents[1])
+    }
+}
+
+impl FromStr for Grid {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let extents = text.split_once('x').and_then(|(x, y)| Some([x.parse().ok()?, y.parse().ok()?]));
+        let extents = extents.filter(|extents| !extents.contains(&0));
+        Ok(Self { extents: extents.ok_or_else(|| format!("`{text}` is no grid; write it as 2x2"))? })
+    }
+}
+
+/// The extents of a product.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// Rows of the result.
+    pub(crate) m: usize,
+    /// Terms of each sum.
+    pub(crate) k: usize,
+    /// Columns of the result.
+    pub(crate) n: usize,
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { m, k, n } = self;
+        if m == k && k == n { write!(f, "{n}") } else { write!(f, "{m}x{k}x{n}") }
+    }
+}
+
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let extents: Option<Vec<usize>> = text.split(',').map(|extent| extent.parse().ok()).collect();
+        match extents.as_deref() {
+            Some(&[n]) => Ok(Self { m: n, k: n, n }),
+            Some(&[m, k, n]) => Ok(Self { m, k, n }),
+            _ => Err(format!("`{text}` are no extents; write them as m,k,n or as one number")),
+        }
+    }
+}
+
+/// Returns the schedule of `algorithm` for elements of type `T`.
+pub(crate) fn schedule<T: polyshard::Element>(algorithm: Algorithm, grid: Grid, sizes: Sizes) -> Schedule {
+    match algorithm {
+        Algorithm::AgGemm => in_a_row::<T>(grid.size(), sizes),
+        _ => on_a_grid::<T>(algorithm, grid, sizes),
+    }
+}
+
+fn on_a_grid<T: polyshard::Element>(algorithm: Algorithm, grid: Grid, sizes: Sizes) -> Schedule {
+    let Sizes { m: rows, k: terms, n: columns } = sizes;
+    let product = kernel! {
+        fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
+            C[m, n] += A[m, k] * B[k, n]
+        }
+    };
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let [p, q] = grid.extents;
+    let mesh = Mesh::new([("x", p), ("y", q)]);
+    let [x, y] = mesh.axes();
+    // A panel of either operand then has one owner along its axis, on grids that are not square too.
+    let panels = (p..=p * q).step_by(p).find(|panels| panels.is_multiple_of(q)).unwrap_or(p * q);
+    let divided = product
+        .distribute([m, n], [mo, no], [mi, ni], &mesh)
+        .divide(k, ko, ki, panels)
+        .reorder([mo, no, ko, mi, ni, ki]);
+    let rotated = match algorithm {
+        Algorithm::Pumma => divided.rotate(ko, [no]),
+        Algorithm::Cannon => divided.rotate(ko, [mo, no]),
+        Algorithm::Summa | Algorithm::AgGemm => divided,
+    };
+    let skewed = algorithm == Algorithm::Cannon && p == q;
+    let placed = if skewed {
+        let turn = (x + y) % p as i64;
+        rotated.shard("A", [m.at(x), k.at(turn.clone())]).shard("B", [k.at(turn), n.at(y)])
+    } else {
+        rotated.shard("A", [m.at(x), k.at(y)]).shard("B", [k.at(x), n.at(y)])
+    };
+    placed.shard("C", [m.at(x), n.at(y)]).communicate("A", ko).communicate("B", ko).tensorize([mi, ni, ki])
+}
+
+fn in_a_row<T: polyshard::Element>(ranks: usize, sizes: Sizes) -> Schedule {
+    let Sizes { m: rows, k: terms, n: columns } = sizes;
+    let product = kernel! {
+        fn product(A: [T; terms, rows], B: [T; terms, columns]) -> C: [T; rows, columns] {
+            C[m, n] += A[k, m] * B[k, n]
+        }
+    };
+    vars!(m, n, k, mo, mi, no, ni);
+    let mesh = Mesh::new([("x", ranks)]);
+    let [x] = mesh.axes();
+    product
+        .distribute([m], [mo], [mi], &mesh)
+        .divide(n, no, ni, ranks)
+        .reorder([mo, no, mi, ni, k])
+        .shard("A", [m.at(x)])
+        .shard("B", [n.at(x)])
+        .shard("C", [m.at(x)])
+        .communicate("B", no)
+        .tensorize([mi, ni, k])
+}

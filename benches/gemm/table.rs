@@ -1,0 +1,145 @@
+//! The table: medians, ratios, and the figures to reach.
+
+use crate::record::{Case, Record, median};
+use crate::schedules::Sizes;
+use std::io;
+
+/// Reads records from standard input and prints the table; lines of other kinds are passed over.
+pub(crate) fn print() -> polyshard::Result<()> {
+    let mut records = Vec::new();
+    for line in io::stdin().lines() {
+        let line = line.expect("standard input is text");
+        if line.starts_with("record ") {
+            records.push(line.parse::<Record>().unwrap_or_else(|error| panic!("{error}")));
+        }
+    }
+    let (lowered, ran): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.case.backend == "lower");
+    let (timed, sized): (Vec<_>, Vec<_>) = ran.into_iter().partition(|record| record.quantity == "seconds");
+    products(&timed);
+    memory(&sized);
+    lowering(&lowered);
+    Ok(())
+}
+
+fn products(records: &[Record]) {
+    if records.is_empty() {
+        return;
+    }
+    println!("products: median seconds from the first rank's start to the last rank's end");
+    println!(
+        "{:<8} {:<5} {:<4} {:<14} {:<16} {:>10} {:>8} {:>8} {:>11}  target",
+        "on", "ranks", "type", "m x k x n", "what", "seconds", "GFLOP/s", "/bound", "ScaLAPACK/"
+    );
+    for case in first_seen(records.iter().map(|record| record.case.clone())) {
+        let of = |contestant: &str| {
+            let here = records.iter().filter(|record| record.case == case && record.contestant == contestant);
+            let seconds: Vec<f64> = here.map(|record| record.value).collect();
+            (!seconds.is_empty()).then(|| median(seconds))
+        };
+        let here = records.iter().filter(|record| record.case == case);
+        let names = first_seen(here.map(|record| record.contestant.as_str()));
+        let scalapack = names.iter().find(|name| name.starts_with("scalapack")).and_then(|name| of(name));
+        for name in names {
+            let seconds = of(name).expect("the name is of this case");
+            let bound = of(&format!("bound({name})")).map(|bound| seconds / bound);
+            let gain = bound.and(scalapack).map(|scalapack| scalapack / seconds);
+            let Case { backend, grid, dtype, size } = &case;
+            let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}"));
+            let line = format!(
+                "{backend:<8} {grid:<5} {dtype:<4} {size:<14} {name:<16} {seconds:>10.5} {:>8.1} {:>8} {:>11}  {}",
+                flops(size) / seconds / 1e9,
+                ratio(bound),
+                ratio(gain),
+                targets(&case, name, bound, gain)
+            );
+            println!("{}", line.trim_end());
+        }
+    }
+    println!();
+}
+
+/// What the figures to reach say of a contestant that has a bound.
+fn targets(case: &Case, name: &str, bound: Option<f64>, gain: Option<f64>) -> String {
+    let Case { backend, grid, dtype, size } = case;
+    let most = match (backend.as_str(), grid.as_str(), dtype.as_str(), size.as_str()) {
+        ("mpi", "1x2" | "2x1", "f64", "4096") if name == "summa" => Some(1.05),
+        ("mpi", "2x2", "f64", "4096") if name == "summa" => Some(1.08),
+        ("mpi", "8x8", _, "512x2048x1024") => Some(2.5),
+        _ => None,
+    };
+    let least = (backend == "mpi" && dtype == "f64" && size == "4096").then_some(1.4);
+    let verdict = |met: bool| if met { "met" } else { "missed" };
+    let bound = most.zip(bound).map(|(most, bound)| format!("/bound <= {most}: {}", verdict(bound <= most)));
+    let gain = least.zip(gain).map(|(least, gain)| format!("ScaLAPACK/ >= {least}: {}", verdict(gain >= least)));
+    bound.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
+}
+
+fn memory(records: &[Record]) {
+    if records.is_empty() {
+        return;
+    }
+    const MIB: f64 = 1024.0 * 1024.0;
+    println!("memory of the rank that has most, in MiB: shards and tiles as the program states them; `before` is what");
+    println!("MPI and the program have before there are arrays, and is part of what is besides");
+    println!(
+        "{:<8} {:<5} {:<4} {:<14} {:<16} {:>8} {:>8} {:>8} {:>8} {:>8}  target",
+        "on", "ranks", "type", "m x k x n", "what", "peak", "shards", "tiles", "besides", "before"
+    );
+    for peak in records.iter().filter(|record| record.quantity == "peak") {
+        let of = |quantity: &str| {
+            let same = |record: &&Record| record.case == peak.case && record.contestant == peak.contestant;
+            let record = records.iter().filter(same).find(|record| record.quantity == quantity);
+            record.unwrap_or_else(|| panic!("no `{quantity}` beside `{peak}`")).value / MIB
+        };
+        let besides = of("peak") - of("shards") - of("tiles");
+        let Case { backend, grid, dtype, size } = &peak.case;
+        println!(
+            "{backend:<8} {grid:<5} {dtype:<4} {size:<14} {:<16} {:>8.1} {:>8.1} {:>8.1} {besides:>8.1} {:>8.1}  \
+             besides <= 32: {}",
+            peak.contestant,
+            of("peak"),
+            of("shards"),
+            of("tiles"),
+            of("before"),
+            if besides <= 32.0 { "met" } else { "missed" }
+        );
+    }
+    println!();
+}
+
+fn lowering(records: &[Record]) {
+    if records.is_empty() {
+        return;
+    }
+    println!("lower(): median milliseconds");
+    println!("{:<10} {:<16} {:>8} {:>8}  target", "mesh", "what", "ms", "/8x8");
+    for record in records {
+        let same = |other: &&Record| other.case.grid == "8x8" && other.contestant == record.contestant;
+        let reference = records.iter().find(same).map(|other| record.value / other.value);
+        let verdict = |met: bool| if met { "met" } else { "missed" };
+        let target = match (record.case.grid.as_str(), reference) {
+            ("8x8", _) => format!("ms <= 50: {}", verdict(record.value <= 0.05)),
+            ("64x64" | "1024x1024", Some(ratio)) => format!("/8x8 <= 2: {}", verdict(ratio <= 2.0)),
+            _ => String::new(),
+        };
+        let (grid, what, ms) = (&record.case.grid, &record.contestant, record.value * 1e3);
+        let ratio = reference.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        println!("{}", format!("{grid:<10} {what:<16} {ms:>8.1} {ratio:>8}  {target}").trim_end());
+    }
+}
+
+/// Each item once, in the order in which they first appear.
+fn first_seen<I: PartialEq>(items: impl IntoIterator<Item = I>) -> Vec<I> {
+    items.into_iter().fold(Vec::new(), |mut seen, item| {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+        seen
+    })
+}
+
+/// Multiplications and additions of a product of this size.
+fn flops(size: &str) -> f64 {
+    let Sizes { m, k, n } = size.replace('x', ",").parse().unwrap_or_else(|error| panic!("{error}"));
+    2.0 * m as f64 * k as f64 * n as f64
+}
