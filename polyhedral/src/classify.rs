@@ -84,7 +84,7 @@ impl Classifier<'_> {
             let root = broadcast.iter().map(|&axis| from[axis].clone()).collect();
             return Ok(Route::Broadcast { axes: broadcast, root });
         }
-        if may_shift && let Some(route) = self.shift(need, &needed, &other, tests)? {
+        if may_shift && let Some(route) = self.shift(need, &other, tests)? {
             return Ok(route);
         }
         self.permute(need, &needed, from, tests)
@@ -108,13 +108,7 @@ impl Classifier<'_> {
     }
 
     /// What I need in the next iteration, the neighbour holds in this one.
-    fn shift(
-        &self,
-        need: &Need<'_>,
-        needed: &Relation,
-        axes: &[usize],
-        tests: &mut Vec<String>,
-    ) -> IslResult<Option<Route>> {
+    fn shift(&self, need: &Need<'_>, axes: &[usize], tests: &mut Vec<String>) -> IslResult<Option<Route>> {
         let distributed = self.relations.nest.distributed;
         let Some(counter) = need.fixed.checked_sub(distributed + 1) else { return Ok(None) };
         let extent = self.ranges.counters[counter];
@@ -122,15 +116,21 @@ impl Classifier<'_> {
         if extent < 2 || !need.region.mentions(symbol) {
             return Ok(None);
         }
-        let next = self.isl.relation(&self.relations.next(need.fixed))?.then(needed)?;
+        let next = self.isl.relation(&self.relations.next(need.fixed))?;
         let before_last = (Expr::symbol(symbol), Expr::constant(extent - 1));
         let early = self.isl.relation(&self.relations.points(need.fixed, &[], &[before_last]))?;
         for &axis in axes {
             let Some(by) = self.distance(need.region, axis, counter) else { continue };
+            // Ranges that neither the step nor the neighbour changes are the same on both sides.
+            let changing = [symbol, Symbol::Coordinate(axis)];
+            let changes = |(low, high): &&(Expr, Expr)| changing.iter().any(|&s| low.mentions(s) || high.mentions(s));
+            let ranges = need.region.ranges.iter().filter(changes).cloned().collect();
+            let region = Region { ranges, when: need.region.when.clone() };
+            let moving = self.needed(need.fixed, &region)?;
             let neighbours = self.isl.relation(&self.relations.neighbour(need.fixed, axis, by))?;
-            let held = neighbours.then(needed)?.restrict(&early)?;
+            let held = neighbours.then(&moving)?.restrict(&early)?;
             let name = self.axes[axis];
-            if next.is_equal(&held)? {
+            if next.then(&moving)?.is_equal(&held)? {
                 tests.push(format!(
                     "axis {name}: the next need is what the neighbour at {name} + {by} holds now, shift"
                 ));

@@ -151,8 +151,8 @@ impl Pass<'_> {
             self.proved(
                 "that elements are read from their owners",
                 (|| {
-                    let solved = self.isl.relation(&Sources::solved(&shard.sharding))?;
-                    solved.is_subset(&self.owners(&shard.sharding)?)
+                    let (solved, owners) = Sources::solved(&shard.sharding);
+                    self.isl.relation(&solved)?.is_subset(&self.isl.relation(&owners)?)
                 })(),
             )?;
         }
@@ -225,6 +225,12 @@ impl Pass<'_> {
                     if !needed.is_subset(&boxes)? {
                         return Ok(false);
                     }
+                }
+                let inside = |((low, high), &extent): (&(Expr, Expr), &usize)| {
+                    low.bounds(self.ranges).0 >= 0 && high.bounds(self.ranges).1 <= extent as i64
+                };
+                if region.ranges.iter().zip(shape).all(inside) {
+                    return Ok(true);
                 }
                 let tensor = shape.iter().map(|&extent| (Expr::constant(0), Expr::constant(extent as i64), 1));
                 let tensor = self.isl.relation(&self.relations.boxes(fixed, &tensor.collect::<Vec<_>>(), &[]))?;

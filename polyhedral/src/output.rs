@@ -43,8 +43,12 @@ pub(crate) fn build(pass: &Pass<'_>) -> Result<Output, LowerError> {
 fn one_writer(pass: &Pass<'_>) -> Result<(), LowerError> {
     let kernel = &pass.state.kernel;
     let unique = pass.decide("who writes the output", || {
-        let written = pass.relations.exact(pass.distributed(), &kernel.target().index);
-        pass.isl.relation(&written)?.is_injective()
+        // What holds of the instances without regard to summed indices holds of the instances.
+        let index = &kernel.target().index;
+        if pass.isl.relation(&pass.relations.needed(pass.distributed(), index))?.is_injective()? {
+            return Ok(true);
+        }
+        pass.isl.relation(&pass.relations.exact(pass.distributed(), index))?.is_injective()
     })?;
     if unique {
         return Ok(());

@@ -70,20 +70,24 @@ impl Relations<'_> {
 
     /// Iterations of the first `fixed` loops to those with the last loop one further on.
     pub(crate) fn next(&self, fixed: usize) -> String {
-        let shifted = |dim: usize| if dim + 1 == fixed { format!("i{dim} + 1") } else { format!("i{dim}") };
-        self.between(fixed, shifted, "")
+        format!("{{ {} }}", self.shifted(fixed, fixed - 1, 1, ""))
     }
 
     /// Iterations of the first `fixed` loops to those of the neighbour `by` further along axis `axis`.
+    ///
+    /// Inside the mesh and around its end are two pieces, since a remainder would cost isl more than they do.
     pub(crate) fn neighbour(&self, fixed: usize, axis: usize, by: i64) -> String {
         let extent = self.nest.node(self.nest.loops[axis]).extent;
-        let there = |dim: usize| if dim == axis { "n".to_owned() } else { format!("i{dim}") };
-        self.between(fixed, there, &format!(" and n = (i{axis} + {by}) mod {extent}"))
+        let by = by.rem_euclid(extent);
+        let inside = self.shifted(fixed, axis, by, &format!(" and i{axis} + {by} < {extent}"));
+        let around = self.shifted(fixed, axis, by - extent, &format!(" and i{axis} + {by} >= {extent}"));
+        format!("{{ {inside}; {around} }}")
     }
 
-    fn between(&self, fixed: usize, to: impl Fn(usize) -> String, and: &str) -> String {
+    fn shifted(&self, fixed: usize, which: usize, by: i64, and: &str) -> String {
+        let to = |dim: usize| if dim == which { format!("i{dim} + {by}") } else { format!("i{dim}") };
         let to: Vec<_> = (0..fixed).map(to).collect();
-        format!("{{ [{}] -> [{}] : {}{and} }}", self.inputs(fixed), to.join(", "), self.counters(fixed))
+        format!("[{}] -> [{}] : {}{and}", self.inputs(fixed), to.join(", "), self.counters(fixed))
     }
 
     /// Iterations of the first `fixed` loops to the rank that runs them.
@@ -255,7 +259,7 @@ pub(crate) fn owned(sharding: &Sharding, rank: &dyn Fn(usize) -> String) -> (Vec
     (witnesses, parts.join(" and "))
 }
 
-fn linear(at: &LinearAxes, rank: &dyn Fn(usize) -> String) -> String {
+pub(crate) fn linear(at: &LinearAxes, rank: &dyn Fn(usize) -> String) -> String {
     let terms = at.terms.iter().map(|&(axis, factor)| format!("{factor}*{}", rank(axis)));
     let sum: Vec<_> = terms.chain([at.constant.to_string()]).collect();
     match at.modulus {

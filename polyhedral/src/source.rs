@@ -2,7 +2,7 @@
 
 use crate::expr::{Atom, Expr, Ranges, Symbol};
 use crate::program::Region;
-use crate::relation::{Relations, exists, owned};
+use crate::relation::{Relations, exists, linear, owned};
 use polyshard_layout::{AxisSource, DimLayout, LinearAxes, Sharding};
 
 /// The owner from which each element of one array is read.
@@ -44,35 +44,43 @@ impl Sources<'_> {
         format!("{{ [{inputs}] -> [{}] : {exists}{counters} and {owned} }}", elements.join(", "))
     }
 
-    /// Elements to the owners that the sharding's solution computes; a reader's own coordinate is any.
-    pub(crate) fn solved(sharding: &Sharding) -> String {
-        let elements: Vec<_> = (0..sharding.shape().len()).map(|dim| format!("e{dim}")).collect();
+    /// Digits of an element to the owners that the sharding's solution computes, and to those that have them.
+    ///
+    /// An element's owners depend on its digits alone; a reader's own coordinate is any.
+    pub(crate) fn solved(sharding: &Sharding) -> (String, String) {
+        let placed = sharding.dims().iter().enumerate().filter_map(|(dim, layout)| match layout {
+            DimLayout::Whole => None,
+            DimLayout::Block { at, parts, .. } | DimLayout::Cyclic { at, parts, .. } => Some((dim, at, *parts)),
+        });
+        let placed: Vec<_> = placed.collect();
+        let digits: Vec<_> = placed.iter().map(|(dim, ..)| format!("d{dim}")).collect();
         let ranks: Vec<_> = (0..sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
-        let mut parts = vec!["0 = 0".to_owned()];
-        parts.extend(sharding.shape().iter().enumerate().map(|(dim, extent)| format!("0 <= e{dim} < {extent}")));
-        let digit = |dim: usize| match &sharding.dims()[dim] {
-            DimLayout::Whole => "0".to_owned(),
-            DimLayout::Block { block, .. } => format!("floor(e{dim}/{block})"),
-            DimLayout::Cyclic { block, parts, .. } => format!("((floor(e{dim}/{block})) mod {parts})"),
+        let mut all = vec!["0 = 0".to_owned()];
+        all.extend(placed.iter().map(|(dim, _, parts)| format!("0 <= d{dim} < {parts}")));
+        let extents = sharding.mesh().extents();
+        let mut computed = all.clone();
+        computed.extend(sharding.sources().iter().map(|(axis, source)| match source {
+            AxisSource::Reader => format!("0 <= q{axis} < {}", extents[*axis]),
+            AxisSource::Pin(at) => format!("q{axis} = {at}"),
+            AxisSource::Digit { dim, stride: 1, .. } if leads(sharding, source) => format!("q{axis} = d{dim}"),
+            AxisSource::Digit { dim, stride, .. } if leads(sharding, source) => {
+                format!("q{axis} = floor(d{dim}/{stride})")
+            }
+            AxisSource::Digit { dim, stride, extent } => format!("q{axis} = (floor(d{dim}/{stride})) mod {extent}"),
+            AxisSource::Skew { dim, sign, rest, modulus } => {
+                let terms = rest.terms.iter().map(|(axis, factor)| format!(" - {}*q{axis}", sign * factor));
+                let terms: String = terms.collect();
+                format!("q{axis} = ({sign}*d{dim}{terms} - {}) mod {modulus}", sign * rest.constant)
+            }
+        }));
+        let mut had = all;
+        had.extend(extents.iter().enumerate().map(|(axis, extent)| format!("0 <= q{axis} < {extent}")));
+        had.extend(sharding.pins().iter().map(|(axis, at)| format!("q{axis} = {at}")));
+        had.extend(placed.iter().map(|(dim, at, _)| format!("d{dim} = {}", linear(at, &|axis| format!("q{axis}")))));
+        let write = |parts: &[String]| {
+            format!("{{ [{}] -> [{}] : {} }}", digits.join(", "), ranks.join(", "), parts.join(" and "))
         };
-        for (axis, source) in sharding.sources() {
-            parts.push(match source {
-                AxisSource::Reader => format!("0 <= q{axis} < {}", sharding.mesh().extents()[*axis]),
-                AxisSource::Pin(at) => format!("q{axis} = {at}"),
-                AxisSource::Digit { dim, stride, .. } if leads(sharding, source) => {
-                    format!("q{axis} = floor({}/{stride})", digit(*dim))
-                }
-                AxisSource::Digit { dim, stride, extent } => {
-                    format!("q{axis} = (floor({}/{stride})) mod {extent}", digit(*dim))
-                }
-                AxisSource::Skew { dim, sign, rest, modulus } => {
-                    let terms = rest.terms.iter().map(|(axis, factor)| format!(" - {}*q{axis}", sign * factor));
-                    let terms: String = terms.collect();
-                    format!("q{axis} = ({sign}*{}{terms} - {}) mod {modulus}", digit(*dim), sign * rest.constant)
-                }
-            });
-        }
-        format!("{{ [{}] -> [{}] : {} }}", elements.join(", "), ranks.join(", "), parts.join(" and "))
+        (write(&computed), write(&had))
     }
 
     /// The coordinates of the owner of the region's low corner.

@@ -68,6 +68,8 @@ impl State {
                 let position = self.free_loop(*i, "split")?;
                 let size = count("a tile of", *size)?;
                 let extent = self.extent(position);
+                // A tile beyond the extent is the whole loop; so products of tile sizes stay countable.
+                let size = size.min(extent.max(1));
                 self.fresh(&[*outer, *inner])?;
                 self.nest.split(position, (*outer, div_ceil(extent, size)), (*inner, size), number);
             }
