@@ -21,6 +21,17 @@ impl From<String> for Stop {
     }
 }
 
+impl From<clap::Error> for Stop {
+    fn from(error: clap::Error) -> Self {
+        let text = error.to_string();
+        if error.use_stderr() {
+            Self::Failed(text.trim_start_matches("error: ").trim_end().into())
+        } else {
+            Self::Said(text)
+        }
+    }
+}
+
 impl From<polyshard::LowerError> for Stop {
     fn from(error: polyshard::LowerError) -> Self {
         Self::Failed(error.to_string())

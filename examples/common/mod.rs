@@ -4,24 +4,26 @@
 //! knows which algorithm it runs.
 
 mod check;
-mod launch;
+#[path = "../../src/bin/polyshard/dtypes.rs"]
+mod dtypes;
+pub(crate) mod launch;
 #[path = "../../src/bin/polyshard/npy.rs"]
 mod npy;
-mod operand;
+pub(crate) mod operand;
 mod options;
 mod progress;
-mod run;
+pub(crate) mod run;
 #[path = "../../src/bin/polyshard/values.rs"]
 mod values;
 
+use dtypes::with_type;
+use launch::{Stop, finish};
 use options::{Options, Print};
 use polyshard::prelude::*;
 use polyshard::{Element, SourceOptions, rust_source};
+use run::{Case, measure};
 use std::process::ExitCode;
-use values::{Number, with_type};
-
-pub(crate) use launch::finish;
-pub(crate) use run::{Case, measure};
+use values::Number;
 
 /// The extents of a matrix product: C\[m, n\] = sum over k.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ pub(crate) fn main<A: Algorithm>() -> ExitCode {
     finish(options::parse::<A>().and_then(|options| with_type!(options.dtype()?, T => perform::<A, T>(&options))))
 }
 
-fn perform<A: Algorithm, T: Number>(options: &Options<A>) -> Result<(), launch::Stop> {
+fn perform<A: Algorithm, T: Number>(options: &Options<A>) -> Result<(), Stop> {
     let mesh = options.mesh()?;
     let schedule = options.algorithm.schedule::<T>(&mesh, options.size()?);
     let program = schedule.lower()?;
@@ -65,13 +67,14 @@ fn perform<A: Algorithm, T: Number>(options: &Options<A>) -> Result<(), launch::
                 json.expect("a trace is plain data") + "\n"
             }
         };
-        return Err(launch::Stop::Said(text));
+        return Err(Stop::Said(text));
     }
     let case = Case {
         name: A::NAME,
         program: &program,
         operands: options.operands(),
         transposed: A::TRANSPOSED,
+        out: options.out.as_deref(),
         run: &|world, a: &DistArray<T>, b| program.run(world, &[a, b]),
     };
     let how = &options.measuring;

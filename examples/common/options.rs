@@ -1,10 +1,10 @@
 //! The command line of an example: what it says, and what follows from what it leaves out.
 
+use super::dtypes::dtype_parser;
 use super::launch::Stop;
 use super::npy;
 use super::operand::Operand;
 use super::run::Measuring;
-use super::values::dtype_parser;
 use super::{Algorithm, Size};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use polyshard::{DType, Mesh};
@@ -28,6 +28,9 @@ pub(crate) struct Options<A: Args> {
     /// The `.npy` file that holds B; each rank reads its own part.
     #[arg(long, value_name = "FILE")]
     b: Option<PathBuf>,
+    /// The `.npy` file to write C to.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
     /// Makes up what is in no file: A as `polyshard random` does with this seed, B with the next.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -59,15 +62,8 @@ struct Extents(Vec<usize>);
 
 /// Reads the command line.
 pub(crate) fn parse<A: Algorithm>() -> Result<Options<A>, Stop> {
-    let parsed = Options::<A>::command().name(A::NAME).try_get_matches();
-    parsed.and_then(|matches| Options::from_arg_matches(&matches)).map_err(|error| {
-        let text = error.to_string();
-        if error.use_stderr() {
-            Stop::Failed(text.trim_start_matches("error: ").trim_end().into())
-        } else {
-            Stop::Said(text)
-        }
-    })
+    let matches = Options::<A>::command().name(A::NAME).try_get_matches()?;
+    Ok(Options::from_arg_matches(&matches)?)
 }
 
 impl<A: Algorithm> Options<A> {
@@ -184,6 +180,6 @@ fn parse_size(text: &str) -> Result<Size, String> {
     match extents.as_deref() {
         Ok(&[m, k, n]) => Ok(Size { m, k, n }),
         Ok(other) => Err(format!("{} extents are given; give m, k and n, such as 512,2048,1024", other.len())),
-        Err(why) => Err(format!("{why}; give m, k and n as integers of at least 0, such as 512,2048,1024")),
+        Err(_) => Err("give m, k and n as integers of at least 0, such as 512,2048,1024".into()),
     }
 }

@@ -7,15 +7,12 @@ use super::progress::Progress;
 use super::values::Number;
 use polyshard::{Backend, DistArray, Program, World};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 
-/// How to measure and what to do with the answer.
+/// How to measure.
 #[derive(clap::Args)]
 pub(crate) struct Measuring {
-    /// The `.npy` file to write C to.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
     /// Do not compare with a sequential product.
     #[arg(long)]
     pub(crate) no_check: bool,
@@ -34,6 +31,8 @@ pub(crate) struct Case<'a, T> {
     pub(crate) operands: [Operand; 2],
     /// Whether A is stored as A\[k, m\].
     pub(crate) transposed: bool,
+    /// The `.npy` file to write C to.
+    pub(crate) out: Option<&'a Path>,
     /// How it is run: by walking the program, or compiled.
     pub(crate) run: &'a Run<'a, T>,
 }
@@ -72,7 +71,7 @@ pub(crate) fn measure<T: Number>(world: &World, case: &Case<T>, how: &Measuring)
     if world.rank() == 0 {
         progress.say(&figures(program, &mut seconds, received));
     }
-    if let Some(path) = &how.out {
+    if let Some(path) = case.out {
         progress.phase("writing C");
         c.to_npy(world, path)?;
     }

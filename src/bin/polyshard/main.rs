@@ -2,17 +2,19 @@
 //!
 //! Running a kernel is not its affair: programs do that, see `examples/`.
 
+mod dtypes;
 mod npy;
 mod random;
 mod values;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use dtypes::{dtype_parser, with_type};
 use polyshard::{DType, SourceOptions, Trace, rust_source};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use values::{Number, dtype_parser, with_type};
+use values::Number;
 
 /// Tensor kernels over a mesh of ranks: matrices to run them on, and a look at what was derived.
 #[derive(Parser)]

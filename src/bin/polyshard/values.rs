@@ -62,39 +62,3 @@ macro_rules! integers {
     )*};
 }
 integers!(i32 i64);
-
-/// Runs an expression with a name for the type that a [`DType`](polyshard::DType) stands for.
-macro_rules! with_type {
-    ($dtype:expr, $name:ident => $body:expr) => {
-        match $dtype {
-            polyshard::DType::F32 => {
-                type $name = f32;
-                $body
-            }
-            polyshard::DType::F64 => {
-                type $name = f64;
-                $body
-            }
-            polyshard::DType::I32 => {
-                type $name = i32;
-                $body
-            }
-            polyshard::DType::I64 => {
-                type $name = i64;
-                $body
-            }
-        }
-    };
-}
-pub(crate) use with_type;
-
-/// Parses an element type on the command line, and lists the four if it is none of them.
-pub(crate) fn dtype_parser() -> impl clap::builder::TypedValueParser<Value = polyshard::DType> {
-    use clap::builder::{PossibleValuesParser, TypedValueParser};
-    use polyshard::DType;
-    const ALL: [DType; 4] = [DType::F32, DType::F64, DType::I32, DType::I64];
-    PossibleValuesParser::new(ALL.map(DType::name)).map(|name| {
-        let found = ALL.into_iter().find(|dtype| dtype.name() == name);
-        found.expect("clap lets no other name pass")
-    })
-}

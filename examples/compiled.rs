@@ -1,0 +1,135 @@
+//! The four algorithms in compiled form: scheduled, proved and emitted as Rust when this file was compiled.
+//!
+//! An illegal step in one of these chains does not compile. What runs is the emitted code, which needs
+//! neither isl nor the schedule; both are still here to tell which transfers were found.
+//!
+//! ```text
+//! cargo run --release --example compiled
+//! mpirun -n 4 target/release/examples/compiled
+//! ```
+
+#[expect(dead_code, reason = "mesh, size and type of compiled kernels are no options")]
+mod common;
+
+use clap::Parser;
+use common::launch::{Stop, finish};
+use common::operand::Operand;
+use common::run::{Case, Measuring, measure};
+use polyshard::prelude::*;
+use std::process::ExitCode;
+
+kernel! {
+    /// SUMMA: panels of A and of B are broadcast.
+    fn summa(A: [f32; 512, 2048], B: [f32; 2048, 1024]) -> C: [f32; 512, 1024] {
+        C[m, n] += A[m, k] * B[k, n]
+    }
+    mesh(x: 2, y: 2)
+    .distribute([m, n], [mo, no], [mi, ni])
+    .divide(k, ko, ki, 2)
+    .reorder([mo, no, ko, mi, ni, ki])
+    .shard(A, m @ x, k @ y)
+    .shard(B, k @ x, n @ y)
+    .shard(C, m @ x, n @ y)
+    .communicate(A, ko)
+    .communicate(B, ko)
+    .tensorize([mi, ni, ki])
+    .expect(A, broadcast(y))
+    .expect(B, broadcast(x))
+}
+
+kernel! {
+    /// PUMMA: panels of B are broadcast, panels of A move on.
+    fn pumma(A: [f32; 512, 2048], B: [f32; 2048, 1024]) -> C: [f32; 512, 1024] {
+        C[m, n] += A[m, k] * B[k, n]
+    }
+    mesh(x: 2, y: 2)
+    .distribute([m, n], [mo, no], [mi, ni])
+    .divide(k, ko, ki, 2)
+    .reorder([mo, no, ko, mi, ni, ki])
+    .rotate(ko, [no])
+    .shard(A, m @ x, k @ y)
+    .shard(B, k @ x, n @ y)
+    .shard(C, m @ x, n @ y)
+    .communicate(A, ko)
+    .communicate(B, ko)
+    .tensorize([mi, ni, ki])
+    .expect(A, shift(y, 1))
+    .expect(B, broadcast(x))
+}
+
+kernel! {
+    /// Cannon's algorithm from a skewed home: blocks of A and of B move on.
+    fn cannon(A: [f32; 512, 2048], B: [f32; 2048, 1024]) -> C: [f32; 512, 1024] {
+        C[m, n] += A[m, k] * B[k, n]
+    }
+    mesh(x: 2, y: 2)
+    .distribute([m, n], [mo, no], [mi, ni])
+    .divide(k, ko, ki, 2)
+    .reorder([mo, no, ko, mi, ni, ki])
+    .rotate(ko, [mo, no])
+    .shard(A, m @ x, k @ ((x + y) % 2))
+    .shard(B, k @ ((x + y) % 2), n @ y)
+    .shard(C, m @ x, n @ y)
+    .communicate(A, ko)
+    .communicate(B, ko)
+    .tensorize([mi, ni, ki])
+    .expect(A, shift(y, 1))
+    .expect(B, shift(x, 1))
+}
+
+kernel! {
+    /// AllGather-GEMM: each rank multiplies its columns of A with all of B, panel by panel.
+    fn ag_gemm(A: [f32; 1024, 2048], B: [f32; 1024, 4096]) -> C: [f32; 2048, 4096] {
+        C[m, n] += A[k, m] * B[k, n]
+    }
+    mesh(x: 4)
+    .distribute([m], [mo], [mi])
+    .divide(n, no, ni, 4)
+    .reorder([mo, no, mi, ni, k])
+    .shard(A, m @ x)
+    .shard(B, n @ x)
+    .shard(C, m @ x)
+    .communicate(B, no)
+    .tensorize([mi, ni, k])
+    .expect(B, broadcast(x))
+}
+
+/// SUMMA, PUMMA, Cannon and AllGather-GEMM in compiled form, on 4 ranks.
+#[derive(Parser)]
+struct Arguments {
+    /// Print the emitted Rust instead of running it.
+    #[arg(long)]
+    source: bool,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+fn main() -> ExitCode {
+    finish(run())
+}
+
+fn run() -> Result<(), Stop> {
+    let Arguments { source, measuring } = Arguments::try_parse()?;
+    if source {
+        return Err(Stop::Said([summa::SOURCE, pumma::SOURCE, cannon::SOURCE, ag_gemm::SOURCE].join("\n")));
+    }
+    let programs = [summa::schedule(), pumma::schedule(), cannon::schedule(), ag_gemm::schedule()];
+    let programs = programs.iter().map(Schedule::lower).collect::<Result<Vec<_>, _>>()?;
+    type Compiled = fn(&World, &DistArray<f32>, &DistArray<f32>) -> polyshard::runtime::Result<DistArray<f32>>;
+    let compiled: [Compiled; 4] = [summa::run, pumma::run, cannon::run, ag_gemm::run];
+    polyshard::spmd(4, |world| {
+        programs.iter().zip(&compiled).try_for_each(|(program, run)| {
+            let name = program.kernel().name();
+            let case = Case {
+                name: name.as_str(),
+                program,
+                operands: [Operand::Random(1), Operand::Random(2)],
+                transposed: name == *"ag_gemm",
+                out: None,
+                run,
+            };
+            measure(world, &case, &measuring)
+        })
+    })?;
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! `.npy` files that are missing, damaged, or hold something else.
+
+use super::support::{Start, folder, run};
+use super::{SOON, refused_everywhere};
+use polyshard::prelude::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Makes a file as a user does, and returns its path.
+fn random(folder: &Path, name: &str, shape: &str, dtype: &str) -> PathBuf {
+    let path = folder.join(name);
+    let out = path.to_str().expect("cargo's folder has a plain name");
+    let arguments = ["random", "--shape", shape, "--type", dtype, "--out", out];
+    let ended = run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), &arguments, SOON);
+    assert!(ended.success, "{}", ended.stderr);
+    path
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let path = folder("missing").join("A.npy");
+    let path = path.display();
+    let message = format!("cannot open `{path}`: No such file or directory");
+    refused_everywhere(&format!("summa --a {path}"), &message);
+}
+
+#[test]
+fn a_file_that_is_no_npy_file_is_refused() {
+    let path = folder("no_npy").join("A.npy");
+    fs::write(&path, "1 2 3\n4 5 6\n").expect("the folder is ours");
+    let path = path.display();
+    refused_everywhere(&format!("summa --a {path}"), &format!("cannot read `{path}`: "));
+}
+
+#[test]
+fn a_truncated_file_is_refused_with_what_is_missing() {
+    let path = random(&folder("truncated"), "A.npy", "30,20", "f64");
+    let file = fs::OpenOptions::new().write(true).open(&path).expect("it was just made");
+    file.set_len(file.metadata().expect("it is open").len() - 100).expect("the file is ours");
+    let path = path.display();
+    let message = "it is cut short: 4700 bytes of elements instead of 4800; write it again";
+    refused_everywhere(&format!("cannon --a {path}"), &format!("cannot read `{path}`: {message}"));
+}
+
+#[test]
+fn files_of_shapes_that_do_not_fit_are_refused() {
+    let folder = folder("shapes");
+    let (a, b) = (random(&folder, "A.npy", "30,20", "f32"), random(&folder, "B.npy", "21,10", "f32"));
+    let cube = random(&folder, "cube.npy", "3,4,5", "f32");
+    let (a, b, cube) = (a.display(), b.display(), cube.display());
+
+    let message = format!("B (`{b}`) has k = 21 (its shape is [21, 10]), but A (`{a}`) says k = 20; they must agree");
+    refused_everywhere(&format!("pumma --a {a} --b {b}"), &message);
+    let message = format!("A (`{a}`) has m = 30 (its shape is [30, 20]), but `--size` says m = 31; they must agree");
+    refused_everywhere(&format!("pumma --a {a} --size 31,20,10"), &message);
+    let message = format!("A (`{cube}`) has shape [3, 4, 5], but a matrix [k, m] is needed");
+    refused_everywhere(&format!("ag_gemm --a {cube}"), &message);
+}
+
+#[test]
+fn files_of_types_that_do_not_fit_are_refused() {
+    let folder = folder("types");
+    let (a, b) = (random(&folder, "A.npy", "30,20", "f64"), random(&folder, "B.npy", "20,10", "i32"));
+    let (a, b) = (a.display(), b.display());
+    let message = format!("A (`{a}`) holds f64, but `--type` says f32; they must agree");
+    refused_everywhere(&format!("summa --type f32 --a {a}"), &message);
+    let message = format!("B (`{b}`) holds i32, but A (`{a}`) says f64; they must agree");
+    refused_everywhere(&format!("summa --a {a} --b {b}"), &message);
+}
+
+#[test]
+fn a_folder_that_is_not_there_cannot_be_written_to() {
+    let path = folder("no_folder").join("none").join("C.npy");
+    let path = path.display();
+    refused_everywhere(&format!("summa --size 3,4,5 --out {path}"), &format!("cannot create `{path}.partial`: "));
+}
+
+#[test]
+fn a_program_that_reads_another_shape_or_type_is_told_both() {
+    let path = random(&folder("another"), "A.npy", "3,4", "f64");
+    let mesh = Mesh::new([("x", 2)]);
+    let read = |shape: &[usize]| {
+        let sharding = Sharding::new(&mesh, shape, &[]).expect("a sharding");
+        let read = polyshard::spmd(2, |world| Ok(DistArray::<f32>::read_npy(world, &path, &sharding)?));
+        read.expect_err("the file should be refused").to_string()
+    };
+    let path = path.display();
+    for shape in [[3, 4], [4, 3]] {
+        let message =
+            format!("cannot use `{path}`: it holds '<f8' of shape [3, 4], but f32 of shape {shape:?} is expected");
+        let said = read(&shape);
+        assert!(said.ends_with(&message), "{said}");
+    }
+}

@@ -1,0 +1,281 @@
+//! Schedules that cannot be: what `lower` says of them.
+
+use expect_test::{Expect, expect};
+use polyshard::prelude::*;
+
+/// Compares what `lower` says, each clause on a line of its own. The call site has a test of its own.
+#[track_caller]
+fn check(schedule: Schedule, expected: Expect) {
+    let error = schedule.lower().expect_err("the schedule should be refused");
+    assert_eq!(error.location().file(), file!(), "the call site is the caller's");
+    let said = error.to_string();
+    let (message, _) = said.split_once("\n  --> ").expect("an error ends in its call site");
+    expected.assert_eq(&(message.replacen("`: ", "`:\n", 1).replace("; ", ";\n") + "\n"));
+}
+
+fn matmul() -> Schedule {
+    kernel! {
+        fn matmul(A: [f64; 6, 8], B: [f64; 8, 5]) -> C: [f64; 6, 5] { C[m, n] += A[m, k] * B[k, n] }
+    }
+}
+
+fn mesh() -> Mesh {
+    Mesh::new([("x", 2), ("y", 2)])
+}
+
+/// The product on a grid: loops mo, no, mi, ni, ko, ki.
+fn tiled() -> Schedule {
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    matmul().distribute([m, n], [mo, no], [mi, ni], &mesh()).divide(k, ko, ki, 2)
+}
+
+#[test]
+fn the_error_names_the_step_its_number_and_the_callers_line() {
+    vars!(q, qo, qi);
+    let line = line!() + 1;
+    let error = tiled().divide(q, qo, qi, 4).lower().expect_err("there is no loop `q`");
+    assert_eq!(error.step(), Some(3));
+    assert_eq!((error.location().file(), error.location().line()), (file!(), line));
+    let expected = format!(
+        "schedule step 3, `divide(q, qo, qi, 4)`: no loop `q`; the loops are mo, no, mi, ni, ko, ki\n  --> {}:{line}:25",
+        file!()
+    );
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(format!("{error:?}"), expected, "what `main` prints");
+}
+
+#[test]
+fn the_first_step_that_is_wrong_is_reported() {
+    vars!(p, q);
+    check(
+        tiled().reorder([p]).reorder([q]),
+        expect![[r#"
+            schedule step 3, `reorder([p])`:
+            no loop `p`;
+            the loops are mo, no, mi, ni, ko, ki
+        "#]],
+    );
+}
+
+#[test]
+fn unknown_tensors_are_told_the_tensors() {
+    vars!(m, ko);
+    let [x, _] = mesh().axes();
+    check(
+        tiled().shard("D", [m.at(x)]),
+        expect![[r#"
+            schedule step 3, `shard(D, m @ x)`:
+            no tensor `D`;
+            the tensors are A, B, C
+        "#]],
+    );
+    check(
+        tiled().communicate("D", ko),
+        expect![[r#"
+            schedule step 3, `communicate(D, ko)`:
+            no tensor `D`;
+            the tensors are A, B, C
+        "#]],
+    );
+    check(
+        tiled().expect("D", Pattern::Local),
+        expect![[r#"
+            schedule step 3, `expect(D, local)`:
+            no tensor `D`;
+            the tensors are A, B, C
+        "#]],
+    );
+}
+
+#[test]
+fn unknown_axes_are_told_the_axes() {
+    vars!(m);
+    let z = polyshard::AxisExpr::axis("z");
+    check(
+        tiled().shard("A", [m.at(z)]),
+        expect![[r#"
+            schedule step 3, `shard(A, m @ z)`:
+            no axis `z`;
+            the axes are x, y
+        "#]],
+    );
+    check(
+        tiled().expect("A", Pattern::Shift { axis: "z".into(), by: 1 }),
+        expect![[r#"
+            schedule step 3, `expect(A, shift(z, 1))`:
+            no axis `z`;
+            the axes are x, y
+        "#]],
+    );
+}
+
+#[test]
+fn an_axis_used_twice_in_a_sharding_is_refused() {
+    vars!(m, k);
+    let [x, _] = mesh().axes();
+    check(
+        tiled().shard("A", [m.at(x), k.at(x)]),
+        expect![[r#"
+            schedule step 3, `shard(A, m @ x, k @ x)`:
+            axis `x` is used twice, so that elements off the diagonal would have no owner;
+            use each axis for one dimension, or skew the second, `(x + y) % parts`
+        "#]],
+    );
+}
+
+#[test]
+fn a_tensor_without_sharding_is_not_communicated() {
+    vars!(ko);
+    check(
+        tiled().communicate("A", ko),
+        expect![[r#"
+            schedule step 3, `communicate(A, ko)`:
+            `A` has no sharding, so there is nothing to communicate;
+            `shard` it first (a tensor that no step shards is replicated)
+        "#]],
+    );
+}
+
+#[test]
+fn distributed_loops_are_neither_reordered_nor_tensorized_nor_divided() {
+    vars!(no, ko, ki, mi, ni, a, b);
+    check(
+        tiled().reorder([ko, no]),
+        expect![[r#"
+            schedule step 3, `reorder([ko, no])`:
+            loop `no` is distributed over axis `y`: it is no loop in time and keeps its place;
+            list it where it stands, or leave it out
+        "#]],
+    );
+    check(
+        tiled().tensorize([no, mi, ni, ko, ki]),
+        expect![[r#"
+            schedule step 3, `tensorize([no, mi, ni, ko, ki])`:
+            loop `no` is distributed over axis `y`: it is no loop in time and keeps its place;
+            tensorize its inner loop
+        "#]],
+    );
+    check(
+        tiled().divide(no, a, b, 2),
+        expect![[r#"
+            schedule step 3, `divide(no, a, b, 2)`:
+            loop `no` is distributed over axis `y`: it is no loop in time and keeps its place;
+            use its inner loop
+        "#]],
+    );
+}
+
+#[test]
+fn an_axis_is_distributed_over_once() {
+    vars!(mi, a, b);
+    let again = Mesh::new([("x", 2)]);
+    check(
+        tiled().distribute([mi], [a], [b], &again),
+        expect![[r#"
+            schedule step 3, `distribute([mi], [a], [b], mesh(x: 2))`:
+            axis `x` already has a distributed loop;
+            distribute over other axes, or give the inner mesh its own names
+        "#]],
+    );
+}
+
+#[test]
+fn a_loop_rotates_by_loops_outside_it_alone() {
+    vars!(ko, ki, no);
+    check(
+        tiled().rotate(ko, [no, ki]),
+        expect![[r#"
+            schedule step 3, `rotate(ko, [no, ki])`:
+            cannot rotate `ko` by `ki`, which is not outside it;
+            the loops are mo, no, mi, ni, ko, ki
+        "#]],
+    );
+    check(
+        tiled().rotate(ko, [ko]),
+        expect![[r#"
+            schedule step 3, `rotate(ko, [ko])`:
+            cannot rotate `ko` by `ko`, which is not outside it;
+            the loops are mo, no, mi, ni, ko, ki
+        "#]],
+    );
+}
+
+#[test]
+fn a_contracted_loop_is_not_distributed() {
+    vars!(m, k, mo, mi, ko, ki);
+    check(
+        matmul().distribute([m, k], [mo, ko], [mi, ki], &mesh()),
+        expect![[r#"
+            schedule step 1, `distribute([m, k], [mo, ko], [mi, ki], mesh(x: 2, y: 2))`:
+            cannot distribute `k`: it carries the reduction into `C`, so ranks would hold partial sums of the same elements, and the step that reduces them does not exist yet;
+            distribute an index of `C` instead
+        "#]],
+    );
+}
+
+#[test]
+fn extents_whose_product_overflows_are_refused() {
+    let huge = 1u64 << 40;
+    check(
+        kernel! { fn matrix(A: [f32; huge, huge]) -> C: [f32; huge] { C[i] += A[i, j] } },
+        expect![[r#"
+            kernel `matrix`:
+            the extents of `A` overflow: 1099511627776 * 1099511627776 * 4 bytes does not fit 63 bits;
+            make them smaller
+        "#]],
+    );
+    check(
+        kernel! {
+            fn outer(A: [f32; huge], B: [f32; huge]) -> c: f32 { c[] += A[i] * B[j] }
+        },
+        expect![[r#"
+                kernel `outer`:
+                the extents of the index variables overflow: 1099511627776 * 1099511627776 does not fit 63 bits;
+                make them smaller
+        "#]],
+    );
+    check(
+        kernel! { fn one(A: [f32; u64::MAX]) -> c: f32 { c[] += A[i] } },
+        expect![[r#"
+            kernel `one`:
+            the extents of `A` overflow: 18446744073709551615 * 4 bytes does not fit 63 bits;
+            make them smaller
+        "#]],
+    );
+}
+
+#[test]
+fn a_negative_extent_is_refused_and_zero_is_not() {
+    let n = 3 - 7;
+    check(
+        kernel! { fn sum(A: [f32; 4, n]) -> C: [f32; 4] { C[i] += A[i, j] } },
+        expect![[r#"
+            kernel `sum`:
+            dimension 1 of `A` has extent -4;
+            an extent is at least 0
+        "#]],
+    );
+    let n = 0;
+    assert!(kernel! { fn sum(A: [f32; 4, n]) -> C: [f32; 4] { C[i] += A[i, j] } }.lower().is_ok());
+}
+
+#[test]
+fn parts_and_tiles_of_no_size_are_refused() {
+    vars!(k, ko, ki);
+    check(
+        matmul().divide(k, ko, ki, 0),
+        expect![[r#"
+            schedule step 1, `divide(k, ko, ki, 0)`:
+            cannot use a number of parts of 0;
+            give a number from 1 to 2^62
+        "#]],
+    );
+    check(
+        matmul().split(k, ko, ki, 0),
+        expect![[r#"
+            schedule step 1, `split(k, ko, ki, 0)`:
+            cannot use a tile of 0;
+            give a number from 1 to 2^62
+        "#]],
+    );
+}

@@ -1,0 +1,232 @@
+//! The examples, as a user runs them: on threads and under `mpirun`, each judging its own answer.
+
+mod support;
+
+#[path = "../examples/common/check.rs"]
+mod check;
+#[path = "../src/bin/polyshard/values.rs"]
+mod values;
+
+use expect_test::{ExpectFile, expect_file};
+use ndarray::{Array2, ArrayD};
+use polyshard::DType;
+use std::path::Path;
+use std::time::Duration;
+use support::{Ended, Start, example, folder, run};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const ON_A_GRID: [&str; 4] = ["summa", "pumma", "cannon", "cannon --home plain"];
+const TYPES: [&str; 4] = ["f32", "f64", "i32", "i64"];
+
+/// Runs an example, given with its arguments, and returns what it printed.
+#[track_caller]
+fn check_run(start: Start, line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let Ended { success, stdout, stderr } = run(start, &example(words[0]), &words[1..], LIMIT);
+    assert!(success, "`{line}` on {start:?}:\n{stdout}\n{stderr}");
+    stdout
+}
+
+/// As [`check_run`], and the answer was compared with a sequential product.
+#[track_caller]
+fn check_answer(start: Start, line: &str) {
+    let stdout = check_run(start, line);
+    assert_eq!(stdout.matches("largest error against a sequential product").count(), 1, "`{line}`:\n{stdout}");
+}
+
+#[test]
+fn every_example_is_right_on_threads_on_any_mesh_size_and_type() {
+    // Sizes that divide and that do not, with fewer rows than ranks, with nothing to compute and nothing to sum.
+    let sizes = ["12,24,36", "50,41,34", "2,3,1", "0,5,2", "7,0,3"];
+    let mut types = TYPES.into_iter().cycle();
+    for size in sizes {
+        for mesh in ["1x1", "1x2", "2x1", "2x2", "2x3", "3x2", "4x1", "3x3"] {
+            for name in ON_A_GRID {
+                let dtype = types.next().expect("it is endless");
+                check_answer(Start::Plain, &format!("{name} --mesh {mesh} --size {size} --type {dtype}"));
+            }
+            // A type more than there are grid examples, so that each meets all types.
+            types.next();
+        }
+        for mesh in ["1", "2", "3", "5"] {
+            let dtype = types.next().expect("it is endless");
+            check_answer(Start::Plain, &format!("ag_gemm --mesh {mesh} --size {size} --type {dtype}"));
+        }
+    }
+}
+
+#[test]
+fn every_example_is_right_on_the_sizes_it_has_by_default() {
+    for line in ["summa", "pumma", "cannon", "ag_gemm"] {
+        check_answer(Start::Plain, line);
+    }
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn every_example_is_right_under_mpirun_with_the_mesh_of_its_ranks() {
+    for ((processes, size), dtype) in
+        [1, 2, 3, 4, 6].into_iter().zip(["50,41,34", "3,2,5"].into_iter().cycle()).zip(TYPES.into_iter().cycle())
+    {
+        for name in ["summa", "pumma", "cannon", "cannon --home plain", "ag_gemm"] {
+            check_answer(Start::Mpi(processes), &format!("{name} --size {size} --type {dtype}"));
+        }
+    }
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn sixty_four_processes_compute_the_notebooks_product() {
+    for name in ["summa", "pumma", "cannon"] {
+        check_answer(Start::Mpi(64), &format!("{name} --mesh 8x8"));
+    }
+}
+
+#[test]
+fn the_compiled_kernels_are_right_on_threads_and_under_mpirun() {
+    let mut starts = vec![Start::Plain];
+    #[cfg(feature = "mpi")]
+    starts.push(Start::Mpi(4));
+    for start in starts {
+        let stdout = check_run(start, "compiled");
+        assert_eq!(stdout.matches("largest error against a sequential product").count(), 4, "{stdout}");
+    }
+}
+
+#[test]
+fn explanations_on_the_notebooks_mesh() {
+    let check = |line: &str, expected: ExpectFile| expected.assert_eq(&check_run(Start::Plain, line));
+    check("summa --mesh 8x8 --print explain", expect_file!["golden/explain/summa.txt"]);
+    check("pumma --mesh 8x8 --print explain", expect_file!["golden/explain/pumma.txt"]);
+    check("cannon --mesh 8x8 --print explain", expect_file!["golden/explain/cannon_skewed.txt"]);
+    check("cannon --mesh 8x8 --home plain --print explain", expect_file!["golden/explain/cannon_plain.txt"]);
+    check("ag_gemm --mesh 8 --print explain", expect_file!["golden/explain/ag_gemm.txt"]);
+}
+
+#[test]
+fn a_trace_shows_what_the_example_prints() {
+    let folder = folder("traces");
+    for line in ["summa --mesh 2x3", "pumma", "cannon --type i64", "ag_gemm --size 5,6,7"] {
+        let path = folder.join("trace.json");
+        std::fs::write(&path, check_run(Start::Plain, &format!("{line} --print trace"))).expect("the folder is ours");
+        for what in ["program", "source", "explain"] {
+            let shown = polyshard(&["show", text(&path), "--print", what]);
+            assert!(shown.success, "{}", shown.stderr);
+            assert_eq!(shown.stdout, check_run(Start::Plain, &format!("{line} --print {what}")), "{line}, {what}");
+        }
+    }
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn what_is_printed_under_mpirun_is_printed_once_and_needs_no_ranks() {
+    let line = "cannon --mesh 8x8 --print program";
+    assert_eq!(check_run(Start::Mpi(3), line), check_run(Start::Plain, line));
+}
+
+#[test]
+fn files_of_either_order_give_the_answer_of_random_inputs_with_the_same_seed() {
+    let folder = folder("round_trip");
+    let file = |name: &str| folder.join(name).to_str().expect("cargo's folder has a plain name").to_owned();
+    let mut starts = vec![Start::Plain];
+    #[cfg(feature = "mpi")]
+    starts.push(Start::Mpi(4));
+    for (name, dtype, shape_of_a) in
+        [("summa", "f64", "50,41"), ("cannon", "f32", "50,41"), ("ag_gemm", "i32", "41,50")]
+    {
+        let random = |shape: &str, seed: &str, out: &str, order: &[&str]| {
+            let words = ["random", "--shape", shape, "--type", dtype, "--seed", seed, "--out", &file(out)];
+            let ended = polyshard(&[&words[..], order].concat());
+            assert!(ended.success, "{}", ended.stderr);
+        };
+        random(shape_of_a, "7", "A.npy", &[]);
+        random(shape_of_a, "7", "A_fortran.npy", &["--fortran"]);
+        random("41,34", "8", "B.npy", &[]);
+        random("41,34", "8", "B_fortran.npy", &["--fortran"]);
+        assert_ne!(std::fs::read(file("A.npy")).unwrap(), std::fs::read(file("A_fortran.npy")).unwrap());
+
+        let made = file("made.npy");
+        check_answer(Start::Plain, &format!("{name} --size 50,41,34 --type {dtype} --seed 7 --out {made}"));
+        for &start in &starts {
+            for (a, b) in [("A.npy", "B.npy"), ("A.npy", "B_fortran.npy"), ("A_fortran.npy", "B.npy")] {
+                let out = file("C.npy");
+                // Size and type are those of the files.
+                check_answer(start, &format!("{name} --a {} --b {} --out {out}", file(a), file(b)));
+                let compared = polyshard(&["compare", &made, &out]);
+                assert_eq!(
+                    compared.stdout, "largest difference 0e0\n",
+                    "{name} {a} {b} {start:?}: {}",
+                    compared.stderr
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_tells_its_mesh_patterns_time_and_bytes() {
+    let stdout = check_run(Start::Plain, "pumma --mesh 3x3 --size 30,60,90 --repeat 3 --no-check");
+    let lines: Vec<_> = stdout.lines().collect();
+    assert_eq!(
+        lines[..5],
+        [
+            "pumma: C[m, n] += A[m, k] * B[k, n], f32, m = 30, n = 90, k = 60",
+            "mesh (x: 3, y: 3), 9 ranks on threads",
+            "A: shift(y, 1)",
+            "B: broadcast(x)",
+            "C: local",
+        ]
+    );
+    let [time, bytes] = lines[5..] else { panic!("{stdout}") };
+    assert!(time.starts_with("best of 3 runs ") && time.contains(" GFLOP/s; median "), "{time}");
+    // Three tiles of 10x20 of A, all but the first from elsewhere, and two of three tiles of 20x30 of B.
+    assert_eq!(bytes, format!("received per rank: at most {} bytes", 4 * (2 * 10 * 20 + 2 * 20 * 30)));
+}
+
+#[test]
+fn compared_arrays_that_differ_are_an_error_that_says_where() {
+    let folder = folder("compared");
+    let (one, other) = (folder.join("one.npy"), folder.join("other.npy"));
+    for (path, seed) in [(&one, "1"), (&other, "2")] {
+        assert!(polyshard(&["random", "--shape", "2,3", "--type", "i32", "--seed", seed, "--out", text(path)]).success);
+    }
+    let compared = polyshard(&["compare", text(&one), text(&other)]);
+    assert!(!compared.success && compared.stdout.is_empty());
+    let says = compared.stderr.strip_prefix("error: largest difference ").expect("it says how far they are apart");
+    assert!(says.contains(" at [") && says.ends_with("; at most 0e0 is allowed\n"), "{says}");
+    assert!(polyshard(&["compare", text(&one), text(&other), "--tolerance", "18"]).success);
+}
+
+#[test]
+fn one_product_too_few_is_a_wrong_answer_and_rounding_is_none() {
+    let (m, k, n) = (5, 2048, 4);
+    let a = Array2::from_shape_fn((m, k), |(i, j)| values::element::<f32>(1, &[i, j]));
+    let b = Array2::from_shape_fn((k, n), |(i, j)| values::element::<f32>(2, &[i, j]));
+    let sum = |i: usize, j: usize, terms: &mut dyn Iterator<Item = usize>| -> f32 {
+        terms.map(|l| a[[i, l]] * b[[l, j]]).sum()
+    };
+    let judge = |c: ArrayD<f32>| check::check(DType::F32, a.view(), b.view(), c.view());
+    let backwards = Array2::from_shape_fn((m, n), |(i, j)| sum(i, j, &mut (0..k).rev())).into_dyn();
+    let verdict = judge(backwards.clone());
+    assert!(0.0 < verdict.error && verdict.error < verdict.bound, "{} {}", verdict.error, verdict.bound);
+
+    let mut short = backwards.clone();
+    // Not any one: some products are so small that rounding hides them.
+    let lost = (0..k).map(|l| a[[2, l]] * b[[l, 1]]).fold(0.0, f32::max);
+    short[[2, 1]] -= lost;
+    let verdict = judge(short);
+    assert!(verdict.error > verdict.bound, "{} {}, lost {lost}", verdict.error, verdict.bound);
+
+    let mut nan = backwards;
+    nan[[0, 0]] = f32::NAN;
+    assert_eq!(judge(nan).error, f64::INFINITY);
+}
+
+/// Runs the command line.
+fn polyshard(arguments: &[&str]) -> Ended {
+    run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), arguments, LIMIT)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("cargo's folder has a plain name")
+}
