@@ -40,17 +40,14 @@ impl<'a, T: Element> Walk<'a, T> {
         let grid = Grid::new(world, program.mesh())?;
         let mut groups = BTreeMap::new();
         let mut tiles: Vec<Option<Tile<T>>> = inputs.iter().map(|_| None).collect();
-        let mut sets = std::collections::BTreeSet::new();
         for transfer in program.transfers() {
-            axes_of(&transfer.route, &mut sets);
             tiles[transfer.tensor] = match transfer.buffers {
                 0 => None,
                 1 => Some(Tile::new(transfer.capacity)),
                 _ => Some(Tile::relay(transfer.capacity)),
             };
         }
-        // In the order of the emitted source: making a group is collective.
-        for axes in sets {
+        for axes in program.groups() {
             let group = grid.group(&axes)?;
             groups.insert(axes, group);
         }
@@ -228,19 +225,6 @@ fn region_at(region: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> 
         return Region::empty(region.ranges.len());
     }
     Region::new(region.ranges.iter().map(|(low, high)| value(low)..value(high)))
-}
-
-fn axes_of(route: &Route, sets: &mut std::collections::BTreeSet<Vec<usize>>) {
-    match route {
-        Route::Broadcast { axes, .. } | Route::Allgather { axes } => {
-            sets.insert(axes.clone());
-        }
-        Route::Shift { axis, first, .. } => {
-            sets.insert(vec![*axis]);
-            axes_of(first, sets);
-        }
-        Route::Hold | Route::Copy | Route::Permute { .. } | Route::Exchange => {}
-    }
 }
 
 fn role_of(role: SymbolicRole) -> Role {

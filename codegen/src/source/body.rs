@@ -10,7 +10,6 @@ use polyshard_polyhedral::{
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
-use std::collections::BTreeSet;
 
 pub(super) fn body(program: &Program, names: &Names) -> TokenStream {
     let writer = Writer { program, names, index: Index::new(program, names) };
@@ -96,22 +95,8 @@ impl Writer<'_> {
 
     /// The sub-communicators, made once per set of axes.
     fn groups(&self) -> TokenStream {
-        fn of(route: &Route, sets: &mut BTreeSet<Vec<usize>>) {
-            match route {
-                Route::Broadcast { axes, .. } | Route::Allgather { axes } => {
-                    sets.insert(axes.clone());
-                }
-                Route::Shift { axis, first, .. } => {
-                    sets.insert(vec![*axis]);
-                    of(first, sets);
-                }
-                Route::Hold | Route::Copy | Route::Permute { .. } | Route::Exchange => {}
-            }
-        }
-        let mut sets = BTreeSet::new();
-        self.program.transfers().iter().for_each(|transfer| of(&transfer.route, &mut sets));
-        let groups = sets.iter().map(|axes| {
-            let (name, axes) = (self.names.group(axes), axes.iter().map(|&axis| literal(axis as i64)));
+        let groups = self.program.groups().into_iter().map(|axes| {
+            let (name, axes) = (self.names.group(&axes), axes.iter().map(|&axis| literal(axis as i64)));
             quote! { let #name = grid.group(&[#(#axes),*])?; }
         });
         quote! { #(#groups)* }

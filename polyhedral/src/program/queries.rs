@@ -5,6 +5,7 @@ use crate::expr::{Ranges, Symbol};
 use crate::kernel::Kernel;
 use crate::step::{Pattern, Step};
 use polyshard_layout::{Mesh, Name, Sharding};
+use std::collections::BTreeSet;
 
 impl Program {
     /// Returns the kernel.
@@ -81,6 +82,27 @@ impl Program {
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// Returns the sets of axes along which ranks communicate as groups, ascending: both back ends make their
+    /// sub-communicators in this order, which all ranks share.
+    #[must_use]
+    pub fn groups(&self) -> BTreeSet<Vec<usize>> {
+        fn add(route: &Route, groups: &mut BTreeSet<Vec<usize>>) {
+            match route {
+                Route::Broadcast { axes, .. } | Route::Allgather { axes } => {
+                    groups.insert(axes.clone());
+                }
+                Route::Shift { axis, first, .. } => {
+                    groups.insert(vec![*axis]);
+                    add(first, groups);
+                }
+                Route::Hold | Route::Copy | Route::Permute { .. } | Route::Exchange => {}
+            }
+        }
+        let mut groups = BTreeSet::new();
+        self.transfers.iter().for_each(|transfer| add(&transfer.route, &mut groups));
+        groups
     }
 
     /// Returns the same program with every transfer by exchange, which is right for any region and sharding: what
