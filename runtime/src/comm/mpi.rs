@@ -2,15 +2,15 @@
 //!
 //! Buffers are handed to MPI as they are: nothing is copied on the way of a message or a broadcast, and
 //! nothing is allocated per call beyond arrays of one entry per rank or message. Lengths that a C `int`
-//! cannot hold travel as one element of a derived datatype ([`span`]). Reductions go through a scratch
-//! buffer that the group keeps ([`reduction`]).
+//! cannot hold travel as one element of a derived datatype (`span`). Reductions go through a scratch
+//! buffer that the group keeps (`reduction`).
 //!
 //! Errors are returned, not fatal: each communicator has `MPI_ERRORS_RETURN`, and each code becomes an
-//! [`Error::Mpi`] with MPI's own words and the operation ([`status`]). MPI does not find out when ranks
+//! [`Error::Mpi`] with MPI's own words and the operation (`status`). MPI does not find out when ranks
 //! call different collectives; the threads do, so a program is best tried there first.
 //!
 //! Only this file and its submodules know MPI, and only they are unsafe. They rely on three facts: MPI is
-//! initialised and not finalised while a communicator is used ([`process`]), no call leaves a request
+//! initialised and not finalised while a communicator is used (`process`), no call leaves a request
 //! behind, and buffers are Rust slices that outlive the call.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
