@@ -4,9 +4,9 @@
 //! an error on its method, in the words of `polyhedral`; this file knows no rule of its own.
 
 use crate::chain::{Call, Chain};
-use crate::check::{Checked, Element};
+use crate::check::Checked;
 use crate::constant::evaluate;
-use crate::errors::{Errors, error};
+use crate::errors::{Errors, error, reported};
 use crate::{expand, spec};
 use polyshard_codegen::{SourceOptions, rust_source};
 use polyshard_polyhedral::{LowerError, Program, Schedule};
@@ -29,8 +29,10 @@ pub(crate) fn module(kernel: &Checked, chain: &Chain) -> Result<TokenStream> {
         quote!((#name, #extent))
     });
     let schedule = schedule(kernel, chain);
+    // Clippy reads layout from spans, and emitted code has one span for everything.
     Ok(quote! {
         #docs
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "this code is emitted")]
         #vis mod #name {
             /// The mesh that the kernel was compiled for: each axis with its extent.
             pub const MESH: &[(&str, usize)] = &[#(#mesh),*];
@@ -54,9 +56,9 @@ fn constants(kernel: &Checked) -> Result<()> {
         let help = "write a number, or use the chain as methods for sizes known at run time";
         errors.push(extent, "the compiled form needs literal extents", help);
     }
-    if let Element::Named(path) = &kernel.element {
+    if kernel.element.known.is_none() {
         let help = "write `f32`, `f64`, `i32` or `i64`, or use the chain as methods for types known later";
-        errors.push(path, "the compiled form needs a literal element type", help);
+        errors.push(&kernel.element.written, "the compiled form needs a literal element type", help);
     }
     errors.finish(())
 }
@@ -74,7 +76,7 @@ fn lower(kernel: &Checked, chain: &Chain) -> Result<Program> {
 fn at_the_step(wrong: &LowerError, kernel: &Checked, chain: &Chain) -> syn::Error {
     let call = wrong.step().and_then(|number| chain.calls.get(number.checked_sub(1)?));
     let at = call.map_or(&kernel.name, |call| &call.method);
-    syn::Error::new_spanned(at, wrong.message())
+    reported(at, &wrong.message())
 }
 
 /// A crate that asks for documentation gets some, whether the user wrote it or not.
@@ -89,7 +91,7 @@ fn docs(kernel: &Checked, program: &Program) -> TokenStream {
 
 fn schedule(kernel: &Checked, chain: &Chain) -> TokenStream {
     let start = expand::schedule(kernel);
-    let element = expand::element_type(&kernel.element);
+    let element = &kernel.element.written;
     let scalars = kernel.scalars.iter().map(|scalar| quote!(#scalar: #element));
     let steps = chain.calls.iter().map(|Call { method, step }| {
         let step = expand::steps::step(step);

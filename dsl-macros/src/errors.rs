@@ -40,6 +40,14 @@ pub(crate) fn error(at: impl ToTokens, message: impl Display, help: impl Display
     syn::Error::new_spanned(at, format!("{message}\nhelp: {help}"))
 }
 
+/// Returns an error in the words of `polyhedral`, which says behind a semicolon what is there or what to do.
+pub(crate) fn reported(at: impl ToTokens, text: &str) -> syn::Error {
+    match text.split_once("; ") {
+        Some((message, help)) => error(at, message, help),
+        None => syn::Error::new_spanned(at, text),
+    }
+}
+
 /// Returns the items as prose: `a`, `b` and `c`, each in backticks.
 pub(crate) fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<_> = items.into_iter().map(|item| format!("`{item}`")).collect();

@@ -13,7 +13,7 @@ use crate::syntax::Tensor;
 use polyshard_layout::Name;
 use polyshard_polyhedral::{Access, Affine, Assign, Number, Value};
 use proc_macro2::{Literal, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, Ident};
 
@@ -62,27 +62,20 @@ pub(crate) fn interned(name: Name) -> TokenStream {
     quote!(#p::Name::new(#text))
 }
 
-/// Returns the element type as it is written in generated code.
-pub(crate) fn element_type(element: &Element) -> TokenStream {
-    match element {
-        Element::Known(dtype) => Ident::new(dtype.name(), Span::call_site()).to_token_stream(),
-        Element::Named(path) => path.to_token_stream(),
-    }
-}
-
 fn name_of(ident: &Ident) -> TokenStream {
     interned(crate::check::name(ident))
 }
 
 fn dtype(element: &Element) -> TokenStream {
     let p = private();
-    match element {
-        Element::Known(dtype) => {
+    let written = &element.written;
+    match element.known {
+        Some(dtype) => {
             let variant = format_ident!("{}", dtype.name().to_uppercase());
             quote!(#p::DType::#variant)
         }
         // On the type, an error that it is no element type stands where the type was written.
-        Element::Named(path) => quote_spanned!(path.span()=> <#path as #p::ScalarType>::DTYPE),
+        None => quote_spanned!(written.span()=> <#written as #p::ScalarType>::DTYPE),
     }
 }
 
@@ -104,8 +97,11 @@ fn extent(extent: &Expr) -> TokenStream {
 
 fn scalar(captured: &Ident, element: &Element) -> TokenStream {
     let p = private();
-    let (name, element) = (name_of(captured), element_type(element));
-    quote_spanned!(captured.span()=> (#name, <#element as #p::ScalarType>::number(#captured)))
+    let (name, element) = (name_of(captured), &element.written);
+    // A scalar of another type is an error of this binding, which shows both types where they were written.
+    let here = Span::call_site().located_at(captured.span());
+    let typed = quote_spanned!(here=> let scalar: #element = #captured;);
+    quote!((#name, { #typed #p::ScalarType::number(scalar) }))
 }
 
 fn access(Access { tensor, index }: &Access) -> TokenStream {

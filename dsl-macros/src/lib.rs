@@ -18,6 +18,8 @@ mod spec;
 mod syntax;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod value;
 mod vars;
 

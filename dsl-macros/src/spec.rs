@@ -12,7 +12,7 @@ pub(crate) fn constant(kernel: &Checked) -> Option<KernelSpec> {
     let ranges = kernel.ranges.iter().map(|(var, extent)| Some((name(var), evaluate(extent)?)));
     Some(KernelSpec {
         name: name(&kernel.name),
-        dtype: kernel.element.known()?,
+        dtype: kernel.element.known?,
         inputs: inputs.collect::<Option<_>>()?,
         output: (name(&kernel.output.name), all(&kernel.output.extents)?),
         ranges: ranges.collect::<Option<_>>()?,

@@ -7,22 +7,11 @@ use quote::ToTokens;
 use syn::Type;
 
 /// The element type of a kernel.
-#[derive(Clone)]
-pub(crate) enum Element {
-    /// `f32`, `f64`, `i32` or `i64`.
-    Known(DType),
-    /// A name from the surroundings, such as a type parameter: they decide.
-    Named(Box<Type>),
-}
-
-impl Element {
-    /// Returns the type, if the macro knows it.
-    pub(crate) fn known(&self) -> Option<DType> {
-        match self {
-            Self::Known(dtype) => Some(*dtype),
-            Self::Named(_) => None,
-        }
-    }
+pub(crate) struct Element {
+    /// The type, `None` if it is a name from the surroundings, such as a type parameter: they decide.
+    pub(crate) known: Option<DType>,
+    /// The type as it was written, for the first tensor.
+    pub(crate) written: Type,
 }
 
 /// Returns the element type that all tensors have.
@@ -37,6 +26,7 @@ pub(crate) fn check(block: &Block, errors: &mut Errors) -> Option<Element> {
         }
     }
     let first = super::tensors(block).next()?;
+    let known = element(&first.element)?;
     for tensor in super::tensors(block).filter(|tensor| text(&tensor.element) != text(&first.element)) {
         if good {
             let (given, other) = (text(&tensor.element), text(&first.element));
@@ -44,14 +34,15 @@ pub(crate) fn check(block: &Block, errors: &mut Errors) -> Option<Element> {
             errors.push(&tensor.element, message, "a kernel has one element type; convert one of the arrays before");
         }
     }
-    element(&first.element).filter(|_| good)
+    good.then(|| Element { known, written: first.element.clone() })
 }
 
 fn text(element: &Type) -> String {
     element.to_token_stream().to_string()
 }
 
-fn element(element: &Type) -> Option<Element> {
+/// The type, or `Some(None)` for a name that stands for it.
+fn element(element: &Type) -> Option<Option<DType>> {
     const OTHERS: [&str; 15] = [
         "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i128", "isize", "f16", "f128", "bool", "char", "str",
     ];
@@ -59,12 +50,12 @@ fn element(element: &Type) -> Option<Element> {
         Type::Group(inner) => self::element(&inner.elem),
         Type::Paren(inner) => self::element(&inner.elem),
         Type::Path(path) => Some(match path.path.get_ident().map(ToString::to_string).as_deref() {
-            Some("f32") => Element::Known(DType::F32),
-            Some("f64") => Element::Known(DType::F64),
-            Some("i32") => Element::Known(DType::I32),
-            Some("i64") => Element::Known(DType::I64),
+            Some("f32") => Some(DType::F32),
+            Some("f64") => Some(DType::F64),
+            Some("i32") => Some(DType::I32),
+            Some("i64") => Some(DType::I64),
             Some(other) if OTHERS.contains(&other) => return None,
-            _ => Element::Named(Box::new(element.clone())),
+            _ => None,
         }),
         _ => None,
     }

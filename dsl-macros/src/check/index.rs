@@ -43,7 +43,7 @@ struct Sum {
 
 fn sum(index: &Expr) -> Result<Sum> {
     let wrong = || {
-        let help = "an index is a sum of variables, each times a number, and a number: `2*i + r - 1`";
+        let help = "an index is a sum of multiples of variables and a number, such as `2*i + r - 1`";
         error(index, "this index is not affine", help)
     };
     let large = || error(index, "this index is too large", "use smaller numbers");

@@ -14,7 +14,7 @@ mod value;
 
 pub(crate) use element::Element;
 
-use crate::errors::{Errors, error, listed};
+use crate::errors::{Errors, error, reported};
 use crate::spec;
 use crate::syntax::{Block, Range, Tensor};
 use access::Site;
@@ -93,7 +93,7 @@ fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], state
             let at = written.iter().find(|site| site.0 == *access).map_or(statement, |site| &site.1);
             error(at, wrong, format!("make `{tensor}` larger, or the extents of the indices smaller"))
         }
-        _ => syn::Error::new_spanned(statement, wrong),
+        _ => reported(statement, &wrong.to_string()),
     }
 }
 
@@ -131,7 +131,7 @@ fn index_names(block: &Block, sites: &[&Site], errors: &mut Errors) {
     let mut wrong: Vec<&Ident> = Vec::new();
     for var in vars.filter(|var| tensors(block).any(|tensor| tensor.name == **var)) {
         if !wrong.contains(&var) {
-            let help = "rename the index; an index is not read from a tensor";
+            let help = "rename one of them; an index expression reads no tensor";
             errors.push(var, format!("index `{var}` has the name of a tensor"), help);
             wrong.push(var);
         }
@@ -162,8 +162,7 @@ fn unused(block: &Block, sites: &[&Site], ranges: &[(Ident, Expr)], errors: &mut
     }
     for (var, _) in ranges {
         if !sites.iter().any(|site| site.vars.contains(var)) {
-            let tensors = listed(tensors(block).map(|tensor| &tensor.name));
-            let help = format!("use `{var}` in an access to {tensors}, or remove its range");
+            let help = format!("use `{var}` in an access, or remove its range");
             errors.push(var, format!("index `{var}` has a range, but is never used"), help);
         }
     }

@@ -74,11 +74,13 @@ impl Context<'_> {
 
     fn divisor(&mut self, divisor: &Syntax) {
         let accesses = divisor.accesses();
-        if let Some(access) = accesses.first() {
+        // An access to what is no tensor has been reported as that.
+        let mut tensors = accesses.iter().filter(|access| super::tensors(self.block).any(|t| t.name == access.tensor));
+        if let Some(access) = tensors.next() {
             let help = "divide by a scalar, or multiply by a tensor of reciprocals";
             self.errors.push(access, format!("division by the tensor `{}`", access.tensor), help);
         }
-        let integers = self.element.and_then(Element::known).is_some_and(|dtype| !dtype.is_float());
+        let integers = self.element.and_then(|element| element.known).is_some_and(|dtype| !dtype.is_float());
         if integers && number(divisor) == Some(0) {
             let at = literal_of(divisor).map_or_else(|| self.block.statement.tokens.clone(), |at| quote::quote!(#at));
             self.errors.push(at, "division by 0 in a kernel of integers", "divide by another number");
@@ -86,7 +88,7 @@ impl Context<'_> {
     }
 
     fn literal(&mut self, literal: &Lit, negative: bool) -> Option<Value> {
-        let known = self.element.and_then(Element::known);
+        let known = self.element.and_then(|element| element.known);
         let suffix = match literal {
             Lit::Int(number) => number.suffix(),
             Lit::Float(number) => number.suffix(),

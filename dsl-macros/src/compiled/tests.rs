@@ -24,6 +24,7 @@ fn a_scheduled_kernel_is_a_module() {
         "#,
         expect![[r#"
             /// C = A·B by SUMMA.
+            #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "this code is emitted")]
             pub mod summa {
                 /// The mesh that the kernel was compiled for: each axis with its extent.
                 pub const MESH: &[(&str, usize)] = &[("x", 2usize), ("y", 2usize)];
@@ -73,6 +74,7 @@ fn scalars_are_parameters() {
         "#,
         expect![[r#"
             ///`C[i] = alpha * A[i] + beta * B[i] / alpha` on a mesh of `x: 2`.
+            #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "this code is emitted")]
             mod axpy {
                 /// The mesh that the kernel was compiled for: each axis with its extent.
                 pub const MESH: &[(&str, usize)] = &[("x", 2usize)];
@@ -178,8 +180,9 @@ fn an_unknown_loop_is_refused() {
     refuse(
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).split(q, qo, qi, 4)",
         expect![[r#"
-        error on `split`: no loop `q`; the loops are mo, no, mi, ni, k
-    "#]],
+            error on `split`: no loop `q`
+              help: the loops are mo, no, mi, ni, k
+        "#]],
     );
 }
 
@@ -188,8 +191,9 @@ fn an_unknown_tensor_is_refused() {
     refuse(
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).communicate(D, k)",
         expect![[r#"
-        error on `communicate`: no tensor `D`; the tensors are A, B, C
-    "#]],
+            error on `communicate`: no tensor `D`
+              help: the tensors are A, B, C
+        "#]],
     );
 }
 
@@ -198,8 +202,9 @@ fn an_unknown_axis_is_refused() {
     refuse(
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ z)",
         expect![[r#"
-        error on `shard`: no axis `z`; the axes are x, y
-    "#]],
+            error on `shard`: no axis `z`
+              help: the axes are x, y
+        "#]],
     );
 }
 
@@ -208,8 +213,9 @@ fn an_axis_used_twice_in_one_sharding_is_refused() {
     refuse(
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ x, k @ x)",
         expect![[r#"
-        error on `shard`: axis `x` is used twice, so that elements off the diagonal would have no owner; use each axis for one dimension, or skew the second, `(x + y) % parts`
-    "#]],
+            error on `shard`: axis `x` is used twice, so that elements off the diagonal would have no owner
+              help: use each axis for one dimension, or skew the second, `(x + y) % parts`
+        "#]],
     );
 }
 
@@ -218,8 +224,9 @@ fn a_contracted_loop_that_is_distributed_is_refused() {
     refuse(
         "mesh(x: 2, y: 2).distribute([m, k], [mo, ko], [mi, ki])",
         expect![[r#"
-        error on `distribute`: cannot distribute `k`: it carries the reduction into `C`, so ranks would hold partial sums of the same elements, and the step that reduces them does not exist yet; distribute an index of `C` instead
-    "#]],
+            error on `distribute`: cannot distribute `k`: it carries the reduction into `C`, so ranks would hold partial sums of the same elements, and the step that reduces them does not exist yet
+              help: distribute an index of `C` instead
+        "#]],
     );
 }
 
@@ -228,8 +235,9 @@ fn a_distributed_loop_that_is_reordered_is_refused() {
     refuse(
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).reorder([mi, mo])",
         expect![[r#"
-        error on `reorder`: loop `mo` is distributed over axis `x`: it is no loop in time and keeps its place; list it where it stands, or leave it out
-    "#]],
+            error on `reorder`: loop `mo` is distributed over axis `x`: it is no loop in time and keeps its place
+              help: list it where it stands, or leave it out
+        "#]],
     );
 }
 
@@ -238,7 +246,8 @@ fn a_rotation_by_a_loop_that_is_not_outside_is_refused() {
     refuse(
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).divide(k, ko, ki, 2).rotate(ko, [ki])",
         expect![[r#"
-            error on `rotate`: cannot rotate `ko` by `ki`, which is not outside it; the loops are mo, no, mi, ni, ko, ki
+            error on `rotate`: cannot rotate `ko` by `ki`, which is not outside it
+              help: the loops are mo, no, mi, ni, ko, ki
         "#]],
     );
 }
@@ -248,7 +257,8 @@ fn a_pattern_that_is_not_found_is_refused() {
     refuse(
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).divide(k, ko, ki, 2).reorder([ko, mi, ni, ki]).shard(A, m @ x, k @ y).communicate(A, ko).expect(A, shift(y, 1))",
         expect![[r#"
-            error on `expect`: the transfer of `A` is broadcast(y), not shift(y, 1); `explain()` prints the tests that led to it
+            error on `expect`: the transfer of `A` is broadcast(y), not shift(y, 1)
+              help: `explain()` prints the tests that led to it
         "#]],
     );
 }
@@ -258,7 +268,8 @@ fn a_mesh_that_does_not_fit_the_loops_is_refused() {
     refuse(
         "mesh(x: 2).distribute([m, n], [mo, no], [mi, ni])",
         expect![[r#"
-        error on `distribute`: distributes 2 loops into 2 outer and 2 inner ones over 1 axes; give one of each per axis
-    "#]],
+            error on `distribute`: distributes 2 loops into 2 outer and 2 inner ones over 1 axes
+              help: give one of each per axis
+        "#]],
     );
 }

@@ -85,10 +85,10 @@ fn scalars_are_of_the_element_type() {
                 ),
                 ranges: vec![],
                 scalars: vec![
-                    (__::Name::new("alpha"), < T as
-                    __::ScalarType > ::number(alpha)),
-                    (__::Name::new("beta"), < T as
-                    __::ScalarType > ::number(beta))
+                    (__::Name::new("alpha"), { let scalar : T = alpha;
+                    __::ScalarType::number(scalar) }),
+                    (__::Name::new("beta"), { let scalar : T = beta;
+                    __::ScalarType::number(scalar) })
                 ],
                 target: __::Access {
                     tensor: __::Name::new("C"),

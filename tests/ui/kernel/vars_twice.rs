@@ -1,0 +1,5 @@
+use polyshard::vars;
+
+fn main() {
+    vars!(m, n, k, m);
+}

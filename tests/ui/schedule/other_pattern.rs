@@ -1,0 +1,16 @@
+use polyshard::kernel;
+
+kernel! {
+    fn matmul(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] {
+        C[m, n] += A[m, k] * B[k, n]
+    }
+    mesh(x: 2, y: 2)
+    .distribute([m, n], [mo, no], [mi, ni])
+    .divide(k, ko, ki, 2)
+    .reorder([mo, no, ko, mi, ni, ki])
+    .shard(A, m @ x, k @ y)
+    .communicate(A, ko)
+    .expect(A, shift(y, 1))
+}
+
+fn main() {}
