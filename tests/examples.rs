@@ -15,6 +15,12 @@ use std::time::Duration;
 use support::{Ended, Start, example, folder, run};
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Ways to get four ranks.
+const STARTS: &[Start] = &[
+    Start::Plain,
+    #[cfg(feature = "mpi")]
+    Start::Mpi(4),
+];
 const ON_A_GRID: [&str; 4] = ["summa", "pumma", "cannon", "cannon --home plain"];
 const TYPES: [&str; 4] = ["f32", "f64", "i32", "i64"];
 
@@ -84,10 +90,7 @@ fn sixty_four_processes_compute_the_notebooks_product() {
 
 #[test]
 fn the_compiled_kernels_are_right_on_threads_and_under_mpirun() {
-    let mut starts = vec![Start::Plain];
-    #[cfg(feature = "mpi")]
-    starts.push(Start::Mpi(4));
-    for start in starts {
+    for &start in STARTS {
         let stdout = check_run(start, "compiled");
         assert_eq!(stdout.matches("largest error against a sequential product").count(), 4, "{stdout}");
     }
@@ -128,9 +131,6 @@ fn what_is_printed_under_mpirun_is_printed_once_and_needs_no_ranks() {
 fn files_of_either_order_give_the_answer_of_random_inputs_with_the_same_seed() {
     let folder = folder("round_trip");
     let file = |name: &str| folder.join(name).to_str().expect("cargo's folder has a plain name").to_owned();
-    let mut starts = vec![Start::Plain];
-    #[cfg(feature = "mpi")]
-    starts.push(Start::Mpi(4));
     for (name, dtype, shape_of_a) in
         [("summa", "f64", "50,41"), ("cannon", "f32", "50,41"), ("ag_gemm", "i32", "41,50")]
     {
@@ -147,7 +147,7 @@ fn files_of_either_order_give_the_answer_of_random_inputs_with_the_same_seed() {
 
         let made = file("made.npy");
         check_answer(Start::Plain, &format!("{name} --size 50,41,34 --type {dtype} --seed 7 --out {made}"));
-        for &start in &starts {
+        for &start in STARTS {
             for (a, b) in [("A.npy", "B.npy"), ("A.npy", "B_fortran.npy"), ("A_fortran.npy", "B.npy")] {
                 let out = file("C.npy");
                 // Size and type are those of the files.
