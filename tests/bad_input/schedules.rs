@@ -187,7 +187,7 @@ fn a_loop_rotates_by_loops_outside_it_alone() {
         expect![[r#"
             schedule step 3, `rotate(ko, [no, ki])`:
             cannot rotate `ko` by `ki`, which is not outside it;
-            the loops are mo, no, mi, ni, ko, ki
+            reorder it outside first: the loops are mo, no, mi, ni, ko, ki
         "#]],
     );
     check(
@@ -195,7 +195,7 @@ fn a_loop_rotates_by_loops_outside_it_alone() {
         expect![[r#"
             schedule step 3, `rotate(ko, [ko])`:
             cannot rotate `ko` by `ko`, which is not outside it;
-            the loops are mo, no, mi, ni, ko, ki
+            reorder it outside first: the loops are mo, no, mi, ni, ko, ki
         "#]],
     );
 }

@@ -247,7 +247,7 @@ fn a_rotation_by_a_loop_that_is_not_outside_is_refused() {
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).divide(k, ko, ki, 2).rotate(ko, [ki])",
         expect![[r#"
             error on `rotate`: cannot rotate `ko` by `ki`, which is not outside it
-              help: the loops are mo, no, mi, ni, ko, ki
+              help: reorder it outside first: the loops are mo, no, mi, ni, ko, ki
         "#]],
     );
 }
