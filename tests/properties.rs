@@ -87,6 +87,38 @@ fn choices() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(0u32..5040, 0..90)
 }
 
+/// `distribute` used twice: nodes outside, cores inside, each with loops and data of its own.
+#[test]
+fn an_inner_mesh_level_gives_the_sequential_result() -> Result<(), TestCaseError> {
+    for (rows, columns, depth) in [(13, 7, 5), (3, 2, 1), (8, 8, 8)] {
+        let matmul = kernel! {
+            fn matmul(A: [i64; rows, depth], B: [i64; depth, columns]) -> C: [i64; rows, columns] {
+                C[m, n] += A[m, k] * B[k, n]
+            }
+        };
+        vars!(m, n, k, mo, mi, moo, moi, no, ni, ko, ki);
+        let nodes = Mesh::new([("node", 2)]);
+        let cores = Mesh::new([("row", 2), ("column", 2)]);
+        let [node] = nodes.axes();
+        let [row, column] = cores.axes();
+        let schedule = matmul
+            .distribute([m], [mo], [mi], &nodes)
+            .distribute([mi, n], [moo, no], [moi, ni], &cores)
+            .divide(k, ko, ki, 2)
+            .reorder([ko, moi, ni, ki])
+            .shard("A", [m.at([node, row]), k.at(column)])
+            .shard("B", [k.at(row), n.at(column), pin(node, 0)])
+            .shard("C", [m.at([node, row]), n.at(column)])
+            .communicate("A", ko)
+            .communicate("B", ko)
+            .tensorize([moi, ni, ki]);
+        let program = schedule.lower().expect("a legal schedule");
+        assert_eq!(program.mesh().size(), 8);
+        check::<i64>(&schedule)?;
+    }
+    Ok(())
+}
+
 /// The properties above would hold of schedules that are all refused; so count what the random ones are.
 #[test]
 fn random_schedules_are_mostly_legal_and_show_every_pattern() {
