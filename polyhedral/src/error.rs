@@ -192,7 +192,9 @@ pub enum ErrorKind {
         output: Name,
     },
     /// A loop is rotated by one that is not outside it.
-    #[error("cannot rotate `{name}` by `{by}`, which is not outside it; reorder it outside first: the loops are {loops}")]
+    #[error(
+        "cannot rotate `{name}` by `{by}`, which is not outside it; reorder it outside first: the loops are {loops}"
+    )]
     NotOutside {
         /// The loop to rotate.
         name: Name,
