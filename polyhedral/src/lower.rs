@@ -139,7 +139,8 @@ impl Pass<'_> {
                 let instances = self.isl.relation(&self.relations.exact(loops, &self.all_variables()))?;
                 let bounds = kernel.vars().iter().map(|var| (Expr::constant(0), Expr::constant(var.extent as i64), 1));
                 let all = self.isl.relation(&self.relations.boxes(0, &bounds.collect::<Vec<_>>(), &[]))?;
-                let ran = self.isl.relation(&format!("{{ [] -> [{}] }}", inputs(loops)))?.then(&instances)?;
+                let ran =
+                    self.isl.relation(&format!("{{ [] -> [{}] }}", self.relations.inputs(loops)))?.then(&instances)?;
                 Ok(instances.is_single_valued()? && instances.is_injective()? && ran.is_equal(&all)?)
             })(),
         )
@@ -260,7 +261,7 @@ impl Pass<'_> {
             let sharding = self.state.sharding(tensor.name);
             let what = format!("the route of `{}`", tensor.name);
             let route = self.decide(&what, || {
-                let owners = self.isl.relation(&owners(&sharding))?;
+                let owners = self.owners(&sharding)?;
                 let need =
                     Need { fixed: self.distributed() + level, region: &region, sharding: &sharding, owners: &owners };
                 self.classifier.route(&need, &mut tests)
@@ -365,11 +366,6 @@ impl Pass<'_> {
     pub(crate) fn owners(&self, sharding: &Sharding) -> IslResult<crate::isl::Relation> {
         self.isl.relation(&owners(sharding))
     }
-}
-
-fn inputs(count: usize) -> String {
-    let inputs: Vec<_> = (0..count).map(|dim| format!("i{dim}")).collect();
-    inputs.join(", ")
 }
 
 /// The statements inside the first `level` serial loops.
