@@ -10,6 +10,7 @@ mod error;
 mod grid;
 pub mod leaf;
 mod permutation;
+mod redistribute;
 mod region;
 #[cfg(test)]
 mod sample;
@@ -24,6 +25,7 @@ pub use error::{Error, Result};
 pub use grid::Grid;
 pub use permutation::count;
 pub use polyshard_layout as layout;
+pub use redistribute::{Redistribution, Transport};
 pub use region::Region;
 pub use spmd::{launched_ranks, spmd};
 pub use tile::{OutTile, Tile};

@@ -17,27 +17,45 @@ pub(crate) fn shardings() -> impl Strategy<Value = Sharding> {
     let dims = prop::collection::vec((0usize..9, 0u8..7, 1usize..4), 0..4);
     (mesh, dims, 0usize..6).prop_filter_map("a legal sharding", |(extents, dims, pin)| {
         let mesh = Mesh::new(["x", "y", "z"].into_iter().zip(extents));
-        let axes: Vec<Name> = mesh.as_slice().iter().map(|axis| axis.name).collect();
         let shape: Vec<_> = dims.iter().map(|dim| dim.0).collect();
-        let last = || AxisExpr::Axis(axes[axes.len() - 1]);
-        let parts = mesh.extents()[axes.len() - 1] as i64;
-        let mut placements = Vec::new();
-        for (dim, &(_, kind, block)) in dims.iter().enumerate() {
-            let at = AxisExpr::Axis(axes[(kind as usize + dim) % axes.len()]);
-            match kind {
-                0 => {}
-                1 | 2 => placements.push(Placement::Block { dim, at }),
-                3 => placements.push(Placement::Cyclic { dim, at, block }),
-                4 => placements.push(Placement::Block { dim, at: (AxisExpr::Axis(axes[0]) * 2 + last()) % parts }),
-                5 => placements.push(Placement::Cyclic { dim, at: (AxisExpr::Axis(axes[0]) - last()) % parts, block }),
-                _ => placements.push(Placement::Block { dim, at: AxisExpr::List(axes.clone()) }),
-            }
-        }
-        if let Some(&axis) = axes.get(pin) {
-            placements.push(Placement::Pin { axis, coordinate: mesh.extents()[pin] - 1 });
-        }
-        Sharding::new(&mesh, &shape, &placements).ok()
+        let kinds: Vec<_> = dims.iter().map(|dim| (dim.1, dim.2)).collect();
+        sharding(&mesh, &shape, &kinds, pin)
     })
+}
+
+/// Pairs of shardings of every kind of one shape, over a mesh of 1 to 3 axes of 1 to 5 and at most 30 ranks.
+pub(crate) fn sharding_pairs() -> impl Strategy<Value = [Sharding; 2]> {
+    let mesh = prop::collection::vec(1usize..6, 1..4).prop_filter("few ranks", |e| e.iter().product::<usize>() <= 30);
+    let dims = prop::collection::vec((0usize..14, [(0u8..7, 1usize..4), (0u8..7, 1usize..4)]), 0..4);
+    (mesh, dims, [0usize..9, 0usize..9]).prop_filter_map("legal shardings", |(extents, dims, pins)| {
+        let mesh = Mesh::new(["x", "y", "z"].into_iter().zip(extents));
+        let shape: Vec<_> = dims.iter().map(|dim| dim.0).collect();
+        let kinds = |side: usize| dims.iter().map(|dim| dim.1[side]).collect::<Vec<_>>();
+        Some([sharding(&mesh, &shape, &kinds(0), pins[0])?, sharding(&mesh, &shape, &kinds(1), pins[1])?])
+    })
+}
+
+/// The sharding with a kind and a block size per dimension, pinned along axis `pin` if there is one.
+fn sharding(mesh: &Mesh, shape: &[usize], kinds: &[(u8, usize)], pin: usize) -> Option<Sharding> {
+    let axes: Vec<Name> = mesh.as_slice().iter().map(|axis| axis.name).collect();
+    let last = || AxisExpr::Axis(axes[axes.len() - 1]);
+    let parts = mesh.extents()[axes.len() - 1] as i64;
+    let mut placements = Vec::new();
+    for (dim, &(kind, block)) in kinds.iter().enumerate() {
+        let at = AxisExpr::Axis(axes[(kind as usize + dim) % axes.len()]);
+        match kind {
+            0 => {}
+            1 | 2 => placements.push(Placement::Block { dim, at }),
+            3 => placements.push(Placement::Cyclic { dim, at, block }),
+            4 => placements.push(Placement::Block { dim, at: (AxisExpr::Axis(axes[0]) * 2 + last()) % parts }),
+            5 => placements.push(Placement::Cyclic { dim, at: (AxisExpr::Axis(axes[0]) - last()) % parts, block }),
+            _ => placements.push(Placement::Block { dim, at: AxisExpr::List(axes.clone()) }),
+        }
+    }
+    if let Some(&axis) = axes.get(pin) {
+        placements.push(Placement::Pin { axis, coordinate: mesh.extents()[pin] - 1 });
+    }
+    Sharding::new(mesh, shape, &placements).ok()
 }
 
 /// A number in `0..bound` that is a function of its arguments, alike on all ranks.

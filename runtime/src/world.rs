@@ -23,11 +23,20 @@ pub struct World {
     comm: Rc<dyn Communicator>,
     backend: Backend,
     groups: RefCell<Vec<Rc<Group>>>,
+    parts: RefCell<Vec<Part>>,
+}
+
+/// A division of the world.
+struct Part {
+    /// Of all ranks.
+    labels: Vec<usize>,
+    /// Of the ranks with this rank's label, if there are others.
+    comm: Option<Rc<dyn Communicator>>,
 }
 
 impl World {
     pub(crate) fn new(comm: Rc<dyn Communicator>, backend: Backend) -> Self {
-        Self { comm, backend, groups: RefCell::default() }
+        Self { comm, backend, groups: RefCell::default(), parts: RefCell::default() }
     }
 
     /// Returns this rank's number.
@@ -106,6 +115,25 @@ impl World {
         let group = Rc::new(group);
         self.groups.borrow_mut().push(Rc::clone(&group));
         Ok(group)
+    }
+
+    /// Returns the communicator of the ranks with this rank's label, where `labels` are those of all ranks, each
+    /// the least rank that has it; none if this rank alone has it.
+    ///
+    /// It is not that of any [`group`](Self::group). The first call with such labels is collective over the
+    /// world (MPI 3.1, section 6.4.2), unless all of them differ.
+    pub(crate) fn part(&self, labels: &[usize]) -> Result<Option<Rc<dyn Communicator>>> {
+        if labels.iter().enumerate().all(|(rank, &label)| rank == label) {
+            return Ok(None);
+        }
+        let known = self.parts.borrow().iter().find(|part| part.labels == labels).map(|part| part.comm.clone());
+        if let Some(comm) = known {
+            return Ok(comm);
+        }
+        let comm: Rc<dyn Communicator> = Rc::from(self.comm.split(labels[self.rank()], self.rank())?);
+        let comm = Some(comm).filter(|comm| comm.size() > 1);
+        self.parts.borrow_mut().push(Part { labels: labels.to_vec(), comm: comm.clone() });
+        Ok(comm)
     }
 
     /// Checks that the mesh has as many ranks as the world, without communication.

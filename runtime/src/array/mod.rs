@@ -236,7 +236,7 @@ impl<T> DistArray<T> {
 }
 
 /// Whether two shardings of one shape and mesh are written alike, up to a block that says nothing.
-fn same_owners(left: &Sharding, right: &Sharding) -> bool {
+pub(crate) fn same_owners(left: &Sharding, right: &Sharding) -> bool {
     let whole = |layout: &DimLayout| match layout {
         DimLayout::Whole => true,
         DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => *parts == 1,

@@ -37,6 +37,9 @@ pub enum Broadcast<'a> {
     },
 }
 
+/// What a rank tells the others in [`Communicator::tell`].
+pub type Note = [u64; 4];
+
 /// A group of ranks, `0..size`, seen from one of them. Semantics after the MPI standard (MPI 3.1).
 ///
 /// Collectives must be called by all ranks of the group, in the same order and with the same root, counts
@@ -126,6 +129,15 @@ pub trait Communicator {
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
     fn barrier(&self) -> Result<()>;
+
+    /// Gives every rank the notes of all, in rank order (MPI 3.1, section 5.7).
+    ///
+    /// This is how ranks agree on the way in which they are going to communicate: notes are not data, and are
+    /// not counted by [`bytes_received`](Self::bytes_received).
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn tell(&self, note: Note) -> Result<Vec<Note>>;
 
     /// Divides the group: ranks of one `color` form a new group, in the order of (`key`, rank)
     /// (MPI 3.1, section 6.4.2). All ranks of the group must call it.

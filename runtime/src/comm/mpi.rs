@@ -20,7 +20,7 @@ mod reduction;
 mod span;
 mod status;
 
-use super::{Broadcast, Communicator, check};
+use super::{Broadcast, Communicator, Note, check};
 use crate::{ElementKind, Error, ReduceOp, Result};
 use mpi::ffi;
 use span::{Span, address, address_mut};
@@ -255,6 +255,19 @@ impl Communicator for MpiCommunicator {
     fn barrier(&self) -> Result<()> {
         // SAFETY: the communicator is live.
         checked("barrier", unsafe { ffi::MPI_Barrier(self.raw) })
+    }
+
+    fn tell(&self, note: Note) -> Result<Vec<Note>> {
+        let mut notes = vec![Note::default(); self.size];
+        let (from, to) = (bytemuck::bytes_of(&note), bytemuck::cast_slice_mut(&mut notes));
+        let count = from.len() as c_int;
+        // SAFETY: `from` has `count` bytes, and `to` has as many for each rank.
+        let code = unsafe {
+            let byte = ffi::RSMPI_UINT8_T;
+            ffi::MPI_Allgather(address(from), count, byte, address_mut(to), count, byte, self.raw)
+        };
+        checked("telling", code)?;
+        Ok(notes)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {

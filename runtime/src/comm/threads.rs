@@ -17,7 +17,7 @@ mod state;
 pub(crate) use failure::Failure;
 pub(crate) use state::Shared;
 
-use super::{Broadcast, Communicator, check, combine};
+use super::{Broadcast, Communicator, Note, check, combine};
 use crate::{ElementKind, ReduceOp, Result};
 use call::Call;
 use meeting::{CHUNK, Round};
@@ -214,6 +214,11 @@ impl Communicator for ThreadComm {
 
     fn barrier(&self) -> Result<()> {
         self.meet(Call::Barrier, Message::default()).map(drop)
+    }
+
+    fn tell(&self, note: Note) -> Result<Vec<Note>> {
+        let round = self.meet(Call::Tell, Message::from(bytemuck::bytes_of(&note)))?;
+        Ok(round.data.iter().map(|data| bytemuck::pod_read_unaligned(data)).collect())
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {

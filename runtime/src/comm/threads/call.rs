@@ -15,6 +15,7 @@ pub(super) enum Call {
     Reduce { root: usize, bytes: usize, kind: ElementKind, op: ReduceOp },
     AllReduce { bytes: usize, kind: ElementKind, op: ReduceOp },
     ReduceScatter { counts: Box<[usize]>, kind: ElementKind, op: ReduceOp },
+    Tell,
     Split { color: usize, key: usize },
 }
 
@@ -66,6 +67,7 @@ impl fmt::Display for Call {
             Self::ReduceScatter { counts, kind, op } => {
                 write!(f, "reduce-scatter of {} ({} of {})", Counts(counts), verb(*op), combine::name(*kind))
             }
+            Self::Tell => f.write_str("tell"),
             Self::Split { .. } => f.write_str("split"),
         }
     }

@@ -1,0 +1,64 @@
+//! Hops: one step of a redistribution, in which every rank hands out pieces of one tile and gets those of
+//! another.
+//!
+//! A hop says who takes part and which [`Piece`] each pair of ranks moves; how it moves is a transport's
+//! affair. Ranks that move nothing between them are in different groups and never wait for each other; a rank
+//! that only keeps what it has is alone and talks to nobody.
+
+use super::piece::Piece;
+use crate::comm::Communicator;
+use crate::{Result, World};
+use std::rc::Rc;
+
+/// One step of a redistribution, seen from one rank. Numbers of members are ranks of `comm`.
+pub(super) struct Hop {
+    /// The group; none for a rank that talks to nobody.
+    pub(super) comm: Option<Rc<dyn Communicator>>,
+    /// World ranks of the members, ascending.
+    pub(super) members: Vec<usize>,
+    /// This rank's number among the members.
+    pub(super) me: usize,
+    /// What this rank hands to each member, itself included.
+    pub(super) sends: Vec<Piece>,
+    /// What this rank gets from each member, itself included.
+    pub(super) receives: Vec<Piece>,
+}
+
+impl Hop {
+    /// Returns the hop in which `between(a, b)` is what rank `a` of the world hands to rank `b`; collective.
+    ///
+    /// Takes time in proportion to the number of ranks.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub(super) fn new(world: &World, between: impl Fn(usize, usize) -> Piece) -> Result<Self> {
+        let this = world.rank();
+        let mut pieces: Vec<_> = (0..world.size()).map(|rank| [between(this, rank), between(rank, this)]).collect();
+        let peers = (0..world.size()).filter(|&rank| pieces[rank].iter().any(|piece| piece.len() > 0)).collect();
+        let labels = components(world, peers)?;
+        let members: Vec<_> = (0..world.size()).filter(|&rank| labels[rank] == labels[this]).collect();
+        let me = members.iter().position(|&rank| rank == this).expect("a rank is in its own group");
+        let comm = world.part(&labels)?;
+        let (sends, receives) = members.iter().map(|&rank| std::mem::take(&mut pieces[rank]).into()).unzip();
+        Ok(Self { comm, members, me, sends, receives })
+    }
+}
+
+/// Returns for each rank of the world the least rank that it is connected with, where each rank knows its own
+/// `peers` and is known to them; collective.
+fn components(world: &World, peers: Vec<usize>) -> Result<Vec<usize>> {
+    let mut labels: Vec<usize> = (0..world.size()).collect();
+    loop {
+        let least = peers.iter().map(|&peer| labels[peer]).fold(labels[world.rank()], usize::min);
+        let told = world.comm().tell([least as u64, 0, 0, 0])?;
+        let told: Vec<_> = told.into_iter().map(|note| note[0] as usize).collect();
+        // A label is a rank of the same component, so its own label is one too, and may be less. That makes
+        // long chains short: each round at least halves them.
+        let next: Vec<_> = told.iter().map(|&label| told[label]).collect();
+        // All ranks see the same labels, so all stop together.
+        if next == labels {
+            return Ok(labels);
+        }
+        labels = next;
+    }
+}

@@ -1,0 +1,68 @@
+//! Redistributions against the function of the index that fills the arrays, over both transports.
+
+use super::*;
+use crate::Region;
+use crate::sample::{indices, on_ranks, sharding_pairs};
+use proptest::prelude::*;
+
+/// The element at an index: another one everywhere, also in the type that holds the fewest.
+fn element<T: Element>(index: &[usize]) -> T {
+    let value = index.iter().fold(1u16, |value, &i| value * 16 + i as u16);
+    T::from(value).expect("every element type holds it")
+}
+
+/// The elements that the rank at `coordinates` needs and lacks, counted one by one.
+fn lacking(source: &Sharding, target: &Sharding, coordinates: &[usize]) -> usize {
+    let lacks = |index: &&Vec<usize>| target.owns(coordinates, index) && !source.owns(coordinates, index);
+    indices(&Region::whole(source.shape())).iter().filter(lacks).count()
+}
+
+/// Runs from `source` to `target` twice, with arrays of `T`, and checks all that there is to check.
+fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
+    let there = Redistribution::new(world, source, target)?.over(transport);
+    let a = DistArray::from_fn(world, source, element::<T>)?;
+    let before = a.block().to_vec();
+    let expected = DistArray::from_fn(world, target, element::<T>)?;
+    let lacking = lacking(source, target, a.coordinates()) * size_of::<T>();
+
+    let gets = |run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        let received = world.bytes_received();
+        run()?;
+        let got = world.bytes_received() - received;
+        assert_eq!(got, lacking as u64, "rank {} gets what it lacks over {transport:?}, each once", world.rank());
+        Ok(())
+    };
+    let mut second = there.output(world)?;
+    assert!(second.block().iter().all(|&x| x == T::ZERO), "an output is zeros");
+    let mut first = None;
+    gets(&mut || {
+        first = Some(there.run(world, &a)?);
+        Ok(())
+    })?;
+    gets(&mut || there.run_into(world, &a, &mut second))?;
+    let first = first.expect("it has run");
+    assert_eq!(first.block(), expected.block(), "rank {} over {transport:?}", world.rank());
+    assert_eq!(second.block(), expected.block(), "rank {} over {transport:?}, again", world.rank());
+    assert_eq!(a.block(), before, "the source is not written");
+    first.expect("the output", target)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    /// Every rank ends with exactly its tile, having received what it lacked and nothing else.
+    #[test]
+    fn every_rank_ends_with_its_tile([source, target] in sharding_pairs(), kind in 0u8..4) {
+        on_ranks(source.mesh().size(), |world| {
+            for transport in [Transport::Messages] {
+                match kind {
+                    0 => check::<f32>(world, &source, &target, transport)?,
+                    1 => check::<f64>(world, &source, &target, transport)?,
+                    2 => check::<i32>(world, &source, &target, transport)?,
+                    _ => check::<i64>(world, &source, &target, transport)?,
+                }
+            }
+            Ok(())
+        });
+    }
+}
