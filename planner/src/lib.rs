@@ -1,0 +1,19 @@
+//! Plans over meshes of ranks: how an array gets from one distribution to another, and what it costs.
+//!
+//! Everything here is arithmetic over types: [`DistType`] says how an array lies, [`Plan`] how it gets from one
+//! to another. Nothing here moves data; the runtime runs plans. It knows neither isl nor MPI, and the work to
+//! find a plan depends on the prime factors of a mesh, not on its ranks.
+
+mod convert;
+mod error;
+mod named;
+mod parse;
+mod part;
+mod redistribute;
+mod types;
+
+pub use error::{PlanError, TypeError};
+pub use named::NamedType;
+pub use part::AxisPart;
+pub use redistribute::{Cost, CostModel, Links, MemoryBound, Op, Ops, Options, Plan, Report, Step, StepReport};
+pub use types::{DistDim, DistType};

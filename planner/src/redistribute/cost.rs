@@ -1,0 +1,92 @@
+//! What a plan is judged by: elements, or seconds.
+
+use super::plan::Plan;
+use super::problem::Cost;
+use super::step::{Op, Step};
+use crate::PlanError;
+use polyshard_layout::{Mesh, Name};
+use std::cmp::Ordering;
+
+/// How plans are compared.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CostModel {
+    /// By the elements that a device sends (Rink et al., figure 11).
+    Elements,
+    /// By the seconds that links of this latency and bandwidth take.
+    Links(Links),
+}
+
+/// Latency and bandwidth of the links between ranks.
+///
+/// A ring all-gather and a pairwise all-to-all of `n` ranks take `n - 1` messages, a permutation takes one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Links {
+    latency: f64,
+    bandwidth: f64,
+    slower: Vec<(Name, f64)>,
+}
+
+impl Links {
+    /// Returns links of this latency in seconds per message and bandwidth in bytes per second and rank.
+    #[must_use]
+    pub fn new(latency: f64, bandwidth: f64) -> Self {
+        Self { latency, bandwidth, slower: Vec::new() }
+    }
+
+    /// Sets the bandwidth of messages between ranks that differ along `axis`; of several axes, the lowest counts.
+    #[must_use]
+    pub fn along(mut self, axis: impl Into<Name>, bandwidth: f64) -> Self {
+        self.slower.push((axis.into(), bandwidth));
+        self
+    }
+
+    pub(super) fn check(&self, mesh: &Mesh) -> Result<(), PlanError> {
+        let positive = |value: f64| value > 0.0 && value.is_finite();
+        if !(self.latency >= 0.0 && self.latency.is_finite()) {
+            return Err(PlanError::Model(format!("a latency of {} s is none; give 0 or more", self.latency)));
+        }
+        for bandwidth in [self.bandwidth].iter().chain(self.slower.iter().map(|(_, bandwidth)| bandwidth)) {
+            if !positive(*bandwidth) {
+                let why = format!("a bandwidth of {bandwidth} bytes/s is none; give more than 0");
+                return Err(PlanError::Model(why));
+            }
+        }
+        match self.slower.iter().find(|(axis, _)| mesh.position(*axis).is_none()) {
+            Some((axis, _)) => {
+                Err(PlanError::Model(format!("no axis `{axis}` to give a bandwidth; the mesh is ({mesh})")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The seconds that a step takes.
+    pub(super) fn seconds(&self, step: &Step, element_bytes: usize) -> f64 {
+        let mesh = step.from().mesh();
+        let crossed = |axis: usize| match step.op() {
+            Op::AllPermute => true,
+            _ => step.axes().iter().any(|part| part.axis == axis),
+        };
+        let bandwidth = self
+            .slower
+            .iter()
+            .filter(|(axis, _)| mesh.position(*axis).is_some_and(crossed))
+            .fold(self.bandwidth, |lowest, (_, bandwidth)| lowest.min(*bandwidth));
+        let (messages, elements) = match step.op() {
+            Op::DynSlice => (0, 0),
+            Op::AllPermute => (1, step.elements()),
+            Op::Exchange => (step.group_size() - 1, step.elements()),
+            Op::AllToAll | Op::AllGather => (step.group_size() - 1, step.received(0) as Cost),
+        };
+        messages as f64 * self.latency + elements as f64 * element_bytes as f64 / bandwidth
+    }
+}
+
+impl CostModel {
+    /// Compares two plans; the cheaper is less.
+    pub(super) fn compare(&self, left: &Plan, right: &Plan, element_bytes: usize) -> Ordering {
+        match self {
+            Self::Elements => left.total_cost().cmp(&right.total_cost()),
+            Self::Links(links) => left.seconds(links, element_bytes).total_cmp(&right.seconds(links, element_bytes)),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! From piece counts back to types: which digits number the pieces at each point of a path.
+//!
+//! Digits are unknowns at first. What the source and the target have is known; an unknown that is divided
+//! later becomes two. Those that come and go on the way may be any that are free all the while; the ones
+//! that were just taken away come first, because then tiles stay where they are.
+
+use super::moves::Move;
+use super::problem::Problem;
+use crate::part::{AxisPart, divisors, joined, primes, split};
+use std::collections::VecDeque;
+
+/// A point of a path: the digits of each dimension, minor first.
+pub(super) type Point = Vec<Vec<AxisPart>>;
+
+/// Unknown digits by number, per dimension, minor first.
+type Unknowns = Vec<VecDeque<usize>>;
+
+/// Combinations of digits that come and go to look at.
+const PATIENCE: usize = 10_000;
+
+struct Digit {
+    extent: usize,
+    /// The digits that it is, once known.
+    value: Option<Vec<AxisPart>>,
+    /// The digits below and above that it was divided into.
+    halves: Option<(usize, usize)>,
+    /// What it takes the place of.
+    instead: Vec<usize>,
+}
+
+/// Returns the points of a path, one more than there are operations, with each operation; gathers of several
+/// dimensions are one operation only if `fused`.
+///
+/// None if digits would have to come apart where they do not, or none is free.
+pub(super) fn points(problem: &Problem<'_>, moves: &[Move], fused: bool) -> Option<(Vec<Move>, Vec<Point>)> {
+    let mut book = Book::default();
+    let mut now: Unknowns = Vec::new();
+    for dim in problem.source.dims() {
+        let known = dim.parts.iter().map(|part| book.add(part.extent, Some(vec![*part]), Vec::new()));
+        now.push(known.collect());
+    }
+    let mut operations = Vec::new();
+    let mut points = vec![now.clone()];
+    for step in moves.iter().flat_map(|step| singles(step, fused)) {
+        match &step {
+            Move::Slice(dim, factor) => {
+                let digit = book.add(*factor, None, Vec::new());
+                now[*dim].push_front(digit);
+            }
+            Move::AllToAll { out, into } => {
+                let mut taken = Vec::new();
+                for &(dim, factor) in out {
+                    taken.extend(book.take(&mut now[dim], factor)?);
+                }
+                for &(dim, factor) in into {
+                    let digit = book.add(factor, None, taken.clone());
+                    now[dim].push_front(digit);
+                }
+            }
+            Move::Permute => {
+                for digits in &mut now {
+                    let old: Vec<_> = digits.iter().copied().collect();
+                    let extent = old.iter().map(|&digit| book.digits[digit].extent).product();
+                    *digits = VecDeque::from([book.add(extent, None, old)]);
+                }
+            }
+            Move::AllGather(factors) => {
+                for &(dim, factor) in factors {
+                    book.take(&mut now[dim], factor)?;
+                }
+            }
+        }
+        operations.push(step);
+        points.push(now.clone());
+    }
+    for (digits, dim) in now.iter().zip(problem.target.dims()) {
+        let mut rest = dim.parts.clone();
+        for &digit in digits {
+            let (low, high) = split(&rest, book.digits[digit].extent)?;
+            book.set(digit, low)?;
+            rest = high;
+        }
+    }
+    book.choose(problem, &points)?;
+    let known = points.iter().map(|point| point.iter().map(|dim| book.values(dim)).collect());
+    Some((operations, known.collect()))
+}
+
+/// Gathers of several dimensions as several, unless they are fused.
+fn singles(step: &Move, fused: bool) -> Vec<Move> {
+    match step {
+        Move::AllGather(factors) if factors.is_empty() => Vec::new(),
+        Move::AllGather(factors) if !fused => factors.iter().map(|&factor| Move::AllGather(vec![factor])).collect(),
+        step => vec![step.clone()],
+    }
+}
+
+/// All unknowns.
+#[derive(Default)]
+struct Book {
+    digits: Vec<Digit>,
+}
+
+impl Book {
+    fn add(&mut self, extent: usize, value: Option<Vec<AxisPart>>, instead: Vec<usize>) -> usize {
+        self.digits.push(Digit { extent, value, halves: None, instead });
+        self.digits.len() - 1
+    }
+
+    /// Takes the lowest digits, of `factor` values, out of a dimension.
+    fn take(&mut self, dim: &mut VecDeque<usize>, factor: usize) -> Option<Vec<usize>> {
+        let (mut taken, mut rest) = (Vec::new(), factor);
+        while rest > 1 {
+            let digit = dim.pop_front()?;
+            let extent = self.digits[digit].extent;
+            if rest.is_multiple_of(extent) {
+                taken.push(digit);
+                rest /= extent;
+            } else {
+                let (low, high) = self.divide(digit, rest)?;
+                taken.push(low);
+                dim.push_front(high);
+                rest = 1;
+            }
+        }
+        Some(taken)
+    }
+
+    fn divide(&mut self, digit: usize, low: usize) -> Option<(usize, usize)> {
+        let Digit { extent, value, instead, .. } = &self.digits[digit];
+        let (extent, instead) = (*extent, instead.clone());
+        if !extent.is_multiple_of(low) {
+            return None;
+        }
+        let (below, above) = match value {
+            None => (None, None),
+            Some(parts) => {
+                let (below, above) = split(parts, low)?;
+                (Some(below), Some(above))
+            }
+        };
+        let halves = (self.add(low, below, instead.clone()), self.add(extent / low, above, instead));
+        self.digits[digit].halves = Some(halves);
+        Some(halves)
+    }
+
+    /// Says what a digit is; none if it is something else already.
+    fn set(&mut self, digit: usize, parts: Vec<AxisPart>) -> Option<()> {
+        if let Some(known) = &self.digits[digit].value {
+            return (joined(known.clone()) == joined(parts)).then_some(());
+        }
+        if let Some((low, high)) = self.digits[digit].halves {
+            let (below, above) = split(&parts, self.digits[low].extent)?;
+            self.set(low, below)?;
+            self.set(high, above)?;
+        }
+        self.digits[digit].value = Some(parts);
+        Some(())
+    }
+
+    /// The digits that a digit was divided into in the end.
+    fn leaves(&self, digit: usize, leaves: &mut Vec<usize>) {
+        match self.digits[digit].halves {
+            Some((low, high)) => {
+                self.leaves(low, leaves);
+                self.leaves(high, leaves);
+            }
+            None => leaves.push(digit),
+        }
+    }
+
+    fn values(&self, dim: &VecDeque<usize>) -> Vec<AxisPart> {
+        let mut leaves = Vec::new();
+        dim.iter().for_each(|&digit| self.leaves(digit, &mut leaves));
+        joined(leaves.into_iter().flat_map(|leaf| self.digits[leaf].value.clone().unwrap_or_default()))
+    }
+
+    /// Chooses the digits that are still unknown, so that at each point all digits are independent.
+    fn choose(&mut self, problem: &Problem<'_>, points: &[Unknowns]) -> Option<()> {
+        let present: Vec<Vec<usize>> = points
+            .iter()
+            .map(|point| {
+                let mut leaves = Vec::new();
+                point.iter().flatten().for_each(|&digit| self.leaves(digit, &mut leaves));
+                leaves
+            })
+            .collect();
+        // Each value of prime extent is chosen on its own, as a digit of its own.
+        let mut open: Vec<(usize, usize)> = Vec::new();
+        for (leaf, digit) in self.digits.iter_mut().enumerate() {
+            let unknown = digit.halves.is_none() && digit.value.is_none();
+            if unknown && present.iter().any(|leaves| leaves.contains(&leaf)) {
+                open.extend(primes(digit.extent).into_iter().map(|prime| (leaf, prime)));
+                digit.value = Some(Vec::new());
+            }
+        }
+        let mut patience = PATIENCE;
+        self.choose_from(problem, &present, &open, &mut patience).then_some(())
+    }
+
+    fn choose_from(
+        &mut self,
+        problem: &Problem<'_>,
+        present: &[Vec<usize>],
+        open: &[(usize, usize)],
+        patience: &mut usize,
+    ) -> bool {
+        let Some((&(leaf, prime), open)) = open.split_first() else { return true };
+        let others: Vec<AxisPart> = present
+            .iter()
+            .filter(|leaves| leaves.contains(&leaf))
+            .flatten()
+            .flat_map(|&other| self.digits[other].value.clone().unwrap_or_default())
+            .collect();
+        for part in self.candidates(problem, leaf, prime) {
+            if *patience == 0 {
+                return false;
+            }
+            *patience -= 1;
+            if !others.iter().all(|other| part.is_independent_of(other)) {
+                continue;
+            }
+            if let Some(value) = &mut self.digits[leaf].value {
+                value.push(part);
+            }
+            if self.choose_from(problem, present, open, patience) {
+                return true;
+            }
+            if let Some(value) = &mut self.digits[leaf].value {
+                value.pop();
+            }
+        }
+        false
+    }
+
+    /// Digits of `prime` values: those that the leaf takes the place of, then the target's, then all.
+    fn candidates(&self, problem: &Problem<'_>, leaf: usize, prime: usize) -> Vec<AxisPart> {
+        let mut leaves = Vec::new();
+        self.digits[leaf].instead.iter().for_each(|&digit| self.leaves(digit, &mut leaves));
+        let instead = leaves.into_iter().flat_map(|leaf| self.digits[leaf].value.clone().unwrap_or_default());
+        let preferred: Vec<_> = instead.chain(problem.target.parts()).collect();
+        let mesh = problem.source.mesh();
+        let all = (0..mesh.ndim()).map(|axis| AxisPart::whole(mesh, axis));
+        let digits = preferred.into_iter().chain(all).flat_map(|part| {
+            let strides =
+                divisors(part.extent).into_iter().filter(move |stride| (part.extent / stride).is_multiple_of(prime));
+            strides.map(move |stride| AxisPart { stride: part.stride * stride, extent: prime, ..part })
+        });
+        let mut candidates: Vec<AxisPart> = Vec::new();
+        digits.for_each(|digit| {
+            if !candidates.contains(&digit) {
+                candidates.push(digit);
+            }
+        });
+        candidates
+    }
+}

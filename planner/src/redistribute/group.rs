@@ -1,0 +1,171 @@
+//! Who exchanges with whom: groups and permutations, as formulas over digits of coordinates.
+//!
+//! An all-to-all takes digits out of some dimensions and puts digits into others. Where both are the same, a
+//! group is the ranks that differ in these digits. Where they are not, each digit that leaves is paired with one
+//! that comes, and in a group both change together: with `x` leaving and a so far replicating `r` coming, the
+//! ranks on a diagonal of the `x`, `r` plane have all pieces between them, and each knows which it gets.
+
+use crate::DistType;
+use crate::part::{AxisPart, atoms, extent, split};
+use crate::types::number;
+use polyshard_layout::Mesh;
+
+/// Digits that change together inside a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Diagonal(Vec<AxisPart>);
+
+/// Returns the digits of prime extent along which the ranks of a group differ, when `out` leaves and `into`
+/// comes; none if digits of one axis overlap in part.
+pub(super) fn diagonals(out: &[AxisPart], into: Option<&[AxisPart]>) -> Option<Vec<Diagonal>> {
+    let Some(into) = into else {
+        return Some(refined(out, &[])?.into_iter().map(|part| Diagonal(vec![part])).collect());
+    };
+    let (leaving, coming) = (refined(out, into)?, refined(into, out)?);
+    let mut open: Vec<AxisPart> = coming.iter().copied().filter(|part| !leaving.contains(part)).collect();
+    let mut diagonals = Vec::with_capacity(leaving.len());
+    for part in leaving {
+        if coming.contains(&part) {
+            diagonals.push(Diagonal(vec![part]));
+            continue;
+        }
+        let partner = open.iter().position(|other| other.extent == part.extent)?;
+        diagonals.push(Diagonal(vec![part, open.remove(partner)]));
+    }
+    open.is_empty().then_some(diagonals)
+}
+
+/// Returns the ranks of the group of `rank`, ascending.
+pub(super) fn members(mesh: &Mesh, diagonals: &[Diagonal], rank: usize) -> Vec<usize> {
+    let strides = strides(mesh);
+    let coordinates = mesh.coordinates(rank);
+    let mut members = vec![rank as isize];
+    for Diagonal(parts) in diagonals {
+        let extent = parts[0].extent;
+        let shift = |by: usize| {
+            let moved = parts.iter().map(|part| {
+                let digit = part.digit(&coordinates);
+                let change = ((digit + by) % extent) as isize - digit as isize;
+                change * (part.stride * strides[part.axis]) as isize
+            });
+            moved.sum::<isize>()
+        };
+        let shifts: Vec<_> = (0..extent).map(shift).collect();
+        members = members.iter().flat_map(|member| shifts.iter().map(move |shift| member + shift)).collect();
+    }
+    let mut members: Vec<_> = members.into_iter().map(|member| member as usize).collect();
+    members.sort_unstable();
+    members
+}
+
+/// Returns the rank that has, by `from`, the tile that `rank` has by `to`; each rank is this for one other.
+pub(super) fn sender(from: &DistType, to: &DistType, rank: usize) -> usize {
+    let mesh = from.mesh();
+    let coordinates = mesh.coordinates(rank);
+    let mut sender = vec![0; mesh.ndim()];
+    for (before, after) in from.dims().iter().zip(to.dims()) {
+        let mut tile = number(&after.parts, &coordinates);
+        for part in &before.parts {
+            sender[part.axis] += tile % part.extent * part.stride;
+            tile /= part.extent;
+        }
+    }
+    for (there, here) in pairs(free(from), free(to)) {
+        sender[there.axis] += here.digit(&coordinates) * there.stride;
+    }
+    mesh.rank(&sender)
+}
+
+/// Pairs digits of equal extents: a digit with itself where it can be.
+fn pairs(left: Vec<AxisPart>, right: Vec<AxisPart>) -> Vec<(AxisPart, AxisPart)> {
+    let (same, left): (Vec<_>, Vec<_>) = left.into_iter().partition(|part| right.contains(part));
+    let mut open: Vec<_> = right.into_iter().filter(|part| !same.contains(part)).collect();
+    let mut pairs: Vec<_> = same.into_iter().map(|part| (part, part)).collect();
+    for part in left {
+        let partner = open.iter().position(|other| other.extent == part.extent);
+        pairs.push((part, open.remove(partner.expect("both sides have the same factors: this is a bug of polyshard"))));
+    }
+    pairs
+}
+
+/// The digits of prime extent that replicate.
+fn free(dist_type: &DistType) -> Vec<AxisPart> {
+    let mesh = dist_type.mesh();
+    let mut free = Vec::new();
+    for axis in 0..mesh.ndim() {
+        let mut used: Vec<_> = dist_type.parts().filter(|part| part.axis == axis).collect();
+        used.sort_by_key(|part| part.stride);
+        let mut from = 1;
+        for (stride, next) in used
+            .iter()
+            .map(|part| (part.stride, part.stride * part.extent))
+            .chain([(mesh.as_slice()[axis].extent, mesh.as_slice()[axis].extent)])
+        {
+            free.push(AxisPart { axis, stride: from, extent: stride / from });
+            from = next;
+        }
+    }
+    atoms(&free)
+}
+
+/// Digits of prime extent, divided also where digits of `other` begin or end.
+fn refined(parts: &[AxisPart], other: &[AxisPart]) -> Option<Vec<AxisPart>> {
+    let mut merged: Vec<AxisPart> = parts.to_vec();
+    merged.sort_unstable();
+    let merged = crate::part::joined(merged);
+    let mut refined = Vec::new();
+    for part in merged {
+        let end = part.stride * part.extent;
+        let mut others: Vec<_> = other.iter().copied().filter(|other| other.axis == part.axis).collect();
+        others.sort_unstable();
+        let others = crate::part::joined(others);
+        let mut cuts: Vec<_> = others
+            .iter()
+            .flat_map(|other| [other.stride, other.stride * other.extent])
+            .filter(|&cut| part.stride < cut && cut < end)
+            .collect();
+        cuts.push(end);
+        cuts.sort_unstable();
+        cuts.dedup();
+        let mut from = part.stride;
+        for cut in cuts {
+            if !cut.is_multiple_of(from) {
+                return None;
+            }
+            refined.extend(atoms(&[AxisPart { axis: part.axis, stride: from, extent: cut / from }]));
+            from = cut;
+        }
+    }
+    Some(refined)
+}
+
+/// By how much the rank changes when a coordinate does.
+fn strides(mesh: &Mesh) -> Vec<usize> {
+    let mut strides = vec![1; mesh.ndim()];
+    for axis in (1..mesh.ndim()).rev() {
+        strides[axis - 1] = strides[axis] * mesh.as_slice()[axis].extent;
+    }
+    strides
+}
+
+/// Returns the digits that leave dimensions on the way between two types, and those that come.
+///
+/// None if what stays is not the same in both.
+pub(super) fn moved(from: &DistType, to: &DistType) -> Option<(Vec<AxisPart>, Vec<AxisPart>)> {
+    let (mut out, mut into) = (Vec::new(), Vec::new());
+    for (before, after) in from.dims().iter().zip(to.dims()) {
+        let (less, more) = (extent(&before.parts), extent(&after.parts));
+        let (left, came, kept) = if less.is_multiple_of(more) {
+            let (low, high) = split(&before.parts, less / more)?;
+            (low, Vec::new(), high == after.parts)
+        } else {
+            let (low, high) = split(&after.parts, more / less)?;
+            (Vec::new(), low, high == before.parts)
+        };
+        if !kept {
+            return None;
+        }
+        out.extend(left);
+        into.extend(came);
+    }
+    Some((out, into))
+}

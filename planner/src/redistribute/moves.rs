@@ -1,0 +1,304 @@
+//! The steps of a path, and when they leave no permutation over.
+//!
+//! Number the pieces of each dimension by digits of the ranks' coordinates. Pieces that have not moved keep
+//! the source's digits. Pieces that will not move again may get the target's at once, whatever these are: of
+//! two ways to number `n` pieces inside a group, an all-to-all makes the one out of the other, because a
+//! regular bipartite graph is a union of perfect matchings. What it cannot do is to give one digit to two
+//! dimensions. So a path needs no permutation if and only if, at each point, the digits that have not moved
+//! and those that will not move again are independent, and what never moves is right from the beginning.
+//! (Rink et al. bias the choice of axes instead, section 7.3.) A state therefore carries, per dimension, how
+//! coarse a cut is still the source's (`kept`) and which is already the target's for good (`fixed`).
+//!
+//! A cut must come apart between digits: of pieces numbered by a low digit of 2 and a high digit of 3, a
+//! factor 2 can leave, and a factor 3 alone cannot.
+
+use super::problem::{Cost, Dim, gather_cost};
+use super::search::{Rules, Search};
+use crate::part::divisors;
+
+/// One operation of a path; factors are given as (dimension, factor).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    /// Cuts a dimension by a factor that replicates so far.
+    Slice(usize, usize),
+    /// Takes factors out of some dimensions and cuts others by them.
+    AllToAll { out: Vec<(usize, usize)>, into: Vec<(usize, usize)> },
+    /// Gives each tile to another rank.
+    Permute,
+    /// Joins the pieces of dimensions, one after the other unless operations are fused.
+    AllGather(Vec<(usize, usize)>),
+}
+
+/// Where a path has come to.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    dims: Box<[Standing]>,
+    pub(super) stage: Stage,
+    /// Whether the permutation is behind.
+    pub(super) permuted: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    Slicing,
+    Moving,
+    Done,
+}
+
+/// How a dimension stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Standing {
+    pieces: usize,
+    /// The finest cut whose numbers are still the source's.
+    kept: usize,
+    /// The cut whose numbers are the target's, and stay so.
+    fixed: usize,
+}
+
+impl State {
+    pub(super) fn pieces(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        self.dims.iter().map(|dim| dim.pieces)
+    }
+
+    fn with(&self, stage: Stage, changes: &[(usize, Standing)]) -> Self {
+        let mut next = Self { stage, ..self.clone() };
+        for &(dim, standing) in changes {
+            next.dims[dim] = standing;
+        }
+        next
+    }
+}
+
+type Next = Vec<(State, Move, Cost)>;
+
+impl Search<'_> {
+    pub(super) fn start(&self) -> State {
+        let kept = |dim: &Dim| if self.tracks() { dim.source.pieces } else { 1 };
+        let dims =
+            self.problem.dims.iter().map(|dim| Standing { pieces: dim.source.pieces, kept: kept(dim), fixed: 1 });
+        State { dims: dims.collect(), stage: Stage::Slicing, permuted: false }
+    }
+
+    pub(super) fn next(&self, state: &State) -> Next {
+        let mut next = Next::new();
+        self.finish(state, &mut next);
+        if state.stage == Stage::Slicing {
+            self.slices(state, &mut next);
+        }
+        if self.fused {
+            self.fused_moves(state, &mut next);
+        } else {
+            self.moves(state, &mut next);
+        }
+        if self.rules == Rules::Permuted && !state.permuted {
+            self.permute(state, &mut next);
+        }
+        next
+    }
+
+    /// Whether it matters which digits number the pieces, and not only how many there are.
+    fn tracks(&self) -> bool {
+        match self.rules {
+            Rules::Weak => false,
+            // Where there is one prime only, digits come apart everywhere.
+            Rules::Permuted => self.problem.primes.len() > 1,
+            Rules::Free => true,
+        }
+    }
+
+    fn finish(&self, state: &State, next: &mut Next) {
+        let right = |(standing, dim): (&Standing, &Dim)| {
+            let target = dim.target.pieces;
+            let own = || standing.kept.is_multiple_of(target) && dim.source.cut(target) == dim.target.cut(target);
+            standing.pieces.is_multiple_of(target) && (!self.tracks() || standing.fixed == target || own())
+        };
+        let arrived = self.rules != Rules::Permuted || state.permuted;
+        if !arrived || !state.dims.iter().zip(&self.problem.dims).all(right) {
+            return;
+        }
+        let factors = state.pieces().zip(&self.problem.dims).map(|(pieces, dim)| pieces / dim.target.pieces);
+        let mut factors: Vec<_> = factors.enumerate().filter(|&(_, factor)| factor > 1).collect();
+        factors.sort_by_key(|&(_, factor)| factor);
+        let tile = self.problem.tile(state.pieces());
+        let price = gather_cost(tile, factors.iter().map(|&(_, factor)| factor), self.fused);
+        let dims = self.problem.dims.iter().map(|dim| Standing { pieces: dim.target.pieces, kept: 1, fixed: 1 });
+        let done = State { dims: dims.collect(), stage: Stage::Done, permuted: false };
+        next.push((done, Move::AllGather(factors), price));
+    }
+
+    fn slices(&self, state: &State, next: &mut Next) {
+        let spare = self.problem.spare(state.pieces());
+        for &factor in self.problem.primes.iter().filter(|&&prime| spare.is_multiple_of(prime)) {
+            for dim in 0..state.dims.len() {
+                for standing in self.brought(state, dim, factor) {
+                    let state = state.with(Stage::Slicing, &[(dim, standing)]);
+                    self.add(state, Move::Slice(dim, factor), 0, next);
+                }
+            }
+        }
+    }
+
+    fn moves(&self, state: &State, next: &mut Next) {
+        let tile = self.problem.tile(state.pieces());
+        for from in 0..state.dims.len() {
+            for &factor in &divisors(state.dims[from].pieces)[1..] {
+                let Some(left) = self.removed(state, from, factor) else { continue };
+                for into in (0..state.dims.len()).filter(|&into| into != from) {
+                    for standing in self.brought(state, into, factor) {
+                        let state = state.with(Stage::Moving, &[(from, left), (into, standing)]);
+                        let step = Move::AllToAll { out: vec![(from, factor)], into: vec![(into, factor)] };
+                        self.add(state, step, tile, next);
+                    }
+                }
+            }
+        }
+    }
+
+    /// All-to-alls between any dimensions at once, after which no dimension lacks anything: a second one would
+    /// cost as much as a permutation.
+    fn fused_moves(&self, state: &State, next: &mut Next) {
+        let enough = |(now, dim): (usize, &Dim)| now.is_multiple_of(dim.target.pieces);
+        if state.pieces().zip(&self.problem.dims).all(enough) {
+            return;
+        }
+        let pieces: usize = state.pieces().product();
+        let target: usize = self.problem.dims.iter().map(|dim| dim.target.pieces).product();
+        if pieces.is_multiple_of(target) {
+            self.fuse(state, pieces / target, &mut Vec::new(), next);
+        }
+    }
+
+    /// Chooses how many pieces dimension `chosen.len()` gets, when `extra` times the target's are to be given.
+    fn fuse(&self, state: &State, extra: usize, chosen: &mut Vec<(usize, Standing)>, next: &mut Next) {
+        let dim = chosen.len();
+        if dim == state.dims.len() {
+            if extra == 1 {
+                self.add_fused(state, chosen, next);
+            }
+            return;
+        }
+        let now = state.dims[dim].pieces;
+        for more in divisors(extra) {
+            let wanted = self.problem.dims[dim].target.pieces * more;
+            let options = if wanted.is_multiple_of(now) {
+                if wanted == now { vec![state.dims[dim]] } else { self.brought_within(state, dim, wanted / now) }
+            } else if now.is_multiple_of(wanted) {
+                self.removed(state, dim, now / wanted).into_iter().collect()
+            } else {
+                Vec::new()
+            };
+            for standing in options {
+                chosen.push((dim, standing));
+                self.fuse(state, extra / more, chosen, next);
+                chosen.pop();
+            }
+        }
+    }
+
+    fn add_fused(&self, state: &State, chosen: &[(usize, Standing)], next: &mut Next) {
+        let ratio = |more: usize, less: usize| (more > less).then(|| more / less);
+        let now = |dim: usize| state.dims[dim].pieces;
+        let out = chosen.iter().filter_map(|&(dim, standing)| Some((dim, ratio(now(dim), standing.pieces)?)));
+        let into = chosen.iter().filter_map(|&(dim, standing)| Some((dim, ratio(standing.pieces, now(dim))?)));
+        let step = Move::AllToAll { out: out.collect(), into: into.collect() };
+        self.add(state.with(Stage::Moving, chosen), step, self.problem.tile(state.pieces()), next);
+    }
+
+    fn permute(&self, state: &State, next: &mut Next) {
+        let renumbered = |(standing, dim): (&Standing, &Dim)| {
+            let cuts = divisors(standing.pieces).into_iter().rev();
+            let fixed = if self.tracks() { cuts.into_iter().find(|&cut| dim.target.cut(cut).is_some()) } else { None };
+            Standing { pieces: standing.pieces, kept: 1, fixed: fixed.unwrap_or(1) }
+        };
+        let dims = state.dims.iter().zip(&self.problem.dims).map(renumbered).collect();
+        let permuted = State { dims, stage: Stage::Moving, permuted: true };
+        next.push((permuted, Move::Permute, self.problem.tile(state.pieces())));
+    }
+
+    /// Adds a state whose digits are independent.
+    fn add(&self, state: State, step: Move, price: Cost, next: &mut Next) {
+        if self.rules == Rules::Free {
+            let digits = state.dims.iter().zip(&self.problem.dims).map(|(standing, dim)| {
+                let known = if standing.fixed >= standing.kept {
+                    dim.target.cut(standing.fixed)
+                } else {
+                    dim.source.cut(standing.kept)
+                };
+                known.expect("a cut that a state has comes apart: this is a bug of polyshard")
+            });
+            let digits: Vec<_> = digits.collect();
+            let independent = |(nth, parts): (usize, &&[crate::AxisPart])| {
+                parts
+                    .iter()
+                    .all(|part| digits[..nth].iter().copied().flatten().all(|other| part.is_independent_of(other)))
+            };
+            if !digits.iter().enumerate().all(independent) {
+                return;
+            }
+        }
+        next.push((state, step, price));
+    }
+
+    /// How dimension `dim` may stand when a factor is brought to it; nothing if it does not divide.
+    fn brought(&self, state: &State, dim: usize, factor: usize) -> Vec<Standing> {
+        let pieces = state.dims[dim].pieces * factor;
+        if self.problem.dims[dim].size.is_multiple_of(pieces) {
+            self.brought_within(state, dim, factor)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn brought_within(&self, state: &State, dim: usize, factor: usize) -> Vec<Standing> {
+        let (now, dim) = (state.dims[dim], &self.problem.dims[dim]);
+        let pieces = now.pieces * factor;
+        if !dim.size.is_multiple_of(pieces) {
+            return Vec::new();
+        }
+        let mut options = vec![Standing { pieces, ..now }];
+        let numbers_are_final = match self.rules {
+            Rules::Weak => false,
+            Rules::Permuted => self.tracks() && state.permuted,
+            Rules::Free => true,
+        };
+        if numbers_are_final && let Some(fixed) = fixed(&now, pieces, dim) {
+            options.push(Standing { pieces, fixed, ..now });
+        }
+        options
+    }
+
+    /// How dimension `dim` stands when its lowest digits, of this many values, are taken away.
+    fn removed(&self, state: &State, dim: usize, factor: usize) -> Option<Standing> {
+        let now = state.dims[dim];
+        let pieces = now.pieces / factor;
+        if !self.tracks() {
+            return Some(Standing { pieces, ..now });
+        }
+        if !pieces.is_multiple_of(now.fixed) {
+            return None;
+        }
+        if pieces.is_multiple_of(now.kept) {
+            return Some(Standing { pieces, ..now });
+        }
+        let apart = now.kept.is_multiple_of(pieces) && self.problem.dims[dim].source.cut(pieces).is_some();
+        apart.then_some(Standing { pieces, kept: pieces, ..now })
+    }
+}
+
+/// The cut that can be the target's for good when a dimension gets as many as `pieces`.
+fn fixed(now: &Standing, pieces: usize, dim: &Dim) -> Option<usize> {
+    let target = dim.target.pieces;
+    let cut = if target.is_multiple_of(pieces) {
+        pieces
+    } else if pieces.is_multiple_of(target) {
+        target
+    } else {
+        return None;
+    };
+    let known = now.kept.max(now.fixed);
+    // Digits that came earlier and are to move again cannot be the target's.
+    let new = cut > known && cut.is_multiple_of(known) && known == now.pieces && dim.target.cut(cut).is_some();
+    // What is the source's and below what comes now stays.
+    let right = now.kept <= now.fixed || dim.source.cut(now.kept) == dim.target.cut(now.kept);
+    (new && right).then_some(cut)
+}

@@ -1,0 +1,108 @@
+//! Plans: what to do, step by step, and what it costs.
+
+use super::cost::{CostModel, Links};
+use super::problem::{Cost, gather_cost};
+use super::step::{Op, Step};
+use super::volume;
+use crate::DistType;
+
+/// How an array gets from one distributed type to another.
+///
+/// A plan is a value: it can be printed, kept and run many times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub(super) source: DistType,
+    pub(super) target: DistType,
+    pub(super) steps: Vec<Step>,
+    pub(super) weak_cost: Cost,
+}
+
+impl Plan {
+    /// Returns the type that the array has before.
+    #[must_use]
+    pub fn source(&self) -> &DistType {
+        &self.source
+    }
+
+    /// Returns the type that the array has afterwards.
+    #[must_use]
+    pub fn target(&self) -> &DistType {
+        &self.target
+    }
+
+    /// Returns the steps; none if every rank has its tile already.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Returns what the cheapest sequence of operations costs if tiles may end on whatever ranks, in elements that
+    /// a device sends (Rink et al., figure 11). For a direct exchange, what it costs.
+    #[must_use]
+    pub fn weak_cost(&self) -> Cost {
+        self.weak_cost
+    }
+
+    /// Returns what the steps cost together, in elements that a device sends (Rink et al., figure 11).
+    #[must_use]
+    pub fn total_cost(&self) -> Cost {
+        self.steps.iter().map(Step::elements).sum()
+    }
+
+    /// Returns the elements of the largest tile on the way.
+    #[must_use]
+    pub fn peak(&self) -> usize {
+        let tiles = self.source.tile_len().max(self.target.tile_len());
+        self.steps.iter().map(Step::peak).fold(tiles, usize::max)
+    }
+
+    /// Returns what it costs to gather the whole array on every rank, dimension after dimension, and to slice it.
+    #[must_use]
+    pub fn naive_cost(&self) -> Cost {
+        let factors = self.source.dims().iter().map(|dim| dim.parts.iter().map(|part| part.extent).product::<usize>());
+        let mut tile = self.source.tile_len() as Cost;
+        factors
+            .map(|factor| {
+                let cost = gather_cost(tile, [factor], false);
+                tile *= factor as Cost;
+                cost
+            })
+            .sum()
+    }
+
+    /// Returns the elements that devices need and lack, summed over all of them: less cannot move.
+    #[must_use]
+    pub fn exchange_total(&self) -> Cost {
+        volume::total_received(&self.source, &self.target)
+    }
+
+    /// Returns whether a step permutes tiles.
+    #[must_use]
+    pub fn permutes(&self) -> bool {
+        self.steps.iter().any(|step| step.op() == Op::AllPermute)
+    }
+
+    /// Returns the elements that `rank` gets from other ranks, over all steps.
+    ///
+    /// # Panics
+    /// If the mesh has no such rank.
+    #[must_use]
+    pub fn received(&self, rank: usize) -> usize {
+        self.steps.iter().map(|step| step.received(rank)).sum()
+    }
+
+    /// Returns the seconds that the steps take over these links, one after the other.
+    #[must_use]
+    pub fn seconds(&self, links: &Links, element_bytes: usize) -> f64 {
+        self.steps.iter().map(|step| links.seconds(step, element_bytes)).sum()
+    }
+
+    pub(super) fn cheapest(plans: Vec<Self>, model: &CostModel, element_bytes: usize) -> Option<Self> {
+        // Of plans that cost the same, the first.
+        plans.into_iter().reduce(
+            |best, plan| {
+                if model.compare(&plan, &best, element_bytes).is_lt() { plan } else { best }
+            },
+        )
+    }
+}

@@ -1,0 +1,94 @@
+//! A redistribution as a puzzle over piece counts.
+//!
+//! Weakly, that is up to a permutation of the ranks, a type is no more than the number of pieces of each
+//! dimension, since the global shape stays (Rink et al., section 7.2). What the search needs beside that, to
+//! know when no permutation is left over, is which digits the tiles of source and target are numbered by.
+
+use crate::DistType;
+use crate::part::{AxisPart, divisors, extent, joined, primes, split};
+
+/// Elements, or elements times steps: sums of tiles may exceed what a `usize` holds.
+pub type Cost = u128;
+
+pub(super) struct Problem<'a> {
+    pub(super) source: &'a DistType,
+    pub(super) target: &'a DistType,
+    pub(super) dims: Vec<Dim>,
+    /// Ranks of the mesh: the pieces of all dimensions together divide it.
+    pub(super) ranks: usize,
+    pub(super) primes: Vec<usize>,
+    /// Elements of the array.
+    len: usize,
+}
+
+/// One dimension of a problem.
+pub(super) struct Dim {
+    pub(super) size: usize,
+    pub(super) source: Side,
+    pub(super) target: Side,
+}
+
+/// One dimension of the source or of the target.
+pub(super) struct Side {
+    pub(super) pieces: usize,
+    /// For each number of pieces that a coarser cut of the dimension may have: the digits of its numbers.
+    cuts: Vec<(usize, Vec<AxisPart>)>,
+}
+
+impl Side {
+    fn new(parts: &[AxisPart]) -> Self {
+        let pieces = extent(parts);
+        let cut = |pieces_left: usize| Some((pieces_left, joined(split(parts, pieces / pieces_left)?.1)));
+        Self { pieces, cuts: divisors(pieces).into_iter().filter_map(cut).collect() }
+    }
+
+    /// Returns the digits that number the dimension's pieces once its lowest digits are gone, so that `pieces`
+    /// are left; none if they do not come apart there.
+    pub(super) fn cut(&self, pieces: usize) -> Option<&[AxisPart]> {
+        self.cuts.iter().find(|(cut, _)| *cut == pieces).map(|(_, parts)| parts.as_slice())
+    }
+}
+
+impl<'a> Problem<'a> {
+    pub(super) fn new(source: &'a DistType, target: &'a DistType) -> Self {
+        let dims = source.dims().iter().zip(target.dims()).map(|(source, target)| Dim {
+            size: source.size,
+            source: Side::new(&source.parts),
+            target: Side::new(&target.parts),
+        });
+        let ranks = source.mesh().size();
+        let mut distinct = primes(ranks);
+        distinct.dedup();
+        Self { source, target, dims: dims.collect(), ranks, primes: distinct, len: source.len() }
+    }
+
+    /// Elements of a tile.
+    pub(super) fn tile(&self, pieces: impl Iterator<Item = usize>) -> Cost {
+        (self.len / pieces.product::<usize>()) as Cost
+    }
+
+    /// The product of the mesh's factors that replicate.
+    pub(super) fn spare(&self, pieces: impl Iterator<Item = usize>) -> usize {
+        self.ranks / pieces.product::<usize>()
+    }
+
+    pub(super) fn target_tile(&self) -> Cost {
+        self.target.tile_len() as Cost
+    }
+}
+
+/// The cost of gathering, from tiles of `tile` elements, dimensions by these factors, lowest first: what each
+/// rank has after each of them (Rink et al., figure 11).
+pub(super) fn gather_cost(tile: Cost, factors: impl IntoIterator<Item = usize>, at_once: bool) -> Cost {
+    let mut factors: Vec<_> = factors.into_iter().filter(|&factor| factor > 1).collect();
+    if at_once {
+        let all: usize = factors.iter().product();
+        return if all > 1 { tile * all as Cost } else { 0 };
+    }
+    factors.sort_unstable();
+    let partial = factors.iter().scan(tile, |tile, &factor| {
+        *tile *= factor as Cost;
+        Some(*tile)
+    });
+    partial.sum()
+}

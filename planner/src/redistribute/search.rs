@@ -1,0 +1,127 @@
+//! The shortest path from the source's piece counts to the target's.
+//!
+//! Every path has the normal form slices, all-to-alls, all-gathers, which never needs more memory than the
+//! larger of the two tiles and loses nothing (Rink et al., lemma 6.5). It is found by A*: the estimate counts
+//! the dimensions that still lack a factor or have one too many. How long it takes depends on the prime
+//! factors of the mesh, not on its ranks. Which steps there are is said in `moves`.
+
+use super::moves::{Move, Stage, State};
+use super::problem::{Cost, Problem};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// What a path must arrive at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rules {
+    /// The target's piece counts, on whatever ranks.
+    Weak,
+    /// The target, with one permutation on the way, which the path pays for.
+    Permuted,
+    /// The target, without a permutation.
+    Free,
+}
+
+/// A cheapest path.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    pub(super) cost: Cost,
+    pub(super) moves: Vec<Move>,
+}
+
+/// States that a search for a path without a permutation looks at before it gives up.
+///
+/// Problems of three axes need a few hundred at most; where very many small factors meet, a permutation that
+/// could have been avoided is better than a plan that takes seconds to find.
+const PATIENCE: usize = 20_000;
+
+/// A search for a path.
+pub(super) struct Search<'a> {
+    pub(super) problem: &'a Problem<'a>,
+    pub(super) rules: Rules,
+    /// Whether one operation may move digits between several pairs of dimensions.
+    pub(super) fused: bool,
+    /// A path that costs as much is of no use.
+    pub(super) bound: Option<Cost>,
+}
+
+struct Node {
+    state: State,
+    before: Option<(usize, Move)>,
+}
+
+impl Search<'_> {
+    /// Returns a cheapest path, if there is one cheaper than the bound.
+    pub(super) fn run(&self) -> Option<Path> {
+        let mut nodes = vec![Node { state: self.start(), before: None }];
+        let mut reached: HashMap<State, Cost> = HashMap::from([(self.start(), 0)]);
+        let mut queue = BinaryHeap::from([Reverse((0, Reverse(0), 0))]);
+        let mut looked_at = 0;
+        while let Some(Reverse((_, Reverse(cost), nth))) = queue.pop() {
+            if reached[&nodes[nth].state] < cost {
+                continue;
+            }
+            if nodes[nth].state.stage == Stage::Done {
+                return Some(Path { cost, moves: walk_back(&nodes, nth) });
+            }
+            looked_at += 1;
+            if self.rules == Rules::Free && looked_at > PATIENCE {
+                return None;
+            }
+            for (state, step, price) in self.next(&nodes[nth].state) {
+                let cost = cost + price;
+                if reached.get(&state).is_some_and(|known| *known <= cost) {
+                    continue;
+                }
+                let Some(ahead) = self.ahead(&state) else { continue };
+                if self.bound.is_some_and(|bound| cost + ahead >= bound) {
+                    continue;
+                }
+                reached.insert(state.clone(), cost);
+                // Of equal estimates, the path that has paid more, hence is further along, comes first.
+                queue.push(Reverse((cost + ahead, Reverse(cost), nodes.len())));
+                nodes.push(Node { state, before: Some((nth, step)) });
+            }
+        }
+        None
+    }
+
+    /// A lower bound of what is still to pay; none if the target cannot be reached.
+    fn ahead(&self, state: &State) -> Option<Cost> {
+        if state.stage == Stage::Done {
+            return Some(0);
+        }
+        let (tile, target) = (self.problem.tile(state.pieces()), self.problem.target_tile());
+        let (mut lacking, mut surplus) = (0, 0);
+        for (now, dim) in state.pieces().zip(&self.problem.dims) {
+            lacking += Cost::from(!now.is_multiple_of(dim.target.pieces));
+            surplus += Cost::from(!dim.target.pieces.is_multiple_of(now));
+        }
+        let spare = self.problem.spare(state.pieces());
+        if state.stage == Stage::Slicing && spare > 1 {
+            // Slices may supply what is lacking, for nothing; a surplus must be moved or gathered.
+            return Some(if surplus > 0 { (tile / spare as Cost).min(target) } else { 0 });
+        }
+        // From here on tiles only grow.
+        let gather = tile < target;
+        if tile > target {
+            return None;
+        }
+        // One gathering may join what is left over in one dimension, or all if they may be fused.
+        let out = if gather && self.fused { 0 } else { surplus.saturating_sub(Cost::from(gather)) };
+        let moves = lacking.max(out);
+        let moves = if self.fused { moves.min(1) } else { moves };
+        let permute = Cost::from(self.rules == Rules::Permuted && !state.permuted);
+        Some((moves + permute) * tile + if gather { target } else { 0 })
+    }
+}
+
+fn walk_back(nodes: &[Node], end: usize) -> Vec<Move> {
+    let mut moves = Vec::new();
+    let mut at = end;
+    while let Some((before, step)) = &nodes[at].before {
+        moves.push(step.clone());
+        at = *before;
+    }
+    moves.reverse();
+    moves
+}

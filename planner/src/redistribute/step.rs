@@ -1,0 +1,258 @@
+//! One step of a plan: an operation from one type to another, and who takes part.
+
+use super::group::{Diagonal, diagonals, members, moved, sender};
+use super::problem::Cost;
+use crate::DistType;
+use crate::part::{AxisPart, extent, joined, split};
+use serde::Serialize;
+use std::fmt;
+
+/// An operation on all ranks, in groups (Rink et al., figures 8 and 10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Op {
+    /// Every rank keeps a part of its tile; nothing moves.
+    DynSlice,
+    /// Every rank of a group cuts its tile into one part for each (MPI 3.1, section 5.8).
+    ///
+    /// ```text
+    /// before   rank 0: a0 a1    rank 1: b0 b1
+    /// after    rank 0: a0 b0    rank 1: a1 b1
+    /// ```
+    AllToAll,
+    /// Every rank of a group gets the tiles of all (MPI 3.1, section 5.7).
+    ///
+    /// ```text
+    /// before   rank 0: a        rank 1: b
+    /// after    rank 0: a b      rank 1: a b
+    /// ```
+    AllGather,
+    /// Every rank gives its tile to one other (MPI 3.1, section 3.10).
+    ///
+    /// ```text
+    /// before   rank 0: a    rank 1: b    rank 2: c
+    /// after    rank 0: c    rank 1: a    rank 2: b
+    /// ```
+    AllPermute,
+    /// Every pair of ranks swaps what the other lacks (MPI 3.1, section 5.8).
+    Exchange,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::DynSlice => "dynslice",
+            Self::AllToAll => "alltoall",
+            Self::AllGather => "allgather",
+            Self::AllPermute => "allpermute",
+            Self::Exchange => "exchange",
+        })
+    }
+}
+
+/// One step of a [`Plan`](super::Plan).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    op: Op,
+    from: DistType,
+    to: DistType,
+    axes: Vec<AxisPart>,
+    diagonals: Vec<Diagonal>,
+}
+
+impl Step {
+    /// Returns the step, if digits come apart as its groups need it.
+    pub(super) fn new(op: Op, from: DistType, to: DistType) -> Option<Self> {
+        let (axes, diagonals) = match op {
+            Op::DynSlice => (moved(&from, &to)?.1, Vec::new()),
+            Op::AllToAll => {
+                let (out, into) = moved(&from, &to)?;
+                let diagonals = diagonals(&out, Some(&into))?;
+                (out, diagonals)
+            }
+            Op::AllGather => {
+                let (out, _) = moved(&from, &to)?;
+                let diagonals = diagonals(&out, None)?;
+                (out, diagonals)
+            }
+            Op::AllPermute => (Vec::new(), Vec::new()),
+            Op::Exchange => {
+                let axes = differing(&from, &to);
+                let diagonals = diagonals(&axes, None)?;
+                (axes, diagonals)
+            }
+        };
+        Some(Self { op, from, to, axes, diagonals })
+    }
+
+    /// Returns the operation.
+    #[must_use]
+    pub fn op(&self) -> Op {
+        self.op
+    }
+
+    /// Returns the type before.
+    #[must_use]
+    pub fn from(&self) -> &DistType {
+        &self.from
+    }
+
+    /// Returns the type after.
+    #[must_use]
+    pub fn to(&self) -> &DistType {
+        &self.to
+    }
+
+    /// Returns the digits that leave or come; those along which groups lie. None for a permutation.
+    #[must_use]
+    pub fn axes(&self) -> &[AxisPart] {
+        &self.axes
+    }
+
+    /// Returns the number of ranks in a group, 1 for a slice and a permutation.
+    #[must_use]
+    pub fn group_size(&self) -> usize {
+        match self.op {
+            Op::DynSlice | Op::AllPermute => 1,
+            Op::AllToAll | Op::AllGather | Op::Exchange => extent(&self.axes),
+        }
+    }
+
+    /// Returns the ranks of the group of `rank`, ascending; the same list for each of them.
+    ///
+    /// Alone for a slice; for a permutation this rank and those from which it gets and to which it gives a tile.
+    ///
+    /// # Panics
+    /// If the mesh has no such rank.
+    #[must_use]
+    pub fn members(&self, rank: usize) -> Vec<usize> {
+        match self.op {
+            Op::AllPermute => {
+                let mut members = vec![self.sender(rank), rank, self.receiver(rank)];
+                members.sort_unstable();
+                members.dedup();
+                members
+            }
+            _ => members(self.from.mesh(), &self.diagonals, rank),
+        }
+    }
+
+    /// Returns all groups in which something moves, each ascending, in the order of their first ranks; for a
+    /// permutation its cycles, each rank before the one that it gives its tile to.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Vec<usize>> {
+        let mut groups = Vec::new();
+        let mut seen = vec![false; self.from.mesh().size()];
+        for rank in 0..seen.len() {
+            if seen[rank] {
+                continue;
+            }
+            let group = match self.op {
+                Op::AllPermute => self.cycle(rank),
+                _ => self.members(rank),
+            };
+            group.iter().for_each(|&member| seen[member] = true);
+            if group.len() > 1 {
+                groups.push(group);
+            }
+        }
+        groups
+    }
+
+    /// Returns the rank from which, in a permutation, `rank` gets its new tile.
+    ///
+    /// # Panics
+    /// If the step is no permutation.
+    #[must_use]
+    pub fn sender(&self, rank: usize) -> usize {
+        assert_eq!(self.op, Op::AllPermute, "only a permutation has one sender per rank");
+        sender(&self.from, &self.to, rank)
+    }
+
+    /// Returns the rank to which, in a permutation, `rank` gives its tile.
+    ///
+    /// # Panics
+    /// If the step is no permutation.
+    #[must_use]
+    pub fn receiver(&self, rank: usize) -> usize {
+        assert_eq!(self.op, Op::AllPermute, "only a permutation has one receiver per rank");
+        sender(&self.to, &self.from, rank)
+    }
+
+    /// Returns the elements that a device sends, as the literature counts them (Rink et al., figure 11): its tile
+    /// for an all-to-all or a permutation, what it has in the end for an all-gather, nothing for a slice. For an
+    /// exchange, the most that a device gets from others.
+    #[must_use]
+    pub fn elements(&self) -> Cost {
+        match self.op {
+            Op::DynSlice => 0,
+            Op::AllToAll | Op::AllPermute => self.from.tile_len() as Cost,
+            Op::AllGather => self.to.tile_len() as Cost,
+            Op::Exchange => super::volume::most_received(&self.from, &self.to),
+        }
+    }
+
+    /// Returns the elements that `rank` gets from other ranks.
+    #[must_use]
+    pub fn received(&self, rank: usize) -> usize {
+        let (before, after) = (self.from.tile_len(), self.to.tile_len());
+        match self.op {
+            Op::DynSlice => 0,
+            Op::AllToAll => after - after / self.group_size(),
+            Op::AllGather => after - before,
+            Op::AllPermute => {
+                if self.sender(rank) == rank {
+                    0
+                } else {
+                    after
+                }
+            }
+            Op::Exchange => super::volume::received(&self.from, &self.to, rank),
+        }
+    }
+
+    /// Returns the elements of the larger of the two tiles.
+    #[must_use]
+    pub fn peak(&self) -> usize {
+        self.from.tile_len().max(self.to.tile_len())
+    }
+
+    fn cycle(&self, rank: usize) -> Vec<usize> {
+        let mut cycle = vec![rank];
+        let mut next = self.receiver(rank);
+        while next != rank {
+            cycle.push(next);
+            next = self.receiver(next);
+        }
+        cycle
+    }
+}
+
+/// The digits in which two types differ: below what both cut alike. Digits that overlap
+/// become one.
+fn differing(from: &DistType, to: &DistType) -> Vec<AxisPart> {
+    let mut parts_that_differ = Vec::new();
+    for (before, after) in from.dims().iter().zip(to.dims()) {
+        let alike = extent(&super::common(&before.parts, &after.parts));
+        for parts in [&before.parts, &after.parts] {
+            let low = split(parts, extent(parts) / alike).map(|(low, _)| low);
+            parts_that_differ.extend(low.expect("what is cut alike comes apart: this is a bug of polyshard"));
+        }
+    }
+    parts_that_differ.sort_unstable();
+    let mut apart: Vec<AxisPart> = Vec::new();
+    for part in parts_that_differ {
+        match apart.last_mut() {
+            Some(last) if !part.is_independent_of(last) => {
+                let end = (last.stride * last.extent).max(part.stride * part.extent);
+                if end.is_multiple_of(last.stride) {
+                    last.extent = end / last.stride;
+                } else {
+                    *last = AxisPart::whole(from.mesh(), part.axis);
+                }
+            }
+            _ => apart.push(part),
+        }
+    }
+    joined(apart)
+}

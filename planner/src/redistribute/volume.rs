@@ -1,0 +1,88 @@
+//! How much ranks need and lack: the lower bound of any way to redistribute.
+//!
+//! Dimensions whose tiles are numbered by different axes do not know of each other, so their overlaps multiply,
+//! and only ranks that differ in the axes of one such set of dimensions are looked at.
+
+use super::problem::Cost;
+use crate::DistType;
+
+/// Returns the elements that `rank` needs by `to` and lacks by `from`.
+pub(super) fn received(from: &DistType, to: &DistType, rank: usize) -> usize {
+    let coordinates = from.mesh().coordinates(rank);
+    let common = (0..from.ndim()).map(|dim| overlap(from, to, dim, &coordinates));
+    to.tile_len() - common.product::<usize>()
+}
+
+/// Returns the most that any rank needs and lacks.
+pub(super) fn most_received(from: &DistType, to: &DistType) -> Cost {
+    let least: usize = overlaps(from, to).into_iter().map(|set| set.least).product();
+    (to.tile_len() - least) as Cost
+}
+
+/// Returns what all ranks need and lack, summed.
+pub(super) fn total_received(from: &DistType, to: &DistType) -> Cost {
+    let ranks = from.mesh().size() as Cost;
+    let sets = overlaps(from, to);
+    let looked_at: Cost = sets.iter().map(|set| set.ranks as Cost).product();
+    let common: Cost = sets.iter().map(|set| set.sum).product();
+    ranks * to.tile_len() as Cost - common * (ranks / looked_at)
+}
+
+/// What the ranks have of their target tiles, along a set of dimensions.
+struct Overlaps {
+    /// The number of ranks that differ in the axes of these dimensions.
+    ranks: usize,
+    sum: Cost,
+    least: usize,
+}
+
+fn overlaps(from: &DistType, to: &DistType) -> Vec<Overlaps> {
+    let axes_of = |dim: usize| {
+        let parts = from.dims()[dim].parts.iter().chain(&to.dims()[dim].parts);
+        parts.map(|part| part.axis).collect::<Vec<_>>()
+    };
+    // Sets of dimensions that share axes.
+    let mut sets: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for dim in 0..from.ndim() {
+        let mut joined = (vec![dim], axes_of(dim));
+        sets.retain(|(dims, axes)| {
+            let apart = axes.iter().all(|axis| !joined.1.contains(axis));
+            if !apart {
+                joined.0.extend(dims);
+                joined.1.extend(axes);
+            }
+            apart
+        });
+        joined.1.sort_unstable();
+        joined.1.dedup();
+        sets.push(joined);
+    }
+    let extents = from.mesh().extents();
+    let overlaps = sets.into_iter().map(|(dims, axes)| {
+        let ranks = axes.iter().map(|&axis| extents[axis]).product();
+        let mut coordinates = vec![0; extents.len()];
+        let (mut sum, mut least) = (0, usize::MAX);
+        for nth in 0..ranks {
+            let mut rest = nth;
+            for &axis in &axes {
+                coordinates[axis] = rest % extents[axis];
+                rest /= extents[axis];
+            }
+            let common: usize = dims.iter().map(|&dim| overlap(from, to, dim, &coordinates)).product();
+            sum += common as Cost;
+            least = least.min(common);
+        }
+        Overlaps { ranks, sum, least }
+    });
+    overlaps.collect()
+}
+
+fn overlap(from: &DistType, to: &DistType, dim: usize, coordinates: &[usize]) -> usize {
+    let range = |dist_type: &DistType| {
+        let tile = dist_type.dims()[dim].tile;
+        let start = tile * dist_type.tile_number(dim, coordinates);
+        start..start + tile
+    };
+    let (before, after) = (range(from), range(to));
+    before.end.min(after.end).saturating_sub(before.start.max(after.start))
+}
