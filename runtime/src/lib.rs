@@ -4,6 +4,7 @@
 //! array to move along which axes, and the analysis has proved that all ranks say the same.
 
 mod array;
+mod block;
 pub mod comm;
 mod element;
 mod error;
@@ -20,6 +21,7 @@ mod view;
 mod world;
 
 pub use array::DistArray;
+pub use block::Segment;
 pub use element::{Element, ElementKind, ReduceOp};
 pub use error::{Error, Result};
 pub use grid::Grid;

@@ -179,7 +179,8 @@ where
         let world = World::new(Rc::clone(&comm), Backend::Mpi);
         let result = f(&world).map_err(|error| error.to_string());
         // No rank returns before all have succeeded, as on threads.
-        result.and_then(|result| comm.barrier().map(|()| result).map_err(|error| error.to_string()))
+        let together = || comm.barrier().and_then(|()| world.close());
+        result.and_then(|result| together().map(|()| result).map_err(|error| error.to_string()))
     }));
     IS_RANK.set(false);
     match result {

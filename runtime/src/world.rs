@@ -3,10 +3,10 @@
 //! A group is made the first time it is asked for and then kept, so a program that runs often, or in a
 //! loop, makes each sub-communicator once. Making one is collective; finding one again is not.
 
-use crate::comm::{Alone, Communicator};
+use crate::comm::{Alone, Communicator, SharedMemory};
 use crate::layout::Mesh;
 use crate::{Error, Result};
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 /// What the ranks of a world are.
@@ -24,6 +24,9 @@ pub struct World {
     backend: Backend,
     groups: RefCell<Vec<Rc<Group>>>,
     parts: RefCell<Vec<Part>>,
+    memory: OnceCell<Rc<dyn SharedMemory>>,
+    /// Redistributions that this rank has made.
+    redistributions: Cell<u64>,
 }
 
 /// A division of the world.
@@ -36,7 +39,8 @@ struct Part {
 
 impl World {
     pub(crate) fn new(comm: Rc<dyn Communicator>, backend: Backend) -> Self {
-        Self { comm, backend, groups: RefCell::default(), parts: RefCell::default() }
+        let (groups, parts) = (RefCell::default(), RefCell::default());
+        Self { comm, backend, groups, parts, memory: OnceCell::new(), redistributions: Cell::new(0) }
     }
 
     /// Returns this rank's number.
@@ -134,6 +138,25 @@ impl World {
         let comm = Some(comm).filter(|comm| comm.size() > 1);
         self.parts.borrow_mut().push(Part { labels: labels.to_vec(), comm: comm.clone() });
         Ok(comm)
+    }
+
+    /// Returns the memory that ranks share. The first call is collective.
+    pub(crate) fn memory(&self) -> Result<Rc<dyn SharedMemory>> {
+        if let Some(memory) = self.memory.get() {
+            return Ok(Rc::clone(memory));
+        }
+        let memory = self.comm.shared_memory()?;
+        Ok(Rc::clone(self.memory.get_or_init(|| memory)))
+    }
+
+    /// Gives back what all ranks hold together; collective, and the last thing that they do when all succeed.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.memory.get().map_or(Ok(()), |memory| memory.close())
+    }
+
+    /// Returns the number of a new redistribution, the same on all ranks if they make the same ones.
+    pub(crate) fn number_redistribution(&self) -> u64 {
+        self.redistributions.replace(self.redistributions.get() + 1)
     }
 
     /// Checks that the mesh has as many ranks as the world, without communication.

@@ -50,7 +50,7 @@ impl<T: Element> DistArray<T> {
         let map = map(&file, start, len).map_err(|why| error("map", path, why))?;
         match header.order() {
             Order::C => {
-                array.block = vec![T::ZERO; own.len()];
+                array.block = vec![T::ZERO; own.len()].into();
                 own.rows(Place::Region, Place::Block, |from, to, len| {
                     let row: &mut [u8] = bytemuck::cast_slice_mut(&mut array.block[to..to + len]);
                     row.copy_from_slice(&map[from * size_of::<T>()..][..row.len()]);

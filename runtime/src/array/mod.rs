@@ -9,10 +9,11 @@ mod load;
 mod npy;
 mod save;
 
+use crate::block::Block;
 use crate::layout::{DimLayout, Sharding};
 use crate::region::row_major;
 use crate::tile::{Overlap, Place};
-use crate::{Element, Error, Region, Result, View, ViewMut, World};
+use crate::{Element, Error, Region, Result, Segment, View, ViewMut, World};
 use ndarray::{ArrayBase, Data, Dimension};
 
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
@@ -35,7 +36,7 @@ pub struct DistArray<T> {
     sharding: Sharding,
     coordinates: Vec<usize>,
     local_shape: Vec<usize>,
-    block: Vec<T>,
+    block: Block<T>,
 }
 
 impl<T: Element> DistArray<T> {
@@ -47,12 +48,13 @@ impl<T: Element> DistArray<T> {
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);
-        array.block.reserve_exact(len);
+        let mut block = Vec::with_capacity(len);
         if len > 0 {
             let owned: Vec<Vec<usize>> = (0..array.ndim()).map(|dim| array.owned(dim)).collect();
             let mut index = vec![0; owned.len()];
-            fill(&owned, &mut index, 0, &mut |index| array.block.push(f(index)));
+            fill(&owned, &mut index, 0, &mut |index| block.push(f(index)));
         }
+        array.block = block.into();
         Ok(array)
     }
 
@@ -62,7 +64,17 @@ impl<T: Element> DistArray<T> {
     /// If the sharding's mesh has not as many ranks as the world.
     pub fn filled(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
-        array.block = vec![value; sharding.local_len(&array.coordinates)];
+        array.block = vec![value; sharding.local_len(&array.coordinates)].into();
+        Ok(array)
+    }
+
+    /// Returns the array whose elements are what is in `segment`. Does not communicate.
+    ///
+    /// # Errors
+    /// If the sharding's mesh has not as many ranks as the world.
+    pub(crate) fn in_segment(world: &World, sharding: &Sharding, segment: Segment) -> Result<Self> {
+        let mut array = Self::empty(world, sharding)?;
+        array.block = Block::shared(segment, sharding.local_len(&array.coordinates));
         Ok(array)
     }
 
@@ -91,7 +103,7 @@ impl<T: Element> DistArray<T> {
         world.check_mesh(sharding.mesh())?;
         let coordinates = sharding.mesh().coordinates(world.rank());
         let local_shape = sharding.local_shape(&coordinates);
-        Ok(Self { sharding: sharding.clone(), coordinates, local_shape, block: Vec::new() })
+        Ok(Self { sharding: sharding.clone(), coordinates, local_shape, block: Block::default() })
     }
 
     /// The global indices along `dim` that this rank owns, ascending.
@@ -135,6 +147,16 @@ impl<T> DistArray<T> {
     #[must_use]
     pub fn block_mut(&mut self) -> &mut [T] {
         &mut self.block
+    }
+
+    /// Returns the segment that this rank's block is in, if it is in one.
+    pub(crate) fn segment(&self) -> Option<&Segment> {
+        self.block.segment()
+    }
+
+    /// Returns this rank's elements, to be written by others, and the segment that they are in.
+    pub(crate) fn lent(&mut self) -> (&mut [T], Option<&Segment>) {
+        self.block.lent()
     }
 
     /// Returns the shape of this rank's block.

@@ -4,7 +4,8 @@
 //! group exists and copies. It asks its origin only for what the ranks share: the count of bytes received
 //! and the way to end all ranks.
 
-use super::{Broadcast, Communicator, Note, check};
+use super::shared::OneProcess;
+use super::{Broadcast, Communicator, Note, SharedMemory, check};
 use crate::{ElementKind, ReduceOp, Result};
 use std::rc::Rc;
 
@@ -95,6 +96,18 @@ impl Communicator for Alone {
 
     fn split(&self, _color: usize, _key: usize) -> Result<Box<dyn Communicator>> {
         Ok(Box::new(Self::new(Rc::clone(&self.origin))))
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn count_received(&self, bytes: usize) {
+        self.origin.count_received(bytes);
+    }
+
+    fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
+        Ok(Rc::new(OneProcess))
     }
 
     fn bytes_received(&self) -> u64 {

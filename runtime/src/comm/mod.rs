@@ -8,6 +8,7 @@
 //! | `threads` | ranks are threads; a deadlock, or collectives called differently, is an error on all ranks |
 //! | [`mpi`] | ranks are processes; the only module that knows MPI, and the only one with unsafe code |
 //! | `alone` | a group of one, which needs neither |
+//! | `shared` | memory that ranks see of one another |
 //! | `check` | what both refuse alike |
 //!
 //! Nothing here knows meshes, arrays or programs.
@@ -18,11 +19,15 @@ mod combine;
 pub(crate) mod launcher;
 #[cfg(feature = "mpi")]
 pub mod mpi;
+mod shared;
 pub(crate) mod threads;
 
 pub(crate) use alone::Alone;
 
+pub use shared::SharedMemory;
+
 use crate::{ElementKind, ReduceOp, Result};
+use std::rc::Rc;
 
 /// A buffer's part in a broadcast.
 pub enum Broadcast<'a> {
@@ -139,6 +144,16 @@ pub trait Communicator {
     /// As for [`broadcast`](Self::broadcast).
     fn tell(&self, note: Note) -> Result<Vec<Note>>;
 
+    /// Waits until all ranks are here, also when a rank has failed meanwhile: a [`barrier`](Self::barrier) that
+    /// does not return before all have called it (MPI 3.1, section 5.3).
+    ///
+    /// For ranks that have let others write into their memory, and must not give it up before these are done.
+    /// Whoever was let in must call it, so it may be used only where nothing can fail in between.
+    ///
+    /// # Errors
+    /// If the MPI library reports one.
+    fn settle(&self) -> Result<()>;
+
     /// Divides the group: ranks of one `color` form a new group, in the order of (`key`, rank)
     /// (MPI 3.1, section 6.4.2). All ranks of the group must call it.
     ///
@@ -153,6 +168,16 @@ pub trait Communicator {
     /// buffer for a broadcast, the others' parts for all-gather and all-to-all, and for reductions one
     /// contribution of the size of this rank's result from each other rank.
     fn bytes_received(&self) -> u64;
+
+    /// Counts bytes that other ranks have put into this rank's memory without a message, so that
+    /// [`bytes_received`](Self::bytes_received) says the same whichever way they came.
+    fn count_received(&self, bytes: usize);
+
+    /// Returns the memory that ranks of the group share. All ranks of the group must call it.
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>>;
 
     /// Ends the group because of `message` (MPI 3.1, section 8.7): on threads the others get
     /// [`Error::Aborted`](crate::Error::Aborted), on MPI all processes end.

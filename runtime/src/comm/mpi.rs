@@ -15,12 +15,13 @@
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 mod exchange;
+mod memory;
 pub(crate) mod process;
 mod reduction;
 mod span;
 mod status;
 
-use super::{Broadcast, Communicator, Note, check};
+use super::{Broadcast, Communicator, Note, SharedMemory, check};
 use crate::{ElementKind, Error, ReduceOp, Result};
 use mpi::ffi;
 use span::{Span, address, address_mut};
@@ -280,6 +281,19 @@ impl Communicator for MpiCommunicator {
         // SAFETY: the communicator is live, and `raw` is a local.
         checked("split", unsafe { ffi::MPI_Comm_split(self.raw, color, key, &mut raw) })?;
         Ok(Box::new(Self::new(raw, true, self.limit, Rc::clone(&self.received))?))
+    }
+
+    fn settle(&self) -> Result<()> {
+        // A rank that fails ends all processes, so there is nothing that could end this wait early.
+        self.barrier()
+    }
+
+    fn count_received(&self, bytes: usize) {
+        self.count(bytes);
+    }
+
+    fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
+        Ok(Rc::new(memory::NodeMemory::new(self)?))
     }
 
     fn bytes_received(&self) -> u64 {

@@ -17,7 +17,8 @@ mod state;
 pub(crate) use failure::Failure;
 pub(crate) use state::Shared;
 
-use super::{Broadcast, Communicator, Note, check, combine};
+use super::shared::OneProcess;
+use super::{Broadcast, Communicator, Note, SharedMemory, check, combine};
 use crate::{ElementKind, ReduceOp, Result};
 use call::Call;
 use meeting::{CHUNK, Round};
@@ -231,6 +232,19 @@ impl Communicator for ThreadComm {
             rank: seat.rank,
             received: Rc::clone(&self.received),
         }))
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.shared.settle(self.group);
+        Ok(())
+    }
+
+    fn count_received(&self, bytes: usize) {
+        self.count(bytes);
+    }
+
+    fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
+        Ok(Rc::new(OneProcess))
     }
 
     fn bytes_received(&self) -> u64 {

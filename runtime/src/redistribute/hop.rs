@@ -22,6 +22,8 @@ pub(super) struct Hop {
     pub(super) sends: Vec<Piece>,
     /// What this rank gets from each member, itself included.
     pub(super) receives: Vec<Piece>,
+    /// Whether any rank of the world talks to another.
+    pub(super) talks: bool,
 }
 
 impl Hop {
@@ -40,7 +42,13 @@ impl Hop {
         let me = members.iter().position(|&rank| rank == this).expect("a rank is in its own group");
         let comm = world.part(&labels)?;
         let (sends, receives) = members.iter().map(|&rank| std::mem::take(&mut pieces[rank]).into()).unzip();
-        Ok(Self { comm, members, me, sends, receives })
+        let talks = labels.iter().enumerate().any(|(rank, &label)| label != rank);
+        Ok(Self { comm, members, me, sends, receives, talks })
+    }
+
+    /// Returns the number of elements that this rank gets from others.
+    pub(super) fn received(&self) -> usize {
+        self.receives.iter().enumerate().filter(|(member, _)| *member != self.me).map(|(_, piece)| piece.len()).sum()
     }
 }
 

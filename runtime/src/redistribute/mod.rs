@@ -13,7 +13,7 @@
 //! | `piece` | what one rank hands to another, as rows of both tiles |
 //! | `hop` | who takes part, and the pieces |
 //! | `messages`, `shared` | the transports |
-//! | `copy` | rows from here to there |
+//! | `copy`, `stream` | rows from here to there |
 //!
 //! Nothing here decides what the shardings should be, and the source is never written.
 
@@ -21,18 +21,23 @@ mod copy;
 mod hop;
 mod messages;
 mod piece;
+mod shared;
+mod stream;
 #[cfg(test)]
 mod tests;
 
 use crate::array::same_owners;
+use crate::comm::SharedMemory;
 use crate::layout::Sharding;
 use crate::{DistArray, Element, Error, Result, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
 use piece::Piece;
+use shared::{Outcome, Tile};
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
 
 /// How a redistribution moves what ranks hand to one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -68,6 +73,9 @@ pub struct Redistribution {
     source: Sharding,
     target: Sharding,
     transport: Transport,
+    memory: Rc<dyn SharedMemory>,
+    /// The same on all ranks, and of no other redistribution of the world.
+    number: u64,
     hop: Hop,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
@@ -100,7 +108,8 @@ impl Redistribution {
                 target.mesh()
             )));
         }
-        agree(world, source, target)?;
+        let number = world.number_redistribution();
+        agree(world, number, source, target)?;
         let mesh = source.mesh();
         let hop = Hop::new(world, |owner, reader| {
             Piece::between(source, &mesh.coordinates(owner), target, &mesh.coordinates(reader))
@@ -112,6 +121,8 @@ impl Redistribution {
             source: source.clone(),
             target: target.clone(),
             transport: Transport::Auto,
+            memory: world.memory()?,
+            number,
             hop,
             scattered,
             staging: RefCell::default(),
@@ -149,6 +160,22 @@ impl Redistribution {
     /// # Errors
     /// If another rank failed.
     pub fn output<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
+        let mut array = self.room(world)?;
+        if array.segment().is_some() {
+            array.block_mut().fill(T::ZERO);
+        }
+        Ok(array)
+    }
+
+    /// As [`output`](Self::output), with anything in it where it is in shared memory.
+    fn room<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
+        world.check_mesh(self.target.mesh())?;
+        if self.transport != Transport::Messages && self.hop.talks {
+            let len = self.target.local_len(&self.target.mesh().coordinates(world.rank()));
+            if let Some(segment) = self.memory.segment(len * size_of::<T>())? {
+                return DistArray::in_segment(world, &self.target, segment);
+            }
+        }
         DistArray::filled(world, &self.target, T::ZERO)
     }
 
@@ -158,7 +185,7 @@ impl Redistribution {
     /// As [`run_into`](Self::run_into).
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
         self.check(source, &self.source, "takes", "make one for this array's sharding")?;
-        let mut target = self.output(world)?;
+        let mut target = self.room(world)?;
         self.run_into(world, source, &mut target)?;
         Ok(target)
     }
@@ -175,9 +202,8 @@ impl Redistribution {
         world.check_mesh(self.source.mesh())?;
         self.check(source, &self.source, "takes", "make one for this array's sharding")?;
         self.check(target, &self.target, "makes", "get the array from `output`")?;
-        if self.transport == Transport::Shared {
-            let message = "the ranks have no outputs in shared memory; use `Transport::Auto` or `Transport::Messages`";
-            return Err(Error::Usage(message.into()));
+        if self.transport != Transport::Messages && self.run_shared(source, target)? {
+            return Ok(());
         }
         let staging = &mut self.staging.borrow_mut();
         messages::run(
@@ -187,6 +213,23 @@ impl Redistribution {
             cast_slice_mut(target.block_mut()),
             staging,
         )
+    }
+
+    /// Runs through shared memory, if that is possible; returns whether it was.
+    fn run_shared<T: Element>(&self, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<bool> {
+        let (block, segment) = target.lent();
+        let tile = Tile::new(cast_slice_mut(block), segment);
+        let element = size_of::<T>();
+        let outcome = shared::run(&self.hop, &*self.memory, self.number, element, cast_slice(source.block()), tile)?;
+        let why = match outcome {
+            Outcome::Done => return Ok(true),
+            _ if self.transport == Transport::Auto => return Ok(false),
+            Outcome::Apart(rank, other) => format!("ranks {rank} and {other} are on different nodes"),
+            Outcome::Hidden(rank) => {
+                format!("the output of rank {rank} is its own; get it from `Redistribution::output`")
+            }
+        };
+        Err(Error::Usage(format!("cannot redistribute through shared memory: {why}, or use `Transport::Auto`")))
     }
 
     fn check<T>(&self, array: &DistArray<T>, wanted: &Sharding, what: &str, cure: &str) -> Result<()> {
@@ -219,10 +262,10 @@ impl<T: Element> DistArray<T> {
 }
 
 /// Checks that all ranks mean the same shardings.
-fn agree(world: &World, source: &Sharding, target: &Sharding) -> Result<()> {
+fn agree(world: &World, number: u64, source: &Sharding, target: &Sharding) -> Result<()> {
     let mut hasher = DefaultHasher::new();
     (source, target).hash(&mut hasher);
-    let told = world.comm().tell([hasher.finish(), 0, 0, 0])?;
+    let told = world.comm().tell([hasher.finish(), number, 0, 0])?;
     match told.iter().position(|note| *note != told[0]) {
         Some(other) => Err(Error::Mismatch(format!(
             "ranks 0 and {other} redistribute between different shardings, rank {} from {source} to {target}: all \

@@ -54,7 +54,7 @@ proptest! {
     #[test]
     fn every_rank_ends_with_its_tile([source, target] in sharding_pairs(), kind in 0u8..4) {
         on_ranks(source.mesh().size(), |world| {
-            for transport in [Transport::Messages] {
+            for transport in [Transport::Messages, Transport::Shared, Transport::Auto] {
                 match kind {
                     0 => check::<f32>(world, &source, &target, transport)?,
                     1 => check::<f64>(world, &source, &target, transport)?,

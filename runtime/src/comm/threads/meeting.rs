@@ -37,13 +37,16 @@ pub(super) struct Meeting {
     pub(super) seated: usize,
     present: Vec<Option<(Call, Message)>>,
     arrived: usize,
+    /// Members that wait for the others to settle, and how often all of them have.
+    settling: usize,
+    settled: u64,
 }
 
 impl Meeting {
     /// Returns the meeting place of a new group.
     pub(super) fn new(members: Arc<[usize]>) -> Self {
         let size = members.len();
-        Self { members, seated: size, present: vec![None; size], arrived: 0 }
+        Self { members, seated: size, present: vec![None; size], arrived: 0, settling: 0, settled: 0 }
     }
 
     /// Adds what `rank` brings; returns the round if it was the last to arrive.
@@ -65,6 +68,22 @@ impl Meeting {
         let chunks = if let Call::AllReduce { bytes, .. } = calls[0] { bytes.div_ceil(CHUNK) } else { 0 };
         let combined = (0..chunks).map(|_| OnceLock::new()).collect();
         Ok(Some(Round { calls, data, combined, seats: Vec::new() }))
+    }
+
+    /// Counts one more member that settles; returns whether it was the last.
+    pub(super) fn settle(&mut self) -> bool {
+        self.settling += 1;
+        let last = self.settling == self.members.len();
+        if last {
+            self.settling = 0;
+            self.settled += 1;
+        }
+        last
+    }
+
+    /// Returns how often all members have settled.
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
     }
 
     /// Returns the call with which `rank` waits here.

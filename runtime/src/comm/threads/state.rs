@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// One per rank, so that a message wakes its receiver alone.
     wake: Vec<Condvar>,
+    /// For ranks that settle; few do at a time, so all groups share it.
+    settled: Condvar,
 }
 
 struct State {
@@ -74,7 +76,7 @@ impl Shared {
             next_group: 1,
             failure: None,
         };
-        Self { state: Mutex::new(state), wake: (0..size).map(|_| Condvar::new()).collect() }
+        Self { state: Mutex::new(state), wake: (0..size).map(|_| Condvar::new()).collect(), settled: Condvar::new() }
     }
 
     pub(super) fn size(&self) -> usize {
@@ -143,8 +145,7 @@ impl Shared {
     ) -> Result<Arc<Round>> {
         let mut state = self.lock();
         state.check_failure()?;
-        let meeting =
-            state.groups.get_mut(&group).expect("a group is gone before its members: this is a bug of polyshard");
+        let meeting = state.meeting(group);
         let members = Arc::clone(&meeting.members);
         match meeting.arrive(rank, call, data) {
             Ok(Some(round)) => {
@@ -164,6 +165,22 @@ impl Shared {
                 state.fail(Failure::Mismatch(message), &self.wake);
                 state.check_failure().map(|()| unreachable!("the failure has just been set"))
             }
+        }
+    }
+
+    /// Waits until all members of `group` have called this, whatever else happens.
+    ///
+    /// Failures do not end the wait: every member that others wait for here is on its way and cannot fail. It
+    /// is counted as running, so that it is no part of a deadlock.
+    pub(super) fn settle(&self, group: GroupId) {
+        let mut state = self.lock();
+        let settled = state.meeting(group).settled();
+        if state.meeting(group).settle() {
+            self.settled.notify_all();
+            return;
+        }
+        while state.meeting(group).settled() == settled {
+            state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -208,6 +225,10 @@ impl Shared {
 impl State {
     fn check_failure(&self) -> Result<()> {
         self.failure.as_ref().map_or(Ok(()), |failure| Err(failure.to_waiting()))
+    }
+
+    fn meeting(&mut self, group: GroupId) -> &mut Meeting {
+        self.groups.get_mut(&group).expect("a group is gone before its members: this is a bug of polyshard")
     }
 
     fn next_message(&self, group: GroupId, this: usize, from: usize) -> Option<&Message> {

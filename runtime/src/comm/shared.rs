@@ -1,0 +1,69 @@
+//! Memory that ranks share: how one rank finds another's block in order to write into it.
+//!
+//! Threads of one process see all of each other's memory. MPI processes of one node see what was allocated
+//! as a window. A block has a *handle*, a number that means the same on all ranks that can see it. What may be
+//! written when is not decided here, nor is anything written.
+
+use crate::{Result, Segment};
+
+/// The memory that a rank shares with others, and what it takes to find one's way in it.
+pub trait SharedMemory {
+    /// Returns whether rank `rank` of the group that this was made for shares memory with this rank.
+    fn reaches(&self, rank: usize) -> bool;
+
+    /// Returns at least so many bytes that the others can see; none if they can see any memory. Collective over
+    /// the group that this was made for; ranks may want different numbers of bytes.
+    ///
+    /// # Errors
+    /// If there is no such memory left, or another rank failed.
+    fn segment(&self, bytes: usize) -> Result<Option<Segment>>;
+
+    /// Returns the handle of the block at `address`, which is in `segment` if it is in one; none if other ranks
+    /// cannot see it.
+    fn handle(&self, address: *mut u8, segment: Option<&Segment>) -> Option<u64>;
+
+    /// Returns where this rank sees the block of `rank` with that handle, if there is one of so many bytes.
+    fn locate(&self, rank: usize, handle: u64, bytes: usize) -> Option<*mut u8>;
+
+    /// Orders what this rank has read and written before what it reads and writes afterwards (MPI 3.1, section
+    /// 11.7.4). Together with a synchronisation of the ranks, it makes what one has written what the other reads.
+    ///
+    /// # Errors
+    /// If the library reports one.
+    fn sync(&self) -> Result<()>;
+
+    /// Gives back what no array uses any more. Collective over the group that this was made for.
+    ///
+    /// # Errors
+    /// If the library reports one, or another rank failed.
+    fn close(&self) -> Result<()>;
+}
+
+/// The memory of ranks that are threads of one process: all of it is shared.
+pub(super) struct OneProcess;
+
+impl SharedMemory for OneProcess {
+    fn reaches(&self, _rank: usize) -> bool {
+        true
+    }
+
+    fn segment(&self, _bytes: usize) -> Result<Option<Segment>> {
+        Ok(None)
+    }
+
+    fn handle(&self, address: *mut u8, _segment: Option<&Segment>) -> Option<u64> {
+        Some(address.expose_provenance() as u64)
+    }
+
+    fn locate(&self, _rank: usize, handle: u64, _bytes: usize) -> Option<*mut u8> {
+        Some(std::ptr::with_exposed_provenance_mut(handle as usize))
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! Moving pieces through shared memory: each member writes its pieces straight into the others' tiles.
+//!
+//! ```text
+//! all tell where their tiles are  |  each writes its pieces into all tiles  |  all settle
+//! ```
+//!
+//! One copy per element and no staging. A tile may be given up or read by its owner only when nobody writes
+//! into it any more, whatever happens meanwhile. Therefore the group's members are let in all or none (whoever
+//! learns where the tiles are knows that all others do), and whoever was let in settles, also when it panics.
+#![expect(unsafe_code, reason = "writes into memory of other ranks")]
+
+use super::hop::Hop;
+use super::stream::Copier;
+use crate::comm::{Communicator, Note, SharedMemory};
+use crate::{Error, Result, Segment};
+
+/// The handle of a tile that the others cannot see.
+const HIDDEN: u64 = u64::MAX;
+
+/// The handle of a tile of no bytes, which nobody writes to.
+const EMPTY: u64 = u64::MAX - 1;
+
+/// A tile that others write into. It is a pointer because a slice would say that nobody else does.
+pub(super) struct Tile<'a> {
+    address: *mut u8,
+    bytes: usize,
+    segment: Option<&'a Segment>,
+}
+
+impl<'a> Tile<'a> {
+    /// Returns the tile that is `block`, which is in `segment` if it is in one.
+    pub(super) fn new(block: &'a mut [u8], segment: Option<&'a Segment>) -> Self {
+        Self { address: block.as_mut_ptr(), bytes: block.len(), segment }
+    }
+}
+
+/// How a run through shared memory ended.
+pub(super) enum Outcome {
+    /// All members have their elements.
+    Done,
+    /// Nothing has moved, on any member: these do not share memory, by number in the world.
+    Apart(usize, usize),
+    /// Nothing has moved, on any member: the others cannot see the tile of this rank of the world.
+    Hidden(usize),
+}
+
+/// Moves the pieces of `hop` from the members' `source` tiles to their target tiles, of elements of so many
+/// bytes; `number` is the redistribution's.
+///
+/// # Errors
+/// If the members run different redistributions, or another rank failed.
+///
+/// # Panics
+/// If a tile is not of the length that the hop says: a bug of polyshard.
+pub(super) fn run(
+    hop: &Hop,
+    memory: &dyn SharedMemory,
+    number: u64,
+    element: usize,
+    source: &[u8],
+    tile: Tile<'_>,
+) -> Result<Outcome> {
+    let Tile { address, bytes, segment } = tile;
+    let Some(comm) = &hop.comm else {
+        // SAFETY: `address` is that of a tile of so many bytes, which nobody else sees.
+        unsafe { hand_out(hop, element, source, &[(address, bytes)]) };
+        return Ok(Outcome::Done);
+    };
+    // All members see the same nodes, so all leave here or none.
+    if let Some(&other) = hop.members.iter().find(|&&rank| !memory.reaches(rank)) {
+        return Ok(Outcome::Apart(hop.members[hop.me], other));
+    }
+    let handle = if bytes == 0 { EMPTY } else { memory.handle(address, segment).unwrap_or(HIDDEN) };
+    memory.sync()?;
+    let notes = comm.tell([handle, bytes as u64, number, element as u64])?;
+    let settle = Settle { comm: &**comm };
+    // From here on others may write into this rank's tile. All members have the same notes, and decide alike.
+    let result = match decide(hop, &notes) {
+        Ok(Outcome::Done) => {
+            let tiles = locate(hop, memory, &notes);
+            // SAFETY: the tiles are where their owners told, of the lengths that they told. Each owner has borrowed
+            // its tile mutably until it returns from this function, which it does only after all members have
+            // settled: `tell` has succeeded on all of them, since it does so for all or none, and each that it
+            // succeeded for settles when `settle` is dropped, at the latest by unwinding. The ranks write to
+            // different elements, because each element of a tile comes from one rank; nobody reads a tile before
+            // all have settled.
+            unsafe { hand_out(hop, element, source, &tiles) };
+            memory.sync().map(|()| Outcome::Done)
+        }
+        other => other,
+    };
+    settle.now()?;
+    let outcome = result?;
+    if matches!(outcome, Outcome::Done) {
+        memory.sync()?;
+        comm.count_received(hop.received() * element);
+    }
+    Ok(outcome)
+}
+
+/// Makes this rank settle with the others, at the latest when it is dropped.
+struct Settle<'a> {
+    comm: &'a dyn Communicator,
+}
+
+impl Settle<'_> {
+    fn now(self) -> Result<()> {
+        let comm = self.comm;
+        std::mem::forget(self);
+        comm.settle()
+    }
+}
+
+impl Drop for Settle<'_> {
+    fn drop(&mut self) {
+        // This rank is unwinding; its own panic is what is told.
+        let _ = self.comm.settle();
+    }
+}
+
+/// Says what all members make of their notes.
+fn decide(hop: &Hop, notes: &[Note]) -> Result<Outcome> {
+    if let Some(other) = notes.iter().position(|note| note[2..] != notes[0][2..]) {
+        return Err(Error::Mismatch(format!(
+            "ranks {} and {} run different redistributions, numbers {} and {} of elements of {} and {} bytes: all ranks \
+             must run the same, in the same order",
+            hop.members[0], hop.members[other], notes[0][2], notes[other][2], notes[0][3], notes[other][3]
+        )));
+    }
+    let hidden = notes.iter().position(|note| note[0] == HIDDEN);
+    Ok(hidden.map_or(Outcome::Done, |member| Outcome::Hidden(hop.members[member])))
+}
+
+/// Returns where this rank sees each member's tile, and its length in bytes.
+fn locate(hop: &Hop, memory: &dyn SharedMemory, notes: &[Note]) -> Vec<(*mut u8, usize)> {
+    let find = |(&rank, note): (&usize, &Note)| {
+        let bytes = note[1] as usize;
+        if bytes == 0 {
+            return (std::ptr::NonNull::dangling().as_ptr(), 0);
+        }
+        let address = memory.locate(rank, note[0], bytes);
+        let address = address.unwrap_or_else(|| {
+            panic!("rank {rank} has no tile of {bytes} bytes where it says; this is a bug of polyshard")
+        });
+        (address, bytes)
+    };
+    hop.members.iter().zip(notes).map(find).collect()
+}
+
+/// Copies each piece to where its member's tile is.
+///
+/// # Safety
+/// The tiles can be written, and nobody else reads them, or writes to the elements of this rank's pieces.
+unsafe fn hand_out(hop: &Hop, element: usize, source: &[u8], tiles: &[(*mut u8, usize)]) {
+    // Each starts with another one, so that they do not all write to one tile at once.
+    for nth in 0..tiles.len() {
+        let member = (hop.me + nth) % tiles.len();
+        let (piece, (address, bytes)) = (&hop.sends[member], tiles[member]);
+        let copier = Copier::new(bytes);
+        for row in piece.rows() {
+            let (from, to, len) = (row.from * element, row.to * element, row.len * element);
+            assert!(to + len <= bytes, "a row ends outside of its tile; this is a bug of polyshard");
+            // SAFETY: the row is inside of the tile; the rest is the caller's promise.
+            unsafe { copier.copy(&source[from..from + len], address.add(to)) };
+        }
+        copier.finish();
+    }
+}

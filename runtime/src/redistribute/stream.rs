@@ -1,0 +1,125 @@
+//! Copying rows into memory that is larger than the cache, past it.
+//!
+//! An ordinary store reads the line that it writes to. For a tile that does not fit the cache that is a third
+//! of all traffic, and it throws out what the cache had; streaming stores do neither. They pay for long rows
+//! in large tiles only, so a [`Copier`] is made for each tile and takes the ordinary way for anything else.
+#![expect(unsafe_code, reason = "writes through pointers, with vector instructions where the machine has them")]
+
+use std::ptr;
+
+/// Bytes of a tile from which on it is written past the cache.
+const LARGE: usize = 4 << 20;
+
+/// Bytes of a row from which on the lines that it fills outweigh those that it shares with its neighbours.
+const LONG: usize = 512;
+
+/// Copies rows to where other ranks may see them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copier {
+    streams: bool,
+}
+
+impl Copier {
+    /// Returns the way to copy into tiles of so many bytes.
+    pub(super) fn new(tile: usize) -> Self {
+        Self { streams: tile >= LARGE && available() }
+    }
+
+    /// Copies `from` to the bytes from `to` on.
+    ///
+    /// # Safety
+    /// As many bytes can be written from `to` on, `from` is none of them, and nobody else reads or writes them
+    /// before [`finish`](Self::finish) has returned.
+    pub(super) unsafe fn copy(self, from: &[u8], to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match from.len() {
+                #[cfg(target_arch = "x86_64")]
+                len if self.streams && len >= LONG => x86::copy(from.as_ptr(), to, len),
+                // Rows of one element, as dealt out arrays have, without a call.
+                8 => to.cast::<[u8; 8]>().write(*from.as_ptr().cast()),
+                4 => to.cast::<[u8; 4]>().write(*from.as_ptr().cast()),
+                len => ptr::copy_nonoverlapping(from.as_ptr(), to, len),
+            }
+        }
+    }
+
+    /// Lets others see what has been copied, once this rank synchronises with them.
+    pub(super) fn finish(self) {
+        #[cfg(target_arch = "x86_64")]
+        if self.streams {
+            // Streaming stores are not ordered by what orders others, such as releasing a lock.
+            // SAFETY: every x86-64 machine has this instruction.
+            unsafe { std::arch::x86_64::_mm_sfence() };
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn available() -> bool {
+    is_x86_feature_detected!("avx2")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn available() -> bool {
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_stream_si256};
+    use std::ptr;
+
+    /// Bytes of a vector.
+    const WIDTH: usize = size_of::<__m256i>();
+
+    /// Bytes of one turn of the loop: two lines, so that loads run ahead of stores.
+    const TURN: usize = 4 * WIDTH;
+
+    /// Copies `len` bytes, which do not overlap, whole lines of them past the cache.
+    ///
+    /// # Safety
+    /// As many bytes can be read from `from` on and written from `to` on, and the machine has AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+        // Up to the first line that this row has alone.
+        let head = to.align_offset(2 * WIDTH).min(len);
+        let turns = (len - head) / TURN;
+        let tail = head + turns * TURN;
+        // SAFETY: head, turns and tail follow one another and are `len` bytes together; vectors are stored at
+        // multiples of their width.
+        unsafe {
+            ptr::copy_nonoverlapping(from, to, head);
+            for turn in 0..turns {
+                let at = head + turn * TURN;
+                let (from, to) = (from.add(at).cast::<__m256i>(), to.add(at).cast::<__m256i>());
+                let vectors = [0, 1, 2, 3].map(|nth| _mm256_loadu_si256(from.add(nth)));
+                for (nth, vector) in vectors.into_iter().enumerate() {
+                    _mm256_stream_si256(to.add(nth), vector);
+                }
+            }
+            ptr::copy_nonoverlapping(from.add(tail), to.add(tail), len - tail);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Every byte of a row is copied, and none beside it, wherever it starts and ends.
+        #[test]
+        fn rows_are_copied_exactly(start in 0usize..70, to in 0usize..70, len in 0usize..2000, streams: bool) {
+            let source: Vec<u8> = (0..start + len).map(|i| (i * 7 + i / 256) as u8).collect();
+            let mut target = vec![255u8; to + len + 70];
+            let copier = Copier { streams: streams && available() };
+            // SAFETY: `target` has `len` bytes from `to` on, and is no part of `source`.
+            unsafe { copier.copy(&source[start..], target[to..].as_mut_ptr()) };
+            copier.finish();
+            prop_assert_eq!(&target[to..to + len], &source[start..]);
+            prop_assert!(target[..to].iter().chain(&target[to + len..]).all(|&byte| byte == 255));
+        }
+    }
+}
