@@ -195,42 +195,42 @@ impl Book {
             }
         }
         let mut patience = PATIENCE;
-        self.choose_from(problem, &present, &open, &mut patience).then_some(())
+        self.choose_from(problem, &present, &mut open, &mut patience).then_some(())
     }
 
+    /// Chooses, of the open digits, first the one that has the fewest values left.
     fn choose_from(
         &mut self,
         problem: &Problem<'_>,
         present: &[Vec<usize>],
-        open: &[(usize, usize)],
+        open: &mut Vec<(usize, usize)>,
         patience: &mut usize,
     ) -> bool {
-        let Some((&(leaf, prime), open)) = open.split_first() else { return true };
-        let others: Vec<AxisPart> = present
-            .iter()
-            .filter(|leaves| leaves.contains(&leaf))
-            .flatten()
-            .flat_map(|&other| self.digits[other].value.clone().unwrap_or_default())
-            .collect();
-        for part in self.candidates(problem, leaf, prime) {
+        let possible = open.iter().map(|&(leaf, prime)| self.possible(problem, present, leaf, prime));
+        let Some((nth, values)) = possible.enumerate().min_by_key(|(_, values)| values.len()) else { return true };
+        let (leaf, prime) = open.remove(nth);
+        for part in values {
             if *patience == 0 {
                 return false;
             }
             *patience -= 1;
-            if !others.iter().all(|other| part.is_independent_of(other)) {
-                continue;
-            }
-            if let Some(value) = &mut self.digits[leaf].value {
-                value.push(part);
-            }
+            self.digits[leaf].value.get_or_insert_default().push(part);
             if self.choose_from(problem, present, open, patience) {
                 return true;
             }
-            if let Some(value) = &mut self.digits[leaf].value {
-                value.pop();
-            }
+            self.digits[leaf].value.get_or_insert_default().pop();
         }
+        open.insert(nth, (leaf, prime));
         false
+    }
+
+    /// The digits of `prime` values that are independent of all that `leaf` meets.
+    fn possible(&self, problem: &Problem<'_>, present: &[Vec<usize>], leaf: usize, prime: usize) -> Vec<AxisPart> {
+        let met = present.iter().filter(|leaves| leaves.contains(&leaf)).flatten();
+        let met: Vec<_> = met.flat_map(|&other| self.digits[other].value.iter().flatten()).collect();
+        let mut candidates = self.candidates(problem, leaf, prime);
+        candidates.retain(|part| met.iter().all(|other| part.is_independent_of(other)));
+        candidates
     }
 
     /// Digits of `prime` values: those that the leaf takes the place of, then the target's, then all.

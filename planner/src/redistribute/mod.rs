@@ -154,15 +154,17 @@ impl Plan {
             return Self::exchange(source, target);
         }
         let problem = Problem::new(source, target);
-        let run = |rules, bound| Search { problem: &problem, rules, fused, bound }.run();
-        let weak = run(Rules::Weak, None).expect("types can be gathered and sliced: this is a bug of polyshard");
-        let realized = |path: &Path| Self::realized(&problem, &path.moves, fused, weak.cost);
-        let permuted = run(Rules::Permuted, None);
-        let free = run(Rules::Free, permuted.as_ref().map(|path| path.cost));
-        free.as_ref().and_then(realized).or_else(|| permuted.as_ref().and_then(realized)).unwrap_or_else(|| {
-            // Digits come apart nowhere on the way, as they may where several primes meet in one axis.
-            Self::exchange(source, target)
-        })
+        let search = |rules, bound| Search { problem: &problem, rules, fused, bound };
+        let weak = search(Rules::Weak, None).run(|path| Some(path.cost));
+        let weak = weak.expect("types can be gathered and sliced: this is a bug of polyshard");
+        let realized = |path: Path| Self::realized(&problem, &path.moves, fused, weak);
+        // A permutation moves a tile, and need not move a larger one than the smaller of the two.
+        let most = weak + source.tile_len().min(target.tile_len()) as Cost;
+        let permuted = search(Rules::Permuted, Some(most + 1)).run(realized);
+        let bound = permuted.as_ref().map_or(most + 1, Self::total_cost);
+        let free = search(Rules::Free, Some(bound)).run(realized);
+        // Where several primes meet in one dimension, digits may come apart nowhere on the way.
+        free.or(permuted).unwrap_or_else(|| Self::exchange(source, target))
     }
 
     fn realized(problem: &Problem<'_>, moves: &[Move], fused: bool, weak_cost: Cost) -> Option<Self> {

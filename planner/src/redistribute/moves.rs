@@ -79,15 +79,24 @@ impl Search<'_> {
         State { dims: dims.collect(), stage: Stage::Slicing, permuted: false }
     }
 
-    pub(super) fn next(&self, state: &State) -> Next {
+    /// Returns what may come after `state`, each with its price; those that cost as much as `least`, together with
+    /// what must follow, need not be among them.
+    pub(super) fn next(&self, state: &State, least: Option<Cost>) -> Next {
         let mut next = Next::new();
         self.finish(state, &mut next);
         if state.stage == Stage::Slicing {
             self.slices(state, &mut next);
         }
+        let tile = self.problem.tile(state.pieces());
+        let follows = if tile < self.problem.target_tile() { self.problem.target_tile() } else { 0 };
+        if least.is_some_and(|least| tile + follows >= least) {
+            return next;
+        }
         if self.fused {
             self.fused_moves(state, &mut next);
-        } else {
+        }
+        // Of several primes, a dimension may have to give one before it can get another, which takes two steps.
+        if !self.fused || self.problem.primes.len() > 1 {
             self.moves(state, &mut next);
         }
         if self.rules == Rules::Permuted && !state.permuted {
@@ -154,42 +163,41 @@ impl Search<'_> {
         }
     }
 
-    /// All-to-alls between any dimensions at once, after which no dimension lacks anything: a second one would
-    /// cost as much as a permutation.
+    /// All-to-alls between any dimensions at once after which no dimension lacks anything.
     fn fused_moves(&self, state: &State, next: &mut Next) {
         let enough = |(now, dim): (usize, &Dim)| now.is_multiple_of(dim.target.pieces);
-        if state.pieces().zip(&self.problem.dims).all(enough) {
-            return;
-        }
-        let pieces: usize = state.pieces().product();
-        let target: usize = self.problem.dims.iter().map(|dim| dim.target.pieces).product();
-        if pieces.is_multiple_of(target) {
-            self.fuse(state, pieces / target, &mut Vec::new(), next);
+        if !state.pieces().zip(&self.problem.dims).all(enough) {
+            self.fuse(state, state.pieces().product(), &mut Vec::new(), next);
         }
     }
 
-    /// Chooses how many pieces dimension `chosen.len()` gets, when `extra` times the target's are to be given.
-    fn fuse(&self, state: &State, extra: usize, chosen: &mut Vec<(usize, Standing)>, next: &mut Next) {
-        let dim = chosen.len();
-        if dim == state.dims.len() {
-            if extra == 1 {
+    /// Chooses how many pieces dimension `chosen.len()` gets, when the rest of the dimensions gets `pieces`.
+    fn fuse(&self, state: &State, pieces: usize, chosen: &mut Vec<(usize, Standing)>, next: &mut Next) {
+        let nth = chosen.len();
+        let Some(dim) = self.problem.dims.get(nth) else {
+            if pieces == 1 {
                 self.add_fused(state, chosen, next);
             }
             return;
+        };
+        let (now, step) = (state.dims[nth].pieces, dim.target.pieces);
+        if !pieces.is_multiple_of(step) {
+            return;
         }
-        let now = state.dims[dim].pieces;
-        for more in divisors(extra) {
-            let wanted = self.problem.dims[dim].target.pieces * more;
-            let options = if wanted.is_multiple_of(now) {
-                if wanted == now { vec![state.dims[dim]] } else { self.brought_within(state, dim, wanted / now) }
+        for more in divisors(pieces / step) {
+            let wanted = step * more;
+            let options = if wanted == now {
+                vec![state.dims[nth]]
+            } else if wanted.is_multiple_of(now) {
+                self.brought(state, nth, wanted / now)
             } else if now.is_multiple_of(wanted) {
-                self.removed(state, dim, now / wanted).into_iter().collect()
+                self.removed(state, nth, now / wanted).into_iter().collect()
             } else {
                 Vec::new()
             };
             for standing in options {
-                chosen.push((dim, standing));
-                self.fuse(state, extra / more, chosen, next);
+                chosen.push((nth, standing));
+                self.fuse(state, pieces / wanted, chosen, next);
                 chosen.pop();
             }
         }
@@ -241,15 +249,6 @@ impl Search<'_> {
 
     /// How dimension `dim` may stand when a factor is brought to it; nothing if it does not divide.
     fn brought(&self, state: &State, dim: usize, factor: usize) -> Vec<Standing> {
-        let pieces = state.dims[dim].pieces * factor;
-        if self.problem.dims[dim].size.is_multiple_of(pieces) {
-            self.brought_within(state, dim, factor)
-        } else {
-            Vec::new()
-        }
-    }
-
-    fn brought_within(&self, state: &State, dim: usize, factor: usize) -> Vec<Standing> {
         let (now, dim) = (state.dims[dim], &self.problem.dims[dim]);
         let pieces = now.pieces * factor;
         if !dim.size.is_multiple_of(pieces) {

@@ -92,3 +92,7 @@ pub(super) fn gather_cost(tile: Cost, factors: impl IntoIterator<Item = usize>, 
     });
     partial.sum()
 }
+
+pub(super) fn gcd(left: usize, right: usize) -> usize {
+    if right == 0 { left } else { gcd(right, left % right) }
+}

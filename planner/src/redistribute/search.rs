@@ -6,7 +6,7 @@
 //! factors of the mesh, not on its ranks. Which steps there are is said in `moves`.
 
 use super::moves::{Move, Stage, State};
-use super::problem::{Cost, Problem};
+use super::problem::{Cost, Problem, gcd};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -32,7 +32,7 @@ pub(super) struct Path {
 ///
 /// Problems of three axes need a few hundred at most; where very many small factors meet, a permutation that
 /// could have been avoided is better than a plan that takes seconds to find.
-const PATIENCE: usize = 20_000;
+const PATIENCE: usize = 3_000;
 
 /// A search for a path.
 pub(super) struct Search<'a> {
@@ -50,35 +50,42 @@ struct Node {
 }
 
 impl Search<'_> {
-    /// Returns a cheapest path, if there is one cheaper than the bound.
-    pub(super) fn run(&self) -> Option<Path> {
+    /// Returns what `accept` makes of a cheapest path that it takes, if there is one cheaper than the bound.
+    pub(super) fn run<T>(&self, accept: impl Fn(Path) -> Option<T>) -> Option<T> {
         let mut nodes = vec![Node { state: self.start(), before: None }];
         let mut reached: HashMap<State, Cost> = HashMap::from([(self.start(), 0)]);
-        let mut queue = BinaryHeap::from([Reverse((0, Reverse(0), 0))]);
+        let mut queue = BinaryHeap::from([(Reverse(0), 0, 0)]);
         let mut looked_at = 0;
-        while let Some(Reverse((_, Reverse(cost), nth))) = queue.pop() {
+        while let Some((_, cost, nth)) = queue.pop() {
+            if nodes[nth].state.stage == Stage::Done {
+                match accept(Path { cost, moves: walk_back(&nodes, nth) }) {
+                    None => continue,
+                    accepted => return accepted,
+                }
+            }
             if reached[&nodes[nth].state] < cost {
                 continue;
             }
-            if nodes[nth].state.stage == Stage::Done {
-                return Some(Path { cost, moves: walk_back(&nodes, nth) });
-            }
             looked_at += 1;
-            if self.rules == Rules::Free && looked_at > PATIENCE {
+            if self.rules != Rules::Weak && looked_at > PATIENCE {
                 return None;
             }
-            for (state, step, price) in self.next(&nodes[nth].state) {
+            let least = self.bound.map(|bound| bound.saturating_sub(cost));
+            for (state, step, price) in self.next(&nodes[nth].state, least) {
                 let cost = cost + price;
-                if reached.get(&state).is_some_and(|known| *known <= cost) {
-                    continue;
-                }
                 let Some(ahead) = self.ahead(&state) else { continue };
                 if self.bound.is_some_and(|bound| cost + ahead >= bound) {
                     continue;
                 }
-                reached.insert(state.clone(), cost);
-                // Of equal estimates, the path that has paid more, hence is further along, comes first.
-                queue.push(Reverse((cost + ahead, Reverse(cost), nodes.len())));
+                if state.stage != Stage::Done {
+                    if reached.get(&state).is_some_and(|known| *known <= cost) {
+                        continue;
+                    }
+                    reached.insert(state.clone(), cost);
+                }
+                // Of equal estimates, the path that has paid more, hence is further along, comes first, and
+                // then the one found last: it is deeper.
+                queue.push((Reverse(cost + ahead), cost, nodes.len()));
                 nodes.push(Node { state, before: Some((nth, step)) });
             }
         }
@@ -91,15 +98,27 @@ impl Search<'_> {
             return Some(0);
         }
         let (tile, target) = (self.problem.tile(state.pieces()), self.problem.target_tile());
-        let (mut lacking, mut surplus) = (0, 0);
+        let (mut lacking, mut surplus, mut missing) = (0, 0, 1usize);
         for (now, dim) in state.pieces().zip(&self.problem.dims) {
-            lacking += Cost::from(!now.is_multiple_of(dim.target.pieces));
-            surplus += Cost::from(!dim.target.pieces.is_multiple_of(now));
+            let wanted = dim.target.pieces;
+            if !now.is_multiple_of(wanted) {
+                lacking += 1;
+                missing = missing.saturating_mul(wanted / gcd(now, wanted));
+            }
+            surplus += Cost::from(!wanted.is_multiple_of(now));
         }
         let spare = self.problem.spare(state.pieces());
+        let permute = Cost::from(self.rules == Rules::Permuted && !state.permuted);
         if state.stage == Stage::Slicing && spare > 1 {
-            // Slices may supply what is lacking, for nothing; a surplus must be moved or gathered.
-            return Some(if surplus > 0 { (tile / spare as Cost).min(target) } else { 0 });
+            // What is lacking may be sliced, for nothing. A surplus is moved, in tiles of the target's size, or
+            // gathered, which costs as much.
+            if surplus == 0 {
+                return Some(permute * (tile / spare as Cost));
+            }
+            let moved = Cost::from(!spare.is_multiple_of(missing));
+            let gathered = target + (moved + permute) * (tile / spare as Cost);
+            let moved = (if self.fused { 1 } else { surplus } + permute) * target;
+            return Some(gathered.min(moved));
         }
         // From here on tiles only grow.
         let gather = tile < target;
@@ -110,7 +129,6 @@ impl Search<'_> {
         let out = if gather && self.fused { 0 } else { surplus.saturating_sub(Cost::from(gather)) };
         let moves = lacking.max(out);
         let moves = if self.fused { moves.min(1) } else { moves };
-        let permute = Cost::from(self.rules == Rules::Permuted && !state.permuted);
         Some((moves + permute) * tile + if gather { target } else { 0 })
     }
 }
