@@ -154,17 +154,19 @@ impl Plan {
             return Self::exchange(source, target);
         }
         let problem = Problem::new(source, target);
-        let search = |rules, bound| Search { problem: &problem, rules, fused, bound };
-        let weak = search(Rules::Weak, None).run(|path| Some(path.cost));
+        let search = |rules, slices, bound| Search { problem: &problem, rules, fused, slices, bound };
+        // What is found without smaller tiles on the way keeps the search with them short.
+        let plain = search(Rules::Weak, false, None).run(|path| Some(path.cost + 1));
+        let weak = search(Rules::Weak, true, plain).run(Some);
         let weak = weak.expect("types can be gathered and sliced: this is a bug of polyshard");
-        let realized = |path: Path| Self::realized(&problem, &path.moves, fused, weak);
-        // A permutation moves a tile, and need not move a larger one than the smaller of the two.
-        let most = weak + source.tile_len().min(target.tile_len()) as Cost;
-        let permuted = search(Rules::Permuted, Some(most + 1)).run(realized);
-        let bound = permuted.as_ref().map_or(most + 1, Self::total_cost);
-        let free = search(Rules::Free, Some(bound)).run(realized);
+        let realized = |path: Path| Self::realized(&problem, &path.moves, fused, weak.cost);
+        // A permutation need not move a larger tile than the smaller of the two.
+        let most = weak.cost + source.tile_len().min(target.tile_len()) as Cost;
+        let free = search(Rules::Free, true, Some(most + 1)).run(realized);
+        let bound = free.as_ref().map_or(most + 1, Self::total_cost);
+        let permuted = search(Rules::Permuted, true, Some(bound)).run(realized);
         // Where several primes meet in one dimension, digits may come apart nowhere on the way.
-        free.or(permuted).unwrap_or_else(|| Self::exchange(source, target))
+        permuted.or(free).unwrap_or_else(|| Self::exchange(source, target))
     }
 
     fn realized(problem: &Problem<'_>, moves: &[Move], fused: bool, weak_cost: Cost) -> Option<Self> {

@@ -13,7 +13,7 @@
 //! factor 2 can leave, and a factor 3 alone cannot.
 
 use super::problem::{Cost, Dim, gather_cost};
-use super::search::{Rules, Search};
+use super::search::{Rules, Search, Want};
 use crate::part::divisors;
 
 /// One operation of a path; factors are given as (dimension, factor).
@@ -84,8 +84,8 @@ impl Search<'_> {
     pub(super) fn next(&self, state: &State, least: Option<Cost>) -> Next {
         let mut next = Next::new();
         self.finish(state, &mut next);
-        if state.stage == Stage::Slicing {
-            self.slices(state, &mut next);
+        if self.slices && state.stage == Stage::Slicing {
+            self.add_slices(state, &mut next);
         }
         let tile = self.problem.tile(state.pieces());
         let follows = if tile < self.problem.target_tile() { self.problem.target_tile() } else { 0 };
@@ -97,7 +97,7 @@ impl Search<'_> {
         }
         // Of several primes, a dimension may have to give one before it can get another, which takes two steps.
         if !self.fused || self.problem.primes.len() > 1 {
-            self.moves(state, &mut next);
+            self.moves(state, least, &mut next);
         }
         if self.rules == Rules::Permuted && !state.permuted {
             self.permute(state, &mut next);
@@ -135,28 +135,48 @@ impl Search<'_> {
         next.push((done, Move::AllGather(factors), price));
     }
 
-    fn slices(&self, state: &State, next: &mut Next) {
+    fn add_slices(&self, state: &State, next: &mut Next) {
         let spare = self.problem.spare(state.pieces());
         for &factor in self.problem.primes.iter().filter(|&&prime| spare.is_multiple_of(prime)) {
             for dim in 0..state.dims.len() {
                 for standing in self.brought(state, dim, factor) {
-                    let state = state.with(Stage::Slicing, &[(dim, standing)]);
-                    self.add(state, Move::Slice(dim, factor), 0, next);
+                    let changes = [(dim, standing)];
+                    if self.is_independent(state, &changes) {
+                        next.push((state.with(Stage::Slicing, &changes), Move::Slice(dim, factor), 0));
+                    }
                 }
             }
         }
     }
 
-    fn moves(&self, state: &State, next: &mut Next) {
-        let tile = self.problem.tile(state.pieces());
-        for from in 0..state.dims.len() {
-            for &factor in &divisors(state.dims[from].pieces)[1..] {
+    fn moves(&self, state: &State, least: Option<Cost>, next: &mut Next) {
+        let want = self.want(state);
+        let lacks =
+            |dim: usize, pieces: usize| Cost::from(!pieces.is_multiple_of(self.problem.dims[dim].target.pieces));
+        let spares =
+            |dim: usize, pieces: usize| Cost::from(!self.problem.dims[dim].target.pieces.is_multiple_of(pieces));
+        for (from, have) in state.pieces().enumerate() {
+            for &factor in &divisors(have)[1..] {
                 let Some(left) = self.removed(state, from, factor) else { continue };
-                for into in (0..state.dims.len()).filter(|&into| into != from) {
+                for (into, had) in state.pieces().enumerate().filter(|&(into, _)| into != from) {
+                    // Most moves lead nowhere, and are not worth a state.
+                    let change = |count: &dyn Fn(usize, usize) -> Cost, all: Cost| {
+                        all - count(from, have) - count(into, had)
+                            + count(from, have / factor)
+                            + count(into, had * factor)
+                    };
+                    let then =
+                        Want { lacking: change(&lacks, want.lacking), surplus: change(&spares, want.surplus), ..want };
+                    let ahead = self.ahead_moving(&then, state.permuted);
+                    if ahead.is_none_or(|ahead| least.is_some_and(|least| want.tile + ahead >= least)) {
+                        continue;
+                    }
                     for standing in self.brought(state, into, factor) {
-                        let state = state.with(Stage::Moving, &[(from, left), (into, standing)]);
-                        let step = Move::AllToAll { out: vec![(from, factor)], into: vec![(into, factor)] };
-                        self.add(state, step, tile, next);
+                        let changes = [(from, left), (into, standing)];
+                        if self.is_independent(state, &changes) {
+                            let step = Move::AllToAll { out: vec![(from, factor)], into: vec![(into, factor)] };
+                            next.push((state.with(Stage::Moving, &changes), step, want.tile));
+                        }
                     }
                 }
             }
@@ -204,12 +224,15 @@ impl Search<'_> {
     }
 
     fn add_fused(&self, state: &State, chosen: &[(usize, Standing)], next: &mut Next) {
+        if !self.is_independent(state, chosen) {
+            return;
+        }
         let ratio = |more: usize, less: usize| (more > less).then(|| more / less);
         let now = |dim: usize| state.dims[dim].pieces;
         let out = chosen.iter().filter_map(|&(dim, standing)| Some((dim, ratio(now(dim), standing.pieces)?)));
         let into = chosen.iter().filter_map(|&(dim, standing)| Some((dim, ratio(standing.pieces, now(dim))?)));
         let step = Move::AllToAll { out: out.collect(), into: into.collect() };
-        self.add(state.with(Stage::Moving, chosen), step, self.problem.tile(state.pieces()), next);
+        next.push((state.with(Stage::Moving, chosen), step, self.problem.tile(state.pieces())));
     }
 
     fn permute(&self, state: &State, next: &mut Next) {
@@ -223,28 +246,24 @@ impl Search<'_> {
         next.push((permuted, Move::Permute, self.problem.tile(state.pieces())));
     }
 
-    /// Adds a state whose digits are independent.
-    fn add(&self, state: State, step: Move, price: Cost, next: &mut Next) {
-        if self.rules == Rules::Free {
-            let digits = state.dims.iter().zip(&self.problem.dims).map(|(standing, dim)| {
-                let known = if standing.fixed >= standing.kept {
-                    dim.target.cut(standing.fixed)
-                } else {
-                    dim.source.cut(standing.kept)
-                };
-                known.expect("a cut that a state has comes apart: this is a bug of polyshard")
-            });
-            let digits: Vec<_> = digits.collect();
-            let independent = |(nth, parts): (usize, &&[crate::AxisPart])| {
-                parts
-                    .iter()
-                    .all(|part| digits[..nth].iter().copied().flatten().all(|other| part.is_independent_of(other)))
-            };
-            if !digits.iter().enumerate().all(independent) {
-                return;
-            }
+    /// Whether, after these changes, all digits that are known are independent. Before them they are.
+    fn is_independent(&self, state: &State, changes: &[(usize, Standing)]) -> bool {
+        if self.rules != Rules::Free {
+            return true;
         }
-        next.push((state, step, price));
+        let known = |dim: usize| {
+            let changed = changes.iter().find(|(changed, _)| *changed == dim);
+            let standing = changed.map_or(&state.dims[dim], |(_, standing)| standing);
+            let Dim { source, target, .. } = &self.problem.dims[dim];
+            let (kept, fixed) = (standing.kept, standing.fixed);
+            let known = if fixed >= kept { target.cut(fixed) } else { source.cut(kept) };
+            known.expect("a cut that a state has comes apart: this is a bug of polyshard")
+        };
+        changes.iter().all(|&(changed, _)| {
+            let parts = known(changed);
+            let others = (0..state.dims.len()).filter(|&dim| dim != changed).flat_map(known);
+            parts.is_empty() || others.into_iter().all(|other| parts.iter().all(|part| part.is_independent_of(other)))
+        })
     }
 
     /// How dimension `dim` may stand when a factor is brought to it; nothing if it does not divide.

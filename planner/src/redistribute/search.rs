@@ -40,6 +40,8 @@ pub(super) struct Search<'a> {
     pub(super) rules: Rules,
     /// Whether one operation may move digits between several pairs of dimensions.
     pub(super) fused: bool,
+    /// Whether tiles may be cut smaller than the target's, by factors that replicate.
+    pub(super) slices: bool,
     /// A path that costs as much is of no use.
     pub(super) bound: Option<Cost>,
 }
@@ -67,7 +69,7 @@ impl Search<'_> {
                 continue;
             }
             looked_at += 1;
-            if self.rules != Rules::Weak && looked_at > PATIENCE {
+            if self.rules == Rules::Free && looked_at > PATIENCE {
                 return None;
             }
             let least = self.bound.map(|bound| bound.saturating_sub(cost));
@@ -97,40 +99,62 @@ impl Search<'_> {
         if state.stage == Stage::Done {
             return Some(0);
         }
-        let (tile, target) = (self.problem.tile(state.pieces()), self.problem.target_tile());
-        let (mut lacking, mut surplus, mut missing) = (0, 0, 1usize);
-        for (now, dim) in state.pieces().zip(&self.problem.dims) {
-            let wanted = dim.target.pieces;
-            if !now.is_multiple_of(wanted) {
-                lacking += 1;
-                missing = missing.saturating_mul(wanted / gcd(now, wanted));
-            }
-            surplus += Cost::from(!wanted.is_multiple_of(now));
-        }
+        let want = self.want(state);
         let spare = self.problem.spare(state.pieces());
-        let permute = Cost::from(self.rules == Rules::Permuted && !state.permuted);
-        if state.stage == Stage::Slicing && spare > 1 {
-            // What is lacking may be sliced, for nothing. A surplus is moved, in tiles of the target's size, or
-            // gathered, which costs as much.
-            if surplus == 0 {
-                return Some(permute * (tile / spare as Cost));
-            }
-            let moved = Cost::from(!spare.is_multiple_of(missing));
-            let gathered = target + (moved + permute) * (tile / spare as Cost);
-            let moved = (if self.fused { 1 } else { surplus } + permute) * target;
-            return Some(gathered.min(moved));
+        if state.stage == Stage::Moving || spare == 1 {
+            return self.ahead_moving(&want, state.permuted);
         }
-        // From here on tiles only grow.
-        let gather = tile < target;
+        let target = self.problem.target_tile();
+        let permute = Cost::from(self.rules == Rules::Permuted && !state.permuted);
+        // What is lacking may be sliced, for nothing. A surplus is moved, in tiles of the target's size, or
+        // gathered, which costs as much.
+        if want.surplus == 0 {
+            return Some(permute * (want.tile / spare as Cost));
+        }
+        let moved = Cost::from(!spare.is_multiple_of(want.missing));
+        let gathered = target + (moved + permute) * (want.tile / spare as Cost);
+        let moved = (if self.fused { 1 } else { want.surplus } + permute) * target;
+        Some(gathered.min(moved))
+    }
+
+    /// The same once all slices are made, so that tiles only grow.
+    pub(super) fn ahead_moving(&self, want: &Want, permuted: bool) -> Option<Cost> {
+        let (Want { tile, lacking, surplus, .. }, target) = (*want, self.problem.target_tile());
         if tile > target {
             return None;
         }
+        let gather = tile < target;
         // One gathering may join what is left over in one dimension, or all if they may be fused.
         let out = if gather && self.fused { 0 } else { surplus.saturating_sub(Cost::from(gather)) };
         let moves = lacking.max(out);
         let moves = if self.fused { moves.min(1) } else { moves };
+        let permute = Cost::from(self.rules == Rules::Permuted && !permuted);
         Some((moves + permute) * tile + if gather { target } else { 0 })
     }
+
+    /// Counts what a state lacks.
+    pub(super) fn want(&self, state: &State) -> Want {
+        let mut want = Want { tile: self.problem.tile(state.pieces()), lacking: 0, surplus: 0, missing: 1 };
+        for (now, dim) in state.pieces().zip(&self.problem.dims) {
+            let wanted = dim.target.pieces;
+            want.missing = want.missing.saturating_mul(wanted / gcd(now, wanted));
+            want.lacking += Cost::from(!now.is_multiple_of(wanted));
+            want.surplus += Cost::from(!wanted.is_multiple_of(now));
+        }
+        want
+    }
+}
+
+/// How far a state is from the target.
+#[derive(Clone, Copy)]
+pub(super) struct Want {
+    pub(super) tile: Cost,
+    /// Dimensions that lack a factor.
+    pub(super) lacking: Cost,
+    /// Dimensions that have a factor too many.
+    pub(super) surplus: Cost,
+    /// The product of the factors that dimensions lack.
+    pub(super) missing: usize,
 }
 
 fn walk_back(nodes: &[Node], end: usize) -> Vec<Move> {
