@@ -16,6 +16,7 @@ mod region;
 #[cfg(test)]
 mod sample;
 mod spmd;
+mod sweep;
 mod tile;
 mod view;
 mod world;
@@ -30,6 +31,7 @@ pub use polyshard_layout as layout;
 pub use redistribute::{Redistribution, Transport};
 pub use region::Region;
 pub use spmd::{launched_ranks, spmd};
+pub use sweep::{Stage, Sweep};
 pub use tile::{OutTile, Tile};
 pub use view::{Strided, StridedMut, View, ViewMut};
 pub use world::{Backend, Group, World};

@@ -1,0 +1,253 @@
+//! Sweeps: every dimension of an array made local in turn, on a mesh of fewer axes than dimensions.
+//!
+//! What works along whole lines, such as a Fourier transform of several dimensions, needs each dimension whole
+//! once. A sweep starts with as many dimensions distributed as the mesh has axes. Each move then takes one mesh
+//! axis from the dimension that is wanted next to one that is done, so it is an all-to-all inside the groups of
+//! that axis, and no rank hears of any other. With one axis these are slabs, with two pencils.
+//!
+//! T. Birkeland and T. Sorevik, "Parallel Redistribution of Multidimensional Data", ParCo 2007; the moves are its
+//! section 3.2. Extents need not divide: tiles are short or empty then, where the paper pads.
+//!
+//! It does nothing to the elements, and does not know what is done between the moves.
+
+use crate::layout::{Mesh, MeshAxis, Placement, Sharding};
+use crate::redistribute::{Redistribution, Transport};
+use crate::{DistArray, Element, Error, Result, World};
+
+/// The stages of a sweep, and the moves between them, there and back.
+///
+/// ```text
+/// 3 dimensions on pencils (x, y)          on slabs (x)
+///
+/// stage 0   [0 @ x, 1 @ y]   2 is new     [0 @ x]   1 and 2 are new
+///   | along y                               | along x
+/// stage 1   [0 @ x, 2 @ y]   1 is new     [1 @ x]   0 is new
+///   | along x
+/// stage 2   [1 @ x, 2 @ y]   0 is new
+/// ```
+///
+/// ```
+/// use polyshard_runtime::layout::Mesh;
+/// use polyshard_runtime::{Error, Sweep, spmd};
+/// let mesh = Mesh::new([("x", 2), ("y", 2)]);
+/// let largest = spmd(4, |world| -> Result<Vec<f64>, Error> {
+///     let sweep = Sweep::new(world, &mesh, &[3, 4, 5], 3)?;
+///     let mut array = sweep.array::<f64>(world, 0)?;
+///     array.block_mut().fill(world.rank() as f64);
+///     for stage in 0..sweep.stages().len() - 1 {
+///         // Here the dimensions of `sweep.stages()[stage].new_dims()` are whole for the first time.
+///         array = sweep.forward(stage).run(world, &array)?;
+///     }
+///     assert_eq!(array.sharding().to_string(), "[1 @ x, 2 @ y]");
+///     assert_eq!(array.local_shape()[0], 3);
+///     Ok(array.block().to_vec())
+/// })?;
+/// assert_eq!(largest[0][0], 0.0);
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Sweep {
+    stages: Vec<Stage>,
+    moves: Vec<Move>,
+}
+
+/// One layout of a sweep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    sharding: Sharding,
+    local: Vec<usize>,
+    new: Vec<usize>,
+}
+
+/// What is between two stages.
+struct Move {
+    axis: usize,
+    forward: Redistribution,
+    backward: Redistribution,
+}
+
+impl Sweep {
+    /// Returns the sweep of dimensions `0..swept` of arrays of `shape` over `mesh`. Dimensions from `swept` on,
+    /// such as one of two for real and imaginary parts, stay whole.
+    ///
+    /// The mesh has fewer axes than dimensions are swept; any extents do, more ranks than rows included.
+    /// Collective, as the groups of its moves are made here (MPI 3.1, section 6.4.2).
+    ///
+    /// # Errors
+    /// If the mesh has too many axes, the array has not that many dimensions, or the mesh has not as many ranks
+    /// as the world; each is said before any communication. As [`Redistribution::new`] besides.
+    pub fn new(world: &World, mesh: &Mesh, shape: &[usize], swept: usize) -> Result<Self> {
+        world.check_mesh(mesh)?;
+        let (stages, axes) = plan(mesh, shape, swept)?;
+        let mut moves = Vec::with_capacity(axes.len());
+        for (pair, axis) in stages.windows(2).zip(axes) {
+            let between = |from: &Stage, to: &Stage| Redistribution::new(world, &from.sharding, &to.sharding);
+            moves.push(Move { axis, forward: between(&pair[0], &pair[1])?, backward: between(&pair[1], &pair[0])? });
+        }
+        Ok(Self { stages, moves })
+    }
+
+    /// Returns the sweep with all moves over this transport.
+    #[must_use]
+    pub fn over(self, transport: Transport) -> Self {
+        let over = |Move { axis, forward, backward }| Move {
+            axis,
+            forward: forward.over(transport),
+            backward: backward.over(transport),
+        };
+        Self { moves: self.moves.into_iter().map(over).collect(), ..self }
+    }
+
+    /// Returns the stages: one more than the mesh has axes.
+    #[must_use]
+    pub fn stages(&self) -> &[Stage] {
+        &self.stages
+    }
+
+    /// Returns the position in the mesh of the axis along which ranks exchange between `stage` and the next.
+    ///
+    /// # Panics
+    /// If `stage` is the last, or none.
+    #[must_use]
+    pub fn axis(&self, stage: usize) -> usize {
+        self.between(stage).axis
+    }
+
+    /// Returns the move from `stage` to the next.
+    ///
+    /// ```text
+    /// groups of one mesh axis, P = 2: dimension a was distributed and becomes whole, b the other way round
+    ///
+    ///             b ->                                  b ->
+    /// before   a  rank 0: a0b0 a0b1       after   a  rank 0: a0b0    rank 1: a0b1
+    ///          |  rank 1: a1b0 a1b1               |          a1b0            a1b1
+    /// ```
+    ///
+    /// # Panics
+    /// If `stage` is the last, or none.
+    #[must_use]
+    pub fn forward(&self, stage: usize) -> &Redistribution {
+        &self.between(stage).forward
+    }
+
+    /// Returns the move back to `stage` from the next: [`forward`](Self::forward) undone.
+    ///
+    /// # Panics
+    /// If `stage` is the last, or none.
+    #[must_use]
+    pub fn backward(&self, stage: usize) -> &Redistribution {
+        &self.between(stage).backward
+    }
+
+    /// Returns an array of zeros laid out as `stage` has it, where the moves reach it best: in memory that the
+    /// ranks of a node share, as [`Redistribution::output`] does. Collective.
+    ///
+    /// # Errors
+    /// As [`Redistribution::output`].
+    ///
+    /// # Panics
+    /// If there is no such stage.
+    pub fn array<T: Element>(&self, world: &World, stage: usize) -> Result<DistArray<T>> {
+        let sharding = &self.stages[stage].sharding;
+        match (stage.checked_sub(1).map(|before| &self.moves[before].forward), self.moves.get(stage)) {
+            (Some(arriving), _) => arriving.output(world),
+            (None, Some(leaving)) => leaving.backward.output(world),
+            (None, None) => DistArray::filled(world, sharding, T::ZERO),
+        }
+    }
+
+    fn between(&self, stage: usize) -> &Move {
+        let moves = self.moves.len();
+        self.moves.get(stage).unwrap_or_else(|| {
+            panic!("no move between stages {stage} and {}: the sweep has stages 0..{}", stage + 1, moves + 1)
+        })
+    }
+}
+
+impl Stage {
+    /// Returns how arrays lie in this stage.
+    #[must_use]
+    pub fn sharding(&self) -> &Sharding {
+        &self.sharding
+    }
+
+    /// Returns the swept dimensions that are whole on every rank, ascending.
+    #[must_use]
+    pub fn local_dims(&self) -> &[usize] {
+        &self.local
+    }
+
+    /// Returns those that were not whole in any earlier stage, ascending; every swept dimension is new once.
+    #[must_use]
+    pub fn new_dims(&self) -> &[usize] {
+        &self.new
+    }
+}
+
+/// The stages, and the mesh axis of each move between them.
+fn plan(mesh: &Mesh, shape: &[usize], swept: usize) -> Result<(Vec<Stage>, Vec<usize>)> {
+    let axes = mesh.as_slice();
+    check(mesh, shape, swept)?;
+    // The dimension that each axis distributes.
+    let mut dims: Vec<usize> = (0..axes.len()).collect();
+    let first = stage(mesh, shape, swept, &dims, &[])?;
+    let mut done = first.new.clone();
+    let mut stages = vec![first];
+    let mut order = Vec::with_capacity(axes.len());
+    // Axis `j` still has dimension `j` when its turn comes; the last goes first, as it has the inmost.
+    for axis in (0..axes.len()).rev() {
+        let free = done.iter().copied().filter(|dim| !dims.contains(dim));
+        dims[axis] = roomiest(free, shape, axes[axis]);
+        let next = stage(mesh, shape, swept, &dims, &done)?;
+        done.extend(&next.new);
+        done.sort_unstable();
+        stages.push(next);
+        order.push(axis);
+    }
+    Ok((stages, order))
+}
+
+/// The outermost dimension with an index for each coordinate of the axis, as inner ones make shorter rows; or
+/// else the one that leaves fewest ranks without any.
+fn roomiest(free: impl Iterator<Item = usize>, shape: &[usize], axis: MeshAxis) -> usize {
+    let room = |dim: &usize| (shape[*dim].min(axis.extent), std::cmp::Reverse(*dim));
+    free.max_by_key(room).expect("a sweep has more dimensions than axes, so one that is done is whole")
+}
+
+/// The stage in which axis `j` distributes dimension `dims[j]`.
+fn stage(mesh: &Mesh, shape: &[usize], swept: usize, dims: &[usize], done: &[usize]) -> Result<Stage> {
+    let axes = mesh.as_slice().iter().map(|axis| mesh.axis(axis.name.as_str()).expect("the mesh has its own axes"));
+    let placements: Vec<_> = dims.iter().zip(axes).map(|(&dim, axis)| Placement::block(dim, axis)).collect();
+    let sharding = Sharding::new(mesh, shape, &placements)
+        .unwrap_or_else(|error| panic!("a stage of a sweep has no sharding: {error}; this is a bug of polyshard"));
+    let local: Vec<usize> = (0..swept).filter(|dim| !dims.contains(dim)).collect();
+    let new = local.iter().copied().filter(|dim| !done.contains(dim)).collect();
+    Ok(Stage { sharding, local, new })
+}
+
+fn check(mesh: &Mesh, shape: &[usize], swept: usize) -> Result<()> {
+    let (axes, ndim, ranks) = (mesh.ndim(), shape.len(), mesh.size());
+    if swept == 0 || swept > ndim {
+        return Err(Error::Usage(format!(
+            "cannot sweep {swept} dimensions of an array of shape {shape:?}; give 1 to {ndim}, the first ones"
+        )));
+    }
+    if axes < swept {
+        return Ok(());
+    }
+    let dimensions = |count: usize| if count == 1 { "1 dimension".into() } else { format!("{count} dimensions") };
+    let most = swept - 1;
+    let cure = match most {
+        0 => "sweep more dimensions than one, or run on 1 rank with a mesh without axes".into(),
+        1 => format!("put its {ranks} ranks on 1 axis, `{ranks}`"),
+        _ => format!("put its {ranks} ranks on at most {most} axes"),
+    };
+    Err(Error::Usage(format!(
+        "a sweep of {} keeps at least one whole, so the mesh has at most {most} {}, but the mesh ({mesh}) has {axes}; \
+         {cure}",
+        dimensions(swept),
+        if most == 1 { "axis" } else { "axes" },
+    )))
+}
+
+#[cfg(test)]
+mod tests;
