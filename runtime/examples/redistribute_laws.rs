@@ -1,0 +1,199 @@
+//! Redistributes arrays of many shardings on all ranks that `mpirun` started, or on 4 threads without it, and
+//! checks every tile.
+//!
+//! ```text
+//! mpirun -n 6 target/debug/examples/redistribute_laws --ranks=6
+//! ```
+//!
+//! Shardings and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones. With
+//! `--long`, one array of more than 2^31 bytes per rank is redistributed besides.
+
+use polyshard_runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
+use polyshard_runtime::{Backend, DistArray, Element, Error, Redistribution, Result, Transport, World, spmd};
+
+/// Redistributions drawn per number of axes.
+const CASES: usize = 40;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let ranks = match arguments.iter().find_map(|argument| argument.strip_prefix("--ranks=")) {
+        Some(ranks) => ranks.parse().map_err(|_| Error::Usage(format!("`{ranks}` is not a number of ranks")))?,
+        None => 4,
+    };
+    let outlives = spmd(ranks, |world| {
+        let mut draw = Draw(7);
+        let mut held = Vec::new();
+        for mesh in meshes(world.size()) {
+            for case in 0..CASES {
+                let shape: Vec<usize> = (0..draw.below(4)).map(|_| draw.below(40)).collect();
+                let (source, target) = (draw.sharding(&mesh, &shape), draw.sharding(&mesh, &shape));
+                match case % 4 {
+                    0 => drop(check::<f32>(world, &source, &target)?),
+                    1 => drop(check::<i32>(world, &source, &target)?),
+                    2 => drop(check::<i64>(world, &source, &target)?),
+                    // Some arrays live for a while, so that windows come back in another order than they went.
+                    _ => held.push(check::<f64>(world, &source, &target)?),
+                }
+                if draw.below(4) == 0 && !held.is_empty() {
+                    held.remove(draw.below(held.len()));
+                }
+            }
+        }
+        chunks(world)?;
+        refusals(world)?;
+        if arguments.iter().any(|argument| argument == "--long") {
+            long(world)?;
+        }
+        if world.rank() == 0 {
+            println!("redistributions hold on {} ranks", world.size());
+        }
+        let rows = Sharding::new(&line(world), &[50, 7], &[Placement::block(0, line(world).axes::<1>()[0])]);
+        let array = DistArray::from_fn(world, &rows.map_err(usage)?, element::<f64>)?;
+        array.redistribute(world, &Sharding::replicated(&line(world), &[50, 7]))
+    })?;
+    // An array that outlives its world keeps its memory, also when another world comes.
+    spmd(ranks, |world| {
+        let array = DistArray::from_fn(world, &Sharding::replicated(&line(world), &[9]), element::<f64>)?;
+        array.redistribute(world, array.sharding()).map(drop)
+    })?;
+    for array in outlives {
+        assert_eq!(array.get(&[49, 6]), Some(element(&[49, 6])), "an array outlives its world");
+    }
+    Ok(())
+}
+
+/// A sequence of numbers that only look random (Knuth's linear congruence).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % bound as u64) as usize
+    }
+
+    /// The first legal sharding drawn.
+    fn sharding(&mut self, mesh: &Mesh, shape: &[usize]) -> Sharding {
+        let axes: Vec<Name> = mesh.as_slice().iter().map(|axis| axis.name).collect();
+        let parts = mesh.as_slice()[0].extent as i64;
+        loop {
+            let mut placements = Vec::new();
+            for dim in 0..shape.len() {
+                let at = AxisExpr::Axis(axes[self.below(axes.len())]);
+                match self.below(6) {
+                    0 | 1 => placements.push(Placement::Block { dim, at }),
+                    2 => placements.push(Placement::Cyclic { dim, at, block: 1 + self.below(3) }),
+                    3 => placements.push(Placement::Block { dim, at: AxisExpr::List(axes.clone()) }),
+                    4 => {
+                        let skewed = (AxisExpr::Axis(axes[0]) + AxisExpr::Axis(axes[axes.len() - 1])) % parts;
+                        placements.push(Placement::Block { dim, at: skewed });
+                    }
+                    _ => {}
+                }
+            }
+            if self.below(8) == 0 {
+                placements.push(Placement::pin(axes[0], 0));
+            }
+            if let Ok(sharding) = Sharding::new(mesh, shape, &placements) {
+                return sharding;
+            }
+        }
+    }
+}
+
+/// The meshes of one and of two axes with so many ranks.
+fn meshes(ranks: usize) -> Vec<Mesh> {
+    let across = (1..=ranks).filter(|x| ranks.is_multiple_of(*x));
+    let two = across.map(|x| Mesh::new([("x", x), ("y", ranks / x)]));
+    std::iter::once(Mesh::new([("x", ranks)])).chain(two).collect()
+}
+
+fn line(world: &World) -> Mesh {
+    Mesh::new([("x", world.size())])
+}
+
+/// The element at an index: another one everywhere.
+fn element<T: Element>(index: &[usize]) -> T {
+    let value = index.iter().fold(1u64, |value, &i| value * 64 + i as u64);
+    T::from(value).expect("every element type holds it")
+}
+
+fn usage(why: impl std::fmt::Display) -> Error {
+    Error::Usage(why.to_string())
+}
+
+/// Redistributes over both transports, twice each, and returns what came out of the last.
+fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding) -> Result<DistArray<T>> {
+    let array = DistArray::from_fn(world, source, element::<T>)?;
+    let expected = DistArray::from_fn(world, target, element::<T>)?;
+    let mut last = expected.clone();
+    let mut counts = Vec::new();
+    for transport in [Transport::Messages, Transport::Shared, Transport::Auto] {
+        let there = Redistribution::new(world, source, target)?.over(transport);
+        let mut output = there.output(world)?;
+        assert!(output.block().iter().all(|&x| x == T::ZERO), "an output is zeros");
+        let before = world.bytes_received();
+        there.run_into(world, &array, &mut output)?;
+        counts.push(world.bytes_received() - before);
+        let again = there.run(world, &array)?;
+        for got in [&output, &again] {
+            let rank = world.rank();
+            assert_eq!(got.block(), expected.block(), "rank {rank}: {source} to {target} over {transport:?}");
+        }
+        last = again;
+    }
+    assert!(counts.iter().all(|&count| count == counts[0]), "both transports move the same bytes: {counts:?}");
+    Ok(last)
+}
+
+/// An array whose pieces are longer than the chunks in which messages travel, and than what caches hold.
+fn chunks(world: &World) -> Result<()> {
+    let [x] = line(world).axes();
+    let by = |dim| Sharding::new(&line(world), &[1501, 2003], &[Placement::block(dim, x)]).map_err(usage);
+    let value = |index: &[usize]| (index[0] * 4096 + index[1]) as i64;
+    for (source, target) in [(by(0)?, by(1)?), (by(1)?, by(0)?)] {
+        let array = DistArray::from_fn(world, &source, value)?;
+        let expected = DistArray::from_fn(world, &target, value)?;
+        for transport in [Transport::Messages, Transport::Shared] {
+            let got = Redistribution::new(world, &source, &target)?.over(transport).run(world, &array)?;
+            assert!(got.block() == expected.block(), "{source} to {target} over {transport:?} came broken");
+        }
+    }
+    Ok(())
+}
+
+/// An output that others cannot see is refused where shared memory is asked for, and served by messages elsewhere.
+fn refusals(world: &World) -> Result<()> {
+    if world.backend() == Backend::Threads || world.size() == 1 {
+        return Ok(());
+    }
+    let [x] = line(world).axes();
+    let by = |dim| Sharding::new(&line(world), &[40, 48], &[Placement::block(dim, x)]).map_err(usage);
+    let (rows, columns) = (by(0)?, by(1)?);
+    let array = DistArray::from_fn(world, &rows, element::<f32>)?;
+    let there = Redistribution::new(world, &rows, &columns)?;
+    let mut own = DistArray::filled(world, &columns, 0.0)?;
+    there.run_into(world, &array, &mut own)?;
+    assert_eq!(own.block(), DistArray::from_fn(world, &columns, element::<f32>)?.block());
+    let mut own = DistArray::filled(world, &columns, 0.0)?;
+    let error = there.over(Transport::Shared).run_into(world, &array, &mut own).expect_err("nobody sees the output");
+    assert_eq!(
+        error.to_string(),
+        "cannot redistribute through shared memory: the output of rank 0 is its own; get it from \
+         `Redistribution::output`, or use `Transport::Auto`"
+    );
+    assert!(own.block().iter().all(|&x| x == 0.0), "nothing has moved");
+    Ok(())
+}
+
+/// One piece of more bytes than a C `int` can say, between the first two ranks.
+fn long(world: &World) -> Result<()> {
+    let mesh = line(world);
+    let pinned = |rank: usize| Sharding::new(&mesh, &[(5 << 28) + 3, 2], &[Placement::pin("x", rank)]).map_err(usage);
+    let (source, target) = (pinned(0)?, pinned(world.size() - 1)?);
+    let value = |index: &[usize]| (index[0] * 2 + index[1]) as i32;
+    let array = DistArray::from_fn(world, &source, value)?;
+    let got = Redistribution::new(world, &source, &target)?.over(Transport::Messages).run(world, &array)?;
+    let whole = got.block().iter().enumerate().all(|(i, &x)| x == i as i32);
+    assert!(whole, "an array of {} bytes came broken", size_of_val(got.block()));
+    Ok(())
+}
