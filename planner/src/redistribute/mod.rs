@@ -130,11 +130,18 @@ impl Plan {
             return Err(PlanError::Memory { bytes, source_bytes, target_bytes });
         }
         let collectives = |fused| Self::collectives(source, target, fused);
+        let fused = || {
+            let plan = collectives(true);
+            // The search among more operations may give up earlier.
+            let plain =
+                (plan.total_cost() > plan.weak_cost).then(|| Self { weak_cost: plan.weak_cost, ..collectives(false) });
+            plain.filter(|plain| plain.total_cost() < plan.total_cost()).unwrap_or(plan)
+        };
         let mut plans = match options.ops {
             Ops::Paper => vec![collectives(false)],
-            Ops::Fused => vec![collectives(true)],
+            Ops::Fused => vec![fused()],
             Ops::Exchange => vec![Self::exchange(source, target)],
-            Ops::Any => vec![collectives(false), collectives(true), Self::exchange(source, target)],
+            Ops::Any => vec![collectives(false), fused(), Self::exchange(source, target)],
         };
         // Transfers that are mostly latency may be cheaper with larger tiles on the way.
         if matches!(options.model, CostModel::Links(_)) && options.ops != Ops::Exchange {
@@ -156,14 +163,20 @@ impl Plan {
         let problem = Problem::new(source, target);
         let search = |rules, slices, bound| Search { problem: &problem, rules, fused, slices, bound };
         // What is found without smaller tiles on the way keeps the search with them short.
-        let plain = search(Rules::Weak, false, None).run(|path| Some(path.cost + 1));
+        let spare = problem.spare(source.dims().iter().map(|dim| extent(&dim.parts)));
+        let plain = if spare > 1 { search(Rules::Weak, false, None).run(|path| Some(path.cost + 1)) } else { None };
         let weak = search(Rules::Weak, true, plain).run(Some);
         let weak = weak.expect("types can be gathered and sliced: this is a bug of polyshard");
         let realized = |path: Path| Self::realized(&problem, &path.moves, fused, weak.cost);
         // A permutation need not move a larger tile than the smaller of the two.
         let most = weak.cost + source.tile_len().min(target.tile_len()) as Cost;
         let free = search(Rules::Free, true, Some(most + 1)).run(realized);
-        let bound = free.as_ref().map_or(most + 1, Self::total_cost);
+        // Of two plans that cost the same, the one with fewer all-to-alls.
+        let bound = match &free {
+            Some(free) if free.total_cost() == weak.cost => return free.clone(),
+            Some(free) => free.total_cost() + 1,
+            None => most + 1,
+        };
         let permuted = search(Rules::Permuted, true, Some(bound)).run(realized);
         // Where several primes meet in one dimension, digits may come apart nowhere on the way.
         permuted.or(free).unwrap_or_else(|| Self::exchange(source, target))

@@ -17,6 +17,8 @@ pub(super) struct Problem<'a> {
     /// Ranks of the mesh: the pieces of all dimensions together divide it.
     pub(super) ranks: usize,
     pub(super) primes: Vec<usize>,
+    /// The largest factors by which each dimension may be gathered at all, largest first.
+    gatherable: Vec<usize>,
     /// Elements of the array.
     len: usize,
 }
@@ -57,9 +59,22 @@ impl<'a> Problem<'a> {
             target: Side::new(&target.parts),
         });
         let ranks = source.mesh().size();
-        let mut distinct = primes(ranks);
-        distinct.dedup();
-        Self { source, target, dims: dims.collect(), ranks, primes: distinct, len: source.len() }
+        let factors = primes(ranks);
+        let dims: Vec<Dim> = dims.collect();
+        let most = |dim: &Dim| {
+            let mut rest = dim.size / dim.target.pieces;
+            let factors = factors.iter().filter(|&&factor| {
+                let divides = rest.is_multiple_of(factor);
+                rest /= if divides { factor } else { 1 };
+                divides
+            });
+            factors.product::<usize>()
+        };
+        let mut gatherable: Vec<_> = dims.iter().map(most).filter(|&most| most > 1).collect();
+        gatherable.sort_unstable_by_key(|&most| std::cmp::Reverse(most));
+        let mut primes = factors.clone();
+        primes.dedup();
+        Self { source, target, dims, ranks, primes, gatherable, len: source.len() }
     }
 
     /// Elements of a tile.
@@ -70,6 +85,21 @@ impl<'a> Problem<'a> {
     /// The product of the mesh's factors that replicate.
     pub(super) fn spare(&self, pieces: impl Iterator<Item = usize>) -> usize {
         self.ranks / pieces.product::<usize>()
+    }
+
+    /// Returns the least number of all-gathers that make the target's tiles of tiles of `tile` elements, one
+    /// dimension after the other, and their least cost.
+    pub(super) fn least_gathers(&self, tile: Cost) -> (Cost, Cost) {
+        let (mut made, mut count, mut cost) = (self.target_tile(), 0, 0);
+        for &factor in &self.gatherable {
+            if made <= tile {
+                break;
+            }
+            cost += made;
+            count += 1;
+            made /= factor as Cost;
+        }
+        (count, cost)
     }
 
     pub(super) fn target_tile(&self) -> Cost {

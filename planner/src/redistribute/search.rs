@@ -32,7 +32,7 @@ pub(super) struct Path {
 ///
 /// Problems of three axes need a few hundred at most; where very many small factors meet, a permutation that
 /// could have been avoided is better than a plan that takes seconds to find.
-const PATIENCE: usize = 3_000;
+const PATIENCE: usize = 1_000;
 
 /// A search for a path.
 pub(super) struct Search<'a> {
@@ -112,7 +112,8 @@ impl Search<'_> {
             return Some(permute * (want.tile / spare as Cost));
         }
         let moved = Cost::from(!spare.is_multiple_of(want.missing));
-        let gathered = target + (moved + permute) * (want.tile / spare as Cost);
+        let (_, gathers) = self.least_gathers(want.tile.min(target - 1));
+        let gathered = gathers + (moved + permute) * (want.tile / spare as Cost);
         let moved = (if self.fused { 1 } else { want.surplus } + permute) * target;
         Some(gathered.min(moved))
     }
@@ -123,13 +124,22 @@ impl Search<'_> {
         if tile > target {
             return None;
         }
-        let gather = tile < target;
-        // One gathering may join what is left over in one dimension, or all if they may be fused.
-        let out = if gather && self.fused { 0 } else { surplus.saturating_sub(Cost::from(gather)) };
+        let (gathers, cost) = self.least_gathers(tile);
+        // Gathering more dimensions than need be costs more than to move what is left over into the others.
+        let out = if gathers > 0 && self.fused { 0 } else { surplus.saturating_sub(gathers) };
         let moves = lacking.max(out);
         let moves = if self.fused { moves.min(1) } else { moves };
         let permute = Cost::from(self.rules == Rules::Permuted && !permuted);
-        Some((moves + permute) * tile + if gather { target } else { 0 })
+        Some((moves + permute) * tile + cost)
+    }
+
+    fn least_gathers(&self, tile: Cost) -> (Cost, Cost) {
+        let target = self.problem.target_tile();
+        match self.fused {
+            true if tile < target => (1, target),
+            true => (0, 0),
+            false => self.problem.least_gathers(tile),
+        }
     }
 
     /// Counts what a state lacks.
