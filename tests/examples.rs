@@ -96,6 +96,78 @@ fn the_compiled_kernels_are_right_on_threads_and_under_mpirun() {
     }
 }
 
+/// Runs the Fourier transform, and both its answers were compared.
+#[track_caller]
+fn check_transform(start: Start, arguments: &str) {
+    let stdout = check_run(start, &format!("fft3d {arguments}"));
+    for checked in ["largest error against a sequential transform", "largest error of the way there and back"] {
+        assert_eq!(stdout.matches(checked).count(), 1, "`fft3d {arguments}`:\n{stdout}");
+    }
+}
+
+#[test]
+fn the_fourier_transform_is_right_on_threads_on_any_slabs_and_pencils() {
+    // Extents that divide and that do not, prime ones, fewer rows than ranks, and nothing at all.
+    let sizes = ["8,12,16", "13,7,10", "3,2,5", "1,1,1", "0,4,3", "5,0,0", "31,2,37"];
+    let mut types = ["f64", "f32"].into_iter().cycle();
+    for size in sizes {
+        for mesh in ["1", "2", "3", "4", "7", "1x1", "2x2", "1x3", "3x2", "2x5"] {
+            let dtype = types.next().expect("it is endless");
+            check_transform(Start::Plain, &format!("--mesh {mesh} --size {size} --type {dtype}"));
+        }
+        // A type more than there are meshes, so that each meets both.
+        types.next();
+    }
+    check_transform(Start::Plain, "");
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn the_fourier_transform_is_right_under_mpirun() {
+    for (processes, mesh) in [(1, "1"), (2, "2"), (3, "3"), (4, "2x2"), (6, "2x3"), (8, "4x2")] {
+        for (size, dtype) in [("13,7,10", "f64"), ("8,16,12", "f32"), ("2,3,2", "f64")] {
+            check_transform(Start::Mpi(processes), &format!("--mesh {mesh} --size {size} --type {dtype}"));
+        }
+    }
+    // Slabs of as many ranks as there are.
+    check_transform(Start::Mpi(3), "--size 10,11,12");
+}
+
+#[test]
+fn the_fourier_transform_tells_its_stages_and_where_the_time_goes() {
+    let stdout = check_run(Start::Plain, "fft3d --mesh 2x2 --size 6,7,8 --repeat 3 --no-check");
+    let lines: Vec<_> = stdout.lines().collect();
+    assert_eq!(
+        lines[..5],
+        [
+            "fft3d: 6 x 7 x 8 complex f64, forward and back",
+            "mesh (p0: 2, p1: 2), 4 ranks on threads",
+            "[0 @ p0, 1 @ p1]: lines along 2",
+            "[0 @ p0, 2 @ p1]: lines along 1",
+            "[1 @ p0, 2 @ p1]: lines along 0",
+        ]
+    );
+    for (line, way) in lines[5..7].iter().zip(["forward", "back"]) {
+        assert!(line.starts_with(&format!("{way}: best of 3 runs ")), "{line}");
+        for part in ["(FFT ", ", packing ", ", communication ", "; median "] {
+            assert!(line.contains(part), "{line}");
+        }
+    }
+    assert!(lines[7].starts_with("received per rank: at most "), "{stdout}");
+    assert_eq!(lines.len(), 8, "{stdout}");
+}
+
+#[test]
+fn a_fourier_transform_on_a_mesh_of_three_axes_is_refused_with_one_that_fits() {
+    let Ended { success, stderr, .. } = run(Start::Plain, &example("fft3d"), &["--mesh", "2x1x2"], LIMIT);
+    assert!(!success);
+    assert_eq!(
+        stderr,
+        "error: rank 0: a sweep of 3 dimensions keeps at least one whole, so the mesh has at most 2 axes, but the mesh \
+         (p0: 2, p1: 1, p2: 2) has 3; put its 4 ranks on at most 2 axes\n"
+    );
+}
+
 #[test]
 fn explanations_on_the_notebooks_mesh() {
     let check = |line: &str, expected: ExpectFile| expected.assert_eq(&check_run(Start::Plain, line));

@@ -7,6 +7,7 @@ mod check;
 #[path = "../../src/bin/polyshard/dtypes.rs"]
 mod dtypes;
 pub(crate) mod launch;
+pub(crate) mod mesh;
 #[path = "../../src/bin/polyshard/npy.rs"]
 mod npy;
 pub(crate) mod operand;
@@ -14,7 +15,7 @@ mod options;
 mod progress;
 pub(crate) mod run;
 #[path = "../../src/bin/polyshard/values.rs"]
-mod values;
+pub(crate) mod values;
 
 use dtypes::with_type;
 use launch::{Stop, finish};

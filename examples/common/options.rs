@@ -2,6 +2,7 @@
 
 use super::dtypes::dtype_parser;
 use super::launch::Stop;
+use super::mesh::{Extents, most_square, parse_mesh, shown};
 use super::npy;
 use super::operand::Operand;
 use super::run::Measuring;
@@ -56,10 +57,6 @@ pub(crate) enum Print {
     Trace,
 }
 
-/// The extents of a mesh; a type of its own because clap takes a `Vec` for several arguments.
-#[derive(Clone, Debug)]
-struct Extents(Vec<usize>);
-
 /// Reads the command line.
 pub(crate) fn parse<A: Algorithm>() -> Result<Options<A>, Stop> {
     let matches = Options::<A>::command().name(A::NAME).try_get_matches()?;
@@ -92,7 +89,7 @@ impl<A: Algorithm> Options<A> {
         };
         if extents.len() != axes {
             let (shown, axes) = (shown(&extents), if axes == 1 { "1 axis" } else { "2 axes" });
-            let like = self::shown(A::MESH);
+            let like = super::mesh::shown(A::MESH);
             return Err(format!(
                 "`{}` runs on a mesh of {axes}, but `--mesh {shown}` is none; give one like {like}",
                 A::NAME
@@ -146,32 +143,6 @@ impl<A: Algorithm> Options<A> {
             Some(path) => Operand::File(path.clone()),
             None => Operand::Random(seed),
         })
-    }
-}
-
-fn shown(extents: &[usize]) -> String {
-    extents.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
-}
-
-fn most_square(ranks: usize, axes: usize) -> Vec<usize> {
-    if axes == 1 {
-        return vec![ranks];
-    }
-    let x = (1..=ranks.isqrt()).rev().find(|&x| ranks.is_multiple_of(x)).unwrap_or(1);
-    vec![x, ranks / x]
-}
-
-fn parse_mesh(text: &str) -> Result<Extents, String> {
-    let extents: Result<Vec<usize>, _> = text.split('x').map(str::parse).collect();
-    let extents = extents.map_err(|_| "give the ranks along each axis, such as 2x3")?;
-    if extents.contains(&0) {
-        return Err("each axis has at least 1 rank".into());
-    }
-    let ranks = extents.iter().try_fold(1usize, |ranks, &extent| ranks.checked_mul(extent));
-    // Ranks of MPI are numbered by a C int, and no machine has more threads than that.
-    match ranks.filter(|&ranks| ranks <= i32::MAX as usize) {
-        Some(_) => Ok(Extents(extents)),
-        None => Err(format!("no more than {} ranks are possible", i32::MAX)),
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Instant;
 /// How to measure.
 #[derive(clap::Args)]
 pub(crate) struct Measuring {
-    /// Do not compare with a sequential product.
+    /// Do not compare with a sequential computation.
     #[arg(long)]
     pub(crate) no_check: bool,
     /// Run this often and tell the best and the median time.
@@ -85,13 +85,13 @@ pub(crate) fn measure<T: Number>(world: &World, case: &Case<T>, how: &Measuring)
 }
 
 /// The seconds of the slowest rank.
-fn slowest(world: &World, took: f64) -> polyshard::Result<f64> {
+pub(crate) fn slowest(world: &World, took: f64) -> polyshard::Result<f64> {
     let all = gathered(world, took.to_ne_bytes())?;
     Ok(all.into_iter().map(f64::from_ne_bytes).fold(0.0, f64::max))
 }
 
 /// The greatest of all ranks' counts.
-fn most(world: &World, count: u64) -> polyshard::Result<u64> {
+pub(crate) fn most(world: &World, count: u64) -> polyshard::Result<u64> {
     let all = gathered(world, count.to_ne_bytes())?;
     Ok(all.into_iter().map(u64::from_ne_bytes).fold(0, u64::max))
 }
@@ -103,18 +103,23 @@ fn gathered(world: &World, own: [u8; 8]) -> polyshard::Result<Vec<[u8; 8]>> {
     Ok(all.chunks_exact(8).map(|bytes| bytes.try_into().expect("chunks are of 8 bytes")).collect())
 }
 
-fn heading<T>(world: &World, case: &Case<T>) -> String {
-    let kernel = case.program.kernel();
-    let extents = kernel.vars().iter().map(|var| format!("{} = {}", var.name, var.extent));
-    let extents = extents.collect::<Vec<_>>().join(", ");
+/// How many ranks there are, and what they are.
+pub(crate) fn place(world: &World) -> String {
     let place = match world.backend() {
         Backend::Threads => "threads",
         Backend::Mpi => "MPI",
     };
     let ranks = if world.size() == 1 { "1 rank".into() } else { format!("{} ranks", world.size()) };
+    format!("{ranks} on {place}")
+}
+
+fn heading<T>(world: &World, case: &Case<T>) -> String {
+    let kernel = case.program.kernel();
+    let extents = kernel.vars().iter().map(|var| format!("{} = {}", var.name, var.extent));
+    let extents = extents.collect::<Vec<_>>().join(", ");
     let mut text = format!("{}: {}, {}, {extents}\n", case.name, kernel.statement(), kernel.dtype());
     // Writing to a string cannot fail.
-    let _ = write!(text, "mesh ({}), {ranks} on {place}", case.program.mesh());
+    let _ = write!(text, "mesh ({}), {}", case.program.mesh(), place(world));
     for tensor in kernel.tensors() {
         if let Some(pattern) = case.program.pattern(tensor.name.as_str()) {
             let _ = write!(text, "\n{}: {pattern}", tensor.name);
