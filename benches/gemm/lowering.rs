@@ -1,6 +1,6 @@
 //! How long `lower()` takes, by size of the mesh.
 
-use crate::record::{Case, Record, median};
+use crate::common::record::{Case, Record, median};
 use crate::schedules::{Algorithm, Grid, Sizes, schedule};
 use clap::ValueEnum;
 use std::time::Instant;

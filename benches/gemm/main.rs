@@ -8,14 +8,14 @@
 //! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
 //!
 //! The parts are processes of their own because their contestants are: ScaLAPACK is a C program, and memory
-//! can peak only once. What they print are lines of one form, see [`record`].
+//! can peak only once. What they print are lines of one form, see [`common::record`].
 
 mod bound;
-mod clock;
+#[path = "../common/mod.rs"]
+mod common;
 mod lowering;
 mod memory;
 mod product;
-mod record;
 mod schedules;
 mod table;
 
@@ -94,6 +94,9 @@ fn main() -> polyshard::Result<()> {
             Type::F64 => memory::measure::<f64>(&problem),
         },
         Some(Part::Lower { runs }) => lowering::measure(runs),
-        Some(Part::Table) => table::print(),
+        Some(Part::Table) => {
+            table::print();
+            Ok(())
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The algorithms and their bounds, timed in turns.
 
 use crate::bound::Bound;
-use crate::clock::together;
-use crate::record::{Case, Record};
+use crate::common::clock::together;
+use crate::common::record::{Case, Record};
 use crate::schedules::{Algorithm, schedule};
 use crate::{Problem, Type};
 use polyshard::prelude::*;

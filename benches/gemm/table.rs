@@ -1,24 +1,17 @@
 //! The table: medians, ratios, and the figures to reach.
 
-use crate::record::{Case, Record, median};
+use crate::common::record::{Case, Record};
+use crate::common::tabulate::{first_seen, median_of, read, verdict};
 use crate::schedules::Sizes;
-use std::io;
 
-/// Reads records from standard input and prints the table; lines of other kinds are passed over.
-pub(crate) fn print() -> polyshard::Result<()> {
-    let mut records = Vec::new();
-    for line in io::stdin().lines() {
-        let line = line.expect("standard input is text");
-        if line.starts_with("record ") {
-            records.push(line.parse::<Record>().unwrap_or_else(|error| panic!("{error}")));
-        }
-    }
+/// Prints the table of the records on standard input.
+pub(crate) fn print() {
+    let records = read();
     let (lowered, ran): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.case.backend == "lower");
     let (timed, sized): (Vec<_>, Vec<_>) = ran.into_iter().partition(|record| record.quantity == "seconds");
     products(&timed);
     memory(&sized);
     lowering(&lowered);
-    Ok(())
 }
 
 fn products(records: &[Record]) {
@@ -31,11 +24,7 @@ fn products(records: &[Record]) {
         "on", "ranks", "type", "m x k x n", "what", "seconds", "GFLOP/s", "/bound", "ScaLAPACK/"
     );
     for case in first_seen(records.iter().map(|record| record.case.clone())) {
-        let of = |contestant: &str| {
-            let here = records.iter().filter(|record| record.case == case && record.contestant == contestant);
-            let seconds: Vec<f64> = here.map(|record| record.value).collect();
-            (!seconds.is_empty()).then(|| median(seconds))
-        };
+        let of = |contestant: &str| median_of(records, &case, contestant);
         let here = records.iter().filter(|record| record.case == case);
         let names = first_seen(here.map(|record| record.contestant.as_str()));
         let scalapack = names.iter().find(|name| name.starts_with("scalapack")).and_then(|name| of(name));
@@ -68,7 +57,6 @@ fn targets(case: &Case, name: &str, bound: Option<f64>, gain: Option<f64>) -> St
         _ => None,
     };
     let least = (backend == "mpi" && dtype == "f64" && size == "4096").then_some(1.4);
-    let verdict = |met: bool| if met { "met" } else { "missed" };
     let bound = most.zip(bound).map(|(most, bound)| format!("/bound <= {most}: {}", verdict(bound <= most)));
     let gain = least.zip(gain).map(|(least, gain)| format!("ScaLAPACK/ >= {least}: {}", verdict(gain >= least)));
     bound.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
@@ -101,7 +89,7 @@ fn memory(records: &[Record]) {
             of("shards"),
             of("tiles"),
             of("before"),
-            if besides <= 32.0 { "met" } else { "missed" }
+            verdict(besides <= 32.0)
         );
     }
     println!();
@@ -116,7 +104,6 @@ fn lowering(records: &[Record]) {
     for record in records {
         let same = |other: &&Record| other.case.grid == "8x8" && other.contestant == record.contestant;
         let reference = records.iter().find(same).map(|other| record.value / other.value);
-        let verdict = |met: bool| if met { "met" } else { "missed" };
         let target = match (record.case.grid.as_str(), reference) {
             ("8x8", _) => format!("ms <= 50: {}", verdict(record.value <= 0.05)),
             ("64x64" | "1024x1024", Some(ratio)) => format!("/8x8 <= 2: {}", verdict(ratio <= 2.0)),
@@ -126,16 +113,6 @@ fn lowering(records: &[Record]) {
         let ratio = reference.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         println!("{}", format!("{grid:<10} {what:<16} {ms:>8.1} {ratio:>8}  {target}").trim_end());
     }
-}
-
-/// Each item once, in the order in which they first appear.
-fn first_seen<I: PartialEq>(items: impl IntoIterator<Item = I>) -> Vec<I> {
-    items.into_iter().fold(Vec::new(), |mut seen, item| {
-        if !seen.contains(&item) {
-            seen.push(item);
-        }
-        seen
-    })
 }
 
 /// Multiplications and additions of a product of this size.

@@ -1,0 +1,122 @@
+//! The benchmark of redistribution, one part per call; `scripts/bench` runs it all.
+//!
+//! | part | prints |
+//! | --- | --- |
+//! | `move` | seconds of each way to redistribute a matrix, and of copying a tile, in turns |
+//! | `sweep` | the same for the move of a sweep over slabs, which `fft3d` makes |
+//! | `memory` | the peak memory of a rank against what the plan states |
+//! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
+//!
+//! The parts are processes of their own because their contestants are: ScaLAPACK is a C program, and memory
+//! can peak only once. What they print are lines of one form, see [`common::record`].
+
+#[path = "../common/mod.rs"]
+mod common;
+mod memory;
+mod problem;
+mod table;
+mod time;
+mod ways;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use polyshard::runtime::Transport;
+use problem::{Grid, Problem};
+
+/// Measures redistribution.
+#[derive(Parser)]
+struct Cli {
+    /// What `cargo bench` says.
+    #[arg(long, hide = true)]
+    bench: bool,
+    /// What `cargo test --benches` says.
+    #[arg(long, hide = true)]
+    test: bool,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Times the ways to redistribute a matrix of `f64`, in turns.
+    Move {
+        #[command(flatten)]
+        problem: MatrixProblem,
+        /// Timed runs of each, after one that is not timed.
+        #[arg(long, default_value_t = 1)]
+        runs: usize,
+    },
+    /// Times the move between the stages of a sweep over slabs of complex `f64`, in turns.
+    Sweep {
+        /// The number of ranks.
+        #[arg(long)]
+        ranks: usize,
+        /// The extent of each of three dimensions.
+        #[arg(long)]
+        size: usize,
+        /// Timed runs of each, after one that is not timed.
+        #[arg(long, default_value_t = 1)]
+        runs: usize,
+    },
+    /// Measures the peak memory of the ranks.
+    Memory {
+        #[command(flatten)]
+        problem: MatrixProblem,
+        /// How the data move.
+        #[arg(long)]
+        way: Way,
+    },
+    /// Prints the table of the lines on standard input.
+    Table,
+}
+
+/// A matrix, and from where to where.
+#[derive(Args)]
+struct MatrixProblem {
+    /// Ranks over rows and columns before, as `2x2`.
+    #[arg(long)]
+    from: Grid,
+    /// Ranks over rows and columns after: all of them over one of the two.
+    #[arg(long)]
+    to: Grid,
+    /// The number of rows, and of columns.
+    #[arg(long)]
+    size: usize,
+}
+
+impl MatrixProblem {
+    fn problem(self) -> polyshard::Result<Problem> {
+        Problem::new(self.from, self.to, vec![self.size; 2], self.size.to_string())
+    }
+}
+
+/// One of the two transports.
+#[derive(Clone, Copy, ValueEnum)]
+enum Way {
+    Messages,
+    Shared,
+}
+
+impl From<Way> for Transport {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Messages => Self::Messages,
+            Way::Shared => Self::Shared,
+        }
+    }
+}
+
+fn main() -> polyshard::Result<()> {
+    match Cli::parse().part {
+        None => {
+            println!("nothing to do without a part; `scripts/bench` runs them all, `--help` lists them");
+            Ok(())
+        }
+        Some(Part::Move { problem, runs }) => time::matrix(&problem.problem()?, runs),
+        Some(Part::Sweep { ranks, size, runs }) => time::sweep(&Problem::slabs(ranks, size)?, runs),
+        Some(Part::Memory { problem, way }) => memory::measure(&problem.problem()?, way.into()),
+        Some(Part::Table) => {
+            table::print();
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The memory of the ranks while they redistribute, against what the plan states.
+
+use crate::common::peak::{kilobytes, of_all_ranks, peak};
+use crate::common::record::Record;
+use crate::problem::Problem;
+use polyshard::runtime::{Redistribution, Transport};
+
+/// Redistributes twice, and prints the bytes of the rank that had most: at the peak, before there were any
+/// arrays, and as stated.
+///
+/// Arrays in shared memory count for every rank that touches them, so for these the peak of a rank says more than
+/// what it holds. For them a rank's share is printed instead: of a page that several ranks have mapped, the system
+/// counts an equal part for each. It is read while input, output and staging are all there.
+///
+/// On threads all ranks share one process, so it says something on MPI only.
+pub(crate) fn measure(problem: &Problem, transport: Transport) -> polyshard::Result<()> {
+    polyshard::spmd(problem.source.mesh().size(), |world| {
+        world.comm().barrier()?;
+        let before = peak();
+        let plan = Redistribution::new(world, &problem.source, &problem.target)?.over(transport);
+        let source = problem.before(world)?;
+        let mut target = plan.output(world)?;
+        for _ in 0..2 {
+            plan.run_into(world, &source, &mut target)?;
+        }
+        world.comm().barrier()?;
+        let held = match transport {
+            Transport::Messages => peak(),
+            Transport::Auto | Transport::Shared => kilobytes("/proc/self/smaps_rollup", "Pss:") * 1024,
+        };
+        let tiles = size_of_val(source.block()) + size_of_val(target.block());
+        let staging = plan.staging_bytes(size_of::<f64>());
+        let numbers = of_all_ranks(world, [held, before, tiles as u64, staging as u64])?;
+        assert!(problem.arrived(world, &target)?, "rank {} does not have its part of the array", world.rank());
+        if world.rank() == 0 {
+            for (quantity, values) in ["peak", "before", "tiles", "staging"].into_iter().zip(numbers) {
+                let contestant = if transport == Transport::Messages { "messages" } else { "shared" };
+                let value = values.into_iter().max().unwrap_or(0) as f64;
+                let (case, contestant) = (problem.case(world), contestant.into());
+                println!("{}", Record { quantity: quantity.into(), case, contestant, value });
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
