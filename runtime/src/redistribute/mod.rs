@@ -11,33 +11,38 @@
 //! | module | what |
 //! | --- | --- |
 //! | `piece` | what one rank hands to another, as rows of both tiles |
-//! | `hop` | who takes part, and the pieces |
+//! | `hop`, `steps` | who takes part, and the pieces; for a plan, a hop per step |
 //! | `messages`, `shared` | the transports |
 //! | `copy`, `stream` | rows from here to there |
+//! | `work` | what is held besides input and output |
+//! | `check` | what is refused |
 //!
 //! Nothing here decides what the shardings should be, and the source is never written.
 
+mod check;
 mod copy;
 mod hop;
 mod messages;
 mod piece;
 mod shared;
+mod steps;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod work;
 
-use crate::array::same_owners;
 use crate::comm::SharedMemory;
 use crate::layout::Sharding;
-use crate::{DistArray, Element, Error, Result, World};
+use crate::{DistArray, Element, Error, Result, Segment, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
 use piece::Piece;
+use polyshard_planner::{DistType, Plan};
 use shared::{Outcome, Tile};
 use std::cell::RefCell;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
+use work::{Between, Work};
 
 /// How a redistribution moves what ranks hand to one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -76,14 +81,17 @@ pub struct Redistribution {
     memory: Rc<dyn SharedMemory>,
     /// The same on all ranks, and of no other redistribution of the world.
     number: u64,
-    hop: Hop,
+    /// At least one.
+    hops: Vec<Hop>,
+    between: Between,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
-    staging: RefCell<Staging>,
+    work: RefCell<Work>,
 }
 
 impl Redistribution {
-    /// Works out how to get from `source` to `target`; collective over the world.
+    /// Works out how to get from `source` to `target` directly, each element by one message or copy; collective
+    /// over the world.
     ///
     /// The ranks that have something for each other become a group (MPI 3.1, section 6.4.2), which the world
     /// keeps. Takes time in proportion to the number of ranks.
@@ -92,30 +100,76 @@ impl Redistribution {
     /// If the shapes or the meshes differ, the mesh has not as many ranks as the world, the ranks give
     /// different shardings, or another rank failed.
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
-        world.check_mesh(source.mesh())?;
-        if source.shape() != target.shape() {
-            return Err(Error::Usage(format!(
-                "an array of shape {:?} cannot be redistributed to a sharding of shape {:?}; a redistribution keeps \
-                 the shape",
-                source.shape(),
-                target.shape()
-            )));
-        }
-        if source.mesh() != target.mesh() {
-            return Err(Error::Usage(format!(
-                "an array on the mesh ({}) cannot be redistributed to the mesh ({}); write both shardings over one mesh",
-                source.mesh(),
-                target.mesh()
-            )));
-        }
+        check::shardings(world, source, target)?;
         let number = world.number_redistribution();
-        agree(world, number, source, target)?;
+        check::agree(world, number, source, target, None)?;
         let mesh = source.mesh();
         let hop = Hop::new(world, |owner, reader| {
             Piece::between(source, &mesh.coordinates(owner), target, &mesh.coordinates(reader))
         })?;
-        let [send, receive] = messages::scattered(&hop);
-        let told = world.comm().tell([send as u64, receive as u64, 0, 0])?;
+        Self::of(world, number, [source, target], vec![hop], Between::default())
+    }
+
+    /// Works out how to follow `plan`, step by step, between the shardings of its types; collective over the
+    /// world.
+    ///
+    /// ```
+    /// use polyshard_planner::{DistType, Options, Plan};
+    /// use polyshard_runtime::layout::Mesh;
+    /// use polyshard_runtime::{DistArray, Error, Redistribution, spmd};
+    /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    /// let [rows, columns] = ["[2{x,y}8, 6]", "[8, 3{y}6]"].map(|text| DistType::parse(text, &mesh).expect("a type"));
+    /// let plan = Plan::new(&rows, &columns, &Options::default()).expect("a plan");
+    /// spmd(4, |world| {
+    ///     let there = Redistribution::with_plan(world, &plan)?;
+    ///     let a = DistArray::from_fn(world, there.source(), |index| (10 * index[0] + index[1]) as f64)?;
+    ///     let b = there.run(world, &a)?;
+    ///     assert_eq!(b.get(&[7, 3 * (world.rank() % 2)]), Some(70.0 + 3.0 * (world.rank() % 2) as f64));
+    ///     Ok::<(), Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If one of the types has no sharding, because digits of an axis number its tiles. As
+    /// [`with_plan_between`](Self::with_plan_between).
+    pub fn with_plan(world: &World, plan: &Plan) -> Result<Self> {
+        let sharding = |dist_type: &DistType| {
+            dist_type.to_sharding().ok_or_else(|| {
+                Error::Usage(format!(
+                    "the plan's type {dist_type} over ({}) numbers tiles by digits of an axis, so no sharding is like it; \
+                     make the plan over a mesh with an axis for each digit",
+                    dist_type.mesh()
+                ))
+            })
+        };
+        Self::with_plan_between(world, &sharding(plan.source())?, &sharding(plan.target())?, plan)
+    }
+
+    /// As [`with_plan`](Self::with_plan), between these shardings; where they do not divide the array into equal
+    /// tiles, `plan` is for an array that is larger, and its tiles are cut off.
+    ///
+    /// # Errors
+    /// If a rank has another tile by the plan than by the sharding. As [`new`](Self::new).
+    pub fn with_plan_between(world: &World, source: &Sharding, target: &Sharding, plan: &Plan) -> Result<Self> {
+        check::shardings(world, source, target)?;
+        steps::check(plan.source(), source)?;
+        steps::check(plan.target(), target)?;
+        let number = world.number_redistribution();
+        check::agree(world, number, source, target, Some(plan))?;
+        let (hops, between) = steps::hops(world, plan, source.shape())?;
+        Self::of(world, number, [source, target], hops, between)
+    }
+
+    fn of(
+        world: &World,
+        number: u64,
+        [source, target]: [&Sharding; 2],
+        hops: Vec<Hop>,
+        between: Between,
+    ) -> Result<Self> {
+        let most = |side: usize| hops.iter().map(|hop| messages::scattered(hop)[side]).max().unwrap_or(0) as u64;
+        let told = world.comm().tell([most(0), most(1), 0, 0])?;
         let scattered = [0, 1].map(|side| told.iter().map(|note| note[side] as usize).max().unwrap_or(0));
         Ok(Self {
             source: source.clone(),
@@ -123,9 +177,10 @@ impl Redistribution {
             transport: Transport::Auto,
             memory: world.memory()?,
             number,
-            hop,
+            hops,
+            between,
             scattered,
-            staging: RefCell::default(),
+            work: RefCell::default(),
         })
     }
 
@@ -151,7 +206,7 @@ impl Redistribution {
     /// many bytes.
     #[must_use]
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
-        Staging::bytes(self.scattered, element_bytes)
+        Staging::bytes(self.scattered, element_bytes) + self.between.bytes(element_bytes)
     }
 
     /// Returns an array of zeros that is laid out by the target, in shared memory where that is possible;
@@ -170,13 +225,19 @@ impl Redistribution {
     /// As [`output`](Self::output), with anything in it where it is in shared memory.
     fn room<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         world.check_mesh(self.target.mesh())?;
-        if self.transport != Transport::Messages && self.hop.talks {
+        if let Some(memory) = self.shares() {
             let len = self.target.local_len(&self.target.mesh().coordinates(world.rank()));
-            if let Some(segment) = self.memory.segment(len * size_of::<T>())? {
+            if let Some(segment) = memory.segment(len * size_of::<T>())? {
                 return DistArray::in_segment(world, &self.target, segment);
             }
         }
         DistArray::filled(world, &self.target, T::ZERO)
+    }
+
+    /// The memory to put tiles in that others write to, if they may; the same on all ranks.
+    fn shares(&self) -> Option<&dyn SharedMemory> {
+        let talks = self.hops.iter().any(|hop| hop.talks);
+        (talks && self.transport != Transport::Messages).then_some(&*self.memory)
     }
 
     /// Returns `source` laid out by the target; collective over the world.
@@ -184,64 +245,76 @@ impl Redistribution {
     /// # Errors
     /// As [`run_into`](Self::run_into).
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
-        self.check(source, &self.source, "takes", "make one for this array's sharding")?;
+        check::array(source, &self.source, "takes", SOURCE)?;
         let mut target = self.room(world)?;
         self.run_into(world, source, &mut target)?;
         Ok(target)
     }
 
-    /// Writes `source` to `target`, laid out by the source and by the target; collective over the groups of
-    /// ranks that have something for each other.
+    /// Writes `source` to `target`, laid out by the source and by the target; collective over the world.
     ///
-    /// Allocates no tile: buffers are made by the first run and kept.
+    /// Allocates no tile: what it takes besides the two, the first run makes and later ones find.
     ///
     /// # Errors
     /// If an array is not laid out as the redistribution says, the transport is [`Shared`](Transport::Shared)
-    /// and cannot be used, or another rank failed.
+    /// and cannot be used, the ranks run different redistributions, or another rank failed.
     pub fn run_into<T: Element>(&self, world: &World, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
         world.check_mesh(self.source.mesh())?;
-        self.check(source, &self.source, "takes", "make one for this array's sharding")?;
-        self.check(target, &self.target, "makes", "get the array from `output`")?;
-        if self.transport != Transport::Messages && self.run_shared(source, target)? {
-            return Ok(());
+        check::array(source, &self.source, "takes", SOURCE)?;
+        check::array(target, &self.target, "makes", "get the array from `output`")?;
+        let element = size_of::<T>();
+        let work = &mut *self.work.borrow_mut();
+        work.prepare(&self.between, element, self.shares())?;
+        for (nth, hop) in self.hops.iter().enumerate() {
+            let (staging, read, written) = work.parts(nth);
+            let from: &[u8] = match nth {
+                0 => cast_slice(source.block()),
+                _ => &cast_slice(read)[..self.between.own[nth - 1] * element],
+            };
+            let (block, segment) = match self.between.own.get(nth) {
+                None => {
+                    let (block, segment) = target.lent();
+                    (cast_slice_mut(block), segment)
+                }
+                Some(len) => {
+                    let (words, segment) = written.lent();
+                    (&mut cast_slice_mut(words)[..len * element], segment)
+                }
+            };
+            self.hop(hop, element, from, block, segment, staging)?;
         }
-        let staging = &mut self.staging.borrow_mut();
-        messages::run(
-            &self.hop,
-            size_of::<T>(),
-            cast_slice(source.block()),
-            cast_slice_mut(target.block_mut()),
-            staging,
-        )
+        Ok(())
     }
 
-    /// Runs through shared memory, if that is possible; returns whether it was.
-    fn run_shared<T: Element>(&self, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<bool> {
-        let (block, segment) = target.lent();
-        let tile = Tile::new(cast_slice_mut(block), segment);
-        let element = size_of::<T>();
-        let outcome = shared::run(&self.hop, &*self.memory, self.number, element, cast_slice(source.block()), tile)?;
-        let why = match outcome {
-            Outcome::Done => return Ok(true),
-            _ if self.transport == Transport::Auto => return Ok(false),
-            Outcome::Apart(rank, other) => format!("ranks {rank} and {other} are on different nodes"),
-            Outcome::Hidden(rank) => {
-                format!("the output of rank {rank} is its own; get it from `Redistribution::output`")
+    /// Runs one hop, through shared memory if that is wanted and possible.
+    fn hop(
+        &self,
+        hop: &Hop,
+        element: usize,
+        from: &[u8],
+        to: &mut [u8],
+        segment: Option<&Segment>,
+        staging: &mut Staging,
+    ) -> Result<()> {
+        let why = match self.transport {
+            Transport::Messages => return messages::run(hop, element, from, to, staging),
+            Transport::Auto | Transport::Shared => {
+                match shared::run(hop, &*self.memory, self.number, element, from, Tile::new(to, segment))? {
+                    Outcome::Done => return Ok(()),
+                    _ if self.transport == Transport::Auto => return messages::run(hop, element, from, to, staging),
+                    Outcome::Apart(rank, other) => format!("ranks {rank} and {other} are on different nodes"),
+                    Outcome::Hidden(rank) => {
+                        format!("the output of rank {rank} is its own; get it from `Redistribution::output`")
+                    }
+                }
             }
         };
         Err(Error::Usage(format!("cannot redistribute through shared memory: {why}, or use `Transport::Auto`")))
     }
-
-    fn check<T>(&self, array: &DistArray<T>, wanted: &Sharding, what: &str, cure: &str) -> Result<()> {
-        let held = array.sharding();
-        if held.shape() == wanted.shape() && held.mesh() == wanted.mesh() && same_owners(held, wanted) {
-            return Ok(());
-        }
-        let [held, wanted] = [held, wanted]
-            .map(|sharding| format!("of shape {:?} over ({}), sharded {sharding}", sharding.shape(), sharding.mesh()));
-        Err(Error::Usage(format!("an array {held}, is given to a redistribution that {what} arrays {wanted}; {cure}")))
-    }
 }
+
+/// What to do about an array that is laid out otherwise.
+const SOURCE: &str = "make one for this array's sharding";
 
 impl<T: Element> DistArray<T> {
     /// Returns the array laid out by `target`, a sharding of the same shape and mesh; collective over the world.
@@ -258,20 +331,5 @@ impl<T: Element> DistArray<T> {
     /// As [`Redistribution::new`] and [`Redistribution::run`].
     pub fn redistribute(&self, world: &World, target: &Sharding) -> Result<DistArray<T>> {
         Redistribution::new(world, self.sharding(), target)?.run(world, self)
-    }
-}
-
-/// Checks that all ranks mean the same shardings.
-fn agree(world: &World, number: u64, source: &Sharding, target: &Sharding) -> Result<()> {
-    let mut hasher = DefaultHasher::new();
-    (source, target).hash(&mut hasher);
-    let told = world.comm().tell([hasher.finish(), number, 0, 0])?;
-    match told.iter().position(|note| *note != told[0]) {
-        Some(other) => Err(Error::Mismatch(format!(
-            "ranks 0 and {other} redistribute between different shardings, rank {} from {source} to {target}: all \
-             ranks must give the same",
-            world.rank()
-        ))),
-        None => Ok(()),
     }
 }

@@ -88,6 +88,18 @@ impl Piece {
         Self::new(dims, [&source.local_shape(owner), &target.local_shape(reader)])
     }
 
+    /// Returns what the tile `after` takes from the part `has` of the tile `held`, all three boxes of global
+    /// indices.
+    pub(super) fn of(held: &[Range<usize>], has: &[Range<usize>], after: &[Range<usize>]) -> Self {
+        let span = |(held, (has, after)): (&Range<usize>, (&Range<usize>, &Range<usize>))| {
+            let (start, end) = (has.start.max(after.start), has.end.min(after.end));
+            (start < end).then(|| vec![Span { starts: [start - held.start, start - after.start], len: end - start }])
+        };
+        let spans: Option<Vec<_>> = held.iter().zip(has.iter().zip(after)).map(span).collect();
+        let shapes = [held, after].map(|tile| tile.iter().map(Range::len).collect::<Vec<_>>());
+        spans.map_or_else(Self::default, |spans| Self::new(spans, [&shapes[0], &shapes[1]]))
+    }
+
     /// Returns the piece with these spans in tiles of these shapes; no dimension without a span.
     fn new(spans: Vec<Vec<Span>>, shapes: [&[usize]; 2]) -> Self {
         let strides = shapes.map(row_major);

@@ -1,0 +1,62 @@
+//! What makes a redistribution impossible, said before anything moves.
+
+use crate::array::same_owners;
+use crate::layout::Sharding;
+use crate::{DistArray, Error, Result, World};
+use polyshard_planner::Plan;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Checks that one array can have both shardings in this world, without communication.
+pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> Result<()> {
+    world.check_mesh(source.mesh())?;
+    if source.shape() != target.shape() {
+        return Err(Error::Usage(format!(
+            "an array of shape {:?} cannot be redistributed to a sharding of shape {:?}; a redistribution keeps the shape",
+            source.shape(),
+            target.shape()
+        )));
+    }
+    if source.mesh() != target.mesh() {
+        return Err(Error::Usage(format!(
+            "an array on the mesh ({}) cannot be redistributed to the mesh ({}); write both shardings over one mesh",
+            source.mesh(),
+            target.mesh()
+        )));
+    }
+    Ok(())
+}
+
+/// Checks that all ranks mean the same redistribution; collective.
+pub(super) fn agree(
+    world: &World,
+    number: u64,
+    source: &Sharding,
+    target: &Sharding,
+    plan: Option<&Plan>,
+) -> Result<()> {
+    let mut hasher = DefaultHasher::new();
+    (source, target).hash(&mut hasher);
+    for step in plan.iter().flat_map(|plan| plan.steps()) {
+        (step.op(), step.from(), step.to()).hash(&mut hasher);
+    }
+    let told = world.comm().tell([hasher.finish(), number, u64::from(plan.is_some()), 0])?;
+    match told.iter().position(|note| *note != told[0]) {
+        Some(other) => Err(Error::Mismatch(format!(
+            "ranks 0 and {other} make different redistributions, rank {} one from {source} to {target}: all ranks must \
+             make the same, in the same order",
+            world.rank()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that an array is laid out by `wanted`, which a redistribution `takes` or `makes`.
+pub(super) fn array<T>(array: &DistArray<T>, wanted: &Sharding, what: &str, cure: &str) -> Result<()> {
+    let held = array.sharding();
+    if held.shape() == wanted.shape() && held.mesh() == wanted.mesh() && same_owners(held, wanted) {
+        return Ok(());
+    }
+    let [held, wanted] = [held, wanted]
+        .map(|sharding| format!("of shape {:?} over ({}), sharded {sharding}", sharding.shape(), sharding.mesh()));
+    Err(Error::Usage(format!("an array {held}, is given to a redistribution that {what} arrays {wanted}; {cure}")))
+}

@@ -1,0 +1,80 @@
+//! What a redistribution holds besides input and output: buffers of messages, and tiles between hops.
+//!
+//! All of it is made by the first run, and again only for larger elements. There are two tiles at most: a hop
+//! reads one and writes the other.
+
+use super::messages::Staging;
+use crate::Result;
+use crate::block::Block;
+use crate::comm::SharedMemory;
+
+/// The tiles and buffers of one rank.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) staging: Staging,
+    /// After hops of even and of odd number; 8-byte words, so that every element type is aligned.
+    tiles: [Block<u64>; 2],
+    /// Bytes of the largest elements that there is room for.
+    element: usize,
+}
+
+/// The tiles between hops, in elements.
+#[derive(Debug, Default)]
+pub(super) struct Between {
+    /// This rank's tile after each hop but the last.
+    pub(super) own: Vec<usize>,
+    /// The most that any rank has, after hops of even and of odd number.
+    pub(super) most: [usize; 2],
+}
+
+impl Between {
+    /// Returns the bytes of both tiles, at most, on any rank.
+    pub(super) fn bytes(&self, element: usize) -> usize {
+        self.most.iter().map(|&most| bytes(most, element)).sum()
+    }
+}
+
+impl Work {
+    /// Makes room for elements of so many bytes, in `memory` that the ranks share if it is given; collective over
+    /// the world if there is too little.
+    ///
+    /// # Errors
+    /// As [`SharedMemory::segment`].
+    pub(super) fn prepare(
+        &mut self,
+        between: &Between,
+        element: usize,
+        memory: Option<&dyn SharedMemory>,
+    ) -> Result<()> {
+        // All ranks have seen the same elements, so all allocate or none.
+        if element <= self.element {
+            return Ok(());
+        }
+        for (parity, tile) in self.tiles.iter_mut().enumerate() {
+            if between.most[parity] == 0 {
+                continue;
+            }
+            let own = between.own.iter().skip(parity).step_by(2).copied().max().unwrap_or(0);
+            let bytes = bytes(own, element);
+            // What there was is given back first.
+            *tile = Block::default();
+            let segment = memory.map(|memory| memory.segment(bytes)).transpose()?.flatten();
+            let words = bytes / size_of::<u64>();
+            *tile = segment.map_or_else(|| vec![0; words].into(), |segment| Block::shared(segment, words));
+        }
+        self.element = element;
+        Ok(())
+    }
+
+    /// Returns the buffers, the tile that hop `nth` reads and the one that it writes.
+    pub(super) fn parts(&mut self, nth: usize) -> (&mut Staging, &[u64], &mut Block<u64>) {
+        let [even, odd] = &mut self.tiles;
+        let (read, written) = if nth.is_multiple_of(2) { (odd, even) } else { (even, odd) };
+        (&mut self.staging, read, written)
+    }
+}
+
+/// The bytes of a tile of so many elements, in whole words.
+fn bytes(elements: usize, element: usize) -> usize {
+    (elements * element).next_multiple_of(size_of::<u64>())
+}
