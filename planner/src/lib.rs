@@ -10,6 +10,7 @@ mod named;
 mod parse;
 mod part;
 mod redistribute;
+pub mod sweep;
 mod types;
 
 pub use error::{PlanError, TypeError};
