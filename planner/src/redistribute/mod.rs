@@ -137,19 +137,21 @@ impl Plan {
                 (plan.total_cost() > plan.weak_cost).then(|| Self { weak_cost: plan.weak_cost, ..collectives(false) });
             plain.filter(|plain| plain.total_cost() < plan.total_cost()).unwrap_or(plan)
         };
-        let mut plans = match options.ops {
-            Ops::Paper => vec![collectives(false)],
-            Ops::Fused => vec![fused()],
-            Ops::Exchange => vec![Self::exchange(source, target)],
-            Ops::Any => vec![collectives(false), fused(), Self::exchange(source, target)],
+        let (first, mut others) = match options.ops {
+            Ops::Paper => (collectives(false), Vec::new()),
+            Ops::Fused => (fused(), Vec::new()),
+            Ops::Exchange => (Self::exchange(source, target), Vec::new()),
+            Ops::Any => (collectives(false), vec![fused(), Self::exchange(source, target)]),
         };
         // Transfers that are mostly latency may be cheaper with larger tiles on the way.
         if matches!(options.model, CostModel::Links(_)) && options.ops != Ops::Exchange {
-            let weak_cost = plans[0].weak_cost;
-            plans.extend(Self::gather_and_slice(source, target, weak_cost).filter(|plan| plan.peak() <= most));
+            let gathered = Self::gather_and_slice(source, target, first.weak_cost);
+            others.extend(gathered.filter(|plan| plan.peak() <= most));
         }
-        let plan = Self::cheapest(plans, &options.model, options.element_bytes);
-        Ok(plan.expect("there is a plan for any two types: this is a bug of polyshard"))
+        let cheaper = |best: Self, plan: Self| {
+            if options.model.compare(&plan, &best, options.element_bytes).is_lt() { plan } else { best }
+        };
+        Ok(others.into_iter().fold(first, cheaper))
     }
 
     /// Slices, all-to-alls, all-gathers, and a permutation where it cannot be avoided.
@@ -179,7 +181,7 @@ impl Plan {
         };
         let permuted = search(Rules::Permuted, true, Some(bound)).run(realized);
         // Where several primes meet in one dimension, digits may come apart nowhere on the way.
-        permuted.or(free).unwrap_or_else(|| Self::exchange(source, target))
+        permuted.or(free).unwrap_or_else(|| Self { weak_cost: weak.cost, ..Self::exchange(source, target) })
     }
 
     fn realized(problem: &Problem<'_>, moves: &[Move], fused: bool, weak_cost: Cost) -> Option<Self> {

@@ -1,6 +1,6 @@
 //! Plans: what to do, step by step, and what it costs.
 
-use super::cost::{CostModel, Links};
+use super::cost::Links;
 use super::problem::{Cost, gather_cost};
 use super::step::{Op, Step};
 use super::volume;
@@ -95,14 +95,5 @@ impl Plan {
     #[must_use]
     pub fn seconds(&self, links: &Links, element_bytes: usize) -> f64 {
         self.steps.iter().map(|step| links.seconds(step, element_bytes)).sum()
-    }
-
-    pub(super) fn cheapest(plans: Vec<Self>, model: &CostModel, element_bytes: usize) -> Option<Self> {
-        // Of plans that cost the same, the first.
-        plans.into_iter().reduce(
-            |best, plan| {
-                if model.compare(&plan, &best, element_bytes).is_lt() { plan } else { best }
-            },
-        )
     }
 }

@@ -1,0 +1,184 @@
+//! Laws of plans over random problems, and plans against exhaustive searches.
+
+mod common;
+mod oracle;
+
+use common::{check_steps, problems, tile};
+use oracle::{cheapest_typed, cheapest_weak};
+use polyshard_planner::{CostModel, DistType, Links, MemoryBound, Op, Ops, Options, Plan, PlanError};
+use proptest::prelude::*;
+
+fn plan(source: &DistType, target: &DistType, ops: Ops) -> Plan {
+    Plan::new(source, target, &Options { ops, ..Options::default() }).expect("a plan")
+}
+
+/// The place of an operation in the normal form.
+fn stage(op: Op) -> usize {
+    match op {
+        Op::DynSlice => 0,
+        Op::AllToAll | Op::AllPermute => 1,
+        Op::AllGather => 2,
+        Op::Exchange => panic!("a plan of collectives exchanges directly"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_step_can_be_run_and_the_last_ends_in_the_target((source, target) in problems(2..7, 1..4, 36)) {
+        for ops in [Ops::Paper, Ops::Fused, Ops::Exchange, Ops::Any] {
+            check_steps(&plan(&source, &target, ops));
+        }
+    }
+
+    #[test]
+    fn plans_are_in_normal_form_with_one_permutation_at_most((source, target) in problems(2..7, 1..5, 64)) {
+        let tiles = source.tile_len().max(target.tile_len());
+        for ops in [Ops::Paper, Ops::Fused] {
+            let plan = plan(&source, &target, ops);
+            // Mixed primes may meet in one dimension so that digits come apart nowhere; then ranks exchange directly.
+            if plan.steps().iter().any(|step| step.op() == Op::Exchange) {
+                prop_assert_eq!(plan.steps().len(), 1);
+                continue;
+            }
+            prop_assert!(plan.steps().iter().map(|step| stage(step.op())).is_sorted(), "{}", plan.explain(8));
+            let permutes: Vec<_> = plan.steps().iter().filter(|step| step.op() == Op::AllPermute).collect();
+            prop_assert!(permutes.len() <= 1);
+            // It stands where tiles are smallest.
+            let smallest = plan.steps().iter().map(|step| step.from().tile_len().min(step.to().tile_len())).min();
+            prop_assert!(permutes.iter().all(|permute| Some(permute.from().tile_len()) == smallest));
+            prop_assert!(plan.peak() <= tiles);
+            prop_assert!(plan.total_cost() <= plan.weak_cost() + source.tile_len().min(target.tile_len()) as u128);
+            prop_assert!(plan.total_cost() >= plan.weak_cost());
+        }
+    }
+
+    #[test]
+    fn more_operations_never_cost_more((source, target) in problems(2..7, 1..6, 216)) {
+        let (paper, fused) = (plan(&source, &target, Ops::Paper), plan(&source, &target, Ops::Fused));
+        prop_assert!(fused.total_cost() <= paper.total_cost(), "{}{}", paper.explain(8), fused.explain(8));
+        prop_assert!(plan(&source, &target, Ops::Any).total_cost() <= fused.total_cost());
+        prop_assert!(fused.weak_cost() <= paper.weak_cost());
+        prop_assert!(paper.total_cost() <= paper.naive_cost().max(paper.weak_cost()), "{}", paper.explain(8));
+    }
+
+    #[test]
+    fn an_exchange_moves_what_is_lacking_and_nothing_else((source, target) in problems(2..7, 1..4, 36)) {
+        let plan = plan(&source, &target, Ops::Exchange);
+        let ranks = source.mesh().size();
+        let lacking = |rank| tile(&target, rank).difference(&tile(&source, rank)).count();
+        prop_assert_eq!(plan.exchange_total(), (0..ranks).map(|rank| lacking(rank) as u128).sum::<u128>());
+        for rank in 0..ranks {
+            prop_assert_eq!(plan.received(rank), lacking(rank));
+        }
+        prop_assert_eq!(plan.total_cost(), (0..ranks).map(|rank| lacking(rank) as u128).max().unwrap_or(0));
+    }
+
+    #[test]
+    fn no_sequence_of_operations_is_cheaper_up_to_a_permutation((source, target) in problems(2..9, 1..4, 64)) {
+        prop_assert_eq!(plan(&source, &target, Ops::Paper).weak_cost(), cheapest_weak(&source, &target));
+    }
+
+    #[test]
+    fn a_type_is_what_it_prints((source, _) in problems(2..7, 1..6, 1000)) {
+        prop_assert_eq!(&DistType::parse(&source.to_string(), source.mesh()).expect("a type"), &source);
+        let sharding = source.to_sharding().expect("whole axes");
+        prop_assert_eq!(&DistType::from_sharding(&sharding).expect("a type"), &source);
+        let names: Vec<String> = (0..source.ndim()).map(|dim| format!("D{dim}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let named = source.named("A", &names).expect("whole axes");
+        prop_assert_eq!(&polyshard_planner::NamedType::parse(&named.to_string(), source.mesh()).expect("named"), &named);
+        let sizes: Vec<_> = names.iter().copied().zip(source.shape()).collect();
+        prop_assert_eq!(&named.with_sizes(&sizes).expect("sizes"), &source);
+        for rank in 0..source.mesh().size().min(50) {
+            let coordinates = source.mesh().coordinates(rank);
+            prop_assert_eq!(sharding.local_shape(&coordinates), source.tile_shape());
+            prop_assert!(source.is_empty() || sharding.owns(&coordinates, &source.offset(&coordinates)));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_sequence_over_mesh_axes_is_cheaper((source, target) in problems(2..5, 1..4, 16)) {
+        let plan = plan(&source, &target, Ops::Paper);
+        let cheapest = cheapest_typed(&source, &target);
+        prop_assert!(plan.total_cost() <= cheapest, "{} over axes\n{}", cheapest, plan.explain(8));
+    }
+}
+
+#[test]
+fn latency_and_loose_memory_make_small_arrays_gather_and_slice() {
+    let mesh = polyshard_layout::Mesh::new([("a", 2), ("b", 2), ("c", 2)]);
+    let of = |text: &str| DistType::parse(text, &mesh).expect("a type");
+    // Rink et al., figure 13, P1 to P3.
+    for (source, target) in [
+        ("[360, 184{c:2}368, 320]", "[90{c:2,a:2}360, 368, 160{b:2}320]"),
+        ("[80, 40{c:2}80, 72, 64]", "[40{b:2}80, 80, 36{c:2}72, 64]"),
+        ("[296, 360, 156{c:2}312]", "[74{b:2,c:2}296, 180{a:2}360, 312]"),
+    ] {
+        let (source, target) = (of(source), of(target));
+        let links = |latency| CostModel::Links(Links::new(latency, 1e10));
+        let options =
+            |latency, memory| Options { memory, model: links(latency), element_bytes: 4, ..Options::default() };
+        let loose = MemoryBound::Bytes(4 * source.len());
+        let ops = |plan: &Plan| plan.steps().iter().map(|step| step.op()).collect::<Vec<_>>();
+        let slow = Plan::new(&source, &target, &options(1.0, loose)).expect("a plan");
+        assert_eq!(ops(&slow), [Op::AllGather, Op::DynSlice]);
+        let fast = Plan::new(&source, &target, &options(0.0, loose)).expect("a plan");
+        assert!(fast.peak() < source.len(), "{}", fast.explain(4));
+        let strict = Plan::new(&source, &target, &options(1.0, MemoryBound::Strict)).expect("a plan");
+        assert!(strict.peak() <= source.tile_len().max(target.tile_len()), "{}", strict.explain(4));
+    }
+}
+
+#[test]
+fn the_slowest_axis_that_a_step_crosses_counts() {
+    let mesh = polyshard_layout::Mesh::new([("x", 2), ("y", 2)]);
+    let of = |text: &str| DistType::parse(text, &mesh).expect("a type");
+    let plan = plan(&of("[4{x}8, 8]"), &of("[8, 4{x}8]"), Ops::Paper);
+    // Each device sends half of its 32 elements of 8 bytes to one other.
+    let seconds = |links: Links| plan.seconds(&links, 8);
+    assert_eq!(seconds(Links::new(0.5, 128.0)), 1.5);
+    assert_eq!(seconds(Links::new(0.5, 128.0).along("x", 64.0)), 2.5);
+    assert_eq!(seconds(Links::new(0.5, 128.0).along("y", 64.0)), 1.5);
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused() {
+    let mesh = polyshard_layout::Mesh::new([("x", 4), ("y", 6)]);
+    let of = |text: &str| DistType::parse(text, &mesh).expect("a type");
+    let said = |source: &DistType, target: &DistType, options: &Options| {
+        Plan::new(source, target, options).expect_err("refused").to_string()
+    };
+    let (rows, columns) = (of("[3{x}12, 2{y}12]"), of("[2{y}12, 3{x}12]"));
+    assert_eq!(
+        said(&rows, &of("[2{y}12, 24]"), &Options::default()),
+        "the source [3{x}12, 2{y}12] has shape [12, 12], but the target [2{y}12, 24] has [12, 24]; a redistribution \
+         keeps the array as it is"
+    );
+    let other = DistType::parse("[12, 12]", &polyshard_layout::Mesh::new([("x", 4)])).expect("a type");
+    assert_eq!(
+        said(&rows, &other, &Options::default()),
+        "the source lies on the mesh (x: 4, y: 6), but the target on (x: 4); give both the same mesh"
+    );
+    let options = Options { memory: MemoryBound::Bytes(40), ..Options::default() };
+    assert_eq!(
+        said(&rows, &columns, &options),
+        "no plan fits into 40 bytes per device: the source tile takes 48 and the target tile 48; allow at least 48"
+    );
+    let exact = Options { memory: MemoryBound::Bytes(48), ..Options::default() };
+    assert!(Plan::new(&rows, &columns, &exact).is_ok());
+    for (links, why) in [
+        (Links::new(-1.0, 1.0), "a latency of -1 s is none; give 0 or more"),
+        (Links::new(0.0, 0.0), "a bandwidth of 0 bytes/s is none; give more than 0"),
+        (Links::new(0.0, 1.0).along("z", 1.0), "no axis `z` to give a bandwidth; the mesh is (x: 4, y: 6)"),
+    ] {
+        let options = Options { model: CostModel::Links(links), ..Options::default() };
+        assert!(matches!(Plan::new(&rows, &columns, &options), Err(PlanError::Model(_))));
+        assert_eq!(said(&rows, &columns, &options), why);
+    }
+}
