@@ -1,8 +1,8 @@
 //! Transforms along one dimension of a rank's block, line by line.
 //!
 //! Lines of the inmost dimension follow one another, and are transformed in place. Those of other dimensions are
-//! strided: a few at a time are copied side by side, transformed, and copied back. Several at once, because the
-//! elements of neighbouring lines share cache lines; few, so that they stay in the cache.
+//! strided: some at a time are copied side by side, transformed, and copied back. Several at once, because the
+//! elements of neighbouring lines share cache lines and pages; few, so that they stay in the cache.
 
 use crate::Real;
 use num_complex::Complex;
@@ -13,7 +13,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Strided lines that are transformed at a time.
-const BATCH: usize = 8;
+const BATCH: usize = 32;
+
+/// Elements of each line that are copied at a time: whole cache lines of both sides.
+const STRIP: usize = 8;
 
 /// Which way to transform.
 #[derive(Clone, Copy)]
@@ -86,17 +89,23 @@ impl<T: Real> Lines<T> {
                 let start = Instant::now();
                 let count = BATCH.min(inner - first);
                 let batch = &mut self.batch[..count * extent];
-                for (i, row) in plane.chunks_exact(inner).enumerate() {
-                    for (line, &element) in row[first..first + count].iter().enumerate() {
-                        batch[line * extent + i] = element;
+                for start in (0..extent).step_by(STRIP) {
+                    let end = extent.min(start + STRIP);
+                    for (line, into) in batch.chunks_exact_mut(extent).enumerate() {
+                        for (i, into) in (start..end).zip(&mut into[start..end]) {
+                            *into = plane[i * inner + first + line];
+                        }
                     }
                 }
                 let packed = Instant::now();
                 plan.process_with_scratch(batch, &mut self.scratch);
                 let transformed = Instant::now();
-                for (i, row) in plane.chunks_exact_mut(inner).enumerate() {
-                    for (line, element) in row[first..first + count].iter_mut().enumerate() {
-                        *element = batch[line * extent + i];
+                for start in (0..extent).step_by(STRIP) {
+                    let end = extent.min(start + STRIP);
+                    for (line, from) in batch.chunks_exact(extent).enumerate() {
+                        for (i, &from) in (start..end).zip(&from[start..end]) {
+                            plane[i * inner + first + line] = from;
+                        }
                     }
                 }
                 seconds.fft += (transformed - packed).as_secs_f64();
