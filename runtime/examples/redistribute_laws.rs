@@ -150,7 +150,8 @@ fn chunks(world: &World) -> Result<()> {
     let [x] = line(world).axes();
     let by = |dim| Sharding::new(&line(world), &[1501, 2003], &[Placement::block(dim, x)]).map_err(usage);
     let value = |index: &[usize]| (index[0] * 4096 + index[1]) as i64;
-    for (source, target) in [(by(0)?, by(1)?), (by(1)?, by(0)?)] {
+    let dealt = Sharding::new(&line(world), &[1501, 2003], &[Placement::cyclic(1, x, 5)]).map_err(usage)?;
+    for (source, target) in [(by(0)?, by(1)?), (by(1)?, by(0)?), (by(1)?, dealt)] {
         let array = DistArray::from_fn(world, &source, value)?;
         let expected = DistArray::from_fn(world, &target, value)?;
         for transport in [Transport::Messages, Transport::Shared] {

@@ -36,6 +36,7 @@ impl Segment {
     /// # Safety
     /// The memory is initialised, can be read and written until the process ends or all but one owner of
     /// `lease` are gone, and no other segment that lives has any of it.
+    #[cfg(feature = "mpi")]
     pub(crate) unsafe fn new(address: NonNull<u8>, bytes: usize, id: u64, lease: Arc<()>) -> Self {
         Self { address, bytes, id, _lease: lease }
     }

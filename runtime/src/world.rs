@@ -150,6 +150,7 @@ impl World {
     }
 
     /// Gives back what all ranks hold together; collective, and the last thing that they do when all succeed.
+    #[cfg(feature = "mpi")]
     pub(crate) fn close(&self) -> Result<()> {
         self.memory.get().map_or(Ok(()), |memory| memory.close())
     }

@@ -1,8 +1,13 @@
 //! Copying rows of a piece between tiles and messages.
 //!
-//! Positions of rows are in elements, tiles are bytes: one copy of this code serves all element types.
+//! Positions of rows are in elements, tiles are bytes: one copy of this code serves all element types. What is
+//! packed is sent at once and stays in the cache; what is unpacked goes past it, if the tile is large.
 
 use super::piece::{Row, Rows};
+use super::stream::Copier;
+
+/// Into a message: past the cache would be to memory and back.
+const PACKED: Copier = Copier::ORDINARY;
 
 /// Copies the next elements of `rows` out of `source`, until `packed` is full.
 pub(super) fn pack(rows: &mut Rows<'_>, element: usize, source: &[u8], packed: &mut [u8]) {
@@ -10,38 +15,33 @@ pub(super) fn pack(rows: &mut Rows<'_>, element: usize, source: &[u8], packed: &
     while !rest.is_empty() {
         let Row { from, len, .. } = next(rows, rest.len() / element);
         let (into, tail) = rest.split_at_mut(len * element);
-        row(&source[from * element..][..len * element], into);
+        PACKED.put(&source[from * element..][..len * element], into);
         rest = tail;
     }
 }
 
 /// Copies all of `packed` to the next elements of `rows` in `target`.
 pub(super) fn unpack(rows: &mut Rows<'_>, element: usize, packed: &[u8], target: &mut [u8]) {
+    let copier = Copier::new(target.len());
     let mut rest = packed;
     while !rest.is_empty() {
         let Row { to, len, .. } = next(rows, rest.len() / element);
         let (from, tail) = rest.split_at(len * element);
-        row(from, &mut target[to * element..][..len * element]);
+        copier.put(from, &mut target[to * element..][..len * element]);
         rest = tail;
     }
+    copier.finish();
 }
 
 /// Copies all of `rows` from `source` to `target`.
 pub(super) fn copy(rows: Rows<'_>, element: usize, source: &[u8], target: &mut [u8]) {
-    for Row { from, to, len } in rows {
-        row(&source[from * element..][..len * element], &mut target[to * element..][..len * element]);
-    }
+    let copier = Copier::new(target.len());
+    rows.for_each(|Row { from, to, len }| {
+        copier.put(&source[from * element..][..len * element], &mut target[to * element..][..len * element]);
+    });
+    copier.finish();
 }
 
 fn next(rows: &mut Rows<'_>, limit: usize) -> Row {
     rows.next_up_to(limit).expect("a message is as long as its piece: this is a bug of polyshard")
-}
-
-/// Copies one row; a row of one element, as dealt out arrays have, without a call.
-fn row(from: &[u8], to: &mut [u8]) {
-    match (<&[u8; 8]>::try_from(from), <&[u8; 4]>::try_from(from)) {
-        (Ok(from), _) => to.copy_from_slice(from),
-        (_, Ok(from)) => to.copy_from_slice(from),
-        _ => to.copy_from_slice(from),
-    }
 }

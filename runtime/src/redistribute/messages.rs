@@ -11,8 +11,9 @@ use super::piece::{Piece, Rows, Side};
 use crate::Result;
 use bytemuck::cast_slice_mut;
 
-/// Bytes of a message with a scattered side.
-const CHUNK: usize = 512 << 10;
+/// Bytes of a message with a scattered side. Smaller ones make the ranks wait for each other more often, larger
+/// ones leave the cache.
+const CHUNK: usize = 1 << 20;
 
 /// The buffers that messages are packed and unpacked in, made at the first run and kept.
 #[derive(Debug, Default)]

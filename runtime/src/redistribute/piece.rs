@@ -291,4 +291,24 @@ impl Iterator for Rows<'_> {
     fn next(&mut self) -> Option<Row> {
         self.next_up_to(usize::MAX)
     }
+
+    /// As calling [`next`](Self::next) until the end, without asking for every row where it is: rows may be single
+    /// elements.
+    fn fold<B, F: FnMut(B, Row) -> B>(mut self, start: B, mut f: F) -> B {
+        let mut folded = start;
+        if let Some(row) = self.rest.take() {
+            folded = f(folded, row);
+        }
+        let Some(last) = self.dims.last() else { return folded };
+        while !self.done {
+            let base = self.base[self.dims.len() - 1];
+            for span in &last.spans[self.next..] {
+                let [from, to] = [0, 1].map(|side| base[side] + span.starts[side] * last.strides[side]);
+                folded = f(folded, Row { from, to, len: span.len });
+            }
+            self.next = 0;
+            self.step();
+        }
+        folded
+    }
 }

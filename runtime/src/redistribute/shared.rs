@@ -10,6 +10,7 @@
 #![expect(unsafe_code, reason = "writes into memory of other ranks")]
 
 use super::hop::Hop;
+use super::piece::Row;
 use super::stream::Copier;
 use crate::comm::{Communicator, Note, SharedMemory};
 use crate::{Error, Result, Segment};
@@ -157,12 +158,12 @@ unsafe fn hand_out(hop: &Hop, element: usize, source: &[u8], tiles: &[(*mut u8, 
         let member = (hop.me + nth) % tiles.len();
         let (piece, (address, bytes)) = (&hop.sends[member], tiles[member]);
         let copier = Copier::new(bytes);
-        for row in piece.rows() {
-            let (from, to, len) = (row.from * element, row.to * element, row.len * element);
+        piece.rows().for_each(|Row { from, to, len }| {
+            let (from, to, len) = (from * element, to * element, len * element);
             assert!(to + len <= bytes, "a row ends outside of its tile; this is a bug of polyshard");
             // SAFETY: the row is inside of the tile; the rest is the caller's promise.
             unsafe { copier.copy(&source[from..from + len], address.add(to)) };
-        }
+        });
         copier.finish();
     }
 }

@@ -20,6 +20,9 @@ pub(super) struct Copier {
 }
 
 impl Copier {
+    /// The way that leaves what it writes in the cache.
+    pub(super) const ORDINARY: Self = Self { streams: false };
+
     /// Returns the way to copy into tiles of so many bytes.
     pub(super) fn new(tile: usize) -> Self {
         Self { streams: tile >= LARGE && available() }
@@ -42,6 +45,17 @@ impl Copier {
                 len => ptr::copy_nonoverlapping(from.as_ptr(), to, len),
             }
         }
+    }
+
+    /// Copies `from` to `to`, as long.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub(super) fn put(self, from: &[u8], to: &mut [u8]) {
+        assert_eq!(from.len(), to.len(), "a row is as long on both sides: this is a bug of polyshard");
+        // SAFETY: `to` is as long and borrowed mutably. Only this rank sees it, and a processor sees its own
+        // streaming stores in order.
+        unsafe { self.copy(from, to.as_mut_ptr()) }
     }
 
     /// Lets others see what has been copied, once this rank synchronises with them.

@@ -152,3 +152,5 @@ proptest! {
         });
     }
 }
+
+mod refusals;

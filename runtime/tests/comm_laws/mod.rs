@@ -12,7 +12,7 @@ use polyshard_runtime::comm::{Broadcast, Communicator};
 pub(crate) type Law = fn(&dyn Communicator) -> Result<()>;
 
 /// All laws by name.
-pub(crate) const LAWS: [(&str, Law); 16] = [
+pub(crate) const LAWS: [(&str, Law); 17] = [
     ("a ring shift gives each rank its neighbour's data", ring_shift),
     ("a ring shift by send and receive does too", ring_by_send_and_receive),
     ("messages between two ranks keep their order", messages_keep_their_order),
@@ -29,6 +29,7 @@ pub(crate) const LAWS: [(&str, Law); 16] = [
     ("rows and columns are groups", rows_and_columns),
     ("a split orders by key", split_orders_by_key),
     ("bytes received are counted alike everywhere", bytes_are_counted),
+    ("notes reach all ranks and are not counted", notes_reach_all),
 ];
 
 /// Runs all laws on the group, and then on its halves, in which ranks have other numbers than in the world.
@@ -253,5 +254,19 @@ fn bytes_are_counted(comm: &dyn Communicator) -> Result<()> {
     let part = comm.split(0, rank)?;
     broadcast(&*part, 0, 10)?;
     expect(before, if rank == 0 { 0 } else { 10 }, "broadcast in a part");
+    Ok(())
+}
+
+fn notes_reach_all(comm: &dyn Communicator) -> Result<()> {
+    let note = |rank: usize| [rank as u64, u64::MAX - rank as u64, 7, (rank as u64) << 40];
+    let before = comm.bytes_received();
+    for _ in 0..3 {
+        let notes = comm.tell(note(comm.rank()))?;
+        assert_eq!(notes, (0..comm.size()).map(note).collect::<Vec<_>>());
+        comm.settle()?;
+    }
+    assert_eq!(comm.bytes_received(), before, "notes are no data");
+    comm.count_received(24);
+    assert_eq!(comm.bytes_received(), before + 24, "what came without a message is counted when it is said");
     Ok(())
 }

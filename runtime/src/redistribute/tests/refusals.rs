@@ -1,0 +1,174 @@
+//! What cannot be redistributed, and what becomes of the other ranks when one fails.
+
+use super::*;
+use crate::{Backend, spmd};
+use std::cell::Cell;
+
+fn by(mesh: &Mesh, shape: &[usize], dim: usize) -> Sharding {
+    let axis = mesh.as_slice()[0].name;
+    Sharding::new(mesh, shape, &[Placement::block(dim, AxisExpr::Axis(axis))]).expect("a sharding")
+}
+
+/// What both of two ranks are told.
+fn said<R>(f: impl Fn(&World, &Mesh) -> Result<R> + Sync) -> String {
+    let told = spmd(2, |world| {
+        let mesh = Mesh::new([("x", 2)]);
+        Ok::<_, Error>(f(world, &mesh).err().expect("it should be refused").to_string())
+    });
+    let told = told.expect("both ranks go on");
+    assert_eq!(told[0], told[1], "both ranks say the same");
+    told[0].clone()
+}
+
+#[test]
+fn other_shapes_meshes_and_ranks_are_refused() {
+    assert_eq!(
+        said(|world, mesh| Redistribution::new(world, &by(mesh, &[4, 6], 0), &by(mesh, &[6, 4], 1))),
+        "an array of shape [4, 6] cannot be redistributed to a sharding of shape [6, 4]; a redistribution keeps the shape"
+    );
+    assert_eq!(
+        said(|world, mesh| {
+            let other = Mesh::new([("y", 2)]);
+            Redistribution::new(world, &by(mesh, &[4, 6], 0), &by(&other, &[4, 6], 1))
+        }),
+        "an array on the mesh (x: 2) cannot be redistributed to the mesh (y: 2); write both shardings over one mesh"
+    );
+    assert_eq!(
+        said(|world, _| {
+            let mesh = Mesh::new([("x", 3)]);
+            Redistribution::new(world, &by(&mesh, &[4, 6], 0), &by(&mesh, &[4, 6], 1))
+        }),
+        "the mesh (x: 3) has 3 ranks, but the program runs on 2: call `spmd(3, ..)`"
+    );
+}
+
+#[test]
+fn arrays_that_lie_otherwise_are_refused() {
+    let shape = [4, 6];
+    let columns = |world: &World, mesh: &Mesh| DistArray::from_fn(world, &by(mesh, &shape, 1), element::<i32>);
+    let there = |world: &World, mesh: &Mesh| Redistribution::new(world, &by(mesh, &shape, 0), &by(mesh, &shape, 1));
+    assert_eq!(
+        said(|world, mesh| there(world, mesh)?.run(world, &columns(world, mesh)?)),
+        "an array of shape [4, 6] over (x: 2), sharded [1 @ x], is given to a redistribution that takes arrays of shape \
+         [4, 6] over (x: 2), sharded [0 @ x]; make one for this array's sharding"
+    );
+    assert_eq!(
+        said(|world, mesh| {
+            let rows = DistArray::from_fn(world, &by(mesh, &shape, 0), element::<i32>)?;
+            there(world, mesh)?.run_into(world, &rows, &mut rows.clone())
+        }),
+        "an array of shape [4, 6] over (x: 2), sharded [0 @ x], is given to a redistribution that makes arrays of shape \
+         [4, 6] over (x: 2), sharded [1 @ x]; get the array from `output`"
+    );
+}
+
+#[test]
+fn plans_for_other_arrays_are_refused() {
+    let plan = |mesh: &Mesh, from: &str, to: &str| {
+        let [from, to] = [from, to].map(|text| DistType::parse(text, mesh).expect("a type"));
+        Plan::new(&from, &to, &Options::default()).expect("a plan")
+    };
+    assert_eq!(
+        said(|world, mesh| {
+            let plan = plan(mesh, "[3{x}6, 6]", "[6, 3{x}6]");
+            Redistribution::with_plan_between(world, &by(mesh, &[4, 6], 0), &by(mesh, &[4, 6], 1), &plan)
+        }),
+        "rank 0 has another tile by the plan's type [3{x}6, 6] over (x: 2) than by the sharding [0 @ x] of shape [4, 6] \
+         over (x: 2); make the plan for this sharding"
+    );
+    let told = spmd(4, |world| {
+        let plan = plan(&Mesh::new([("x", 4)]), "[3{x%2}6]", "[3{x/2}6]");
+        Ok::<_, Error>(Redistribution::with_plan(world, &plan).err().expect("no sharding is like it").to_string())
+    });
+    assert_eq!(
+        told.expect("all ranks go on")[3],
+        "the plan's type [3{x%2}6] over (x: 4) numbers tiles by digits of an axis, so no sharding is like it; make the \
+         plan over a mesh with an axis for each digit"
+    );
+}
+
+#[test]
+fn ranks_that_mean_different_redistributions_are_told() {
+    let told = spmd(2, |world| {
+        let mesh = Mesh::new([("x", 2)]);
+        let made = Redistribution::new(world, &by(&mesh, &[4, 6], 0), &by(&mesh, &[4, 6], world.rank()));
+        Ok::<_, Error>(made.err().expect("the ranks disagree").to_string())
+    });
+    assert_eq!(
+        told.expect("both ranks go on")[1],
+        "ranks 0 and 1 make different redistributions, rank 1 one from [0 @ x] to [1 @ x]: all ranks must make the same, \
+         in the same order"
+    );
+    let said = said(|world, mesh| {
+        let rows = by(mesh, &[4, 6], 0);
+        let there =
+            [by(mesh, &[4, 6], 1), by(mesh, &[4, 6], 1)].map(|target| Redistribution::new(world, &rows, &target));
+        let a = DistArray::from_fn(world, &rows, element::<i32>)?;
+        let there = there.into_iter().collect::<Result<Vec<_>>>()?;
+        there[world.rank()].run(world, &a)
+    });
+    assert_eq!(
+        said,
+        "ranks 0 and 1 run different redistributions, numbers 0 and 1 of elements of 4 and 4 bytes: all ranks must run \
+         the same, in the same order"
+    );
+}
+
+/// Memory that fails on one rank just when the others write into its tile.
+struct Failing {
+    memory: Rc<dyn SharedMemory>,
+    syncs: Cell<usize>,
+    panics: bool,
+}
+
+impl SharedMemory for Failing {
+    fn reaches(&self, rank: usize) -> bool {
+        self.memory.reaches(rank)
+    }
+
+    fn segment(&self, bytes: usize) -> Result<Option<Segment>> {
+        self.memory.segment(bytes)
+    }
+
+    fn handle(&self, address: *mut u8, segment: Option<&Segment>) -> Option<u64> {
+        self.memory.handle(address, segment)
+    }
+
+    fn locate(&self, rank: usize, handle: u64, bytes: usize) -> Option<*mut u8> {
+        assert!(!self.panics, "no place for {bytes} bytes");
+        self.memory.locate(rank, handle, bytes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.syncs.set(self.syncs.get() + 1);
+        if self.syncs.get() > 1 { Err(Error::Usage("no sync".into())) } else { Ok(()) }
+    }
+
+    fn close(&self) -> Result<()> {
+        self.memory.close()
+    }
+}
+
+#[test]
+fn a_rank_that_fails_keeps_its_tile_until_the_others_have_written() {
+    for (panics, expected) in [(false, "rank 1: no sync"), (true, "rank 1 panicked: no place for 19200000 bytes")] {
+        let told = spmd(3, |world| {
+            let mesh = Mesh::new([("x", 3)]);
+            let (rows, columns) = (by(&mesh, &[2400, 3000], 0), by(&mesh, &[2400, 3000], 1));
+            let mut there = Redistribution::new(world, &rows, &columns)?.over(Transport::Shared);
+            let a = DistArray::from_fn(world, &rows, |index| (index[0] * 4096 + index[1]) as f64)?;
+            assert_eq!(world.backend(), Backend::Threads);
+            if world.rank() == 1 {
+                there.memory = Rc::new(Failing { memory: Rc::clone(&there.memory), syncs: Cell::new(0), panics });
+            }
+            let b = there.run(world, &a);
+            // The others' elements are all there but for those of the rank that failed before it had written any.
+            if let (Ok(b), false) = (&b, panics) {
+                let whole = DistArray::from_fn(world, &columns, |index| (index[0] * 4096 + index[1]) as f64)?;
+                assert!(b.block() == whole.block());
+            }
+            b.map(drop)
+        });
+        assert_eq!(told.expect_err("one rank fails").to_string(), expected);
+    }
+}
