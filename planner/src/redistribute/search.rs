@@ -55,7 +55,7 @@ impl Search<'_> {
     /// Returns what `accept` makes of a cheapest path that it takes, if there is one cheaper than the bound.
     pub(super) fn run<T>(&self, accept: impl Fn(Path) -> Option<T>) -> Option<T> {
         let mut nodes = vec![Node { state: self.start(), before: None }];
-        let mut reached: HashMap<State, Cost> = HashMap::from([(self.start(), 0)]);
+        let mut reached: HashMap<State, (Cost, usize)> = HashMap::from([(self.start(), (0, 1))]);
         let mut queue = BinaryHeap::from([(Reverse(0), 0, 0)]);
         let mut looked_at = 0;
         while let Some((_, cost, nth)) = queue.pop() {
@@ -65,7 +65,7 @@ impl Search<'_> {
                     accepted => return accepted,
                 }
             }
-            if reached[&nodes[nth].state] < cost {
+            if reached[&nodes[nth].state].0 < cost && self.ways() == 1 {
                 continue;
             }
             looked_at += 1;
@@ -80,10 +80,18 @@ impl Search<'_> {
                     continue;
                 }
                 if state.stage != Stage::Done {
-                    if reached.get(&state).is_some_and(|known| *known <= cost) {
-                        continue;
+                    match reached.get_mut(&state) {
+                        Some((known, ways)) if *known <= cost => {
+                            if *ways == self.ways() {
+                                continue;
+                            }
+                            *ways += 1;
+                        }
+                        Some(known) => *known = (cost, 1),
+                        None => {
+                            reached.insert(state.clone(), (cost, 1));
+                        }
                     }
-                    reached.insert(state.clone(), cost);
                 }
                 // Of equal estimates, the path that has paid more, hence is further along, comes first, and
                 // then the one found last: it is deeper.
@@ -92,6 +100,16 @@ impl Search<'_> {
             }
         }
         None
+    }
+
+    /// How many paths to one state are followed. Digits that come and go are chosen in the end, and there may be none
+    /// for the one path where there are for another.
+    fn ways(&self) -> usize {
+        match self.rules {
+            Rules::Weak => 1,
+            Rules::Permuted => 2,
+            Rules::Free => 3,
+        }
     }
 
     /// A lower bound of what is still to pay; none if the target cannot be reached.
