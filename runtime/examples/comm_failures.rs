@@ -4,7 +4,8 @@
 //! mpirun -n 4 target/debug/examples/comm_failures panic
 //! ```
 
-use polyshard_runtime::{Result, World, spmd};
+use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+use polyshard_runtime::{DistArray, Redistribution, Result, World, spmd};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -42,6 +43,7 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
         ("length in an exchange", 0) => comm.exchange(&[(1, &[0; 64]), (2, &[0; 64])], &mut [])?,
         ("length in an exchange", 1) => comm.exchange(&[], &mut [(0, &mut [0; 65])])?,
         ("abort", 2) => comm.abort("enough"),
+        ("panic in a redistribution" | "error between redistributions", _) => redistribute(way, world)?,
         ("nested", _) => drop(spmd(2, |_| Ok::<_, Failure>(()))?),
         _ => {}
     }
@@ -49,4 +51,22 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
         comm.barrier()?;
     }
     Ok(())
+}
+
+/// Fails while arrays are in memory that the ranks share, and others wait to write into it.
+fn redistribute(way: &str, world: &World) -> Result<(), Failure> {
+    let mesh = Mesh::new([("x", world.size())]);
+    let [x] = mesh.axes();
+    let by = |dim| Sharding::new(&mesh, &[64, 96], &[Placement::block(dim, x)]);
+    let (rows, columns) = (by(0)?, by(1)?);
+    let there = Redistribution::new(world, &rows, &columns)?;
+    let a = DistArray::from_fn(world, &rows, |index| (index[0] * 100 + index[1]) as f64)?;
+    let mut b = there.run(world, &a)?;
+    assert!(world.rank() != 2 || way != "panic in a redistribution", "boom on purpose");
+    there.run_into(world, &a, &mut b)?;
+    drop(b);
+    if world.rank() == 1 {
+        return Err("the moon is full".into());
+    }
+    Ok(there.run(world, &a).map(drop)?)
 }

@@ -46,6 +46,12 @@ fn an_error_on_one_rank_is_told_with_its_rank() {
 }
 
 #[test]
+fn a_failure_while_memory_is_shared_ends_all_ranks() {
+    check("panic in a redistribution", "rank 2 panicked: boom on purpose\n");
+    check("error between redistributions", "rank 1: the moon is full\n");
+}
+
+#[test]
 fn an_error_on_all_ranks_is_told_once() {
     check("error on all ranks", "the moon is full\n");
 }
