@@ -1,6 +1,7 @@
 //! One error type for everything a program does.
 
 use polyshard_layout::ShardingError;
+use polyshard_planner::{PlanError, TypeError};
 use polyshard_polyhedral::LowerError;
 use std::fmt;
 
@@ -19,6 +20,12 @@ pub enum Error {
     /// A sharding is not one.
     #[error(transparent)]
     Sharding(#[from] ShardingError),
+    /// A distributed type is not one.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+    /// There is no plan for a redistribution.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// A program failed while it ran.
     #[error(transparent)]
     Runtime(#[from] polyshard_runtime::Error),

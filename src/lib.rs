@@ -40,7 +40,7 @@
 //! ```
 //!
 //! The crate is a facade: kernels and schedules are [`polyshard_polyhedral`]'s, running them is
-//! [`polyshard_codegen`]'s and [`polyshard_runtime`]'s.
+//! [`polyshard_codegen`]'s and [`polyshard_runtime`]'s, and plans between shardings are [`planner`]'s.
 
 mod error;
 
@@ -48,12 +48,14 @@ pub use error::{Error, Result};
 pub use polyshard_codegen::{Execute, SourceOptions, reference, rust_source};
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{Axis, AxisExpr, Mesh, Name, Placement, Sharding, ShardingError};
+pub use polyshard_planner as planner;
+pub use polyshard_planner::{DistType, NamedType, Options as PlanOptions, Plan, PlanError, TypeError};
 pub use polyshard_polyhedral::{
     Clause, DType, ErrorKind, Kernel, KernelError, LeafKind, LowerError, Pattern, Program, Route, Schedule, Step,
     Tensor, Trace, Transfer, Var, dim, pin,
 };
 pub use polyshard_runtime as runtime;
-pub use polyshard_runtime::{Backend, DistArray, World};
+pub use polyshard_runtime::{Backend, DistArray, Redistribution, Transport, World};
 
 /// An element type of kernels and arrays: `f32`, `f64`, `i32` or `i64`.
 pub trait Element: polyshard_runtime::Element + polyshard_polyhedral::ScalarType {}

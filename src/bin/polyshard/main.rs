@@ -1,10 +1,12 @@
-//! The command line of Polyshard: makes and compares matrices, and shows what a schedule became.
+//! The command line of Polyshard: makes and compares matrices, shows what a schedule became, and plans
+//! redistributions.
 //!
 //! Running a kernel is not its affair: programs do that, see `examples/`.
 
 mod dtypes;
 mod npy;
 mod random;
+mod redistribute;
 mod values;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -12,11 +14,13 @@ use dtypes::{dtype_parser, with_type};
 use polyshard::{DType, SourceOptions, Trace, rust_source};
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use values::Number;
 
-/// Tensor kernels over a mesh of ranks: matrices to run them on, and a look at what was derived.
+/// Tensor kernels over a mesh of ranks: matrices to run them on, a look at what was derived, and plans to
+/// redistribute arrays.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -62,6 +66,8 @@ enum Command {
         #[arg(long, default_value_t = 0.0)]
         tolerance: f64,
     },
+    /// Plan how an array gets from one distributed type to another, and print the plan, its cost and its bounds.
+    Redistribute(redistribute::Arguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -83,16 +89,23 @@ fn main() -> ExitCode {
         }
         Command::Show { trace, print } => show(&trace, print),
         Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
+        Command::Redistribute(arguments) => redistribute::redistribute(&arguments),
     };
-    match done {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
+    match done.and_then(|text| say(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("error: {message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Writes what there is to say to standard output.
+fn say(text: &str) -> Result<(), String> {
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|why| format!("cannot write to standard output: {why}")),
     }
 }
 

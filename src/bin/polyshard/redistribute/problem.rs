@@ -1,0 +1,141 @@
+//! A redistribution as it is written, and as it is meant: from texts to a mesh and two types on it.
+
+use polyshard::{DistType, Mesh, NamedType};
+use serde::Deserialize;
+
+/// The most ranks of a mesh: a plan lists its groups rank by rank.
+const RANKS: usize = 1 << 20;
+
+/// A redistribution in the user's words; nothing is checked yet.
+#[derive(Deserialize)]
+pub(crate) struct Problem {
+    /// Names and extents of the axes, outermost first.
+    mesh: Vec<(String, usize)>,
+    source: String,
+    target: String,
+    /// Sizes of the dimensions that types of the named form have.
+    #[serde(default)]
+    size: Vec<(String, usize)>,
+}
+
+/// A type as it is written.
+enum Written {
+    /// `[3{x}12, 8]`
+    Sized(DistType),
+    /// `A[I_X, J]`
+    Named(NamedType),
+}
+
+impl Problem {
+    /// Returns the problem that these words of a command line pose; no sizes are an empty text.
+    ///
+    /// # Errors
+    /// If mesh or sizes are not names and numbers.
+    pub(crate) fn from_texts(mesh: &str, source: String, target: String, size: &str) -> Result<Self, String> {
+        let size = if size.is_empty() { Vec::new() } else { pairs("size", size, "I=8,J=16")? };
+        Ok(Self { mesh: pairs("mesh", mesh, "x=4,y=6")?, source, target, size })
+    }
+
+    /// Returns the types of source and target.
+    ///
+    /// # Errors
+    /// What is wrong with the mesh, with a type, or with the sizes.
+    pub(crate) fn types(&self) -> Result<[DistType; 2], String> {
+        let mesh = self.mesh()?;
+        let [source, target] = [written(&self.source, &mesh)?, written(&self.target, &mesh)?];
+        if let (Written::Named(source), Written::Named(target)) = (&source, &target)
+            && (source.tensor() != target.tensor() || !source.names().eq(target.names()))
+        {
+            return Err(format!(
+                "the source {source} and the target {target} are not the same array; give both the same name, and \
+                 the same dimensions in the same order"
+            ));
+        }
+        self.check_sizes(&[&source, &target])?;
+        Ok([self.sized(source)?, self.sized(target)?])
+    }
+
+    fn mesh(&self) -> Result<Mesh, String> {
+        for (nth, (name, extent)) in self.mesh.iter().enumerate() {
+            if name.is_empty() || name.contains('"') {
+                return Err(format!("`{name}` is no name of a mesh axis; write one of letters, digits and `_`"));
+            }
+            if *extent == 0 {
+                return Err(format!("axis `{name}` of the mesh has extent 0; an axis has at least one coordinate"));
+            }
+            if self.mesh[..nth].iter().any(|(other, _)| other == name) {
+                return Err(format!("the mesh has two axes named `{name}`; give each axis its own name"));
+            }
+        }
+        let ranks = self.mesh.iter().try_fold(1usize, |ranks, (_, extent)| ranks.checked_mul(*extent));
+        if ranks.is_none_or(|ranks| ranks > RANKS) {
+            return Err(format!("the mesh has more than {RANKS} ranks; plan on a smaller one"));
+        }
+        Ok(Mesh::new(self.mesh.iter().map(|(name, extent)| (name.as_str(), *extent))))
+    }
+
+    /// Checks that each size is that of one dimension.
+    fn check_sizes(&self, types: &[&Written]) -> Result<(), String> {
+        let named =
+            types.iter().find_map(|written| if let Written::Named(named) = written { Some(named) } else { None });
+        for (nth, (name, _)) in self.size.iter().enumerate() {
+            let Some(named) = named else {
+                return Err(format!("a size is given for `{name}`, but the types say their sizes; leave it out"));
+            };
+            if named.names().all(|other| other != name) {
+                let names = named.names().collect::<Vec<_>>().join(", ");
+                return Err(format!("a size is given for `{name}`, which is no dimension; the dimensions are {names}"));
+            }
+            if self.size[..nth].iter().any(|(other, _)| other == name) {
+                return Err(format!("two sizes are given for `{name}`; give one"));
+            }
+        }
+        Ok(())
+    }
+
+    fn sized(&self, written: Written) -> Result<DistType, String> {
+        let named = match written {
+            Written::Sized(sized) => return Ok(sized),
+            Written::Named(named) => named,
+        };
+        let sizes: Vec<_> = self.size.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+        if let Some(missing) = named.names().find(|name| sizes.iter().all(|(other, _)| other != name)) {
+            return Err(format!(
+                "`{missing}` of {named} has no size; give one for each dimension, as `--size I=8,J=16`"
+            ));
+        }
+        named.with_sizes(&sizes).map_err(|why| format!("{named}: {why}"))
+    }
+}
+
+fn written(text: &str, mesh: &Mesh) -> Result<Written, String> {
+    // A name comes first in one form only.
+    let named = text.trim_start().starts_with(|first: char| first.is_alphabetic() || first == '_');
+    let written = if named {
+        NamedType::parse(text, mesh).map(Written::Named)
+    } else {
+        DistType::parse(text, mesh).map(Written::Sized)
+    };
+    written.map_err(|why| {
+        let why = why.to_string();
+        // Syntax errors quote the text themselves.
+        if why.contains(text) { why } else { format!("{text}: {why}") }
+    })
+}
+
+/// Reads `x=4,y=6`.
+fn pairs(what: &str, text: &str, like: &str) -> Result<Vec<(String, usize)>, String> {
+    let pair = |pair: &str| {
+        let (name, number) = pair.split_once('=')?;
+        let name = name.trim();
+        let is_name =
+            name.chars().all(|c| c.is_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit());
+        (is_name && !name.is_empty()).then_some((name.to_owned(), number.trim().parse().ok()?))
+    };
+    let read = |part: &str| {
+        pair(part).ok_or_else(|| {
+            format!("cannot read `{part}` in the {what} `{text}`; write names and whole numbers, such as {like}")
+        })
+    };
+    text.split(',').map(read).collect()
+}

@@ -1,0 +1,139 @@
+//! A plan run on threads, and every element that it brought compared with its global index.
+
+use crate::dtypes::with_type;
+use polyshard::{DType, DistArray, DistType, Element, Plan, Redistribution};
+use serde::Serialize;
+use std::fmt;
+use std::fs;
+
+/// The most ranks: each is a thread.
+const RANKS: usize = 256;
+
+/// What came of a run in which nothing was wrong.
+#[derive(Serialize)]
+pub(crate) struct Trial {
+    /// Tiles that were compared.
+    tiles: usize,
+    /// Bytes that each rank got from others, which is what the plan says.
+    received_bytes: Vec<u64>,
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = &self.received_bytes;
+        let (least, most) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
+        writeln!(f, "checked {} tiles", self.tiles)?;
+        match least == most {
+            true => write!(f, "received per rank: {most} bytes")?,
+            false => write!(f, "received per rank: {least} to {most} bytes")?,
+        }
+        writeln!(f, ", {} in all; on every rank what the plan says", bytes.iter().sum::<u64>())
+    }
+}
+
+/// Runs `plan` on one thread per rank, on an array of elements that say where they belong.
+///
+/// # Errors
+/// If there are too many ranks or too little memory, no array lies as one of the types says, an element of a tile
+/// is wrong, or a rank received another number of bytes than the plan says.
+pub(crate) fn run(plan: &Plan, dtype: DType) -> Result<Trial, String> {
+    let mesh = plan.source().mesh();
+    if mesh.size() > RANKS {
+        let ranks = mesh.size();
+        return Err(format!(
+            "`--run` starts a thread per rank, {RANKS} at most, but the mesh has {ranks}; run a smaller one"
+        ));
+    }
+    if polyshard::runtime::launched_ranks().is_some() {
+        return Err("`--run` makes its ranks itself; start it without an MPI launcher".into());
+    }
+    for dist_type in [plan.source(), plan.target()] {
+        if dist_type.to_sharding().is_none() {
+            return Err(format!(
+                "no array can be made for {dist_type}, whose tiles are numbered by digits of an axis; give `--mesh` an \
+                 axis for each digit to run it"
+            ));
+        }
+    }
+    check_memory(plan, dtype)?;
+    with_type!(dtype, T => run_on::<T>(plan))
+}
+
+/// What one rank found.
+struct Found {
+    /// The first wrong element of its tile: the index, what is there and what should be.
+    wrong: Option<String>,
+    received: u64,
+}
+
+fn run_on<T: Element>(plan: &Plan) -> Result<Trial, String> {
+    let shape = plan.source().shape();
+    let found = polyshard::spmd(plan.source().mesh().size(), |world| {
+        let there = Redistribution::with_plan(world, plan)?;
+        let source = DistArray::from_fn(world, there.source(), |index| element::<T>(index, &shape))?;
+        let before = world.bytes_received();
+        let tile = there.run(world, &source)?;
+        let received = world.bytes_received() - before;
+        Ok(Found { wrong: wrong(tile.block(), plan.target(), world.rank()), received })
+    });
+    let found = found.map_err(|error| error.to_string())?;
+    for (rank, Found { wrong, received }) in found.iter().enumerate() {
+        if let Some(wrong) = wrong {
+            return Err(format!("the tile of rank {rank} is wrong: {wrong}; this is a bug of polyshard"));
+        }
+        let planned = plan.received(rank) as u64 * size_of::<T>() as u64;
+        if *received != planned {
+            return Err(format!(
+                "rank {rank} received {received} bytes, but the plan says {planned}; this is a bug of polyshard"
+            ));
+        }
+    }
+    Ok(Trial { tiles: found.len(), received_bytes: found.into_iter().map(|found| found.received).collect() })
+}
+
+/// Returns the number of the element, row-major, modulo a prime below 2^24 that every element type holds exactly.
+fn element<T: Element>(index: &[usize], shape: &[usize]) -> T {
+    let number = index.iter().zip(shape).fold(0, |number, (&i, &extent)| number * extent + i);
+    T::from(number % 16_777_213).expect("the number is exact in each type")
+}
+
+/// Compares the tile of a rank with what should be there, by its type alone: no sharding is asked.
+fn wrong<T: Element>(tile: &[T], dist_type: &DistType, rank: usize) -> Option<String> {
+    let (tile_shape, shape) = (dist_type.tile_shape(), dist_type.shape());
+    if tile.len() != dist_type.tile_len() {
+        return Some(format!("it has {} elements, not {}", tile.len(), dist_type.tile_len()));
+    }
+    let mut index = dist_type.offset(&dist_type.mesh().coordinates(rank));
+    let start = index.clone();
+    for &found in tile {
+        let expected = element::<T>(&index, &shape);
+        if found != expected {
+            return Some(format!("{found} is at {index:?}, not {expected}"));
+        }
+        for dim in (0..index.len()).rev() {
+            index[dim] += 1;
+            if index[dim] < start[dim] + tile_shape[dim] {
+                break;
+            }
+            index[dim] = start[dim];
+        }
+    }
+    None
+}
+
+/// Checks that the tiles of all ranks fit into the memory that is free, as far as the system tells.
+fn check_memory(plan: &Plan, dtype: DType) -> Result<(), String> {
+    // Input, output, and at most two tiles on the way.
+    let elements = [plan.source().tile_len(), plan.target().tile_len(), plan.peak(), plan.peak()];
+    let elements: u128 = elements.iter().map(|&elements| elements as u128).sum();
+    let needed = elements * plan.source().mesh().size() as u128 * dtype.size() as u128;
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free =
+        info.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse().ok());
+    match free.map(|kib: u128| kib * 1024) {
+        Some(free) if needed > free => Err(format!(
+            "`--run` holds the tiles of all ranks, up to {needed} bytes, but {free} are free; run a smaller array"
+        )),
+        _ => Ok(()),
+    }
+}
