@@ -35,6 +35,45 @@ impl DistType {
         Self::new(sharding.mesh(), typed)
     }
 
+    /// Returns the types of two shardings of one array; where blocks do not divide it, of a larger array whose tiles,
+    /// cut off where the array ends, are the blocks of both.
+    ///
+    /// None if one of them is not in blocks numbered by whole axes, or their blocks do not end together.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard_planner::DistType;
+    /// let mesh = Mesh::new([("x", 4), ("y", 6)]);
+    /// let [x, y] = mesh.axes();
+    /// let by = |axis| Sharding::new(&mesh, &[10], &[Placement::block(0, axis)]).expect("a sharding");
+    /// let [source, target] = DistType::covering(&by(x), &by(y)).expect("4 tiles of 3, and 6 of 2");
+    /// assert_eq!([source.to_string(), target.to_string()], ["[3{x}12]", "[2{y}12]"]);
+    /// ```
+    #[must_use]
+    pub fn covering(source: &Sharding, target: &Sharding) -> Option<[Self; 2]> {
+        if source.mesh() != target.mesh() || source.shape() != target.shape() {
+            return None;
+        }
+        let (before, after) = (block_dims(source).ok()?, block_dims(target).ok()?);
+        let mut dims = [Vec::new(), Vec::new()];
+        for (dim, (before, after)) in before.into_iter().zip(after).enumerate() {
+            let covered = |(parts, tile): &(Vec<AxisPart>, usize)| (tile * crate::part::extent(parts)).max(*tile);
+            let cut = |(parts, _): &(Vec<AxisPart>, usize)| !parts.is_empty();
+            // A dimension that is not cut is as long as the other side says.
+            let size = match (cut(&before), cut(&after)) {
+                (true, true) if covered(&before) != covered(&after) => return None,
+                (true, _) => covered(&before),
+                (false, true) => covered(&after),
+                (false, false) => source.shape()[dim],
+            };
+            for (side, (parts, _)) in dims.iter_mut().zip([before, after]) {
+                side.push(DistDim { tile: size / crate::part::extent(&parts), parts, size });
+            }
+        }
+        let [source_dims, target_dims] = dims;
+        Some([Self::new(source.mesh(), source_dims).ok()?, Self::new(source.mesh(), target_dims).ok()?])
+    }
+
     /// Returns the sharding of this type, if whole axes alone number its tiles.
     #[must_use]
     pub fn to_sharding(&self) -> Option<Sharding> {
@@ -93,4 +132,65 @@ fn digits(at: &polyshard_layout::LinearAxes, mesh: &Mesh) -> Option<Vec<AxisPart
     // A remainder that changes nothing is none.
     let plain = at.constant == 0 && at.modulus.is_none_or(|modulus| modulus >= stride);
     plain.then_some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sharding(mesh: &Mesh, shape: &[usize], axes: &[Option<usize>]) -> Sharding {
+        let mut dims = vec![Vec::new(); shape.len()];
+        for (axis, dim) in axes.iter().enumerate() {
+            if let Some(dim) = dim {
+                dims[*dim].push(mesh.as_slice()[axis].name);
+            }
+        }
+        let placements = dims.into_iter().enumerate().filter(|(_, axes)| !axes.is_empty());
+        let placements: Vec<_> = placements.map(|(dim, axes)| Placement::block(dim, AxisExpr::List(axes))).collect();
+        Sharding::new(mesh, shape, &placements).expect("a sharding")
+    }
+
+    #[test]
+    fn shardings_that_are_no_types_are_refused_with_the_dimension() {
+        let mesh = Mesh::new([("x", 4), ("y", 2)]);
+        let [x, y] = mesh.axes();
+        let said = |placement| {
+            let sharding = Sharding::new(&mesh, &[7, 8], &[placement]).expect("a sharding");
+            DistType::from_sharding(&sharding).expect_err("refused").to_string()
+        };
+        assert_eq!(
+            said(Placement::block(0, x)),
+            "dimension 0: 7 indices do not divide into 4 equal pieces; choose other axes or another size"
+        );
+        let none = "of [1 @ cyclic(x, 1)] is no distributed type: it is dealt out cyclically";
+        assert_eq!(said(Placement::cyclic(1, x, 1)), format!("dimension 1 {none}"));
+        let none = "of [1 @ (x + y) % 4] is no distributed type: its blocks are not numbered by whole axes";
+        assert_eq!(said(Placement::block(1, (x + y) % 4)), format!("dimension 1 {none}"));
+        let none = "of [pin(y, 0)] is no distributed type: it is pinned to a part of the mesh";
+        assert_eq!(said(Placement::pin("y", 0)), format!("dimension 0 {none}"));
+    }
+
+    proptest! {
+        #[test]
+        fn tiles_of_covering_types_are_the_blocks(
+            extents in prop::collection::vec(1..5usize, 2),
+            shape in prop::collection::vec(0..14usize, 2),
+            sides in prop::array::uniform2(prop::collection::vec(prop::option::of(0..2usize), 2)),
+        ) {
+            let mesh = Mesh::new([("x", extents[0]), ("y", extents[1])]);
+            let shardings = sides.map(|axes| sharding(&mesh, &shape, &axes));
+            let Some(types) = DistType::covering(&shardings[0], &shardings[1]) else { return Ok(()) };
+            for (sharding, covering) in shardings.iter().zip(&types) {
+                for rank in 0..mesh.size() {
+                    let coordinates = mesh.coordinates(rank);
+                    let offset = covering.offset(&coordinates);
+                    let local = (0..2).map(|dim| {
+                        (offset[dim] + covering.tile_shape()[dim]).min(shape[dim]).saturating_sub(offset[dim])
+                    });
+                    prop_assert_eq!(local.collect::<Vec<_>>(), sharding.local_shape(&coordinates));
+                }
+            }
+        }
+    }
 }
