@@ -11,37 +11,33 @@ const PACKED: Copier = Copier::ORDINARY;
 
 /// Copies the next elements of `rows` out of `source`, until `packed` is full.
 pub(super) fn pack(rows: &mut Rows<'_>, element: usize, source: &[u8], packed: &mut [u8]) {
-    let mut rest = packed;
-    while !rest.is_empty() {
-        let Row { from, len, .. } = next(rows, rest.len() / element);
-        let (into, tail) = rest.split_at_mut(len * element);
-        PACKED.put(&source[from * element..][..len * element], into);
-        rest = tail;
-    }
+    let mut at = 0;
+    rows.next(packed.len() / element, |Row { from, len, .. }| {
+        let len = len * element;
+        PACKED.put(&source[from * element..][..len], &mut packed[at..at + len]);
+        at += len;
+    });
+    assert_eq!(at, packed.len(), "a message is as long as its piece: this is a bug of polyshard");
 }
 
 /// Copies all of `packed` to the next elements of `rows` in `target`.
 pub(super) fn unpack(rows: &mut Rows<'_>, element: usize, packed: &[u8], target: &mut [u8]) {
     let copier = Copier::new(target.len());
-    let mut rest = packed;
-    while !rest.is_empty() {
-        let Row { to, len, .. } = next(rows, rest.len() / element);
-        let (from, tail) = rest.split_at(len * element);
-        copier.put(from, &mut target[to * element..][..len * element]);
-        rest = tail;
-    }
+    let mut at = 0;
+    rows.next(packed.len() / element, |Row { to, len, .. }| {
+        let len = len * element;
+        copier.put(&packed[at..at + len], &mut target[to * element..][..len]);
+        at += len;
+    });
     copier.finish();
+    assert_eq!(at, packed.len(), "a message is as long as its piece: this is a bug of polyshard");
 }
 
 /// Copies all of `rows` from `source` to `target`.
-pub(super) fn copy(rows: Rows<'_>, element: usize, source: &[u8], target: &mut [u8]) {
+pub(super) fn copy(mut rows: Rows<'_>, element: usize, source: &[u8], target: &mut [u8]) {
     let copier = Copier::new(target.len());
-    rows.for_each(|Row { from, to, len }| {
+    rows.next(usize::MAX, |Row { from, to, len }| {
         copier.put(&source[from * element..][..len * element], &mut target[to * element..][..len * element]);
     });
     copier.finish();
-}
-
-fn next(rows: &mut Rows<'_>, limit: usize) -> Row {
-    rows.next_up_to(limit).expect("a message is as long as its piece: this is a bug of polyshard")
 }

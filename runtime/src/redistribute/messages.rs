@@ -28,6 +28,12 @@ impl Staging {
     pub(super) fn bytes(elements: [usize; 2], element: usize) -> usize {
         elements.iter().map(|&elements| room(elements, element)).sum()
     }
+
+    /// Returns the bytes that are held now.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        size_of_val(&self.send[..]) + size_of_val(&self.receive[..])
+    }
 }
 
 /// Returns the largest number of elements of a piece that is scattered where it is sent from and where it is

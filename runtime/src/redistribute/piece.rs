@@ -233,29 +233,40 @@ impl<'a> Rows<'a> {
         rows
     }
 
-    /// Returns the next elements of a row, at most `limit` of them, which is at least 1.
-    pub(super) fn next_up_to(&mut self, limit: usize) -> Option<Row> {
-        let row = self.rest.take().or_else(|| self.row())?;
-        if row.len > limit {
-            self.rest = Some(Row { from: row.from + limit, to: row.to + limit, len: row.len - limit });
+    /// Calls `f` with the next rows, of so many elements together or until there are no more; the last of them is
+    /// cut if need be.
+    pub(super) fn next(&mut self, elements: usize, mut f: impl FnMut(Row)) {
+        let mut left = elements;
+        if let Some(row) = self.rest.take() {
+            let row = self.cut(row, left);
+            left -= row.len;
+            f(row);
         }
-        Some(Row { len: row.len.min(limit), ..row })
-    }
-
-    fn row(&mut self) -> Option<Row> {
-        if self.done {
-            return None;
-        }
-        let last = self.dims.len() - 1;
-        let dim = &self.dims[last];
-        let (span, base) = (dim.spans[self.next], self.base[last]);
-        self.next += 1;
-        if self.next == dim.spans.len() {
+        let Some(last) = self.dims.last() else { return };
+        // Rows may be single elements, so the inner loop asks for no more than it needs.
+        while left > 0 && !self.done {
+            let base = self.base[self.dims.len() - 1];
+            for span in &last.spans[self.next..] {
+                if left == 0 {
+                    return;
+                }
+                let [from, to] = [0, 1].map(|side| base[side] + span.starts[side] * last.strides[side]);
+                let row = self.cut(Row { from, to, len: span.len }, left);
+                left -= row.len;
+                self.next += 1;
+                f(row);
+            }
             self.next = 0;
             self.step();
         }
-        let [from, to] = [0, 1].map(|side| base[side] + span.starts[side] * dim.strides[side]);
-        Some(Row { from, to, len: span.len })
+    }
+
+    /// Returns the first `left` elements of a row, if it has more, and keeps the rest.
+    fn cut(&mut self, row: Row, left: usize) -> Row {
+        if row.len > left {
+            self.rest = Some(Row { from: row.from + left, to: row.to + left, len: row.len - left });
+        }
+        Row { len: row.len.min(left), ..row }
     }
 
     /// Goes to the next indices of all dimensions but the last.
@@ -282,33 +293,5 @@ impl<'a> Rows<'a> {
             let base = self.base[dim];
             self.base[dim + 1] = [0, 1].map(|side| base[side] + (span.starts[side] + index) * strides[side]);
         }
-    }
-}
-
-impl Iterator for Rows<'_> {
-    type Item = Row;
-
-    fn next(&mut self) -> Option<Row> {
-        self.next_up_to(usize::MAX)
-    }
-
-    /// As calling [`next`](Self::next) until the end, without asking for every row where it is: rows may be single
-    /// elements.
-    fn fold<B, F: FnMut(B, Row) -> B>(mut self, start: B, mut f: F) -> B {
-        let mut folded = start;
-        if let Some(row) = self.rest.take() {
-            folded = f(folded, row);
-        }
-        let Some(last) = self.dims.last() else { return folded };
-        while !self.done {
-            let base = self.base[self.dims.len() - 1];
-            for span in &last.spans[self.next..] {
-                let [from, to] = [0, 1].map(|side| base[side] + span.starts[side] * last.strides[side]);
-                folded = f(folded, Row { from, to, len: span.len });
-            }
-            self.next = 0;
-            self.step();
-        }
-        folded
     }
 }

@@ -33,6 +33,7 @@ impl Copier {
     /// # Safety
     /// As many bytes can be written from `to` on, `from` is none of them, and nobody else reads or writes them
     /// before [`finish`](Self::finish) has returned.
+    #[inline]
     pub(super) unsafe fn copy(self, from: &[u8], to: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -51,6 +52,7 @@ impl Copier {
     ///
     /// # Panics
     /// If it is not.
+    #[inline]
     pub(super) fn put(self, from: &[u8], to: &mut [u8]) {
         assert_eq!(from.len(), to.len(), "a row is as long on both sides: this is a bug of polyshard");
         // SAFETY: `to` is as long and borrowed mutably. Only this rank sees it, and a processor sees its own

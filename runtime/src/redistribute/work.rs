@@ -66,6 +66,12 @@ impl Work {
         Ok(())
     }
 
+    /// Returns the bytes that are held now.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.staging.held() + self.tiles.iter().map(|tile| size_of_val(&tile[..])).sum::<usize>()
+    }
+
     /// Returns the buffers, the tile that hop `nth` reads and the one that it writes.
     pub(super) fn parts(&mut self, nth: usize) -> (&mut Staging, &[u64], &mut Block<u64>) {
         let [even, odd] = &mut self.tiles;
