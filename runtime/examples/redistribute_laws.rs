@@ -8,6 +8,7 @@
 //! Shardings and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones. With
 //! `--long`, one array of more than 2^31 bytes per rank is redistributed besides.
 
+use polyshard_planner::{DistType, Ops, Options, Plan};
 use polyshard_runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
 use polyshard_runtime::{Backend, DistArray, Element, Error, Redistribution, Result, Transport, World, spmd};
 use std::sync::Mutex;
@@ -43,6 +44,7 @@ fn main() -> Result<()> {
             }
         }
         chunks(world)?;
+        plans(world)?;
         refusals(world)?;
         if arguments.iter().any(|argument| argument == "--long") {
             long(world)?;
@@ -173,6 +175,52 @@ fn chunks(world: &World) -> Result<()> {
         for transport in [Transport::Messages, Transport::Shared] {
             let got = Redistribution::new(world, &source, &target)?.over(transport).run(world, &array)?;
             assert!(got.block() == expected.block(), "{source} to {target} over {transport:?} came broken");
+        }
+    }
+    Ok(())
+}
+
+/// Plans of several steps, with tiles between them.
+fn plans(world: &World) -> Result<()> {
+    for mesh in meshes(world.size()).into_iter().filter(|mesh| mesh.ndim() == 2) {
+        let [x, y] = mesh.axes();
+        let n = 6 * world.size();
+        let by = |placements: &[Placement]| Sharding::new(&mesh, &[n, n], placements).map_err(usage);
+        let corners = [
+            by(&[Placement::block(0, [x, y])])?,
+            by(&[Placement::block(1, [y, x])])?,
+            by(&[Placement::block(0, y), Placement::block(1, x)])?,
+            by(&[Placement::block(0, x), Placement::block(1, y)])?,
+            by(&[Placement::block(1, y)])?,
+        ];
+        for (source, target) in corners.iter().flat_map(|source| corners.iter().map(move |target| (source, target))) {
+            let [from, to] = [source, target].map(|sharding| DistType::from_sharding(sharding).map_err(usage));
+            let (from, to) = (from?, to?);
+            for ops in [Ops::Paper, Ops::Fused] {
+                let plan = Plan::new(&from, &to, &Options { ops, ..Options::default() }).map_err(usage)?;
+                follow::<f32>(world, source, target, &plan)?;
+                follow::<i64>(world, source, target, &plan)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn follow<T: Element>(world: &World, source: &Sharding, target: &Sharding, plan: &Plan) -> Result<()> {
+    let array = DistArray::from_fn(world, source, element::<T>)?;
+    let expected = DistArray::from_fn(world, target, element::<T>)?;
+    for transport in [Transport::Messages, Transport::Shared] {
+        let there = Redistribution::with_plan_between(world, source, target, plan)?.over(transport);
+        for _ in 0..2 {
+            let before = world.bytes_received();
+            let got = there.run(world, &array)?;
+            let received = world.bytes_received() - before;
+            assert_eq!(got.block(), expected.block(), "over {transport:?}:\n{plan:?}");
+            assert_eq!(
+                received as usize,
+                plan.received(world.rank()) * size_of::<T>(),
+                "over {transport:?}:\n{plan:?}"
+            );
         }
     }
     Ok(())
