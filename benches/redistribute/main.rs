@@ -5,6 +5,7 @@
 //! | `move` | seconds of each way to redistribute a matrix, and of copying a tile, in turns |
 //! | `sweep` | the same for the move of a sweep over slabs, which `fft3d` makes |
 //! | `memory` | the peak memory of a rank against what the plan states |
+//! | `plan` | seconds to find plans of random problems |
 //! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
 //!
 //! The parts are processes of their own because their contestants are: ScaLAPACK is a C program, and memory
@@ -13,7 +14,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod memory;
+mod planning;
 mod problem;
+#[expect(dead_code, reason = "the planner's tests take random meshes too")]
+#[path = "../../planner/tests/common/problems.rs"]
+mod problems;
 mod table;
 mod time;
 mod ways;
@@ -65,6 +70,12 @@ enum Part {
         #[arg(long)]
         way: Way,
     },
+    /// Times the search for plans of random problems.
+    Plan {
+        /// The number of problems of each kind.
+        #[arg(long, default_value_t = 1000)]
+        count: usize,
+    },
     /// Prints the table of the lines on standard input.
     Table,
 }
@@ -114,6 +125,10 @@ fn main() -> polyshard::Result<()> {
         Some(Part::Move { problem, runs }) => time::matrix(&problem.problem()?, runs),
         Some(Part::Sweep { ranks, size, runs }) => time::sweep(&Problem::slabs(ranks, size)?, runs),
         Some(Part::Memory { problem, way }) => memory::measure(&problem.problem()?, way.into()),
+        Some(Part::Plan { count }) => {
+            planning::measure(count);
+            Ok(())
+        }
         Some(Part::Table) => {
             table::print();
             Ok(())

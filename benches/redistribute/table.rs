@@ -5,9 +5,30 @@ use crate::common::tabulate::{first_seen, median_of, read, verdict};
 
 /// Prints the table of the records on standard input.
 pub(crate) fn print() {
-    let (timed, sized): (Vec<_>, Vec<_>) = read().into_iter().partition(|record| record.quantity == "seconds");
+    let (planned, run): (Vec<_>, Vec<_>) = read().into_iter().partition(|record| record.case.backend == "plan");
+    let (timed, sized): (Vec<_>, Vec<_>) = run.into_iter().partition(|record| record.quantity == "seconds");
     moves(&timed);
     memory(&sized);
+    plans(&planned);
+}
+
+fn plans(records: &[Record]) {
+    if records.is_empty() {
+        return;
+    }
+    println!(
+        "planning: seconds to find the plans of random problems, each axis replicated or on one dimension of up to 6"
+    );
+    for Record { quantity, case, contestant, value } in records {
+        let most = if quantity == "all" { 2.0 } else { 0.05 };
+        println!(
+            "{quantity:<8} of {} on {:<10} {contestant:<6} {value:>9.5}  <= {most}: {}",
+            case.size,
+            case.grid,
+            verdict(*value <= most)
+        );
+    }
+    println!();
 }
 
 fn moves(records: &[Record]) {

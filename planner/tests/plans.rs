@@ -3,7 +3,8 @@
 mod common;
 mod oracle;
 
-use common::{check_steps, problems, tile};
+use common::problems::problems;
+use common::{check_steps, tile};
 use oracle::{cheapest_typed, cheapest_weak};
 use polyshard_planner::{CostModel, DistType, Links, MemoryBound, Op, Ops, Options, Plan, PlanError};
 use proptest::prelude::*;
