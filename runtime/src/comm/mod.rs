@@ -24,7 +24,7 @@ pub(crate) mod threads;
 
 pub(crate) use alone::Alone;
 
-pub use shared::SharedMemory;
+pub use shared::{Room, SharedMemory};
 
 use crate::{ElementKind, ReduceOp, Result};
 use std::rc::Rc;

@@ -6,17 +6,28 @@
 
 use crate::{Result, Segment};
 
+/// Where a rank may put a block so that others can write into it.
+#[derive(Debug)]
+pub enum Room {
+    /// Wherever it likes: the others see all of its memory.
+    Anywhere,
+    /// Here.
+    In(Segment),
+    /// Nowhere, on any rank, for this reason.
+    Nowhere(String),
+}
+
 /// The memory that a rank shares with others, and what it takes to find one's way in it.
 pub trait SharedMemory {
     /// Returns whether rank `rank` of the group that this was made for shares memory with this rank.
     fn reaches(&self, rank: usize) -> bool;
 
-    /// Returns at least so many bytes that the others can see; none if they can see any memory. Collective over
+    /// Returns room for so many bytes that the others can see, the same kind of room on all ranks. Collective over
     /// the group that this was made for; ranks may want different numbers of bytes.
     ///
     /// # Errors
-    /// If there is no such memory left, or another rank failed.
-    fn segment(&self, bytes: usize) -> Result<Option<Segment>>;
+    /// If the library reports one, or another rank failed. That there is no such memory left is no error.
+    fn room(&self, bytes: usize) -> Result<Room>;
 
     /// Returns the handle of the block at `address`, which is in `segment` if it is in one; none if other ranks
     /// cannot see it.
@@ -47,8 +58,8 @@ impl SharedMemory for OneProcess {
         true
     }
 
-    fn segment(&self, _bytes: usize) -> Result<Option<Segment>> {
-        Ok(None)
+    fn room(&self, _bytes: usize) -> Result<Room> {
+        Ok(Room::Anywhere)
     }
 
     fn handle(&self, address: *mut u8, _segment: Option<&Segment>) -> Option<u64> {

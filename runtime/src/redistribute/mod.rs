@@ -31,7 +31,7 @@ mod stream;
 mod tests;
 mod work;
 
-use crate::comm::SharedMemory;
+use crate::comm::{Room, SharedMemory};
 use crate::layout::Sharding;
 use crate::{DistArray, Element, Error, Result, Segment, World};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -47,7 +47,8 @@ use work::{Between, Work};
 /// How a redistribution moves what ranks hand to one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Through shared memory where all ranks of a group share it and the outputs are in it, else by messages.
+    /// Through shared memory where all ranks of a group share it, there is enough of it and the outputs are in it,
+    /// else by messages.
     #[default]
     Auto,
     /// By messages, always.
@@ -213,7 +214,8 @@ impl Redistribution {
     /// collective over the world.
     ///
     /// # Errors
-    /// If another rank failed.
+    /// If the transport is [`Shared`](Transport::Shared) and there is too little memory to share, or another rank
+    /// failed.
     pub fn output<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         let mut array = self.room(world)?;
         if array.segment().is_some() {
@@ -227,8 +229,15 @@ impl Redistribution {
         world.check_mesh(self.target.mesh())?;
         if let Some(memory) = self.shares() {
             let len = self.target.local_len(&self.target.mesh().coordinates(world.rank()));
-            if let Some(segment) = memory.segment(len * size_of::<T>())? {
-                return DistArray::in_segment(world, &self.target, segment);
+            match memory.room(len * size_of::<T>())? {
+                Room::Anywhere => {}
+                Room::In(segment) => return DistArray::in_segment(world, &self.target, segment),
+                Room::Nowhere(_) if self.transport == Transport::Auto => {}
+                Room::Nowhere(why) => {
+                    return Err(Error::Usage(format!(
+                        "cannot redistribute through shared memory: {why}, or use `Transport::Auto`"
+                    )));
+                }
             }
         }
         DistArray::filled(world, &self.target, T::ZERO)

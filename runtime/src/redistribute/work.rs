@@ -6,7 +6,7 @@
 use super::messages::Staging;
 use crate::Result;
 use crate::block::Block;
-use crate::comm::SharedMemory;
+use crate::comm::{Room, SharedMemory};
 
 /// The tiles and buffers of one rank.
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Work {
     /// the world if there is too little.
     ///
     /// # Errors
-    /// As [`SharedMemory::segment`].
+    /// As [`SharedMemory::room`].
     pub(super) fn prepare(
         &mut self,
         between: &Between,
@@ -58,9 +58,12 @@ impl Work {
             let bytes = bytes(own, element);
             // What there was is given back first.
             *tile = Block::default();
-            let segment = memory.map(|memory| memory.segment(bytes)).transpose()?.flatten();
             let words = bytes / size_of::<u64>();
-            *tile = segment.map_or_else(|| vec![0; words].into(), |segment| Block::shared(segment, words));
+            *tile = match memory.map(|memory| memory.room(bytes)).transpose()? {
+                Some(Room::In(segment)) => Block::shared(segment, words),
+                // Without room to share, the hop finds the tile hidden, and does what the transport says.
+                Some(Room::Anywhere | Room::Nowhere(_)) | None => vec![0; words].into(),
+            };
         }
         self.element = element;
         Ok(())

@@ -11,7 +11,7 @@
 
 use super::MpiCommunicator;
 use super::status::checked;
-use crate::comm::{Communicator, SharedMemory};
+use crate::comm::{Communicator, Room, SharedMemory};
 use crate::{Error, Result, Segment};
 use mpi::ffi;
 use std::cell::{Cell, RefCell};
@@ -22,6 +22,12 @@ use std::sync::Arc;
 
 /// Segments start at multiples of a cache line, which are multiples of every element's size.
 const ALIGN: usize = 64;
+
+/// Where Open MPI and MPICH put windows on Linux.
+const SHM: &str = "/dev/shm";
+
+/// Bytes that a window has besides each rank's part, generously.
+const PAGE: usize = 8 << 10;
 
 /// Windows that one agreement can speak of, a bit each.
 const AGREED: usize = u64::BITS as usize;
@@ -106,8 +112,19 @@ impl NodeMemory {
         freed
     }
 
-    /// Allocates a window in which this rank has so many bytes; collective.
-    fn allocate(&self, bytes: usize) -> Result<Window> {
+    /// Allocates a window in which this rank has so many bytes, or says on all ranks why there is none; collective.
+    ///
+    /// Whether there is enough memory is asked first, since a failure of MPI's ends the program.
+    fn allocate(&self, bytes: usize) -> Result<Result<Window, String>> {
+        let node = self.node.tell([bytes.saturating_add(PAGE) as u64, 0, 0, 0])?;
+        let needed = node.iter().fold(PAGE as u64, |sum, note| sum.saturating_add(note[0]));
+        let short = available().is_some_and(|available| available < needed);
+        let told = self.origin.tell([bytes as u64, u64::from(short), needed, 0])?;
+        if let Some(rank) = told.iter().position(|note| note[1] != 0) {
+            let needed = told[rank][2];
+            return Ok(Err(format!("{SHM} of rank {rank}'s node has no room for {needed} bytes; make it larger")));
+        }
+        let total = told.iter().map(|note| note[0]).sum();
         let length = ffi::MPI_Aint::try_from(bytes.saturating_add(ALIGN))
             .map_err(|_| Error::Usage(format!("{bytes} bytes of shared memory are more than there are addresses")))?;
         let mut base: *mut c_void = ptr::null_mut();
@@ -118,10 +135,10 @@ impl NodeMemory {
             let code = ffi::MPI_Win_allocate_shared(length, 1, ffi::RSMPI_INFO_NULL, self.node.raw, address, &mut raw);
             (code, raw)
         };
+        // The others of the node may be stuck in the call (Open MPI 4.1 does that), so there is nothing to agree on.
         checked("allocating a window", code).map_err(|error| {
             Error::Mpi(format!(
-                "{error}: there is no room for {bytes} bytes of shared memory; make `/dev/shm` larger, or redistribute \
-                 over `Transport::Messages`"
+                "{error}: there is no room for {bytes} bytes of shared memory, redistribute by messages"
             ))
         })?;
         // SAFETY: the window is live.
@@ -145,9 +162,22 @@ impl NodeMemory {
             let part = part.ok_or_else(|| Error::Mpi("a window has no address".into()))?;
             parts.push((part, bytes as usize));
         }
-        let total = self.origin.tell([bytes as u64, 0, 0, 0])?.iter().map(|note| note[0]).sum();
-        Ok(Window { raw, id: NEXT.replace(NEXT.get() + 1), parts, total, lease: Arc::default() })
+        Ok(Ok(Window { raw, id: NEXT.replace(NEXT.get() + 1), parts, total, lease: Arc::default() }))
     }
+}
+
+/// Returns the bytes that are free where MPI libraries put windows on Linux, if that is known.
+fn available() -> Option<u64> {
+    let path = std::ffi::CString::new(SHM).ok()?;
+    // SAFETY: the structure is one of integers, for which zero is a value; the path ends with a zero, and the
+    // pointers are to locals.
+    let (code, space) = unsafe {
+        let mut space: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &mut space), space)
+    };
+    #[allow(clippy::useless_conversion, reason = "the fields' types differ by platform")]
+    let bytes = || u64::from(space.f_bavail).saturating_mul(u64::from(space.f_frsize));
+    (code == 0).then(bytes)
 }
 
 impl SharedMemory for NodeMemory {
@@ -155,7 +185,7 @@ impl SharedMemory for NodeMemory {
         self.places[rank].is_some()
     }
 
-    fn segment(&self, bytes: usize) -> Result<Option<Segment>> {
+    fn room(&self, bytes: usize) -> Result<Room> {
         let windows = &mut *self.windows.borrow_mut();
         let [back, room] = self.agree(windows, bytes)?;
         let fit = (0..windows.len().min(AGREED)).filter(|nth| room >> nth & 1 == 1);
@@ -163,7 +193,10 @@ impl SharedMemory for NodeMemory {
             Some(nth) => nth,
             None => {
                 Self::free(windows, back)?;
-                windows.push(self.allocate(bytes)?);
+                match self.allocate(bytes)? {
+                    Ok(window) => windows.push(window),
+                    Err(why) => return Ok(Room::Nowhere(why)),
+                }
                 windows.len() - 1
             }
         };
@@ -172,7 +205,7 @@ impl SharedMemory for NodeMemory {
         // SAFETY: MPI has mapped the part, which the operating system has filled with zeros or another segment
         // with elements, until the window is freed; `free` waits for the lease. No segment of this rank's part
         // lives, since the lease had one owner.
-        Ok(Some(unsafe { Segment::new(address, room, window.id, Arc::clone(&window.lease)) }))
+        Ok(Room::In(unsafe { Segment::new(address, room, window.id, Arc::clone(&window.lease)) }))
     }
 
     fn handle(&self, _address: *mut u8, segment: Option<&Segment>) -> Option<u64> {

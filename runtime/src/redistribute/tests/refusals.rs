@@ -126,8 +126,8 @@ impl SharedMemory for Failing {
         self.memory.reaches(rank)
     }
 
-    fn segment(&self, bytes: usize) -> Result<Option<Segment>> {
-        self.memory.segment(bytes)
+    fn room(&self, bytes: usize) -> Result<Room> {
+        self.memory.room(bytes)
     }
 
     fn handle(&self, address: *mut u8, segment: Option<&Segment>) -> Option<u64> {
