@@ -1,5 +1,6 @@
 //! One error type for everything a program does.
 
+use polyshard_codegen::PipelineError;
 use polyshard_layout::ShardingError;
 use polyshard_planner::{PlanError, TypeError};
 use polyshard_polyhedral::LowerError;
@@ -26,6 +27,9 @@ pub enum Error {
     /// There is no plan for a redistribution.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// The stages of a pipeline do not fit together.
+    #[error(transparent)]
+    Pipeline(#[from] Box<PipelineError>),
     /// A program failed while it ran.
     #[error(transparent)]
     Runtime(#[from] polyshard_runtime::Error),

@@ -45,7 +45,9 @@
 mod error;
 
 pub use error::{Error, Result};
-pub use polyshard_codegen::{Execute, SourceOptions, reference, rust_source};
+pub use polyshard_codegen::{
+    Conversion, Execute, Input, Pipeline, PipelineError, Prepared, Sequence, SourceOptions, Way, reference, rust_source,
+};
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{Axis, AxisExpr, Mesh, Name, Placement, Sharding, ShardingError};
 pub use polyshard_planner as planner;
@@ -79,7 +81,9 @@ pub fn spmd<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Re
 
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
-    pub use crate::{DistArray, Execute, Mesh, Pattern, Schedule, Sharding, Var, World, dim, kernel, pin, vars};
+    pub use crate::{
+        DistArray, Execute, Mesh, Pattern, Pipeline, Schedule, Sharding, Var, World, dim, kernel, pin, vars,
+    };
 }
 
 /// What the macros expand to; not for use by hand.

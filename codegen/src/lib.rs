@@ -2,16 +2,21 @@
 //!
 //! Both back ends are plain recursion over a [`Program`](polyshard_polyhedral::Program) and make the same
 //! calls of the runtime in the same order, so they give the same bits. Neither analyses anything: what a
-//! program does not say is not done.
+//! program does not say is not done. A [`Pipeline`] runs several programs in sequence, and redistributes what
+//! they hand to one another.
 
 #[cfg(feature = "execute")]
 mod execute;
+#[cfg(feature = "execute")]
+mod pipeline;
 #[cfg(feature = "execute")]
 mod reference;
 mod source;
 
 #[cfg(feature = "execute")]
 pub use execute::Execute;
+#[cfg(feature = "execute")]
+pub use pipeline::{Conversion, Input, Pipeline, PipelineError, Prepared, Sequence, Way};
 #[cfg(feature = "execute")]
 pub use reference::reference;
 pub use source::{SourceOptions, rust_source};

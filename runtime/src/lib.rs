@@ -21,7 +21,7 @@ mod tile;
 mod view;
 mod world;
 
-pub use array::DistArray;
+pub use array::{DistArray, same_owners};
 pub use block::Segment;
 pub use element::{Element, ElementKind, ReduceOp};
 pub use error::{Error, Result};

@@ -71,9 +71,9 @@ fn dimensions_that_do_not_fit_the_page_are_said() {
             with_class(panel, "part").filter_map(|text| text.text().map(|text| text.trim().to_owned())).collect()
         };
         let before: Vec<String> = parts(panels[0]);
-        assert_eq!(before[..2], ["3: 0..2", "3: 2..4"]);
+        assert_eq!(before[..2], ["dim 3: 0..2", "dim 3: 2..4"]);
         let after: Vec<String> = parts(*panels.last().expect("a state"));
-        assert_eq!([&after[0], &after[1], &after[4]], ["3: 0..1", "3: 1..2", "3: 2..3"]);
+        assert_eq!([&after[0], &after[1], &after[4]], ["dim 3: 0..1", "dim 3: 1..2", "dim 3: 2..3"]);
     });
 }
 

@@ -257,8 +257,10 @@ impl<T> DistArray<T> {
     }
 }
 
-/// Whether two shardings of one shape and mesh are written alike, up to a block that says nothing.
-pub(crate) fn same_owners(left: &Sharding, right: &Sharding) -> bool {
+/// Returns whether two shardings of one shape and mesh are written alike, up to a block that says nothing: an array
+/// of one is then taken for an array of the other.
+#[must_use]
+pub fn same_owners(left: &Sharding, right: &Sharding) -> bool {
     let whole = |layout: &DimLayout| match layout {
         DimLayout::Whole => true,
         DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => *parts == 1,

@@ -19,13 +19,16 @@ use svg::node::element::{Definitions, Group, Rectangle, Style, Text, Title, Use}
 const RANKS: usize = 512;
 /// The longer and at least the shorter side of the picture of an array.
 const SIDES: [f64; 2] = [72.0, 18.0];
-/// Between two pictures, with room for a number and a line of text.
+/// Between two pictures at least, with room for a number and a line of text.
 const GAP: [f64; 2] = [14.0, 30.0];
 const MARGIN: f64 = 16.0;
 /// Above the pictures of a panel: two lines.
-const HEAD: f64 = 48.0;
+const HEAD: f64 = 54.0;
 /// The most pictures side by side, where the mesh does not say.
 const ACROSS: usize = 16;
+/// A letter is at most this wide, in the smallest size and in the largest.
+const LETTER: f64 = 6.5;
+const TITLE_LETTER: f64 = 8.0;
 const STYLE: &str = "text{font:10px sans-serif}text.title{font-size:13px;font-weight:bold}\
                      text.type{font-size:12px;font-family:monospace}text.rank,text.part{text-anchor:middle}\
                      rect.array{fill:#f4f4f4;stroke:#888;stroke-width:0.5}rect.cell{stroke:#fff;stroke-width:0.25}";
@@ -53,8 +56,7 @@ fn document(plan: &Plan) -> Document {
     let [width, height] = page.panel();
     let mesh = format!("over ({})", plan.source().mesh());
     let widest = states.iter().map(|(title, held)| title.len().max(held.to_string().len() + mesh.len())).max();
-    // Letters are at most this wide.
-    let width = width.max(widest.unwrap_or(0) as f64 * 8.0) + 2.0 * MARGIN;
+    let width = width.max(widest.unwrap_or(0) as f64 * TITLE_LETTER) + 2.0 * MARGIN;
     let total = height * states.len() as f64 + 2.0 * MARGIN;
     let mut document = Document::new()
         .set("width", rounded(width))
@@ -74,6 +76,8 @@ struct Page<'a> {
     picture: Picture<'a>,
     /// The width and the height of the picture of the array.
     size: [f64; 2],
+    /// Between two pictures.
+    gap: [f64; 2],
     /// Pictures side by side, and below each other.
     grid: [usize; 2],
 }
@@ -90,12 +94,17 @@ impl<'a> Page<'a> {
             [ranks] => ranks.min(ACROSS),
             [.., inner] => inner.min(2 * ACROSS),
         };
-        Self { picture, size, grid: [columns, mesh.size().div_ceil(columns)] }
+        let types = [plan.source()].into_iter().chain(plan.steps().iter().map(|step| step.to()));
+        let parts =
+            types.flat_map(|held| (0..mesh.size()).map(|rank| picture.others(held, &mesh.coordinates(rank)).len()));
+        let widest = parts.max().unwrap_or(0) as f64 * LETTER;
+        let gap = [GAP[0].max(GAP[0] / 2.0 + widest - size[0]), GAP[1]];
+        Self { picture, size, gap, grid: [columns, mesh.size().div_ceil(columns)] }
     }
 
     /// The width and the height of a panel.
     fn panel(&self) -> [f64; 2] {
-        let [width, height] = [0, 1].map(|side| self.grid[side] as f64 * (self.size[side] + GAP[side]));
+        let [width, height] = [0, 1].map(|side| self.grid[side] as f64 * (self.size[side] + self.gap[side]));
         [width, HEAD + height + MARGIN]
     }
 
@@ -134,8 +143,8 @@ impl<'a> Page<'a> {
     fn place(&self, rank: usize) -> [f64; 2] {
         let [columns, _] = self.grid;
         let [x, y] =
-            [(rank % columns, 0), (rank / columns, 1)].map(|(at, side)| at as f64 * (self.size[side] + GAP[side]));
-        [x + GAP[0] / 2.0, y + HEAD]
+            [(rank % columns, 0), (rank / columns, 1)].map(|(at, side)| at as f64 * (self.size[side] + self.gap[side]));
+        [x + self.gap[0] / 2.0, y + HEAD]
     }
 
     /// The array, with what the rank at `coordinates` holds in colour.

@@ -93,7 +93,7 @@ impl<'a> Picture<'a> {
     /// Returns which part of the dimensions that are not drawn the rank at `coordinates` holds; nothing if all are.
     pub(crate) fn others(&self, held: &DistType, coordinates: &[usize]) -> String {
         let start = held.offset(coordinates);
-        let part = |&dim: &usize| format!("{dim}: {}..{}", start[dim], start[dim] + held.dims()[dim].tile);
+        let part = |&dim: &usize| format!("dim {dim}: {}..{}", start[dim], start[dim] + held.dims()[dim].tile);
         self.others.iter().map(part).collect::<Vec<_>>().join(", ")
     }
 

@@ -1,0 +1,328 @@
+//! Pipelines: any kernels in sequence give the sequential result, however their tensors lie.
+
+use expect_test::expect;
+use ndarray::{ArrayD, IxDyn};
+use polyshard::planner::{MemoryBound, Ops};
+use polyshard::prelude::*;
+use polyshard::{Clause, PipelineError, PlanOptions, Program, Sequence, Way, reference};
+use proptest::prelude::*;
+
+/// C = A·B of these extents m, k and n, with tensors laid over a mesh of two axes by these clauses.
+fn product(mesh: &Mesh, [rows, inner, columns]: [usize; 3], clauses: [Vec<Clause>; 3]) -> Program {
+    let matmul = kernel! {
+        fn product(A: [i64; rows, inner], B: [i64; inner, columns]) -> C: [i64; rows, columns] {
+            C[m, n] += A[m, k] * B[k, n]
+        }
+    };
+    vars!(m, n, k, mo, mi, no, ni);
+    let [a, b, c] = clauses;
+    let tiles = matmul.distribute([m, n], [mo, no], [mi, ni], mesh);
+    tiles.shard("A", a).shard("B", b).shard("C", c).tensorize([mi, ni, k]).lower().expect("a legal schedule")
+}
+
+/// Listing 3 of N. Rink et al., "Memory-efficient array redistribution through portable collective communication",
+/// arXiv 2112.01075: the first product leaves columns, the second wants rows.
+fn listing_3(devices: usize, [rows, inner, hidden, columns]: [usize; 4]) -> Sequence {
+    vars!(m, n, k, mo, mi, no, ni);
+    let mesh = Mesh::new([("devs", devices)]);
+    let [devs] = mesh.axes();
+    let first = kernel! {
+        fn first(X: [f64; rows, inner], W1: [f64; inner, hidden]) -> Y: [f64; rows, hidden] {
+            Y[m, n] += X[m, k] * W1[k, n]
+        }
+    };
+    let first = first.distribute([n], [no], [ni], &mesh).shard("W1", [n.at(devs)]).shard("Y", [n.at(devs)]);
+    let second = kernel! {
+        fn second(Y: [f64; rows, hidden], W2: [f64; hidden, columns]) -> Z: [f64; rows, columns] {
+            Z[m, n] += Y[m, k] * W2[k, n]
+        }
+    };
+    let second = second.distribute([m], [mo], [mi], &mesh).shard("Y", [m.at(devs)]).shard("Z", [m.at(devs)]);
+    let first = first.tensorize([m, ni, k]).lower().expect("a legal schedule");
+    let second = second.tensorize([mi, n, k]).lower().expect("a legal schedule");
+    let chain = Pipeline::new().stage(&first, ["X", "W1"], "Y").stage(&second, ["Y", "W2"], "Z");
+    chain.build().expect("stages that fit")
+}
+
+/// An element that its index and its array alone determine, small enough that sums of products are exact.
+fn element(array: usize, index: &[usize]) -> i64 {
+    let number = index.iter().fold(array + 1, |number, i| number * 31 + i);
+    (number * 2_654_435_761 % 19) as i64 - 9
+}
+
+fn whole(array: usize, shape: &[usize]) -> ArrayD<i64> {
+    ArrayD::from_shape_fn(IxDyn(shape), |index| element(array, ndarray::Dimension::slice(&index)))
+}
+
+fn inputs(world: &World, sequence: &Sequence) -> polyshard::Result<Vec<DistArray<i64>>> {
+    let arrays = sequence.inputs().iter().enumerate();
+    let arrays = arrays.map(|(nth, input)| DistArray::from_fn(world, &input.sharding, |index| element(nth, index)));
+    Ok(arrays.collect::<Result<_, _>>()?)
+}
+
+#[test]
+fn the_chain_of_listing_3_needs_one_all_to_all() {
+    expect![[r#"
+        pipeline over (devs: 32), f64
+        input X: [32, 1024]
+        input W1: [1024, 64{devs}2048]
+        input W2: [2048, 256]
+        stage 1: Y = first(X, W1), Y[m, n] += X[m, k] * W1[k, n]
+            X: [32, 1024], local
+            W1: [1024, 64{devs}2048], local
+            Y: [32, 64{devs}2048], local
+        redistribute Y for stage 2: [32, 64{devs}2048] to [1{devs}32, 2048]
+            redistribution over (devs: 32), 8 bytes per element
+              [32, 64{devs}2048]
+            1 alltoall of devs, in groups {0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ..}: 2048 elements per device, at most 16384 bytes per tile
+              [1{devs}32, 2048]
+            cost 2048 elements per device; without regard to which rank gets which tile 2048
+            peak 16384 bytes per device, of which the source tile 16384 and the target tile 16384
+            all-gather and slice would cost 65536 elements per device and take 524288 bytes
+            devices lack 63488 elements in all, less cannot move; this plan moves 63488
+        stage 2: Z = second(Y, W2), Z[m, n] += Y[m, k] * W2[k, n]
+            Y: [1{devs}32, 2048], local
+            W2: [2048, 256], local
+            Z: [1{devs}32, 256], local
+    "#]]
+    .assert_eq(&listing_3(32, [32, 1024, 2048, 256]).explain());
+}
+
+#[test]
+fn blocks_that_do_not_divide_are_planned_for_and_cut_off() {
+    let sequence = listing_3(4, [5, 3, 10, 2]);
+    let text = sequence.explain();
+    assert!(text.contains("blocks do not divide [5, 10]: planned for [8, 12], of which tiles are cut off\n"), "{text}");
+}
+
+#[test]
+fn chains_of_any_size_are_exact_where_numbers_are() {
+    for (devices, size) in
+        [(1, [3, 4, 5, 6]), (4, [5, 3, 10, 2]), (3, [2, 7, 4, 9]), (2, [0, 3, 4, 5]), (3, [4, 0, 0, 2])]
+    {
+        let sequence = listing_3(devices, size);
+        let numbers = |nth: usize| move |index: &[usize]| element(nth, index) as f64;
+        let found = polyshard::spmd(devices, |world| {
+            let made = sequence.inputs().iter().enumerate();
+            let arrays = made.map(|(nth, input)| DistArray::from_fn(world, &input.sharding, numbers(nth)));
+            let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
+            Ok(sequence.run(world, &arrays.iter().collect::<Vec<_>>())?.gather(world)?)
+        });
+        let [rows, inner, hidden, columns] = size;
+        let product = |a: &ArrayD<f64>, b: &ArrayD<f64>| {
+            let terms = a.shape()[1];
+            ArrayD::from_shape_fn(IxDyn(&[a.shape()[0], b.shape()[1]]), |at| {
+                (0..terms).map(|l| a[[at[0], l]] * b[[l, at[1]]]).sum::<f64>()
+            })
+        };
+        let float = |nth, shape: &[usize]| whole(nth, shape).mapv(|x| x as f64);
+        let y = product(&float(0, &[rows, inner]), &float(1, &[inner, hidden]));
+        let z = product(&y, &float(2, &[hidden, columns]));
+        assert_eq!(found.expect("a run")[0], Some(z), "{devices} devices, {size:?}");
+    }
+}
+
+#[test]
+fn a_value_is_redistributed_once_for_all_that_read_it_alike() {
+    vars!(m, n, k);
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let square = |a: Vec<Clause>, b: Vec<Clause>| product(&mesh, [6; 3], [a, b, vec![m.at(x), n.at(y)]]);
+    let rows = square(vec![m.at([x, y])], vec![k.at([x, y])]);
+    let both = square(vec![m.at(x), k.at(y)], vec![k.at([x, y])]);
+    let sequence = Pipeline::new()
+        .stage(&rows, ["A", "A"], "B")
+        .stage(&rows, ["B", "A"], "C")
+        .stage(&both, ["B", "B"], "D")
+        .stage(&rows, ["D", "C"], "E")
+        .build()
+        .expect("stages that fit");
+    let inserted: Vec<_> = sequence.conversions().iter().map(|each| (each.value().as_str(), each.stage())).collect();
+    assert_eq!(inserted, [("B", 2), ("D", 4), ("C", 4)], "{}", sequence.explain());
+    assert_eq!(sequence.inputs().len(), 1);
+    assert_eq!(sequence.sharding("A").to_string(), "[0 @ [x, y]]");
+
+    let a = whole(0, &[6, 6]);
+    let times =
+        |left: &ArrayD<i64>, right: &ArrayD<i64>| reference(rows.kernel(), &[left, right], None).expect("shapes fit");
+    let b = times(&a, &a);
+    let (c, d) = (times(&b, &a), times(&b, &b));
+    let expected = [("B", b), ("C", c.clone()), ("D", d.clone()), ("E", times(&d, &c))];
+    let found = polyshard::spmd(4, |world| {
+        let arrays = inputs(world, &sequence)?;
+        let prepared = sequence.prepare(world)?;
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            let outputs = prepared.run_all(world, &[&arrays[0]])?;
+            all = outputs
+                .iter()
+                .map(|(name, array)| Ok((name.as_str(), array.gather(world)?)))
+                .collect::<polyshard::Result<_>>()?;
+            let last = prepared.run(world, &[&arrays[0]])?;
+            assert_eq!(last.block(), outputs[3].1.block());
+        }
+        Ok(all)
+    });
+    let found = found.expect("a run").swap_remove(0);
+    assert_eq!(found, expected.map(|(name, array)| (name, Some(array))));
+}
+
+#[test]
+fn shardings_that_no_plan_is_for_go_by_exchange() {
+    vars!(m, n, k);
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let dealt = product(&mesh, [6; 3], [vec![m.at(x)], vec![k.at(y)], vec![m.cyclic(x, 1), n.at(y)]]);
+    let sequence = Pipeline::new().stage(&dealt, ["A", "B"], "C").stage(&dealt, ["C", "B"], "D").build();
+    let sequence = sequence.expect("stages that fit");
+    let [only] = sequence.conversions() else { panic!("{}", sequence.explain()) };
+    let why = "dimension 0 of [0 @ cyclic(x, 1), 1 @ y] is no distributed type: it is dealt out cyclically";
+    assert_eq!(*only.way(), Way::Exchange { why: why.into() });
+    let line = format!("    by one exchange, each element that a rank lacks once: {why}\n");
+    assert!(sequence.explain().contains(&line), "{}", sequence.explain());
+}
+
+#[test]
+fn options_say_what_redistributions_may_do() {
+    vars!(m, n, k);
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let stage = product(&mesh, [8; 3], [vec![m.at([y, x])], vec![k.at(x)], vec![m.at(x), n.at(y)]]);
+    let build = |options| {
+        Pipeline::new().stage(&stage, ["A", "B"], "C").stage(&stage, ["C", "B"], "D").options(options).build()
+    };
+    let exchange = build(PlanOptions { ops: Ops::Exchange, ..PlanOptions::default() }).expect("stages that fit");
+    assert!(exchange.explain().contains("1 exchange of "), "{}", exchange.explain());
+    let tight = build(PlanOptions { memory: MemoryBound::Bytes(100), ..PlanOptions::default() });
+    assert_eq!(
+        tight.expect_err("it does not fit").to_string(),
+        "`C` cannot get from [0 @ x, 1 @ y] to [0 @ [y, x]] for stage 2, `product`: no plan fits into 100 bytes per \
+         device: the source tile takes 128 and the target tile 128; allow at least 128"
+    );
+}
+
+#[test]
+fn stages_that_do_not_fit_are_refused_with_what_there_is() {
+    vars!(m, n, mo, mi, no, ni);
+    let mesh = Mesh::new([("x", 2), ("y", 1)]);
+    let whole = || [vec![], vec![], vec![]];
+    let narrow = product(&mesh, [4, 5, 6], whole());
+    let wide = product(&mesh, [4, 6, 7], whole());
+    let said = |pipeline: Pipeline| -> String {
+        let error: Box<PipelineError> = pipeline.build().expect_err("it should be refused");
+        assert_eq!(format!("{error:?}"), error.to_string());
+        error.to_string()
+    };
+    let first = || Pipeline::new().stage(&narrow, ["A", "B"], "C");
+    assert_eq!(said(Pipeline::new()), "the pipeline has no stage; add one with `stage`");
+    assert_eq!(
+        said(first().stage(&wide, ["C"], "D")),
+        "stage 2, `product`: the kernel reads 2 tensors (A, B), but 1 values are given (C)"
+    );
+    assert_eq!(
+        said(first().stage(&narrow, ["C", "B"], "D")),
+        "stage 2, `product`: `A` has shape [4, 5], but `C` has [4, 6], the output of stage 1, `product`; let them agree"
+    );
+    assert_eq!(
+        said(first().stage(&wide, ["C", "B"], "D")),
+        "stage 2, `product`: `B` has shape [6, 7], but `B` has [5, 6], an input that stage 1, `product` reads first; \
+         let them agree"
+    );
+    assert_eq!(
+        said(first().stage(&wide, ["C", "E"], "A")),
+        "stage 2, `product` writes `A`, which is an input that stage 1, `product` reads first; the values before it are \
+         A, B, E, C; give it a name of its own"
+    );
+    assert_eq!(
+        said(first().stage(&wide, ["C", "E"], "C")),
+        "stage 2, `product` writes `C`, which is the output of stage 1, `product`; the values before it are A, B, E, C; \
+         give it a name of its own"
+    );
+    let elsewhere = product(&Mesh::new([("x", 1), ("y", 2)]), [4, 6, 7], whole());
+    assert_eq!(
+        said(first().stage(&elsewhere, ["C", "E"], "D")),
+        "stage 2, `product` runs on the mesh (x: 1, y: 2), but stage 1, `product` on (x: 2, y: 1); lower all stages for \
+         one mesh"
+    );
+    let floats =
+        kernel! { fn floats(A: [f32; 4, 6], B: [f32; 6, 7]) -> C: [f32; 4, 7] { C[m, n] += A[m, k] * B[k, n] } };
+    let floats = floats.distribute([m, n], [mo, no], [mi, ni], &mesh).lower().expect("a legal schedule");
+    assert_eq!(
+        said(first().stage(&floats, ["C", "E"], "D")),
+        "stage 2, `floats` is over f32, but stage 1, `product` over i64; give all stages one element type"
+    );
+}
+
+#[test]
+fn runs_on_other_arrays_are_refused() {
+    vars!(m);
+    let mesh = Mesh::new([("x", 2), ("y", 1)]);
+    let [x, _] = mesh.axes();
+    let stage = product(&mesh, [4, 5, 6], [vec![m.at(x)], vec![], vec![]]);
+    let sequence = Pipeline::new().stage(&stage, ["A", "B"], "C").build().expect("a stage");
+    let said = polyshard::spmd(2, |world| {
+        let arrays = inputs(world, &sequence)?;
+        let a = DistArray::filled(world, sequence.sharding("B"), 1i64)?;
+        let float = DistArray::filled(world, sequence.sharding("A"), 1.0)?;
+        let refused =
+            |result: polyshard::runtime::Result<DistArray<i64>>| result.expect_err("it should be refused").to_string();
+        let few = refused(sequence.run(world, &[&arrays[0]]));
+        let other = refused(sequence.run(world, &[&a, &arrays[1]]));
+        let floats = sequence.run(world, &[&float, &float]).expect_err("it should be refused").to_string();
+        Ok([few, other, floats])
+    });
+    let [few, other, floats] = said.expect("all ranks return").swap_remove(0);
+    assert_eq!(few, "the pipeline takes 2 inputs (A, B), but 1 are given");
+    assert!(other.starts_with("`A` has shape [5, 6], but the program wants [4, 5]; "), "{other}");
+    assert_eq!(floats, "the pipeline is over i64, but the arrays hold f64; let them agree");
+    let world = polyshard::spmd(3, |world| Ok(sequence.prepare(world).err().map(|error| error.to_string())));
+    let message = "the mesh (x: 2, y: 1) has 2 ranks, but the program runs on 3: call `spmd(2, ..)`";
+    assert_eq!(world.expect("all ranks return")[0].as_deref(), Some(message));
+}
+
+/// The ways in which a matrix with these two dimensions may lie over a mesh.
+fn ways(mesh: &Mesh, row: Var, column: Var, way: usize) -> Vec<Clause> {
+    let [x, y] = mesh.axes();
+    match way {
+        0 => vec![],
+        1 => vec![row.at(x)],
+        2 => vec![column.at(x)],
+        3 => vec![row.at(x), column.at(y)],
+        4 => vec![row.at(y), column.at(x)],
+        5 => vec![row.at([x, y])],
+        6 => vec![column.at([y, x])],
+        7 => vec![row.cyclic(x, 2), column.at(y)],
+        8 => vec![row.at(x), pin(y, 0)],
+        _ => vec![row.at(x), column.at((x + y) % y.extent as i64)],
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Where values lie between the stages changes no element of the result.
+    #[test]
+    fn any_two_products_are_the_sequential_ones(
+        extents in (1..4usize, 1..4usize),
+        size in prop::array::uniform4(0..9usize),
+        way in prop::array::uniform6(0..10usize),
+    ) {
+        let mesh = Mesh::new([("x", extents.0), ("y", extents.1)]);
+        let [rows, inner, hidden, columns] = size;
+        vars!(m, n, k);
+        let clauses = |way: &[usize]| {
+            [ways(&mesh, m, k, way[0]), ways(&mesh, k, n, way[1]), ways(&mesh, m, n, way[2])]
+        };
+        let first = product(&mesh, [rows, inner, hidden], clauses(&way[..3]));
+        let second = product(&mesh, [rows, hidden, columns], clauses(&way[3..]));
+        let sequence = Pipeline::new().stage(&first, ["X", "W1"], "Y").stage(&second, ["Y", "W2"], "Z").build();
+        let sequence = sequence.expect("stages that fit");
+        let found = polyshard::spmd(mesh.size(), |world| {
+            let arrays = inputs(world, &sequence)?;
+            Ok(sequence.run(world, &arrays.iter().collect::<Vec<_>>())?.gather(world)?)
+        });
+        let y = reference(first.kernel(), &[&whole(0, &[rows, inner]), &whole(1, &[inner, hidden])], None);
+        let z = reference(second.kernel(), &[&y.expect("shapes fit"), &whole(2, &[hidden, columns])], None);
+        prop_assert_eq!(&found.expect("a run")[0], &Some(z.expect("shapes fit")), "{}", sequence.explain());
+    }
+}
