@@ -168,6 +168,60 @@ fn a_fourier_transform_on_a_mesh_of_three_axes_is_refused_with_one_that_fits() {
     );
 }
 
+/// Runs the chain, and both its products were compared.
+#[track_caller]
+fn check_chain(start: Start, arguments: &str) {
+    let stdout = check_run(start, &format!("chain {arguments}"));
+    for product in ["Y", "Z"] {
+        let checked = format!("{product}: largest error against a sequential product: ");
+        assert_eq!(stdout.matches(&checked).count(), 1, "`chain {arguments}`:\n{stdout}");
+    }
+}
+
+#[test]
+fn the_chain_is_right_on_threads_on_any_mesh_size_and_type() {
+    // Sizes that divide and that do not, with fewer rows than ranks, with nothing to compute and nothing to sum.
+    let sizes = ["12,24,36,8", "50,41,34,7", "2,3,1,4", "3,0,7,2", "0,5,2,3", "5,2,0,3"];
+    let mut types = TYPES.into_iter().cycle();
+    for size in sizes {
+        for mesh in [1, 2, 3, 4, 7] {
+            let dtype = types.next().expect("it is endless");
+            check_chain(Start::Plain, &format!("--mesh {mesh} --size {size} --type {dtype}"));
+        }
+    }
+    check_chain(Start::Plain, "");
+    check_chain(Start::Plain, "--mesh 32 --repeat 2");
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn the_chain_is_right_under_mpirun() {
+    let mut types = TYPES.into_iter().cycle();
+    for processes in [1, 2, 3, 4, 6] {
+        for size in ["50,41,34,7", "2,3,1,4", "24,12,36,8"] {
+            let dtype = types.next().expect("it is endless");
+            check_chain(Start::Mpi(processes), &format!("--size {size} --type {dtype}"));
+        }
+    }
+}
+
+#[test]
+fn the_chain_tells_what_it_redistributes_and_receives_that_alone() {
+    let stdout = check_run(Start::Plain, "chain --mesh 4 --size 8,5,12,3 --type f64 --repeat 3 --no-check");
+    let lines: Vec<_> = stdout.lines().collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "chain: Y = X * W1, Z = Y * W2, f64, m = 8, k = 5, h = 12, n = 3",
+            "mesh (devs: 4), 4 ranks on threads",
+            "Y: [1 @ devs] to [0 @ devs]",
+        ]
+    );
+    assert!(lines[3].starts_with("best of 3 runs ") && lines[3].contains(" GFLOP/s; median "), "{stdout}");
+    // Three quarters of two rows of 12.
+    assert_eq!(lines[4..], [format!("received per rank: at most {} bytes", 8 * 18)]);
+}
+
 #[test]
 fn explanations_on_the_notebooks_mesh() {
     let check = |line: &str, expected: ExpectFile| expected.assert_eq(&check_run(Start::Plain, line));
@@ -176,6 +230,7 @@ fn explanations_on_the_notebooks_mesh() {
     check("cannon --mesh 8x8 --print explain", expect_file!["golden/explain/cannon_skewed.txt"]);
     check("cannon --mesh 8x8 --home plain --print explain", expect_file!["golden/explain/cannon_plain.txt"]);
     check("ag_gemm --mesh 8 --print explain", expect_file!["golden/explain/ag_gemm.txt"]);
+    check("chain --mesh 32 --print explain", expect_file!["golden/explain/chain.txt"]);
 }
 
 #[test]

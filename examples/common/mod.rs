@@ -3,16 +3,16 @@
 //! An example is an [`Algorithm`]: a kernel and its schedule. Everything else is here, and nothing here
 //! knows which algorithm it runs.
 
-mod check;
+pub(crate) mod check;
 #[path = "../../src/bin/polyshard/dtypes.rs"]
-mod dtypes;
+pub(crate) mod dtypes;
 pub(crate) mod launch;
 pub(crate) mod mesh;
 #[path = "../../src/bin/polyshard/npy.rs"]
 mod npy;
 pub(crate) mod operand;
 mod options;
-mod progress;
+pub(crate) mod progress;
 pub(crate) mod run;
 #[path = "../../src/bin/polyshard/values.rs"]
 pub(crate) mod values;

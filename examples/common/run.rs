@@ -1,11 +1,11 @@
 //! One run on one rank: inputs, time, answer, check; rank 0 says what came out.
 
-use super::check::check;
+use super::check::{Verdict, check};
 use super::launch::failure;
 use super::operand::Operand;
 use super::progress::Progress;
 use super::values::Number;
-use polyshard::{Backend, DistArray, Program, World};
+use polyshard::{Backend, DType, DistArray, Program, World};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -130,14 +130,19 @@ fn heading<T>(world: &World, case: &Case<T>) -> String {
 
 fn figures(program: &Program, seconds: &mut [f64], received: u64) -> String {
     let flops = 2.0 * program.kernel().vars().iter().map(|var| var.extent as f64).product::<f64>();
+    let time = timing(seconds, flops);
+    format!("{time}\nreceived per rank: at most {received} bytes")
+}
+
+/// The seconds of runs of so many operations each, in words.
+pub(crate) fn timing(seconds: &mut [f64], flops: f64) -> String {
     seconds.sort_by(f64::total_cmp);
     let (best, median) = (seconds[0], seconds[seconds.len() / 2]);
     let rate = |seconds: f64| format!("{seconds:.6} s, {:.2} GFLOP/s", flops / seconds / 1e9);
-    let time = match seconds.len() {
+    match seconds.len() {
         1 => rate(best),
         runs => format!("best of {runs} runs {}; median {}", rate(best), rate(median)),
-    };
-    format!("{time}\nreceived per rank: at most {received} bytes")
+    }
 }
 
 /// Compares the answer with the sequential product of the whole inputs.
@@ -149,14 +154,18 @@ fn judge<T: Number>(case: &Case<T>, c: &ndarray::ArrayD<T>) -> polyshard::Result
     if case.transposed {
         a = a.reversed_axes();
     }
-    let verdict = check(kernel.dtype(), a.view(), b.view(), c.view());
+    told(case.name, kernel.dtype(), &check(kernel.dtype(), a.view(), b.view(), c.view()))
+}
+
+/// How far the answer of an example is from the sequential one, in words; an error if it is too far.
+pub(crate) fn told(name: &str, dtype: DType, verdict: &Verdict) -> polyshard::Result<String> {
     let text = format!("largest error against a sequential product: {:e}", verdict.error);
-    let bound = match kernel.dtype().is_float() {
+    let bound = match dtype.is_float() {
         true => format!("rounding explains up to {:.1e}", verdict.bound),
         false => "integers are exact".into(),
     };
     if verdict.error <= verdict.bound {
         return Ok(format!("{text} ({bound})"));
     }
-    Err(failure(format!("the answer of `{}` is wrong; {text}, but {bound}", case.name)))
+    Err(failure(format!("the answer of `{name}` is wrong; {text}, but {bound}")))
 }

@@ -8,6 +8,8 @@ fn meshes_that_are_none_are_refused() {
     refused_everywhere("summa --mesh 2x2x2", message);
     let message = "`ag_gemm` runs on a mesh of 1 axis, but `--mesh 2x2` is none; give one like 4";
     refused_everywhere("ag_gemm --mesh 2x2", message);
+    let message = "`chain` runs on a mesh of 1 axis, but `--mesh 2x2` is none; give one like 4";
+    refused_everywhere("chain --mesh 2x2", message);
     refused_everywhere("pumma --mesh 0x2", "invalid value '0x2' for '--mesh <MESH>': each axis has at least 1 rank");
     let message = "invalid value 'four' for '--mesh <MESH>': give the ranks along each axis, such as 2x3";
     refused_everywhere("pumma --mesh four", message);
@@ -21,6 +23,8 @@ fn negative_and_missing_extents_are_refused() {
     refused_everywhere("summa --size -1,2,3", message);
     let message = "invalid value '1,2' for '--size <M,K,N>': 2 extents are given; give m, k and n, such as";
     refused_everywhere("summa --size 1,2", message);
+    let message = "invalid value '1,2,3' for '--size <M,K,H,N>': 3 extents are given; give m, k, h and n, such as";
+    refused_everywhere("chain --size 1,2,3", message);
 }
 
 #[test]
@@ -28,6 +32,9 @@ fn extents_whose_product_overflows_are_refused() {
     let message = "kernel `summa`: the extents of `A` overflow: 4000000000 * 4000000000 * 4 bytes does not fit 63 bits; \
                    make them smaller";
     refused_everywhere("summa --size 4000000000,4000000000,4", message);
+    let message = "kernel `second`: the extents of `W2` overflow: 4000000000 * 4000000000 * 4 bytes does not fit 63 bits; \
+                   make them smaller";
+    refused_everywhere("chain --size 1,1,4000000000,4000000000", message);
 }
 
 #[test]
