@@ -11,12 +11,14 @@
 //! | `moves` | the operations on it, and when they leave no permutation over |
 //! | `search` | the cheapest path |
 //! | `digits` | the types along a path |
+//! | `find` | plans, from paths and without |
 //! | `group`, `step` | who takes part in an operation |
 //! | `volume`, `cost` | what it costs |
 
 mod cost;
 mod digits;
 mod explain;
+mod find;
 mod group;
 mod moves;
 mod plan;
@@ -34,12 +36,8 @@ pub use problem::Cost;
 pub use report::{Report, StepReport};
 pub use step::{Op, Step};
 
-use crate::part::{divisors, extent, joined, split};
-use crate::{DistDim, DistType, PlanError};
-use digits::Point;
-use moves::Move;
-use problem::Problem;
-use search::{Path, Rules, Search};
+use crate::{DistType, PlanError};
+use find::common;
 
 /// Which operations a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -129,133 +127,27 @@ impl Plan {
             let (source_bytes, target_bytes) = (bytes_of(source), bytes_of(target));
             return Err(PlanError::Memory { bytes, source_bytes, target_bytes });
         }
-        let collectives = |fused| Self::collectives(source, target, fused);
+        let paper = || Self::collectives(source, target, false);
         let fused = || {
-            let plan = collectives(true);
+            let plan = Self::collectives(source, target, true);
             // The search among more operations may give up earlier.
-            let plain =
-                (plan.total_cost() > plan.weak_cost).then(|| Self { weak_cost: plan.weak_cost, ..collectives(false) });
+            let plain = (plan.total_cost() > plan.weak_cost).then(|| Self { weak_cost: plan.weak_cost, ..paper() });
             plain.filter(|plain| plain.total_cost() < plan.total_cost()).unwrap_or(plan)
         };
         let (first, mut others) = match options.ops {
-            Ops::Paper => (collectives(false), Vec::new()),
+            Ops::Paper => (paper(), Vec::new()),
             Ops::Fused => (fused(), Vec::new()),
             Ops::Exchange => (Self::exchange(source, target), Vec::new()),
-            Ops::Any => (collectives(false), vec![fused(), Self::exchange(source, target)]),
+            Ops::Any => (paper(), vec![fused(), Self::exchange(source, target)]),
         };
-        // Transfers that are mostly latency may be cheaper with larger tiles on the way.
+        // Over links, more elements may take less time: along other axes, in fewer messages, with larger tiles.
         if matches!(options.model, CostModel::Links(_)) && options.ops != Ops::Exchange {
-            let gathered = Self::gather_and_slice(source, target, first.weak_cost);
-            others.extend(gathered.filter(|plan| plan.peak() <= most));
+            others.extend(Self::alternatives(source, target, options.ops != Ops::Paper, first.weak_cost));
+            others.retain(|plan| plan.peak() <= most);
         }
         let cheaper = |best: Self, plan: Self| {
             if options.model.compare(&plan, &best, options.element_bytes).is_lt() { plan } else { best }
         };
         Ok(others.into_iter().fold(first, cheaper))
     }
-
-    /// Slices, all-to-alls, all-gathers, and a permutation where it cannot be avoided.
-    fn collectives(source: &DistType, target: &DistType, fused: bool) -> Self {
-        if source == target {
-            return Self { source: source.clone(), target: target.clone(), steps: Vec::new(), weak_cost: 0 };
-        }
-        if source.is_empty() {
-            return Self::exchange(source, target);
-        }
-        let problem = Problem::new(source, target);
-        let search = |rules, slices, bound| Search { problem: &problem, rules, fused, slices, bound };
-        // What is found without smaller tiles on the way keeps the search with them short.
-        let spare = problem.spare(source.dims().iter().map(|dim| extent(&dim.parts)));
-        let plain = if spare > 1 { search(Rules::Weak, false, None).run(|path| Some(path.cost + 1)) } else { None };
-        let weak = search(Rules::Weak, true, plain).run(Some);
-        let weak = weak.expect("types can be gathered and sliced: this is a bug of polyshard");
-        let realized = |path: Path| Self::realized(&problem, &path.moves, fused, weak.cost);
-        // A permutation need not move a larger tile than the smaller of the two.
-        let most = weak.cost + source.tile_len().min(target.tile_len()) as Cost;
-        let free = search(Rules::Free, true, Some(most + 1)).run(realized);
-        // Of two plans that cost the same, the one with fewer all-to-alls.
-        let bound = match &free {
-            Some(free) if free.total_cost() == weak.cost => return free.clone(),
-            Some(free) => free.total_cost() + 1,
-            None => most + 1,
-        };
-        let permuted = search(Rules::Permuted, true, Some(bound)).run(realized);
-        // Where several primes meet in one dimension, digits may come apart nowhere on the way.
-        permuted.or(free).unwrap_or_else(|| Self { weak_cost: weak.cost, ..Self::exchange(source, target) })
-    }
-
-    fn realized(problem: &Problem<'_>, moves: &[Move], fused: bool, weak_cost: Cost) -> Option<Self> {
-        let (moves, points) = digits::points(problem, moves, fused)?;
-        let mut steps: Vec<Step> = Vec::new();
-        let type_at = |point: &Point| {
-            let dims = point.iter().zip(&problem.dims).map(|(parts, dim)| DistDim {
-                tile: dim.size / extent(parts),
-                parts: parts.clone(),
-                size: dim.size,
-            });
-            DistType::new(problem.source.mesh(), dims.collect()).ok()
-        };
-        let mut from = problem.source.clone();
-        let mut last_sliced = None;
-        for (step, point) in moves.iter().zip(&points[1..]) {
-            let to = type_at(point)?;
-            let sliced = if let Move::Slice(dim, _) = step { Some(*dim) } else { None };
-            let op = match step {
-                Move::Slice(..) => Op::DynSlice,
-                Move::AllToAll { .. } => Op::AllToAll,
-                Move::Permute => Op::AllPermute,
-                Move::AllGather(_) => Op::AllGather,
-            };
-            // Slices of one dimension are one step, or all slices are.
-            if op == Op::DynSlice && last_sliced.is_some_and(|last| fused || Some(last) == sliced) {
-                from = steps.pop().map_or(from, |step| step.from().clone());
-            }
-            last_sliced = sliced;
-            if op != Op::AllPermute || from != to {
-                steps.push(Step::new(op, from, to.clone())?);
-            }
-            from = to;
-        }
-        (from == *problem.target).then(|| Self {
-            source: problem.source.clone(),
-            target: problem.target.clone(),
-            steps,
-            weak_cost,
-        })
-    }
-
-    fn exchange(source: &DistType, target: &DistType) -> Self {
-        let step = Step::new(Op::Exchange, source.clone(), target.clone());
-        let step = step.expect("an exchange has groups: this is a bug of polyshard");
-        let (weak_cost, steps) = (step.elements(), if source == target { Vec::new() } else { vec![step] });
-        Self { source: source.clone(), target: target.clone(), steps, weak_cost }
-    }
-
-    /// Gathers all that source and target do not cut alike, at once, and slices it.
-    fn gather_and_slice(source: &DistType, target: &DistType, weak_cost: Cost) -> Option<Self> {
-        let dims = source.dims().iter().zip(target.dims()).map(|(before, after)| {
-            let parts = common(&before.parts, &after.parts);
-            DistDim { tile: before.size / extent(&parts), parts, size: before.size }
-        });
-        let gathered = DistType::new(source.mesh(), dims.collect()).ok()?;
-        let mut steps = Vec::new();
-        if gathered != *source {
-            steps.push(Step::new(Op::AllGather, source.clone(), gathered.clone())?);
-        }
-        if gathered != *target {
-            steps.push(Step::new(Op::DynSlice, gathered, target.clone())?);
-        }
-        Some(Self { source: source.clone(), target: target.clone(), steps, weak_cost })
-    }
-}
-
-/// The digits, minor first, of the finest cut that two numberings have in common.
-fn common(left: &[crate::AxisPart], right: &[crate::AxisPart]) -> Vec<crate::AxisPart> {
-    let (mine, theirs) = (extent(left), extent(right));
-    let cut = |pieces: usize| {
-        let (_, high) = split(left, mine / pieces)?;
-        let (_, same) = if theirs.is_multiple_of(pieces) { split(right, theirs / pieces)? } else { return None };
-        (joined(high.clone()) == joined(same)).then_some(high)
-    };
-    divisors(mine).into_iter().rev().find_map(cut).unwrap_or_default()
 }

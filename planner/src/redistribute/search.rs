@@ -28,12 +28,6 @@ pub(super) struct Path {
     pub(super) moves: Vec<Move>,
 }
 
-/// States that a search for a path without a permutation looks at before it gives up.
-///
-/// Problems of three axes need a few hundred at most; where very many small factors meet, a permutation that
-/// could have been avoided is better than a plan that takes seconds to find.
-const PATIENCE: usize = 1_000;
-
 /// A search for a path.
 pub(super) struct Search<'a> {
     pub(super) problem: &'a Problem<'a>,
@@ -44,6 +38,8 @@ pub(super) struct Search<'a> {
     pub(super) slices: bool,
     /// A path that costs as much is of no use.
     pub(super) bound: Option<Cost>,
+    /// States to look at before giving up.
+    pub(super) patience: usize,
 }
 
 struct Node {
@@ -69,7 +65,7 @@ impl Search<'_> {
                 continue;
             }
             looked_at += 1;
-            if self.rules == Rules::Free && looked_at > PATIENCE {
+            if looked_at > self.patience {
                 return None;
             }
             let least = self.bound.map(|bound| bound.saturating_sub(cost));

@@ -1,0 +1,152 @@
+//! Finding plans: of the search's paths, and those that need no search.
+
+use super::digits::{self, Point};
+use super::moves::Move;
+use super::plan::Plan;
+use super::problem::{Cost, Problem};
+use super::search::{Path, Rules, Search};
+use super::step::{Op, Step};
+use crate::part::{AxisPart, divisors, extent, joined, split};
+use crate::{DistDim, DistType};
+use std::cell::RefCell;
+
+/// States to look at for a path that could do without a permutation, or take less time than one that is known.
+///
+/// Problems of three axes need a few hundred at most; where very many small factors meet, a permutation that could
+/// have been avoided is better than a plan that takes seconds to find.
+const PATIENCE: usize = 1_000;
+
+/// Plans that are compared by time.
+const ALTERNATIVES: usize = 16;
+
+impl Plan {
+    /// Slices, all-to-alls, all-gathers, and a permutation where it cannot be avoided.
+    pub(super) fn collectives(source: &DistType, target: &DistType, fused: bool) -> Self {
+        if source == target {
+            return Self { source: source.clone(), target: target.clone(), steps: Vec::new(), weak_cost: 0 };
+        }
+        if source.is_empty() {
+            return Self::exchange(source, target);
+        }
+        let problem = Problem::new(source, target);
+        let search = |rules, slices, bound| {
+            let patience = if rules == Rules::Free { PATIENCE } else { usize::MAX };
+            Search { problem: &problem, rules, fused, slices, bound, patience }
+        };
+        // What is found without smaller tiles on the way keeps the search with them short.
+        let spare = problem.spare(source.dims().iter().map(|dim| extent(&dim.parts)));
+        let plain = if spare > 1 { search(Rules::Weak, false, None).run(|path| Some(path.cost + 1)) } else { None };
+        let weak = search(Rules::Weak, true, plain).run(Some);
+        let weak = weak.expect("types can be gathered and sliced: this is a bug of polyshard");
+        let realized = |path: Path| Self::realized(&problem, &path.moves, fused, weak.cost);
+        // A permutation need not move a larger tile than the smaller of the two.
+        let most = weak.cost + source.tile_len().min(target.tile_len()) as Cost;
+        let free = search(Rules::Free, true, Some(most + 1)).run(realized);
+        // Of two plans that cost the same, the one with fewer all-to-alls.
+        let bound = match &free {
+            Some(free) if free.total_cost() == weak.cost => return free.clone(),
+            Some(free) => free.total_cost() + 1,
+            None => most + 1,
+        };
+        let permuted = search(Rules::Permuted, true, Some(bound)).run(realized);
+        // Where several primes meet in one dimension, digits may come apart nowhere on the way.
+        permuted.or(free).unwrap_or_else(|| Self { weak_cost: weak.cost, ..Self::exchange(source, target) })
+    }
+
+    fn realized(problem: &Problem<'_>, moves: &[Move], fused: bool, weak_cost: Cost) -> Option<Self> {
+        let (moves, points) = digits::points(problem, moves, fused)?;
+        let mut steps: Vec<Step> = Vec::new();
+        let type_at = |point: &Point| {
+            let dims = point.iter().zip(&problem.dims).map(|(parts, dim)| DistDim {
+                tile: dim.size / extent(parts),
+                parts: parts.clone(),
+                size: dim.size,
+            });
+            DistType::new(problem.source.mesh(), dims.collect()).ok()
+        };
+        let mut from = problem.source.clone();
+        let mut last_sliced = None;
+        for (step, point) in moves.iter().zip(&points[1..]) {
+            let to = type_at(point)?;
+            let sliced = if let Move::Slice(dim, _) = step { Some(*dim) } else { None };
+            let op = match step {
+                Move::Slice(..) => Op::DynSlice,
+                Move::AllToAll { .. } => Op::AllToAll,
+                Move::Permute => Op::AllPermute,
+                Move::AllGather(_) => Op::AllGather,
+            };
+            // Slices of one dimension are one step, or all slices are.
+            if op == Op::DynSlice && last_sliced.is_some_and(|last| fused || Some(last) == sliced) {
+                from = steps.pop().map_or(from, |step| step.from().clone());
+            }
+            last_sliced = sliced;
+            if op != Op::AllPermute || from != to {
+                steps.push(Step::new(op, from, to.clone())?);
+            }
+            from = to;
+        }
+        (from == *problem.target).then(|| Self {
+            source: problem.source.clone(),
+            target: problem.target.clone(),
+            steps,
+            weak_cost,
+        })
+    }
+
+    /// Plans that may take less time than the one that moves fewest elements: others that the search comes to next,
+    /// and to gather everything and slice it.
+    pub(super) fn alternatives(source: &DistType, target: &DistType, fused: bool, weak_cost: Cost) -> Vec<Self> {
+        let gathered = Self::gather_and_slice(source, target, weak_cost);
+        let bound = gathered.as_ref().map(|plan| plan.total_cost() + 1);
+        let found = RefCell::new(Vec::from_iter(gathered));
+        if source.is_empty() || source == target {
+            return found.into_inner();
+        }
+        let problem = Problem::new(source, target);
+        for rules in [Rules::Free, Rules::Permuted] {
+            let most = found.borrow().len() + ALTERNATIVES;
+            let search = Search { problem: &problem, rules, fused, slices: true, bound, patience: PATIENCE };
+            search.run(|path| {
+                let mut found = found.borrow_mut();
+                found.extend(Self::realized(&problem, &path.moves, fused, weak_cost));
+                (found.len() >= most).then_some(())
+            });
+        }
+        found.into_inner()
+    }
+
+    pub(super) fn exchange(source: &DistType, target: &DistType) -> Self {
+        let step = Step::new(Op::Exchange, source.clone(), target.clone());
+        let step = step.expect("an exchange has groups: this is a bug of polyshard");
+        let (weak_cost, steps) = (step.elements(), if source == target { Vec::new() } else { vec![step] });
+        Self { source: source.clone(), target: target.clone(), steps, weak_cost }
+    }
+
+    /// Gathers all that source and target do not cut alike, at once, and slices it.
+    fn gather_and_slice(source: &DistType, target: &DistType, weak_cost: Cost) -> Option<Self> {
+        let dims = source.dims().iter().zip(target.dims()).map(|(before, after)| {
+            let parts = common(&before.parts, &after.parts);
+            DistDim { tile: before.size / extent(&parts), parts, size: before.size }
+        });
+        let gathered = DistType::new(source.mesh(), dims.collect()).ok()?;
+        let mut steps = Vec::new();
+        if gathered != *source {
+            steps.push(Step::new(Op::AllGather, source.clone(), gathered.clone())?);
+        }
+        if gathered != *target {
+            steps.push(Step::new(Op::DynSlice, gathered, target.clone())?);
+        }
+        Some(Self { source: source.clone(), target: target.clone(), steps, weak_cost })
+    }
+}
+
+/// The digits, minor first, of the finest cut that two numberings have in common.
+pub(super) fn common(left: &[AxisPart], right: &[AxisPart]) -> Vec<AxisPart> {
+    let (mine, theirs) = (extent(left), extent(right));
+    let cut = |pieces: usize| {
+        let (_, high) = split(left, mine / pieces)?;
+        let (_, same) = if theirs.is_multiple_of(pieces) { split(right, theirs / pieces)? } else { return None };
+        (joined(high.clone()) == joined(same)).then_some(high)
+    };
+    divisors(mine).into_iter().rev().find_map(cut).unwrap_or_default()
+}
