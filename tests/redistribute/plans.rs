@@ -61,6 +61,40 @@ fn worked_examples_cost_what_the_literature_says() {
 }
 
 #[test]
+fn the_figures_of_the_literature_are_reached_by_steps_that_run() {
+    let check = |mesh: &str, source: &str, target: &str, [weak, total]: [u64; 2], expected: &[&str]| {
+        let plan =
+            parsed(&said(&["--mesh", mesh, source, target, "--json", "--run", "--ops", "paper", "--type", "f32"]));
+        let steps = plan["steps"].as_array().expect("a list").iter().map(|step| step["op"].as_str().expect("a name"));
+        // Costs say in which order, as far as it matters.
+        let mut steps: Vec<_> = steps.collect();
+        steps.sort_unstable();
+        assert_eq!(steps, expected, "{source} to {target}: {plan}");
+        assert_eq!([&plan["weak_cost"], &plan["total_cost"]], [&json!(weak), &json!(total)], "{source} to {target}");
+    };
+    // Figure 3: permutations within a dimension, across dimensions, and of an axis that replicates.
+    let devices = "xdev=4,ydev=4";
+    let permuted = ["allpermute"];
+    check(devices, "[64{ydev,xdev}1024, 128]", "[64{xdev,ydev}1024, 128]", [0, 8192], &permuted);
+    check(devices, "[32{xdev}128, 16{ydev}64]", "[32{ydev}128, 16{xdev}64]", [0, 512], &permuted);
+    check(devices, "[32{xdev}128]", "[32{ydev}128]", [0, 32], &permuted);
+    // Figure 5, of the two ways in each row the better one; the first needs its permutation.
+    let cube = "[32{x}128, 512, 32{y}128]";
+    check("x=4,y=4", "[32{x,y}512, 128]", "[128{x}512, 32{y}128]", [4096, 8192], &["allpermute", "alltoall"]);
+    check("x=4,y=4", cube, "[128, 32{y,x}512, 128]", [1048576, 1048576], &["alltoall", "alltoall"]);
+    check("x=4,y=4", cube, "[128, 128{y}512, 128]", [2621440, 2621440], &["allgather", "alltoall"]);
+    // Figure 12 has 384 without a permutation; up to one, 320 is enough.
+    let smaller = ["allgather", "allpermute", "alltoall", "dynslice"];
+    check("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]", [320, 384], &smaller);
+    // Figure 13, P2 and P3 as it writes them; P1 is among the cases above.
+    let abc = "a=2,b=2,c=2";
+    let sliced = ["alltoall", "dynslice"];
+    check(abc, "[80, 40{c:2}80, 72, 64]", "[40{b:2}80, 80, 36{c:2}72, 64]", [7372800; 2], &sliced);
+    let sliced = ["alltoall", "dynslice", "dynslice"];
+    check(abc, "[296, 360, 156{c:2}312]", "[74{b:2,c:2}296, 180{a:2}360, 312]", [4155840; 2], &sliced);
+}
+
+#[test]
 fn a_plan_is_told_with_its_steps_and_bounds() {
     expect![[r#"
         redistribution over (a: 2, b: 2), 4 bytes per element
