@@ -22,8 +22,9 @@ use common::progress::Progress;
 use common::run::{Measuring, most, place, slowest, timing, told};
 use common::values::Number;
 use ndarray::Ix2;
+use polyshard::DType;
+use polyshard::pipeline::Sequence;
 use polyshard::prelude::*;
-use polyshard::{DType, Sequence};
 use std::process::ExitCode;
 use std::time::Instant;
 

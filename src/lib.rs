@@ -45,9 +45,7 @@
 mod error;
 
 pub use error::{Error, Result};
-pub use polyshard_codegen::{
-    Conversion, Execute, Input, Pipeline, PipelineError, Prepared, Sequence, SourceOptions, Way, reference, rust_source,
-};
+pub use polyshard_codegen::{Execute, Pipeline, PipelineError, SourceOptions, pipeline, reference, rust_source};
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{Axis, AxisExpr, Mesh, Name, Placement, Sharding, ShardingError};
 pub use polyshard_planner as planner;

@@ -2,9 +2,10 @@
 
 use expect_test::expect;
 use ndarray::{ArrayD, IxDyn};
+use polyshard::pipeline::{Sequence, Way};
 use polyshard::planner::{MemoryBound, Ops};
 use polyshard::prelude::*;
-use polyshard::{Clause, PipelineError, PlanOptions, Program, Sequence, Way, reference};
+use polyshard::{Clause, PipelineError, PlanOptions, Program, reference};
 use proptest::prelude::*;
 
 /// C = A·B of these extents m, k and n, with tensors laid over a mesh of two axes by these clauses.

@@ -8,7 +8,7 @@
 #[cfg(feature = "execute")]
 mod execute;
 #[cfg(feature = "execute")]
-mod pipeline;
+pub mod pipeline;
 #[cfg(feature = "execute")]
 mod reference;
 mod source;
@@ -16,7 +16,7 @@ mod source;
 #[cfg(feature = "execute")]
 pub use execute::Execute;
 #[cfg(feature = "execute")]
-pub use pipeline::{Conversion, Input, Pipeline, PipelineError, Prepared, Sequence, Way};
+pub use pipeline::{Pipeline, PipelineError};
 #[cfg(feature = "execute")]
 pub use reference::reference;
 pub use source::{SourceOptions, rust_source};

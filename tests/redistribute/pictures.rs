@@ -49,7 +49,7 @@ fn each_state_is_a_panel_and_each_rank_a_picture() {
 
 #[test]
 fn elements_keep_the_colour_of_the_rank_that_had_them() {
-    drawn("drawn_columns", &["--mesh", "x=4", "[2{x}8, 8]", "[8, 2{x}8]"], |panels| {
+    drawn("drawn_columns", &["--mesh", "x=4", "[2{x}8, 8]", "[8, 2{x}8]", "--json"], |panels| {
         let [before, after] = panels else { panic!("{} panels", panels.len()) };
         let own: Vec<_> = (0..4).flat_map(|rank| fills(tile(*before, rank))).collect();
         assert_eq!(own.iter().collect::<HashSet<_>>().len(), 4, "{own:?}");
