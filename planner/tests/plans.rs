@@ -175,6 +175,7 @@ fn the_slowest_axis_that_a_step_crosses_counts() {
     assert_eq!(seconds(Links::new(0.5, 128.0)), 1.5);
     assert_eq!(seconds(Links::new(0.5, 128.0).along("x", 64.0)), 2.5);
     assert_eq!(seconds(Links::new(0.5, 128.0).along("y", 64.0)), 1.5);
+    assert_eq!(seconds(Links::new(0.5, 128.0).along("x", 256.0)), 1.0);
 }
 
 #[test]

@@ -23,20 +23,21 @@ pub enum CostModel {
 pub struct Links {
     latency: f64,
     bandwidth: f64,
-    slower: Vec<(Name, f64)>,
+    along: Vec<(Name, f64)>,
 }
 
 impl Links {
     /// Returns links of this latency in seconds per message and bandwidth in bytes per second and rank.
     #[must_use]
     pub fn new(latency: f64, bandwidth: f64) -> Self {
-        Self { latency, bandwidth, slower: Vec::new() }
+        Self { latency, bandwidth, along: Vec::new() }
     }
 
-    /// Sets the bandwidth of messages between ranks that differ along `axis`; of several axes, the lowest counts.
+    /// Sets the bandwidth of messages between ranks that differ along `axis`, more or less than that of the others.
+    /// Where they differ along several, the lowest counts.
     #[must_use]
     pub fn along(mut self, axis: impl Into<Name>, bandwidth: f64) -> Self {
-        self.slower.push((axis.into(), bandwidth));
+        self.along.push((axis.into(), bandwidth));
         self
     }
 
@@ -45,13 +46,13 @@ impl Links {
         if !(self.latency >= 0.0 && self.latency.is_finite()) {
             return Err(PlanError::Model(format!("a latency of {} s is none; give 0 or more", self.latency)));
         }
-        for bandwidth in [self.bandwidth].iter().chain(self.slower.iter().map(|(_, bandwidth)| bandwidth)) {
+        for bandwidth in [self.bandwidth].iter().chain(self.along.iter().map(|(_, bandwidth)| bandwidth)) {
             if !positive(*bandwidth) {
                 let why = format!("a bandwidth of {bandwidth} bytes/s is none; give more than 0");
                 return Err(PlanError::Model(why));
             }
         }
-        match self.slower.iter().find(|(axis, _)| mesh.position(*axis).is_none()) {
+        match self.along.iter().find(|(axis, _)| mesh.position(*axis).is_none()) {
             Some((axis, _)) => {
                 Err(PlanError::Model(format!("no axis `{axis}` to give a bandwidth; the mesh is ({mesh})")))
             }
@@ -62,15 +63,20 @@ impl Links {
     /// The seconds that a step takes.
     pub(super) fn seconds(&self, step: &Step, element_bytes: usize) -> f64 {
         let mesh = step.from().mesh();
-        let crossed = |axis: usize| match step.op() {
+        let crossed = |axis: &usize| match step.op() {
             Op::AllPermute => true,
-            _ => step.axes().iter().any(|part| part.axis == axis),
+            _ => step.axes().iter().any(|part| part.axis == *axis),
         };
-        let bandwidth = self
-            .slower
-            .iter()
-            .filter(|(axis, _)| mesh.position(*axis).is_some_and(crossed))
-            .fold(self.bandwidth, |lowest, (_, bandwidth)| lowest.min(*bandwidth));
+        let along = |axis: usize| {
+            let name = mesh.as_slice()[axis].name;
+            self.along
+                .iter()
+                .rev()
+                .find(|(given, _)| *given == name)
+                .map_or(self.bandwidth, |(_, bandwidth)| *bandwidth)
+        };
+        let lowest = (0..mesh.ndim()).filter(crossed).map(along).reduce(f64::min);
+        let bandwidth = lowest.unwrap_or(self.bandwidth);
         let (messages, elements) = match step.op() {
             Op::DynSlice => (0, 0),
             Op::AllPermute => (1, step.elements()),
