@@ -1,0 +1,195 @@
+//! Every sequence of every plan gives the sequential product, and costs what its steps cost.
+
+use super::replay::check;
+use polyshard_layout::Mesh;
+use polyshard_planner::product::{
+    Element, Free, Link, Op, Operand, Product, ProductPlan, Roofline, Sequence, Step, Wiring,
+};
+use polyshard_planner::{Ops, Options, Plan};
+use proptest::prelude::*;
+
+/// A mesh, a product over it as text, and its sizes.
+#[derive(Clone, Debug)]
+struct Problem {
+    mesh: Mesh,
+    text: String,
+    sizes: Vec<(&'static str, usize)>,
+}
+
+/// Products of matrices, of batches of them and of transposed ones, over one to three axes.
+fn problems() -> impl Strategy<Value = Problem> {
+    let shapes = prop::sample::select(vec![
+        [vec!["I", "J"], vec!["J", "K"], vec!["I", "K"]],
+        [vec!["J", "I"], vec!["J", "K"], vec!["K", "I"]],
+        [vec!["N", "I", "J"], vec!["N", "J"], vec!["I", "N"]],
+        [vec!["I", "J", "L"], vec!["J", "L"], vec!["I"]],
+        [vec!["I"], vec!["K"], vec!["I", "K"]],
+    ]);
+    let extents =
+        prop::sample::select(vec![vec![2], vec![3], vec![4], vec![1, 2], vec![2, 2], vec![2, 3], vec![2, 2, 2]]);
+    (shapes, extents, any::<u64>(), 1..3usize).prop_map(|(shapes, extents, seed, factor)| {
+        let axes = ["X", "Y", "Z"];
+        let mesh = Mesh::new(extents.iter().enumerate().map(|(nth, extent)| (axes[nth], *extent)));
+        let ranks: usize = extents.iter().product();
+        let mut seed = seed;
+        let mut draw = |below: usize| {
+            // Knuth's generator; its high bits are good enough to choose by.
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below
+        };
+        let mut written = |tensor: &str, names: &[&str], open: bool| {
+            let mut below = vec![String::new(); names.len()];
+            let mut sums = String::new();
+            for axis in &axes[..mesh.ndim()] {
+                let place = draw(names.len() + 1 + usize::from(open));
+                match place {
+                    place if place < names.len() && draw(2) == 0 => below[place].insert_str(0, axis),
+                    place if place < names.len() => below[place].push_str(axis),
+                    place if place > names.len() => sums.push_str(axis),
+                    _ => {}
+                }
+            }
+            let dims: Vec<_> = names
+                .iter()
+                .zip(&below)
+                .map(|(name, axes)| if axes.is_empty() { (*name).to_owned() } else { format!("{name}_{axes}") })
+                .collect();
+            let sums = if sums.is_empty() { sums } else { format!(" {{U_{sums}}}") };
+            format!("{tensor}[{}]{sums}", dims.join(", "))
+        };
+        let contracts = shapes[0].iter().any(|name| !shapes[2].contains(name));
+        let text = format!(
+            "{} * {} -> {}",
+            written("A", &shapes[0], false),
+            written("B", &shapes[1], false),
+            written("C", &shapes[2], contracts)
+        );
+        let mut names: Vec<&'static str> = shapes[..2].concat();
+        names.sort_unstable();
+        names.dedup();
+        // The first size alone is larger, so that tiles are not all alike.
+        let sizes = names.iter().enumerate().map(|(nth, name)| (*name, ranks * if nth == 0 { factor } else { 1 }));
+        Problem { text, sizes: sizes.collect(), mesh }
+    })
+}
+
+fn machine(mesh: &Mesh, memory_bytes: u128) -> Roofline {
+    let wirings = [Wiring::Ring, Wiring::Line, Wiring::Switch];
+    let links = mesh.as_slice().iter().enumerate().map(|(nth, axis)| {
+        (axis.name, Link { wiring: wirings[nth % 3], bandwidth: 1e9 / (nth + 1) as f64, latency: 1e-9 })
+    });
+    Roofline { flops: 1e10, memory_bandwidth: 1e10, memory_bytes, links: links.collect() }
+}
+
+fn product(problem: &Problem) -> Product {
+    Product::new(&problem.text, &problem.mesh, &problem.sizes, Element::F32).expect("a product")
+}
+
+fn plan(problem: &Problem) -> ProductPlan {
+    product(problem).plan(&machine(&problem.mesh, 1 << 40)).expect("a plan")
+}
+
+/// Two sequences are two ways to split the work, or one is listed twice.
+fn works(plan: &ProductPlan) -> Vec<&str> {
+    plan.sequences().iter().map(Sequence::work).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_sequence_gives_the_sequential_product(problem in problems()) {
+        let plan = plan(&problem);
+        for sequence in plan.sequences() {
+            check(plan.product(), sequence);
+        }
+        let mut distinct = works(&plan);
+        distinct.sort_unstable();
+        distinct.dedup();
+        prop_assert_eq!(distinct.len(), plan.sequences().len());
+    }
+
+    #[test]
+    fn every_sequence_of_a_free_search_gives_the_sequential_product(problem in problems()) {
+        let whole = |array: &str| array.chars().filter(|c| !"_XYZ".contains(*c)).collect::<String>();
+        let (factors, out) = problem.text.split_once("->").expect("an arrow");
+        let free = Problem { text: format!("{}->{out}", whole(factors)), ..problem.clone() };
+        let product = product(&free);
+        let plan = product.search(&machine(&problem.mesh, 1 << 40), Free::Both).expect("a plan");
+        for sequence in plan.sequences() {
+            check(&product, sequence);
+            let first = sequence.steps().first();
+            prop_assert!(matches!(first, Some(Step::Multiply { .. })), "{}", sequence);
+        }
+        // Factors as given are a choice that the search has, and may have better ones.
+        let given = self::plan(&problem);
+        let (free, given) = (plan.best().total(), given.best().total());
+        prop_assert!(free.overlapped() <= given.overlapped() * (1.0 + 1e-12));
+    }
+
+    #[test]
+    fn sequences_are_sorted_and_their_costs_add_up(problem in problems()) {
+        let plan = plan(&problem);
+        let seconds: Vec<f64> = plan.sequences().iter().map(|sequence| sequence.total().overlapped()).collect();
+        prop_assert!(seconds.is_sorted());
+        for sequence in plan.sequences() {
+            let total = sequence.total();
+            prop_assert!(total.overlapped() <= total.sequential());
+            prop_assert_eq!(sequence.costs().len(), sequence.steps().len());
+            prop_assert!(total.bytes == 0 || total.communication > 0.0);
+            let arrays = sequence.left().bytes(Element::F32) + sequence.right().bytes(Element::F32);
+            prop_assert!(sequence.costs().iter().all(|cost| cost.memory > arrays || cost.memory >= arrays + 4));
+            let multiplied = |step: &&Step| matches!(step, Step::Multiply { .. });
+            prop_assert_eq!(sequence.steps().iter().filter(multiplied).count(), 1);
+        }
+    }
+
+    /// With as little memory as the leanest sequence takes there is a plan, with less there is none.
+    #[test]
+    fn a_plan_is_found_in_as_little_memory_as_is_said(problem in problems()) {
+        let product = product(&problem);
+        let error = product.plan(&machine(&problem.mesh, 1)).expect_err("too little");
+        let polyshard_planner::product::ProductError::Memory { least, .. } = error else { panic!("{error}") };
+        let lean = product.plan(&machine(&problem.mesh, least)).expect("it fits");
+        prop_assert_eq!(lean.best().total().memory, least);
+        check(&product, lean.best());
+        prop_assert!(product.plan(&machine(&problem.mesh, least - 1)).is_err());
+    }
+
+    /// What moves no sums is one step of a redistribution plan, which the runtime can run.
+    #[test]
+    fn moves_without_sums_are_steps_of_redistributions(problem in problems()) {
+        for step in plan(&problem).sequences().iter().flat_map(Sequence::steps) {
+            let Step::Move { op: op @ (Op::Slice | Op::AllGather | Op::AllToAll), operand, from, to, .. } = step else {
+                continue;
+            };
+            let options = Options { ops: Ops::Fused, element_bytes: 4, ..Options::default() };
+            let plan = Plan::new(from.dist_type(), to.dist_type(), &options).expect("a plan");
+            prop_assert_eq!(plan.steps().len(), 1, "{}\n{}", step, plan.explain(4));
+            prop_assert_eq!(*op == Op::Slice, plan.received(0) == 0);
+            prop_assert!(*operand == Operand::Out || from.unreduced().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_product_that_needs_nothing_is_one_multiplication() {
+    let mesh = Mesh::new([("X", 2), ("Y", 2)]);
+    let sizes = vec![("I", 512), ("J", 512), ("K", 512)];
+    let problem = Problem { mesh, text: "A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]".into(), sizes };
+    let plan = plan(&problem);
+    assert_eq!(plan.best().steps().len(), 1);
+    assert_eq!(plan.best().total().bytes, 0);
+    assert_eq!(works(&plan)[0], "I_X J K_Y");
+    assert_eq!(plan.sequences().len(), 4 * 4, "each axis cuts one of three loops or none");
+}
+
+#[test]
+fn sums_may_stay_open() {
+    let mesh = Mesh::new([("X", 2), ("Y", 2)]);
+    let sizes = vec![("I", 64), ("J", 64), ("K", 64)];
+    let problem = Problem { mesh, text: "A[I, J_X] * B[J_X, K_Y] -> C[I, K_Y] {U_X}".into(), sizes };
+    let plan = plan(&problem);
+    assert_eq!(plan.best().to_string().lines().count(), 1, "{}", plan.explain());
+    assert!(works(&plan).iter().all(|work| work.contains("J_X") || work.contains("J_{X") || work.contains("J_YX")));
+}
