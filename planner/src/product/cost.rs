@@ -59,7 +59,14 @@ pub(super) fn seconds(roofline: &Roofline, mesh: &Mesh, op: Op, axes: &[usize], 
     }
 }
 
-/// The bytes that a device gets from others, where its tile has `before` bytes and then `after`.
+/// The seconds in which data move in a step.
+pub(super) fn communication(roofline: &Roofline, step: &Step, element: Element) -> f64 {
+    let Step::Move { op, axes, from, to, .. } = step else { return 0.0 };
+    let bytes = |array: &super::Sharded| array.bytes(element) as f64;
+    seconds(roofline, from.dist_type().mesh(), *op, axes, bytes(from), bytes(to))
+}
+
+/// The bytes that a device gets from others in a step.
 pub(super) fn received(step: &Step, element: Element) -> u128 {
     let Step::Move { op, axes, from, to, .. } = step else { return 0 };
     let (before, after) = (from.bytes(element), to.bytes(element));

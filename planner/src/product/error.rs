@@ -40,6 +40,14 @@ pub enum ProductError {
         /// What is wrong, and what to write.
         why: String,
     },
+    /// Two types that are not of one array.
+    #[error("`{from}` and `{to}` are not one array on one mesh; name, dimensions, sizes and mesh must agree")]
+    Arrays {
+        /// The type before.
+        from: String,
+        /// The type after.
+        to: String,
+    },
     /// A factor that a search is to shard is sharded.
     #[error("`{array}` is to be sharded by the search but has axes; write `{whole}`, or do not let it be free")]
     Free {

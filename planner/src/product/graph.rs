@@ -3,10 +3,13 @@
 //! Layouts are few (four axes and two dimensions have some hundreds), so they are all written down with all steps
 //! between them once, and Dijkstra's algorithm does the rest, from a source or to a target. Arrays are judged by
 //! the seconds in which they move; memory comes in as a bound on tiles.
+//!
+//! Axes that neither end uses stay out of a path. To slice along one and gather over it with the others would carry
+//! data over links that are idle; the literature does not, and its formulas are too simple to judge it.
 
 use super::array::{Array, Layout};
 use super::moves::{Move, layouts, moves};
-use super::{Element, Roofline, cost};
+use super::{Element, Operand, Roofline, Step, cost};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 
@@ -20,6 +23,8 @@ pub(super) struct Graph {
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
     tiles: Vec<usize>,
+    /// For each layout the axes that it uses, as bits of their places among the mesh's of more than one rank.
+    used: Vec<usize>,
 }
 
 /// A step between two layouts by their numbers.
@@ -53,6 +58,8 @@ impl Graph {
         found.retain(|layout| array.tile_len(layout).is_some());
         let numbers: HashMap<_, _> = found.iter().cloned().enumerate().map(|(nth, layout)| (layout, nth)).collect();
         let tiles: Vec<usize> = found.iter().filter_map(|layout| array.tile_len(layout)).collect();
+        let bit = |used: usize| axes.iter().position(|axis| *axis == used).map_or(0, |nth| 1 << nth);
+        let used = found.iter().map(|layout| layout.used().map(bit).sum()).collect();
         let (mut edges, mut out, mut into) = (Vec::new(), vec![Vec::new(); found.len()], vec![Vec::new(); found.len()]);
         let bytes = |layout: usize| tiles[layout] as f64 * element.bytes() as f64;
         for (from, layout) in found.iter().enumerate() {
@@ -64,7 +71,7 @@ impl Graph {
                 edges.push(Edge { from, to, step, seconds });
             }
         }
-        Self { array, layouts: found, numbers, edges, out, into, tiles }
+        Self { array, layouts: found, numbers, edges, out, into, tiles, used }
     }
 
     pub(super) fn array(&self) -> &Array {
@@ -76,8 +83,36 @@ impl Graph {
         self.numbers.get(layout).map(|&number| self.tiles[number])
     }
 
-    /// The cheapest paths from or to a layout, on which no tile has more than `most` elements.
-    pub(super) fn paths(&self, end: &Layout, way: Way, most: usize) -> Paths<'_> {
+    /// The cheapest steps between two layouts through tiles of at most `most` elements, if there are any.
+    pub(super) fn cheapest(&self, operand: Operand, ends: [&Layout; 2], most: usize) -> Option<Vec<Step>> {
+        self.steps(&self.paths(ends[0], Way::From, most, self.used(ends)?), operand, ends)
+    }
+
+    /// The steps along a path between two layouts, if there is one.
+    pub(super) fn steps(&self, paths: &Paths<'_>, operand: Operand, ends: [&Layout; 2]) -> Option<Vec<Step>> {
+        let typed = |layout: &Layout| {
+            let sharded = self.array.sharded(layout);
+            sharded.expect("layouts on paths have equal tiles: this is a bug of polyshard")
+        };
+        let step = |(from, step): (&Layout, &Move)| Step::Move {
+            operand,
+            op: step.op,
+            axes: step.axes.clone(),
+            from: typed(from),
+            to: typed(&step.to),
+        };
+        Some(paths.steps(ends)?.into_iter().map(step).collect())
+    }
+
+    /// The axes that two layouts use, as bits; none if tiles are not equal.
+    pub(super) fn used(&self, ends: [&Layout; 2]) -> Option<usize> {
+        let used = |layout| self.numbers.get(layout).map(|&number| self.used[number]);
+        Some(used(ends[0])? | used(ends[1])?)
+    }
+
+    /// The cheapest paths from or to a layout, on which no tile has more than `most` elements and no axis is used that
+    /// is not among `axes`, as bits.
+    pub(super) fn paths(&self, end: &Layout, way: Way, most: usize, axes: usize) -> Paths<'_> {
         let mut reached = vec![None; self.layouts.len()];
         let mut open = BinaryHeap::new();
         if let Some(&end) = self.numbers.get(end) {
@@ -95,7 +130,8 @@ impl Graph {
                 let edge = &self.edges[number];
                 let next = if way == Way::From { edge.to } else { edge.from };
                 let (seconds, steps) = (seconds + edge.seconds, steps + 1);
-                if self.tiles[next] > most || closed[next] || (seconds, steps) >= fewest[next] {
+                let kept = self.tiles[next] <= most && self.used[next] & !axes == 0;
+                if !kept || closed[next] || (seconds, steps) >= fewest[next] {
                     continue;
                 }
                 fewest[next] = (seconds, steps);
@@ -110,7 +146,7 @@ impl Graph {
 impl Paths<'_> {
     /// The steps between two layouts, one of which is the paths' common end, in the order in which they run, if there
     /// is a path.
-    pub(super) fn steps(&self, [from, to]: [&Layout; 2]) -> Option<Vec<(&Layout, &Move)>> {
+    fn steps(&self, [from, to]: [&Layout; 2]) -> Option<Vec<(&Layout, &Move)>> {
         let mut at = *self.graph.numbers.get(if self.way == Way::From { to } else { from })?;
         let mut steps = Vec::new();
         while let Some(number) = self.reached[at]?.1 {
@@ -170,8 +206,8 @@ mod tests {
             let written = |step: &Move| format!("{} {}", step.op, graph.array().sharded(&step.to).expect("a type"));
             steps.into_iter().map(|(_, step)| written(step)).collect::<Vec<_>>()
         };
-        let there = write(graph.paths(from, Way::From, most));
-        assert_eq!(there.len(), write(graph.paths(to, Way::To, most)).len());
+        let there = write(graph.paths(from, Way::From, most, 3));
+        assert_eq!(there.len(), write(graph.paths(to, Way::To, most, 3)).len());
         there
     }
 
@@ -190,6 +226,16 @@ mod tests {
             ["ReduceScatter A[I_Y, J_X]"]
         );
         assert_eq!(written(&graph, &rows, &rows, usize::MAX), Vec::<String>::new());
+    }
+
+    #[test]
+    fn axes_that_are_not_given_stay_idle() {
+        let graph = graph();
+        let (rows, whole) = (layout([&[0], &[]], &[]), layout([&[], &[]], &[]));
+        assert_eq!(graph.used([&rows, &whole]), Some(1));
+        let steps =
+            |axes| graph.paths(&rows, Way::From, usize::MAX, axes).steps([&rows, &whole]).expect("a path").len();
+        assert_eq!([steps(1), steps(3)], [1, 2], "with Y, a slice and a gather over both would seem cheaper");
     }
 
     #[test]

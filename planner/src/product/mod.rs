@@ -20,7 +20,9 @@
 //! | `case` | the literature's four cases |
 //! | `roofline`, `cost` | the machine, and what steps cost on it |
 //! | `moves`, `graph` | the cheapest way of one array between layouts |
-//! | `search`, `plan`, `explain` | all sequences, judged, sorted and printed |
+//! | `reshard` | that way for an array by itself |
+//! | `search`, `plan` | all sequences, judged and sorted |
+//! | `explain`, `report` | a plan in words, and as data |
 //!
 //! Nothing here moves data, overlaps a collective with its own product, or multiplies in several rounds.
 
@@ -32,6 +34,8 @@ mod explain;
 mod graph;
 mod moves;
 mod plan;
+mod report;
+mod reshard;
 mod roofline;
 mod search;
 mod step;
@@ -42,6 +46,8 @@ pub use case::Case;
 pub use cost::StepCost;
 pub use error::ProductError;
 pub use plan::{ProductPlan, Sequence};
+pub use report::{ProductReport, ProductStepReport, SequenceReport};
+pub use reshard::reshard;
 pub use roofline::{Link, Roofline, Wiring};
 pub use step::{Op, Operand, Step};
 

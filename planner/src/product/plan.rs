@@ -1,7 +1,7 @@
 //! The sequences of a product, sorted, the cheapest first.
 
 use super::array::Sharded;
-use super::{Free, Product, ProductError, Roofline, Step, StepCost, search};
+use super::{Free, Operand, Product, ProductError, Roofline, Step, StepCost, search};
 
 /// One way to a product: steps, in the order in which they run, and what they cost.
 ///
@@ -59,6 +59,14 @@ impl Sequence {
         })
     }
 
+    /// Whether some array takes more than two steps.
+    pub(super) fn is_long(&self) -> bool {
+        [Operand::Left, Operand::Right, Operand::Out].iter().any(|which| {
+            let moves = |step: &&Step| matches!(step, Step::Move { operand, .. } if operand == which);
+            self.steps.iter().filter(moves).count() > 2
+        })
+    }
+
     /// Returns whether it fits into a device's memory.
     #[must_use]
     pub fn fits(&self) -> bool {
@@ -68,7 +76,8 @@ impl Sequence {
 
 /// All sequences of a product that are worth a look, on one machine.
 ///
-/// For each way to let axes of the mesh cut loops of the product there is one, the cheapest of them.
+/// For each way to let axes of the mesh cut loops of the product there is one, the cheapest of them; it is left out if
+/// it moves an array in more than two steps and one before it is no worse in transfer, time or memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProductPlan {
     pub(super) product: Product,
@@ -96,7 +105,8 @@ impl Product {
     /// let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
     /// let product = Product::new("A[I, J] * B[J, K] -> C[I_X, K_YZ]", &mesh, &sizes, Element::Bf16)?;
     /// let plan = product.search(&Roofline::tpu_v5p(&mesh, Element::Bf16)?, Free::Both)?;
-    /// assert_eq!((plan.best().left().to_string(), plan.best().right().to_string()), ("A[I_X, J]".into(), "B[J, K_YZ]".into()));
+    /// let best = plan.best();
+    /// assert_eq!([best.left().to_string(), best.right().to_string()], ["A[I_X, J]", "B[J, K_YZ]"]);
     /// # Ok::<(), polyshard_planner::product::ProductError>(())
     /// ```
     ///

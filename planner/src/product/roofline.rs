@@ -94,8 +94,8 @@ impl Roofline {
         v4p.roofline(mesh, element)
     }
 
-    /// Returns the device TPU v5e: 1.97e14 FLOP/s in bf16, twice that in int8, 16 GB, and a torus of two dimensions with
-    /// 4.5e10 bytes/s per direction, 1 us per hop, of which only whole axes of 16 wrap around.
+    /// Returns the device TPU v5e: 1.97e14 FLOP/s in bf16, twice that in int8, 16 GB, and a torus of two dimensions
+    /// with 4.5e10 bytes/s per direction, 1 us per hop, of which only whole axes of 16 wrap around.
     ///
     /// Each axis of the mesh is a dimension of the torus.
     ///

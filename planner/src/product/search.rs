@@ -9,6 +9,7 @@ use super::graph::{Graph, Paths, Way};
 use super::plan::{ProductPlan, Sequence};
 use super::{Free, Op, Operand, Product, ProductError, Roofline, Sharded, Step, StepCost, cost, moves};
 use crate::named::subscript;
+use polyshard_layout::Mesh;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub(super) fn plan(product: &Product, roofline: &Roofline, free: Option<Free>) -
     let sequences = search.sequences();
     let Some(best) = sequences.first() else { return Err(search.no_sequence()) };
     if !best.fits {
-        return Err(search.no_memory(&sequences));
+        return Err(search.no_memory(best));
     }
     Ok(ProductPlan { product: product.clone(), free, capacity: roofline.memory_bytes, sequences })
 }
@@ -39,11 +40,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(product: &'a Product, roofline: &'a Roofline, free: Option<Free>) -> Result<Self, ProductError> {
-        let extents = product.mesh.as_slice().iter().enumerate();
-        let axes: Vec<usize> = extents.filter(|(_, axis)| axis.extent > 1).map(|(nth, _)| nth).collect();
-        if axes.len() > MOST_AXES {
-            return Err(ProductError::Axes { axes: axes.len(), most: MOST_AXES });
-        }
+        let axes = axes(&product.mesh)?;
         let graph = |array: &Sharded, partial| Graph::new(Array::of(array), &axes, partial, roofline, product.element);
         let (left, right, out) = (graph(&product.left, false), graph(&product.right, false), graph(&product.out, true));
         Ok(Self { product, roofline, free, axes, left, right, out })
@@ -53,9 +50,9 @@ impl<'a> Search<'a> {
     fn sequences(&self) -> Vec<Sequence> {
         let product = self.product;
         let fast = [
-            self.left.paths(&Layout::of(&product.left), Way::From, usize::MAX),
-            self.right.paths(&Layout::of(&product.right), Way::From, usize::MAX),
-            self.out.paths(&Layout::of(&product.out), Way::To, usize::MAX),
+            self.fast(&self.left, &product.left, Way::From),
+            self.fast(&self.right, &product.right, Way::From),
+            self.fast(&self.out, &product.out, Way::To),
         ];
         let mut best: BTreeMap<Vec<Option<usize>>, Sequence> = BTreeMap::new();
         for work in moves::layouts(&self.axes, self.product.loops.len(), false) {
@@ -76,12 +73,18 @@ impl<'a> Search<'a> {
         }
         let mut sequences: Vec<_> = best.into_values().collect();
         sequences.sort_by(compare);
-        sequences
+        sensible(sequences)
+    }
+
+    /// The cheapest paths from or to a type, for each set of axes that they may use.
+    fn fast<'g>(&self, graph: &'g Graph, end: &Sharded, way: Way) -> Vec<Paths<'g>> {
+        let sets = 0..1 << self.axes.len();
+        sets.map(|axes| graph.paths(&Layout::of(end), way, usize::MAX, axes)).collect()
     }
 
     /// The cheapest sequence in which axes cut loops so, if tiles are equal and the result is reached: along the fast
     /// paths, or else without tiles larger than those at both ends of a path.
-    fn sequence(&self, work: &Layout, fast: Option<&[Paths<'_>; 3]>) -> Option<Sequence> {
+    fn sequence(&self, work: &Layout, fast: Option<&[Vec<Paths<'_>>; 3]>) -> Option<Sequence> {
         let product = self.product;
         let [left, right, out] = [&self.left, &self.right, &self.out].map(|graph| self.restricted(work, graph.array()));
         let is_free = |side| self.free.is_some_and(|free| free == Free::Both || free == side);
@@ -91,7 +94,7 @@ impl<'a> Search<'a> {
         let left_given = self.left.array().sharded(&left_from)?;
         let right_given = self.right.array().sharded(&right_from)?;
         let out_to = Layout::of(&product.out);
-        let fast = |nth: usize| fast.map(|fast| &fast[nth]);
+        let fast = |nth: usize| fast.map(|fast| &fast[nth][..]);
         let left_steps = steps(&self.left, fast(0), Operand::Left, [&left_from, &left])?;
         let right_steps = steps(&self.right, fast(1), Operand::Right, [&right_from, &right])?;
         let out_steps = steps(&self.out, fast(2), Operand::Out, [&out, &out_to])?;
@@ -135,26 +138,20 @@ impl<'a> Search<'a> {
         let mut costs = Vec::with_capacity(steps.len());
         for step in steps {
             let after = step.result().bytes(element);
-            let (communication, memory) = match step {
-                Step::Move { operand, op, axes, from, .. } => {
-                    let before = from.bytes(element);
-                    let seconds =
-                        cost::seconds(self.roofline, &self.product.mesh, *op, axes, before as f64, after as f64);
-                    let memory = match operand {
-                        Operand::Out => given + before + if *op == Op::AllReduce { 0 } else { after },
-                        Operand::Left | Operand::Right => {
-                            let memory = given + copies[0] + copies[1] + after;
-                            copies[usize::from(*operand == Operand::Right)] = after;
-                            memory
-                        }
-                    };
-                    (seconds, memory)
+            let memory = match step {
+                Step::Move { operand: Operand::Out, op, from, .. } => {
+                    given + from.bytes(element) + if *op == Op::AllReduce { 0 } else { after }
                 }
-                Step::Multiply { .. } => (0.0, given + copies[0] + copies[1] + after),
+                Step::Move { operand, .. } => {
+                    let memory = given + copies[0] + copies[1] + after;
+                    copies[usize::from(*operand == Operand::Right)] = after;
+                    memory
+                }
+                Step::Multiply { .. } => given + copies[0] + copies[1] + after,
             };
             costs.push(StepCost {
                 bytes: cost::received(step, element),
-                communication,
+                communication: cost::communication(self.roofline, step, element),
                 arithmetic: cost::arithmetic(self.roofline, step, element),
                 memory,
             });
@@ -189,17 +186,12 @@ impl<'a> Search<'a> {
         ProductError::NoSequence { out: product.out.to_string(), why }
     }
 
-    /// What the sequence takes that takes least, and what other factors would.
-    fn no_memory(&self, sequences: &[Sequence]) -> ProductError {
-        let smallest =
-            |sequences: &[Sequence]| sequences.iter().min_by_key(|sequence| sequence.total().memory).cloned();
-        let least = smallest(sequences).expect("there are sequences: this is a bug of polyshard");
+    /// What the sequence takes that takes least, the first where none fits, and what other factors would.
+    fn no_memory(&self, least: &Sequence) -> ProductError {
         let capacity = self.roofline.memory_bytes;
-        let free = Search {
-            free: Some(Free::Both),
-            ..Search::new(self.product, self.roofline, None).expect("searched before")
-        };
-        let other = smallest(&free.sequences()).unwrap_or_else(|| least.clone());
+        let graphs = Search::new(self.product, self.roofline, Some(Free::Both));
+        let freely = graphs.expect("it was searched before: this is a bug of polyshard").sequences();
+        let other = freely.iter().min_by_key(|sequence| sequence.total().memory).unwrap_or(least);
         let (left, right, bytes) = (&other.left, &other.right, other.total().memory);
         let mut advice = if bytes <= capacity {
             format!("with `{left}` and `{right}` it would take {bytes}")
@@ -214,42 +206,56 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The steps of one array between two layouts, along the paths if they are given.
-fn steps(graph: &Graph, fast: Option<&Paths<'_>>, operand: Operand, ends: [&Layout; 2]) -> Option<Vec<Step>> {
+/// Leaves out what takes an array more than two steps where something better is no worse in anything.
+fn sensible(sequences: Vec<Sequence>) -> Vec<Sequence> {
+    let mut kept: Vec<Sequence> = Vec::with_capacity(sequences.len());
+    for sequence in sequences {
+        let total = sequence.total();
+        let no_worse = |better: &Sequence| {
+            let better = better.total();
+            better.bytes <= total.bytes
+                && better.memory <= total.memory
+                && better.communication <= total.communication
+                && better.arithmetic <= total.arithmetic
+        };
+        if !sequence.is_long() || !kept.iter().any(no_worse) {
+            kept.push(sequence);
+        }
+    }
+    kept
+}
+
+/// The steps of one array between two layouts, along the fast paths for the axes used if they are given.
+fn steps(graph: &Graph, fast: Option<&[Paths<'_>]>, operand: Operand, ends: [&Layout; 2]) -> Option<Vec<Step>> {
     let [from, to] = ends;
+    let used = graph.used(ends)?;
     if from == to {
         return Some(Vec::new());
     }
-    let typed = |layout: &Layout| {
-        let sharded = graph.array().sharded(layout);
-        sharded.expect("layouts on paths have equal tiles: this is a bug of polyshard")
-    };
-    let step = |(from, step): (&Layout, &moves::Move)| Step::Move {
-        operand,
-        op: step.op,
-        axes: step.axes.clone(),
-        from: typed(from),
-        to: typed(&step.to),
-    };
-    let realized = |paths: &Paths<'_>| Some(paths.steps(ends)?.into_iter().map(step).collect());
     match fast {
-        Some(paths) => realized(paths),
-        None => {
-            let most = graph.tile(from)?.max(graph.tile(to)?);
-            realized(&graph.paths(from, Way::From, most))
-        }
+        Some(fast) => graph.steps(&fast[used], operand, ends),
+        None => graph.cheapest(operand, ends, graph.tile(from)?.max(graph.tile(to)?)),
     }
 }
 
-/// The better first.
+/// The axes of more than one rank, if they are not too many.
+pub(super) fn axes(mesh: &Mesh) -> Result<Vec<usize>, ProductError> {
+    let extents = mesh.as_slice().iter().enumerate();
+    let axes: Vec<usize> = extents.filter(|(_, axis)| axis.extent > 1).map(|(nth, _)| nth).collect();
+    if axes.len() > MOST_AXES { Err(ProductError::Axes { axes: axes.len(), most: MOST_AXES }) } else { Ok(axes) }
+}
+
+/// The better first: of two that fit the faster, of two that do not the smaller.
 fn compare(left: &Sequence, right: &Sequence) -> Ordering {
     let (mine, theirs) = (left.total(), right.total());
+    let smaller = mine.memory.cmp(&theirs.memory);
     right
         .fits
         .cmp(&left.fits)
+        .then(if left.fits { Ordering::Equal } else { smaller })
         .then(mine.overlapped().total_cmp(&theirs.overlapped()))
         .then(mine.sequential().total_cmp(&theirs.sequential()))
-        .then(mine.memory.cmp(&theirs.memory))
+        .then(smaller)
         .then(left.steps.len().cmp(&right.steps.len()))
         .then_with(|| left.work.cmp(&right.work))
 }

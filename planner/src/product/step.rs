@@ -105,6 +105,15 @@ pub enum Step {
 }
 
 impl Step {
+    /// Returns what ranks hold of the array before it comes to lie otherwise; none for a multiplication.
+    #[must_use]
+    pub fn before(&self) -> Option<&Sharded> {
+        match self {
+            Self::Move { from, .. } => Some(from),
+            Self::Multiply { .. } => None,
+        }
+    }
+
     /// Returns what ranks hold after the step: the array that came to lie otherwise, or the product.
     #[must_use]
     pub fn result(&self) -> &Sharded {

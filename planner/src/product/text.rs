@@ -8,6 +8,18 @@ use crate::parse::Scanner;
 use crate::{NamedType, TypeError};
 use polyshard_layout::Mesh;
 
+impl Sharded {
+    /// Reads an array such as `C[I_X, K] {U_Y}`; `sizes` gives each dimension its number of indices, others are
+    /// ignored.
+    ///
+    /// # Errors
+    /// Where the text is not of this form, an axis or a size that is not there or not divisible, an axis that cuts two
+    /// dimensions or is also unreduced, or an array that is too large.
+    pub fn parse(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result<Self, ProductError> {
+        read(text, mesh)?.with_sizes(sizes)
+    }
+}
+
 /// The two factors and the result.
 pub(super) fn arrays(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result<[Sharded; 3], ProductError> {
     let syntax = |why: &str| ProductError::Syntax { text: text.to_owned(), why: why.to_owned() };
