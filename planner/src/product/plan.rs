@@ -131,7 +131,7 @@ impl ProductPlan {
     }
 
     /// Returns all sequences: those that fit into memory first, of those the one with least time if communication and
-    /// arithmetic overlap, then if they do not, then with least memory.
+    /// arithmetic overlap, then if they do not, then with least memory. Those that do not fit come by memory.
     #[must_use]
     pub fn sequences(&self) -> &[Sequence] {
         &self.sequences

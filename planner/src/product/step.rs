@@ -1,8 +1,9 @@
 //! The steps of a product: what each does, with types before and after.
 //!
 //! Steps are data. A runtime that follows them needs no more than this page: the groups of a step over axes are the
-//! ranks that differ along those axes alone, and what each rank holds before and after is said by the types
-//! ([`Sharded`]). Nothing here says what a step costs.
+//! ranks that differ along those axes alone ([`Step::members`]), and what each rank holds before and after is said by
+//! the types ([`Sharded`]): one member gives another where the tile of the first before and that of the second after
+//! meet, all such pieces of a step are of one shape, and no other rank is needed. Nothing here says what a step costs.
 
 use super::Sharded;
 use crate::named::subscript;

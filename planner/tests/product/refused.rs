@@ -120,8 +120,8 @@ fn factors_that_cannot_be_brought_together_in_memory_are_named() {
     let product = read("A[I, J_Y] * B[J_X, K] -> C[I, K]", &SIZES).expect("a product");
     assert_eq!(
         said(product.plan(&machine(600))),
-        "no sequence fits into 600 bytes per device: `Slice_Y B; AllGather_X B; Slice_{X,rows} A; AllGather_Y A; A * \
-         B; AllGather_{X,Y,rows} C` takes least, 920 bytes; `J` is cut by `Y` in `A` and by `X` in `B`, and to bring it \
+        "no sequence fits into 600 bytes per device: `Slice_Y B; AllGather_X B; Slice_{X,rows} A; AllGather_Y A; \
+         A * B; AllGather_{X,Y,rows} C` takes least, 920 bytes; `J` is cut by `Y` in `A` and by `X` in `B`, and to bring it \
          together takes copies; with `A[I, J_{X,Y,rows}]` and `B[J_{X,Y,rows}, K]` it would take 464"
     );
 }

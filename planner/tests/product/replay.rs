@@ -34,16 +34,22 @@ fn filled(array: &Sharded, seed: i64) -> Vec<Tile> {
     (0..array.dist_type().mesh().size()).map(tile).collect()
 }
 
-fn moved(op: Op, from: &Sharded, to: &Sharded, before: &[Tile], members: &[usize], rank: usize) -> Tile {
+/// A rank's tile after a step, and how many elements of it were others'; of sums, how many terms a ring would bring.
+fn moved(op: Op, [from, to]: [&Sharded; 2], before: &[Tile], members: &[usize], rank: usize) -> (Tile, usize) {
     let wanted = region(to, rank);
     if matches!(op, Op::ReduceScatter | Op::AllReduce) {
         for &member in members {
             assert_eq!(region(from, member), region(from, rank), "terms of one sum are of one tile");
         }
-        return wanted
-            .into_iter()
-            .map(|at| (at.clone(), members.iter().map(|&member| before[member][&at]).sum()))
-            .collect();
+        let sum = |at: Vec<usize>| {
+            let terms = members.iter().map(|&member| before[member][&at]).sum();
+            (at, terms)
+        };
+        let tile: Tile = wanted.into_iter().map(sum).collect();
+        // A part of every other member's tile, as large as an equal share; to have all, the others' shares too.
+        let share = from.dist_type().tile_len() / members.len();
+        let received = (members.len() - 1) * share * if op == Op::AllReduce { 2 } else { 1 };
+        return (tile, received);
     }
     // Each index comes from one rank of the group, and as many from each but for a slice.
     let mut given = vec![0; members.len()];
@@ -55,9 +61,10 @@ fn moved(op: Op, from: &Sharded, to: &Sharded, before: &[Tile], members: &[usize
         let found = before[members[holder]][&at];
         (at, found)
     };
-    let tile = wanted.into_iter().map(fetch).collect();
+    let tile: Tile = wanted.into_iter().map(fetch).collect();
     assert!(given.iter().all(|count| *count == given[0]), "{op} of {from} to {to}: {given:?}");
-    tile
+    let own = members.iter().zip(&given).find(|(member, _)| **member == rank).map_or(0, |(_, count)| *count);
+    (tile, given.iter().sum::<usize>() - own)
 }
 
 fn multiplied(arrays: [&Sharded; 3], left: &Tile, right: &Tile, rank: usize) -> Tile {
@@ -89,7 +96,7 @@ pub(crate) fn check(product: &Product, sequence: &Sequence) {
     let ranks = product.mesh().size();
     let mut held = [filled(sequence.left(), 3), filled(sequence.right(), 5), Vec::new()];
     let mut types = [sequence.left().clone(), sequence.right().clone(), sequence.left().clone()];
-    for step in sequence.steps() {
+    for (step, cost) in sequence.steps().iter().zip(sequence.costs()) {
         match step {
             Step::Move { operand, op, from, to, axes } => {
                 let which = match operand {
@@ -99,8 +106,15 @@ pub(crate) fn check(product: &Product, sequence: &Sequence) {
                 };
                 assert_eq!(types[which], *from, "{step}");
                 assert!(axes.is_sorted() && !axes.is_empty(), "{step}");
-                let next =
-                    (0..ranks).map(|rank| moved(*op, from, to, &held[which], &step.members(rank), rank)).collect();
+                let moved = |rank| moved(*op, [from, to], &held[which], &step.members(rank), rank);
+                let (next, received): (Vec<Tile>, Vec<usize>) = (0..ranks).map(moved).unzip();
+                // Tiles that do not divide by the group take a little more in an all-reduce.
+                let divides = *op != Op::AllReduce || from.dist_type().tile_len().is_multiple_of(step.members(0).len());
+                let mut bytes = received.iter().map(|&elements| (elements * product.element().bytes()) as u128);
+                assert!(
+                    !divides || bytes.all(|bytes| bytes == cost.bytes),
+                    "{step}: {cost:?}, not {received:?} elements"
+                );
                 held[which] = next;
                 types[which] = to.clone();
             }
@@ -126,7 +140,8 @@ pub(crate) fn check(product: &Product, sequence: &Sequence) {
         let terms: Vec<usize> = (0..ranks).filter(alike).collect();
         for at in region(product.out(), rank) {
             let sum: i64 = terms.iter().map(|&term| held[2][term][&at]).sum();
-            assert_eq!(sum, whole[&at], "rank {rank} at {at:?} after\n{sequence}");
+            // A sum of no terms at all is 0.
+            assert_eq!(sum, whole.get(&at).copied().unwrap_or(0), "rank {rank} at {at:?} after\n{sequence}");
         }
         assert_eq!(held[2][rank].len(), product.out().dist_type().tile_len());
     }
