@@ -9,6 +9,7 @@ mod error;
 mod named;
 mod parse;
 mod part;
+pub mod product;
 mod redistribute;
 pub mod sweep;
 mod types;

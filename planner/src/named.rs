@@ -129,7 +129,7 @@ impl DistType {
     }
 }
 
-fn braced(scanner: &mut Scanner<'_>) -> Result<Vec<String>, TypeError> {
+pub(crate) fn braced(scanner: &mut Scanner<'_>) -> Result<Vec<String>, TypeError> {
     scanner.expect('{', "axes follow the `_`: `I_X`, or `I_{rows,cols}` for longer names")?;
     let mut axes = Vec::new();
     loop {
@@ -142,11 +142,22 @@ fn braced(scanner: &mut Scanner<'_>) -> Result<Vec<String>, TypeError> {
 }
 
 /// One axis if the mesh has one of this name, else one per letter.
-fn letters(axes: &str, mesh: &Mesh) -> Vec<String> {
+pub(crate) fn letters(axes: &str, mesh: &Mesh) -> Vec<String> {
     if mesh.position(axes.into()).is_some() {
         return vec![axes.to_owned()];
     }
     axes.chars().map(String::from).collect()
+}
+
+/// Writes axes as they stand below a dimension: `YZ`, or `{host,core}`.
+pub(crate) fn subscript(mesh: &Mesh, axes: &[usize]) -> String {
+    let names: Vec<&str> = axes.iter().map(|&axis| mesh.as_slice()[axis].name.as_str()).collect();
+    // Letters one after the other may together be the name of another axis.
+    let letters = names.iter().all(|name| name.chars().count() == 1);
+    if letters && (names.len() == 1 || mesh.axis(&names.concat()).is_none()) {
+        return names.concat();
+    }
+    format!("{{{}}}", names.join(","))
 }
 
 impl fmt::Display for NamedType {
@@ -154,16 +165,8 @@ impl fmt::Display for NamedType {
         write!(f, "{}[", self.tensor)?;
         for (nth, (name, axes)) in self.dims.iter().enumerate() {
             write!(f, "{}{name}", if nth == 0 { "" } else { ", " })?;
-            let axes: Vec<&str> = axes.iter().map(|&axis| self.mesh.as_slice()[axis].name.as_str()).collect();
-            match axes.as_slice() {
-                [] => {}
-                // Letters one after the other may together be the name of another axis.
-                axes if axes.iter().all(|axis| axis.chars().count() == 1)
-                    && (axes.len() == 1 || self.mesh.axis(&axes.concat()).is_none()) =>
-                {
-                    write!(f, "_{}", axes.concat())?;
-                }
-                axes => write!(f, "_{{{}}}", axes.join(","))?,
+            if !axes.is_empty() {
+                write!(f, "_{}", subscript(&self.mesh, axes))?;
             }
         }
         f.write_str("]")

@@ -1,0 +1,103 @@
+//! Why a product cannot be planned.
+
+use super::array::Element;
+use crate::TypeError;
+use std::fmt;
+
+/// Why a product cannot be planned: what the user gave, or what does not fit.
+#[derive(Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProductError {
+    /// The text is not a product.
+    #[error("cannot read `{text}`: {why}; write `A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]`")]
+    Syntax {
+        /// The text given.
+        text: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// An array of the product is not one.
+    #[error("in `{array}`: {error}")]
+    Array {
+        /// The array as written.
+        array: String,
+        /// What is wrong with it.
+        error: TypeError,
+    },
+    /// Dimensions that make no product.
+    #[error("dimension `{name}` {why}")]
+    Dimension {
+        /// The dimension's name.
+        name: String,
+        /// What is wrong, and what to write.
+        why: String,
+    },
+    /// Sums that are left open where that has no meaning.
+    #[error("`{array}` {why}")]
+    Unreduced {
+        /// The array as written.
+        array: String,
+        /// What is wrong, and what to write.
+        why: String,
+    },
+    /// Two types that are not of one array.
+    #[error("`{from}` and `{to}` are not one array on one mesh; name, dimensions, sizes and mesh must agree")]
+    Arrays {
+        /// The type before.
+        from: String,
+        /// The type after.
+        to: String,
+    },
+    /// A factor that a search is to shard is sharded.
+    #[error("`{array}` is to be sharded by the search but has axes; write `{whole}`, or do not let it be free")]
+    Free {
+        /// The factor as written.
+        array: String,
+        /// The factor without axes.
+        whole: String,
+    },
+    /// No element type of this name.
+    #[error("no element type `{name}`; there are {}", Element::ALL.map(|element| element.to_string()).join(", "))]
+    Element {
+        /// The name given.
+        name: String,
+    },
+    /// Numbers of a machine that are none, or a machine that does not fit the mesh.
+    #[error("{0}")]
+    Machine(String),
+    /// More axes than plans are sought over.
+    #[error("{axes} axes of more than one rank; plans are sought over at most {most}: join axes of equal links")]
+    Axes {
+        /// The number of axes.
+        axes: usize,
+        /// The most that there may be.
+        most: usize,
+    },
+    /// Sizes leave no work in equal tiles that ends in the result wanted.
+    #[error("no sequence of equal tiles ends in `{out}`: {why}")]
+    NoSequence {
+        /// The result as written.
+        out: String,
+        /// Which size does not divide, and what to do.
+        why: String,
+    },
+    /// No sequence fits into a device's memory.
+    #[error("no sequence fits into {capacity} bytes per device: `{sequence}` takes least, {least} bytes; {advice}")]
+    Memory {
+        /// The bytes that a device has.
+        capacity: u128,
+        /// The bytes of the sequence that takes least.
+        least: u128,
+        /// That sequence in one line.
+        sequence: String,
+        /// What would fit.
+        advice: String,
+    },
+}
+
+// `fn main() -> Result<_, _>` prints `Debug`, so `Debug` is the message.
+impl fmt::Debug for ProductError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,143 @@
+//! Plans of products in words.
+
+use super::cost::flops;
+use super::{ProductPlan, Sequence, Step};
+use std::fmt::{self, Write as _};
+
+/// Sequences that are listed before the rest is only counted.
+const LISTED: usize = 16;
+
+impl ProductPlan {
+    /// Returns the product's case, a table of its sequences, best first and marked, and the steps of the best with
+    /// types and seconds.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::product::{Element, Product, Roofline};
+    /// let mesh = Mesh::new([("X", 4)]);
+    /// let sizes = [("I", 512), ("J", 4096), ("K", 8192)];
+    /// let product = Product::new("A[I, J_X] * B[J, K] -> C[I, K]", &mesh, &sizes, Element::Bf16)?;
+    /// let plan = product.plan(&Roofline::tpu_v4p(&mesh, Element::Bf16)?)?;
+    /// assert_eq!(plan.explain(), "\
+    /// A[I, J_X] * B[J, K] -> C[I, K] over (X: 4), bf16, I = 512, J = 4096, K = 8192
+    /// case 2: a shared dimension is cut otherwise in one factor than in the other
+    ///     work        moved      comm      math       max       sum    memory  steps
+    /// *1  I_X J K   7.08 MB  104.9 us  58.55 us  104.9 us  163.4 us  78.64 MB  AllToAll_X A; A * B; AllGather_X C
+    ///  2  I J K     3.15 MB  46.60 us  124.9 us  124.9 us  171.5 us  80.74 MB  AllGather_X A; A * B
+    ///  3  I J K_X   9.44 MB  139.8 us  31.24 us  139.8 us  171.0 us  91.23 MB  AllGather_X A; Slice_X B; A * B; AllGather_X C
+    ///  4  I J_X K  12.58 MB  186.4 us  31.24 us  186.4 us  217.6 us  93.32 MB  Slice_X B; A * B; AllReduce_X C
+    /// best, of 32 GB per device:
+    /// 1 AllToAll_X A[I, J_X] -> A[I_X, J]: 786.4 kB in 11.65 us
+    /// 2 A[I_X, J] * B[J, K] -> C[I_X, K]: 8.59 GFLOP in 58.55 us
+    /// 3 AllGather_X C[I_X, K] -> C[I, K]: 6.29 MB in 93.21 us
+    /// ");
+    /// # Ok::<(), polyshard_planner::product::ProductError>(())
+    /// ```
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let product = &self.product;
+        let sizes: Vec<_> = product.loops.iter().map(|name| format!("{name} = {}", product.size(name))).collect();
+        let free = if self.free.is_some() { ", factors sharded freely" } else { "" };
+        let mut text =
+            format!("{product} over ({}), {}, {}{free}\n", product.mesh(), product.element(), sizes.join(", "));
+        // What is free is of no case yet. Writing to a string cannot fail.
+        if self.free.is_none() {
+            let _ = writeln!(text, "{}", product.case());
+        }
+        let head = ["", "work", "moved", "comm", "math", "max", "sum", "memory", "steps"].map(String::from);
+        let mut rows = vec![head];
+        for (nth, sequence) in self.sequences.iter().take(LISTED).enumerate() {
+            rows.push(self.row(nth, sequence));
+        }
+        let widths: [usize; 9] =
+            std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
+        for row in &rows {
+            let cell = |(nth, (cell, &width)): (usize, (&String, &usize))| match nth {
+                0 | 2..=7 => format!("{cell:>width$}"),
+                _ => format!("{cell:width$}"),
+            };
+            let cells: Vec<_> = row.iter().zip(&widths).enumerate().map(cell).collect();
+            let _ = writeln!(text, "{}", cells.join("  ").trim_end());
+        }
+        if self.sequences.len() > LISTED {
+            let _ = writeln!(text, "and {} more", self.sequences.len() - LISTED);
+        }
+        let _ = write!(text, "best, of {} per device:\n{}", bytes(self.capacity), self.best());
+        text
+    }
+
+    fn row(&self, nth: usize, sequence: &Sequence) -> [String; 9] {
+        let total = sequence.total();
+        let factors =
+            if self.free.is_some() { format!("{}, {}: ", sequence.left, sequence.right) } else { String::new() };
+        let memory = bytes(total.memory) + if sequence.fits { "" } else { " too much" };
+        [
+            if nth == 0 { "*1".to_owned() } else { (nth + 1).to_string() },
+            sequence.work.clone(),
+            bytes(total.bytes),
+            seconds(total.communication),
+            seconds(total.arithmetic),
+            seconds(total.overlapped()),
+            seconds(total.sequential()),
+            memory,
+            factors + &sequence.brief(),
+        ]
+    }
+}
+
+impl Sequence {
+    /// The steps in one line, without types.
+    pub(super) fn brief(&self) -> String {
+        self.steps.iter().map(Step::brief).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, (step, cost)) in self.steps.iter().zip(&self.costs).enumerate() {
+            write!(f, "{} {step}: ", nth + 1)?;
+            match step {
+                Step::Multiply { .. } => {
+                    writeln!(f, "{} in {}", scaled(flops(step), "FLOP"), seconds(cost.arithmetic))?;
+                }
+                Step::Move { .. } => writeln!(f, "{} in {}", bytes(cost.bytes), seconds(cost.communication))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bytes(bytes: u128) -> String {
+    scaled(bytes as f64, "B")
+}
+
+/// Three or four digits, from nanoseconds up.
+fn seconds(seconds: f64) -> String {
+    let unit = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")].into_iter().find(|(unit, _)| seconds >= *unit);
+    match unit {
+        _ if seconds == 0.0 => "0".to_owned(),
+        Some((unit, name)) => format!("{} {name}", digits(seconds / unit)),
+        None => format!("{} ns", digits(seconds / 1e-9)),
+    }
+}
+
+fn scaled(mut value: f64, unit: &str) -> String {
+    for prefix in ["", "k", "M", "G", "T", "P"] {
+        if value < 1e3 {
+            return format!("{} {prefix}{unit}", digits(value));
+        }
+        value /= 1e3;
+    }
+    format!("{} E{unit}", digits(value))
+}
+
+fn digits(value: f64) -> String {
+    let places = if value == value.trunc() || value >= 1000.0 {
+        0
+    } else if value >= 100.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.places$}")
+}

@@ -1,0 +1,151 @@
+//! The sequences of a product, sorted, the cheapest first.
+
+use super::array::Sharded;
+use super::{Free, Operand, Product, ProductError, Roofline, Step, StepCost, search};
+
+/// One way to a product: steps, in the order in which they run, and what they cost.
+///
+/// Factors come to lie as the multiplication needs them, then every rank multiplies, then the result comes to lie as
+/// it is wanted. Each step begins with what the last one on its array left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sequence {
+    pub(super) work: String,
+    pub(super) left: Sharded,
+    pub(super) right: Sharded,
+    pub(super) steps: Vec<Step>,
+    pub(super) costs: Vec<StepCost>,
+    pub(super) fits: bool,
+}
+
+impl Sequence {
+    /// Returns which axes cut which loop of the product, as in `I_X J K_Y`: how the work is split.
+    #[must_use]
+    pub fn work(&self) -> &str {
+        &self.work
+    }
+
+    /// Returns the first factor as it lies before all steps.
+    #[must_use]
+    pub fn left(&self) -> &Sharded {
+        &self.left
+    }
+
+    /// Returns the second factor as it lies before all steps.
+    #[must_use]
+    pub fn right(&self) -> &Sharded {
+        &self.right
+    }
+
+    /// Returns the steps.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Returns what each step costs; its memory is all that a device holds meanwhile, the factors as given among it.
+    #[must_use]
+    pub fn costs(&self) -> &[StepCost] {
+        &self.costs
+    }
+
+    /// Returns what the steps cost together; memory is the most of all steps.
+    #[must_use]
+    pub fn total(&self) -> StepCost {
+        self.costs.iter().fold(StepCost::default(), |sum, step| StepCost {
+            bytes: sum.bytes + step.bytes,
+            communication: sum.communication + step.communication,
+            arithmetic: sum.arithmetic + step.arithmetic,
+            memory: sum.memory.max(step.memory),
+        })
+    }
+
+    /// Whether some array takes more than two steps.
+    pub(super) fn is_long(&self) -> bool {
+        [Operand::Left, Operand::Right, Operand::Out].iter().any(|which| {
+            let moves = |step: &&Step| matches!(step, Step::Move { operand, .. } if operand == which);
+            self.steps.iter().filter(moves).count() > 2
+        })
+    }
+
+    /// Returns whether it fits into a device's memory.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        self.fits
+    }
+}
+
+/// All sequences of a product that are worth a look, on one machine.
+///
+/// For each way to let axes of the mesh cut loops of the product there is one, the cheapest of them; it is left out if
+/// it moves an array in more than two steps and one before it is no worse in transfer, time or memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProductPlan {
+    pub(super) product: Product,
+    pub(super) free: Option<Free>,
+    pub(super) capacity: u128,
+    pub(super) sequences: Vec<Sequence>,
+}
+
+impl Product {
+    /// Returns the sequences for the factors as they are given.
+    ///
+    /// # Errors
+    /// If the machine is none or lacks links, no sequence ends in the result, or none fits into memory.
+    pub fn plan(&self, roofline: &Roofline) -> Result<ProductPlan, ProductError> {
+        search::plan(self, roofline, None)
+    }
+
+    /// Returns the sequences where the factors in `free` may be sharded in whatever way is best; they must be written
+    /// without axes.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::product::{Element, Free, Product, Roofline};
+    /// let mesh = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
+    /// let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
+    /// let product = Product::new("A[I, J] * B[J, K] -> C[I_X, K_YZ]", &mesh, &sizes, Element::Bf16)?;
+    /// let plan = product.search(&Roofline::tpu_v5p(&mesh, Element::Bf16)?, Free::Both)?;
+    /// let best = plan.best();
+    /// assert_eq!([best.left().to_string(), best.right().to_string()], ["A[I_X, J]", "B[J, K_YZ]"]);
+    /// # Ok::<(), polyshard_planner::product::ProductError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a factor that is free has axes, and as [`plan`](Self::plan).
+    pub fn search(&self, roofline: &Roofline, free: Free) -> Result<ProductPlan, ProductError> {
+        for (factor, open) in [(&self.left, free != Free::Right), (&self.right, free != Free::Left)] {
+            if open && factor.dist_type().parts().next().is_some() {
+                let whole = format!("{}[{}]", factor.tensor(), factor.names().join(", "));
+                return Err(ProductError::Free { array: factor.to_string(), whole });
+            }
+        }
+        search::plan(self, roofline, Some(free))
+    }
+}
+
+impl ProductPlan {
+    /// Returns the product.
+    #[must_use]
+    pub fn product(&self) -> &Product {
+        &self.product
+    }
+
+    /// Returns all sequences: those that fit into memory first, of those the one with least time if communication and
+    /// arithmetic overlap, then if they do not, then with least memory. Those that do not fit come by memory.
+    #[must_use]
+    pub fn sequences(&self) -> &[Sequence] {
+        &self.sequences
+    }
+
+    /// Returns the first sequence, which fits.
+    #[must_use]
+    pub fn best(&self) -> &Sequence {
+        &self.sequences[0]
+    }
+
+    /// Returns the bytes of memory that a device has.
+    #[must_use]
+    pub fn capacity(&self) -> u128 {
+        self.capacity
+    }
+}

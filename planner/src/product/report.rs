@@ -1,0 +1,125 @@
+//! Plans of products as data that other programs read.
+//!
+//! Units are in the fields' names. Types are texts, as they are printed; groups are left out, since axes say them.
+
+use super::{ProductPlan, Sequence, Step, StepCost};
+use serde::Serialize;
+
+/// A plan, with all of its sequences.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProductReport {
+    /// The product as written.
+    pub product: String,
+    /// The mesh.
+    pub mesh: String,
+    /// The type of elements.
+    pub element: String,
+    /// The number of the literature's case; none if factors are free.
+    pub case: Option<usize>,
+    /// The bytes of memory that a device has.
+    pub capacity_bytes: u128,
+    /// The sequences, best first.
+    pub sequences: Vec<SequenceReport>,
+}
+
+/// One sequence, with what it costs a device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SequenceReport {
+    /// How the work is split.
+    pub work: String,
+    /// The first factor as it lies before all steps.
+    pub left: String,
+    /// The second factor as it lies before all steps.
+    pub right: String,
+    /// Bytes that a device gets from others.
+    pub bytes: u128,
+    /// Seconds in which data move.
+    pub communication_seconds: f64,
+    /// Seconds in which a device multiplies.
+    pub arithmetic_seconds: f64,
+    /// Seconds if the two overlap.
+    pub overlapped_seconds: f64,
+    /// Seconds if they do not.
+    pub sequential_seconds: f64,
+    /// The most memory that is taken at the same time.
+    pub memory_bytes: u128,
+    /// Whether that fits.
+    pub fits: bool,
+    /// The steps.
+    pub steps: Vec<ProductStepReport>,
+}
+
+/// One step, with what it costs a device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProductStepReport {
+    /// The operation, as `AllGather` or `Multiply`.
+    pub op: String,
+    /// The axes along which its groups lie.
+    pub axes: Vec<String>,
+    /// The step with types before and after.
+    pub step: String,
+    /// Bytes that a device gets from others.
+    pub bytes: u128,
+    /// Seconds that it takes.
+    pub seconds: f64,
+    /// Memory that is taken meanwhile.
+    pub memory_bytes: u128,
+}
+
+impl ProductPlan {
+    /// Returns the plan as data.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::product::{Element, Product, Roofline};
+    /// let mesh = Mesh::new([("X", 4)]);
+    /// let sizes = [("I", 512), ("J", 512), ("K", 512)];
+    /// let product = Product::new("A[I_X, J] * B[J, K] -> C[I_X, K]", &mesh, &sizes, Element::Int8)?;
+    /// let report = product.plan(&Roofline::tpu_v4p(&mesh, Element::Int8)?)?.report();
+    /// assert_eq!(report.sequences[0].steps[0].op, "Multiply");
+    /// # Ok::<(), polyshard_planner::product::ProductError>(())
+    /// ```
+    #[must_use]
+    pub fn report(&self) -> ProductReport {
+        ProductReport {
+            product: self.product.to_string(),
+            mesh: self.product.mesh().to_string(),
+            element: self.product.element().to_string(),
+            case: self.free.is_none().then(|| self.product.case().number()),
+            capacity_bytes: self.capacity,
+            sequences: self.sequences.iter().map(Sequence::report).collect(),
+        }
+    }
+}
+
+impl Sequence {
+    fn report(&self) -> SequenceReport {
+        let total = self.total();
+        SequenceReport {
+            work: self.work.clone(),
+            left: self.left.to_string(),
+            right: self.right.to_string(),
+            bytes: total.bytes,
+            communication_seconds: total.communication,
+            arithmetic_seconds: total.arithmetic,
+            overlapped_seconds: total.overlapped(),
+            sequential_seconds: total.sequential(),
+            memory_bytes: total.memory,
+            fits: self.fits,
+            steps: self.steps.iter().zip(&self.costs).map(|(step, cost)| step.report(cost)).collect(),
+        }
+    }
+}
+
+impl Step {
+    fn report(&self, cost: &StepCost) -> ProductStepReport {
+        let mesh = self.result().dist_type().mesh();
+        let name = |&axis: &usize| mesh.as_slice()[axis].name.to_string();
+        let (op, axes) = match self {
+            Self::Move { op, axes, .. } => (op.to_string(), axes.iter().map(name).collect()),
+            Self::Multiply { .. } => ("Multiply".to_owned(), Vec::new()),
+        };
+        let step = self.to_string();
+        ProductStepReport { op, axes, step, bytes: cost.bytes, seconds: cost.sequential(), memory_bytes: cost.memory }
+    }
+}

@@ -1,0 +1,257 @@
+//! What a device and its links can do: the numbers that products are planned by.
+//!
+//! J. Austin et al., "How to Scale Your Model", parts 2 and 3, Google DeepMind, 2025, from which the presets are.
+//! A roofline holds no more than plans need, one number each; it knows nothing of hosts or of what is measured.
+
+use super::{Element, ProductError};
+use polyshard_layout::{Mesh, Name};
+
+/// How the ranks along an axis are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wiring {
+    /// To both neighbours, the last to the first: a ring, or one dimension of a torus.
+    Ring,
+    /// To both neighbours, the ends to one.
+    Line,
+    /// Each to all others through a switch, with a port of its own.
+    Switch,
+}
+
+/// The links along one axis of a mesh.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// How ranks are connected.
+    pub wiring: Wiring,
+    /// Bytes per second that one link carries in one direction, and in the other at the same time.
+    pub bandwidth: f64,
+    /// Seconds that a hop takes at least.
+    pub latency: f64,
+}
+
+/// A device, and the links along each axis of a mesh of them.
+///
+/// ```
+/// use polyshard_planner::product::{Link, Roofline, Wiring};
+/// let link = Link { wiring: Wiring::Switch, bandwidth: 1e10, latency: 2e-6 };
+/// let nodes = Roofline { flops: 1e12, memory_bandwidth: 1e11, memory_bytes: 64 << 30, links: vec![] }
+///     .with_link("rows", link)
+///     .with_link("columns", link);
+/// assert_eq!(nodes.links.len(), 2);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Roofline {
+    /// Floating-point operations per second for the type in question; a multiplication and an addition are two.
+    pub flops: f64,
+    /// Bytes per second between a device and its memory.
+    pub memory_bandwidth: f64,
+    /// Bytes of memory that a device has for the arrays.
+    pub memory_bytes: u128,
+    /// Each axis that is connected, by name, and how.
+    pub links: Vec<(Name, Link)>,
+}
+
+/// One generation of the literature's devices.
+struct Generation {
+    name: &'static str,
+    bf16: f64,
+    int8: f64,
+    memory_bandwidth: f64,
+    memory_bytes: u128,
+    link_bandwidth: f64,
+    torus: usize,
+    /// Along axes of a multiple of this many ranks, the last is connected to the first.
+    wraps_at: usize,
+}
+
+impl Roofline {
+    /// Returns this roofline with links along an axis, in place of those it had.
+    #[must_use]
+    pub fn with_link(mut self, axis: impl Into<Name>, link: Link) -> Self {
+        let axis = axis.into();
+        self.links.retain(|(other, _)| *other != axis);
+        self.links.push((axis, link));
+        self
+    }
+
+    /// Returns the device TPU v4p: 2.75e14 FLOP/s in bf16 and int8, 32 GB, and a torus of three dimensions with 4.5e10
+    /// bytes/s per direction, 1 us per hop, whose axes wrap around if they are a multiple of 4.
+    ///
+    /// Each axis of the mesh is a dimension of the torus.
+    ///
+    /// # Errors
+    /// If it has no such mesh, or states no FLOP/s for the type.
+    pub fn tpu_v4p(mesh: &Mesh, element: Element) -> Result<Self, ProductError> {
+        let v4p = Generation {
+            name: "TPU v4p",
+            bf16: 2.75e14,
+            int8: 2.75e14,
+            memory_bandwidth: 1.2e12,
+            memory_bytes: 32_000_000_000,
+            link_bandwidth: 4.5e10,
+            torus: 3,
+            wraps_at: 4,
+        };
+        v4p.roofline(mesh, element)
+    }
+
+    /// Returns the device TPU v5e: 1.97e14 FLOP/s in bf16, twice that in int8, 16 GB, and a torus of two dimensions
+    /// with 4.5e10 bytes/s per direction, 1 us per hop, of which only whole axes of 16 wrap around.
+    ///
+    /// Each axis of the mesh is a dimension of the torus.
+    ///
+    /// # Errors
+    /// If it has no such mesh, or states no FLOP/s for the type.
+    pub fn tpu_v5e(mesh: &Mesh, element: Element) -> Result<Self, ProductError> {
+        let v5e = Generation {
+            name: "TPU v5e",
+            bf16: 1.97e14,
+            int8: 3.94e14,
+            memory_bandwidth: 8.1e11,
+            memory_bytes: 16_000_000_000,
+            link_bandwidth: 4.5e10,
+            torus: 2,
+            wraps_at: 16,
+        };
+        v5e.roofline(mesh, element)
+    }
+
+    /// Returns the device TPU v5p: 4.59e14 FLOP/s in bf16, twice that in int8, 96 GB, and a torus of three dimensions
+    /// with 9e10 bytes/s per direction, 1 us per hop, whose axes wrap around if they are a multiple of 4.
+    ///
+    /// Each axis of the mesh is a dimension of the torus.
+    ///
+    /// # Errors
+    /// If it has no such mesh, or states no FLOP/s for the type.
+    pub fn tpu_v5p(mesh: &Mesh, element: Element) -> Result<Self, ProductError> {
+        let v5p = Generation {
+            name: "TPU v5p",
+            bf16: 4.59e14,
+            int8: 9.18e14,
+            memory_bandwidth: 2.8e12,
+            memory_bytes: 96_000_000_000,
+            link_bandwidth: 9e10,
+            torus: 3,
+            wraps_at: 4,
+        };
+        v5p.roofline(mesh, element)
+    }
+
+    /// Checks the numbers, and that each axis with ranks to connect has links.
+    pub(super) fn check(&self, mesh: &Mesh) -> Result<(), ProductError> {
+        let refuse = |why: String| Err(ProductError::Machine(why));
+        for (what, value) in [("flops", self.flops), ("memory_bandwidth", self.memory_bandwidth)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return refuse(format!("`{what}` of {value} per second is none; give more than 0"));
+            }
+        }
+        for (axis, link) in &self.links {
+            if !(link.bandwidth > 0.0 && link.bandwidth.is_finite()) {
+                return refuse(format!(
+                    "a bandwidth of {} bytes/s along `{axis}` is none; give more than 0",
+                    link.bandwidth
+                ));
+            }
+            if !(link.latency >= 0.0 && link.latency.is_finite()) {
+                return refuse(format!("a latency of {} s along `{axis}` is none; give 0 or more", link.latency));
+            }
+        }
+        match mesh.as_slice().iter().find(|axis| axis.extent > 1 && self.find(axis.name).is_none()) {
+            Some(axis) => {
+                let there: Vec<_> = self.links.iter().map(|(name, _)| format!("`{name}`")).collect();
+                let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+                refuse(format!("no links along axis `{}` of ({mesh}); there are {there}: add `with_link`", axis.name))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The links along an axis by its position, which [`check`](Self::check) has found to be there.
+    pub(super) fn link(&self, mesh: &Mesh, axis: usize) -> Link {
+        self.find(mesh.as_slice()[axis].name).expect("axes with ranks have links: this is a bug of polyshard")
+    }
+
+    fn find(&self, axis: Name) -> Option<Link> {
+        self.links.iter().find(|(name, _)| *name == axis).map(|(_, link)| *link)
+    }
+}
+
+impl Generation {
+    fn roofline(&self, mesh: &Mesh, element: Element) -> Result<Roofline, ProductError> {
+        let flops = match element {
+            Element::Bf16 => self.bf16,
+            Element::Int8 => self.int8,
+            Element::F32 | Element::F64 => {
+                let name = self.name;
+                let why = format!("{name} states no FLOP/s for {element}; take bf16 or int8, or write a `Roofline`");
+                return Err(ProductError::Machine(why));
+            }
+        };
+        let axes: Vec<_> = mesh.as_slice().iter().filter(|axis| axis.extent > 1).collect();
+        if axes.len() > self.torus {
+            let (name, torus) = (self.name, self.torus);
+            let why =
+                format!("{name} is a torus of {torus} dimensions, but ({mesh}) has {} axes; join some", axes.len());
+            return Err(ProductError::Machine(why));
+        }
+        let links = axes.iter().map(|axis| {
+            let wiring = if axis.extent.is_multiple_of(self.wraps_at) { Wiring::Ring } else { Wiring::Line };
+            (axis.name, Link { wiring, bandwidth: self.link_bandwidth, latency: 1e-6 })
+        });
+        Ok(Roofline {
+            flops,
+            memory_bandwidth: self.memory_bandwidth,
+            memory_bytes: self.memory_bytes,
+            links: links.collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_wrap_around_where_the_torus_does() {
+        let mesh = Mesh::new([("X", 4), ("Y", 16)]);
+        let wiring =
+            |roofline: Result<Roofline, ProductError>, axis| roofline.expect("it fits").link(&mesh, axis).wiring;
+        assert_eq!(
+            [0, 1].map(|axis| wiring(Roofline::tpu_v5e(&mesh, Element::Bf16), axis)),
+            [Wiring::Line, Wiring::Ring]
+        );
+        assert_eq!(
+            [0, 1].map(|axis| wiring(Roofline::tpu_v4p(&mesh, Element::Bf16), axis)),
+            [Wiring::Ring, Wiring::Ring]
+        );
+    }
+
+    #[test]
+    fn machines_that_do_not_fit_are_refused() {
+        let said = |refused: Result<_, ProductError>| refused.map(|_| ()).expect_err("refused").to_string();
+        let cube = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
+        assert_eq!(
+            said(Roofline::tpu_v5e(&cube, Element::Bf16)),
+            "TPU v5e is a torus of 2 dimensions, but (X: 4, Y: 4, Z: 4) has 3 axes; join some"
+        );
+        assert_eq!(
+            said(Roofline::tpu_v5p(&cube, Element::F64)),
+            "TPU v5p states no FLOP/s for f64; take bf16 or int8, or write a `Roofline`"
+        );
+        let v5p = Roofline::tpu_v5p(&cube, Element::Bf16).expect("it fits");
+        let other = Mesh::new([("X", 4), ("W", 2)]);
+        assert_eq!(
+            v5p.check(&other).expect_err("no links").to_string(),
+            "no links along axis `W` of (X: 4, W: 2); there are `X`, `Y`, `Z`: add `with_link`"
+        );
+        let link = Link { wiring: Wiring::Ring, bandwidth: 0.0, latency: 1e-6 };
+        assert_eq!(
+            v5p.clone().with_link("Z", link).check(&cube).expect_err("no bandwidth").to_string(),
+            "a bandwidth of 0 bytes/s along `Z` is none; give more than 0"
+        );
+        let slow = Roofline { flops: f64::NAN, ..v5p };
+        assert_eq!(
+            slow.check(&cube).expect_err("no rate").to_string(),
+            "`flops` of NaN per second is none; give more than 0"
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! The steps of a product: what each does, with types before and after.
+//!
+//! Steps are data. A runtime that follows them needs no more than this page: the groups of a step over axes are the
+//! ranks that differ along those axes alone ([`Step::members`]), and what each rank holds before and after is said by
+//! the types ([`Sharded`]): one member gives another where the tile of the first before and that of the second after
+//! meet, all such pieces of a step are of one shape, and no other rank is needed. Nothing here says what a step costs.
+
+use super::Sharded;
+use crate::named::subscript;
+use std::fmt;
+
+/// What a step does with one array, along its axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Every rank keeps a part of its tile; nothing moves. Axes are added below those that cut a dimension.
+    ///
+    /// ```text
+    /// before   rank 0: a b    rank 1: a b        A[I, J]
+    /// after    rank 0: a      rank 1: b          A[I_X, J]
+    /// ```
+    Slice,
+    /// Every rank of a group gets the tiles of all (MPI 3.1, section 5.7). The lowest axes of dimensions leave.
+    ///
+    /// ```text
+    /// before   rank 0: a      rank 1: b          A[I_X, J]
+    /// after    rank 0: a b    rank 1: a b        A[I, J]
+    /// ```
+    AllGather,
+    /// Every rank of a group cuts its tile into one part for each (MPI 3.1, section 5.8). The lowest axes of one
+    /// dimension go below those of another.
+    ///
+    /// ```text
+    /// before   rank 0: a0 a1    rank 1: b0 b1    A[I_X, J]
+    /// after    rank 0: a0 b0    rank 1: a1 b1    A[I, J_X]
+    /// ```
+    AllToAll,
+    /// Every rank of a group gets a part of the sum (MPI 3.1, section 5.10). Axes that were unreduced cut dimensions.
+    ///
+    /// ```text
+    /// before   rank 0: a0 a1    rank 1: b0 b1    C[I, K] {U_X}
+    /// after    rank 0: a0+b0    rank 1: a1+b1    C[I_X, K]
+    /// ```
+    ReduceScatter,
+    /// Every rank of a group gets the sum (MPI 3.1, section 5.9.6). Axes that were unreduced replicate.
+    ///
+    /// ```text
+    /// before   rank 0: a      rank 1: b          C[I, K] {U_X}
+    /// after    rank 0: a+b    rank 1: a+b        C[I, K]
+    /// ```
+    AllReduce,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Slice => "Slice",
+            Self::AllGather => "AllGather",
+            Self::AllToAll => "AllToAll",
+            Self::ReduceScatter => "ReduceScatter",
+            Self::AllReduce => "AllReduce",
+        })
+    }
+}
+
+/// Which array of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// The first factor.
+    Left,
+    /// The second factor.
+    Right,
+    /// The result.
+    Out,
+}
+
+/// One step of a [`Sequence`](super::Sequence).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// One array comes to lie otherwise.
+    Move {
+        /// Which of the three it is.
+        operand: Operand,
+        /// What happens.
+        op: Op,
+        /// The positions in the mesh of the axes along which groups lie, ascending.
+        axes: Vec<usize>,
+        /// The array before.
+        from: Sharded,
+        /// The array after.
+        to: Sharded,
+    },
+    /// Every rank multiplies its tiles, alone. Where a contracted dimension is cut, its product is one term.
+    ///
+    /// ```text
+    /// before   rank 0: a0, b0     rank 1: a1, b1     A[I, J_X], B[J_X, K]
+    /// after    rank 0: a0 * b0    rank 1: a1 * b1    C[I, K] {U_X}
+    /// ```
+    Multiply {
+        /// The first factor.
+        left: Sharded,
+        /// The second factor.
+        right: Sharded,
+        /// The result.
+        out: Sharded,
+    },
+}
+
+impl Step {
+    /// Returns what ranks hold of the array before it comes to lie otherwise; none for a multiplication.
+    #[must_use]
+    pub fn before(&self) -> Option<&Sharded> {
+        match self {
+            Self::Move { from, .. } => Some(from),
+            Self::Multiply { .. } => None,
+        }
+    }
+
+    /// Returns what ranks hold after the step: the array that came to lie otherwise, or the product.
+    #[must_use]
+    pub fn result(&self) -> &Sharded {
+        match self {
+            Self::Move { to, .. } => to,
+            Self::Multiply { out, .. } => out,
+        }
+    }
+
+    /// Returns the ranks of the group of `rank`, ascending: alone for a multiplication and a slice.
+    ///
+    /// # Panics
+    /// If the mesh has no such rank.
+    #[must_use]
+    pub fn members(&self, rank: usize) -> Vec<usize> {
+        let mesh = self.result().dist_type().mesh();
+        let mine = mesh.coordinates(rank);
+        let Self::Move { op: Op::AllGather | Op::AllToAll | Op::ReduceScatter | Op::AllReduce, axes, .. } = self else {
+            return vec![rank];
+        };
+        // Ascending axes, each from its first rank to its last, give ascending ranks.
+        let mut members = vec![mine];
+        for &axis in axes {
+            let along = |at: Vec<usize>| {
+                (0..mesh.as_slice()[axis].extent).map(move |coordinate| {
+                    let mut at = at.clone();
+                    at[axis] = coordinate;
+                    at
+                })
+            };
+            members = members.into_iter().flat_map(along).collect();
+        }
+        members.iter().map(|at| mesh.rank(at)).collect()
+    }
+
+    /// Returns the step without types, as one writes it in passing: `AllGather_X A`.
+    pub(super) fn brief(&self) -> String {
+        match self {
+            Self::Move { op, axes, from, .. } => {
+                format!("{op}_{} {}", subscript(from.dist_type().mesh(), axes), from.tensor())
+            }
+            Self::Multiply { left, right, .. } => format!("{} * {}", left.tensor(), right.tensor()),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Move { op, axes, from, to, .. } => {
+                write!(f, "{op}_{} {from} -> {to}", subscript(from.dist_type().mesh(), axes))
+            }
+            Self::Multiply { left, right, out } => write!(f, "{left} * {right} -> {out}"),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Products of sharded matrices: laws over random problems, the worked answers of the literature, and bad input.
+
+mod answers;
+mod laws;
+mod refused;
+mod replay;
