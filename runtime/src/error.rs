@@ -28,7 +28,7 @@ pub enum Error {
     /// A rank returned an error or panicked, which ended the program on all ranks.
     #[error("{}", named(*.rank, .message))]
     Failed {
-        /// The rank that failed first.
+        /// The rank that failed first; of ranks with the same message, the lowest.
         rank: usize,
         /// Its message.
         message: String,

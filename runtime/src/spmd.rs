@@ -41,9 +41,9 @@ thread_local! {
 ///
 /// # Errors
 /// On threads, the first failure of a rank, as `rank 3: message` or `rank 3 panicked: message`, after all
-/// ranks have ended; if ranks disagreed or deadlocked, the message that names each of them. If `ranks` is 0,
-/// this is called inside of `f`, or the process was started by an MPI launcher but the crate was built
-/// without the feature `mpi`.
+/// ranks have ended; of ranks with the same message, the lowest is named. If ranks disagreed or deadlocked,
+/// the message that names each of them. If `ranks` is 0, this is called inside of `f`, or the process was
+/// started by an MPI launcher but the crate was built without the feature `mpi`.
 ///
 /// # Aborts
 /// On MPI, any of these failures, or another number of processes than `ranks`, is said once on standard

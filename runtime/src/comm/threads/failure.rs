@@ -24,6 +24,20 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Names the lowest of the ranks that say the same: what all ranks find wrong is told by one of them, and
+    /// always by the same one, whichever was the fastest.
+    pub(super) fn merge(&mut self, later: &Self) {
+        match (self, later) {
+            (Self::Error { rank, message }, Self::Error { rank: other, message: same })
+            | (Self::Panic { rank, message }, Self::Panic { rank: other, message: same })
+                if message == same =>
+            {
+                *rank = (*rank).min(*other);
+            }
+            _ => {}
+        }
+    }
+
     /// Returns the error that the ranks get from whatever they wait in.
     pub(super) fn to_waiting(&self) -> Error {
         match self.clone() {

@@ -88,7 +88,7 @@ impl Shared {
         self.lock().failure.clone()
     }
 
-    /// Ends all waits with `failure`, unless something failed before.
+    /// Ends all waits with `failure`; what fails later may only tell who else found the same.
     pub(crate) fn fail(&self, failure: Failure) {
         self.lock().fail(failure, &self.wake);
     }
@@ -242,8 +242,8 @@ impl State {
     }
 
     fn fail(&mut self, failure: Failure, wake: &[Condvar]) {
-        if self.failure.is_some() {
-            return;
+        if let Some(first) = &mut self.failure {
+            return first.merge(&failure);
         }
         self.failure = Some(failure);
         for rank in 0..self.ranks.len() {
