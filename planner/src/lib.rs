@@ -4,7 +4,8 @@
 //! to another. Nothing here moves data; the runtime runs plans. It knows neither isl nor MPI, and the work to
 //! find a plan depends on the prime factors of a mesh, not on its ranks.
 //!
-//! On machines whose links are not all alike, [`machine`] says how long collectives take.
+//! On machines whose links are not all alike, [`machine`] says how long collectives take, [`placement`] which rank
+//! of a mesh should be which device, and [`reduce`] of which steps a reduction should be.
 
 mod convert;
 mod error;
@@ -12,7 +13,9 @@ pub mod machine;
 mod named;
 mod parse;
 mod part;
+pub mod placement;
 mod redistribute;
+pub mod reduce;
 pub mod sweep;
 mod types;
 
