@@ -99,6 +99,26 @@ fn shared_ports_of_all_levels_are_passed_on_the_way_out() {
     let shared = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
     assert!(near(shared.transfer, 2.0), "{shared}");
     assert_eq!(shared.bottleneck.as_deref(), Some("the ports out of server 0"));
+    // From two servers into one.
+    let groups = vec![vec![0, 4], vec![2, 5]];
+    let exchange = Exchange { operation: Operation::Broadcast, groups, bytes: 1e9 };
+    let shared = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+    assert!(near(shared.transfer, 2.0), "{shared}");
+    assert_eq!(shared.bottleneck.as_deref(), Some("the ports into server 2"));
+}
+
+#[test]
+fn rooted_operations_send_one_way() {
+    let machine = Machine::preset("a100").expect("a preset");
+    // One root in each of two nodes: what leaves a node does not meet what comes in.
+    for operation in [Operation::Reduce, Operation::Broadcast] {
+        let exchange = Exchange { operation, groups: vec![vec![0, 16], vec![17, 1]], bytes: 8e9 };
+        let both = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+        assert!(near(both.transfer, 1.0), "{operation}: {both}");
+        let exchange = Exchange { groups: vec![vec![0, 16], vec![1, 17]], ..exchange };
+        let same = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+        assert!(near(same.transfer, 2.0), "{operation}: {same}");
+    }
 }
 
 #[test]

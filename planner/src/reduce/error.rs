@@ -88,15 +88,44 @@ pub enum ReduceError {
         held: String,
     },
     /// A group that joins ranks which must not be summed.
-    #[error("step {step}: the group {group:?} joins ranks that are not summed together; the reduction's group of \
-             rank {} is {reduced:?}", .group[0])]
+    #[error(
+        "step {step}: the group {group:?} joins some of the ranks {reduced:?} with others, which are not to be \
+             summed with them"
+    )]
     Joined {
         /// The step, counted from 1.
         step: usize,
         /// The group.
         group: Vec<usize>,
-        /// Those that its first rank is to be summed with.
+        /// Ranks that are to be summed with each other alone.
         reduced: Vec<usize>,
+    },
+    /// Groups to be summed, or of a step, that are not of ranks numbered from 0.
+    #[error("rank {rank} {why}; the groups to be summed have each of the ranks 0..{ranks} once")]
+    Ranks {
+        /// The rank.
+        rank: usize,
+        /// What is wrong with it.
+        why: &'static str,
+        /// How many ranks there are.
+        ranks: usize,
+    },
+    /// An array of no chunks.
+    #[error("an array of 0 chunks has nothing to sum; give 1 or more")]
+    NoChunks,
+    /// A step that says that ranks hold something else than they do.
+    #[error("step {step}: rank {rank} holds {held} of {chunks} chunks, which is not one of {parts} parts of the array")]
+    Parts {
+        /// The step, counted from 1.
+        step: usize,
+        /// A rank.
+        rank: usize,
+        /// The chunks that it holds.
+        held: usize,
+        /// How many there are.
+        chunks: usize,
+        /// What the step says.
+        parts: usize,
     },
     /// A program that ends before the sum is everywhere.
     #[error("after the last step rank {rank} lacks {missing} of {chunks} chunks of the sum; add steps")]

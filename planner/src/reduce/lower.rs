@@ -47,6 +47,50 @@ impl Lowered {
         Lowering::new(matrix, axes)?.lower(program)
     }
 
+    /// Returns the program of these steps, which sums each group of `reduced`, on arrays of `chunks` equal chunks.
+    ///
+    /// For programs from elsewhere: [`prove`](Self::prove) says whether they do.
+    ///
+    /// ```
+    /// use polyshard_planner::reduce::{Collective, Lowered, LoweredStep};
+    /// // A butterfly of two stages.
+    /// let stage = |groups: [[usize; 2]; 2]| {
+    ///     let groups = groups.map(Vec::from).to_vec().into();
+    ///     LoweredStep { collective: Collective::AllReduce, groups, parts: 1 }
+    /// };
+    /// let stages = vec![stage([[0, 1], [2, 3]]), stage([[0, 2], [1, 3]])];
+    /// Lowered::from_steps(vec![vec![0, 1, 2, 3]], 1, stages)?.prove()?;
+    /// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the groups of `reduced` do not have each rank from 0 on once, a step names another rank or one twice, or there are no chunks.
+    pub fn from_steps(reduced: Vec<Vec<usize>>, chunks: usize, steps: Vec<LoweredStep>) -> Result<Self, ReduceError> {
+        let ranks = reduced.iter().map(Vec::len).sum();
+        let mut seen = vec![false; ranks];
+        for &rank in reduced.iter().flatten() {
+            match seen.get_mut(rank) {
+                None => return Err(ReduceError::Ranks { rank, why: "is too large", ranks }),
+                Some(true) => return Err(ReduceError::Ranks { rank, why: "is in two of them", ranks }),
+                Some(seen) => *seen = true,
+            }
+        }
+        for step in &steps {
+            let mut seen = vec![false; ranks];
+            for &rank in step.groups.iter().flatten() {
+                match seen.get_mut(rank) {
+                    None => return Err(ReduceError::Ranks { rank, why: "is in a step and in none of them", ranks }),
+                    Some(true) => return Err(ReduceError::Ranks { rank, why: "is twice in one step", ranks }),
+                    Some(seen) => *seen = true,
+                }
+            }
+        }
+        if chunks == 0 {
+            return Err(ReduceError::NoChunks);
+        }
+        Ok(Self { ranks, reduced: Arc::new(reduced), chunks, steps })
+    }
+
     /// Returns the number of ranks of the machine.
     #[must_use]
     pub fn ranks(&self) -> usize {

@@ -5,7 +5,7 @@
 //! of anything that may be added in any order. Groups are replayed one after the other, in `n^2 chunks / 8` bytes for
 //! `n` ranks that are summed together.
 
-use super::{Context, Effect, Lowered, ReduceError};
+use super::{Context, Lowered, ReduceError};
 use std::collections::HashMap;
 
 impl Lowered {
@@ -22,8 +22,8 @@ impl Lowered {
     /// ```
     ///
     /// # Errors
-    /// If a step joins ranks that are not to be summed, breaks a rule or does nothing, or the sum is not complete: the
-    /// error says which step and which ranks.
+    /// If a step joins ranks that are not to be summed, is wrong about what they hold or breaks a rule, or the
+    /// sum is not complete: the error says which step and which ranks.
     pub fn prove(&self) -> Result<(), ReduceError> {
         for reduced in self.reduced() {
             let last = self.replay(reduced, &mut |_, _| ())?;
@@ -48,7 +48,6 @@ impl Lowered {
         for (number, step) in self.steps().iter().enumerate() {
             before(number, &context);
             let (number, collective) = (number + 1, step.collective);
-            let mut done = false;
             for group in step.groups.iter() {
                 let here: Vec<usize> = group.iter().filter_map(|rank| positions.get(rank).copied()).collect();
                 if here.is_empty() {
@@ -58,16 +57,14 @@ impl Lowered {
                     let reduced = reduced.to_vec();
                     return Err(ReduceError::Joined { step: number, group: group.clone(), reduced });
                 }
-                let effect = context.apply(collective, &here).map_err(|violation| ReduceError::Rule {
-                    step: number,
-                    collective,
-                    group: group.clone(),
-                    violation,
+                let (held, chunks, parts) = (context.chunks_of(here[0]).len(), self.chunks(), step.parts);
+                if held * parts != chunks && !(held == 0 && collective.reduces()) {
+                    return Err(ReduceError::Parts { step: number, rank: group[0], held, chunks, parts });
+                }
+                context.apply(collective, &here).map_err(|violation| {
+                    let (group, violation) = (group.clone(), violation.renumbered(reduced));
+                    ReduceError::Rule { step: number, collective, group, violation }
                 })?;
-                done |= effect == Effect::Done;
-            }
-            if !done {
-                return Err(ReduceError::Nothing { step: number, collective });
             }
         }
         before(self.steps().len(), &context);

@@ -126,6 +126,23 @@ impl fmt::Debug for Violation {
     }
 }
 
+impl Violation {
+    /// Returns the same with devices numbered as `ranks` says: device `p` is `ranks[p]`.
+    pub(super) fn renumbered(mut self, ranks: &[usize]) -> Self {
+        match &mut self {
+            Self::DifferentChunks { first, other }
+            | Self::HeldTwice { first, other, .. }
+            | Self::Unequal { first, other, .. }
+            | Self::WouldLose { first, other } => (*first, *other) = (ranks[*first], ranks[*other]),
+            Self::AddedTwice { contributor: device, .. } | Self::NothingNew { first: device } => {
+                *device = ranks[*device]
+            }
+            Self::Indivisible { .. } => {}
+        }
+        self
+    }
+}
+
 impl Context {
     /// Applies a collective to the devices of one group, in the order given; the first is the root.
     ///
