@@ -3,14 +3,20 @@
 //! Everything here is arithmetic over types: [`DistType`] says how an array lies, [`Plan`] how it gets from one
 //! to another. Nothing here moves data; the runtime runs plans. It knows neither isl nor MPI, and the work to
 //! find a plan depends on the prime factors of a mesh, not on its ranks.
+//!
+//! On machines whose links are not all alike, [`machine`] says how long collectives take, [`placement`] which rank
+//! of a mesh should be which device, and [`reduce`] of which steps a reduction should be.
 
 mod convert;
 mod error;
+pub mod machine;
 mod named;
 mod parse;
 mod part;
+pub mod placement;
 pub mod product;
 mod redistribute;
+pub mod reduce;
 pub mod sweep;
 mod types;
 

@@ -1,0 +1,125 @@
+//! What can be wrong with a machine that a user describes.
+
+use std::fmt;
+
+/// Why a machine is none, or cannot do what is asked of it.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// The text is no TOML, or not that of a machine.
+    #[error("cannot read the machine: {why}")]
+    Syntax {
+        /// Where and why.
+        why: String,
+    },
+    /// No preset has this name.
+    #[error("no machine `{name}`; the presets are {}", .presets.join(", "))]
+    UnknownPreset {
+        /// The name given.
+        name: String,
+        /// Those that exist.
+        presets: &'static [&'static str],
+    },
+    /// No level has this name.
+    #[error("no level `{name}`; the levels are {}", .levels.join(", "))]
+    UnknownLevel {
+        /// The name given.
+        name: String,
+        /// Those that exist.
+        levels: Vec<String>,
+    },
+    /// There is not one count for each level.
+    #[error("{counts:?} gives {} counts for {} levels; give one for each of {}",
+        .counts.len(), .levels.len(), .levels.join(", "))]
+    Counts {
+        /// The counts given.
+        counts: Vec<usize>,
+        /// The levels.
+        levels: Vec<String>,
+    },
+    /// A machine has nothing in it.
+    #[error("a machine without levels has no devices; give at least one level")]
+    NoLevels,
+    /// Two levels have one name.
+    #[error("two levels are named `{name}`; give each its own name")]
+    LevelTwice {
+        /// The name.
+        name: String,
+    },
+    /// A field of a level is wrong.
+    #[error("level `{level}`: `{what}` is {value}; {instead}")]
+    Level {
+        /// The level's name.
+        level: String,
+        /// The field.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// A field of the device is wrong.
+    #[error("device: {what} is {value}; {instead}")]
+    Device {
+        /// The field.
+        what: String,
+        /// Its value.
+        value: String,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// The number of devices overflows.
+    #[error("levels of {counts:?} members have more devices than can be counted; give smaller counts")]
+    TooManyDevices {
+        /// The counts.
+        counts: Vec<usize>,
+    },
+    /// A group names a device that the machine lacks.
+    #[error("group {group:?} has rank {rank}, but the machine `{machine}` has ranks 0..{devices}")]
+    NoDevice {
+        /// The group.
+        group: Vec<usize>,
+        /// The rank.
+        rank: usize,
+        /// The machine's name.
+        machine: String,
+        /// How many devices it has.
+        devices: usize,
+    },
+    /// A rank is in two groups, or twice in one.
+    #[error("rank {rank} is twice in the groups of one exchange; groups that run at once are disjoint")]
+    RankTwice {
+        /// The rank.
+        rank: usize,
+    },
+    /// Bytes that are no amount.
+    #[error("{bytes} bytes is no amount of data; give 0 or more")]
+    Bytes {
+        /// What was given.
+        bytes: String,
+    },
+    /// A measurement that says nothing of a bandwidth.
+    #[error("measurement {number} cannot be fitted: {why}")]
+    Measurement {
+        /// Its number, counted from 0.
+        number: usize,
+        /// What is wrong and what to do.
+        why: String,
+    },
+    /// Folds that leave nothing to fit, or nothing to test.
+    #[error(
+        "cannot cross-validate {measurements} measurements in {folds} folds; give 2 folds or more, and no more than measurements"
+    )]
+    Folds {
+        /// The number of measurements.
+        measurements: usize,
+        /// The number of folds.
+        folds: usize,
+    },
+}
+
+impl fmt::Debug for MachineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

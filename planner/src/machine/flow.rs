@@ -1,0 +1,264 @@
+//! Which messages a collective sends, and the latency of it.
+//!
+//! **Ring.** Half of the data goes around in each direction, so that both directions of every link work. Between
+//! neighbours of a group of `n`, per byte that a rank holds, the two halves together carry
+//!
+//! ```text
+//! AllReduce        2 (n - 1) / n     reduce-scatter, then all-gather
+//! ReduceScatter    (n - 1) / n
+//! AllGather        n - 1
+//! Reduce           1                 towards the first rank; nothing leaves it
+//! Broadcast        1                 away from the first rank; nothing reaches it
+//! ```
+//!
+//! **Tree.** An all-reduce goes up and down. In a chain all of the data does; in each of the two binary trees half
+//! of it, and a rank that is inside one tree is a leaf of the other.
+//!
+//! An all-to-all sends an `n`-th to each other rank at once, whatever the algorithm.
+
+use super::operation::{Algorithm, Operation};
+use super::route::{Dim, Loads, Router};
+
+/// Adds the messages of one group to `loads`; returns the latency in seconds.
+///
+/// `bytes` are those that each rank holds before.
+pub(super) fn send(
+    router: &Router<'_>,
+    loads: &mut Loads,
+    operation: Operation,
+    group: &[usize],
+    bytes: f64,
+    algorithm: Algorithm,
+) -> f64 {
+    if group.len() < 2 {
+        return 0.0;
+    }
+    match (operation, algorithm) {
+        (Operation::AllToAll, _) => all_to_all(router, loads, group, bytes),
+        (Operation::AllReduce, Algorithm::Tree) => 2.0 * tree(router, loads, group, 0, bytes),
+        _ => {
+            let directions = boxed(router, group);
+            let share = carried(operation, group.len()) * bytes / directions.len() as f64;
+            let mut latency = 0.0;
+            for lines in directions {
+                // Lines of one direction run at once, the directions one after the other.
+                let slowest = lines.iter().map(|line| ring(router, loads, operation, line, share));
+                latency += slowest.fold(0.0, f64::max);
+            }
+            if operation == Operation::AllReduce { 2.0 * latency } else { latency }
+        }
+    }
+}
+
+/// What passes between neighbours of a ring of `n` per byte that each holds, both directions together.
+fn carried(operation: Operation, n: usize) -> f64 {
+    let n = n as f64;
+    match operation {
+        Operation::AllReduce => 2.0 * (n - 1.0) / n,
+        Operation::ReduceScatter | Operation::AllToAll => (n - 1.0) / n,
+        Operation::AllGather => n - 1.0,
+        Operation::Reduce | Operation::Broadcast => 1.0,
+    }
+}
+
+/// The lines of a group along each direction of a torus that it is a box of; the group as one line if it is none.
+///
+/// ```text
+/// group {0, 1, 4, 5} of a torus of 4 x 4     {0, 4} {1, 5}   and   {0, 1} {4, 5}
+/// ```
+fn boxed(router: &Router<'_>, group: &[usize]) -> Vec<Vec<Vec<usize>>> {
+    let spread = |dim: &Dim| {
+        let mut at: Vec<usize> = group.iter().map(|&rank| dim.at(rank)).collect();
+        at.sort_unstable();
+        at.dedup();
+        at.len()
+    };
+    let dims: Vec<(Dim, usize)> = router.own_links().map(|dim| (dim, spread(&dim))).filter(|(_, n)| *n > 1).collect();
+    // Ranks are distinct, so as many as the box has places fill it.
+    let fills = dims.iter().map(|(_, n)| n).product::<usize>() == group.len();
+    if dims.len() < 2 || !fills {
+        return vec![vec![group.to_vec()]];
+    }
+    let lines = |(dim, n): &(Dim, usize)| {
+        let mut ranks = group.to_vec();
+        ranks.sort_unstable_by_key(|&rank| (rank - dim.at(rank) * dim.stride, rank));
+        ranks.chunks(*n).map(<[usize]>::to_vec).collect()
+    };
+    dims.iter().map(lines).collect()
+}
+
+/// Both directions around a ring, half of `carried` bytes each; returns the latency of one trip.
+fn ring(router: &Router<'_>, loads: &mut Loads, operation: Operation, line: &[usize], carried: f64) -> f64 {
+    let n = line.len();
+    let mut edges = Vec::with_capacity(n);
+    for (at, &here) in line.iter().enumerate() {
+        let next = line[(at + 1) % n];
+        // A rooted operation's chains end where the root is.
+        let (out_of_root, into_root) = (at == 0, at == n - 1);
+        let (ahead, back) = match operation {
+            Operation::Reduce => (!out_of_root, !into_root),
+            Operation::Broadcast => (!into_root, !out_of_root),
+            _ => (true, true),
+        };
+        if ahead {
+            router.load(loads, here, next, carried / 2.0);
+        }
+        if back {
+            router.load(loads, next, here, carried / 2.0);
+        }
+        edges.push(router.latency(here, next));
+    }
+    farthest(&edges)
+}
+
+/// The longest of the shorter ways around a ring with these edges.
+fn farthest(edges: &[f64]) -> f64 {
+    let around: f64 = edges.iter().sum();
+    let (mut longest, mut way, mut end) = (0.0f64, 0.0, 0);
+    for start in 0..edges.len() {
+        // The way grows from `start` while it is at most half; as `start` moves on, its end never moves back.
+        while end < start + edges.len() {
+            longest = longest.max(f64::min(way, around - way));
+            if way > around / 2.0 {
+                break;
+            }
+            way += edges[end % edges.len()];
+            end += 1;
+        }
+        longest = longest.max(f64::min(way, around - way));
+        way -= edges[start];
+    }
+    longest
+}
+
+fn all_to_all(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) -> f64 {
+    let piece = bytes / group.len() as f64;
+    let mut latency = 0.0f64;
+    for &source in group {
+        for &target in group.iter().filter(|&&target| target != source) {
+            router.load(loads, source, target, piece);
+            latency = latency.max(router.latency(source, target));
+        }
+    }
+    latency
+}
+
+/// Trees between the members of `level` and outer ones, chains inside; returns the latency upwards.
+fn tree(router: &Router<'_>, loads: &mut Loads, group: &[usize], level: usize, bytes: f64) -> f64 {
+    let stride = router.stride(level);
+    let members: Vec<&[usize]> = group.chunk_by(|left, right| left / stride == right / stride).collect();
+    if stride == 1 {
+        return chain(router, loads, group, bytes);
+    }
+    let inside = |loads: &mut Loads, member: &&[usize]| tree(router, loads, member, level + 1, bytes);
+    let below = members.iter().map(|member| inside(loads, member)).fold(0.0, f64::max);
+    let leaders: Vec<usize> = members.iter().map(|member| member[0]).collect();
+    let mut slowest = 0.0f64;
+    for parents in double_binary_tree(leaders.len()) {
+        for (child, parent) in parents.iter().enumerate() {
+            if let Some(parent) = parent {
+                let (child, parent) = (leaders[child], leaders[*parent]);
+                router.load(loads, child, parent, bytes / 2.0);
+                router.load(loads, parent, child, bytes / 2.0);
+                slowest = slowest.max(router.latency(child, parent));
+            }
+        }
+    }
+    let depth = leaders.len().next_power_of_two().trailing_zeros();
+    below + f64::from(depth) * slowest
+}
+
+fn chain(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) -> f64 {
+    let mut latency = 0.0;
+    for pair in group.windows(2) {
+        router.load(loads, pair[0], pair[1], bytes);
+        router.load(loads, pair[1], pair[0], bytes);
+        latency += router.latency(pair[0], pair[1]);
+    }
+    latency
+}
+
+/// The parents of `0..n` in two binary trees, such that who is inside one is a leaf of the other.
+///
+/// ```text
+/// n = 4     0 - 2 - 1        3 - 1 - 2
+///               2 - 3            1 - 0
+/// ```
+fn double_binary_tree(n: usize) -> [Vec<Option<usize>>; 2] {
+    // The lowest bit that is set says how far above the leaves a node is; its parent has the next one set instead.
+    let parent = |node: usize| {
+        if node == 0 {
+            return None;
+        }
+        let bit = 1 << node.trailing_zeros();
+        let up = (node ^ bit) | (bit << 1);
+        Some(if up >= n { node ^ bit } else { up })
+    };
+    let first: Vec<_> = (0..n).map(parent).collect();
+    // The second is the first mirrored or, for odd numbers, turned by one.
+    let second = match n.is_multiple_of(2) {
+        true => (0..n).map(|node| parent(n - 1 - node).map(|up| n - 1 - up)).collect(),
+        false => (0..n).map(|node| parent((node + n - 1) % n).map(|up| (up + 1) % n)).collect(),
+    };
+    [first, second]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_farthest_on_a_ring_is_half_around_and_on_a_line_at_its_end() {
+        assert_eq!(farthest(&[1.0; 4]), 2.0);
+        assert_eq!(farthest(&[1.0; 5]), 2.0);
+        assert_eq!(farthest(&[1.0; 2]), 1.0);
+        // The edge that closes a line of four goes back over its three links.
+        assert_eq!(farthest(&[1.0, 1.0, 1.0, 3.0]), 3.0);
+        assert_eq!(farthest(&[1.0, 1.0, 7.0, 1.0, 1.0, 7.0]), 9.0);
+    }
+
+    #[test]
+    fn the_farthest_is_that_of_all_pairs() {
+        let mut seed = 7u64;
+        for n in 2..12 {
+            let edges: Vec<f64> = (0..n)
+                .map(|_| {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (seed >> 59) as f64
+                })
+                .collect();
+            let around: f64 = edges.iter().sum();
+            let way = |start: usize, hops: usize| (0..hops).map(|hop| edges[(start + hop) % n]).sum::<f64>();
+            let pairs = (0..n).flat_map(|start| (0..n).map(move |hops| (start, hops)));
+            let most = pairs.map(|(start, hops)| way(start, hops)).map(|way| way.min(around - way));
+            assert_eq!(farthest(&edges), most.fold(0.0, f64::max), "{edges:?}");
+        }
+    }
+
+    #[test]
+    fn binary_trees_reach_every_rank_and_share_the_work() {
+        assert_eq!(
+            double_binary_tree(4),
+            [vec![None, Some(2), Some(0), Some(2)], vec![Some(1), Some(3), Some(1), None]]
+        );
+        for n in 1..40usize {
+            let trees = double_binary_tree(n);
+            for parents in &trees {
+                assert_eq!(parents.iter().filter(|parent| parent.is_none()).count(), 1);
+                for mut node in 0..n {
+                    let mut depth = 0;
+                    while let Some(parent) = parents[node] {
+                        (node, depth) = (parent, depth + 1);
+                        assert!(depth <= n.next_power_of_two().trailing_zeros(), "{n}: {parents:?}");
+                    }
+                }
+            }
+            let children =
+                |node: usize, parents: &[Option<usize>]| parents.iter().filter(|p| **p == Some(node)).count();
+            for node in 0..n {
+                let messages: usize = trees.iter().map(|parents| children(node, parents)).sum();
+                assert!(messages <= 3, "{node} of {n} has {messages} children in both trees");
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Machines: a hierarchy of levels, what connects the members of each, and what one device can do.
+//!
+//! The hierarchy and its switched interconnects are after N. Xie, T. Norman, D. Grewe and D. Vytiniotis,
+//! "Synthesizing optimal parallelism placement and reduction strategies on hierarchical systems for deep
+//! learning", MLSys 2022; rings, lines and tori are added, so that a torus of TPUs is a machine too. Ranks are
+//! numbered as the levels nest: the outermost level is the most significant digit.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `presets` | machines of the literature |
+//! | `text` | TOML in and out |
+//! | `operation` | what is communicated: one collective, who takes part, how many bytes |
+//! | `route` | which links a message loads |
+//! | `flow` | which messages a collective sends |
+//! | `time` | how long that takes |
+//! | `calibrate` | bandwidths from measured seconds |
+//!
+//! A machine is a description: nothing here asks the hardware, and no figure changes what is computed.
+
+mod calibrate;
+mod error;
+mod flow;
+mod operation;
+mod presets;
+mod route;
+mod text;
+mod time;
+
+pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
+pub use error::MachineError;
+pub use operation::{Algorithm, Exchange, Operation};
+pub use presets::PRESETS;
+pub use time::{Seconds, seconds};
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What connects the members of a level that have the same parent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interconnect {
+    /// Each member has ports to a switch that is never the bottleneck.
+    Switch,
+    /// Each member has a link to the next and one to the one before it; the last is next to the first. Two members
+    /// have two links.
+    Ring,
+    /// A ring that is open between the last member and the first.
+    Line,
+    /// A ring along each dimension; members are numbered row-major, and these extents multiply to the count.
+    Torus(Vec<usize>),
+}
+
+/// One level of a machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Level {
+    /// What its members are: `node`, `gpu`.
+    pub name: String,
+    /// How many of them one member of the level outside has.
+    pub count: usize,
+    /// What connects those.
+    pub interconnect: Interconnect,
+    /// Bytes per second in each direction: of one port of a switch, of one link of a ring, line or torus.
+    pub bandwidth: f64,
+    /// Seconds per message.
+    pub latency: f64,
+    /// Ports or links in each direction that all devices inside a member share, as a node its network cards. If
+    /// none, each device has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_ports: Option<usize>,
+    /// For a ring or a line: bytes per second in each direction of another way, by which members talk that are
+    /// not neighbours. If none, their messages pass through the members between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bypass: Option<f64>,
+}
+
+/// What one device can do.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Bytes per second between the device and its memory.
+    pub memory_bandwidth: f64,
+    /// Bytes of memory.
+    pub memory_capacity: u64,
+    /// Floating-point (or integer) operations per second, by the elements' type: `f32`, `bf16`, `int8`.
+    #[serde(default)]
+    pub flops: BTreeMap<String, f64>,
+}
+
+/// A machine: its levels, outermost first, and its devices, which are all alike.
+///
+/// ```
+/// use polyshard_planner::machine::Machine;
+/// let machine = Machine::preset("a100")?;
+/// assert_eq!(machine.hierarchy(), [4, 16]);
+/// assert_eq!(machine.devices(), 64);
+/// assert_eq!(machine.coordinates(35), [2, 3]); // the 4th GPU of the 3rd node
+/// # Ok::<(), polyshard_planner::machine::MachineError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    name: String,
+    levels: Vec<Level>,
+    device: Device,
+}
+
+impl Machine {
+    /// Returns the machine with these levels, outermost first, of such devices.
+    ///
+    /// # Errors
+    /// If there is no level, two have one name, a count or a number of ports is 0, a bandwidth or a latency is
+    /// none, extents of a torus do not multiply to the count, a bypass is given to what is neither ring nor line,
+    /// or there are too many devices to count.
+    pub fn new(name: impl Into<String>, levels: Vec<Level>, device: Device) -> Result<Self, MachineError> {
+        let machine = Self { name: name.into(), levels, device };
+        machine.check()?;
+        Ok(machine)
+    }
+
+    /// Returns the machine's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the levels, outermost first.
+    #[must_use]
+    pub fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+
+    /// Returns what one device can do.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Returns the number of members of each level in one of the level outside, outermost first.
+    #[must_use]
+    pub fn hierarchy(&self) -> Vec<usize> {
+        self.levels.iter().map(|level| level.count).collect()
+    }
+
+    /// Returns the number of devices.
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        self.levels.iter().map(|level| level.count).product()
+    }
+
+    /// Returns where `rank` is: its member's number at each level, outermost first.
+    ///
+    /// # Panics
+    /// If `rank` is not in `0..self.devices()`.
+    #[must_use]
+    pub fn coordinates(&self, rank: usize) -> Vec<usize> {
+        assert!(rank < self.devices(), "rank {rank} is not one of the machine's {} devices", self.devices());
+        let mut rest = rank;
+        let mut coordinates: Vec<usize> = Vec::with_capacity(self.levels.len());
+        for level in self.levels.iter().rev() {
+            coordinates.push(rest % level.count);
+            rest /= level.count;
+        }
+        coordinates.reverse();
+        coordinates
+    }
+
+    /// Returns the position of the level named `name`.
+    ///
+    /// # Errors
+    /// If there is none; the error says which there are.
+    pub fn level(&self, name: &str) -> Result<usize, MachineError> {
+        self.levels.iter().position(|level| level.name == name).ok_or_else(|| MachineError::UnknownLevel {
+            name: name.into(),
+            levels: self.levels.iter().map(|level| level.name.clone()).collect(),
+        })
+    }
+
+    /// Returns the machine with these counts instead, outermost first.
+    ///
+    /// ```
+    /// use polyshard_planner::machine::Machine;
+    /// assert_eq!(Machine::preset("a100")?.with_counts(&[2, 16])?.devices(), 32);
+    /// # Ok::<(), polyshard_planner::machine::MachineError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is not one count per level, or [`new`](Self::new) would refuse the machine.
+    pub fn with_counts(mut self, counts: &[usize]) -> Result<Self, MachineError> {
+        if counts.len() != self.levels.len() {
+            return Err(MachineError::Counts { counts: counts.to_vec(), levels: self.names() });
+        }
+        for (level, &count) in self.levels.iter_mut().zip(counts) {
+            level.count = count;
+        }
+        self.check()?;
+        Ok(self)
+    }
+
+    /// Returns the machine with this bandwidth, in bytes per second, at the level named `level`.
+    ///
+    /// # Errors
+    /// If there is no such level, or the bandwidth is none.
+    pub fn with_bandwidth(mut self, level: &str, bandwidth: f64) -> Result<Self, MachineError> {
+        let position = self.level(level)?;
+        self.levels[position].bandwidth = bandwidth;
+        self.check()?;
+        Ok(self)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.levels.iter().map(|level| level.name.clone()).collect()
+    }
+
+    fn check(&self) -> Result<(), MachineError> {
+        if self.levels.is_empty() {
+            return Err(MachineError::NoLevels);
+        }
+        for (position, level) in self.levels.iter().enumerate() {
+            level.check()?;
+            if self.levels[..position].iter().any(|other| other.name == level.name) {
+                return Err(MachineError::LevelTwice { name: level.name.clone() });
+            }
+        }
+        if self.levels.iter().try_fold(1usize, |devices, level| devices.checked_mul(level.count)).is_none() {
+            return Err(MachineError::TooManyDevices { counts: self.hierarchy() });
+        }
+        self.device.check()
+    }
+}
+
+impl Level {
+    fn check(&self) -> Result<(), MachineError> {
+        let wrong = |what: &'static str, value: String, instead: &'static str| {
+            Err(MachineError::Level { level: self.name.clone(), what, value, instead })
+        };
+        if self.name.is_empty() {
+            return wrong("name", "``".into(), "give it a name, such as `node`");
+        }
+        if self.count == 0 {
+            return wrong("count", "0".into(), "a level has at least one member");
+        }
+        if !positive(self.bandwidth) {
+            return wrong("bandwidth", format!("{} bytes/s", self.bandwidth), "give more than 0");
+        }
+        if !(self.latency >= 0.0 && self.latency.is_finite()) {
+            return wrong("latency", format!("{} s", self.latency), "give 0 or more");
+        }
+        if self.shared_ports == Some(0) {
+            return wrong("shared_ports", "0".into(), "leave it out if each device has its own port");
+        }
+        if let Some(bypass) = self.bypass {
+            if !matches!(self.interconnect, Interconnect::Ring | Interconnect::Line) {
+                return wrong("bypass", format!("{bypass} bytes/s"), "only a ring or a line has one; leave it out");
+            }
+            if !positive(bypass) {
+                return wrong("bypass", format!("{bypass} bytes/s"), "give more than 0, or leave it out");
+            }
+        }
+        match &self.interconnect {
+            Interconnect::Torus(extents) if !multiply_to(extents, self.count) => {
+                wrong("torus", format!("{extents:?}"), "give extents that multiply to the count")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Device {
+    fn check(&self) -> Result<(), MachineError> {
+        let flops = self.flops.iter().map(|(name, value)| (format!("flops of `{name}`"), *value));
+        for (what, value) in [("memory_bandwidth".to_string(), self.memory_bandwidth)].into_iter().chain(flops) {
+            if !positive(value) {
+                return Err(MachineError::Device { what, value: value.to_string(), instead: "give more than 0" });
+            }
+        }
+        // TOML's integers are signed, and a machine that cannot be written cannot be read either.
+        if self.memory_capacity == 0 || i64::try_from(self.memory_capacity).is_err() {
+            let (what, value) = ("memory_capacity".into(), self.memory_capacity.to_string());
+            return Err(MachineError::Device { what, value, instead: "give 1 byte or more, and less than 2^63" });
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let levels: Vec<_> = self.levels.iter().map(|level| format!("{} {}", level.count, level.name)).collect();
+        write!(f, "{}: {}", self.name, levels.join(" x "))
+    }
+}
+
+fn positive(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}
+
+fn multiply_to(extents: &[usize], count: usize) -> bool {
+    extents.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent)) == Some(count)
+}

@@ -1,0 +1,73 @@
+//! Machines as TOML.
+//!
+//! One table `device`, and one table `level` for each level, outermost first. Numbers keep all their digits, so a
+//! machine that is written and read again is the same. What a machine cannot be is refused on reading as
+//! [`Machine::new`] refuses it, and a key that means nothing is an error, since it is most likely misspelt.
+
+use super::{Device, Level, Machine, MachineError};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    name: String,
+    device: Device,
+    level: Vec<Level>,
+}
+
+impl Machine {
+    /// Reads a machine.
+    ///
+    /// ```
+    /// use polyshard_planner::machine::Machine;
+    /// let machine = Machine::from_toml(r#"
+    ///     name = "two boards"
+    ///     [device]
+    ///     memory_bandwidth = 2e10
+    ///     memory_capacity = 8_000_000_000
+    ///     flops = { f64 = 1e10 }
+    ///     [[level]]
+    ///     name = "board"
+    ///     count = 2
+    ///     interconnect = "switch"
+    ///     bandwidth = 1.25e8
+    ///     latency = 5e-5
+    ///     shared_ports = 1
+    ///     [[level]]
+    ///     name = "core"
+    ///     count = 4
+    ///     interconnect = { torus = [2, 2] }
+    ///     bandwidth = 4e9
+    ///     latency = 1e-7
+    /// "#)?;
+    /// assert_eq!(machine.to_string(), "two boards: 2 board x 4 core");
+    /// # Ok::<(), polyshard_planner::machine::MachineError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the text is no TOML, lacks a key or has one too many (the error says where), or describes what
+    /// [`new`](Self::new) refuses.
+    pub fn from_toml(text: &str) -> Result<Self, MachineError> {
+        let text: Text =
+            toml::from_str(text).map_err(|error| MachineError::Syntax { why: tidy(&error.to_string()) })?;
+        Self::new(text.name, text.level, text.device)
+    }
+
+    /// Writes the machine so that [`from_toml`](Self::from_toml) reads it.
+    ///
+    /// # Panics
+    /// Never: what cannot be written is no machine.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let (name, device, level) = (self.name.clone(), self.device.clone(), self.levels.clone());
+        match toml::to_string(&Text { name, device, level }) {
+            Ok(text) => text,
+            Err(error) => panic!("machine `{}` cannot be written: {error}; this is a bug of polyshard", self.name),
+        }
+    }
+}
+
+/// The message without the line break at its end.
+fn tidy(message: &str) -> String {
+    message.trim_end().into()
+}

@@ -1,0 +1,147 @@
+//! How long an exchange takes: the slowest resource, plus latency.
+//!
+//! ```text
+//! seconds = max over resources of (bytes that all groups send through it / bandwidth) + latency
+//! ```
+//!
+//! All groups run at once and share ports, which is what makes one placement of a mesh hundreds of times slower than
+//! another. Nothing else is modelled: no arithmetic, no protocol, no noise, no algorithm but the two of
+//! [`Algorithm`].
+
+use super::flow::send;
+use super::route::{Loads, Part, Resource, Router};
+use super::{Algorithm, Exchange, Machine, MachineError};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The time of an exchange, and what it is spent on.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Seconds {
+    /// Seconds in which the slowest resource carries its bytes.
+    pub transfer: f64,
+    /// Seconds that pass even without bytes.
+    pub latency: f64,
+    /// The slowest resource, in words; none if nothing is sent.
+    pub bottleneck: Option<String>,
+}
+
+impl Seconds {
+    /// Returns transfer and latency together.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.transfer + self.latency
+    }
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3e} s", self.total())?;
+        match &self.bottleneck {
+            Some(bottleneck) => write!(f, ", {bottleneck}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns how long an exchange takes on a machine.
+///
+/// ```
+/// use polyshard_planner::machine::{Algorithm, Exchange, Machine, Operation, seconds};
+/// let machine = Machine::preset("a100")?;
+/// // The first GPUs of two nodes add up 8 GB: each node sends and receives 8 GB at 8 GB/s.
+/// let exchange = Exchange { operation: Operation::AllReduce, groups: vec![vec![0, 16]], bytes: 8e9 };
+/// let alone = seconds(&machine, &exchange, Algorithm::Ring)?;
+/// assert_eq!(alone.transfer, 1.0);
+/// // All sixteen GPUs do: they share the network card.
+/// let groups = (0..16).map(|gpu| vec![gpu, 16 + gpu]).collect();
+/// let all = seconds(&machine, &Exchange { groups, ..exchange }, Algorithm::Ring)?;
+/// assert_eq!(all.transfer, 16.0);
+/// assert_eq!(all.bottleneck.as_deref(), Some("the ports out of node 0"));
+/// # Ok::<(), polyshard_planner::machine::MachineError>(())
+/// ```
+///
+/// # Errors
+/// If a rank is not on the machine or twice in the groups, or the bytes are no amount.
+pub fn seconds(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> Result<Seconds, MachineError> {
+    let (loads, latency) = loads(machine, exchange, algorithm)?;
+    let mut slowest: Option<(Resource, f64)> = None;
+    for (&resource, &bytes) in &loads.bytes {
+        let seconds = bytes / Rate::of(resource).bandwidth(machine) / ports(machine, resource);
+        // Sums in another order differ in their last bits; the first of equals is named.
+        if slowest.is_none_or(|(_, most)| seconds > most * (1.0 + 1e-12)) {
+            slowest = Some((resource, seconds));
+        }
+    }
+    let transfer = slowest.map_or(0.0, |(_, seconds)| seconds);
+    let bottleneck = slowest.filter(|(_, seconds)| *seconds > 0.0).map(|(resource, _)| describe(machine, resource));
+    Ok(Seconds { transfer, latency, bottleneck })
+}
+
+/// One of the bandwidths that a machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rate {
+    pub(super) level: usize,
+    pub(super) bypass: bool,
+}
+
+impl Rate {
+    fn of(resource: Resource) -> Self {
+        Self { level: resource.level, bypass: matches!(resource.part, Part::BypassIn | Part::BypassOut) }
+    }
+
+    pub(super) fn bandwidth(self, machine: &Machine) -> f64 {
+        let level = &machine.levels()[self.level];
+        match (self.bypass, level.bypass) {
+            (true, Some(bypass)) => bypass,
+            (true, None) => panic!("a message took the bypass of `{}`, which has none: a bug of polyshard", level.name),
+            (false, _) => level.bandwidth,
+        }
+    }
+}
+
+/// Returns for each bandwidth what it divides to give seconds, in bytes, and the latency.
+pub(super) fn bytes_by_rate(
+    machine: &Machine,
+    exchange: &Exchange,
+    algorithm: Algorithm,
+) -> Result<(BTreeMap<Rate, f64>, f64), MachineError> {
+    let (loads, latency) = loads(machine, exchange, algorithm)?;
+    let mut most = BTreeMap::new();
+    for (&resource, &bytes) in &loads.bytes {
+        let most: &mut f64 = most.entry(Rate::of(resource)).or_default();
+        *most = most.max(bytes / ports(machine, resource));
+    }
+    Ok((most, latency))
+}
+
+fn loads(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> Result<(Loads, f64), MachineError> {
+    exchange.check(machine)?;
+    let router = Router::new(machine);
+    let mut loads = Loads::default();
+    let mut latency = 0.0f64;
+    for group in &exchange.groups {
+        latency = latency.max(send(&router, &mut loads, exchange.operation, group, exchange.bytes, algorithm));
+    }
+    Ok((loads, latency))
+}
+
+/// How many ports of its level's bandwidth a resource has.
+fn ports(machine: &Machine, resource: Resource) -> f64 {
+    machine.levels()[resource.level].shared_ports.unwrap_or(1) as f64
+}
+
+fn describe(machine: &Machine, resource: Resource) -> String {
+    let level = &machine.levels()[resource.level];
+    let owner = match level.shared_ports {
+        Some(_) => format!("{} {}", level.name, resource.member),
+        None => format!("rank {} at level `{}`", resource.member, level.name),
+    };
+    match resource.part {
+        Part::Out => format!("the ports out of {owner}"),
+        Part::In => format!("the ports into {owner}"),
+        Part::BypassOut => format!("the bypass out of {owner}"),
+        Part::BypassIn => format!("the bypass into {owner}"),
+        Part::Next(_) => format!("the link after {owner}"),
+        Part::Previous(_) => format!("the link before {owner}"),
+    }
+}

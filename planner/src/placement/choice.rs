@@ -1,0 +1,109 @@
+//! The placement that is best for a workload.
+//!
+//! A workload is a list of collectives along axes of the mesh with their bytes; they run one after the other, as
+//! often as they are listed. All matrices are tried, and for each every all-reduce takes its fastest program, since
+//! a placement that is bad for the direct one may be good for a program (Xie et al., result 4).
+
+use super::{ParallelismMatrix, PlacementError, matrices};
+use crate::machine::{Algorithm, Exchange, Machine, Operation, seconds};
+use crate::reduce;
+
+/// One collective of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traffic {
+    /// The operation.
+    pub operation: Operation,
+    /// The axes of the mesh that it runs along.
+    pub axes: Vec<usize>,
+    /// The bytes that each rank holds before it.
+    pub bytes: f64,
+}
+
+/// How the workload's collectives run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Choice {
+    /// How each collective is carried out.
+    pub algorithm: Algorithm,
+    /// The most steps of an all-reduce's program; with 1 all-reduces are direct.
+    pub max_steps: usize,
+}
+
+impl Default for Choice {
+    /// Rings, and programs of five steps.
+    fn default() -> Self {
+        let reduce::Options { algorithm, max_steps, .. } = reduce::Options::default();
+        Self { algorithm, max_steps }
+    }
+}
+
+/// A placement with its time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// The placement.
+    pub matrix: ParallelismMatrix,
+    /// The seconds of each collective, in the workload's order.
+    pub each: Vec<f64>,
+    /// The seconds of all.
+    pub seconds: f64,
+}
+
+/// Returns all placements of a mesh with these axes, best first, with the default choice of programs.
+///
+/// ```
+/// use polyshard_planner::machine::{Machine, Operation};
+/// use polyshard_planner::placement::{Traffic, best};
+/// // 4 replicas of a model in 16 shards: little between the replicas, much between the shards.
+/// let gradients = Traffic { operation: Operation::AllReduce, axes: vec![0], bytes: 1e8 };
+/// let activations = Traffic { operation: Operation::AllReduce, axes: vec![1], bytes: 1e9 };
+/// let placements = best(&Machine::preset("a100")?, &[4, 16], &[gradients, activations])?;
+/// assert_eq!(placements[0].matrix.to_string(), "[[4 1] [1 16]]"); // a node holds a replica
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`best_with`].
+pub fn best(machine: &Machine, axes: &[usize], traffic: &[Traffic]) -> Result<Vec<Ranked>, PlacementError> {
+    best_with(machine, axes, traffic, Choice::default())
+}
+
+/// Returns all placements of a mesh with these axes, best first; of equally fast ones in the order of [`matrices`].
+///
+/// # Errors
+/// If the axes cannot be placed on the machine, a collective names an axis that does not exist or one twice, or its
+/// bytes are no amount.
+pub fn best_with(
+    machine: &Machine,
+    axes: &[usize],
+    traffic: &[Traffic],
+    choice: Choice,
+) -> Result<Vec<Ranked>, PlacementError> {
+    let mut ranked = Vec::new();
+    for matrix in matrices(&machine.hierarchy(), axes)? {
+        let each = traffic.iter().map(|traffic| one(machine, &matrix, traffic, choice));
+        let each = each.collect::<Result<Vec<_>, _>>()?;
+        let seconds = each.iter().sum();
+        ranked.push(Ranked { matrix, each, seconds });
+    }
+    ranked.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
+    Ok(ranked)
+}
+
+/// The seconds of one collective.
+fn one(
+    machine: &Machine,
+    matrix: &ParallelismMatrix,
+    traffic: &Traffic,
+    choice: Choice,
+) -> Result<f64, PlacementError> {
+    let Choice { algorithm, max_steps } = choice;
+    if traffic.operation == Operation::AllReduce && max_steps > 1 {
+        let options = reduce::Options { algorithm, max_steps, ..reduce::Options::default() };
+        let programs = reduce::best_with(machine, matrix, &traffic.axes, traffic.bytes, &options).map_err(Box::new)?;
+        let Some(fastest) = programs.first() else {
+            panic!("{matrix} has no program of {max_steps} steps over axes {:?}: a bug of polyshard", traffic.axes)
+        };
+        return Ok(fastest.simulation.total());
+    }
+    let (operation, groups, bytes) = (traffic.operation, matrix.groups(&traffic.axes)?, traffic.bytes);
+    Ok(seconds(machine, &Exchange { operation, groups, bytes }, algorithm)?.total())
+}

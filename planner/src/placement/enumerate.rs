@@ -1,0 +1,84 @@
+//! All parallelism matrices of a hierarchy and axes.
+//!
+//! Levels are filled from the outermost inwards, each with all ways to split its count over what is left of the
+//! axes. No split leads nowhere: prime by prime, what is left of the axes and of the levels has the same total, and
+//! such tables can always be filled. So the work is that of writing the matrices down.
+
+use super::{ParallelismMatrix, PlacementError};
+
+/// Returns all matrices that place these axes on this hierarchy, by their columns, outermost level first.
+///
+/// ```text
+/// product over levels of x[axis][level] = axes[axis]       product over axes of x[axis][level] = hierarchy[level]
+/// ```
+///
+/// ```
+/// use polyshard_planner::placement::matrices;
+/// let all: Vec<_> = matrices(&[4, 16], &[4, 16])?.iter().map(ToString::to_string).collect();
+/// assert_eq!(all, ["[[1 4] [4 4]]", "[[2 2] [2 8]]", "[[4 1] [1 16]]"]);
+/// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+/// ```
+///
+/// # Errors
+/// If there are no levels or axes, one has size 0, or the two do not multiply to the same number: the error then
+/// says which axis would fit.
+pub fn matrices(hierarchy: &[usize], axes: &[usize]) -> Result<Vec<ParallelismMatrix>, PlacementError> {
+    let [devices, ranks] = [("level", "levels", hierarchy), ("axis", "axes", axes)].map(product);
+    if devices? != ranks? {
+        return Err(PlacementError::Sizes { hierarchy: hierarchy.to_vec(), axes: axes.to_vec() });
+    }
+    let mut columns = Vec::new();
+    let mut found = Vec::new();
+    fill(hierarchy, axes, &mut columns, &mut found);
+    let matrix = |columns: &Vec<Vec<usize>>| {
+        let row = |axis: usize| columns.iter().map(|column| column[axis]).collect();
+        ParallelismMatrix::new((0..axes.len()).map(row).collect())
+    };
+    found.iter().map(matrix).collect()
+}
+
+fn product((what, plural, sizes): (&'static str, &'static str, &[usize])) -> Result<usize, PlacementError> {
+    if sizes.is_empty() {
+        return Err(PlacementError::Nothing { what });
+    }
+    if let Some(position) = sizes.iter().position(|&size| size == 0) {
+        return Err(PlacementError::Zero { what, position });
+    }
+    let product = sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
+    product.ok_or_else(|| PlacementError::TooLarge { what: plural, sizes: sizes.to_vec() })
+}
+
+/// Adds to `found` the columns so far with all ways to fill the levels that are left.
+fn fill(levels: &[usize], axes: &[usize], columns: &mut Vec<Vec<usize>>, found: &mut Vec<Vec<Vec<usize>>>) {
+    let [level, inner @ ..] = levels else {
+        found.push(columns.clone());
+        return;
+    };
+    for column in splits(*level, axes) {
+        let left: Vec<usize> = axes.iter().zip(&column).map(|(axis, factor)| axis / factor).collect();
+        columns.push(column);
+        fill(inner, &left, columns, found);
+        columns.pop();
+    }
+}
+
+/// The ways to write `count` as a product of one divisor of each axis, ascending.
+fn splits(count: usize, axes: &[usize]) -> Vec<Vec<usize>> {
+    let [axis, others @ ..] = axes else {
+        return if count == 1 { vec![vec![]] } else { vec![] };
+    };
+    let common = gcd(count, *axis);
+    let small = (1..=common.isqrt()).filter(|&factor| common.is_multiple_of(factor));
+    let mut factors: Vec<usize> = small.flat_map(|factor| [factor, common / factor]).collect();
+    factors.sort_unstable();
+    factors.dedup();
+    let with = |factor: usize| {
+        let rest = splits(count / factor, others).into_iter();
+        rest.map(move |rest| [&[factor], &rest[..]].concat())
+    };
+    factors.into_iter().flat_map(with).collect()
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

@@ -1,0 +1,108 @@
+//! What can be wrong with a placement that a user asks for.
+
+use crate::machine::MachineError;
+use crate::reduce::ReduceError;
+use std::fmt;
+
+/// Why axes cannot be placed.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlacementError {
+    /// A hierarchy without levels or a mesh without axes.
+    #[error("no {what} to place; give at least one")]
+    Nothing {
+        /// Which of the two.
+        what: &'static str,
+    },
+    /// A size that is none.
+    #[error("{what} {position} has size 0; give 1 or more")]
+    Zero {
+        /// `axis` or `level`.
+        what: &'static str,
+        /// Its position.
+        position: usize,
+    },
+    /// A product that overflows.
+    #[error("the {what} {sizes:?} multiply to more than can be counted; give smaller ones")]
+    TooLarge {
+        /// `axes` or `levels`.
+        what: &'static str,
+        /// The sizes.
+        sizes: Vec<usize>,
+    },
+    /// The mesh has not as many ranks as the machine has devices.
+    #[error(
+        "the axes {axes:?} make {} ranks, but the hierarchy {hierarchy:?} has {} devices; {}",
+        axes.iter().product::<usize>(),
+        hierarchy.iter().product::<usize>(),
+        fitting(hierarchy, axes)
+    )]
+    Sizes {
+        /// The hierarchy.
+        hierarchy: Vec<usize>,
+        /// The axes.
+        axes: Vec<usize>,
+    },
+    /// A matrix that is no rectangle.
+    #[error("row {row} has {columns} factors and row 0 has {first}; give each axis one factor per level")]
+    Ragged {
+        /// The row.
+        row: usize,
+        /// Its length.
+        columns: usize,
+        /// The first row's length.
+        first: usize,
+    },
+    /// A matrix for another machine.
+    #[error("the matrix {matrix} is for the hierarchy {given:?}, but `{machine}` has {hierarchy:?}")]
+    Machine {
+        /// The matrix.
+        matrix: String,
+        /// Its hierarchy.
+        given: Vec<usize>,
+        /// The machine's name.
+        machine: String,
+        /// The machine's hierarchy.
+        hierarchy: Vec<usize>,
+    },
+    /// An axis that the mesh lacks.
+    #[error("no axis {axis}; the matrix {matrix} has axes 0..{axes}")]
+    NoAxis {
+        /// The position given.
+        axis: usize,
+        /// The matrix.
+        matrix: String,
+        /// The number of its axes.
+        axes: usize,
+    },
+    /// An axis named twice.
+    #[error("axis {axis} is named twice; name each axis once")]
+    AxisTwice {
+        /// The axis.
+        axis: usize,
+    },
+    /// What a machine cannot do.
+    #[error(transparent)]
+    Exchange(#[from] MachineError),
+    /// A reduction that cannot be made.
+    #[error(transparent)]
+    Reduce(#[from] Box<ReduceError>),
+}
+
+impl fmt::Debug for PlacementError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What would fit: another size for one of the axes, or the product that they must have.
+fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
+    let devices: usize = hierarchy.iter().product();
+    let others = |axis: usize| axes.iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, n)| n).product::<usize>();
+    let instead = (0..axes.len()).filter(|&axis| devices.is_multiple_of(others(axis)));
+    let instead: Vec<_> = instead.map(|axis| format!("{} for axis {axis}", devices / others(axis))).collect();
+    match instead.is_empty() {
+        true => format!("choose axes that multiply to {devices}"),
+        false => format!("{} would fit", instead.join(" or ")),
+    }
+}

@@ -1,0 +1,24 @@
+//! Placement: which part of a mesh runs on which part of a machine.
+//!
+//! After N. Xie, T. Norman, D. Grewe and D. Vytiniotis, "Synthesizing optimal parallelism placement and reduction
+//! strategies on hierarchical systems for deep learning", MLSys 2022, sections 2.1 and 3.1. A placement is a
+//! [`ParallelismMatrix`]: how many ways each mesh axis is cut at each level of the machine. That leaves out the
+//! placements that tear a level apart, and with them all but a few of the `devices!` ways to number devices.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `matrix` | a parallelism matrix as a map between mesh coordinates and ranks |
+//! | `enumerate` | all matrices |
+//! | `choice` | the matrix that is best for a workload |
+//!
+//! Placement numbers devices and nothing else; which collectives then run is for `reduce` to say.
+
+mod choice;
+mod enumerate;
+mod error;
+mod matrix;
+
+pub use choice::{Choice, Ranked, Traffic, best, best_with};
+pub use enumerate::matrices;
+pub use error::PlacementError;
+pub use matrix::ParallelismMatrix;

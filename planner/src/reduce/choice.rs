@@ -1,0 +1,109 @@
+//! The fastest program of a reduction.
+//!
+//! All programs are synthesised, lowered and simulated. Steps that are the same in several are simulated once, so a
+//! thousand programs cost little more than their few dozen different steps.
+
+use super::lower::Lowering;
+use super::simulate::step_seconds;
+use super::{Collective, Hierarchy, Lowered, Masters, Program, ReduceError, Simulation, synthesize};
+use crate::machine::{Algorithm, Machine, MachineError, Seconds};
+use crate::placement::ParallelismMatrix;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Which programs are tried, and how collectives run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// The most steps of a program.
+    pub max_steps: usize,
+    /// When a `Master` instruction counts.
+    pub masters: Masters,
+    /// How each collective is carried out.
+    pub algorithm: Algorithm,
+}
+
+impl Default for Options {
+    /// Five steps, as in the literature, and rings.
+    fn default() -> Self {
+        Self { max_steps: 5, masters: Masters::default(), algorithm: Algorithm::default() }
+    }
+}
+
+/// A program with its time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// The program.
+    pub program: Program,
+    /// Its groups of ranks.
+    pub lowered: Lowered,
+    /// How long it takes.
+    pub simulation: Simulation,
+}
+
+/// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first, with the default options.
+///
+/// ```
+/// use polyshard_planner::machine::Machine;
+/// use polyshard_planner::placement::ParallelismMatrix;
+/// use polyshard_planner::reduce::best;
+/// let machine = Machine::preset("a100")?.with_counts(&[2, 16])?;
+/// let matrix = ParallelismMatrix::new(vec![vec![2, 4], vec![1, 4]])?;
+/// let programs = best(&machine, &matrix, &[0], 1e9)?;
+/// assert_eq!(programs[0].program.to_string(), "ReduceScatter-AllReduce-AllGather");
+/// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+/// ```
+///
+/// # Errors
+/// As [`best_with`].
+pub fn best(
+    machine: &Machine,
+    matrix: &ParallelismMatrix,
+    axes: &[usize],
+    bytes: f64,
+) -> Result<Vec<Ranked>, ReduceError> {
+    best_with(machine, matrix, axes, bytes, &Options::default())
+}
+
+/// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first; of equally fast ones those of
+/// fewer steps.
+///
+/// # Errors
+/// If the matrix is not for this machine, an axis does not exist or is named twice, or the bytes are no amount.
+pub fn best_with(
+    machine: &Machine,
+    matrix: &ParallelismMatrix,
+    axes: &[usize],
+    bytes: f64,
+    options: &Options,
+) -> Result<Vec<Ranked>, ReduceError> {
+    if !(bytes >= 0.0 && bytes.is_finite()) {
+        return Err(MachineError::Bytes { bytes: bytes.to_string() }.into());
+    }
+    let hierarchy = Hierarchy::on(machine, matrix, axes)?;
+    let mut lowering = Lowering::new(matrix, axes)?;
+    // Groups that are equal are the same allocation, which `lowering` keeps alive.
+    let mut known: HashMap<(Collective, usize, *const Vec<Vec<usize>>), Seconds> = HashMap::new();
+    let mut ranked = Vec::new();
+    for program in synthesize(&hierarchy, options.max_steps, options.masters) {
+        let lowered = lowering.lower(&program)?;
+        let mut simulation = Simulation::default();
+        for step in lowered.steps() {
+            let key = (step.collective, step.parts, Arc::as_ptr(&step.groups));
+            let seconds = match known.get(&key) {
+                Some(seconds) => seconds.clone(),
+                None => step_seconds(machine, step, bytes, options.algorithm)?,
+            };
+            known.insert(key, seconds.clone());
+            simulation.steps.push(seconds);
+        }
+        ranked.push(Ranked { program, lowered, simulation });
+    }
+    ranked.sort_by_cached_key(|ranked| (rounded(ranked.simulation.total()), ranked.program.instructions.len()));
+    Ok(ranked)
+}
+
+/// Seconds without their last bits, which depend on the order of the sums: to nine digits, as a number to sort by.
+fn rounded(seconds: f64) -> i64 {
+    // The logarithm's billionths; no time at all comes first.
+    if seconds == 0.0 { i64::MIN } else { (seconds.ln() * 1e9).round() as i64 }
+}

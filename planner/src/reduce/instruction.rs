@@ -1,0 +1,101 @@
+//! Instructions: slice, form and collective.
+//!
+//! The slice divides the devices: those inside one member of its level are together. The form says who talks:
+//!
+//! ```text
+//!                 node 0: a0 a1     node 1: b0 b1           slice node
+//! InsideGroup     {a0 a1} {b0 b1}                           all of a member
+//! Parallel(root)  {a0 b0} {a1 b1}                           the first of each, the second of each, ..
+//! Master(root)    {a0 b0}                                   the first of each only
+//! ```
+//!
+//! `Parallel(e)` and `Master(e)` stay inside one member of `e`, which is outside the slice.
+
+use super::{Collective, Hierarchy, ReduceError};
+use serde::{Deserialize, Serialize};
+
+/// Who talks to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Form {
+    /// All devices inside each member of the slice.
+    InsideGroup,
+    /// The first devices of the slice's members inside one member of this level, the second devices, and so on.
+    Parallel(usize),
+    /// The first devices of the slice's members inside one member of this level, and no other.
+    Master(usize),
+}
+
+/// One step of a reduction program. Levels are positions in its [`Hierarchy`].
+///
+/// ```
+/// use polyshard_planner::reduce::{Collective, Form, Hierarchy, Instruction};
+/// let hierarchy = Hierarchy::new([("node", 2), ("gpu", 2)])?;
+/// let across = Instruction { collective: Collective::AllReduce, slice: 1, form: Form::Parallel(0) };
+/// assert_eq!(across.groups(&hierarchy)?, [[0, 2], [1, 3]]);
+/// assert_eq!(across.describe(&hierarchy), "AllReduce(node, Parallel(root))");
+/// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Instruction {
+    /// What is done.
+    pub collective: Collective,
+    /// The level whose members divide the devices.
+    pub slice: usize,
+    /// Who talks to whom.
+    pub form: Form,
+}
+
+impl Instruction {
+    /// Returns the groups of devices, outer levels first; each is ascending.
+    ///
+    /// Inside the innermost level's members every group is of one device.
+    ///
+    /// # Errors
+    /// If a level does not exist, or the form's is not outside the slice.
+    pub fn groups(&self, hierarchy: &Hierarchy) -> Result<Vec<Vec<usize>>, ReduceError> {
+        let counts = hierarchy.counts();
+        let levels = counts.len();
+        let no_level = |level| ReduceError::NoLevel { level, hierarchy: hierarchy.to_string(), levels };
+        if self.slice >= levels {
+            return Err(no_level(self.slice));
+        }
+        // A group differs in the levels of `varied` and in no other.
+        let varied = match self.form {
+            Form::InsideGroup => self.slice + 1..levels,
+            Form::Parallel(ancestor) | Form::Master(ancestor) => {
+                if ancestor >= levels {
+                    return Err(no_level(ancestor));
+                }
+                if ancestor >= self.slice {
+                    return Err(ReduceError::NoAncestor { ancestor, slice: self.slice });
+                }
+                ancestor + 1..self.slice + 1
+            }
+        };
+        let product = |levels: &[usize]| levels.iter().product::<usize>();
+        let outer = product(&counts[..varied.start]);
+        let inner = product(&counts[varied.end..]);
+        let size = product(&counts[varied]);
+        let places = if matches!(self.form, Form::Master(_)) { 1 } else { inner };
+        let group = |outer: usize, place: usize| (0..size).map(|at| (outer * size + at) * inner + place).collect();
+        Ok((0..outer)
+            .flat_map(|outer| (0..places).map(move |place| (outer, place)))
+            .map(|(o, p)| group(o, p))
+            .collect())
+    }
+
+    /// Returns the instruction with the names of a hierarchy's levels.
+    ///
+    /// # Panics
+    /// If a level does not exist.
+    #[must_use]
+    pub fn describe(&self, hierarchy: &Hierarchy) -> String {
+        let name = |level: usize| &hierarchy.names()[level];
+        let form = match self.form {
+            Form::InsideGroup => "InsideGroup".into(),
+            Form::Parallel(ancestor) => format!("Parallel({})", name(ancestor)),
+            Form::Master(ancestor) => format!("Master({})", name(ancestor)),
+        };
+        format!("{}({}, {form})", self.collective, name(self.slice))
+    }
+}

@@ -1,0 +1,50 @@
+//! Programs: lists of instructions.
+//!
+//! A program says nothing of sizes, so one serves every placement whose hierarchy has as many levels. That it is
+//! valid is for `synthesize` to see to, or for `proof` once it is lowered.
+
+use super::{Hierarchy, Instruction};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A reduction as a list of instructions, done one after the other.
+///
+/// Prints as its collectives, with [`describe`](Self::describe) giving levels and forms.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Program {
+    /// The instructions, first to last.
+    pub instructions: Vec<Instruction>,
+}
+
+impl Program {
+    /// Returns the instructions with the names of a hierarchy's levels.
+    ///
+    /// ```
+    /// use polyshard_planner::reduce::{Hierarchy, Masters, synthesize};
+    /// let hierarchy = Hierarchy::new([("node", 4), ("gpu", 16)])?;
+    /// let programs = synthesize(&hierarchy, 3, Masters::Idle);
+    /// let written: Vec<_> = programs.iter().map(|program| program.describe(&hierarchy)).collect();
+    /// assert!(written.contains(
+    ///     &"ReduceScatter(node, InsideGroup); AllReduce(node, Parallel(root)); AllGather(node, InsideGroup)".into()
+    /// ));
+    /// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If an instruction names a level that the hierarchy lacks.
+    #[must_use]
+    pub fn describe(&self, hierarchy: &Hierarchy) -> String {
+        self.instructions.iter().map(|step| step.describe(hierarchy)).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.instructions.is_empty() {
+            return f.write_str("nothing");
+        }
+        let names: Vec<_> = self.instructions.iter().map(|step| step.collective.to_string()).collect();
+        f.write_str(&names.join("-"))
+    }
+}

@@ -1,0 +1,73 @@
+//! The proof that a lowered program computes the sum: it is replayed on sets of contributions.
+//!
+//! Every rank begins with its own data in every chunk, the steps are applied by the rules of the collectives, and at
+//! the end every rank must have in every chunk the data of each rank of its group, exactly once. This holds for sums
+//! of anything that may be added in any order. Groups are replayed one after the other, in `n^2 chunks / 8` bytes for
+//! `n` ranks that are summed together.
+
+use super::{Context, Lowered, ReduceError};
+use std::collections::HashMap;
+
+impl Lowered {
+    /// Proves that every rank ends with the sum over its group, and nothing else.
+    ///
+    /// ```
+    /// use polyshard_planner::placement::ParallelismMatrix;
+    /// use polyshard_planner::reduce::{Hierarchy, Lowered, Masters, synthesize};
+    /// let matrix = ParallelismMatrix::new(vec![vec![2, 3], vec![2, 2]])?;
+    /// for program in synthesize(&Hierarchy::reduction(&matrix, &[0])?, 5, Masters::Idle) {
+    ///     Lowered::new(&program, &matrix, &[0])?.prove()?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a step joins ranks that are not to be summed, is wrong about what they hold or breaks a rule, or the
+    /// sum is not complete: the error says which step and which ranks.
+    pub fn prove(&self) -> Result<(), ReduceError> {
+        for reduced in self.reduced() {
+            let last = self.replay(reduced, &mut |_, _| ())?;
+            for (position, &rank) in reduced.iter().enumerate() {
+                let missing = last.unfinished(position);
+                if missing > 0 {
+                    return Err(ReduceError::Incomplete { rank, missing, chunks: self.chunks() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Replays the steps on one reduced group; `before` sees the state before each step and after the last.
+    pub(super) fn replay(
+        &self,
+        reduced: &[usize],
+        before: &mut impl FnMut(usize, &Context),
+    ) -> Result<Context, ReduceError> {
+        let positions: HashMap<usize, usize> = reduced.iter().enumerate().map(|(at, rank)| (*rank, at)).collect();
+        let mut context = Context::initial(reduced.len(), self.chunks());
+        for (number, step) in self.steps().iter().enumerate() {
+            before(number, &context);
+            let (number, collective) = (number + 1, step.collective);
+            for group in step.groups.iter() {
+                let here: Vec<usize> = group.iter().filter_map(|rank| positions.get(rank).copied()).collect();
+                if here.is_empty() {
+                    continue;
+                }
+                if here.len() != group.len() {
+                    let reduced = reduced.to_vec();
+                    return Err(ReduceError::Joined { step: number, group: group.clone(), reduced });
+                }
+                let (held, chunks, parts) = (context.chunks_of(here[0]).len(), self.chunks(), step.parts);
+                if held * parts != chunks && !(held == 0 && collective.reduces()) {
+                    return Err(ReduceError::Parts { step: number, rank: group[0], held, chunks, parts });
+                }
+                context.apply(collective, &here).map_err(|violation| {
+                    let (group, violation) = (group.clone(), violation.renumbered(reduced));
+                    ReduceError::Rule { step: number, collective, group, violation }
+                })?;
+            }
+        }
+        before(self.steps().len(), &context);
+        Ok(context)
+    }
+}

@@ -1,0 +1,265 @@
+//! The rules of the collectives: what each may be applied to, and what it leaves (Xie et al., figure 8).
+//!
+//! ```text
+//! { every device has the same chunks, no device twice in one }   AllReduce      { each: the union }
+//!                         the same, chunks divisible             ReduceScatter  { each: a piece of the union }
+//!                         the same                               Reduce         { first: the union; others: nothing }
+//! { every device has as many chunks, none in common }            AllGather      { each: all chunks }
+//! { the first knows what any knows, and some know less }         Broadcast      { each: what the first has }
+//! ```
+//!
+//! The figure is not in the paper's text. These rules follow its description, with two things made definite: a group
+//! that holds nothing is left alone by the three reducing operations, so `Parallel` may follow a `Reduce`; and an
+//! all-gather needs something of everyone. With them the totals of the paper's tables come out.
+
+use super::state::Context;
+use crate::machine::Operation;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A collective operation of a reduction program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Collective {
+    /// Every device gets the sum.
+    AllReduce,
+    /// Every device gets its piece of the sum: the first of the group the first piece.
+    ReduceScatter,
+    /// Every device gets the chunks of all.
+    AllGather,
+    /// The first device gets the sum, the others end with nothing.
+    Reduce,
+    /// Every device gets what the first has.
+    Broadcast,
+}
+
+impl Collective {
+    /// All five.
+    pub const ALL: [Self; 5] = [Self::AllReduce, Self::ReduceScatter, Self::AllGather, Self::Reduce, Self::Broadcast];
+
+    /// Whether it adds.
+    #[must_use]
+    pub fn reduces(self) -> bool {
+        matches!(self, Self::AllReduce | Self::ReduceScatter | Self::Reduce)
+    }
+}
+
+/// What a collective did to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Its devices know something else now.
+    Done,
+    /// Its devices hold nothing, and nothing happened.
+    Idle,
+}
+
+/// Why a collective must not be applied to a group. Devices and chunks are counted from 0.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// Chunks that are not the same would be added.
+    #[error("devices {first} and {other} hold different chunks, which would be added")]
+    DifferentChunks {
+        /// A device.
+        first: usize,
+        /// Another.
+        other: usize,
+    },
+    /// A device's data would be added twice.
+    #[error("the data of device {contributor} would be added twice in chunk {chunk}")]
+    AddedTwice {
+        /// Whose data.
+        contributor: usize,
+        /// Where.
+        chunk: usize,
+    },
+    /// Chunks that cannot be dealt out evenly.
+    #[error("{chunks} chunks cannot be scattered over {devices} devices; the number of chunks must be a multiple")]
+    Indivisible {
+        /// How many chunks each device holds.
+        chunks: usize,
+        /// How many devices there are.
+        devices: usize,
+    },
+    /// A chunk that would be gathered from two.
+    #[error("devices {first} and {other} both hold chunk {chunk}, so there is nothing to gather")]
+    HeldTwice {
+        /// A device.
+        first: usize,
+        /// Another.
+        other: usize,
+        /// The chunk.
+        chunk: usize,
+    },
+    /// A gather of unequal pieces.
+    #[error(
+        "device {first} holds {chunks} chunks and device {other} holds {others}; a gather needs as many of each, and some"
+    )]
+    Unequal {
+        /// A device.
+        first: usize,
+        /// Its chunks.
+        chunks: usize,
+        /// Another.
+        other: usize,
+        /// Its chunks.
+        others: usize,
+    },
+    /// A broadcast that would lose something.
+    #[error("device {other} knows something that the first, {first}, does not, and a broadcast would lose it")]
+    WouldLose {
+        /// The root.
+        first: usize,
+        /// Who knows more.
+        other: usize,
+    },
+    /// A broadcast of what all know.
+    #[error("no device knows less than the first, {first}, so there is nothing to broadcast")]
+    NothingNew {
+        /// The root.
+        first: usize,
+    },
+}
+
+impl fmt::Debug for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Violation {
+    /// Returns the same with devices numbered as `ranks` says: device `p` is `ranks[p]`.
+    pub(super) fn renumbered(mut self, ranks: &[usize]) -> Self {
+        match &mut self {
+            Self::DifferentChunks { first, other }
+            | Self::HeldTwice { first, other, .. }
+            | Self::Unequal { first, other, .. }
+            | Self::WouldLose { first, other } => (*first, *other) = (ranks[*first], ranks[*other]),
+            Self::AddedTwice { contributor: device, .. } | Self::NothingNew { first: device } => {
+                *device = ranks[*device]
+            }
+            Self::Indivisible { .. } => {}
+        }
+        self
+    }
+}
+
+impl Context {
+    /// Applies a collective to the devices of one group, in the order given; the first is the root.
+    ///
+    /// A group of one device, or of none, is left as it is.
+    ///
+    /// # Errors
+    /// If the rule of the collective does not allow it; the context is then as before.
+    ///
+    /// # Panics
+    /// If a device of the group does not exist.
+    pub fn apply(&mut self, collective: Collective, group: &[usize]) -> Result<Effect, Violation> {
+        let [first, others @ ..] = group else { return Ok(Effect::Idle) };
+        assert!(group.iter().all(|&device| device < self.devices()), "{group:?}: there are {} devices", self.devices());
+        if others.is_empty() {
+            return Ok(Effect::Idle);
+        }
+        match collective {
+            Collective::Broadcast => self.broadcast(*first, others)?,
+            Collective::AllGather => self.gather(group)?,
+            _ if group.iter().all(|&device| self.matrix(device).iter().all(|word| *word == 0)) => {
+                return Ok(Effect::Idle);
+            }
+            _ => self.reduce(collective, group)?,
+        }
+        Ok(Effect::Done)
+    }
+
+    fn reduce(&mut self, collective: Collective, group: &[usize]) -> Result<(), Violation> {
+        let (first, n) = (group[0], group.len());
+        let chunks = self.chunks_of(first);
+        let mut sum = self.matrix(first).to_vec();
+        for &other in &group[1..] {
+            if self.chunks_of(other) != chunks {
+                return Err(Violation::DifferentChunks { first, other });
+            }
+            self.add(&mut sum, other)?;
+        }
+        if collective == Collective::ReduceScatter && !chunks.len().is_multiple_of(n) {
+            return Err(Violation::Indivisible { chunks: chunks.len(), devices: n });
+        }
+        let piece = chunks.len() / n;
+        let nothing = vec![0; sum.len()];
+        for (position, &device) in group.iter().enumerate() {
+            let root_only = collective == Collective::Reduce && position > 0;
+            self.set_matrix(device, if root_only { &nothing } else { &sum });
+            if collective == Collective::ReduceScatter {
+                let kept = position * piece..(position + 1) * piece;
+                let lost = chunks.iter().enumerate().filter(|(at, _)| !kept.contains(at));
+                lost.for_each(|(_, &chunk)| self.clear(device, chunk));
+            }
+        }
+        Ok(())
+    }
+
+    fn gather(&mut self, group: &[usize]) -> Result<(), Violation> {
+        let first = group[0];
+        let chunks = self.chunks_of(first).len();
+        let mut holders: Vec<Option<usize>> = vec![None; self.chunks()];
+        let mut all = vec![0; self.matrix(first).len()];
+        for &other in group {
+            let held = self.chunks_of(other);
+            if held.len() != chunks || held.is_empty() {
+                return Err(Violation::Unequal { first, chunks, other, others: held.len() });
+            }
+            for chunk in held {
+                if let Some(first) = holders[chunk].replace(other) {
+                    return Err(Violation::HeldTwice { first, other, chunk });
+                }
+            }
+            all.iter_mut().zip(self.matrix(other)).for_each(|(all, word)| *all |= word);
+        }
+        group.iter().for_each(|&device| self.set_matrix(device, &all));
+        Ok(())
+    }
+
+    fn broadcast(&mut self, first: usize, others: &[usize]) -> Result<(), Violation> {
+        let known = self.matrix(first).to_vec();
+        let lost = |&&other: &&usize| self.matrix(other).iter().zip(&known).any(|(word, known)| word & !known != 0);
+        if let Some(&other) = others.iter().find(lost) {
+            return Err(Violation::WouldLose { first, other });
+        }
+        if others.iter().all(|&other| self.matrix(other) == known) {
+            return Err(Violation::NothingNew { first });
+        }
+        others.iter().for_each(|&other| self.set_matrix(other, &known));
+        Ok(())
+    }
+
+    /// Adds the rows of a device to `sum`.
+    fn add(&self, sum: &mut [u64], device: usize) -> Result<(), Violation> {
+        let words = sum.len() / self.chunks().max(1);
+        for (at, (sum, word)) in sum.iter_mut().zip(self.matrix(device)).enumerate() {
+            let twice = *sum & word;
+            if twice != 0 {
+                let contributor = at % words * 64 + twice.trailing_zeros() as usize;
+                return Err(Violation::AddedTwice { contributor, chunk: at / words });
+            }
+            *sum |= word;
+        }
+        Ok(())
+    }
+}
+
+impl From<Collective> for Operation {
+    fn from(collective: Collective) -> Self {
+        match collective {
+            Collective::AllReduce => Self::AllReduce,
+            Collective::ReduceScatter => Self::ReduceScatter,
+            Collective::AllGather => Self::AllGather,
+            Collective::Reduce => Self::Reduce,
+            Collective::Broadcast => Self::Broadcast,
+        }
+    }
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Operation::from(*self), f)
+    }
+}

@@ -1,0 +1,69 @@
+//! How long a lowered program takes.
+//!
+//! The sum over its steps of the slowest shared resource, plus latency: steps wait for one another, the groups of a
+//! step run at once. Adding up itself costs nothing here.
+
+use super::{Lowered, LoweredStep, ReduceError};
+use crate::machine::{Algorithm, Exchange, Machine, MachineError, Seconds, seconds};
+use std::fmt;
+
+/// The time of a program, step by step.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Simulation {
+    /// Each step's time.
+    pub steps: Vec<Seconds>,
+}
+
+impl Simulation {
+    /// Returns the seconds of all steps.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.steps.iter().map(Seconds::total).sum()
+    }
+}
+
+impl fmt::Display for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3e} s", self.total())?;
+        self.steps.iter().try_for_each(|step| write!(f, "\n  {step}"))
+    }
+}
+
+/// Returns how long a lowered program takes to sum `bytes` on every rank.
+///
+/// ```
+/// use polyshard_planner::machine::{Algorithm, Machine};
+/// use polyshard_planner::placement::ParallelismMatrix;
+/// use polyshard_planner::reduce::{Hierarchy, Lowered, Masters, simulate, synthesize};
+/// let machine = Machine::preset("a100")?;
+/// let matrix = ParallelismMatrix::new(vec![vec![4, 16]])?;
+/// let direct = &synthesize(&Hierarchy::on(&machine, &matrix, &[0])?, 1, Masters::Idle)[0];
+/// let lowered = Lowered::new(direct, &matrix, &[0])?;
+/// let simulation = simulate(&machine, &lowered, 1e9, Algorithm::Ring)?;
+/// assert_eq!(simulation.steps[0].bottleneck.as_deref(), Some("the ports out of node 0"));
+/// assert!((simulation.steps[0].transfer - 2.0 * 63.0 / 64.0 / 8.0).abs() < 1e-9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If the program is for another number of ranks than the machine has, or the bytes are no amount.
+pub fn simulate(
+    machine: &Machine,
+    lowered: &Lowered,
+    bytes: f64,
+    algorithm: Algorithm,
+) -> Result<Simulation, ReduceError> {
+    let steps = lowered.steps().iter().map(|step| step_seconds(machine, step, bytes, algorithm));
+    Ok(Simulation { steps: steps.collect::<Result<_, _>>()? })
+}
+
+/// The time of one step of a program that sums `bytes`.
+pub(super) fn step_seconds(
+    machine: &Machine,
+    step: &LoweredStep,
+    bytes: f64,
+    algorithm: Algorithm,
+) -> Result<Seconds, MachineError> {
+    let (operation, groups) = (step.collective.into(), step.groups.to_vec());
+    seconds(machine, &Exchange { operation, groups, bytes: bytes / step.parts as f64 }, algorithm)
+}

@@ -1,0 +1,191 @@
+//! All valid programs up to a number of steps, shortest first.
+//!
+//! The search runs over states, not over programs: each state is expanded once, a table says from which a sum can
+//! be reached in how many steps, and the programs are then read off. Every level is taken for two devices. Which
+//! instruction may follow which depends on what a level holds, not on how many members it has, so the programs are
+//! the same; and each can be proved again at its true size.
+//!
+//! **Which programs count as one.** An instruction is known by its collective and by the groups that hold something,
+//! so `Parallel` after a `Reduce`, whose other groups are empty, is the `Master` of the same level, and is written
+//! so. With [`Masters::Idle`] that is the only way to have a `Master`, since whoever is left out then has nothing to
+//! do. This gives 3 programs for one level, 47 for two and 931 for three, of at most 5 steps, and so the totals of
+//! the tables of Xie et al. [`Masters::Any`] adds programs in which others wait with data of their own, or in which
+//! roots gather and broadcast among themselves first: 100 in all for two levels.
+
+use super::Hierarchy;
+use super::instruction::{Form, Instruction};
+use super::program::Program;
+use super::rules::{Collective, Effect};
+use super::state::Context;
+use std::collections::{HashMap, HashSet};
+
+/// When a `Master` instruction counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Masters {
+    /// Where all others hold nothing.
+    #[default]
+    Idle,
+    /// Wherever it is valid.
+    Any,
+}
+
+/// Returns all valid programs of at most `max_steps` instructions, shortest first.
+///
+/// A hierarchy of one device has one program, which does nothing.
+///
+/// ```
+/// use polyshard_planner::reduce::{Hierarchy, Masters, synthesize};
+/// let programs = |levels: &[(&str, usize)]| -> Result<_, polyshard_planner::reduce::ReduceError> {
+///     Ok(synthesize(&Hierarchy::new(levels.iter().copied())?, 5, Masters::Idle))
+/// };
+/// let one: Vec<_> = programs(&[("gpu", 8)])?.iter().map(ToString::to_string).collect();
+/// assert_eq!(one, ["AllReduce", "ReduceScatter-AllGather", "Reduce-Broadcast"]);
+/// assert_eq!(programs(&[("node", 4), ("gpu", 16)])?.len(), 47);
+/// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+/// ```
+#[must_use]
+pub fn synthesize(hierarchy: &Hierarchy, max_steps: usize, masters: Masters) -> Vec<Program> {
+    let mut search = Search::new(hierarchy, masters);
+    let mut programs = Vec::new();
+    for steps in 0..=max_steps {
+        search.collect(0, steps, &mut Vec::new(), &mut programs);
+    }
+    programs
+}
+
+struct Search {
+    forms: Vec<Shape>,
+    /// States by number; 0 is the first.
+    states: Vec<Context>,
+    numbers: HashMap<Context, usize>,
+    /// What may follow each state, where known.
+    follow: Vec<Option<Vec<(Instruction, usize)>>>,
+    /// Whether the sum can be reached from a state in exactly so many steps.
+    reaches: HashMap<(usize, usize), bool>,
+}
+
+/// A slice and a form, with their groups on the small hierarchy.
+struct Shape {
+    slice: usize,
+    form: Form,
+    groups: Vec<Vec<usize>>,
+    /// The level of a `Master` of the same slice, and its groups, where that is something else.
+    master: Option<(usize, Vec<Vec<usize>>)>,
+}
+
+impl Search {
+    fn new(hierarchy: &Hierarchy, masters: Masters) -> Self {
+        let small =
+            Hierarchy::new(hierarchy.names().iter().cloned().zip(hierarchy.counts().iter().map(|n| *n.min(&2))));
+        let Ok(small) = small else { panic!("{hierarchy} is a hierarchy, and with fewer members is none: a bug") };
+        let devices = small.devices();
+        let first = Context::initial(devices, devices);
+        let numbers = HashMap::from([(first.clone(), 0)]);
+        let forms = shapes(&small, masters);
+        Self { forms, states: vec![first], numbers, follow: vec![None], reaches: HashMap::new() }
+    }
+
+    /// Adds to `programs` those that begin with `head`, have led to `state`, and take exactly `steps` more.
+    fn collect(&mut self, state: usize, steps: usize, head: &mut Vec<Instruction>, programs: &mut Vec<Program>) {
+        if !self.reaches(state, steps) {
+            return;
+        }
+        if steps == 0 {
+            programs.push(Program { instructions: head.clone() });
+            return;
+        }
+        for (instruction, next) in self.follow(state) {
+            head.push(instruction);
+            self.collect(next, steps - 1, head, programs);
+            head.pop();
+        }
+    }
+
+    fn reaches(&mut self, state: usize, steps: usize) -> bool {
+        if steps == 0 {
+            return self.states[state].is_sum();
+        }
+        if let Some(&known) = self.reaches.get(&(state, steps)) {
+            return known;
+        }
+        let reaches = self.follow(state).into_iter().any(|(_, next)| self.reaches(next, steps - 1));
+        self.reaches.insert((state, steps), reaches);
+        reaches
+    }
+
+    fn follow(&mut self, state: usize) -> Vec<(Instruction, usize)> {
+        if let Some(known) = &self.follow[state] {
+            return known.clone();
+        }
+        let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        for shape in &self.forms {
+            for collective in Collective::ALL {
+                let Some((active, next)) = after(&self.states[state], collective, &shape.groups) else { continue };
+                let (slice, mut form) = (shape.slice, shape.form);
+                if let Some((level, groups)) = &shape.master
+                    && active == *groups
+                {
+                    form = Form::Master(*level);
+                }
+                if !seen.insert((collective, active)) {
+                    continue;
+                }
+                let number = *self.numbers.entry(next).or_insert_with_key(|next| {
+                    self.states.push(next.clone());
+                    self.states.len() - 1
+                });
+                found.push((Instruction { collective, slice, form }, number));
+            }
+        }
+        self.follow.resize(self.states.len(), None);
+        self.follow[state] = Some(found.clone());
+        found
+    }
+}
+
+/// The slices and forms of a hierarchy, those with equal groups once; only such as have groups of two or more.
+fn shapes(hierarchy: &Hierarchy, masters: Masters) -> Vec<Shape> {
+    let levels = hierarchy.counts().len();
+    let all = |slice: usize| {
+        let inside = [Form::InsideGroup].into_iter();
+        let outer = inside.chain((0..slice).map(Form::Parallel));
+        outer
+            .chain((0..slice).filter(move |_| masters == Masters::Any).map(Form::Master))
+            .map(move |form| (slice, form))
+    };
+    let groups = |slice, form| match (Instruction { collective: Collective::AllReduce, slice, form }.groups(hierarchy))
+    {
+        Ok(groups) => groups,
+        Err(error) => panic!("{error}: a bug of polyshard"),
+    };
+    let mut seen = HashSet::new();
+    let mut shapes = Vec::new();
+    for (slice, form) in (0..levels).flat_map(all) {
+        let these = groups(slice, form);
+        if these[0].len() > 1 && seen.insert(these.clone()) {
+            let master = match form {
+                Form::Parallel(level) => Some((level, groups(slice, Form::Master(level)))),
+                Form::InsideGroup | Form::Master(_) => None,
+            };
+            let master = master.filter(|(_, groups)| groups.len() < these.len());
+            shapes.push(Shape { slice, form, groups: these, master });
+        }
+    }
+    shapes
+}
+
+/// The groups that do something, and the state after; none if the rules forbid it or nothing happens.
+fn after(before: &Context, collective: Collective, groups: &[Vec<usize>]) -> Option<(Vec<Vec<usize>>, Context)> {
+    let mut context = before.clone();
+    let mut active = Vec::new();
+    for group in groups {
+        if context.apply(collective, group).ok()? == Effect::Done {
+            active.push(group.clone());
+        }
+    }
+    // Steps of groups that hold different amounts would be two steps at once.
+    let held = |group: &Vec<usize>| before.chunks_of(group[0]).len();
+    let even = active.windows(2).all(|pair| held(&pair[0]) == held(&pair[1]));
+    (even && !active.is_empty()).then_some((active, context))
+}

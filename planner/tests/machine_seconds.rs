@@ -1,0 +1,208 @@
+//! How long exchanges take: seconds that can be worked out by hand, laws, and bandwidths found again.
+
+use expect_test::{Expect, expect};
+use polyshard_planner::machine::{
+    Algorithm, Exchange, Interconnect, Level, Machine, Measurement, Operation, calibrate, cross_validate, seconds,
+};
+use proptest::prelude::*;
+
+#[path = "common/machines.rs"]
+mod common;
+
+use common::machines;
+
+fn took(machine: &Machine, operation: Operation, group: &[usize], bytes: f64) -> (f64, f64) {
+    let exchange = Exchange { operation, groups: vec![group.to_vec()], bytes };
+    let seconds = seconds(machine, &exchange, Algorithm::Ring).expect("it can be done");
+    (seconds.transfer, seconds.latency)
+}
+
+fn near(left: f64, right: f64) -> bool {
+    (left / right - 1.0).abs() < 1e-9
+}
+
+#[test]
+fn a_gather_on_a_torus_takes_the_bytes_over_both_directions_of_all_dimensions() {
+    let machine = Machine::preset("tpu-v4p").expect("a preset");
+    // Each holds a quarter of 4 MB: three quarters come in, over two links of 45 GB/s.
+    let z: Vec<_> = (0..4).collect();
+    let (transfer, latency) = took(&machine, Operation::AllGather, &z, 1e6);
+    assert!(near(transfer, 3e6 / 9e10), "{transfer}");
+    // Two hops reach half of a ring of four: question 3 of the book.
+    assert!(near(latency, 2e-6), "{latency}");
+    let plane: Vec<_> = (0..16).collect();
+    let (transfer, _) = took(&machine, Operation::AllGather, &plane, 1e6);
+    assert!(near(transfer, 15e6 / (2.0 * 9e10)), "{transfer}");
+    let all: Vec<_> = (0..64).collect();
+    let (transfer, latency) = took(&machine, Operation::AllReduce, &all, 64e6);
+    assert!(near(transfer, 2.0 * 63e6 / (3.0 * 9e10)), "{transfer}");
+    assert!(near(latency, 2.0 * 3.0 * 2e-6), "{latency}");
+}
+
+#[test]
+fn a_line_has_half_of_the_bandwidth_of_a_ring() {
+    let machine = Machine::tpu_v5e(&[4, 16]).expect("a slice");
+    let (line, _) = took(&machine, Operation::AllGather, &[0, 16, 32, 48], 1e6);
+    assert!(near(line, 3e6 / 4.5e10), "{line}");
+    let ring: Vec<_> = (0..16).collect();
+    let (ring, _) = took(&machine, Operation::AllGather, &ring, 1e6);
+    assert!(near(ring, 15e6 / 9e10), "{ring}");
+}
+
+#[test]
+fn an_all_to_all_on_a_ring_takes_a_quarter_of_a_gather() {
+    // Question 10 of the book: N^2 / 4 chunks of bytes / N^2 against bytes, both in both directions.
+    let machine = Machine::tpu_v5e(&[16]).expect("a slice");
+    let all: Vec<_> = (0..16).collect();
+    let (gather, _) = took(&machine, Operation::AllGather, &all, 1e6);
+    let (all_to_all, latency) = took(&machine, Operation::AllToAll, &all, 1e6);
+    assert!(near(all_to_all / gather, 0.25 * 16.0 / 15.0), "{}", all_to_all / gather);
+    assert!(near(latency, 8e-6), "{latency}");
+}
+
+#[test]
+fn one_level_that_is_a_torus_is_as_fast_as_levels_of_rings() {
+    let rings = Machine::preset("tpu-v5p").expect("a preset");
+    let mut chip: Level = rings.levels()[0].clone();
+    (chip.name, chip.count, chip.interconnect) = ("chip".into(), 64, Interconnect::Torus(vec![4, 4, 4]));
+    let torus = Machine::new("torus", vec![chip], rings.device().clone()).expect("a machine");
+    let groups: [&[usize]; 4] = [&[0, 1, 2, 3], &[0, 16, 32, 48], &[0, 3, 48, 51], &[0, 7, 21, 58]];
+    for operation in [Operation::AllReduce, Operation::AllGather, Operation::Broadcast, Operation::AllToAll] {
+        for group in groups {
+            assert_eq!(
+                took(&rings, operation, group, 1e6),
+                took(&torus, operation, group, 1e6),
+                "{operation} {group:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn shared_ports_of_all_levels_are_passed_on_the_way_out() {
+    let level = |name: &str, bandwidth, shared_ports| Level {
+        name: name.into(),
+        count: 2,
+        interconnect: Interconnect::Switch,
+        bandwidth,
+        latency: 1e-6,
+        shared_ports,
+        bypass: None,
+    };
+    let levels = vec![level("rack", 4e9, Some(1)), level("server", 1e9, Some(1)), level("gpu", 1e8, None)];
+    let device = Machine::preset("a100").expect("a preset").device().clone();
+    let machine = Machine::new("racks", levels, device).expect("a machine");
+    // From rack to rack the server's card is the narrowest; its GPUs' own ports are not in the way.
+    let (transfer, _) = took(&machine, Operation::Broadcast, &[0, 4], 1e9);
+    assert!(near(transfer, 1.0), "{transfer}");
+    let exchange = Exchange { operation: Operation::AllReduce, groups: vec![vec![0, 4], vec![1, 5]], bytes: 1e9 };
+    let shared = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+    assert!(near(shared.transfer, 2.0), "{shared}");
+    assert_eq!(shared.bottleneck.as_deref(), Some("the ports out of server 0"));
+    // From two servers into one.
+    let groups = vec![vec![0, 4], vec![2, 5]];
+    let exchange = Exchange { operation: Operation::Broadcast, groups, bytes: 1e9 };
+    let shared = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+    assert!(near(shared.transfer, 2.0), "{shared}");
+    assert_eq!(shared.bottleneck.as_deref(), Some("the ports into server 2"));
+}
+
+#[test]
+fn rooted_operations_send_one_way() {
+    let machine = Machine::preset("a100").expect("a preset");
+    // One root in each of two nodes: what leaves a node does not meet what comes in.
+    for operation in [Operation::Reduce, Operation::Broadcast] {
+        let exchange = Exchange { operation, groups: vec![vec![0, 16], vec![17, 1]], bytes: 8e9 };
+        let both = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+        assert!(near(both.transfer, 1.0), "{operation}: {both}");
+        let exchange = Exchange { groups: vec![vec![0, 16], vec![1, 17]], ..exchange };
+        let same = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
+        assert!(near(same.transfer, 2.0), "{operation}: {same}");
+    }
+}
+
+#[test]
+fn exchanges_that_cannot_be_are_refused() {
+    let machine = Machine::preset("a100").expect("a preset");
+    let refused = |groups: Vec<Vec<usize>>, bytes, expect: Expect| {
+        let exchange = Exchange { operation: Operation::AllReduce, groups, bytes };
+        expect.assert_eq(&seconds(&machine, &exchange, Algorithm::Ring).expect_err("impossible").to_string());
+    };
+    refused(vec![vec![0, 64]], 1.0, expect!["group [0, 64] has rank 64, but the machine `a100` has ranks 0..64"]);
+    refused(
+        vec![vec![0, 1], vec![1, 2]],
+        1.0,
+        expect!["rank 1 is twice in the groups of one exchange; groups that run at once are disjoint"],
+    );
+    refused(vec![vec![0, 1]], f64::NAN, expect!["NaN bytes is no amount of data; give 0 or more"]);
+}
+
+#[test]
+fn measurements_that_say_nothing_are_refused() {
+    let machine = Machine::preset("a100").expect("a preset");
+    let measured = |groups, seconds| {
+        let exchange = Exchange { operation: Operation::Broadcast, groups, bytes: 8.0 };
+        Measurement { exchange, algorithm: Algorithm::Ring, seconds }
+    };
+    let refused = |measured: Measurement, expect: Expect| {
+        expect.assert_eq(&calibrate(&machine, &[measured]).expect_err("nothing to fit").to_string());
+    };
+    refused(
+        measured(vec![vec![3]], 1.0),
+        expect!["measurement 0 cannot be fitted: it sends nothing; give groups of two ranks or more, and bytes"],
+    );
+    refused(
+        measured(vec![vec![0, 16]], 1e-6),
+        expect![
+            "measurement 0 cannot be fitted: it took 0.000001 s, and messages alone take 0.00002 s on `a100`; give lower latencies"
+        ],
+    );
+    let folds = cross_validate(&machine, &[measured(vec![vec![0, 1]], 1.0)], 2).expect_err("one measurement");
+    expect!["cannot cross-validate 1 measurements in 2 folds; give 2 folds or more, and no more than measurements"]
+        .assert_eq(&folds.to_string());
+}
+
+proptest! {
+    /// The bandwidths that measurements were made with are found again, whatever the machine was thought to be.
+    #[test]
+    fn calibration_finds_the_bandwidths_that_made_the_seconds(node in 1e8..1e10, gpu in 1e11..1e12) {
+        let thought = Machine::preset("a100").expect("a preset");
+        let truth = thought.clone().with_bandwidth("node", node).expect("more than 0");
+        let truth = truth.with_bandwidth("gpu", gpu).expect("more than 0");
+        let groups = [vec![vec![0, 1, 2, 3]], vec![vec![0, 16]], vec![vec![0, 16, 32], vec![5, 21, 37]], vec![vec![7, 9]]];
+        let measured: Vec<_> = groups.into_iter().map(|groups| {
+            let exchange = Exchange { operation: Operation::AllReduce, groups, bytes: 1e9 };
+            let seconds = seconds(&truth, &exchange, Algorithm::Ring).expect("it can be done").total();
+            Measurement { exchange, algorithm: Algorithm::Ring, seconds }
+        }).collect();
+        let fitted = calibrate(&thought, &measured).expect("it can be fitted");
+        prop_assert!(fitted.median_error() < 1e-9);
+        for (found, true_level) in fitted.machine.levels().iter().zip(truth.levels()) {
+            prop_assert!((found.bandwidth / true_level.bandwidth - 1.0).abs() < 1e-9);
+        }
+    }
+
+    /// More bytes never take less time, and a broader machine never takes more.
+    #[test]
+    fn seconds_grow_with_bytes_and_shrink_with_bandwidth(
+        machine in machines(), bytes in 1.0f64..1e9, more in 1.0f64..4.0, operation in 0usize..6, tree in any::<bool>(),
+    ) {
+        let operation = [
+            Operation::AllReduce, Operation::ReduceScatter, Operation::AllGather,
+            Operation::Reduce, Operation::Broadcast, Operation::AllToAll,
+        ][operation];
+        let algorithm = if tree { Algorithm::Tree } else { Algorithm::Ring };
+        let groups = vec![(0..machine.devices()).step_by(2).take(24).collect::<Vec<_>>()];
+        let took = |machine: &Machine, bytes| {
+            let exchange = Exchange { operation, groups: groups.clone(), bytes };
+            seconds(machine, &exchange, algorithm).expect("it can be done").total()
+        };
+        let base = took(&machine, bytes);
+        prop_assert!(took(&machine, bytes * more) >= base * (1.0 - 1e-12));
+        let mut broader = machine.clone();
+        for level in machine.levels() {
+            broader = broader.with_bandwidth(&level.name, level.bandwidth * more).expect("more than 0");
+        }
+        prop_assert!(took(&broader, bytes) <= base * (1.0 + 1e-12));
+    }
+}
