@@ -2,6 +2,7 @@
 
 use polyshard_codegen::PipelineError;
 use polyshard_layout::ShardingError;
+use polyshard_planner::product::ProductError;
 use polyshard_planner::{PlanError, TypeError};
 use polyshard_polyhedral::LowerError;
 use std::fmt;
@@ -27,6 +28,9 @@ pub enum Error {
     /// There is no plan for a redistribution.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// There is no plan for a product of sharded arrays.
+    #[error(transparent)]
+    Product(#[from] ProductError),
     /// The stages of a pipeline do not fit together.
     #[error(transparent)]
     Pipeline(#[from] Box<PipelineError>),

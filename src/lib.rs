@@ -55,7 +55,9 @@ pub use polyshard_polyhedral::{
     Tensor, Trace, Transfer, Var, dim, pin,
 };
 pub use polyshard_runtime as runtime;
-pub use polyshard_runtime::{Backend, DistArray, Redistribution, Transport, World};
+pub use polyshard_runtime::{
+    Backend, DistArray, Partial, Redistribution, Resharding, ShardedProduct, Transport, World,
+};
 
 /// An element type of kernels and arrays: `f32`, `f64`, `i32` or `i64`.
 pub trait Element: polyshard_runtime::Element + polyshard_polyhedral::ScalarType {}
