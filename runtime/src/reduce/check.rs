@@ -15,7 +15,7 @@ pub(super) fn usage(error: impl Display) -> Error {
 pub(super) fn world(world: &World, placed: &PlacedMesh) -> Result<()> {
     world.check_mesh(placed.mesh())?;
     match world.placement() {
-        Some(placement) if placement != placed => Err(Error::Usage(format!(
+        Some(placement) if placement.ranks() != placed.ranks() => Err(Error::Usage(format!(
             "a reduction on {placed} cannot run in a world that is placed otherwise, {placement}; give the world that \
              `spmd` gives, or that one placed alike"
         ))),
