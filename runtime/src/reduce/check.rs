@@ -50,11 +50,9 @@ pub(super) fn agree<T: Element>(
     let told = world.comm().tell([hasher.finish(), elements as u64, 0, 0])?;
     match told.iter().position(|note| *note != told[0]) {
         Some(other) => Err(Error::Mismatch(format!(
-            "ranks 0 and {other} make different reductions, rank {} one of {elements} elements of `{}` over {} of \
-             {placed}: all ranks must make the same, in the same order",
-            world.rank(),
-            T::NAME,
-            over(placed, axes)
+            "ranks 0 and {other} make different reductions, of {} elements and of {}: all ranks must give the same \
+             placement, axes, length, type and strategy, in the same order",
+            told[0][1], told[other][1]
         ))),
         None => Ok(()),
     }

@@ -113,26 +113,19 @@ pub(crate) fn reduces<T: Value>(
 
 /// The elements that a device receives, by what the steps say of their parts.
 fn received(lowered: &Lowered, device: usize, elements: usize) -> usize {
-    let steps = lowered.steps().iter().map(|step| {
+    let layout = lowered.layout().expect("the program is proved");
+    let steps = lowered.steps().iter().zip(&layout).map(|(step, held)| {
         let Some(group) = step.groups.iter().find(|group| group.contains(&device)) else { return 0 };
+        // A group that holds nothing has nothing to add.
+        if held[group[0]].is_empty() {
+            return 0;
+        }
         let (others, held, first) = (group.len() - 1, elements / step.parts, group[0] == device);
-        match step.collective {
-            Collective::AllReduce | Collective::AllGather => others * held,
-            Collective::ReduceScatter => others * held / group.len(),
-            Collective::Reduce => {
-                if first {
-                    others * held
-                } else {
-                    0
-                }
-            }
-            Collective::Broadcast => {
-                if first {
-                    0
-                } else {
-                    held
-                }
-            }
+        match (step.collective, first) {
+            (Collective::AllReduce | Collective::AllGather, _) | (Collective::Reduce, true) => others * held,
+            (Collective::ReduceScatter, _) => others * held / group.len(),
+            (Collective::Broadcast, false) => held,
+            (Collective::Reduce, false) | (Collective::Broadcast, true) => 0,
         }
     });
     steps.sum()
