@@ -39,13 +39,13 @@ fn the_reduction_is_right_on_threads_on_any_machine_mesh_length_and_type() {
 #[cfg(feature = "mpi")]
 #[test]
 fn the_reduction_is_right_under_mpirun() {
-    let mut types = TYPES.into_iter().cycle();
-    for (processes, axes) in [(1, "1"), (2, "2"), (3, "3"), (4, "2,2"), (6, "6"), (8, "8"), (8, "4,2")] {
-        for (machine, elements) in [("a100", 1000), ("v100", 5)] {
-            let dtype = types.next().expect("it is endless");
-            let sum = format!("--axes {axes} --machine {machine} --elements {elements} --type {dtype}");
-            check_reduction(Start::Mpi(processes), &sum);
-        }
+    let cases = [(1, "1"), (2, "2"), (3, "3"), (4, "2,2"), (6, "6"), (8, "8"), (8, "4,2")];
+    let machines = [("a100", 1000), ("v100", 5)].into_iter().cycle();
+    for (((processes, axes), (machine, elements)), dtype) in
+        cases.into_iter().zip(machines).zip(TYPES.into_iter().cycle())
+    {
+        let sum = format!("--axes {axes} --machine {machine} --elements {elements} --type {dtype}");
+        check_reduction(Start::Mpi(processes), &sum);
     }
 }
 
