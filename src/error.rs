@@ -2,7 +2,10 @@
 
 use polyshard_codegen::PipelineError;
 use polyshard_layout::ShardingError;
+use polyshard_planner::machine::MachineError;
+use polyshard_planner::placement::PlacementError;
 use polyshard_planner::product::ProductError;
+use polyshard_planner::reduce::ReduceError;
 use polyshard_planner::{PlanError, TypeError};
 use polyshard_polyhedral::LowerError;
 use std::fmt;
@@ -28,6 +31,15 @@ pub enum Error {
     /// There is no plan for a redistribution.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A machine is none, or cannot do what is asked of it.
+    #[error(transparent)]
+    Machine(#[from] Box<MachineError>),
+    /// A mesh cannot be placed on a machine.
+    #[error(transparent)]
+    Placement(#[from] Box<PlacementError>),
+    /// A reduction cannot be made.
+    #[error(transparent)]
+    Reduce(#[from] Box<ReduceError>),
     /// There is no plan for a product of sharded arrays.
     #[error(transparent)]
     Product(#[from] ProductError),
@@ -45,6 +57,24 @@ pub enum Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<MachineError> for Error {
+    fn from(error: MachineError) -> Self {
+        Self::Machine(Box::new(error))
+    }
+}
+
+impl From<PlacementError> for Error {
+    fn from(error: PlacementError) -> Self {
+        Self::Placement(Box::new(error))
+    }
+}
+
+impl From<ReduceError> for Error {
+    fn from(error: ReduceError) -> Self {
+        Self::Reduce(Box::new(error))
     }
 }
 
