@@ -8,7 +8,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `matrix` | a parallelism matrix as a map between mesh coordinates and ranks |
-//! | `enumerate` | all matrices |
+//! | `enumerate` | all matrices, and how many there are |
 //! | `choice` | the matrix that is best for a workload |
 //!
 //! Placement numbers devices and nothing else; which collectives then run is for `reduce` to say.
@@ -19,6 +19,6 @@ mod error;
 mod matrix;
 
 pub use choice::{Choice, Ranked, Traffic, best, best_with};
-pub use enumerate::matrices;
+pub use enumerate::{count, matrices};
 pub use error::PlacementError;
 pub use matrix::ParallelismMatrix;

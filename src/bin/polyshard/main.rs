@@ -3,10 +3,17 @@
 //!
 //! Running a kernel is not its affair: programs do that, see `examples/`.
 
+mod devices;
+mod drawing;
 mod dtypes;
+mod hardware;
+mod mesh;
 mod npy;
+mod placement;
+mod print;
 mod random;
 mod redistribute;
+mod threads;
 mod values;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -68,6 +75,8 @@ enum Command {
     },
     /// Plan how an array gets from one distributed type to another, and print the plan, its cost and its bounds.
     Redistribute(redistribute::Arguments),
+    /// List the placements of a mesh on a hierarchical machine, the best for a workload first.
+    Placement(placement::Arguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -90,6 +99,7 @@ fn main() -> ExitCode {
         Command::Show { trace, print } => show(&trace, print),
         Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
         Command::Redistribute(arguments) => redistribute::redistribute(&arguments),
+        Command::Placement(arguments) => placement::placement(&arguments),
     };
     match done.and_then(|text| say(&text)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,10 +1,10 @@
 //! A plan run on threads, and every element that it brought compared with its global index.
 
 use crate::dtypes::with_type;
+use crate::threads;
 use polyshard::{DType, DistArray, DistType, Element, Plan, Redistribution};
 use serde::Serialize;
 use std::fmt;
-use std::fs;
 
 /// The most ranks: each is a thread.
 const RANKS: usize = 256;
@@ -37,16 +37,7 @@ impl fmt::Display for Trial {
 /// If there are too many ranks or too little memory, no array lies as one of the types says, an element of a tile
 /// is wrong, or a rank received another number of bytes than the plan says.
 pub(crate) fn run(plan: &Plan, dtype: DType) -> Result<Trial, String> {
-    let mesh = plan.source().mesh();
-    if mesh.size() > RANKS {
-        let ranks = mesh.size();
-        return Err(format!(
-            "`--run` starts a thread per rank, {RANKS} at most, but the mesh has {ranks}; run a smaller one"
-        ));
-    }
-    if polyshard::runtime::launched_ranks().is_some() {
-        return Err("`--run` makes its ranks itself; start it without an MPI launcher".into());
-    }
+    threads::check_ranks("the mesh", plan.source().mesh().size(), RANKS)?;
     for dist_type in [plan.source(), plan.target()] {
         if dist_type.to_sharding().is_none() {
             return Err(format!(
@@ -127,13 +118,5 @@ fn check_memory(plan: &Plan, dtype: DType) -> Result<(), String> {
     let elements = [plan.source().tile_len(), plan.target().tile_len(), plan.peak(), plan.peak()];
     let elements: u128 = elements.iter().map(|&elements| elements as u128).sum();
     let needed = elements * plan.source().mesh().size() as u128 * dtype.size() as u128;
-    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let free =
-        info.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse().ok());
-    match free.map(|kib: u128| kib * 1024) {
-        Some(free) if needed > free => Err(format!(
-            "`--run` holds the tiles of all ranks, up to {needed} bytes, but {free} are free; run a smaller array"
-        )),
-        _ => Ok(()),
-    }
+    threads::check_memory("the tiles of all ranks", needed)
 }
