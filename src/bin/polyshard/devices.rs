@@ -30,6 +30,8 @@ const HEAD: f64 = 42.0;
 const LETTER: f64 = 7.5;
 /// Blocks are made this much wider than high, as far as they can be.
 const SHAPE: f64 = 1.8;
+/// A last row that is not full is as bad as a shape that is off by so much, as a logarithm.
+const RAGGED: f64 = 1.0;
 const STYLE: &str = "text{font:9px sans-serif}text.title{font-size:13px;font-weight:bold}text.note{font-size:11px}\
                      text.rank{text-anchor:middle}rect.member{fill:none;stroke:#999}rect.device{stroke:#444;\
                      stroke-width:0.5}rect.idle{fill:#f0f0f0}path{fill:none;stroke-width:1.5;opacity:0.7}";
@@ -89,6 +91,15 @@ pub(crate) fn draw(path: &Path, title: &str, levels: &[(String, usize)], rows: &
     svg::save(path, &document).map_err(|why| failed("write", path, why))
 }
 
+/// Returns how many groups there are, and of how many ranks, in words.
+pub(crate) fn count_groups(groups: &[Vec<usize>]) -> String {
+    match groups {
+        [] => "no group".into(),
+        [group] => format!("one group of {}", group.len()),
+        [group, ..] => format!("{} groups of {}", groups.len(), group.len()),
+    }
+}
+
 /// Devices in boxes of boxes; places are upper left corners.
 struct Block {
     size: [f64; 2],
@@ -117,7 +128,8 @@ impl Block {
         };
         let off = |columns: &usize| {
             let [width, height] = extent(*columns);
-            (width / height / SHAPE).ln().abs()
+            let ragged = if count.is_multiple_of(*columns) { 0.0 } else { RAGGED };
+            (width / height / SHAPE).ln().abs() + ragged
         };
         let columns = (1..=count).min_by(|one, other| off(one).total_cmp(&off(other))).unwrap_or(1);
         let (mut devices, mut members) = (Vec::new(), Vec::new());

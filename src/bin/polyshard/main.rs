@@ -7,12 +7,14 @@ mod devices;
 mod drawing;
 mod dtypes;
 mod hardware;
+mod matmul;
 mod mesh;
 mod npy;
 mod placement;
 mod print;
 mod random;
 mod redistribute;
+mod reduce;
 mod threads;
 mod values;
 
@@ -77,6 +79,10 @@ enum Command {
     Redistribute(redistribute::Arguments),
     /// List the placements of a mesh on a hierarchical machine, the best for a workload first.
     Placement(placement::Arguments),
+    /// List the programs that reduce over axes of a placed mesh, fastest first.
+    Reduce(reduce::Arguments),
+    /// Compare all ways to multiply sharded matrices on a machine, and explain the cheapest.
+    Matmul(matmul::Arguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -100,6 +106,8 @@ fn main() -> ExitCode {
         Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
         Command::Redistribute(arguments) => redistribute::redistribute(&arguments),
         Command::Placement(arguments) => placement::placement(&arguments),
+        Command::Reduce(arguments) => reduce::reduce(&arguments),
+        Command::Matmul(arguments) => matmul::matmul(&arguments),
     };
     match done.and_then(|text| say(&text)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -213,7 +213,7 @@ impl Found {
     fn panels(&self, matrix: &ParallelismMatrix) -> Result<Vec<Panel>, String> {
         let panel = |axis: usize| {
             let groups = matrix.groups(&[axis]).map_err(|why| why.to_string())?;
-            let note = format!("{} groups of {}", groups.len(), self.axes[axis]);
+            let note = devices::count_groups(&groups);
             Ok(Panel { title: format!("{matrix}, axis {axis}"), note, groups, talk: Talk::Around })
         };
         (0..self.axes.len()).map(panel).collect()
