@@ -11,6 +11,7 @@ mod error;
 mod grid;
 pub mod leaf;
 mod permutation;
+mod product;
 mod redistribute;
 mod region;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use error::{Error, Result};
 pub use grid::Grid;
 pub use permutation::count;
 pub use polyshard_layout as layout;
+pub use product::{Partial, Resharding, ShardedProduct};
 pub use redistribute::{Redistribution, Transport};
 pub use region::Region;
 pub use spmd::{launched_ranks, spmd};
