@@ -1,14 +1,18 @@
 //! `polyshard matmul`: what a product of sharded matrices costs, whichever way it is done.
 //!
-//! Sequences and their costs are the planner's; here they are asked for and printed.
+//! Sequences and their costs are the planner's, and running them the runtime's; here is what comes between them and a
+//! terminal.
 
 mod device;
+mod trial;
 
 use crate::mesh::{mesh, pairs};
 use crate::print::json;
 use clap::ValueEnum;
 use device::Device;
-use polyshard::planner::product::{Element, Free, Product};
+use polyshard::planner::product::{Element, Free, Product, ProductReport};
+use serde::Serialize;
+use trial::Trial;
 
 /// What follows `polyshard matmul`.
 #[derive(clap::Args)]
@@ -33,6 +37,10 @@ pub(crate) struct Arguments {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
+    /// Run the cheapest sequence, a thread for each rank, on numbers of 8 bytes, and compare with the sequential
+    /// product.
+    #[arg(long)]
+    run: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -43,6 +51,15 @@ enum Factors {
     Right,
     /// Both.
     Both,
+}
+
+/// A plan as JSON, and what came of its run.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    report: ProductReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<Trial>,
 }
 
 /// Does what the command line asks for, and returns what to print.
@@ -64,5 +81,9 @@ pub(crate) fn matmul(arguments: &Arguments) -> Result<String, String> {
         Some(Factors::Both) => product.search(&roofline, Free::Both),
     };
     let plan = plan.map_err(said)?;
-    Ok(if arguments.json { json(&plan.report()) + "\n" } else { plan.explain() })
+    let trial = if arguments.run { Some(trial::run(&arguments.product, &sizes, &plan)?) } else { None };
+    if arguments.json {
+        return Ok(json(&Answer { report: plan.report(), run: trial }) + "\n");
+    }
+    Ok(plan.explain() + &trial.map(|trial| trial.to_string()).unwrap_or_default())
 }

@@ -2,7 +2,7 @@
 
 use crate::dtypes::with_type;
 use crate::threads;
-use polyshard::{DType, DistArray, DistType, Element, Plan, Redistribution};
+use polyshard::{DType, DistArray, Element, Plan, Redistribution};
 use serde::Serialize;
 use std::fmt;
 
@@ -20,14 +20,8 @@ pub(crate) struct Trial {
 
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = &self.received_bytes;
-        let (least, most) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
-        writeln!(f, "checked {} tiles", self.tiles)?;
-        match least == most {
-            true => write!(f, "received per rank: {most} bytes")?,
-            false => write!(f, "received per rank: {least} to {most} bytes")?,
-        }
-        writeln!(f, ", {} in all; on every rank what the plan says", bytes.iter().sum::<u64>())
+        let received = threads::received(&self.received_bytes);
+        write!(f, "checked {} tiles\n{received}; on every rank what the plan says\n", self.tiles)
     }
 }
 
@@ -65,7 +59,8 @@ fn run_on<T: Element>(plan: &Plan) -> Result<Trial, String> {
         let before = world.bytes_received();
         let tile = there.run(world, &source)?;
         let received = world.bytes_received() - before;
-        Ok(Found { wrong: wrong(tile.block(), plan.target(), world.rank()), received })
+        let expected = |index: &[usize]| element::<T>(index, &shape);
+        Ok(Found { wrong: threads::wrong(tile.block(), plan.target(), world.rank(), expected), received })
     });
     let found = found.map_err(|error| error.to_string())?;
     for (rank, Found { wrong, received }) in found.iter().enumerate() {
@@ -86,30 +81,6 @@ fn run_on<T: Element>(plan: &Plan) -> Result<Trial, String> {
 fn element<T: Element>(index: &[usize], shape: &[usize]) -> T {
     let number = index.iter().zip(shape).fold(0, |number, (&i, &extent)| number * extent + i);
     T::from(number % 16_777_213).expect("the number is exact in each type")
-}
-
-/// Compares the tile of a rank with what should be there, by its type alone: no sharding is asked.
-fn wrong<T: Element>(tile: &[T], dist_type: &DistType, rank: usize) -> Option<String> {
-    let (tile_shape, shape) = (dist_type.tile_shape(), dist_type.shape());
-    if tile.len() != dist_type.tile_len() {
-        return Some(format!("it has {} elements, not {}", tile.len(), dist_type.tile_len()));
-    }
-    let mut index = dist_type.offset(&dist_type.mesh().coordinates(rank));
-    let start = index.clone();
-    for &found in tile {
-        let expected = element::<T>(&index, &shape);
-        if found != expected {
-            return Some(format!("{found} is at {index:?}, not {expected}"));
-        }
-        for dim in (0..index.len()).rev() {
-            index[dim] += 1;
-            if index[dim] < start[dim] + tile_shape[dim] {
-                break;
-            }
-            index[dim] = start[dim];
-        }
-    }
-    None
 }
 
 /// Checks that the tiles of all ranks fit into the memory that is free, as far as the system tells.
