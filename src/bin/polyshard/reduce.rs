@@ -3,6 +3,7 @@
 //! Programs and their times are the planner's; here they are asked for, printed, drawn and tried.
 
 mod answer;
+mod trial;
 
 use crate::devices::{self, Panel, Talk};
 use crate::hardware::Hardware;
@@ -47,6 +48,12 @@ pub(crate) struct Arguments {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
+    /// Run the programs that are listed, a thread for each device, and check every sum.
+    #[arg(long)]
+    run: bool,
+    /// The numbers that each rank holds in a run.
+    #[arg(long, value_name = "N", default_value_t = 1003)]
+    elements: usize,
     /// Draw who talks to whom in each step of the program.
     #[arg(long, value_name = "FILE.svg")]
     draw: Option<PathBuf>,
@@ -79,10 +86,14 @@ pub(crate) fn reduce(arguments: &Arguments) -> Result<String, String> {
         let panels = reduction.panels(shown);
         devices::draw(path, &reduction.title(arguments), &levels.collect::<Vec<_>>(), &[panels])?;
     }
+    let trial = match arguments.run {
+        true => Some(trial::run(&reduction, &reduction.programs[..listed], arguments.elements)?),
+        false => None,
+    };
     if arguments.json {
-        return Ok(json(&Answer::new(&reduction, arguments.hardware.algorithm(), listed)) + "\n");
+        return Ok(json(&Answer::new(&reduction, arguments.hardware.algorithm(), listed, trial)) + "\n");
     }
-    Ok(reduction.text(arguments, listed, shown))
+    Ok(reduction.text(arguments, listed, shown) + &trial.map(|trial| trial.to_string()).unwrap_or_default())
 }
 
 impl Reduction {

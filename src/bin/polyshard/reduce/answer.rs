@@ -3,6 +3,7 @@
 //! Groups are ranks of the machine, in the order of their data; the first of each is its root.
 
 use super::Reduction;
+use super::trial::Trial;
 use polyshard::planner::machine::Algorithm;
 use polyshard::planner::placement::ParallelismMatrix;
 use polyshard::planner::reduce::{Collective, Ranked};
@@ -21,6 +22,8 @@ pub(super) struct Answer<'a> {
     total: usize,
     /// Fastest first.
     programs: Vec<Program<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<Trial>,
 }
 
 /// One program.
@@ -46,8 +49,8 @@ struct Step<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// Returns what to print of the first `listed` programs.
-    pub(super) fn new(reduction: &'a Reduction, algorithm: Algorithm, listed: usize) -> Self {
+    /// Returns what to print of the first `listed` programs, and what came of their run.
+    pub(super) fn new(reduction: &'a Reduction, algorithm: Algorithm, listed: usize, run: Option<Trial>) -> Self {
         Self {
             machine: reduction.machine.name(),
             hierarchy: reduction.matrix.hierarchy(),
@@ -57,6 +60,7 @@ impl<'a> Answer<'a> {
             algorithm,
             total: reduction.programs.len(),
             programs: reduction.programs[..listed].iter().map(|ranked| program(reduction, ranked)).collect(),
+            run,
         }
     }
 }
