@@ -4,6 +4,7 @@
 //! terminal.
 
 mod device;
+mod draw;
 mod trial;
 
 use crate::mesh::{mesh, pairs};
@@ -12,6 +13,7 @@ use clap::ValueEnum;
 use device::Device;
 use polyshard::planner::product::{Element, Free, Product, ProductReport};
 use serde::Serialize;
+use std::path::PathBuf;
 use trial::Trial;
 
 /// What follows `polyshard matmul`.
@@ -41,6 +43,9 @@ pub(crate) struct Arguments {
     /// product.
     #[arg(long)]
     run: bool,
+    /// Draw who talks to whom in each step of the cheapest sequence.
+    #[arg(long, value_name = "FILE.svg")]
+    draw: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -82,6 +87,9 @@ pub(crate) fn matmul(arguments: &Arguments) -> Result<String, String> {
     };
     let plan = plan.map_err(said)?;
     let trial = if arguments.run { Some(trial::run(&arguments.product, &sizes, &plan)?) } else { None };
+    if let Some(path) = &arguments.draw {
+        draw::draw(path, &plan)?;
+    }
     if arguments.json {
         return Ok(json(&Answer { report: plan.report(), run: trial }) + "\n");
     }

@@ -7,7 +7,7 @@ mod traffic;
 use crate::devices::{self, Panel, Talk};
 use crate::hardware::Hardware;
 use crate::mesh::numbers;
-use crate::print::{json, table};
+use crate::print::{json, listed, table};
 use polyshard::planner::machine::Machine;
 use polyshard::planner::placement::{Choice, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices};
 use polyshard::planner::units::seconds;
@@ -95,7 +95,7 @@ pub(crate) fn placement(arguments: &Arguments) -> Result<String, String> {
         }
     };
     let all = found.ranked.len();
-    found.ranked.truncate(arguments.top.unwrap_or(all));
+    found.ranked.truncate(listed(arguments.top, usize::MAX, all)?);
     if let Some(path) = &arguments.draw {
         let rows: Result<Vec<_>, _> = found.ranked.iter().map(|ranked| found.panels(&ranked.matrix)).collect();
         devices::draw(path, &found.title(), &found.levels, &rows?)?;

@@ -10,6 +10,17 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("what is printed is plain data")
 }
 
+/// Returns how many of `all` are listed, by `--top` if it is given.
+///
+/// # Errors
+/// If that is none.
+pub(crate) fn listed(top: Option<usize>, unless_told: usize, all: usize) -> Result<usize, String> {
+    match top {
+        Some(0) => Err("`--top 0` lists nothing; give 1 or more".into()),
+        top => Ok(top.unwrap_or(unless_told).min(all)),
+    }
+}
+
 /// Returns rows of cells as lines, columns two spaces apart; those in `words` begin at the left, all others, which are
 /// numbers, end at the right.
 pub(crate) fn table(rows: &[Vec<String>], words: &[usize]) -> String {

@@ -8,7 +8,7 @@ mod trial;
 use crate::devices::{self, Panel, Talk};
 use crate::hardware::Hardware;
 use crate::mesh::numbers;
-use crate::print::{json, table};
+use crate::print::{json, listed, table};
 use answer::Answer;
 use polyshard::planner::machine::{Machine, Seconds};
 use polyshard::planner::placement::ParallelismMatrix;
@@ -79,8 +79,8 @@ pub(crate) fn reduce(arguments: &Arguments) -> Result<String, String> {
         Some(name) => reduction.find(name)?,
         None => 0,
     };
-    let listed = arguments.top.unwrap_or(if arguments.json { usize::MAX } else { LISTED });
-    let listed = listed.min(reduction.programs.len());
+    let unless_told = if arguments.json { usize::MAX } else { LISTED };
+    let listed = listed(arguments.top, unless_told, reduction.programs.len())?;
     if let Some(path) = &arguments.draw {
         let levels = reduction.machine.levels().iter().map(|level| (level.name.clone(), level.count));
         let panels = reduction.panels(shown);
@@ -185,7 +185,8 @@ impl Reduction {
     fn text(&self, arguments: &Arguments, listed: usize, shown: usize) -> String {
         let all = self.programs.len();
         let mut text = format!("{}\n", self.title(arguments));
-        text += &format!("levels {}; {all} programs, speed against AllReduce in one step\n", self.hierarchy);
+        let programs = if all == 1 { "one program".into() } else { format!("{all} programs") };
+        text += &format!("levels {}; {programs}, speed against AllReduce in one step\n", self.hierarchy);
         let mut rows = vec![["", "seconds", "speed", "program"].map(String::from).to_vec()];
         for (nth, ranked) in self.programs[..listed].iter().enumerate() {
             let mark = if nth == shown { "*" } else { "" };
@@ -201,8 +202,12 @@ impl Reduction {
         if listed < all {
             text += &format!("and {} more\n", all - listed);
         }
-        text += &format!("program {}:\n", shown + 1);
-        for (nth, panel) in self.panels(shown).iter().enumerate() {
+        let steps = self.panels(shown);
+        if steps.is_empty() {
+            return text + "nothing to do: along these axes there is one rank\n";
+        }
+        text += &format!("steps of program {}:\n", shown + 1);
+        for (nth, panel) in steps.iter().enumerate() {
             let first = panel.groups.first().map(|group| ranks(group)).unwrap_or_default();
             text += &format!("{} {}, the first {first}: {}\n", nth + 1, panel.title, panel.note);
         }
@@ -216,12 +221,7 @@ impl Reduction {
         let panel = |(step, time): (&LoweredStep, &Seconds)| {
             let bottleneck = time.bottleneck.as_ref().map(|what| format!(", {what}")).unwrap_or_default();
             Panel {
-                title: format!(
-                    "{} in {} groups of {}",
-                    step.collective,
-                    step.groups.len(),
-                    step.groups.first().map_or(0, Vec::len)
-                ),
+                title: format!("{} in {}", step.collective, devices::count_groups(&step.groups)),
                 note: seconds(time.total()) + &bottleneck,
                 groups: step.groups.to_vec(),
                 talk: match step.collective {
