@@ -71,13 +71,28 @@ impl Hardware {
         }
     }
 
-    /// Returns the most steps of a program.
+    /// Returns the most steps of a program that crosses so many levels.
     ///
     /// # Errors
-    /// If no program has so few.
-    pub(crate) fn max_steps(&self) -> Result<usize, String> {
+    /// If no program has so few, or there are too many to be sought.
+    pub(crate) fn max_steps(&self, levels: usize) -> Result<usize, String> {
+        // Five steps over five levels are 16617 programs, eight are a hundred times as many.
+        let most = match levels {
+            0..=4 => 16,
+            5 => 5,
+            6..=8 => 1,
+            _ => {
+                return Err(format!(
+                    "a reduction over {levels} levels is not sought, over 8 at most; join some of them"
+                ));
+            }
+        };
         match self.max_steps {
-            0 => Err("a reduction takes at least one step; give `--max-steps` 1 or more".into()),
+            0 => Err("a reduction takes at least one step; give `--max-steps 1` or more".into()),
+            steps if steps > most => Err(format!(
+                "programs of {steps} steps over {levels} levels are too many to be sought; give `--max-steps {most}` or \
+                 fewer"
+            )),
             steps => Ok(steps),
         }
     }

@@ -8,7 +8,7 @@ use crate::devices::{self, Panel, Talk};
 use crate::hardware::Hardware;
 use crate::mesh::numbers;
 use crate::print::{json, listed, table};
-use polyshard::planner::machine::Machine;
+use polyshard::planner::machine::{Machine, Operation};
 use polyshard::planner::placement::{Choice, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices};
 use polyshard::planner::units::seconds;
 use serde::Serialize;
@@ -85,8 +85,11 @@ pub(crate) fn placement(arguments: &Arguments) -> Result<String, String> {
     let mut found = Found { levels: levels(machine.as_ref(), &hierarchy), axes, machine, workload, ranked: Vec::new() };
     found.ranked = match &found.machine {
         Some(machine) if !found.workload.is_empty() => {
-            let choice =
-                Choice { algorithm: arguments.hardware.algorithm(), max_steps: arguments.hardware.max_steps()? };
+            let sums = found.workload.iter().any(|traffic| traffic.operation == Operation::AllReduce);
+            // Some placement may cross all levels; without all-reduces no programs are sought.
+            let crossed = if sums { hierarchy.iter().filter(|&&count| count > 1).count() } else { 0 };
+            let max_steps = arguments.hardware.max_steps(crossed)?;
+            let choice = Choice { algorithm: arguments.hardware.algorithm(), max_steps };
             best_with(machine, &found.axes, &found.workload, choice).map_err(|why| why.to_string())?
         }
         _ => {

@@ -18,8 +18,6 @@ use std::path::PathBuf;
 
 /// Programs that a table lists unless it is told otherwise.
 const LISTED: usize = 16;
-/// The most levels that a reduction may cross: of each there are about twenty times as many programs.
-const LEVELS: usize = 4;
 
 /// What follows `polyshard reduce`.
 #[derive(clap::Args)]
@@ -118,14 +116,7 @@ impl Reduction {
         let machine = machine.ok_or("no machine to time programs on; give `--machine a100` or a file")?;
         let hierarchy = Hierarchy::on(&machine, &matrix, &axes).map_err(|why| why.to_string())?;
         // The root is not one that is crossed.
-        let crossed = hierarchy.counts().len() - 1;
-        if crossed > LEVELS {
-            return Err(format!(
-                "a reduction over axes {axes:?} of {matrix} crosses {crossed} levels, {hierarchy}; programs are sought \
-                 for {LEVELS} at most"
-            ));
-        }
-        let max_steps = arguments.hardware.max_steps()?;
+        let max_steps = arguments.hardware.max_steps(hierarchy.counts().len() - 1)?;
         let options = Options { max_steps, algorithm: arguments.hardware.algorithm(), ..Options::default() };
         let programs = best_with(&machine, &matrix, &axes, bytes, &options).map_err(|why| why.to_string())?;
         Ok(Self { machine, matrix, axes, hierarchy, bytes, programs })
