@@ -1,5 +1,5 @@
 //! The command line of Polyshard: makes and compares matrices, shows what a schedule became, and plans
-//! redistributions.
+//! redistributions, placements on machines, reductions and sharded products.
 //!
 //! Running a kernel is not its affair: programs do that, see `examples/`.
 
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use values::Number;
 
 /// Tensor kernels over a mesh of ranks: matrices to run them on, a look at what was derived, and plans to
-/// redistribute arrays.
+/// redistribute arrays, place meshes on machines, reduce over them and multiply.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
