@@ -15,7 +15,7 @@ pub(super) fn usage(error: impl Display) -> Error {
 pub(super) fn world(world: &World, placed: &PlacedMesh) -> Result<()> {
     world.check_mesh(placed.mesh())?;
     match world.placement() {
-        Some(placement) if placement != placed => Err(Error::Usage(format!(
+        Some(placement) if placement.ranks() != placed.ranks() => Err(Error::Usage(format!(
             "a reduction on {placed} cannot run in a world that is placed otherwise, {placement}; give the world that \
              `spmd` gives, or that one placed alike"
         ))),
@@ -50,11 +50,9 @@ pub(super) fn agree<T: Element>(
     let told = world.comm().tell([hasher.finish(), elements as u64, 0, 0])?;
     match told.iter().position(|note| *note != told[0]) {
         Some(other) => Err(Error::Mismatch(format!(
-            "ranks 0 and {other} make different reductions, rank {} one of {elements} elements of `{}` over {} of \
-             {placed}: all ranks must make the same, in the same order",
-            world.rank(),
-            T::NAME,
-            over(placed, axes)
+            "ranks 0 and {other} make different reductions, of {} elements and of {}: all ranks must give the same \
+             placement, axes, length, type and strategy, in the same order",
+            told[0][1], told[other][1]
         ))),
         None => Ok(()),
     }
