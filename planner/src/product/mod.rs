@@ -18,7 +18,7 @@
 //! | `text`, `error` | a product as written, and what is wrong with it |
 //! | `array`, `step` | what ranks hold, and what changes it |
 //! | `case` | the literature's four cases |
-//! | `roofline`, `cost` | the machine, and what steps cost on it |
+//! | `roofline`, `placed`, `cost` | the machine, a mesh placed on one of several levels, and what steps cost on it |
 //! | `moves`, `graph` | the cheapest way of one array between layouts |
 //! | `reshard` | that way for an array by itself |
 //! | `search`, `plan` | all sequences, judged and sorted |
@@ -33,6 +33,7 @@ mod error;
 mod explain;
 mod graph;
 mod moves;
+mod placed;
 mod plan;
 mod report;
 mod reshard;

@@ -137,23 +137,31 @@ pub(super) fn unreduced<T>(partial: &Partial<T>, held: &Held, does: &str) -> Res
     )))
 }
 
-/// Refuses sizes of arrays that the product does not cover.
+/// Refuses sizes of arrays that the product does not cover, or of dimensions that it does not have.
 pub(super) fn sizes(product: &Product, sizes: &[(&str, usize)]) -> Result<()> {
     let mut names: Vec<&String> = product.left().names().iter().chain(product.right().names()).collect();
     names.sort_unstable();
     names.dedup();
+    if let Some((name, _)) = sizes.iter().find(|(name, _)| !names.iter().any(|other| other == name)) {
+        let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        let names = names.join(", ");
+        return Err(Error::Usage(format!("the size of `{name}` is of no dimension; the dimensions are {names}")));
+    }
+    covered(&names.into_iter().map(|name| (name, product.size(name))).collect::<Vec<_>>(), sizes)
+}
+
+/// Refuses two sizes of one dimension, and sizes that are more than the `whole` ones.
+pub(super) fn covered(whole: &[(&String, usize)], sizes: &[(&str, usize)]) -> Result<()> {
     for (nth, &(name, size)) in sizes.iter().enumerate() {
         let refuse = |why: String| Err(Error::Usage(format!("the size of `{name}` {why}")));
-        if !names.iter().any(|other| *other == name) {
-            let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-            return refuse(format!("is of no dimension; the dimensions are {}", names.join(", ")));
-        }
         if sizes[..nth].iter().any(|(other, _)| *other == name) {
             return refuse("is given twice; give it once".into());
         }
-        let whole = product.size(name);
-        if size > whole {
-            return refuse(format!("is {size}, but the plan covers {whole}; plan the product for {size} or more"));
+        match whole.iter().find(|(other, _)| *other == name) {
+            Some(&(_, whole)) if size > whole => {
+                return refuse(format!("is {size}, but the plan covers {whole}; plan the product for {size} or more"));
+            }
+            _ => {}
         }
     }
     Ok(())

@@ -118,12 +118,7 @@ impl<T: Element> ShardedProduct<T> {
         let multiplied = check::sequence(product, sequence)?;
         check::sizes(product, sizes)?;
         check::agree(world, &format!("{product}\n{sequence}{sizes:?} {}", T::NAME), "products")?;
-        let held = |array: &Sharded| {
-            let of = |(name, whole): (&String, usize)| {
-                sizes.iter().find(|(other, _)| other == name).map_or(whole, |(_, size)| *size)
-            };
-            Held { array: array.clone(), shape: array.names().iter().zip(array.dist_type().shape()).map(of).collect() }
-        };
+        let held = |array: &Sharded| Held::new(array, sizes);
         let steps = |which: Operand| {
             let of = |step: &&Step| matches!(step, Step::Move { operand, .. } if *operand == which);
             sequence.steps().iter().filter(of).collect::<Vec<_>>()

@@ -46,7 +46,15 @@ impl<T: Element> Resharding<T> {
     /// If the mesh has not as many ranks as the world, or the first step begins with another type, each said before any
     /// communication; the ranks give different steps, or another rank failed.
     pub fn new(world: &World, from: &Sharded, steps: &[(Step, StepCost)]) -> Result<Self> {
-        let held = |array: &Sharded| Held { array: array.clone(), shape: array.dist_type().shape() };
+        Self::cut(world, from, steps, &[])
+    }
+
+    /// As [`new`](Self::new), for an array of these sizes, which are at most those of the type: tiles are cut off where
+    /// the array ends. Sizes of dimensions that it does not have are ignored; without a size it has that of the type.
+    ///
+    /// # Errors
+    /// If a size is more than the type's. As [`new`](Self::new).
+    pub fn cut(world: &World, from: &Sharded, steps: &[(Step, StepCost)], sizes: &[(&str, usize)]) -> Result<Self> {
         world.check_mesh(from.dist_type().mesh())?;
         let mut last = from;
         for (step, _) in steps {
@@ -57,9 +65,10 @@ impl<T: Element> Resharding<T> {
             }
             last = step.result();
         }
+        check::covered(&from.names().iter().zip(from.dist_type().shape()).collect::<Vec<_>>(), sizes)?;
         let said: Vec<_> = steps.iter().map(|(step, _)| step.to_string()).collect();
-        check::agree(world, &format!("{from} {}\n{}", T::NAME, said.join("\n")), "reshardings")?;
-        let (from, to) = (held(from), held(last));
+        check::agree(world, &format!("{from}\n{} {sizes:?} {}", said.join("\n"), T::NAME), "reshardings")?;
+        let (from, to) = (Held::new(from, sizes), Held::new(last, sizes));
         let shardings = [from.sharding()?, to.sharding()?];
         let steps: Vec<_> = steps.iter().map(|(step, _)| step).collect();
         let steps = Chain::new(world, &from, &steps, Start::Given)?;
@@ -78,14 +87,31 @@ impl<T: Element> Resharding<T> {
         &self.shardings[1]
     }
 
+    /// Returns terms of zeros that lie as it takes them. Does not communicate.
+    ///
+    /// # Errors
+    /// If the mesh has not as many ranks as the world.
+    pub fn input(&self, world: &World) -> Result<Partial<T>> {
+        let terms = DistArray::filled(world, self.source(), T::ZERO)?;
+        Ok(Partial { terms, unreduced: self.from.array.unreduced().to_vec() })
+    }
+
+    /// Returns what lies as it makes them, all zeros, in shared memory where that saves a copy; collective over the world.
+    ///
+    /// # Errors
+    /// If the mesh has not as many ranks as the world, or another rank failed.
+    pub fn output(&self, world: &World) -> Result<Partial<T>> {
+        world.check_mesh(self.to.mesh())?;
+        Ok(Partial { terms: self.steps.output(world, &self.to)?, unreduced: self.to.array.unreduced().to_vec() })
+    }
+
     /// Returns `source` as it lies after the steps, with the sums open that they leave open; collective over the world.
     ///
     /// # Errors
     /// As [`run_into`](Self::run_into).
     pub fn run(&self, world: &World, source: &Partial<T>) -> Result<Partial<T>> {
         self.check(world, source)?;
-        let terms: DistArray<T> = self.steps.output(world, &self.to)?;
-        let mut target = Partial { terms, unreduced: self.to.array.unreduced().to_vec() };
+        let mut target = self.output(world)?;
         self.run_into(world, source, &mut target)?;
         Ok(target)
     }

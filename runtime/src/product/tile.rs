@@ -16,6 +16,15 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// The array with these sizes by name, and its own where there is none.
+    pub(super) fn new(array: &Sharded, sizes: &[(&str, usize)]) -> Self {
+        let size = |(name, whole): (&String, usize)| {
+            sizes.iter().find(|(other, _)| other == name).map_or(whole, |(_, size)| *size)
+        };
+        let shape = array.names().iter().zip(array.dist_type().shape()).map(size).collect();
+        Self { array: array.clone(), shape }
+    }
+
     pub(super) fn mesh(&self) -> &Mesh {
         self.array.dist_type().mesh()
     }
