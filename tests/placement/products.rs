@@ -105,6 +105,21 @@ fn machines_can_be_given_by_their_figures() {
 }
 
 #[test]
+fn placements_on_machines_with_levels_decide_what_is_gathered() {
+    let best = |matrix: &str, flags: &[&str]| {
+        let placed = ["--mesh", "X=4,Y=4", "--size", "I=8192,J=8192,K=8192", "--machine", "a100", "--matrix", matrix];
+        answered(&product("A[I,J_X] * B[J_Y,K] -> C[I_X,K_Y]", &[&placed, flags].concat()))["sequences"][0].clone()
+    };
+    let seconds = |plan: &Value| -> f64 { numbers(&plan["communication_seconds"]) };
+    // Rows across nodes and columns inside them, the other way around, and all of it in one node.
+    let [across, around, inside] = ["[[4,1],[1,4]]", "[[1,4],[4,1]]", "[[1,4],[1,4]]"].map(|matrix| best(matrix, &[]));
+    assert!(seconds(&inside) < seconds(&across).min(seconds(&around)) / 10.0, "{inside}\n{across}\n{around}");
+    // A rate of one's own serves a type for which the machine states none.
+    let own = best("[[1,4],[1,4]]", &["--type", "int8", "--flops", "1e15"]);
+    assert!(seconds(&own) < seconds(&inside), "half the bytes: {own}\n{inside}");
+}
+
+#[test]
 fn the_cheapest_sequence_runs_and_is_the_sequential_product() {
     let run = |text: &str, mesh: &str, size: &str, flags: &[&str]| -> Value {
         let sizes = ["--mesh", mesh, "--size", size, "--machine", "tpu-v5p", "--run"];

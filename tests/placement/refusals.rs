@@ -180,9 +180,17 @@ fn devices_and_links_that_are_none_are_refused() {
         let text = "A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]";
         refused(&[&["matmul", text, "--mesh", "X=4,Y=4", "--size", "I=64,J=64,K=64"], flags].concat(), message);
     };
-    let unknown = "no machine `a100`; there are tpu-v4p, tpu-v5e, tpu-v5p, or give `--flops`, `--memory-bandwidth`, \
-                   `--memory-bytes` and a `--link` for each axis";
-    with(&["--machine", "a100"], unknown);
+    let presets = "the presets are a100, v100, tpu-v4p, tpu-v5e, tpu-v5p; a machine of your own is a file, such as \
+                   machine.toml";
+    with(&["--machine", "b100"], &format!("no machine `b100`; {presets}"));
+    let levels = "a100: 4 node x 16 gpu: say with `--matrix` how the mesh lies on these levels; without it there are \
+                  tpu-v4p, tpu-v5e, tpu-v5p, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for \
+                  each axis";
+    with(&["--machine", "a100"], levels);
+    let mesh = "the matrix [[2 4] [2 4]] places axes of [8, 8], but the mesh is (X: 4, Y: 4); give each axis a row";
+    with(&["--machine", "a100", "--matrix", "[[2,4],[2,4]]"], mesh);
+    let int8 = "a100 states no FLOP/s for int8, but for bf16, f16, f32, f64, tf32; plan for such a type, or add it";
+    with(&["--machine", "a100", "--matrix", "[[4,1],[1,4]]", "--type", "int8"], int8);
     let rate = "tpu-v5e states no FLOP/s for f64; take bf16 or int8, or give `--flops`";
     with(&["--machine", "tpu-v5e", "--type", "f64"], rate);
     with(&["--machine", "tpu-v5e", "--memory-bytes", "0"], "a memory of 0 bytes is none; give 1 or more");

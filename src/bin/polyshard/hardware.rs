@@ -98,8 +98,12 @@ impl Hardware {
     }
 }
 
-/// The machine of a name or a file. TPUs are made anew, since their wiring depends on their counts.
-fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine, String> {
+/// Returns the machine of a name or a file, with these counts if some are given. TPUs are made anew, since their wiring
+/// depends on their counts.
+///
+/// # Errors
+/// If there is none, or it cannot have these counts.
+pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine, String> {
     let made = match (name, hierarchy) {
         ("tpu-v4p", Some(counts)) => Machine::tpu_v4p(counts),
         ("tpu-v5e", Some(counts)) => Machine::tpu_v5e(counts),

@@ -1,8 +1,8 @@
-//! Meshes, sizes and counts in the words of a command line: `x=4,y=6`, `4,16`.
+//! Meshes, sizes, counts and matrices in the words of a command line: `x=4,y=6`, `4,16`, `[[1,4],[4,4]]`.
 //!
 //! Everything is read by hand, so that what is wrong is said with the text in which it is.
 
-use polyshard::Mesh;
+use polyshard::{Mesh, ParallelismMatrix};
 use std::num::IntErrorKind;
 
 /// The most ranks of a mesh: plans list groups rank by rank.
@@ -64,6 +64,20 @@ pub(crate) fn numbers(what: &str, text: &str, like: &str) -> Result<Vec<usize>, 
         None => Err(format!("cannot read `{part}` in the {what} `{text}`; write whole numbers, such as {like}")),
     };
     text.split(',').map(read).collect()
+}
+
+/// Reads a parallelism matrix as JSON, or as it is printed, `[[1 4] [4 4]]`.
+///
+/// # Errors
+/// If it is neither, or is no matrix.
+pub(crate) fn matrix(text: &str) -> Result<ParallelismMatrix, String> {
+    let commas = || text.split_whitespace().collect::<Vec<_>>().join(",");
+    let rows = serde_json::from_str::<Vec<Vec<usize>>>(text).or_else(|why| {
+        serde_json::from_str(&commas()).map_err(|_| {
+            format!("cannot read the matrix `{text}`: {why}; write a row for each axis, such as [[1,4],[4,4]]")
+        })
+    })?;
+    ParallelismMatrix::new(rows).map_err(|why| format!("the matrix `{text}`: {why}"))
 }
 
 /// A whole number that does not fit.

@@ -7,7 +7,7 @@ mod trial;
 
 use crate::devices::{self, Panel, Talk};
 use crate::hardware::Hardware;
-use crate::mesh::numbers;
+use crate::mesh::{matrix, numbers};
 use crate::print::{json, listed, table};
 use answer::Answer;
 use polyshard::planner::machine::{Machine, Seconds};
@@ -229,15 +229,4 @@ impl Reduction {
 fn ranks(group: &[usize]) -> String {
     let some: Vec<_> = group.iter().take(8).map(usize::to_string).collect();
     format!("{{{}{}}}", some.join(" "), if group.len() > 8 { " .." } else { "" })
-}
-
-/// Reads a matrix as JSON, or as it is printed, `[[1 4] [4 4]]`.
-fn matrix(text: &str) -> Result<ParallelismMatrix, String> {
-    let commas = || text.split_whitespace().collect::<Vec<_>>().join(",");
-    let rows = serde_json::from_str::<Vec<Vec<usize>>>(text).or_else(|why| {
-        serde_json::from_str(&commas()).map_err(|_| {
-            format!("cannot read the matrix `{text}`: {why}; write a row for each axis, such as [[1,4],[4,4]]")
-        })
-    })?;
-    ParallelismMatrix::new(rows).map_err(|why| format!("the matrix `{text}`: {why}"))
 }

@@ -1,14 +1,19 @@
 //! The device and the links that a product is planned for, as flags: a TPU, or figures of one's own.
 
+use crate::hardware;
 use polyshard::Mesh;
 use polyshard::planner::product::{Element, Link, ProductError, Roofline, Wiring};
 
 /// The flags.
 #[derive(clap::Args)]
 pub(super) struct Device {
-    /// The machine, tpu-v4p, tpu-v5e or tpu-v5p, whose torus has a dimension for each axis of the mesh.
+    /// The machine: tpu-v4p, tpu-v5e or tpu-v5p, whose torus then has a dimension for each axis of the mesh; or with
+    /// `--matrix` any that has levels, a100, v100 or a file.
     #[arg(long, value_name = "NAME", required_unless_present_all = ["flops", "memory_bandwidth", "memory_bytes"])]
     machine: Option<String>,
+    /// How the mesh is placed on the machine's levels; `polyshard placement` lists the ways.
+    #[arg(long, value_name = "[[1,4],[4,4]]", requires = "machine")]
+    matrix: Option<String>,
     /// A device's operations per second for the type of elements, instead of the machine's.
     #[arg(long, value_name = "PER_S", allow_negative_numbers = true)]
     flops: Option<f64>,
@@ -24,9 +29,9 @@ pub(super) struct Device {
     link: Vec<String>,
 }
 
-/// Each machine's name, and the function that returns it.
-type Preset = (&'static str, fn(&Mesh, Element) -> Result<Roofline, ProductError>);
-const PRESETS: [Preset; 3] =
+/// The name of each machine that is a torus of the mesh's axes, and the function that returns it.
+type Torus = (&'static str, fn(&Mesh, Element) -> Result<Roofline, ProductError>);
+const TORI: [Torus; 3] =
     [("tpu-v4p", Roofline::tpu_v4p), ("tpu-v5e", Roofline::tpu_v5e), ("tpu-v5p", Roofline::tpu_v5p)];
 
 impl Device {
@@ -66,12 +71,17 @@ impl Device {
         }
     }
 
+    /// The figures of a machine, before flags replace some.
     fn preset(&self, name: &str, mesh: &Mesh, element: Element) -> Result<Roofline, String> {
-        let Some((_, preset)) = PRESETS.into_iter().find(|(other, _)| *other == name) else {
-            let names = PRESETS.map(|(name, _)| name).join(", ");
+        if let Some(text) = &self.matrix {
+            return self.placed(name, text, mesh, element);
+        }
+        let Some((_, preset)) = TORI.into_iter().find(|(other, _)| *other == name) else {
+            let machine = hardware::find(name, None)?;
             return Err(format!(
-                "no machine `{name}`; there are {names}, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and \
-                 a `--link` for each axis"
+                "{machine}: say with `--matrix` how the mesh lies on these levels; without it there are {}, or give \
+                 `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis",
+                TORI.map(|(name, _)| name).join(", ")
             ));
         };
         let element = match (element, self.flops) {
@@ -83,6 +93,19 @@ impl Device {
             (element, None) => element,
         };
         preset(mesh, element).map_err(|why| why.to_string())
+    }
+
+    /// The figures of a machine with levels.
+    fn placed(&self, name: &str, matrix: &str, mesh: &Mesh, element: Element) -> Result<Roofline, String> {
+        let matrix = crate::mesh::matrix(matrix)?;
+        let machine = hardware::find(name, Some(&matrix.hierarchy()))?;
+        let stated = |element: &Element| machine.device().flops.contains_key(&element.to_string());
+        let element = match self.flops {
+            // As above; of a machine that states no rate at all, the planner says so.
+            Some(_) => Element::ALL.into_iter().find(stated).unwrap_or(element),
+            None => element,
+        };
+        Roofline::on(&machine, &matrix, mesh, element).map_err(|why| why.to_string())
     }
 }
 
