@@ -17,19 +17,26 @@ pub fn bytes(bytes: u128) -> String {
 ///
 /// ```
 /// use polyshard_planner::units::seconds;
-/// assert_eq!([0.0, 1.5e-9, 1.049e-4, 90.0].map(seconds), ["0", "1.50 ns", "104.9 us", "90 s"]);
+/// assert_eq!([0.0, 1.5e-9, 1.049e-4, 90.0, 1e9].map(seconds), ["0", "1.50 ns", "104.9 us", "90 s", "1.00e9 s"]);
 /// ```
 #[must_use]
 pub fn seconds(seconds: f64) -> String {
     let unit = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")].into_iter().find(|(unit, _)| seconds >= *unit);
     match unit {
         _ if seconds == 0.0 => "0".to_owned(),
+        // Weeks are no result, but something that is far off.
+        _ if seconds >= 1e6 => format!("{seconds:.2e} s"),
         Some((unit, name)) => format!("{} {name}", digits(seconds / unit)),
         None => format!("{} ns", digits(seconds / 1e-9)),
     }
 }
 
 /// Returns a value with a unit and a prefix of it, as `8.59 GFLOP`.
+///
+/// ```
+/// use polyshard_planner::units::scaled;
+/// assert_eq!([8.59e9, 2e18, 1e21].map(|value| scaled(value, "FLOP")), ["8.59 GFLOP", "2 EFLOP", "1.00e21 FLOP"]);
+/// ```
 #[must_use]
 pub fn scaled(mut value: f64, unit: &str) -> String {
     for prefix in ["", "k", "M", "G", "T", "P"] {
@@ -38,7 +45,7 @@ pub fn scaled(mut value: f64, unit: &str) -> String {
         }
         value /= 1e3;
     }
-    format!("{} E{unit}", digits(value))
+    if value < 1e3 { format!("{} E{unit}", digits(value)) } else { format!("{:.2e} {unit}", value * 1e18) }
 }
 
 fn digits(value: f64) -> String {

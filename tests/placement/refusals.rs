@@ -215,7 +215,7 @@ fn runs_and_pictures_that_are_too_large_are_refused() {
     let sum = ["reduce", "--reduce", "0", "--machine", "a100", "--bytes", "1", "--top", "1"];
     let threads = "`--run` starts a thread per rank, 64 at most, but the machine has 128; run a smaller one";
     refused(&[&sum[..], &["--matrix", "[[8,16]]", "--run"]].concat(), threads);
-    let room = "`--draw` has room for 20000 devices, 1024 to a panel, but 1 panels of 2048 are needed; draw fewer";
+    let room = "`--draw` has room for 20000 devices, 1024 to a panel, but this takes 1 x 2048; draw fewer";
     refused(&[&sum[..], &["--matrix", "[[128,16]]", "--draw", "never.svg", "--program", "AllReduce"]].concat(), room);
     let gone = ["--matrix", "[[2,2]]", "--draw", "/none/such"];
     let why = "No such file or directory (os error 2)";
