@@ -56,6 +56,14 @@ fn an_array_of_another_length() {
 }
 
 #[test]
+fn an_array_that_fits_no_memory() {
+    let placed = placed(false);
+    let run = |world: &World| Reduction::<f64>::new(world, &placed, &["x"], 1 << 60, Strategy::Best).map(drop);
+    let expected = "rank 0: no array has 1152921504606846976 elements of `f64`; give at most 1152921504606846975";
+    check_on(4, run, expected);
+}
+
+#[test]
 fn axes_that_are_not_there_or_named_twice() {
     let placed = placed(false);
     let over = |axes: &'static [&'static str]| {

@@ -23,6 +23,16 @@ pub(super) fn world(world: &World, placed: &PlacedMesh) -> Result<()> {
     }
 }
 
+/// Checks that an array of so many elements can be.
+pub(super) fn fits<T: Element>(elements: usize) -> Result<()> {
+    let most = isize::MAX as usize / size_of::<T>();
+    if elements <= most {
+        return Ok(());
+    }
+    let message = format!("no array has {elements} elements of `{}`; give at most {most}", T::NAME);
+    Err(Error::Usage(message))
+}
+
 /// Returns the machine's rank of this process.
 pub(super) fn device(world: &World, placed: &PlacedMesh) -> usize {
     if world.placement().is_some() { placed.ranks()[world.rank()] } else { world.rank() }
