@@ -2,9 +2,10 @@
 
 mod product_laws;
 
+use polyshard_planner::product::{Element, Product};
 use polyshard_runtime::layout::Mesh;
-use polyshard_runtime::{Result, World, spmd};
-use product_laws::{Draw, hold, reshardings_hold};
+use polyshard_runtime::{Error, Result, ShardedProduct, World, spmd};
+use product_laws::{Draw, hold, machine, reshardings_hold};
 use proptest::prelude::*;
 
 /// Meshes of one to three axes, of 1 to 4 ranks each and some of more, and of at most 12 ranks.
@@ -49,4 +50,21 @@ fn three_axes_of_two_are_right() {
     on_ranks(&mesh, |world| hold::<i32>(world, &mesh, "A[I_X, J_YZ] * B[J_Z, K_X] -> C[I_Y, K] {U_Z}", &sizes));
     let sizes = [("I", 5), ("J", 13), ("K", 9)];
     on_ranks(&mesh, |world| hold::<f64>(world, &mesh, "A[I_ZX, J_Y] * B[J, K_XY] -> C[I, K_YZ]", &sizes));
+}
+
+#[test]
+fn what_is_held_from_run_to_run_is_what_moves() {
+    let mesh = Mesh::new([("X", 2), ("Y", 2)]);
+    let sizes = [("I", 8), ("J", 12), ("K", 4)];
+    let held = |text: &str| {
+        let product = Product::new(text, &mesh, &sizes, Element::F64).expect("a product");
+        let plan = product.plan(&machine(&mesh)).expect("a plan");
+        let held = spmd(4, |world| Ok(ShardedProduct::<f64>::new(world, &plan)?.staging_bytes()));
+        (plan.best().steps().len(), held.unwrap_or_else(|error: Error| panic!("{error}")))
+    };
+    assert_eq!(held("A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]"), (1, vec![0; 4]), "tiles are multiplied where they are");
+    // The terms are summed in the result; a rank holds its share of 4 rows of 4.
+    assert_eq!(held("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]"), (2, vec![8 * 4 * 4 / 2; 4]));
+    // The terms are 4 rows of 4, and rows are summed where they lie.
+    assert_eq!(held("A[I_X, J_Y] * B[J_Y, K] -> C[I_XY, K]"), (2, vec![8 * 4 * 4; 4]));
 }

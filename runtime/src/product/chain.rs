@@ -1,7 +1,7 @@
 //! The way of one array: the steps that change how it lies, with the tiles between them.
 //!
 //! Where an array stands before and after each step is settled when the chain is made: with the caller, in a tile of the
-//! chain, or where it is to end. So a run allocates nothing. A sum that all ranks get stays where its terms are, and the
+//! chain, or where it is to end. So a run allocates no tile. A sum that all ranks get stays where its terms are, and the
 //! local product is written straight into the place from which the first step takes it.
 //!
 //! ```text

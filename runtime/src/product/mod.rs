@@ -187,7 +187,7 @@ impl<T: Element> ShardedProduct<T> {
         Ok(c)
     }
 
-    /// Writes the product of `a` and `b` to `c`; collective over the world. Allocates nothing.
+    /// Writes the product of `a` and `b` to `c`; collective over the world. Allocates no tile.
     ///
     /// # Errors
     /// If sums stay open, an array does not lie as the plan says, the ranks run different products, or another rank
@@ -210,7 +210,7 @@ impl<T: Element> ShardedProduct<T> {
         Ok(c)
     }
 
-    /// Writes the terms of the product of `a` and `b` to `c`; collective over the world. Allocates nothing.
+    /// Writes the terms of the product of `a` and `b` to `c`; collective over the world. Allocates no tile.
     ///
     /// # Errors
     /// If other sums are open in `c` than the plan leaves open. As [`run_into`](Self::run_into).

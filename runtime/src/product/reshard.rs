@@ -116,7 +116,7 @@ impl<T: Element> Resharding<T> {
         Ok(target)
     }
 
-    /// Writes `source` to `target`; collective over the world. Allocates nothing.
+    /// Writes `source` to `target`; collective over the world. Allocates no tile.
     ///
     /// # Errors
     /// If an array does not lie as the steps say, or other sums are open in it; the ranks run different steps, or
