@@ -1,4 +1,5 @@
-//! `polyshard placement`, `reduce` and `matmul`, as a user runs them: what they find, run and draw, and what they refuse.
+//! `polyshard placement`, `reduce` and `matmul`, as a user runs them: what they find, run and draw, and what they
+//! refuse.
 
 mod pictures;
 mod placements;
@@ -64,7 +65,8 @@ fn file(name: &str, text: &str) -> String {
 fn switches(levels: &[(&str, usize)]) -> String {
     let level = |(name, count): &(&str, usize)| {
         format!(
-            "[[level]]\nname = \"{name}\"\ncount = {count}\ninterconnect = \"switch\"\nbandwidth = 1e9\nlatency = 1e-6\n"
+            "[[level]]\nname = \"{name}\"\ncount = {count}\ninterconnect = \"switch\"\nbandwidth = 1e9\n\
+             latency = 1e-6\n"
         )
     };
     let device = "name = \"switches\"\n[device]\nmemory_bandwidth = 1e10\nmemory_capacity = 1000000000\n";

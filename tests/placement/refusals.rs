@@ -111,9 +111,14 @@ fn reductions_that_cannot_be_are_refused() {
     let most = "[[4294967296,4294967296]]";
     let large = "the axes [4294967296, 4294967296] multiply to more than can be counted; give smaller ones";
     sum(most, "0", &[], &format!("the matrix `{most}`: {large}"));
-    let other = "the matrix [[1 4] [4 4]] places axes [4, 16] on the hierarchy [4, 16], not on [2, 16]; `polyshard \
-                 placement` lists the matrices of a hierarchy";
-    sum(matrix, "0", &["--hierarchy", "2,16"], other);
+    let other = "the matrix [[1 4] [4 4]] is for the hierarchy [4, 16], not for";
+    let fits = "the axes [4, 16] make 64 ranks, but the hierarchy [2, 16] has 32 devices; 2 for axis 0 or 8 for axis 1 \
+                would fit";
+    sum(matrix, "0", &["--hierarchy", "2,16"], &format!("{other} [2, 16]; {fits}"));
+    sum(matrix, "0", &["--hierarchy", "32,2"], &format!("{other} [32, 2]; [[2 2] [16 1]] or [[4 1] [8 2]] would fit"));
+    let many = "19 others are for it, which `polyshard placement` lists";
+    let other = "the matrix [[16] [16]] is for the hierarchy [256], not for";
+    sum("[[16],[16]]", "0", &["--hierarchy", "4,4,4,4"], &format!("{other} [4, 4, 4, 4]; {many}"));
     let levels = "[64] gives 1 counts for 2 levels; give one for each of node, gpu";
     sum("[[4],[16]]", "0", &[], levels);
     sum(matrix, "0", &["--bytes", "much"], "cannot read `much` as bytes; write a number, such as 1e9");
@@ -168,9 +173,9 @@ fn products_that_cannot_be_are_refused() {
     product(text, mesh, sizes, &["--type", "f16"], "no element type `f16`; there are int8, bf16, f32, f64");
     let free = "`A[I_X, J]` is to be sharded by the search but has axes; write `A[I, J]`, or do not let it be free";
     product(text, mesh, sizes, &["--search", "left"], free);
-    let memory = "no sequence fits into 1000 bytes per device: `AllGather_X B; A * B` takes least, 5120 bytes; `J` is cut \
-                  not at all in `A` and by `X` in `B`, and to bring it together takes copies; even with `A[I_X, J]` and \
-                  `B[J, K_Y]` it would take 4608: use more devices or smaller sizes";
+    let memory = "no sequence fits into 1000 bytes per device: `AllGather_X B; A * B` takes least, 5120 bytes; `J` \
+                  is cut not at all in `A` and by `X` in `B`, and to bring it together takes copies; even with \
+                  `A[I_X, J]` and `B[J, K_Y]` it would take 4608: use more devices or smaller sizes";
     product(text, mesh, sizes, &["--memory-bytes", "1000"], memory);
 }
 
@@ -184,8 +189,8 @@ fn devices_and_links_that_are_none_are_refused() {
                    machine.toml";
     with(&["--machine", "b100"], &format!("no machine `b100`; {presets}"));
     let levels = "a100: 4 node x 16 gpu: say with `--matrix` how the mesh lies on these levels; without it there are \
-                  tpu-v4p, tpu-v5e, tpu-v5p, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for \
-                  each axis";
+                  tpu-v4p, tpu-v5e, tpu-v5p, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a \
+                  `--link` for each axis";
     with(&["--machine", "a100"], levels);
     let mesh = "the matrix [[2 4] [2 4]] places axes of [8, 8], but the mesh is (X: 4, Y: 4); give each axis a row";
     with(&["--machine", "a100", "--matrix", "[[2,4],[2,4]]"], mesh);

@@ -66,7 +66,8 @@ pub(crate) fn draw(path: &Path, title: &str, levels: &[(String, usize)], rows: &
     let panels = rows.iter().map(Vec::len).sum::<usize>();
     if devices > PANEL || devices * panels > DEVICES {
         return Err(format!(
-            "`--draw` has room for {DEVICES} devices, {PANEL} to a panel, but this takes {panels} x {devices}; draw fewer"
+            "`--draw` has room for {DEVICES} devices, {PANEL} to a panel, but this takes {panels} x {devices}; draw \
+             fewer"
         ));
     }
     let block = Block::new(levels);

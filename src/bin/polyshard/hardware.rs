@@ -90,8 +90,8 @@ impl Hardware {
         match self.max_steps {
             0 => Err("a reduction takes at least one step; give `--max-steps 1` or more".into()),
             steps if steps > most => Err(format!(
-                "programs of {steps} steps over {levels} levels are too many to be sought; give `--max-steps {most}` or \
-                 fewer"
+                "programs of {steps} steps over {levels} levels are too many to be sought; give `--max-steps {most}` \
+                 or fewer"
             )),
             steps => Ok(steps),
         }

@@ -11,13 +11,16 @@ use crate::mesh::{matrix, numbers};
 use crate::print::{json, listed, table};
 use answer::Answer;
 use polyshard::planner::machine::{Machine, Seconds};
-use polyshard::planner::placement::ParallelismMatrix;
+use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
 use polyshard::planner::reduce::{Collective, Form, Hierarchy, LoweredStep, Options, Ranked, best_with};
 use polyshard::planner::units::{scaled, seconds};
 use std::path::PathBuf;
 
 /// Programs that a table lists unless it is told otherwise.
 const LISTED: usize = 16;
+
+/// The most matrices that are named where one does not fit.
+const SUGGESTED: u128 = 8;
 
 /// What follows `polyshard reduce`.
 #[derive(clap::Args)]
@@ -100,11 +103,9 @@ impl Reduction {
         if let Some(text) = &arguments.hierarchy {
             let hierarchy = numbers("hierarchy", text, "4,16")?;
             if hierarchy != matrix.hierarchy() {
+                let (own, instead) = (matrix.hierarchy(), fitting(&hierarchy, &matrix.axes()));
                 return Err(format!(
-                    "the matrix {matrix} places axes {:?} on the hierarchy {:?}, not on {hierarchy:?}; `polyshard \
-                     placement` lists the matrices of a hierarchy",
-                    matrix.axes(),
-                    matrix.hierarchy()
+                    "the matrix {matrix} is for the hierarchy {own:?}, not for {hierarchy:?}; {instead}"
                 ));
             }
         }
@@ -222,6 +223,22 @@ impl Reduction {
             }
         };
         steps.map(panel).collect()
+    }
+}
+
+/// What would place these axes on a hierarchy, or why nothing does.
+fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
+    let found = match count(hierarchy, axes) {
+        Ok(1..=SUGGESTED) => matrices(hierarchy, axes),
+        Ok(many) => return format!("{many} others are for it, which `polyshard placement` lists"),
+        Err(why) => Err(why),
+    };
+    match found {
+        Ok(found) => {
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            format!("{} would fit", found.join(" or "))
+        }
+        Err(why) => why.to_string(),
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Device {
     /// A device's bytes of memory, instead of the machine's.
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     memory_bytes: Option<f64>,
-    /// The links along an axis, instead of the machine's: bytes per second in each direction, seconds per hop, and ring,
-    /// line or switch. May be given for each axis.
+    /// The links along an axis, instead of the machine's: bytes per second in each direction, seconds per hop, and
+    /// ring, line or switch. May be given for each axis.
     #[arg(long, value_name = "X=9e10:1e-6:ring")]
     link: Vec<String>,
 }
@@ -113,8 +113,8 @@ impl Device {
 fn link(text: &str) -> Result<(&str, Link), String> {
     let wrong = || {
         format!(
-            "cannot read the link `{text}`; write an axis, bytes per second, seconds per hop, and ring, line or switch, \
-             such as X=9e10:1e-6:ring"
+            "cannot read the link `{text}`; write an axis, bytes per second, seconds per hop, and ring, line or \
+             switch, such as X=9e10:1e-6:ring"
         )
     };
     let (axis, figures) = text.split_once('=').ok_or_else(wrong)?;
