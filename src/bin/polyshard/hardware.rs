@@ -5,7 +5,7 @@
 
 use crate::npy::failed;
 use clap::ValueEnum;
-use polyshard::planner::machine::{Algorithm, Machine, PRESETS};
+use polyshard::planner::machine::{Algorithm, Machine, MachineError, PRESETS};
 use std::fs;
 use std::path::Path;
 
@@ -124,12 +124,11 @@ pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine, S
     made.map_err(|why| why.to_string())
 }
 
-fn counted<E>(machine: Result<Machine, E>, hierarchy: Option<&[usize]>) -> Result<Machine, E>
-where
-    E: From<polyshard::planner::machine::MachineError>,
-{
+fn counted(machine: Result<Machine, MachineError>, hierarchy: Option<&[usize]>) -> Result<Machine, MachineError> {
+    let machine = machine?;
     match hierarchy {
-        Some(counts) => Ok(machine?.with_counts(counts)?),
-        None => machine,
+        // A machine that has these counts already stays as it is, with all that is known of it.
+        Some(counts) if machine.hierarchy() != counts => machine.with_counts(counts),
+        _ => Ok(machine),
     }
 }
