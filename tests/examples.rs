@@ -357,6 +357,21 @@ fn the_perceptron_tells_what_was_planned_and_receives_that_alone() {
 }
 
 #[test]
+fn a_perceptron_that_cannot_be_planned_is_refused_with_what_would_fit() {
+    let check = |arguments: &[&str], expected: &str| {
+        let Ended { success, stderr, .. } = run(Start::Plain, &example("megatron"), arguments, LIMIT);
+        assert!(!success);
+        assert_eq!(stderr, format!("error: {expected}\n"));
+    };
+    check(&["--mesh", "2x2x2"], "`megatron` runs on a mesh of 2 axes, but `--mesh 2x2x2` is none; give one like 2x2");
+    check(
+        &["--size", "1000000,1000000,1000000"],
+        "no sequence fits into 40000000000 bytes per device: `X * W1` takes least, 5000000000000 bytes; even with `X[B_d, \
+         M]` and `W1[M, F_t]` it would take 5000000000000: use more devices or smaller sizes",
+    );
+}
+
+#[test]
 fn explanations_on_the_notebooks_mesh() {
     let check = |line: &str, expected: ExpectFile| expected.assert_eq(&check_run(Start::Plain, line));
     check("summa --mesh 8x8 --print explain", expect_file!["golden/explain/summa.txt"]);
