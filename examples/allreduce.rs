@@ -154,7 +154,8 @@ fn measure<T: Number>(world: &World, sum: &Sum, options: &Options) -> polyshard:
                 return Err(failure(format!("the answer of `allreduce` is wrong; {text}, but {most}")));
             }
             if world.rank() == 0 {
-                progress.say(&text);
+                let of = if error > 0.0 { format!(" ({part:.3} of what rounding explains)") } else { String::new() };
+                progress.say(&format!("{text}{of}"));
             }
         }
     }

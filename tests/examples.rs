@@ -4,6 +4,8 @@ mod support;
 
 #[path = "../examples/common/check.rs"]
 mod check;
+#[path = "examples/reduction.rs"]
+mod reduction;
 #[path = "../src/bin/polyshard/values.rs"]
 mod values;
 
@@ -220,79 +222,6 @@ fn the_chain_tells_what_it_redistributes_and_receives_that_alone() {
     assert!(lines[3].starts_with("best of 3 runs ") && lines[3].contains(" GFLOP/s; median "), "{stdout}");
     // Three quarters of two rows of 12.
     assert_eq!(lines[4..], [format!("received per rank: at most {} bytes", 8 * 18)]);
-}
-
-/// Runs the reduction, and the results of all three strategies were compared.
-#[track_caller]
-fn check_reduction(start: Start, arguments: &str) {
-    let stdout = check_run(start, &format!("allreduce {arguments}"));
-    for strategy in ["direct", "best", "deterministic"] {
-        let checked = format!("\n{strategy}: largest error against a sequential sum: ");
-        assert_eq!(stdout.matches(&checked).count(), 1, "`allreduce {arguments}`:\n{stdout}");
-    }
-}
-
-#[test]
-fn the_reduction_is_right_on_threads_on_any_machine_mesh_length_and_type() {
-    let machines = ["a100", "v100", "tpu-v5e"];
-    let mut types = TYPES.into_iter().cycle();
-    for (hierarchy, axes, reduce) in [
-        ("1,1", "1", "0"),
-        ("1,3", "3", "0"),
-        ("2,2", "4", "0"),
-        ("2,4", "4,2", "0"),
-        ("2,4", "2,2,2", "0,2"),
-        ("3,2", "2,3", "1"),
-        ("3,4", "12", "0"),
-    ] {
-        for (machine, elements) in machines.into_iter().zip([1000, 0, 7]) {
-            let dtype = types.next().expect("it is endless");
-            let sum = format!("--hierarchy {hierarchy} --axes {axes} --reduce {reduce}");
-            check_reduction(Start::Plain, &format!("{sum} --machine {machine} --elements {elements} --type {dtype}"));
-        }
-    }
-    check_reduction(Start::Plain, "--machine tpu-v4p --elements 100");
-    check_reduction(Start::Plain, "");
-}
-
-#[cfg(feature = "mpi")]
-#[test]
-fn the_reduction_is_right_under_mpirun() {
-    let mut types = TYPES.into_iter().cycle();
-    for (processes, axes) in [(1, "1"), (2, "2"), (3, "3"), (4, "2,2"), (6, "6"), (8, "8"), (8, "4,2")] {
-        for (machine, elements) in [("a100", 1000), ("v100", 5)] {
-            let dtype = types.next().expect("it is endless");
-            let sum = format!("--axes {axes} --machine {machine} --elements {elements} --type {dtype}");
-            check_reduction(Start::Mpi(processes), &sum);
-        }
-    }
-}
-
-#[test]
-fn the_reduction_tells_its_placement_program_and_bytes() {
-    let stdout = check_run(Start::Plain, "allreduce --hierarchy 2,2 --elements 1000 --repeat 2 --no-check");
-    let lines: Vec<_> = stdout.lines().collect();
-    assert_eq!(
-        lines[..4],
-        [
-            "allreduce: 4 ranks on threads",
-            "the only placement, simulated: [[2 2]] in 1.069e-5 s",
-            "1000 elements of f32 over `p0`, by the fastest program",
-            "(p0: 4) as [[2 2]] on a100: 2 node x 2 gpu",
-        ]
-    );
-    let steps = ["AllReduce(root, InsideGroup)  {0 1 2 3}"];
-    for (nth, step) in steps.iter().enumerate() {
-        assert!(lines[4 + nth].starts_with(&format!("  {}. {step}  ", nth + 1)), "{stdout}");
-    }
-    assert!(lines[5].starts_with("simulated: "), "{stdout}");
-    for (line, (strategy, bytes)) in
-        lines[6..].iter().zip([("direct", 12000), ("best", 12000), ("deterministic", 6000)])
-    {
-        assert!(line.starts_with(&format!("{strategy}: best of 2 runs ")), "{line}");
-        assert!(line.ends_with(&format!("; received per rank: at most {bytes} bytes")), "{line}");
-    }
-    assert_eq!(lines.len(), 9, "{stdout}");
 }
 
 /// Runs the perceptron, and all its products were compared.

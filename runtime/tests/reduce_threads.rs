@@ -45,18 +45,24 @@ fn all_placements_of_one_to_six_threads_hold_their_laws() {
 
 #[test]
 fn in_the_order_of_the_mesh_bits_are_those_of_every_placement() {
-    for (extents, op) in [(vec![8], ReduceOp::Sum), (vec![4, 2], ReduceOp::Product), (vec![2, 4], ReduceOp::Sum)] {
+    for (extents, axes, op) in [
+        (&[8][..], &[0][..], ReduceOp::Sum),
+        (&[4, 2], &[0], ReduceOp::Product),
+        // Devices of a group are not in the order of the mesh.
+        (&[4, 2], &[0, 1], ReduceOp::Sum),
+        (&[2, 2, 2], &[0, 2], ReduceOp::Sum),
+    ] {
         let mut bits: Vec<Vec<u32>> = Vec::new();
         // One node of 8, two of 4, four of 2, eight of 1, and nodes of sockets.
         for counts in [&[8][..], &[2, 4], &[4, 2], &[8, 1], &[2, 2, 2]] {
-            for placed in placements(counts, &extents) {
-                let mut results =
-                    spmd(8, |world| result::<f32>(world, &placed, 53, op, Strategy::Deterministic)).expect("a result");
+            for placed in placements(counts, extents) {
+                let run = |world: &World| result::<f32>(world, &placed, axes, 53, op, Strategy::Deterministic);
+                let mut results = spmd(8, run).expect("a result");
                 results.sort_by_key(|(rank, _)| *rank);
                 bits.push(results.iter().flat_map(|(_, data)| data).map(|x| x.to_bits()).collect());
             }
         }
-        assert!(bits.len() >= 5 && bits.iter().all(|these| *these == bits[0]), "{extents:?}");
+        assert!(bits.len() >= 5 && bits.iter().all(|these| *these == bits[0]), "{axes:?} of {extents:?}");
     }
 }
 
