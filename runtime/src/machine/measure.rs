@@ -1,0 +1,298 @@
+//! Measuring a machine, and holding its predictions against what was measured.
+//!
+//! Messages between neighbours give each link's latency and bandwidth. What a collective takes beside its messages
+//! (copies, arithmetic, protocols, caches) is kept as factors by operation and size, the machine's profiles. A
+//! machine so made predicts its own measurements without an error, which says nothing; so each is predicted from
+//! all others of its operation, and collectives in groups of two from those of all ranks, which have never seen a
+//! group of two.
+
+use super::calls::{Buffers, ELEMENT};
+use super::clock::Clock;
+use super::probe::{self, refused};
+use super::topology::Topology;
+use crate::comm::Communicator;
+use crate::{Error, Result, World};
+use polyshard_planner::machine::{
+    Algorithm, Exchange, Machine, MachineError, Measurement, Operation, fit_link, fit_profiles, leave_one_out, seconds,
+};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::time::Duration;
+
+/// The collectives that are measured.
+const OPERATIONS: [Operation; 6] = [
+    Operation::AllGather,
+    Operation::ReduceScatter,
+    Operation::AllReduce,
+    Operation::AllToAll,
+    Operation::Reduce,
+    Operation::Broadcast,
+];
+
+/// What is measured, and how thoroughly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasureOptions {
+    /// Sizes in bytes: of a message, and of the larger of what a rank has before and after a collective. Rounded
+    /// down to whole elements of 4 bytes for each rank.
+    pub sizes: Vec<usize>,
+    /// How often each is timed; the fastest counts.
+    pub rounds: usize,
+    /// The time that the calls of one timing fill.
+    pub round: Duration,
+    /// Rows of the matrices whose products are timed.
+    pub rows: usize,
+    /// Bytes of the copy by which the memory is timed.
+    pub copy: usize,
+}
+
+impl Default for MeasureOptions {
+    /// The powers of two from 1 KiB to 64 MiB, thoroughly: some ten seconds on a few ranks.
+    fn default() -> Self {
+        let sizes = (10..=26).map(|power| 1 << power).collect();
+        Self { sizes, rounds: 7, round: Duration::from_millis(4), rows: 384, copy: 1 << 26 }
+    }
+}
+
+/// What was timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Call {
+    /// Messages between neighbours of the level of this name, all ranks at once (MPI 3.1, section 3.10).
+    Message(&'static str),
+    /// A collective.
+    Collective(Operation),
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message(level) => write!(f, "message to next {level}"),
+            Self::Collective(operation) => operation.fmt(f),
+        }
+    }
+}
+
+impl Serialize for Call {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// One measurement, and what was predicted for it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// What was timed.
+    pub call: Call,
+    /// The ranks of a group. If there are more in the world, all its groups of so many neighbours did it at once.
+    pub ranks: usize,
+    /// The size in bytes, as in [`MeasureOptions::sizes`].
+    pub bytes: usize,
+    /// Seconds of the slowest rank, in the fastest of the rounds.
+    pub seconds: f64,
+    /// The seconds that latencies and bandwidths alone predict.
+    pub links: f64,
+    /// The seconds that are predicted by a machine which has not seen this measurement.
+    pub predicted: f64,
+}
+
+impl Point {
+    /// Returns how far off the prediction is, as a part of the measured seconds, never negative.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        (self.predicted / self.seconds - 1.0).abs()
+    }
+
+    /// Returns how far off the links' prediction is, as [`error`](Self::error).
+    #[must_use]
+    pub fn links_error(&self) -> f64 {
+        (self.links / self.seconds - 1.0).abs()
+    }
+}
+
+/// Median errors of the predictions of one call, or of several.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What was predicted.
+    pub call: String,
+    /// The ranks of a group; none in the row of all.
+    pub ranks: Option<usize>,
+    /// The number of measurements.
+    pub points: usize,
+    /// The median of [`Point::links_error`].
+    pub links: f64,
+    /// The median of [`Point::error`].
+    pub predicted: f64,
+}
+
+/// A machine, and the measurements that it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// The machine, with profiles of all collectives.
+    pub machine: Machine,
+    /// Where its ranks are.
+    pub topology: Topology,
+    /// What was measured, in the order of calls, groups and sizes.
+    pub points: Vec<Point>,
+}
+
+impl Measured {
+    /// Returns the median errors by call and size of the group, and last those of all collectives together.
+    #[must_use]
+    pub fn errors(&self) -> Vec<Row> {
+        let row = |call: String, ranks: Option<usize>, points: &[&Point]| {
+            let median_of = |error: fn(&Point) -> f64| median(points.iter().map(|point| error(point)).collect());
+            let [links, predicted] = [median_of(Point::links_error), median_of(Point::error)];
+            Row { call, ranks, points: points.len(), links, predicted }
+        };
+        let all: Vec<&Point> = self.points.iter().collect();
+        let same = all.chunk_by(|left, right| (left.call, left.ranks) == (right.call, right.ranks));
+        let mut rows: Vec<Row> = same.map(|of| row(of[0].call.to_string(), Some(of[0].ranks), of)).collect();
+        let collectives: Vec<&Point> =
+            all.iter().copied().filter(|point| matches!(point.call, Call::Collective(_))).collect();
+        rows.push(row("all collectives".into(), None, &collectives));
+        rows
+    }
+}
+
+/// Measures the machine that the ranks of `world` are. Collective, and the same on all ranks.
+///
+/// Every figure is taken while all ranks do the same at once. Two buffers of the largest size are allocated on each
+/// rank, and the library takes as much again.
+///
+/// ```
+/// use polyshard_runtime::{Error, machine::{MeasureOptions, measure}, spmd};
+/// let quick = MeasureOptions { sizes: vec![1 << 10, 1 << 12], rows: 16, copy: 1 << 16, ..MeasureOptions::default() };
+/// let found = spmd(2, |world| -> Result<_, Error> { measure(world, &quick) })?;
+/// assert_eq!(found[0].machine.hierarchy(), [2]);
+/// assert_eq!(found[0].points.len(), 2 * 7); // messages and six collectives
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// If there are fewer than two ranks or sizes, a size has not one element for each rank, or the buffers do not fit the
+/// memory; otherwise as for [`detect`](super::detect()).
+pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
+    let topology = Topology::find(world)?;
+    let sizes = checked_sizes(&topology, options)?;
+    let clock = Clock { comm: world.comm(), rounds: options.rounds, round: options.round };
+    let device = probe::device(&clock, &topology, options.rows.max(1), options.copy.max(1))?;
+    let mut buffers = Buffers::new(sizes[sizes.len() - 1]);
+    let mut points = Vec::new();
+    let links = probe::links(&clock, &topology, &mut buffers, &sizes)?;
+    for link in &links {
+        points.extend(messages(link, world.size()).map_err(refused)?);
+    }
+    let links = probe::machine("measured", &topology, &links, device)?;
+    let everyone: Vec<_> = OPERATIONS.iter().map(|&operation| (operation, world.size())).collect();
+    let taken = take(&clock, world.comm(), &mut buffers, &everyone, &sizes)?;
+    let measurements: Vec<Measurement> = taken.iter().map(|taken| taken.measurement.clone()).collect();
+    let machine = fit_profiles(&links, &measurements).map_err(refused)?;
+    let predicted = leave_one_out(&links, &measurements).map_err(refused)?;
+    points.extend(judged(&links, &taken, predicted).map_err(refused)?);
+    if world.size() > 2 && world.size().is_multiple_of(2) {
+        let pairs = world.comm().split(world.rank() / 2, world.rank())?;
+        let in_pairs: Vec<_> = OPERATIONS.iter().map(|&operation| (operation, 2)).collect();
+        let taken = take(&clock, &*pairs, &mut buffers, &in_pairs, &sizes)?;
+        let predicted: Result<Vec<f64>, MachineError> = taken.iter().map(|taken| taken.predicted_by(&machine)).collect();
+        points.extend(judged(&links, &taken, predicted.map_err(refused)?).map_err(refused)?);
+    }
+    Ok(Measured { machine, topology, points })
+}
+
+/// A collective that was timed.
+struct Taken {
+    ranks: usize,
+    bytes: usize,
+    measurement: Measurement,
+}
+
+impl Taken {
+    fn predicted_by(&self, machine: &Machine) -> Result<f64, MachineError> {
+        Ok(seconds(machine, &self.measurement.exchange, self.measurement.algorithm)?.total())
+    }
+}
+
+/// Times operations in groups of so many neighbours, of which `group` is this rank's.
+fn take(
+    clock: &Clock<'_>,
+    group: &dyn Communicator,
+    buffers: &mut Buffers,
+    operations: &[(Operation, usize)],
+    sizes: &[usize],
+) -> Result<Vec<Taken>> {
+    let everyone: Vec<usize> = (0..clock.comm.size()).collect();
+    let mut taken = Vec::with_capacity(operations.len() * sizes.len());
+    for &(operation, ranks) in operations {
+        let groups: Vec<Vec<usize>> = everyone.chunks(ranks).map(<[usize]>::to_vec).collect();
+        for &bytes in sizes {
+            let seconds = buffers.collective(clock, group, operation, bytes)?;
+            let before = if operation == Operation::AllGather { bytes / ranks } else { bytes };
+            let exchange = Exchange { operation, groups: groups.clone(), bytes: before as f64 };
+            let measurement = Measurement { exchange, algorithm: Algorithm::Ring, seconds };
+            taken.push(Taken { ranks, bytes, measurement });
+        }
+    }
+    Ok(taken)
+}
+
+fn judged(links: &Machine, taken: &[Taken], predicted: Vec<f64>) -> Result<Vec<Point>, MachineError> {
+    let point = |(taken, predicted): (&Taken, f64)| {
+        let Measurement { exchange, seconds, .. } = &taken.measurement;
+        let (call, links) = (Call::Collective(exchange.operation), taken.predicted_by(links)?);
+        Ok(Point { call, ranks: taken.ranks, bytes: taken.bytes, seconds: *seconds, links, predicted })
+    };
+    taken.iter().zip(predicted).map(point).collect()
+}
+
+/// The messages of one level, each predicted by the fit of the others.
+fn messages(link: &probe::LinkTimes, ranks: usize) -> Result<Vec<Point>, MachineError> {
+    let times = link.of_port();
+    let fit = fit_link(&times)?;
+    let point = |(nth, &(bytes, seconds)): (usize, &(usize, f64))| {
+        let others: Vec<_> = times.iter().enumerate().filter(|(other, _)| *other != nth).map(|(_, of)| *of).collect();
+        let (call, passed) = (Call::Message(link.level), times[nth].0);
+        let predicted = fit_link(&others)?.seconds(passed);
+        Ok(Point { call, ranks, bytes, seconds, links: fit.seconds(passed), predicted })
+    };
+    link.times.iter().enumerate().map(point).collect()
+}
+
+/// The sizes, increasing and in whole elements for each rank.
+fn checked_sizes(topology: &Topology, options: &MeasureOptions) -> Result<Vec<usize>> {
+    let ranks = topology.ranks();
+    if ranks < 2 {
+        return Err(Error::Usage("one rank has nobody to talk to; measure with 2 or more".into()));
+    }
+    // A group of two cuts every size in two as well.
+    let unit = ELEMENT * if ranks.is_multiple_of(2) { ranks } else { 2 * ranks };
+    if let Some(small) = options.sizes.iter().find(|&&size| size < unit) {
+        return Err(Error::Usage(format!(
+            "size {small} does not have an element for each of {ranks} ranks; give sizes of {unit} bytes or more"
+        )));
+    }
+    let mut sizes: Vec<usize> = options.sizes.iter().map(|size| size / unit * unit).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.len() < 2 {
+        return Err(Error::Usage(format!(
+            "{sizes:?} are too few sizes to tell latency from bandwidth; give at least two, {unit} bytes apart"
+        )));
+    }
+    let (largest, memory) = (sizes[sizes.len() - 1], topology.memory / topology.ranks_per_node as u64);
+    if largest as u64 > memory / 8 {
+        return Err(Error::Usage(format!(
+            "buffers of {largest} bytes do not fit a rank's part of the memory, {memory} bytes; give sizes up to {}",
+            memory / 8
+        )));
+    }
+    Ok(sizes)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        _ if values.is_empty() => 0.0,
+        1 => values[middle],
+        _ => (values[middle - 1] + values[middle]) / 2.0,
+    }
+}
