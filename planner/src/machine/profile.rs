@@ -150,9 +150,10 @@ pub fn leave_one_out(machine: &Machine, measurements: &[Measurement]) -> Result<
     let mut predicted = Vec::with_capacity(measurements.len());
     for (left_out, measured) in measurements.iter().enumerate() {
         // The others of its operation say all that there is to say of it.
-        let seen = measurements.iter().enumerate().filter(|(nth, other)| {
-            *nth != left_out && other.exchange.operation == measured.exchange.operation
-        });
+        let seen = measurements
+            .iter()
+            .enumerate()
+            .filter(|(nth, other)| *nth != left_out && other.exchange.operation == measured.exchange.operation);
         let fit = fit_profiles(machine, &seen.map(|(_, seen)| seen.clone()).collect::<Vec<_>>())?;
         predicted.push(seconds(&fit, &measured.exchange, measured.algorithm)?.total());
     }

@@ -1,8 +1,9 @@
 //! Timing what all ranks do together.
 //!
-//! A time is that of the slowest rank, in the fastest of several rounds: on a machine with other work, noise only
-//! adds. A round makes as many calls as fill its time, so that short calls are not those of the clock. All ranks
-//! count the same calls, since collectives must be called alike, and all get the same seconds.
+//! A time goes from when the first rank begins to when the last one is done, in the fastest of several rounds: on a
+//! machine with other work, noise only adds, but ranks that share a core wait for each other, and that counts. A round
+//! makes as many calls as fill its time, so that short calls are not those of the clock, nor of the barriers around
+//! them. All ranks count the same calls, since collectives must be called alike, and all get the same seconds.
 
 use crate::Result;
 use crate::comm::Communicator;
@@ -43,11 +44,13 @@ impl Clock<'_> {
         for _ in 0..calls {
             call()?;
         }
+        // Ranks that share a core begin one after the other, so each waits here until all are done.
+        self.comm.barrier()?;
         let seconds = start.elapsed().as_secs_f64();
         let told = self.comm.tell([seconds.to_bits(), 0, 0, 0])?;
-        let slowest = told.iter().map(|note| f64::from_bits(note[0])).fold(0.0, f64::max);
+        let longest = told.iter().map(|note| f64::from_bits(note[0])).fold(0.0, f64::max);
         // No clock ticks finer than this.
-        Ok(slowest.max(1e-9) / calls as f64)
+        Ok(longest.max(1e-9) / calls as f64)
     }
 }
 

@@ -113,8 +113,8 @@ impl Point {
 pub struct Row {
     /// What was predicted.
     pub call: String,
-    /// The ranks of a group; none in the row of all.
-    pub ranks: Option<usize>,
+    /// The ranks of a group.
+    pub ranks: usize,
     /// The number of measurements.
     pub points: usize,
     /// The median of [`Point::links_error`].
@@ -135,20 +135,22 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Returns the median errors by call and size of the group, and last those of all collectives together.
+    /// Returns the median errors by call and ranks of a group, and last those of all collectives of as many ranks.
     #[must_use]
     pub fn errors(&self) -> Vec<Row> {
-        let row = |call: String, ranks: Option<usize>, points: &[&Point]| {
+        let row = |call: String, points: &[&Point]| {
             let median_of = |error: fn(&Point) -> f64| median(points.iter().map(|point| error(point)).collect());
             let [links, predicted] = [median_of(Point::links_error), median_of(Point::error)];
-            Row { call, ranks, points: points.len(), links, predicted }
+            Row { call, ranks: points[0].ranks, points: points.len(), links, predicted }
         };
         let all: Vec<&Point> = self.points.iter().collect();
         let same = all.chunk_by(|left, right| (left.call, left.ranks) == (right.call, right.ranks));
-        let mut rows: Vec<Row> = same.map(|of| row(of[0].call.to_string(), Some(of[0].ranks), of)).collect();
+        let mut rows: Vec<Row> = same.map(|of| row(of[0].call.to_string(), of)).collect();
         let collectives: Vec<&Point> =
-            all.iter().copied().filter(|point| matches!(point.call, Call::Collective(_))).collect();
-        rows.push(row("all collectives".into(), None, &collectives));
+            all.into_iter().filter(|point| matches!(point.call, Call::Collective(_))).collect();
+        // In the order of the points, groups of as many ranks follow one another.
+        let groups = collectives.chunk_by(|left, right| left.ranks == right.ranks);
+        rows.extend(groups.map(|of| row("all collectives".into(), of)));
         rows
     }
 }
@@ -192,7 +194,8 @@ pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
         let pairs = world.comm().split(world.rank() / 2, world.rank())?;
         let in_pairs: Vec<_> = OPERATIONS.iter().map(|&operation| (operation, 2)).collect();
         let taken = take(&clock, &*pairs, &mut buffers, &in_pairs, &sizes)?;
-        let predicted: Result<Vec<f64>, MachineError> = taken.iter().map(|taken| taken.predicted_by(&machine)).collect();
+        let predicted: Result<Vec<f64>, MachineError> =
+            taken.iter().map(|taken| taken.predicted_by(&machine)).collect();
         points.extend(judged(&links, &taken, predicted.map_err(refused)?).map_err(refused)?);
     }
     Ok(Measured { machine, topology, points })
@@ -294,5 +297,60 @@ fn median(mut values: Vec<f64>) -> f64 {
         _ if values.is_empty() => 0.0,
         1 => values[middle],
         _ => (values[middle - 1] + values[middle]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spmd;
+
+    #[track_caller]
+    fn refused(ranks: usize, sizes: &[usize], expected: &str) {
+        let topology = Topology { nodes: 1, ranks_per_node: ranks, cores: 2, memory: 1 << 20 };
+        let options = MeasureOptions { sizes: sizes.to_vec(), ..MeasureOptions::default() };
+        assert_eq!(checked_sizes(&topology, &options).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_measured_are_refused_before_anything_is() {
+        refused(1, &[1024, 4096], "one rank has nobody to talk to; measure with 2 or more");
+        let small = "size 20 does not have an element for each of 3 ranks; give sizes of 24 bytes or more";
+        refused(3, &[1024, 20], small);
+        let few = "[1024] are too few sizes to tell latency from bandwidth; give at least two, 8 bytes apart";
+        refused(2, &[1024, 1027, 1024], few);
+        refused(4, &[], "[] are too few sizes to tell latency from bandwidth; give at least two, 16 bytes apart");
+        let large =
+            "buffers of 65536 bytes do not fit a rank's part of the memory, 262144 bytes; give sizes up to 32768";
+        refused(4, &[1024, 65536], large);
+    }
+
+    #[test]
+    fn a_refusal_is_that_of_all_ranks() {
+        let options = MeasureOptions { sizes: vec![8, 64], ..MeasureOptions::default() };
+        let error = spmd(4, |world| measure(world, &options)).unwrap_err();
+        let expected = "rank 0: size 8 does not have an element for each of 4 ranks; give sizes of 16 bytes or more";
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn errors_are_medians_by_call_and_group() {
+        let point = |call, ranks, predicted| Point { call, ranks, bytes: 8, seconds: 1.0, links: 3.0, predicted };
+        let (message, gather) = (Call::Message("rank"), Call::Collective(Operation::AllGather));
+        let points = [(message, 4, 9.0), (gather, 4, 1.5), (gather, 4, 0.75), (gather, 4, 2.0), (gather, 2, 1.0)];
+        let points = points.map(|(call, ranks, predicted)| point(call, ranks, predicted)).to_vec();
+        let topology = Topology { nodes: 1, ranks_per_node: 4, cores: 2, memory: 1 << 20 };
+        let Ok(machine) = Machine::preset("a100") else { panic!("`a100` is a preset") };
+        let rows = Measured { machine, topology, points }.errors();
+        let rows: Vec<_> =
+            rows.iter().map(|row| (&*row.call, row.ranks, row.points, row.links, row.predicted)).collect();
+        let expected = [
+            ("message to next rank", 4, 1, 2.0, 8.0),
+            ("AllGather", 4, 3, 2.0, 0.5),
+            ("AllGather", 2, 1, 2.0, 0.0),
+            ("all collectives", 4, 3, 2.0, 0.5),
+            ("all collectives", 2, 1, 2.0, 0.0),
+        ];
+        assert_eq!(rows, expected);
     }
 }

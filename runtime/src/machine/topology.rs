@@ -169,13 +169,17 @@ mod tests {
     fn ranks_dealt_out_in_turns_are_refused_with_what_to_start() {
         check(
             &[0, 1, 0, 1],
-            Err("ranks 0 and 2 are on one node, but rank 1 between them is on another: levels nest only if the ranks of \
-                 a node follow one another; start them node by node, with `mpirun --map-by slot`"),
+            Err(
+                "ranks 0 and 2 are on one node, but rank 1 between them is on another: levels nest only if the ranks of \
+                 a node follow one another; start them node by node, with `mpirun --map-by slot`",
+            ),
         );
         check(
             &[0, 0, 2, 1, 2, 1],
-            Err("ranks 2 and 4 are on one node, but rank 3 between them is on another: levels nest only if the ranks of \
-                 a node follow one another; start them node by node, with `mpirun --map-by slot`"),
+            Err(
+                "ranks 2 and 4 are on one node, but rank 3 between them is on another: levels nest only if the ranks of \
+                 a node follow one another; start them node by node, with `mpirun --map-by slot`",
+            ),
         );
     }
 
