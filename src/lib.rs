@@ -49,12 +49,14 @@ pub use polyshard_codegen::{Execute, Pipeline, PipelineError, SourceOptions, pip
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{Axis, AxisExpr, Mesh, Name, Placement, Sharding, ShardingError};
 pub use polyshard_planner as planner;
+pub use polyshard_planner::machine::Machine;
 pub use polyshard_planner::{DistType, NamedType, Options as PlanOptions, Plan, PlanError, TypeError};
 pub use polyshard_polyhedral::{
     Clause, DType, ErrorKind, Kernel, KernelError, LeafKind, LowerError, Pattern, Program, Route, Schedule, Step,
     Tensor, Trace, Transfer, Var, dim, pin,
 };
 pub use polyshard_runtime as runtime;
+pub use polyshard_runtime::machine::Detect;
 pub use polyshard_runtime::{Backend, DistArray, Redistribution, Transport, World};
 
 /// An element type of kernels and arrays: `f32`, `f64`, `i32` or `i64`.
@@ -80,7 +82,8 @@ pub fn spmd<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Re
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        DistArray, Execute, Mesh, Pattern, Pipeline, Schedule, Sharding, Var, World, dim, kernel, pin, vars,
+        Detect, DistArray, Execute, Machine, Mesh, Pattern, Pipeline, Schedule, Sharding, Var, World, dim, kernel, pin,
+        vars,
     };
 }
 

@@ -1,9 +1,10 @@
-//! The command line of Polyshard: makes and compares matrices, shows what a schedule became, and plans
-//! redistributions.
+//! The command line of Polyshard: makes and compares matrices, shows what a schedule became, plans redistributions,
+//! and finds out what machine it runs on.
 //!
 //! Running a kernel is not its affair: programs do that, see `examples/`.
 
 mod dtypes;
+mod machine;
 mod npy;
 mod random;
 mod redistribute;
@@ -68,6 +69,8 @@ enum Command {
     },
     /// Plan how an array gets from one distributed type to another, and print the plan, its cost and its bounds.
     Redistribute(redistribute::Arguments),
+    /// Show machines, and find or measure the one that this runs on.
+    Machine(machine::Arguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Command::Show { trace, print } => show(&trace, print),
         Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
         Command::Redistribute(arguments) => redistribute::redistribute(&arguments),
+        Command::Machine(arguments) => machine::machine(&arguments),
     };
     match done.and_then(|text| say(&text)) {
         Ok(()) => ExitCode::SUCCESS,
