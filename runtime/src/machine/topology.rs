@@ -79,7 +79,8 @@ impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let memory = self.memory as f64 / f64::from(1 << 30);
-        write!(f, "{} with {} each, ", many(self.nodes, "node"), many(self.ranks_per_node, "rank"))?;
+        let each = if self.nodes == 1 { "" } else { " each" };
+        write!(f, "{} with {}{each}, ", many(self.nodes, "node"), many(self.ranks_per_node, "rank"))?;
         write!(f, "{memory:.1} GiB per node, {} that a rank may run on", many(self.cores, "core"))
     }
 }

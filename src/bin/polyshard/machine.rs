@@ -11,7 +11,7 @@ use crate::npy::failed;
 use clap::Subcommand;
 use polyshard::planner::machine::{Machine, PRESETS};
 use polyshard::runtime::launched_ranks;
-use polyshard::runtime::machine::{MeasureOptions, Measured, Topology, detect, measure};
+use polyshard::runtime::machine::{MeasureOptions, Measured, Row, Topology, detect, measure};
 use polyshard::{Result as RunResult, World, spmd};
 use serde::Serialize;
 use std::fs;
@@ -90,7 +90,7 @@ struct Ranks {
 struct Answer<'a> {
     #[serde(flatten)]
     measured: &'a Measured,
-    errors: Vec<polyshard::runtime::machine::Row>,
+    errors: Vec<Row>,
 }
 
 /// Does what the command line asks for, and returns what to print.
@@ -154,7 +154,7 @@ fn options(sizes: &[usize], quick: bool) -> MeasureOptions {
     let mut options = MeasureOptions::default();
     if quick {
         let sizes = (10..=20).step_by(2).map(|power| 1 << power).collect();
-        options = MeasureOptions { sizes, rounds: 2, round: Duration::from_micros(300), rows: 64, copy: 1 << 20 };
+        options = MeasureOptions { sizes, rounds: 2, round: Duration::from_micros(300), rows: 64, copy: 1 << 24 };
     }
     if !sizes.is_empty() {
         options.sizes = sizes.to_vec();

@@ -53,6 +53,7 @@ fn draw(measured: &Measured, text: &mut String) -> Result<(), Box<dyn Error>> {
         .build_cartesian_2d(range(&sizes).log_scale().base(4.0), range(&times).log_scale())?;
     chart
         .configure_mesh()
+        .x_max_light_lines(0)
         .x_desc("larger side of a rank's buffers (bytes)")
         .y_desc("time of one call (seconds)")
         .x_label_formatter(&|bytes| binary(*bytes))

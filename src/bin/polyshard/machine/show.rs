@@ -15,7 +15,7 @@ pub(crate) fn list(machines: &[Machine]) -> String {
             levels.collect::<Vec<_>>().join(" x "),
             machine.devices().to_string(),
             decimal(machine.device().memory_capacity as f64, "B"),
-            fastest.map_or(String::new(), |(kind, rate)| format!("{} in {kind}", decimal(*rate, "FLOP/s"))),
+            fastest.map_or(String::new(), |(kind, rate)| format!("{} in {kind}", operations(kind, *rate))),
         ]);
     }
     table(&rows)
@@ -35,7 +35,7 @@ pub(crate) fn machine(machine: &Machine) -> String {
     }
     let device = machine.device();
     let (capacity, rate) = (decimal(device.memory_capacity as f64, "B"), decimal(device.memory_bandwidth, "B/s"));
-    let flops = device.flops.iter().map(|(kind, rate)| format!("{kind} {}", decimal(*rate, "FLOP/s")));
+    let flops = device.flops.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
     let flops = flops.collect::<Vec<_>>().join(", ");
     let mut text =
         format!("{machine}, {} devices\n\n{}\ndevice: {capacity} of memory at {rate}", machine.devices(), table(&rows));
@@ -71,6 +71,11 @@ links alone: latency and bandwidth of messages; predicted: each size from the ot
 from groups of all ranks
 ";
 
+/// The rate of operations on elements of a type.
+fn operations(kind: &str, rate: f64) -> String {
+    decimal(rate, if kind.starts_with(['i', 'u']) { "OP/s" } else { "FLOP/s" })
+}
+
 fn connection(level: &Level) -> String {
     let mut text = match &level.interconnect {
         Interconnect::Switch => "switch".into(),
@@ -91,12 +96,13 @@ fn connection(level: &Level) -> String {
     text
 }
 
-/// Columns, two spaces apart; those that begin with a digit below their head are set to the right.
+/// Columns, two spaces apart; those of a number and at most a unit are set to the right.
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows[0].len();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    let number = |column: usize| rows.get(1).is_some_and(|row| row[column].starts_with(|c: char| c.is_ascii_digit()));
+    let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit()) && cell.split(' ').count() <= 2;
+    let number = |column: usize| rows.iter().skip(1).all(|row| is_number(&row[column]));
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().enumerate().map(|(column, cell)| match number(column) {
