@@ -47,7 +47,7 @@ proptest! {
         let mut times: Vec<_> = (6..=26).step_by(2).map(|power| f64::from(1 << power)).map(|s| (s, line(s))).collect();
         times[odd].1 *= 3.0;
         let link = fit_link(&times).unwrap();
-        // Either is hidden where the other is a thousand times as long at all sizes.
+        // Each can be told from the other only where it is a good part of some time.
         if line(64.0) < 2.0 * latency {
             prop_assert!((link.latency / latency - 1.0).abs() < 0.02, "{link:?}");
         }
@@ -74,7 +74,8 @@ proptest! {
     /// Between sizes a factor is between its neighbours', beyond them it is that of the last.
     #[test]
     fn factors_stay_between_those_that_were_measured(bytes in 1.0..1e12f64, low in 0.1..10.0f64, high in 0.1..10.0f64) {
-        let profile = Profile { operation: Operation::Reduce, bytes: vec![1e3, 1e6], factor: vec![low, high] };
+        let (bytes_, factor) = (vec![1e3, 1e6], vec![low, high]);
+        let profile = Profile { operation: Operation::Reduce, ranks: 2, bytes: bytes_, factor };
         let at = profile.at(bytes);
         prop_assert!(at >= low.min(high) * (1.0 - 1e-12) && at <= low.max(high) * (1.0 + 1e-12));
         if !(1e3..=1e6).contains(&bytes) {
@@ -104,6 +105,19 @@ fn an_operation_that_was_not_measured_takes_what_its_links_take() {
     assert_eq!(total(&fitted, Operation::Reduce), total(&machine(4), Operation::Reduce));
     let twice = total(&fitted, Operation::AllReduce) / total(&machine(4), Operation::AllReduce);
     assert!((twice - 2.0).abs() < 1e-12);
+}
+
+#[test]
+fn groups_that_were_not_measured_take_the_factors_of_the_nearest() {
+    let profile =
+        |ranks, factor| Profile { operation: Operation::Reduce, ranks, bytes: vec![1.0], factor: vec![factor] };
+    let profiled = machine(64).with_profiles(vec![profile(2, 2.0), profile(16, 3.0)]).unwrap();
+    let factor = |ranks| {
+        let exchange = exchange(Operation::Reduce, ranks, 1e3);
+        let total = |machine: &Machine| seconds(machine, &exchange, Algorithm::Ring).unwrap().total();
+        (total(&profiled) / total(&machine(64)) * 1e9).round() / 1e9
+    };
+    assert_eq!([2, 3, 5, 6, 16, 64].map(factor), [2.0, 2.0, 2.0, 3.0, 3.0, 3.0]);
 }
 
 #[test]
@@ -160,35 +174,40 @@ fn times_that_say_nothing_are_refused() {
 #[test]
 fn profiles_that_are_none_are_refused() {
     let check = |bytes: &[f64], factor: &[f64], expected: Expect| {
-        let profile = Profile { operation: Operation::Reduce, bytes: bytes.to_vec(), factor: factor.to_vec() };
+        let profile =
+            Profile { operation: Operation::Reduce, ranks: 2, bytes: bytes.to_vec(), factor: factor.to_vec() };
         refused(machine(2).with_profiles(vec![profile]), expected);
     };
     check(
         &[],
         &[],
-        expect!["the profile of Reduce is wrong: 0 sizes and 0 factors; give one factor for each size, at least one"],
+        expect![
+            "the profile of Reduce on 2 ranks is wrong: 0 sizes and 0 factors; give one factor for each size, at least one"
+        ],
     );
     check(
         &[1.0, 2.0],
         &[1.0],
-        expect!["the profile of Reduce is wrong: 2 sizes and 1 factors; give one factor for each size, at least one"],
+        expect![
+            "the profile of Reduce on 2 ranks is wrong: 2 sizes and 1 factors; give one factor for each size, at least one"
+        ],
     );
     check(
         &[1.0, 2.0],
         &[1.0, 0.0],
-        expect!["the profile of Reduce is wrong: 0 is among its numbers; give more than 0"],
+        expect!["the profile of Reduce on 2 ranks is wrong: 0 is among its numbers; give more than 0"],
     );
     check(
         &[2.0, 2.0],
         &[1.0, 1.0],
-        expect!["the profile of Reduce is wrong: size 2 comes after 2; give increasing sizes"],
+        expect!["the profile of Reduce on 2 ranks is wrong: size 2 comes after 2; give increasing sizes"],
     );
-    let profile = Profile { operation: Operation::Reduce, bytes: vec![1.0], factor: vec![1.0] };
+    let profile = Profile { operation: Operation::Reduce, ranks: 3, bytes: vec![1.0], factor: vec![1.0] };
     refused(
         machine(2).with_profiles(vec![profile; 2]),
-        expect!["the profile of Reduce is wrong: it has two profiles; give one"],
+        expect!["the profile of Reduce on 3 ranks is wrong: it is given twice; give one"],
     );
-    let text = machine(2).to_toml() + "[[profile]]\noperation = \"Gather\"\nbytes = [1.0]\nfactor = [1.0]\n";
+    let text = machine(2).to_toml() + "[[profile]]\noperation = \"Gather\"\nranks = 2\nbytes = [1.0]\nfactor = [1.0]\n";
     let said = Machine::from_toml(&text).unwrap_err().to_string();
     assert!(said.contains("unknown variant `Gather`, expected one of `AllReduce`"), "{said}");
 }

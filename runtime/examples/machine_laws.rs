@@ -45,7 +45,7 @@ fn measured(world: &World, ranks: usize) -> Result<()> {
     };
     let measured = measure(world, &quick)?;
     check(world, &measured.machine)?;
-    let groups = if ranks > 2 && ranks.is_multiple_of(2) { 2 } else { 1 };
+    let groups = (2..=ranks).filter(|group| ranks.is_multiple_of(*group)).count();
     assert_eq!(measured.points.len(), 3 * (1 + 6 * groups));
     assert_eq!(measured.errors().len(), (1 + 6 * groups) + groups);
     assert!(measured.points.iter().all(|point| point.bytes.is_multiple_of(4 * ranks) && point.seconds > 0.0));

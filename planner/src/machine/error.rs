@@ -108,10 +108,12 @@ pub enum MachineError {
         why: String,
     },
     /// A profile that is none.
-    #[error("the profile of {operation} is wrong: {why}")]
+    #[error("the profile of {operation} on {ranks} ranks is wrong: {why}")]
     Profile {
         /// Whose it is.
         operation: Operation,
+        /// Of how many ranks.
+        ranks: usize,
         /// What is wrong and what to do.
         why: String,
     },

@@ -1,19 +1,21 @@
 //! What a communication library adds to its messages, by size: factors on the links' time, found by measuring.
 //!
 //! Links with a latency and a bandwidth do not say that a library changes its protocol at some size, copies more
-//! often than its messages need, adds numbers up while it waits, or that data leave the cache. All of these depend
-//! on the operation and the size, so that is what a factor depends on: between measured sizes it is interpolated in
-//! the logarithms of both, beyond them it stays as it was. A profile is data of a machine; it is not derived from
-//! anything, and an operation without one takes what its links take.
+//! often than its messages need, adds numbers up while it waits, that ranks share cores, or that data leave the cache.
+//! All of these depend on the operation, the ranks of a group and the size, so that is what a factor depends on. Between
+//! measured sizes it is interpolated in the logarithms of both, beyond them it stays as it was; a group of as many
+//! ranks as were not measured takes the factors of the one that is nearest in size. A profile is data of a machine; it
+//! is not derived from anything, and an operation without one takes what its links take.
 
-use super::{Machine, MachineError, Measurement, Operation, seconds};
+use super::{Exchange, Machine, MachineError, Measurement, Operation, seconds};
 use serde::{Deserialize, Serialize};
 
 /// How many times as long as its links say an operation takes, by size.
 ///
 /// ```
 /// use polyshard_planner::machine::{Operation, Profile};
-/// let profile = Profile { operation: Operation::AllReduce, bytes: vec![1e3, 1e5], factor: vec![1.0, 4.0] };
+/// let (operation, ranks) = (Operation::AllReduce, 4);
+/// let profile = Profile { operation, ranks, bytes: vec![1e3, 1e5], factor: vec![1.0, 4.0] };
 /// assert_eq!(profile.at(10.0), 1.0);
 /// assert!((profile.at(1e4) - 2.0).abs() < 1e-12); // half-way between, on logarithmic scales
 /// assert_eq!(profile.at(1e9), 4.0);
@@ -23,6 +25,8 @@ use serde::{Deserialize, Serialize};
 pub struct Profile {
     /// The operation.
     pub operation: Operation,
+    /// The ranks of a group.
+    pub ranks: usize,
     /// The bytes that each rank holds before it, increasing.
     pub bytes: Vec<f64>,
     /// For each of these the factor, more than 0.
@@ -47,7 +51,10 @@ impl Profile {
     }
 
     fn check(&self) -> Result<(), MachineError> {
-        let wrong = |why: String| Err(MachineError::Profile { operation: self.operation, why });
+        let wrong = |why: String| Err(MachineError::Profile { operation: self.operation, ranks: self.ranks, why });
+        if self.ranks < 2 {
+            return wrong("one rank sends nothing; give 2 or more".into());
+        }
         let (sizes, factors) = (self.bytes.len(), self.factor.len());
         if sizes == 0 || sizes != factors {
             return wrong(format!("{sizes} sizes and {factors} factors; give one factor for each size, at least one"));
@@ -64,27 +71,30 @@ impl Profile {
 }
 
 impl Machine {
-    /// Returns the machine with these profiles in place of its own, at most one for each operation.
+    /// Returns the machine with these profiles in place of its own, at most one for each operation and number
+    /// of ranks.
     ///
     /// ```
     /// use polyshard_planner::machine::{Algorithm, Exchange, Machine, Operation, Profile, seconds};
     /// let machine = Machine::preset("a100")?;
     /// let exchange = Exchange { operation: Operation::Broadcast, groups: vec![vec![0, 1]], bytes: 1e9 };
     /// let links = seconds(&machine, &exchange, Algorithm::Ring)?.total();
-    /// let profile = Profile { operation: Operation::Broadcast, bytes: vec![1e9], factor: vec![1.5] };
+    /// let profile = Profile { operation: Operation::Broadcast, ranks: 2, bytes: vec![1e9], factor: vec![1.5] };
     /// let slower = seconds(&machine.with_profiles(vec![profile])?, &exchange, Algorithm::Ring)?.total();
     /// assert!((slower / links - 1.5).abs() < 1e-12);
     /// # Ok::<(), polyshard_planner::machine::MachineError>(())
     /// ```
     ///
     /// # Errors
-    /// If an operation has two, or a profile has not one positive factor for each of increasing positive sizes.
+    /// If an operation has two for as many ranks, or a profile has fewer than two ranks or not one positive factor for
+    /// each of increasing positive sizes.
     pub fn with_profiles(mut self, profiles: Vec<Profile>) -> Result<Self, MachineError> {
         for (nth, profile) in profiles.iter().enumerate() {
             profile.check()?;
-            if profiles[..nth].iter().any(|other| other.operation == profile.operation) {
-                let why = "it has two profiles; give one".into();
-                return Err(MachineError::Profile { operation: profile.operation, why });
+            let key = (profile.operation, profile.ranks);
+            if profiles[..nth].iter().any(|other| (other.operation, other.ranks) == key) {
+                let why = "it is given twice; give one".into();
+                return Err(MachineError::Profile { operation: key.0, ranks: key.1, why });
             }
         }
         self.profiles = profiles;
@@ -97,16 +107,28 @@ impl Machine {
         &self.profiles
     }
 
-    /// Returns by how much the links' time of an operation of so many bytes per rank is to be multiplied.
-    pub(super) fn factor(&self, operation: Operation, bytes: f64) -> f64 {
-        let profile = self.profiles.iter().find(|profile| profile.operation == operation);
-        profile.filter(|_| bytes > 0.0).map_or(1.0, |profile| profile.at(bytes))
+    /// Returns by how much the links' time of an exchange is to be multiplied.
+    pub(super) fn factor(&self, exchange: &Exchange) -> f64 {
+        let ranks = ranks(exchange);
+        if ranks < 2 || exchange.bytes <= 0.0 {
+            return 1.0;
+        }
+        let of_operation = self.profiles.iter().filter(|profile| profile.operation == exchange.operation);
+        // As many times more or less count alike; of two that are as near, the first.
+        let far = |profile: &&Profile| (profile.ranks as f64 / ranks as f64).ln().abs();
+        let nearest = of_operation.min_by(|left, right| far(left).total_cmp(&far(right)));
+        nearest.map_or(1.0, |profile| profile.at(exchange.bytes))
     }
+}
+
+/// The ranks of the largest group.
+fn ranks(exchange: &Exchange) -> usize {
+    exchange.groups.iter().map(Vec::len).max().unwrap_or(0)
 }
 
 /// Returns the machine with profiles such that it predicts these measurements, in place of those that it has.
 ///
-/// Measurements of one operation and size count by their geometric mean. Operations that are not measured get no
+/// Measurements of one operation, number of ranks and size count by their geometric mean. Operations that are not measured get no
 /// profile, so one does well to measure all of those that are to be compared.
 ///
 /// # Errors
@@ -125,12 +147,13 @@ pub fn fit_profiles(machine: &Machine, measurements: &[Measurement]) -> Result<M
             );
             return Err(MachineError::Measurement { number, why });
         }
-        ratios.push((measured.exchange.operation, measured.exchange.bytes, ratio.ln()));
+        ratios.push(((measured.exchange.operation, ranks(&measured.exchange)), measured.exchange.bytes, ratio.ln()));
     }
     ratios.sort_by(|left, right| left.0.cmp(&right.0).then(left.1.total_cmp(&right.1)));
     let mut profiles: Vec<Profile> = Vec::new();
     for same in ratios.chunk_by(|left, right| left.0 == right.0) {
-        let mut profile = Profile { operation: same[0].0, bytes: Vec::new(), factor: Vec::new() };
+        let (operation, ranks) = same[0].0;
+        let mut profile = Profile { operation, ranks, bytes: Vec::new(), factor: Vec::new() };
         for size in same.chunk_by(|left, right| left.1 == right.1) {
             let mean = size.iter().map(|(.., ratio)| ratio).sum::<f64>() / size.len() as f64;
             profile.bytes.push(size[0].1);

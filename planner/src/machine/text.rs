@@ -1,7 +1,7 @@
 //! Machines as TOML.
 //!
-//! One table `device`, one table `level` for each level, outermost first, and one `profile` for each operation that
-//! has one. Numbers keep all their digits, so a machine that is written and read again is the same. What a machine
+//! One table `device`, one table `level` for each level, outermost first, and one for each
+//! `profile`. Numbers keep all their digits, so a machine that is written and read again is the same. What a machine
 //! cannot be is refused on reading as [`Machine::new`] refuses it, and a key that means nothing is an error, since it
 //! is most likely misspelt.
 

@@ -1,10 +1,9 @@
 //! Measuring a machine, and holding its predictions against what was measured.
 //!
 //! Messages between neighbours give each link's latency and bandwidth. What a collective takes beside its messages
-//! (copies, arithmetic, protocols, caches) is kept as factors by operation and size, the machine's profiles. A
-//! machine so made predicts its own measurements without an error, which says nothing; so each is predicted from
-//! all others of its operation, and collectives in groups of two from those of all ranks, which have never seen a
-//! group of two.
+//! (copies, arithmetic, protocols, cores that ranks share, caches) is kept as factors by operation, ranks of a group
+//! and size, the machine's profiles. A machine so made predicts its own measurements without an error, which says
+//! nothing; so each is predicted by a machine that has not seen it, from the other sizes.
 
 use super::calls::{Buffers, ELEMENT};
 use super::clock::Clock;
@@ -126,7 +125,7 @@ pub struct Row {
 /// A machine, and the measurements that it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// The machine, with profiles of all collectives.
+    /// The machine, with profiles of all collectives in groups of each number of ranks that divides its own.
     pub machine: Machine,
     /// Where its ranks are.
     pub topology: Topology,
@@ -157,7 +156,8 @@ impl Measured {
 
 /// Measures the machine that the ranks of `world` are. Collective, and the same on all ranks.
 ///
-/// Every figure is taken while all ranks do the same at once. Two buffers of the largest size are allocated on each
+/// Every figure is taken while all ranks do the same at once; collectives are timed in groups of all ranks, and of as
+/// many neighbours as divide them. Two buffers of the largest size are allocated on each
 /// rank, and the library takes as much again.
 ///
 /// ```
@@ -184,66 +184,47 @@ pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
         points.extend(messages(link, world.size()).map_err(refused)?);
     }
     let links = probe::machine("measured", &topology, &links, device)?;
-    let everyone: Vec<_> = OPERATIONS.iter().map(|&operation| (operation, world.size())).collect();
-    let taken = take(&clock, world.comm(), &mut buffers, &everyone, &sizes)?;
-    let measurements: Vec<Measurement> = taken.iter().map(|taken| taken.measurement.clone()).collect();
-    let machine = fit_profiles(&links, &measurements).map_err(refused)?;
-    let predicted = leave_one_out(&links, &measurements).map_err(refused)?;
-    points.extend(judged(&links, &taken, predicted).map_err(refused)?);
-    if world.size() > 2 && world.size().is_multiple_of(2) {
-        let pairs = world.comm().split(world.rank() / 2, world.rank())?;
-        let in_pairs: Vec<_> = OPERATIONS.iter().map(|&operation| (operation, 2)).collect();
-        let taken = take(&clock, &*pairs, &mut buffers, &in_pairs, &sizes)?;
-        let predicted: Result<Vec<f64>, MachineError> =
-            taken.iter().map(|taken| taken.predicted_by(&machine)).collect();
-        points.extend(judged(&links, &taken, predicted.map_err(refused)?).map_err(refused)?);
+    let mut measurements = Vec::new();
+    for ranks in (2..=world.size()).rev().filter(|&ranks| world.size().is_multiple_of(ranks)) {
+        let group = world.comm().split(world.rank() / ranks, world.rank())?;
+        let taken = take(&clock, &*group, &mut buffers, &sizes)?;
+        points.extend(judged(&links, &sizes, &taken).map_err(refused)?);
+        measurements.extend(taken);
     }
+    let machine = fit_profiles(&links, &measurements).map_err(refused)?;
     Ok(Measured { machine, topology, points })
 }
 
-/// A collective that was timed.
-struct Taken {
-    ranks: usize,
-    bytes: usize,
-    measurement: Measurement,
-}
-
-impl Taken {
-    fn predicted_by(&self, machine: &Machine) -> Result<f64, MachineError> {
-        Ok(seconds(machine, &self.measurement.exchange, self.measurement.algorithm)?.total())
-    }
-}
-
-/// Times operations in groups of so many neighbours, of which `group` is this rank's.
+/// Times all operations at all sizes in groups of so many neighbours as `group`, which is this rank's.
 fn take(
     clock: &Clock<'_>,
     group: &dyn Communicator,
     buffers: &mut Buffers,
-    operations: &[(Operation, usize)],
     sizes: &[usize],
-) -> Result<Vec<Taken>> {
-    let everyone: Vec<usize> = (0..clock.comm.size()).collect();
-    let mut taken = Vec::with_capacity(operations.len() * sizes.len());
-    for &(operation, ranks) in operations {
-        let groups: Vec<Vec<usize>> = everyone.chunks(ranks).map(<[usize]>::to_vec).collect();
+) -> Result<Vec<Measurement>> {
+    let (everyone, ranks): (Vec<usize>, _) = ((0..clock.comm.size()).collect(), group.size());
+    let groups: Vec<Vec<usize>> = everyone.chunks(ranks).map(<[usize]>::to_vec).collect();
+    let mut taken = Vec::with_capacity(OPERATIONS.len() * sizes.len());
+    for operation in OPERATIONS {
         for &bytes in sizes {
             let seconds = buffers.collective(clock, group, operation, bytes)?;
             let before = if operation == Operation::AllGather { bytes / ranks } else { bytes };
             let exchange = Exchange { operation, groups: groups.clone(), bytes: before as f64 };
-            let measurement = Measurement { exchange, algorithm: Algorithm::Ring, seconds };
-            taken.push(Taken { ranks, bytes, measurement });
+            taken.push(Measurement { exchange, algorithm: Algorithm::Ring, seconds });
         }
     }
     Ok(taken)
 }
 
-fn judged(links: &Machine, taken: &[Taken], predicted: Vec<f64>) -> Result<Vec<Point>, MachineError> {
-    let point = |(taken, predicted): (&Taken, f64)| {
-        let Measurement { exchange, seconds, .. } = &taken.measurement;
-        let (call, links) = (Call::Collective(exchange.operation), taken.predicted_by(links)?);
-        Ok(Point { call, ranks: taken.ranks, bytes: taken.bytes, seconds: *seconds, links, predicted })
+/// What was taken, with predictions.
+fn judged(links: &Machine, sizes: &[usize], taken: &[Measurement]) -> Result<Vec<Point>, MachineError> {
+    let predicted = leave_one_out(links, taken)?;
+    let point = |((measured, predicted), &bytes): ((&Measurement, f64), &usize)| {
+        let (call, ranks) = (Call::Collective(measured.exchange.operation), measured.exchange.groups[0].len());
+        let links = seconds(links, &measured.exchange, measured.algorithm)?.total();
+        Ok(Point { call, ranks, bytes, seconds: measured.seconds, links, predicted })
     };
-    taken.iter().zip(predicted).map(point).collect()
+    taken.iter().zip(predicted).zip(sizes.iter().cycle()).map(point).collect()
 }
 
 /// The messages of one level, each predicted by the fit of the others.
@@ -265,8 +246,7 @@ fn checked_sizes(topology: &Topology, options: &MeasureOptions) -> Result<Vec<us
     if ranks < 2 {
         return Err(Error::Usage("one rank has nobody to talk to; measure with 2 or more".into()));
     }
-    // A group of two cuts every size in two as well.
-    let unit = ELEMENT * if ranks.is_multiple_of(2) { ranks } else { 2 * ranks };
+    let unit = ELEMENT * ranks;
     if let Some(small) = options.sizes.iter().find(|&&size| size < unit) {
         return Err(Error::Usage(format!(
             "size {small} does not have an element for each of {ranks} ranks; give sizes of {unit} bytes or more"
@@ -315,8 +295,8 @@ mod tests {
     #[test]
     fn sizes_that_cannot_be_measured_are_refused_before_anything_is() {
         refused(1, &[1024, 4096], "one rank has nobody to talk to; measure with 2 or more");
-        let small = "size 20 does not have an element for each of 3 ranks; give sizes of 24 bytes or more";
-        refused(3, &[1024, 20], small);
+        let small = "size 11 does not have an element for each of 3 ranks; give sizes of 12 bytes or more";
+        refused(3, &[1024, 11], small);
         let few = "[1024] are too few sizes to tell latency from bandwidth; give at least two, 8 bytes apart";
         refused(2, &[1024, 1027, 1024], few);
         refused(4, &[], "[] are too few sizes to tell latency from bandwidth; give at least two, 16 bytes apart");

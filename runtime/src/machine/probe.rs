@@ -116,3 +116,29 @@ fn copy(clock: &Clock<'_>, bytes: usize) -> Result<f64> {
     })?;
     Ok(2.0 * size_of_val(&*from) as f64 / seconds)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spmd;
+    use std::time::Duration;
+
+    #[test]
+    fn nodes_are_a_level_whose_ranks_share_a_port() {
+        let machines = spmd(4, |world| {
+            // Threads share one node, so the two nodes are made up; times are those of threads.
+            let topology = Topology { nodes: 2, ranks_per_node: 2, cores: 2, memory: 1 << 30 };
+            let clock = Clock { comm: world.comm(), rounds: 1, round: Duration::from_micros(100) };
+            let links = links(&clock, &topology, &mut Buffers::new(1 << 14), &[1 << 10, 1 << 14])?;
+            let sharing: Vec<_> = links.iter().map(|link| (link.level, link.sharing)).collect();
+            assert_eq!(sharing, [("node", 2), ("rank", 1)]);
+            assert_eq!(links[0].of_port()[1].0, f64::from(1 << 15), "two ranks send through the port of their node");
+            machine("made up", &topology, &links, device(&clock, &topology, 8, 1 << 12)?)
+        });
+        let machines = machines.unwrap();
+        assert!(machines.iter().all(|machine| *machine == machines[0]), "{machines:?}");
+        let ports: Vec<_> = machines[0].levels().iter().map(|level| (level.count, level.shared_ports)).collect();
+        assert_eq!(ports, [(2, Some(1)), (2, None)]);
+        assert_eq!(machines[0].device().memory_capacity, 1 << 29);
+    }
+}

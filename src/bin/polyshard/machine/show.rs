@@ -41,13 +41,15 @@ pub(crate) fn machine(machine: &Machine) -> String {
         format!("{machine}, {} devices\n\n{}\ndevice: {capacity} of memory at {rate}", machine.devices(), table(&rows));
     text += &if flops.is_empty() { "\n".into() } else { format!("; {flops}\n") };
     if !machine.profiles().is_empty() {
-        let mut rows =
-            vec![["collective", "bytes per rank before it", "times what its links take"].map(String::from).to_vec()];
+        let mut rows = vec![
+            ["collective", "ranks", "bytes per rank before it", "times what its links take"].map(String::from).to_vec(),
+        ];
         for profile in machine.profiles() {
             let range = |values: &[f64]| [f64::min, f64::max].map(|pick| values.iter().copied().fold(values[0], pick));
             let ([least, most], [low, high]) = (range(&profile.bytes), range(&profile.factor));
             let bytes = format!("{} to {}", binary(least), binary(most));
-            rows.push(vec![profile.operation.to_string(), bytes, format!("{low:.2} to {high:.2}")]);
+            let (operation, ranks) = (profile.operation.to_string(), profile.ranks.to_string());
+            rows.push(vec![operation, ranks, bytes, format!("{low:.2} to {high:.2}")]);
         }
         text += &format!("\n{}", table(&rows));
     }
@@ -67,8 +69,7 @@ pub(crate) fn measured(measured: &Measured, errors: &[Row]) -> String {
 }
 
 const NOTE: &str = "\
-links alone: latency and bandwidth of messages; predicted: each size from the other sizes, and groups of two
-from groups of all ranks
+links alone: latency and bandwidth of messages; predicted: each size from the other sizes
 ";
 
 /// The rate of operations on elements of a type.
