@@ -38,6 +38,7 @@ fn main() -> Result<()> {
 fn measured(world: &World, ranks: usize) -> Result<()> {
     let quick = MeasureOptions {
         sizes: vec![1 << 14, 1000, 1 << 12],
+        passes: 2,
         rounds: 2,
         round: Duration::from_micros(200),
         rows: 16,

@@ -1,4 +1,4 @@
-//! Measuring a machine, and holding its predictions against what was measured.
+//! Measuring a machine, so that it predicts what was measured.
 //!
 //! Messages between neighbours give each link's latency and bandwidth. What a collective takes beside its messages
 //! (copies, arithmetic, protocols, cores that ranks share, caches) is kept as factors by operation, ranks of a group
@@ -7,6 +7,7 @@
 
 use super::calls::{Buffers, ELEMENT};
 use super::clock::Clock;
+use super::measured::{Call, Measured, Point};
 use super::probe::{self, refused};
 use super::topology::Topology;
 use crate::comm::Communicator;
@@ -14,8 +15,6 @@ use crate::{Error, Result, World};
 use polyshard_planner::machine::{
     Algorithm, Exchange, Machine, MachineError, Measurement, Operation, fit_link, fit_profiles, leave_one_out, seconds,
 };
-use serde::{Serialize, Serializer};
-use std::fmt;
 use std::time::Duration;
 
 /// The collectives that are measured.
@@ -34,7 +33,9 @@ pub struct MeasureOptions {
     /// Sizes in bytes: of a message, and of the larger of what a rank has before and after a collective. Rounded
     /// down to whole elements of 4 bytes for each rank.
     pub sizes: Vec<usize>,
-    /// How often each is timed; the fastest counts.
+    /// How often everything is gone through, the fastest time counts: what disturbs one pass may spare the next.
+    pub passes: usize,
+    /// How often each is timed in one pass.
     pub rounds: usize,
     /// The time that the calls of one timing fill.
     pub round: Duration,
@@ -48,109 +49,7 @@ impl Default for MeasureOptions {
     /// The powers of two from 1 KiB to 64 MiB, thoroughly: some ten seconds on a few ranks.
     fn default() -> Self {
         let sizes = (10..=26).map(|power| 1 << power).collect();
-        Self { sizes, rounds: 7, round: Duration::from_millis(4), rows: 384, copy: 1 << 26 }
-    }
-}
-
-/// What was timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Call {
-    /// Messages between neighbours of the level of this name, all ranks at once (MPI 3.1, section 3.10).
-    Message(&'static str),
-    /// A collective.
-    Collective(Operation),
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Message(level) => write!(f, "message to next {level}"),
-            Self::Collective(operation) => operation.fmt(f),
-        }
-    }
-}
-
-impl Serialize for Call {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// One measurement, and what was predicted for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Point {
-    /// What was timed.
-    pub call: Call,
-    /// The ranks of a group. If there are more in the world, all its groups of so many neighbours did it at once.
-    pub ranks: usize,
-    /// The size in bytes, as in [`MeasureOptions::sizes`].
-    pub bytes: usize,
-    /// Seconds of the slowest rank, in the fastest of the rounds.
-    pub seconds: f64,
-    /// The seconds that latencies and bandwidths alone predict.
-    pub links: f64,
-    /// The seconds that are predicted by a machine which has not seen this measurement.
-    pub predicted: f64,
-}
-
-impl Point {
-    /// Returns how far off the prediction is, as a part of the measured seconds, never negative.
-    #[must_use]
-    pub fn error(&self) -> f64 {
-        (self.predicted / self.seconds - 1.0).abs()
-    }
-
-    /// Returns how far off the links' prediction is, as [`error`](Self::error).
-    #[must_use]
-    pub fn links_error(&self) -> f64 {
-        (self.links / self.seconds - 1.0).abs()
-    }
-}
-
-/// Median errors of the predictions of one call, or of several.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// What was predicted.
-    pub call: String,
-    /// The ranks of a group.
-    pub ranks: usize,
-    /// The number of measurements.
-    pub points: usize,
-    /// The median of [`Point::links_error`].
-    pub links: f64,
-    /// The median of [`Point::error`].
-    pub predicted: f64,
-}
-
-/// A machine, and the measurements that it comes from.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Measured {
-    /// The machine, with profiles of all collectives in groups of each number of ranks that divides its own.
-    pub machine: Machine,
-    /// Where its ranks are.
-    pub topology: Topology,
-    /// What was measured, in the order of calls, groups and sizes.
-    pub points: Vec<Point>,
-}
-
-impl Measured {
-    /// Returns the median errors by call and ranks of a group, and last those of all collectives of as many ranks.
-    #[must_use]
-    pub fn errors(&self) -> Vec<Row> {
-        let row = |call: String, points: &[&Point]| {
-            let median_of = |error: fn(&Point) -> f64| median(points.iter().map(|point| error(point)).collect());
-            let [links, predicted] = [median_of(Point::links_error), median_of(Point::error)];
-            Row { call, ranks: points[0].ranks, points: points.len(), links, predicted }
-        };
-        let all: Vec<&Point> = self.points.iter().collect();
-        let same = all.chunk_by(|left, right| (left.call, left.ranks) == (right.call, right.ranks));
-        let mut rows: Vec<Row> = same.map(|of| row(of[0].call.to_string(), of)).collect();
-        let collectives: Vec<&Point> =
-            all.into_iter().filter(|point| matches!(point.call, Call::Collective(_))).collect();
-        // In the order of the points, groups of as many ranks follow one another.
-        let groups = collectives.chunk_by(|left, right| left.ranks == right.ranks);
-        rows.extend(groups.map(|of| row("all collectives".into(), of)));
-        rows
+        Self { sizes, passes: 3, rounds: 2, round: Duration::from_millis(4), rows: 384, copy: 1 << 26 }
     }
 }
 
@@ -179,7 +78,7 @@ pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
     let device = probe::device(&clock, &topology, options.rows.max(1), options.copy.max(1))?;
     let mut buffers = Buffers::new(sizes[sizes.len() - 1]);
     let mut points = Vec::new();
-    let links = probe::links(&clock, &topology, &mut buffers, &sizes)?;
+    let links = probe::links(&clock, &topology, &mut buffers, &sizes, options.passes)?;
     for link in &links {
         points.extend(messages(link, world.size()).map_err(refused)?);
     }
@@ -187,7 +86,7 @@ pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
     let mut measurements = Vec::new();
     for ranks in (2..=world.size()).rev().filter(|&ranks| world.size().is_multiple_of(ranks)) {
         let group = world.comm().split(world.rank() / ranks, world.rank())?;
-        let taken = take(&clock, &*group, &mut buffers, &sizes)?;
+        let taken = take(&clock, &*group, &mut buffers, &sizes, options.passes)?;
         points.extend(judged(&links, &sizes, &taken).map_err(refused)?);
         measurements.extend(taken);
     }
@@ -201,16 +100,21 @@ fn take(
     group: &dyn Communicator,
     buffers: &mut Buffers,
     sizes: &[usize],
+    passes: usize,
 ) -> Result<Vec<Measurement>> {
     let (everyone, ranks): (Vec<usize>, _) = ((0..clock.comm.size()).collect(), group.size());
     let groups: Vec<Vec<usize>> = everyone.chunks(ranks).map(<[usize]>::to_vec).collect();
     let mut taken = Vec::with_capacity(OPERATIONS.len() * sizes.len());
-    for operation in OPERATIONS {
-        for &bytes in sizes {
-            let seconds = buffers.collective(clock, group, operation, bytes)?;
-            let before = if operation == Operation::AllGather { bytes / ranks } else { bytes };
-            let exchange = Exchange { operation, groups: groups.clone(), bytes: before as f64 };
-            taken.push(Measurement { exchange, algorithm: Algorithm::Ring, seconds });
+    for (operation, &bytes) in OPERATIONS.into_iter().flat_map(|operation| sizes.iter().map(move |of| (operation, of)))
+    {
+        let before = if operation == Operation::AllGather { bytes / ranks } else { bytes };
+        let exchange = Exchange { operation, groups: groups.clone(), bytes: before as f64 };
+        taken.push(Measurement { exchange, algorithm: Algorithm::Ring, seconds: f64::INFINITY });
+    }
+    for _ in 0..passes.max(1) {
+        for (measured, &bytes) in taken.iter_mut().zip(sizes.iter().cycle()) {
+            let seconds = buffers.collective(clock, group, measured.exchange.operation, bytes)?;
+            measured.seconds = measured.seconds.min(seconds);
         }
     }
     Ok(taken)
@@ -270,16 +174,6 @@ fn checked_sizes(topology: &Topology, options: &MeasureOptions) -> Result<Vec<us
     Ok(sizes)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        _ if values.is_empty() => 0.0,
-        1 => values[middle],
-        _ => (values[middle - 1] + values[middle]) / 2.0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,26 +205,5 @@ mod tests {
         let error = spmd(4, |world| measure(world, &options)).unwrap_err();
         let expected = "rank 0: size 8 does not have an element for each of 4 ranks; give sizes of 16 bytes or more";
         assert_eq!(error.to_string(), expected);
-    }
-
-    #[test]
-    fn errors_are_medians_by_call_and_group() {
-        let point = |call, ranks, predicted| Point { call, ranks, bytes: 8, seconds: 1.0, links: 3.0, predicted };
-        let (message, gather) = (Call::Message("rank"), Call::Collective(Operation::AllGather));
-        let points = [(message, 4, 9.0), (gather, 4, 1.5), (gather, 4, 0.75), (gather, 4, 2.0), (gather, 2, 1.0)];
-        let points = points.map(|(call, ranks, predicted)| point(call, ranks, predicted)).to_vec();
-        let topology = Topology { nodes: 1, ranks_per_node: 4, cores: 2, memory: 1 << 20 };
-        let Ok(machine) = Machine::preset("a100") else { panic!("`a100` is a preset") };
-        let rows = Measured { machine, topology, points }.errors();
-        let rows: Vec<_> =
-            rows.iter().map(|row| (&*row.call, row.ranks, row.points, row.links, row.predicted)).collect();
-        let expected = [
-            ("message to next rank", 4, 1, 2.0, 8.0),
-            ("AllGather", 4, 3, 2.0, 0.5),
-            ("AllGather", 2, 1, 2.0, 0.0),
-            ("all collectives", 4, 3, 2.0, 0.5),
-            ("all collectives", 2, 1, 2.0, 0.0),
-        ];
-        assert_eq!(rows, expected);
     }
 }

@@ -10,17 +10,20 @@
 //! | `clock` | timing what all ranks do together |
 //! | `calls` | the calls that are timed |
 //! | `probe` | links and devices |
-//! | `measure` | collectives, and predictions against measurements |
+//! | `measure` | collectives, and a machine from all that was measured |
+//! | `measured` | predictions against measurements |
 //!
 //! All of it is collective, and all ranks get the same machine. Nothing that a program computes depends on it.
 
 mod calls;
 mod clock;
 mod measure;
+mod measured;
 mod probe;
 mod topology;
 
-pub use measure::{Call, MeasureOptions, Measured, Point, Row, measure};
+pub use measure::{MeasureOptions, measure};
+pub use measured::{Call, Measured, Point, Row};
 pub use topology::Topology;
 
 use crate::{Result, World};
@@ -77,7 +80,7 @@ pub fn detect(world: &World) -> Result<Machine> {
     let topology = Topology::find(world)?;
     let clock = Clock { comm: world.comm(), rounds: 3, round: Duration::from_millis(1) };
     let mut buffers = Buffers::new(SIZES[SIZES.len() - 1]);
-    let links = probe::links(&clock, &topology, &mut buffers, &SIZES)?;
+    let links = probe::links(&clock, &topology, &mut buffers, &SIZES, 1)?;
     let device = probe::device(&clock, &topology, ROWS, COPY)?;
     probe::machine("detected", &topology, &links, device)
 }

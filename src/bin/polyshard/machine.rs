@@ -154,7 +154,8 @@ fn options(sizes: &[usize], quick: bool) -> MeasureOptions {
     let mut options = MeasureOptions::default();
     if quick {
         let sizes = (10..=20).step_by(2).map(|power| 1 << power).collect();
-        options = MeasureOptions { sizes, rounds: 2, round: Duration::from_micros(300), rows: 64, copy: 1 << 24 };
+        let round = Duration::from_micros(300);
+        options = MeasureOptions { sizes, passes: 1, rounds: 2, round, rows: 64, copy: 1 << 24 };
     }
     if !sizes.is_empty() {
         options.sizes = sizes.to_vec();
