@@ -39,8 +39,9 @@ fn measured(world: &World, ranks: usize) -> Result<()> {
     let quick = MeasureOptions {
         sizes: vec![1 << 14, 1000, 1 << 12],
         passes: 2,
-        rounds: 2,
         round: Duration::from_micros(200),
+        rounds: 2,
+        budget: Duration::ZERO,
         rows: 16,
         copy: 1 << 16,
     };

@@ -16,10 +16,13 @@ const CALLS: f64 = 10_000.0;
 pub(super) struct Clock<'a> {
     /// The group.
     pub(super) comm: &'a dyn Communicator,
-    /// Rounds, of which the fastest counts.
-    pub(super) rounds: usize,
-    /// The time that the calls of one round fill.
+    /// The time that the calls of one round fill, if more than one fits: the shorter, the likelier is a round that
+    /// nobody disturbs.
     pub(super) round: Duration,
+    /// The fewest rounds, of which the fastest counts.
+    pub(super) rounds: usize,
+    /// The time that more rounds may take.
+    pub(super) budget: Duration,
 }
 
 impl Clock<'_> {
@@ -31,9 +34,13 @@ impl Clock<'_> {
         // The first call pays for buffers and connections, and is not counted.
         let first = self.calls(1, &mut call)?;
         let calls = (self.round.as_secs_f64() / first).clamp(1.0, CALLS) as usize;
-        let mut best = f64::INFINITY;
-        for _ in 0..self.rounds.max(1) {
-            best = best.min(self.calls(calls, &mut call)?);
+        let (mut best, mut spent, mut rounds) = (f64::INFINITY, 0.0, 0);
+        // All ranks know the same times, so they end alike.
+        while rounds < self.rounds.max(1) || spent < self.budget.as_secs_f64() {
+            let seconds = self.calls(calls, &mut call)?;
+            best = best.min(seconds);
+            spent += seconds * calls as f64;
+            rounds += 1;
         }
         Ok(best)
     }
@@ -63,7 +70,12 @@ mod tests {
     #[test]
     fn ranks_make_the_same_calls_and_get_the_same_seconds() {
         let told = spmd(3, |world| -> Result<_> {
-            let clock = Clock { comm: world.comm(), rounds: 2, round: Duration::from_micros(200) };
+            let clock = Clock {
+                comm: world.comm(),
+                round: Duration::from_micros(200),
+                rounds: 2,
+                budget: Duration::from_millis(1),
+            };
             let calls = Cell::new(0usize);
             // A collective: on threads it is an error if the ranks do not call it alike.
             let seconds = clock.time(|| {
@@ -79,7 +91,7 @@ mod tests {
     #[test]
     fn an_error_of_a_call_ends_the_timing() {
         let error = spmd(1, |world| {
-            let clock = Clock { comm: world.comm(), rounds: 2, round: Duration::ZERO };
+            let clock = Clock { comm: world.comm(), round: Duration::ZERO, rounds: 2, budget: Duration::ZERO };
             clock.time(|| world.comm().send(3, &[]))
         });
         assert_eq!(error.unwrap_err().to_string(), "rank 0: no rank 3: the group has ranks 0..1");

@@ -35,10 +35,12 @@ pub struct MeasureOptions {
     pub sizes: Vec<usize>,
     /// How often everything is gone through, the fastest time counts: what disturbs one pass may spare the next.
     pub passes: usize,
-    /// How often each is timed in one pass.
-    pub rounds: usize,
-    /// The time that the calls of one timing fill.
+    /// The time that the calls of one timing fill, if more than one fits.
     pub round: Duration,
+    /// How often each is timed in one pass, at the least.
+    pub rounds: usize,
+    /// The time that timing each more often may take, in one pass.
+    pub budget: Duration,
     /// Rows of the matrices whose products are timed.
     pub rows: usize,
     /// Bytes of the copy by which the memory is timed.
@@ -49,7 +51,8 @@ impl Default for MeasureOptions {
     /// The powers of two from 1 KiB to 64 MiB, thoroughly: some ten seconds on a few ranks.
     fn default() -> Self {
         let sizes = (10..=26).map(|power| 1 << power).collect();
-        Self { sizes, passes: 3, rounds: 2, round: Duration::from_millis(4), rows: 384, copy: 1 << 26 }
+        let (round, budget) = (Duration::from_millis(1), Duration::from_millis(12));
+        Self { sizes, passes: 3, round, rounds: 2, budget, rows: 384, copy: 1 << 26 }
     }
 }
 
@@ -74,7 +77,8 @@ impl Default for MeasureOptions {
 pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
     let topology = Topology::find(world)?;
     let sizes = checked_sizes(&topology, options)?;
-    let clock = Clock { comm: world.comm(), rounds: options.rounds, round: options.round };
+    let MeasureOptions { round, rounds, budget, .. } = *options;
+    let clock = Clock { comm: world.comm(), round, rounds, budget };
     let device = probe::device(&clock, &topology, options.rows.max(1), options.copy.max(1))?;
     let mut buffers = Buffers::new(sizes[sizes.len() - 1]);
     let mut points = Vec::new();

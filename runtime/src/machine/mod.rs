@@ -78,7 +78,8 @@ impl Detect for Machine {
 /// say what memory it has; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
 pub fn detect(world: &World) -> Result<Machine> {
     let topology = Topology::find(world)?;
-    let clock = Clock { comm: world.comm(), rounds: 3, round: Duration::from_millis(1) };
+    let clock =
+        Clock { comm: world.comm(), round: Duration::from_micros(500), rounds: 2, budget: Duration::from_millis(3) };
     let mut buffers = Buffers::new(SIZES[SIZES.len() - 1]);
     let links = probe::links(&clock, &topology, &mut buffers, &SIZES, 1)?;
     let device = probe::device(&clock, &topology, ROWS, COPY)?;

@@ -155,7 +155,7 @@ fn options(sizes: &[usize], quick: bool) -> MeasureOptions {
     if quick {
         let sizes = (10..=20).step_by(2).map(|power| 1 << power).collect();
         let round = Duration::from_micros(300);
-        options = MeasureOptions { sizes, passes: 1, rounds: 2, round, rows: 64, copy: 1 << 24 };
+        options = MeasureOptions { sizes, passes: 1, round, rounds: 2, budget: round, rows: 64, copy: 1 << 24 };
     }
     if !sizes.is_empty() {
         options.sizes = sizes.to_vec();
