@@ -58,6 +58,7 @@ pub use polyshard_polyhedral::{
     Tensor, Trace, Transfer, Var, dim, pin,
 };
 pub use polyshard_runtime as runtime;
+pub use polyshard_runtime::machine::Detect;
 pub use polyshard_runtime::{
     AllReduce, Backend, DistArray, Partial, Redistribution, ReduceOp, Reduction, Resharding, ShardedProduct, Strategy,
     Transport, World,
@@ -86,8 +87,8 @@ pub fn spmd<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Re
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        AllReduce, DistArray, Execute, Mesh, Pattern, Pipeline, Place, Schedule, Sharding, Var, World, dim, kernel,
-        pin, vars,
+        AllReduce, Detect, DistArray, Execute, Machine, Mesh, Pattern, Pipeline, Place, Schedule, Sharding, Var, World,
+        dim, kernel, pin, vars,
     };
 }
 

@@ -10,6 +10,7 @@ mod element;
 mod error;
 mod grid;
 pub mod leaf;
+pub mod machine;
 mod permutation;
 mod product;
 mod redistribute;

@@ -4,7 +4,7 @@
 //! back and forth: with the bandwidths of the last round each measurement names its bottleneck, and each bandwidth
 //! becomes the median of what the measurements say that name it. The median keeps one strange run from moving
 //! everything; a bandwidth that no measurement names stays as it was. Of all rounds the one with the least errors
-//! counts. Latencies are not fitted.
+//! counts. Latencies and profiles are not fitted here.
 
 use super::time::{Rate, bytes_by_rate};
 use super::{Algorithm, Exchange, Machine, MachineError, seconds};
@@ -81,7 +81,8 @@ pub fn calibrate(machine: &Machine, measurements: &[Measurement]) -> Result<Cali
             false => levels[rate.level].bandwidth = bandwidth,
         }
     }
-    let machine = Machine::new(machine.name(), levels, machine.device().clone())?;
+    let profiles = machine.profiles().to_vec();
+    let machine = Machine::new(machine.name(), levels, machine.device().clone())?.with_profiles(profiles)?;
     let errors = measurements.iter().map(|measured| error(&machine, measured)).collect::<Result<_, _>>()?;
     Ok(Calibration { machine, errors })
 }

@@ -1,5 +1,6 @@
 //! What can be wrong with a machine that a user describes.
 
+use super::Operation;
 use std::fmt;
 
 /// Why a machine is none, or cannot do what is asked of it.
@@ -103,6 +104,16 @@ pub enum MachineError {
     Measurement {
         /// Its number, counted from 0.
         number: usize,
+        /// What is wrong and what to do.
+        why: String,
+    },
+    /// A profile that is none.
+    #[error("the profile of {operation} on {ranks} ranks is wrong: {why}")]
+    Profile {
+        /// Whose it is.
+        operation: Operation,
+        /// Of how many ranks.
+        ranks: usize,
         /// What is wrong and what to do.
         why: String,
     },

@@ -14,22 +14,28 @@
 //! | `flow` | which messages a collective sends |
 //! | `time` | how long that takes |
 //! | `calibrate` | bandwidths from measured seconds |
+//! | `link` | latency and bandwidth of one link, from messages of several sizes |
+//! | `profile` | what a library adds to the links' time, by operation and size |
 //!
 //! A machine is a description: nothing here asks the hardware, and no figure changes what is computed.
 
 mod calibrate;
 mod error;
 mod flow;
+mod link;
 mod operation;
 mod presets;
+mod profile;
 mod route;
 mod text;
 mod time;
 
 pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
 pub use error::MachineError;
+pub use link::{Link, fit_link};
 pub use operation::{Algorithm, Exchange, Operation};
 pub use presets::PRESETS;
+pub use profile::{Profile, fit_profiles, leave_one_out};
 pub use time::{Seconds, seconds};
 
 use serde::{Deserialize, Serialize};
@@ -103,6 +109,7 @@ pub struct Machine {
     name: String,
     levels: Vec<Level>,
     device: Device,
+    profiles: Vec<Profile>,
 }
 
 impl Machine {
@@ -113,7 +120,7 @@ impl Machine {
     /// none, extents of a torus do not multiply to the count, a bypass is given to what is neither ring nor line,
     /// or there are too many devices to count.
     pub fn new(name: impl Into<String>, levels: Vec<Level>, device: Device) -> Result<Self, MachineError> {
-        let machine = Self { name: name.into(), levels, device };
+        let machine = Self { name: name.into(), levels, device, profiles: Vec::new() };
         machine.check()?;
         Ok(machine)
     }

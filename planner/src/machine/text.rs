@@ -1,11 +1,12 @@
 //! Machines as TOML.
 //!
-//! One table `device`, and one table `level` for each level, outermost first. Numbers keep all their digits, so a
-//! machine that is written and read again is the same. What a machine cannot be is refused on reading as
-//! [`Machine::new`] refuses it, and a key that means nothing is an error, since it is most likely misspelt.
+//! One table `device`, one table `level` for each level, outermost first, and one for each
+//! `profile`. Numbers keep all their digits, so a machine that is written and read again is the same. What a machine
+//! cannot be is refused on reading as [`Machine::new`] refuses it, and a key that means nothing is an error, since it
+//! is most likely misspelt.
 
-use super::{Device, Level, Machine, MachineError};
-use serde::{Deserialize, Serialize};
+use super::{Device, Level, Machine, MachineError, Profile};
+use serde::{Deserialize, Serialize, Serializer};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +14,15 @@ struct Text {
     name: String,
     device: Device,
     level: Vec<Level>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    profile: Vec<Profile>,
+}
+
+/// As its TOML says it, for other formats.
+impl Serialize for Machine {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.text().serialize(serializer)
+    }
 }
 
 impl Machine {
@@ -46,11 +56,11 @@ impl Machine {
     ///
     /// # Errors
     /// If the text is no TOML, lacks a key or has one too many (the error says where), or describes what
-    /// [`new`](Self::new) refuses.
+    /// [`new`](Self::new) or [`with_profiles`](Self::with_profiles) refuse.
     pub fn from_toml(text: &str) -> Result<Self, MachineError> {
         let text: Text =
             toml::from_str(text).map_err(|error| MachineError::Syntax { why: tidy(&error.to_string()) })?;
-        Self::new(text.name, text.level, text.device)
+        Self::new(text.name, text.level, text.device)?.with_profiles(text.profile)
     }
 
     /// Writes the machine so that [`from_toml`](Self::from_toml) reads it.
@@ -59,11 +69,15 @@ impl Machine {
     /// Never: what cannot be written is no machine.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        let (name, device, level) = (self.name.clone(), self.device.clone(), self.levels.clone());
-        match toml::to_string(&Text { name, device, level }) {
+        match toml::to_string(&self.text()) {
             Ok(text) => text,
             Err(error) => panic!("machine `{}` cannot be written: {error}; this is a bug of polyshard", self.name),
         }
+    }
+
+    fn text(&self) -> Text {
+        let (name, device, level) = (self.name.clone(), self.device.clone(), self.levels.clone());
+        Text { name, device, level, profile: self.profiles.clone() }
     }
 }
 

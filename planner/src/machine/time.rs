@@ -4,9 +4,12 @@
 //! seconds = max over resources of (bytes that all groups send through it / bandwidth) + latency
 //! ```
 //!
+//! times the factor of the machine's [`Profile`](super::Profile) for the operation, ranks and bytes, if it has
+//! one.
+//!
 //! All groups run at once and share ports, which is what makes one placement of a mesh hundreds of times slower than
-//! another. Nothing else is modelled: no arithmetic, no protocol, no noise, no algorithm but the two of
-//! [`Algorithm`].
+//! another. Nothing else is modelled: arithmetic and protocols are in the factors, which a machine has that
+//! was measured, and which do not tell the two ways of [`Algorithm`] apart.
 
 use super::flow::send;
 use super::route::{Loads, Part, Resource, Router};
@@ -72,7 +75,8 @@ pub fn seconds(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> 
             slowest = Some((resource, seconds));
         }
     }
-    let transfer = slowest.map_or(0.0, |(_, seconds)| seconds);
+    let factor = machine.factor(exchange);
+    let (transfer, latency) = (factor * slowest.map_or(0.0, |(_, seconds)| seconds), factor * latency);
     let bottleneck = slowest.filter(|(_, seconds)| *seconds > 0.0).map(|(resource, _)| describe(machine, resource));
     Ok(Seconds { transfer, latency, bottleneck })
 }
@@ -106,12 +110,13 @@ pub(super) fn bytes_by_rate(
     algorithm: Algorithm,
 ) -> Result<(BTreeMap<Rate, f64>, f64), MachineError> {
     let (loads, latency) = loads(machine, exchange, algorithm)?;
+    let factor = machine.factor(exchange);
     let mut most = BTreeMap::new();
     for (&resource, &bytes) in &loads.bytes {
         let most: &mut f64 = most.entry(Rate::of(resource)).or_default();
-        *most = most.max(bytes / ports(machine, resource));
+        *most = most.max(factor * bytes / ports(machine, resource));
     }
-    Ok((most, latency))
+    Ok((most, factor * latency))
 }
 
 fn loads(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> Result<(Loads, f64), MachineError> {

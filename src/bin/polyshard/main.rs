@@ -1,5 +1,5 @@
-//! The command line of Polyshard: makes and compares matrices, shows what a schedule became, and plans
-//! redistributions, placements on machines, reductions and sharded products.
+//! The command line of Polyshard: makes and compares matrices, shows what a schedule became, finds out what machine it
+//! runs on, and plans redistributions, placements on machines, reductions and sharded products.
 //!
 //! Running a kernel is not its affair: programs do that, see `examples/`.
 
@@ -7,6 +7,7 @@ mod devices;
 mod drawing;
 mod dtypes;
 mod hardware;
+mod machine;
 mod matmul;
 mod mesh;
 mod npy;
@@ -83,6 +84,8 @@ enum Command {
     Reduce(reduce::Arguments),
     /// Compare all ways to multiply sharded matrices on a machine, and explain the cheapest.
     Matmul(matmul::Arguments),
+    /// Show machines, and find or measure the one that this runs on.
+    Machine(machine::Arguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Command::Placement(arguments) => placement::placement(&arguments),
         Command::Reduce(arguments) => reduce::reduce(&arguments),
         Command::Matmul(arguments) => matmul::matmul(&arguments),
+        Command::Machine(arguments) => machine::machine(&arguments),
     };
     match done.and_then(|text| say(&text)) {
         Ok(()) => ExitCode::SUCCESS,

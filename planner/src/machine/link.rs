@@ -1,0 +1,88 @@
+//! Latency and bandwidth of a link from the times of messages of several sizes.
+//!
+//! The model is the oldest there is: a message of `s` bytes takes `latency + s / bandwidth` (R. W. Hockney, "The
+//! communication challenge for MPP", Parallel Computing 20(3), 1994). Sizes span many powers of ten, so errors count
+//! as parts of the measured time, and by their absolute values: a few sizes at which a library changes its protocol
+//! then do not bend the line for all others.
+
+use super::MachineError;
+
+/// Rounds of reweighting, after which the weights hardly change.
+const ROUNDS: usize = 50;
+/// Errors below this part of the time weigh alike, so that no weight is infinite.
+const EXACT: f64 = 1e-6;
+
+/// What [`fit_link`] finds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// Seconds per message, 0 or more.
+    pub latency: f64,
+    /// Bytes per second.
+    pub bandwidth: f64,
+}
+
+impl Link {
+    /// Returns the seconds that a message of `bytes` bytes takes.
+    #[must_use]
+    pub fn seconds(&self, bytes: f64) -> f64 {
+        self.latency + bytes / self.bandwidth
+    }
+}
+
+/// Fits a link to the seconds of messages, each as (bytes, seconds).
+///
+/// The sum of the relative errors' absolute values is made small by least squares whose weights follow the errors. Where
+/// times do not grow with the sizes, as they may where noise is all that differs, all of the time is put down to bytes,
+/// since no link is infinitely fast.
+///
+/// ```
+/// use polyshard_planner::machine::fit_link;
+/// let link = fit_link(&[(0.0, 2e-6), (1e3, 3e-6), (1e6, 1.002e-3)])?;
+/// assert!((link.latency / 2e-6 - 1.0).abs() < 1e-9 && (link.bandwidth / 1e9 - 1.0).abs() < 1e-9);
+/// # Ok::<(), polyshard_planner::machine::MachineError>(())
+/// ```
+///
+/// # Errors
+/// If no message has bytes, a time is not more than 0, or bytes are no amount.
+pub fn fit_link(times: &[(f64, f64)]) -> Result<Link, MachineError> {
+    for (number, &(bytes, seconds)) in times.iter().enumerate() {
+        if !(seconds > 0.0 && seconds.is_finite() && bytes >= 0.0 && bytes.is_finite()) {
+            let why = format!("{bytes} bytes took {seconds} s; leave it out");
+            return Err(MachineError::Measurement { number, why });
+        }
+    }
+    if times.iter().all(|&(bytes, _)| bytes == 0.0) {
+        let why = "no message has bytes; measure at least one that has".into();
+        return Err(MachineError::Measurement { number: 0, why });
+    }
+    let mut weights = vec![1.0; times.len()];
+    let mut link = weighted(times, &weights);
+    for _ in 0..ROUNDS {
+        for (weight, &(bytes, seconds)) in weights.iter_mut().zip(times) {
+            *weight = 1.0 / (link.seconds(bytes) / seconds - 1.0).abs().max(EXACT);
+        }
+        link = weighted(times, &weights);
+    }
+    Ok(link)
+}
+
+/// The link of the least sum of `weight * (seconds(bytes) / measured - 1)^2`.
+fn weighted(times: &[(f64, f64)], weights: &[f64]) -> Link {
+    // In units of 1 / measured a message is latency * p + q / bandwidth, and should be 1.
+    let [mut pp, mut pq, mut qq, mut p, mut q] = [0.0; 5];
+    for (&(bytes, seconds), weight) in times.iter().zip(weights) {
+        let (one, size) = (1.0 / seconds, bytes / seconds);
+        pp += weight * one * one;
+        pq += weight * one * size;
+        qq += weight * size * size;
+        p += weight * one;
+        q += weight * size;
+    }
+    let determinant = pp * qq - pq * pq;
+    let (latency, per_byte) = ((p * qq - q * pq) / determinant, (q * pp - p * pq) / determinant);
+    // Messages of one size have no determinant, and what is not finite fails both comparisons.
+    match latency >= 0.0 && per_byte > 0.0 && (latency + per_byte).is_finite() {
+        true => Link { latency, bandwidth: 1.0 / per_byte },
+        false => Link { latency: 0.0, bandwidth: qq / q },
+    }
+}

@@ -1,0 +1,184 @@
+//! What a communication library adds to its messages, by size: factors on the links' time, found by measuring.
+//!
+//! Links with a latency and a bandwidth do not say that a library changes its protocol at some size, copies more
+//! often than its messages need, adds numbers up while it waits, that ranks share cores, or that data leave the cache.
+//! All of these depend on the operation, the ranks of a group and the size, so that is what a factor depends on. Between
+//! measured sizes it is interpolated in the logarithms of both, beyond them it stays as it was; a group of as many
+//! ranks as were not measured takes the factors of the one that is nearest in size. A profile is data of a machine; it
+//! is not derived from anything, and an operation without one takes what its links take.
+
+use super::{Exchange, Machine, MachineError, Measurement, Operation, seconds};
+use serde::{Deserialize, Serialize};
+
+/// How many times as long as its links say an operation takes, by size.
+///
+/// ```
+/// use polyshard_planner::machine::{Operation, Profile};
+/// let (operation, ranks) = (Operation::AllReduce, 4);
+/// let profile = Profile { operation, ranks, bytes: vec![1e3, 1e5], factor: vec![1.0, 4.0] };
+/// assert_eq!(profile.at(10.0), 1.0);
+/// assert!((profile.at(1e4) - 2.0).abs() < 1e-12); // half-way between, on logarithmic scales
+/// assert_eq!(profile.at(1e9), 4.0);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The operation.
+    pub operation: Operation,
+    /// The ranks of a group.
+    pub ranks: usize,
+    /// The bytes that each rank holds before it, increasing.
+    pub bytes: Vec<f64>,
+    /// For each of these the factor, more than 0.
+    pub factor: Vec<f64>,
+}
+
+impl Profile {
+    /// Returns the factor for `bytes` bytes per rank.
+    ///
+    /// # Panics
+    /// If the profile is empty, which that of a machine never is.
+    #[must_use]
+    pub fn at(&self, bytes: f64) -> f64 {
+        let after = self.bytes.partition_point(|&knot| knot < bytes);
+        if after == 0 || after == self.bytes.len() {
+            return self.factor[after.min(self.bytes.len() - 1)];
+        }
+        let [low, high] = [self.bytes[after - 1], self.bytes[after]].map(f64::ln);
+        let part = (bytes.ln() - low) / (high - low);
+        let [low, high] = [self.factor[after - 1], self.factor[after]].map(f64::ln);
+        (low + part * (high - low)).exp()
+    }
+
+    fn check(&self) -> Result<(), MachineError> {
+        let wrong = |why: String| Err(MachineError::Profile { operation: self.operation, ranks: self.ranks, why });
+        if self.ranks < 2 {
+            return wrong("one rank sends nothing; give 2 or more".into());
+        }
+        let (sizes, factors) = (self.bytes.len(), self.factor.len());
+        if sizes == 0 || sizes != factors {
+            return wrong(format!("{sizes} sizes and {factors} factors; give one factor for each size, at least one"));
+        }
+        let positive = |value: &&f64| **value > 0.0 && value.is_finite();
+        if let Some(bad) = self.bytes.iter().chain(&self.factor).find(|value| !positive(value)) {
+            return wrong(format!("{bad} is among its numbers; give more than 0"));
+        }
+        match self.bytes.windows(2).find(|pair| pair[0] >= pair[1]) {
+            Some(pair) => wrong(format!("size {} comes after {}; give increasing sizes", pair[1], pair[0])),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Machine {
+    /// Returns the machine with these profiles in place of its own, at most one for each operation and number
+    /// of ranks.
+    ///
+    /// ```
+    /// use polyshard_planner::machine::{Algorithm, Exchange, Machine, Operation, Profile, seconds};
+    /// let machine = Machine::preset("a100")?;
+    /// let exchange = Exchange { operation: Operation::Broadcast, groups: vec![vec![0, 1]], bytes: 1e9 };
+    /// let links = seconds(&machine, &exchange, Algorithm::Ring)?.total();
+    /// let profile = Profile { operation: Operation::Broadcast, ranks: 2, bytes: vec![1e9], factor: vec![1.5] };
+    /// let slower = seconds(&machine.with_profiles(vec![profile])?, &exchange, Algorithm::Ring)?.total();
+    /// assert!((slower / links - 1.5).abs() < 1e-12);
+    /// # Ok::<(), polyshard_planner::machine::MachineError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If an operation has two for as many ranks, or a profile has fewer than two ranks or not one positive factor for
+    /// each of increasing positive sizes.
+    pub fn with_profiles(mut self, profiles: Vec<Profile>) -> Result<Self, MachineError> {
+        for (nth, profile) in profiles.iter().enumerate() {
+            profile.check()?;
+            let key = (profile.operation, profile.ranks);
+            if profiles[..nth].iter().any(|other| (other.operation, other.ranks) == key) {
+                let why = "it is given twice; give one".into();
+                return Err(MachineError::Profile { operation: key.0, ranks: key.1, why });
+            }
+        }
+        self.profiles = profiles;
+        Ok(self)
+    }
+
+    /// Returns the profiles.
+    #[must_use]
+    pub fn profiles(&self) -> &[Profile] {
+        &self.profiles
+    }
+
+    /// Returns by how much the links' time of an exchange is to be multiplied.
+    pub(super) fn factor(&self, exchange: &Exchange) -> f64 {
+        let ranks = ranks(exchange);
+        if ranks < 2 || exchange.bytes <= 0.0 {
+            return 1.0;
+        }
+        let of_operation = self.profiles.iter().filter(|profile| profile.operation == exchange.operation);
+        // As many times more or less count alike; of two that are as near, the first.
+        let far = |profile: &&Profile| (profile.ranks as f64 / ranks as f64).ln().abs();
+        let nearest = of_operation.min_by(|left, right| far(left).total_cmp(&far(right)));
+        nearest.map_or(1.0, |profile| profile.at(exchange.bytes))
+    }
+}
+
+/// The ranks of the largest group.
+fn ranks(exchange: &Exchange) -> usize {
+    exchange.groups.iter().map(Vec::len).max().unwrap_or(0)
+}
+
+/// Returns the machine with profiles such that it predicts these measurements, in place of those that it has.
+///
+/// Measurements of one operation, number of ranks and size count by their geometric mean. Operations that are not measured get no
+/// profile, so one does well to measure all of those that are to be compared.
+///
+/// # Errors
+/// If a measurement is of what the machine cannot do, or of nothing that takes time.
+pub fn fit_profiles(machine: &Machine, measurements: &[Measurement]) -> Result<Machine, MachineError> {
+    let links = machine.clone().with_profiles(Vec::new())?;
+    let mut ratios = Vec::with_capacity(measurements.len());
+    for (number, measured) in measurements.iter().enumerate() {
+        let predicted = seconds(&links, &measured.exchange, measured.algorithm)?.total();
+        let ratio = measured.seconds / predicted;
+        if !(ratio > 0.0 && ratio.is_finite() && measured.exchange.bytes > 0.0) {
+            let took = measured.seconds;
+            let why = format!(
+                "it took {took} s for {} bytes, and its links say {predicted} s; leave it out",
+                measured.exchange.bytes
+            );
+            return Err(MachineError::Measurement { number, why });
+        }
+        ratios.push(((measured.exchange.operation, ranks(&measured.exchange)), measured.exchange.bytes, ratio.ln()));
+    }
+    ratios.sort_by(|left, right| left.0.cmp(&right.0).then(left.1.total_cmp(&right.1)));
+    let mut profiles: Vec<Profile> = Vec::new();
+    for same in ratios.chunk_by(|left, right| left.0 == right.0) {
+        let (operation, ranks) = same[0].0;
+        let mut profile = Profile { operation, ranks, bytes: Vec::new(), factor: Vec::new() };
+        for size in same.chunk_by(|left, right| left.1 == right.1) {
+            let mean = size.iter().map(|(.., ratio)| ratio).sum::<f64>() / size.len() as f64;
+            profile.bytes.push(size[0].1);
+            profile.factor.push(mean.exp());
+        }
+        profiles.push(profile);
+    }
+    links.with_profiles(profiles)
+}
+
+/// Returns what a fit of all measurements but one predicts for this one, in seconds, for each of them: how well
+/// [`fit_profiles`] does on sizes that it has not seen.
+///
+/// # Errors
+/// As for [`fit_profiles`].
+pub fn leave_one_out(machine: &Machine, measurements: &[Measurement]) -> Result<Vec<f64>, MachineError> {
+    let mut predicted = Vec::with_capacity(measurements.len());
+    for (left_out, measured) in measurements.iter().enumerate() {
+        // The others of its operation say all that there is to say of it.
+        let seen = measurements
+            .iter()
+            .enumerate()
+            .filter(|(nth, other)| *nth != left_out && other.exchange.operation == measured.exchange.operation);
+        let fit = fit_profiles(machine, &seen.map(|(_, seen)| seen.clone()).collect::<Vec<_>>())?;
+        predicted.push(seconds(&fit, &measured.exchange, measured.algorithm)?.total());
+    }
+    Ok(predicted)
+}

@@ -1,0 +1,76 @@
+//! Detects and measures the machine on all ranks that `mpirun` started, or on `--ranks` threads without it, and
+//! checks what must hold wherever it runs.
+//!
+//! ```text
+//! mpirun -n 4 target/debug/examples/machine_laws --ranks=4
+//! ```
+//!
+//! Times are not checked: only that there are some, that all ranks have the same, and that they make a machine.
+
+use polyshard_planner::machine::{Algorithm, Exchange, Machine, Operation, seconds};
+use polyshard_runtime::machine::{Detect, MeasureOptions, Topology, measure};
+use polyshard_runtime::{Error, Result, World, spmd};
+use std::time::Duration;
+
+fn main() -> Result<()> {
+    let ranks = std::env::args().find_map(|argument| argument.strip_prefix("--ranks=")?.parse().ok()).unwrap_or(4);
+    spmd(ranks, |world| {
+        let found = Machine::detect(world)?;
+        let topology = Topology::find(world)?;
+        assert_eq!((topology.nodes, topology.ranks_per_node), (1, world.size()), "all of a test is on one machine");
+        assert_eq!(found.hierarchy(), [world.size()]);
+        assert_eq!(found.device().memory_capacity, topology.memory / world.size() as u64);
+        check(world, &found)?;
+        if world.size() > 1 {
+            measured(world, ranks)?;
+        } else {
+            let said = measure(world, &MeasureOptions::default()).expect_err("one rank has nobody to talk to");
+            assert_eq!(said.to_string(), "one rank has nobody to talk to; measure with 2 or more");
+        }
+        if world.rank() == 0 {
+            println!("machines are found on {ranks} ranks");
+        }
+        Ok::<_, Error>(())
+    })
+    .map(drop)
+}
+
+fn measured(world: &World, ranks: usize) -> Result<()> {
+    let quick = MeasureOptions {
+        sizes: vec![1 << 14, 1000, 1 << 12],
+        passes: 2,
+        round: Duration::from_micros(200),
+        rounds: 2,
+        budget: Duration::ZERO,
+        rows: 16,
+        copy: 1 << 16,
+    };
+    let measured = measure(world, &quick)?;
+    check(world, &measured.machine)?;
+    let groups = (2..=ranks).filter(|group| ranks.is_multiple_of(*group)).count();
+    assert_eq!(measured.points.len(), 3 * (1 + 6 * groups));
+    assert_eq!(measured.errors().len(), (1 + 6 * groups) + groups);
+    assert!(measured.points.iter().all(|point| point.bytes.is_multiple_of(4 * ranks) && point.seconds > 0.0));
+    // Predictions are made of what was measured, so the machine has the measurements of all ranks by heart.
+    for point in measured.points.iter().filter(|point| point.ranks == ranks && point.call.to_string() == "AllReduce") {
+        let groups = vec![(0..ranks).collect()];
+        let exchange = Exchange { operation: Operation::AllReduce, groups, bytes: point.bytes as f64 };
+        let known = seconds(&measured.machine, &exchange, Algorithm::Ring).map_err(|e| Error::Usage(e.to_string()))?;
+        assert!((known.total() / point.seconds - 1.0).abs() < 1e-9, "{point:?} {known}");
+    }
+    Ok(())
+}
+
+/// Checks that a machine is the same on all ranks and can be written and read.
+fn check(world: &World, machine: &Machine) -> Result<()> {
+    let text = machine.to_toml();
+    let mut others = vec![0; text.len() * world.size()];
+    let told = world.comm().tell([text.len() as u64, 0, 0, 0])?;
+    assert!(told.iter().all(|note| note[0] == text.len() as u64), "machines differ in length");
+    world.comm().all_gather(text.as_bytes(), &mut others, &vec![text.len(); world.size()])?;
+    assert!(others.chunks(text.len()).all(|other| other == text.as_bytes()), "machines differ by rank");
+    assert_eq!(Machine::from_toml(&text).as_ref(), Ok(machine));
+    let device = machine.device();
+    assert_eq!(device.flops.keys().collect::<Vec<_>>(), ["f32", "f64", "i32", "i64"]);
+    Ok(())
+}

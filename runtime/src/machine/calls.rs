@@ -1,0 +1,74 @@
+//! The calls that are measured: messages between neighbours and the collectives of a program, on buffers of their own.
+//!
+//! Sizes are those of the larger side of a rank, so that a row of sizes takes the same memory for every call:
+//!
+//! ```text
+//! of n ranks, size b                          before    after
+//! message                                     b         b        every rank sends to the next, all at once
+//! all-gather                                  b / n     b
+//! reduce-scatter                              b         b / n
+//! all-reduce, all-to-all, reduce, broadcast   b         b
+//! ```
+//!
+//! The root of a reduction or broadcast is another rank in each call: a root that only sends would be calls ahead of
+//! those that receive, and the time of many calls would say nothing of one.
+
+use super::clock::Clock;
+use crate::comm::{Broadcast, Communicator};
+use crate::{ElementKind, ReduceOp, Result};
+use polyshard_planner::machine::Operation;
+
+/// Bytes of an element; sizes are whole elements for each rank.
+pub(super) const ELEMENT: usize = size_of::<f32>();
+
+/// The buffers of one rank.
+pub(super) struct Buffers {
+    send: Vec<f32>,
+    into: Vec<f32>,
+}
+
+impl Buffers {
+    /// Returns buffers for sizes up to so many bytes.
+    pub(super) fn new(bytes: usize) -> Self {
+        // Written once: pages that were never written all share one, which is always in the cache. Sums of sums
+        // soon are infinite, which takes no longer.
+        let filled = |first: usize| (0..bytes.div_ceil(ELEMENT)).map(|i| ((first + i) % 1009) as f32).collect();
+        Self { send: filled(1), into: filled(2) }
+    }
+
+    /// Returns the seconds that every rank takes to send `bytes` bytes to the rank `to` and to receive as many from
+    /// `from`, all at once (MPI 3.1, section 3.10). Collective.
+    pub(super) fn shift(&mut self, clock: &Clock<'_>, bytes: usize, to: usize, from: usize) -> Result<f64> {
+        let send = &bytemuck::cast_slice(&self.send)[..bytes];
+        let into = &mut bytemuck::cast_slice_mut(&mut self.into)[..bytes];
+        clock.time(|| clock.comm.exchange(&[(to, send)], &mut [(from, &mut *into)]))
+    }
+
+    /// Returns the seconds of a collective of size `bytes`, whole elements for each rank, in the group `comm` and in
+    /// all others that the ranks of the clock are in, at once. Collective over the clock.
+    pub(super) fn collective(
+        &mut self,
+        clock: &Clock<'_>,
+        comm: &dyn Communicator,
+        operation: Operation,
+        bytes: usize,
+    ) -> Result<f64> {
+        let part = bytes / comm.size();
+        let counts = vec![part; comm.size()];
+        let (kind, op) = (ElementKind::F32, ReduceOp::Sum);
+        let send: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut self.send)[..bytes];
+        let into: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut self.into)[..bytes];
+        let mut roots = (0..comm.size()).cycle();
+        clock.time(|| match operation {
+            Operation::AllReduce => comm.all_reduce(into, kind, op),
+            Operation::ReduceScatter => comm.reduce_scatter(send, &mut into[..part], &counts, kind, op),
+            Operation::AllGather => comm.all_gather(&send[..part], into, &counts),
+            Operation::AllToAll => comm.all_to_all(send, &counts, into, &counts),
+            Operation::Reduce => comm.reduce(roots.next().unwrap_or(0), into, kind, op),
+            Operation::Broadcast => comm.broadcast(match roots.next().unwrap_or(0) {
+                root if root == comm.rank() => Broadcast::Send(send),
+                root => Broadcast::Receive { root, into },
+            }),
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! Measuring a machine, so that it predicts what was measured.
+//!
+//! Messages between neighbours give each link's latency and bandwidth. What a collective takes beside its messages
+//! (copies, arithmetic, protocols, cores that ranks share, caches) is kept as factors by operation, ranks of a group
+//! and size, the machine's profiles. A machine so made predicts its own measurements without an error, which says
+//! nothing; so each is predicted by a machine that has not seen it, from the other sizes.
+
+use super::calls::{Buffers, ELEMENT};
+use super::clock::Clock;
+use super::measured::{Call, Measured, Point};
+use super::probe::{self, refused};
+use super::topology::Topology;
+use crate::comm::Communicator;
+use crate::{Error, Result, World};
+use polyshard_planner::machine::{
+    Algorithm, Exchange, Machine, MachineError, Measurement, Operation, fit_link, fit_profiles, leave_one_out, seconds,
+};
+use std::time::Duration;
+
+/// The collectives that are measured.
+const OPERATIONS: [Operation; 6] = [
+    Operation::AllGather,
+    Operation::ReduceScatter,
+    Operation::AllReduce,
+    Operation::AllToAll,
+    Operation::Reduce,
+    Operation::Broadcast,
+];
+
+/// What is measured, and how thoroughly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasureOptions {
+    /// Sizes in bytes: of a message, and of the larger of what a rank has before and after a collective. Rounded
+    /// down to whole elements of 4 bytes for each rank.
+    pub sizes: Vec<usize>,
+    /// How often everything is gone through, the fastest time counts: what disturbs one pass may spare the next.
+    pub passes: usize,
+    /// The time that the calls of one timing fill, if more than one fits.
+    pub round: Duration,
+    /// How often each is timed in one pass, at the least.
+    pub rounds: usize,
+    /// The time that timing each more often may take, in one pass.
+    pub budget: Duration,
+    /// Rows of the matrices whose products are timed.
+    pub rows: usize,
+    /// Bytes of the copy by which the memory is timed.
+    pub copy: usize,
+}
+
+impl Default for MeasureOptions {
+    /// The powers of two from 1 KiB to 64 MiB, thoroughly: some ten seconds on a few ranks.
+    fn default() -> Self {
+        let sizes = (10..=26).map(|power| 1 << power).collect();
+        let (round, budget) = (Duration::from_millis(1), Duration::from_millis(12));
+        Self { sizes, passes: 3, round, rounds: 2, budget, rows: 384, copy: 1 << 26 }
+    }
+}
+
+/// Measures the machine that the ranks of `world` are. Collective, and the same on all ranks.
+///
+/// Every figure is taken while all ranks do the same at once; collectives are timed in groups of all ranks, and of as
+/// many neighbours as divide them. Two buffers of the largest size are allocated on each
+/// rank, and the library takes as much again.
+///
+/// ```
+/// use polyshard_runtime::{Error, machine::{MeasureOptions, measure}, spmd};
+/// let quick = MeasureOptions { sizes: vec![1 << 10, 1 << 12], rows: 16, copy: 1 << 16, ..MeasureOptions::default() };
+/// let found = spmd(2, |world| -> Result<_, Error> { measure(world, &quick) })?;
+/// assert_eq!(found[0].machine.hierarchy(), [2]);
+/// assert_eq!(found[0].points.len(), 2 * 7); // messages and six collectives
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// If there are fewer than two ranks or sizes, a size has not one element for each rank, or the buffers do not fit the
+/// memory; otherwise as for [`detect`](super::detect()).
+pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
+    let topology = Topology::find(world)?;
+    let sizes = checked_sizes(&topology, options)?;
+    let MeasureOptions { round, rounds, budget, .. } = *options;
+    let clock = Clock { comm: world.comm(), round, rounds, budget };
+    let device = probe::device(&clock, &topology, options.rows.max(1), options.copy.max(1))?;
+    let mut buffers = Buffers::new(sizes[sizes.len() - 1]);
+    let mut points = Vec::new();
+    let links = probe::links(&clock, &topology, &mut buffers, &sizes, options.passes)?;
+    for link in &links {
+        points.extend(messages(link, world.size()).map_err(refused)?);
+    }
+    let links = probe::machine("measured", &topology, &links, device)?;
+    let mut measurements = Vec::new();
+    for ranks in (2..=world.size()).rev().filter(|&ranks| world.size().is_multiple_of(ranks)) {
+        let group = world.comm().split(world.rank() / ranks, world.rank())?;
+        let taken = take(&clock, &*group, &mut buffers, &sizes, options.passes)?;
+        points.extend(judged(&links, &sizes, &taken).map_err(refused)?);
+        measurements.extend(taken);
+    }
+    let machine = fit_profiles(&links, &measurements).map_err(refused)?;
+    Ok(Measured { machine, topology, points })
+}
+
+/// Times all operations at all sizes in groups of so many neighbours as `group`, which is this rank's.
+fn take(
+    clock: &Clock<'_>,
+    group: &dyn Communicator,
+    buffers: &mut Buffers,
+    sizes: &[usize],
+    passes: usize,
+) -> Result<Vec<Measurement>> {
+    let (everyone, ranks): (Vec<usize>, _) = ((0..clock.comm.size()).collect(), group.size());
+    let groups: Vec<Vec<usize>> = everyone.chunks(ranks).map(<[usize]>::to_vec).collect();
+    let mut taken = Vec::with_capacity(OPERATIONS.len() * sizes.len());
+    for (operation, &bytes) in OPERATIONS.into_iter().flat_map(|operation| sizes.iter().map(move |of| (operation, of)))
+    {
+        let before = if operation == Operation::AllGather { bytes / ranks } else { bytes };
+        let exchange = Exchange { operation, groups: groups.clone(), bytes: before as f64 };
+        taken.push(Measurement { exchange, algorithm: Algorithm::Ring, seconds: f64::INFINITY });
+    }
+    for _ in 0..passes.max(1) {
+        for (measured, &bytes) in taken.iter_mut().zip(sizes.iter().cycle()) {
+            let seconds = buffers.collective(clock, group, measured.exchange.operation, bytes)?;
+            measured.seconds = measured.seconds.min(seconds);
+        }
+    }
+    Ok(taken)
+}
+
+/// What was taken, with predictions.
+fn judged(links: &Machine, sizes: &[usize], taken: &[Measurement]) -> Result<Vec<Point>, MachineError> {
+    let predicted = leave_one_out(links, taken)?;
+    let point = |((measured, predicted), &bytes): ((&Measurement, f64), &usize)| {
+        let (call, ranks) = (Call::Collective(measured.exchange.operation), measured.exchange.groups[0].len());
+        let links = seconds(links, &measured.exchange, measured.algorithm)?.total();
+        Ok(Point { call, ranks, bytes, seconds: measured.seconds, links, predicted })
+    };
+    taken.iter().zip(predicted).zip(sizes.iter().cycle()).map(point).collect()
+}
+
+/// The messages of one level, each predicted by the fit of the others.
+fn messages(link: &probe::LinkTimes, ranks: usize) -> Result<Vec<Point>, MachineError> {
+    let times = link.of_port();
+    let fit = fit_link(&times)?;
+    let point = |(nth, &(bytes, seconds)): (usize, &(usize, f64))| {
+        let others: Vec<_> = times.iter().enumerate().filter(|(other, _)| *other != nth).map(|(_, of)| *of).collect();
+        let (call, passed) = (Call::Message(link.level), times[nth].0);
+        let predicted = fit_link(&others)?.seconds(passed);
+        Ok(Point { call, ranks, bytes, seconds, links: fit.seconds(passed), predicted })
+    };
+    link.times.iter().enumerate().map(point).collect()
+}
+
+/// The sizes, increasing and in whole elements for each rank.
+fn checked_sizes(topology: &Topology, options: &MeasureOptions) -> Result<Vec<usize>> {
+    let ranks = topology.ranks();
+    if ranks < 2 {
+        return Err(Error::Usage("one rank has nobody to talk to; measure with 2 or more".into()));
+    }
+    let unit = ELEMENT * ranks;
+    if let Some(small) = options.sizes.iter().find(|&&size| size < unit) {
+        return Err(Error::Usage(format!(
+            "size {small} does not have an element for each of {ranks} ranks; give sizes of {unit} bytes or more"
+        )));
+    }
+    let mut sizes: Vec<usize> = options.sizes.iter().map(|size| size / unit * unit).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.len() < 2 {
+        return Err(Error::Usage(format!(
+            "{sizes:?} are too few sizes to tell latency from bandwidth; give at least two, {unit} bytes apart"
+        )));
+    }
+    let (largest, memory) = (sizes[sizes.len() - 1], topology.memory / topology.ranks_per_node as u64);
+    if largest as u64 > memory / 8 {
+        return Err(Error::Usage(format!(
+            "buffers of {largest} bytes do not fit a rank's part of the memory, {memory} bytes; give sizes up to {}",
+            memory / 8
+        )));
+    }
+    Ok(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spmd;
+
+    #[track_caller]
+    fn refused(ranks: usize, sizes: &[usize], expected: &str) {
+        let topology = Topology { nodes: 1, ranks_per_node: ranks, cores: 2, memory: 1 << 20 };
+        let options = MeasureOptions { sizes: sizes.to_vec(), ..MeasureOptions::default() };
+        assert_eq!(checked_sizes(&topology, &options).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_measured_are_refused_before_anything_is() {
+        refused(1, &[1024, 4096], "one rank has nobody to talk to; measure with 2 or more");
+        let small = "size 11 does not have an element for each of 3 ranks; give sizes of 12 bytes or more";
+        refused(3, &[1024, 11], small);
+        let few = "[1024] are too few sizes to tell latency from bandwidth; give at least two, 8 bytes apart";
+        refused(2, &[1024, 1027, 1024], few);
+        refused(4, &[], "[] are too few sizes to tell latency from bandwidth; give at least two, 16 bytes apart");
+        let large =
+            "buffers of 65536 bytes do not fit a rank's part of the memory, 262144 bytes; give sizes up to 32768";
+        refused(4, &[1024, 65536], large);
+    }
+
+    #[test]
+    fn a_refusal_is_that_of_all_ranks() {
+        let options = MeasureOptions { sizes: vec![8, 64], ..MeasureOptions::default() };
+        let error = spmd(4, |world| measure(world, &options)).unwrap_err();
+        let expected = "rank 0: size 8 does not have an element for each of 4 ranks; give sizes of 16 bytes or more";
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,87 @@
+//! Machines that are found: where the ranks of a world are, how fast their links, and what a rank can do.
+//!
+//! [`Topology`] counts, [`detect`] takes a quick look besides, and [`measure`] takes its time: it also finds what
+//! the communication library adds to its messages, and says how well the machine predicts what was measured. Every
+//! figure is measured or asked of the system; where that fails there is an error, never a guess.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `topology` | which ranks share a node, cores, memory |
+//! | `clock` | timing what all ranks do together |
+//! | `calls` | the calls that are timed |
+//! | `probe` | links and devices |
+//! | `measure` | collectives, and a machine from all that was measured |
+//! | `measured` | predictions against measurements |
+//!
+//! All of it is collective, and all ranks get the same machine. Nothing that a program computes depends on it.
+
+mod calls;
+mod clock;
+mod measure;
+mod measured;
+mod probe;
+mod topology;
+
+pub use measure::{MeasureOptions, measure};
+pub use measured::{Call, Measured, Point, Row};
+pub use topology::Topology;
+
+use crate::{Result, World};
+use calls::Buffers;
+use clock::Clock;
+use polyshard_planner::machine::Machine;
+use std::time::Duration;
+
+/// Sizes of messages of a quick look, in bytes.
+const SIZES: [usize; 3] = [1 << 10, 1 << 15, 1 << 20];
+/// Rows of the matrices of a quick look.
+const ROWS: usize = 128;
+/// Bytes of a copy of a quick look: two of them do not fit the caches of a core.
+const COPY: usize = 1 << 24;
+
+/// Machines that are found, as `Machine::detect(world)`.
+pub trait Detect: Sized {
+    /// Returns the machine that the ranks of `world` are; as [`detect`].
+    ///
+    /// # Errors
+    /// As for [`detect`].
+    fn detect(world: &World) -> Result<Self>;
+}
+
+impl Detect for Machine {
+    fn detect(world: &World) -> Result<Self> {
+        detect(world)
+    }
+}
+
+/// Returns the machine that the ranks of `world` are: one device per rank, levels `node` and `rank`.
+///
+/// Which ranks share a node is asked of MPI (MPI 3.1, section 6.4.2), and the memory of the system. Bandwidths,
+/// latencies and rates come from a quick measurement, 0.1 s or so: three sizes of messages between neighbours of each
+/// level, one product of matrices per element type, one copy, all ranks at once. A level of one member has no link
+/// and is left out; a world of one rank has the level `rank`, whose link is the rank's to itself. For figures to rely
+/// on, and for what collectives take beside their messages, there is [`measure`].
+///
+/// Collective, and the same on all ranks.
+///
+/// ```
+/// use polyshard_planner::machine::Machine;
+/// use polyshard_runtime::{Error, machine::Detect, spmd};
+/// let found = spmd(3, |world| -> Result<_, Error> { Machine::detect(world) })?;
+/// assert_eq!(found[0].hierarchy(), [3]); // threads share one node
+/// assert_eq!(found[0], found[2]);
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// If nodes have different numbers of ranks, or the ranks of a node do not follow one another; if the system does not
+/// say what memory it has; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
+pub fn detect(world: &World) -> Result<Machine> {
+    let topology = Topology::find(world)?;
+    let clock =
+        Clock { comm: world.comm(), round: Duration::from_micros(500), rounds: 2, budget: Duration::from_millis(3) };
+    let mut buffers = Buffers::new(SIZES[SIZES.len() - 1]);
+    let links = probe::links(&clock, &topology, &mut buffers, &SIZES, 1)?;
+    let device = probe::device(&clock, &topology, ROWS, COPY)?;
+    probe::machine("detected", &topology, &links, device)
+}

@@ -1,0 +1,213 @@
+//! Which ranks share a node, and what a node has.
+//!
+//! Ranks share a node if they share memory (MPI 3.1, section 6.4.2); threads of one process do. What is found here
+//! is counted, not timed. The levels of a machine nest, so its nodes must have as many ranks each, and the ranks of
+//! a node must follow one another; what lies otherwise is refused, since a machine that says less would give wrong
+//! placements.
+
+use crate::{Error, Result, World};
+use serde::Serialize;
+use std::fmt;
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+
+/// Where the ranks of a world are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Topology {
+    /// The number of nodes.
+    pub nodes: usize,
+    /// The ranks on each.
+    pub ranks_per_node: usize,
+    /// The cores that a rank may run on, the fewest of any: a launcher may bind each rank to a part of its node's.
+    pub cores: usize,
+    /// Bytes of memory of a node, or of what a container leaves of it; the least of all nodes.
+    pub memory: u64,
+}
+
+impl Topology {
+    /// Finds out where the ranks are. Collective over the world, and the same on all ranks.
+    ///
+    /// ```
+    /// # use polyshard_runtime::{Result, machine::Topology, spmd};
+    /// let found = spmd(4, |world| Topology::find(world))?;
+    /// assert_eq!((found[0].nodes, found[0].ranks_per_node), (1, 4)); // threads share one node
+    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If nodes have different numbers of ranks, or the ranks of a node do not follow one another; if the memory
+    /// cannot be found; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
+    pub fn find(world: &World) -> Result<Self> {
+        let memory = world.memory()?;
+        let node = (0..world.size()).find(|&rank| memory.reaches(rank)).unwrap_or(world.rank());
+        // On systems where it cannot be asked, it is said after all ranks know, so that all ranks fail alike.
+        let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+        let told = world.comm().tell([node as u64, cores as u64, installed_memory(), 0])?;
+        let least = |field: usize| told.iter().map(|note| note[field]).min().unwrap_or(0);
+        let nodes: Vec<usize> = told.iter().map(|note| note[0] as usize).collect();
+        let [nodes, ranks_per_node] = nested(&nodes)?;
+        let (cores, memory) = (least(1) as usize, least(2));
+        if cores == 0 || memory == 0 {
+            return Err(Error::Usage(
+                "this system does not say how many cores or how much memory a node has; write the machine's TOML by hand"
+                    .into(),
+            ));
+        }
+        Ok(Self { nodes, ranks_per_node, cores, memory })
+    }
+
+    /// Returns the number of ranks.
+    #[must_use]
+    pub fn ranks(&self) -> usize {
+        self.nodes * self.ranks_per_node
+    }
+
+    /// Returns the levels of the machine with their counts, outermost first: those that have more than one member,
+    /// and `rank` if none has.
+    #[must_use]
+    pub fn levels(&self) -> Vec<(&'static str, usize)> {
+        let mut levels = vec![("node", self.nodes), ("rank", self.ranks_per_node)];
+        // One member alone has no link whose bandwidth could be found.
+        levels.retain(|(_, count)| *count > 1);
+        if levels.is_empty() {
+            levels.push(("rank", 1));
+        }
+        levels
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let memory = self.memory as f64 / f64::from(1 << 30);
+        let each = if self.nodes == 1 { "" } else { " each" };
+        write!(f, "{} with {}{each}, ", many(self.nodes, "node"), many(self.ranks_per_node, "rank"))?;
+        write!(f, "{memory:.1} GiB per node, {} that a rank may run on", many(self.cores, "core"))
+    }
+}
+
+/// Returns the number of nodes and of ranks on each, given the node of each rank.
+///
+/// ```text
+/// [a, a, b, b]   2 nodes of 2 ranks
+/// [a, a, a, b]   refused: as many ranks on each node make levels that nest
+/// [a, b, a, b]   refused: rank 2 is not the neighbour of rank 0
+/// ```
+fn nested(nodes: &[usize]) -> Result<[usize; 2]> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (rank, &node) in nodes.iter().enumerate() {
+        if let Some((_, ranks)) = runs.last_mut().filter(|(last, _)| *last == node) {
+            *ranks += 1;
+            continue;
+        }
+        if runs.iter().any(|(other, _)| *other == node) {
+            let before = nodes.iter().take(rank).rposition(|other| *other == node).unwrap_or(0);
+            let neighbour = rank - 1;
+            return Err(Error::Usage(format!(
+                "ranks {before} and {rank} are on one node, but rank {neighbour} between them is on another: levels \
+                 nest only if the ranks of a node follow one another; start them node by node, with `mpirun --map-by \
+                 slot`"
+            )));
+        }
+        runs.push((node, 1));
+    }
+    let ranks = runs.first().map_or(0, |(_, ranks)| *ranks);
+    if let Some(nth) = runs.iter().position(|(_, other)| *other != ranks) {
+        let fewest = runs.iter().map(|(_, ranks)| *ranks).min().unwrap_or(1);
+        return Err(Error::Usage(format!(
+            "node 0 has {ranks} of the ranks and node {nth} has {}: levels nest only if all nodes have as many; start \
+             as many on each, with `mpirun --map-by ppr:{fewest}:node`",
+            runs[nth].1
+        )));
+    }
+    Ok([runs.len(), ranks])
+}
+
+/// The bytes of memory of this node, or of this container if it may use less; 0 if the system does not say.
+fn installed_memory() -> u64 {
+    let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+    let system = System::new_with_specifics(memory);
+    let limit = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
+    system.total_memory().min(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(nodes: &[usize], expected: Result<[usize; 2], &str>) {
+        assert_eq!(nested(nodes).map_err(|error| error.to_string()), expected.map_err(Into::into));
+    }
+
+    #[test]
+    fn nodes_of_as_many_neighbours_are_two_levels() {
+        check(&[0], Ok([1, 1]));
+        check(&[0, 0, 0], Ok([1, 3]));
+        check(&[0, 0, 2, 2], Ok([2, 2]));
+        check(&[0, 1, 2], Ok([3, 1]));
+    }
+
+    #[test]
+    fn nodes_of_different_sizes_are_refused_with_what_to_start() {
+        check(
+            &[0, 0, 0, 3],
+            Err(
+                "node 0 has 3 of the ranks and node 1 has 1: levels nest only if all nodes have as many; start as many \
+                 on each, with `mpirun --map-by ppr:1:node`",
+            ),
+        );
+        check(
+            &[0, 0, 2, 2, 4, 4, 4],
+            Err(
+                "node 0 has 2 of the ranks and node 2 has 3: levels nest only if all nodes have as many; start as many \
+                 on each, with `mpirun --map-by ppr:2:node`",
+            ),
+        );
+    }
+
+    #[test]
+    fn ranks_dealt_out_in_turns_are_refused_with_what_to_start() {
+        check(
+            &[0, 1, 0, 1],
+            Err(
+                "ranks 0 and 2 are on one node, but rank 1 between them is on another: levels nest only if the ranks of \
+                 a node follow one another; start them node by node, with `mpirun --map-by slot`",
+            ),
+        );
+        check(
+            &[0, 0, 2, 1, 2, 1],
+            Err(
+                "ranks 2 and 4 are on one node, but rank 3 between them is on another: levels nest only if the ranks of \
+                 a node follow one another; start them node by node, with `mpirun --map-by slot`",
+            ),
+        );
+    }
+
+    #[test]
+    fn levels_of_one_member_are_left_out() {
+        let levels = |nodes, ranks_per_node| Topology { nodes, ranks_per_node, cores: 2, memory: 1 }.levels();
+        assert_eq!(levels(2, 4), [("node", 2), ("rank", 4)]);
+        assert_eq!(levels(1, 4), [("rank", 4)]);
+        assert_eq!(levels(4, 1), [("node", 4)]);
+        assert_eq!(levels(1, 1), [("rank", 1)]);
+    }
+
+    #[test]
+    fn a_topology_reads_as_a_sentence() {
+        let found = Topology { nodes: 2, ranks_per_node: 1, cores: 3, memory: 6 << 29 };
+        assert_eq!(found.to_string(), "2 nodes with 1 rank each, 3.0 GiB per node, 3 cores that a rank may run on");
+    }
+
+    proptest! {
+        /// Whatever the nodes are called, they are levels exactly if each is a block of as many ranks.
+        #[test]
+        fn only_equal_blocks_nest(nodes in prop::collection::vec(0usize..3, 1..9)) {
+            let mut names: Vec<usize> = Vec::new();
+            nodes.iter().for_each(|node| if !names.contains(node) { names.push(*node) });
+            let ranks = nodes.len() / names.len();
+            let blocks: Vec<usize> = names.iter().flat_map(|&name| vec![name; ranks]).collect();
+            prop_assert_eq!(nested(&nodes).ok(), (blocks == nodes).then_some([names.len(), ranks]));
+        }
+    }
+}
