@@ -61,11 +61,11 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
     expect![[r#"
         v100: 4 node x 8 gpu, 32 devices
 
-        level  count  connected by           bandwidth  latency
-        node       4  switch, 1 port shared     8 GB/s    20 us
-        gpu        8  ring, bypass 16 GB/s   67.5 GB/s     3 us
+        level  count  connected by            bandwidth  latency
+        node       4  switch, 1 port shared      8 GB/s    20 us
+        gpu        8  ring, bypass 16 GB/s   67.50 GB/s     3 us
 
-        device: 16 GB of memory at 900 GB/s; f16 125 TFLOP/s, f32 15.7 TFLOP/s, f64 7.8 TFLOP/s
+        device: 16 GB of memory at 900 GB/s; f16 125 TFLOP/s, f32 15.70 TFLOP/s, f64 7.80 TFLOP/s
     "#]]
     .assert_eq(&said(Start::Plain, &["show", "v100"]));
     let file = folder("machine_show").join("mine.toml");

@@ -17,7 +17,8 @@ pub fn bytes(bytes: u128) -> String {
 ///
 /// ```
 /// use polyshard_planner::units::seconds;
-/// assert_eq!([0.0, 1.5e-9, 1.049e-4, 90.0, 1e9].map(seconds), ["0", "1.50 ns", "104.9 us", "90 s", "1.00e9 s"]);
+/// assert_eq!([0.0, 1.5e-9, 2e-5, 1.049e-4, 90.0].map(seconds), ["0", "1.50 ns", "20 us", "104.9 us", "90 s"]);
+/// assert_eq!(seconds(1e9), "1.00e9 s");
 /// ```
 #[must_use]
 pub fn seconds(seconds: f64) -> String {
@@ -49,7 +50,9 @@ pub fn scaled(mut value: f64, unit: &str) -> String {
 }
 
 fn digits(value: f64) -> String {
-    let places = if value == value.trunc() || value >= 1000.0 {
+    // Quotients of decimal numbers miss whole ones by their last bits.
+    let whole = (value - value.round()).abs() <= 1e-12 * value;
+    let places = if whole || value >= 1000.0 {
         0
     } else if value >= 100.0 {
         1

@@ -9,10 +9,11 @@
 //!
 //! Lines through predictions that have seen their own measurement would pass through every dot and show nothing.
 
-use super::units::{binary, seconds};
+use super::units::binary;
 use crate::npy::failed;
 use plotters::coord::combinators::IntoLogRange;
 use plotters::prelude::*;
+use polyshard::planner::units::seconds;
 use polyshard::runtime::machine::{Measured, Point};
 use std::error::Error;
 use std::fs;

@@ -1,7 +1,9 @@
 //! Machines and measurements as text: tables whose columns are as wide as what is in them.
 
-use super::units::{binary, decimal, seconds};
+use super::units::binary;
+use crate::print::table;
 use polyshard::planner::machine::{Interconnect, Level, Machine};
+use polyshard::planner::units::{scaled, seconds};
 use polyshard::runtime::machine::{Measured, Row};
 
 /// Returns one line for each machine.
@@ -14,11 +16,11 @@ pub(crate) fn list(machines: &[Machine]) -> String {
             machine.name().into(),
             levels.collect::<Vec<_>>().join(" x "),
             machine.devices().to_string(),
-            decimal(machine.device().memory_capacity as f64, "B"),
+            scaled(machine.device().memory_capacity as f64, "B"),
             fastest.map_or(String::new(), |(kind, rate)| format!("{} in {kind}", operations(kind, *rate))),
         ]);
     }
-    table(&rows)
+    table(&rows, &[0, 1, 4])
 }
 
 /// Returns a machine's levels, devices and profiles.
@@ -29,16 +31,19 @@ pub(crate) fn machine(machine: &Machine) -> String {
             level.name.clone(),
             level.count.to_string(),
             connection(level),
-            decimal(level.bandwidth, "B/s"),
+            scaled(level.bandwidth, "B/s"),
             seconds(level.latency),
         ]);
     }
     let device = machine.device();
-    let (capacity, rate) = (decimal(device.memory_capacity as f64, "B"), decimal(device.memory_bandwidth, "B/s"));
+    let (capacity, rate) = (scaled(device.memory_capacity as f64, "B"), scaled(device.memory_bandwidth, "B/s"));
     let flops = device.flops.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
     let flops = flops.collect::<Vec<_>>().join(", ");
-    let mut text =
-        format!("{machine}, {} devices\n\n{}\ndevice: {capacity} of memory at {rate}", machine.devices(), table(&rows));
+    let mut text = format!(
+        "{machine}, {} devices\n\n{}\ndevice: {capacity} of memory at {rate}",
+        machine.devices(),
+        table(&rows, &[0, 2])
+    );
     text += &if flops.is_empty() { "\n".into() } else { format!("; {flops}\n") };
     if !machine.profiles().is_empty() {
         let mut rows = vec![
@@ -51,7 +56,7 @@ pub(crate) fn machine(machine: &Machine) -> String {
             let (operation, ranks) = (profile.operation.to_string(), profile.ranks.to_string());
             rows.push(vec![operation, ranks, bytes, format!("{low:.2} to {high:.2}")]);
         }
-        text += &format!("\n{}", table(&rows));
+        text += &format!("\n{}", table(&rows, &[0, 2, 3]));
     }
     text
 }
@@ -65,7 +70,7 @@ pub(crate) fn measured(measured: &Measured, errors: &[Row]) -> String {
         rows.push(vec![row.call.clone(), ranks, points, percent(row.links), percent(row.predicted)]);
     }
     let Measured { machine: found, topology, .. } = measured;
-    format!("{topology}\n{}\n{}\n{NOTE}", machine(found), table(&rows))
+    format!("{topology}\n{}\n{}\n{NOTE}", machine(found), table(&rows, &[0]))
 }
 
 const NOTE: &str = "\
@@ -74,7 +79,7 @@ links alone: latency and bandwidth of messages; predicted: each size from the ot
 
 /// The rate of operations on elements of a type.
 fn operations(kind: &str, rate: f64) -> String {
-    decimal(rate, if kind.starts_with(['i', 'u']) { "OP/s" } else { "FLOP/s" })
+    scaled(rate, if kind.starts_with(['i', 'u']) { "OP/s" } else { "FLOP/s" })
 }
 
 fn connection(level: &Level) -> String {
@@ -92,26 +97,7 @@ fn connection(level: &Level) -> String {
         None => {}
     }
     if let Some(bypass) = level.bypass {
-        text += &format!(", bypass {}", decimal(bypass, "B/s"));
-    }
-    text
-}
-
-/// Columns, two spaces apart; those of a number and at most a unit are set to the right.
-fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows[0].len();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit()) && cell.split(' ').count() <= 2;
-    let number = |column: usize| rows.iter().skip(1).all(|row| is_number(&row[column]));
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().enumerate().map(|(column, cell)| match number(column) {
-            true => format!("{cell:>width$}", width = widths[column]),
-            false => format!("{cell:<width$}", width = widths[column]),
-        });
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
+        text += &format!(", bypass {}", scaled(bypass, "B/s"));
     }
     text
 }

@@ -1,4 +1,4 @@
-//! Numbers with units, as people read and write them.
+//! Sizes of messages, which are powers of two, as people read and write them.
 
 /// Reads a size in bytes: a number, with KiB, MiB or GiB behind it or not.
 ///
@@ -12,38 +12,17 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     read.ok_or_else(|| format!("cannot read the size `{text}`; write bytes such as 4096, 4KiB or 64MiB"))
 }
 
-/// Writes bytes in units of 1024.
-pub(crate) fn binary(bytes: f64) -> String {
-    scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
-}
-
-/// Writes a rate or an amount in units of 1000 of `unit`.
-pub(crate) fn decimal(value: f64, unit: &str) -> String {
-    scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"].map(|prefix| format!("{prefix}{unit}")))
-}
-
-/// Writes seconds in the unit that leaves a number between 1 and 1000 before it.
-pub(crate) fn seconds(seconds: f64) -> String {
-    if seconds == 0.0 {
-        return "0 s".into();
-    }
-    scaled(seconds * 1e9, 1000.0, &["ns", "us", "ms", "s"])
-}
-
-fn scaled(mut value: f64, step: f64, units: &[impl AsRef<str>]) -> String {
-    let mut units = units.iter().map(AsRef::as_ref);
+/// Writes bytes in units of 1024, with at most three digits behind the point.
+pub(crate) fn binary(mut bytes: f64) -> String {
+    let mut units = ["B", "KiB", "MiB", "GiB"].into_iter();
     let mut unit = units.next().unwrap_or_default();
     for larger in units {
-        // What is rounded up to a whole step is written as one of the larger unit.
-        if value < step * (1.0 - 5e-4) {
+        if bytes < 1024.0 {
             break;
         }
-        (value, unit) = (value / step, larger);
+        (bytes, unit) = (bytes / 1024.0, larger);
     }
-    let digits = 2usize.saturating_sub(value.abs().max(1.0).log10() as usize);
-    let number = format!("{value:.digits$}");
-    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { &number };
-    format!("{number} {unit}")
+    format!("{} {unit}", (bytes * 1e3).round() / 1e3)
 }
 
 #[cfg(test)]
@@ -61,9 +40,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits_and_a_unit() {
-        assert_eq!([1.0, 1024.0, 1536.0, 1e9].map(binary), ["1 B", "1 KiB", "1.5 KiB", "954 MiB"]);
-        assert_eq!([2.7e11, 9.9996e5, 12.0].map(|rate| decimal(rate, "B/s")), ["270 GB/s", "1 MB/s", "12 B/s"]);
-        assert_eq!([2e-5, 4.3e-7, 0.0, 1.5, 1e-12].map(seconds), ["20 us", "430 ns", "0 s", "1.5 s", "0 ns"]);
+    fn sizes_are_written_in_units_of_1024() {
+        assert_eq!(
+            [1.0, 1023.0, 1024.0, 1536.0, 67_108_864.0, 5e12].map(binary),
+            ["1 B", "1023 B", "1 KiB", "1.5 KiB", "64 MiB", "4656.613 GiB",]
+        );
     }
 }
