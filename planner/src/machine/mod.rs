@@ -13,6 +13,7 @@
 //! | `route` | which links a message loads |
 //! | `flow` | which messages a collective sends |
 //! | `time` | how long that takes |
+//! | `way` | the ports that one message passes, for those who carry it out |
 //! | `calibrate` | bandwidths from measured seconds |
 //!
 //! A machine is a description: nothing here asks the hardware, and no figure changes what is computed.
@@ -25,12 +26,14 @@ mod presets;
 mod route;
 mod text;
 mod time;
+mod way;
 
 pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
 pub use error::MachineError;
 pub use operation::{Algorithm, Exchange, Operation};
 pub use presets::PRESETS;
 pub use time::{Seconds, seconds};
+pub use way::{Passage, Port, Way};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
