@@ -1,0 +1,80 @@
+//! The benchmark of reductions, one part per call; `scripts/bench` runs it all.
+//!
+//! | part | prints |
+//! | --- | --- |
+//! | `synthesis` | seconds to find all programs of hierarchies of two and three levels |
+//! | `programs` | seconds of every program of every reduction of a placed mesh, on emulated nodes and simulated |
+//! | `table` | the tables, from the lines that the other parts have printed |
+//!
+//! It is with the runtime because that is all it needs. The lines are those of the other benchmarks, see
+//! [`common::record`].
+
+mod common {
+    //! What the benchmarks share.
+    #[path = "../../../../benches/common/record.rs"]
+    pub(crate) mod record;
+    #[path = "../../../../benches/common/tabulate.rs"]
+    pub(crate) mod tabulate;
+}
+mod cases;
+mod order;
+mod programs;
+mod synthesis;
+mod table;
+
+use clap::{Parser, Subcommand};
+
+/// Measures reductions.
+#[derive(Parser)]
+struct Cli {
+    /// What `cargo bench` says.
+    #[arg(long, hide = true)]
+    bench: bool,
+    /// What `cargo test --benches` says.
+    #[arg(long, hide = true)]
+    test: bool,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Times the search for programs.
+    Synthesis {
+        /// Timed runs of each, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
+    /// Times all programs of all reductions over axes of a mesh, in turns, on 2 emulated nodes.
+    Programs {
+        /// Ranks per node.
+        #[arg(long)]
+        inside: usize,
+        /// The extents of the mesh's axes, such as `2,4`.
+        #[arg(long, value_delimiter = ',')]
+        axes: Vec<usize>,
+        /// Elements of each rank, `f64`.
+        #[arg(long, default_value_t = 1 << 15)]
+        elements: usize,
+        /// Timed runs of each, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
+    /// Prints the tables of the lines on standard input.
+    Table,
+}
+
+fn main() -> polyshard_runtime::Result<()> {
+    match Cli::parse().part {
+        None => println!("nothing to do without a part; `scripts/bench` runs them all, `--help` lists them"),
+        Some(Part::Synthesis { runs }) => synthesis::measure(runs),
+        Some(Part::Programs { inside, axes, elements, runs }) => {
+            let machine = cases::nodes(inside);
+            for case in cases::reductions(&machine, &axes) {
+                programs::measure(&machine, &case, elements, runs)?;
+            }
+        }
+        Some(Part::Table) => table::print(),
+    }
+    Ok(())
+}
