@@ -2,6 +2,9 @@
 
 use polyshard_codegen::PipelineError;
 use polyshard_layout::ShardingError;
+use polyshard_planner::machine::MachineError;
+use polyshard_planner::placement::PlacementError;
+use polyshard_planner::reduce::ReduceError;
 use polyshard_planner::{PlanError, TypeError};
 use polyshard_polyhedral::LowerError;
 use std::fmt;
@@ -27,6 +30,15 @@ pub enum Error {
     /// There is no plan for a redistribution.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A machine is none, or cannot do what is asked of it.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A mesh cannot be placed on a machine.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// A reduction cannot be made.
+    #[error(transparent)]
+    Reduce(#[from] ReduceError),
     /// The stages of a pipeline do not fit together.
     #[error(transparent)]
     Pipeline(#[from] Box<PipelineError>),

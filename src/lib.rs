@@ -49,13 +49,18 @@ pub use polyshard_codegen::{Execute, Pipeline, PipelineError, SourceOptions, pip
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{Axis, AxisExpr, Mesh, Name, Placement, Sharding, ShardingError};
 pub use polyshard_planner as planner;
+pub use polyshard_planner::machine::{Machine, MachineError};
+pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, Place, PlacedMesh, PlacementError};
+pub use polyshard_planner::reduce::ReduceError;
 pub use polyshard_planner::{DistType, NamedType, Options as PlanOptions, Plan, PlanError, TypeError};
 pub use polyshard_polyhedral::{
     Clause, DType, ErrorKind, Kernel, KernelError, LeafKind, LowerError, Pattern, Program, Route, Schedule, Step,
     Tensor, Trace, Transfer, Var, dim, pin,
 };
 pub use polyshard_runtime as runtime;
-pub use polyshard_runtime::{Backend, DistArray, Redistribution, Transport, World};
+pub use polyshard_runtime::{
+    AllReduce, Backend, DistArray, Redistribution, ReduceOp, Reduction, Strategy, Transport, World,
+};
 
 /// An element type of kernels and arrays: `f32`, `f64`, `i32` or `i64`.
 pub trait Element: polyshard_runtime::Element + polyshard_polyhedral::ScalarType {}
@@ -80,7 +85,8 @@ pub fn spmd<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Re
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        DistArray, Execute, Mesh, Pattern, Pipeline, Schedule, Sharding, Var, World, dim, kernel, pin, vars,
+        AllReduce, DistArray, Execute, Mesh, Pattern, Pipeline, Place, Schedule, Sharding, Var, World, dim, kernel,
+        pin, vars,
     };
 }
 

@@ -13,6 +13,7 @@ mod grid;
 pub mod leaf;
 mod permutation;
 mod redistribute;
+mod reduce;
 mod region;
 #[cfg(test)]
 mod sample;
@@ -31,6 +32,7 @@ pub use grid::Grid;
 pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use redistribute::{Redistribution, Transport};
+pub use reduce::{AllReduce, Reduction, Strategy};
 pub use region::Region;
 pub use spmd::{launched_ranks, spmd};
 pub use sweep::{Stage, Sweep};

@@ -3,9 +3,15 @@
 //! A group is made the first time it is asked for and then kept, so a program that runs often, or in a
 //! loop, makes each sub-communicator once. Making one is collective; finding one again is not.
 
+mod parts;
+mod placed;
+
 use crate::comm::{Alone, Communicator, SharedMemory};
 use crate::layout::Mesh;
+use crate::reduce::Plans;
 use crate::{Error, Result};
+use parts::Part;
+use polyshard_planner::placement::PlacedMesh;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -26,21 +32,28 @@ pub struct World {
     parts: RefCell<Vec<Part>>,
     memory: OnceCell<Rc<dyn SharedMemory>>,
     /// Redistributions that this rank has made.
-    redistributions: Cell<u64>,
-}
-
-/// A division of the world.
-struct Part {
-    /// Of all ranks.
-    labels: Vec<usize>,
-    /// Of the ranks with this rank's label, if there are others.
-    comm: Option<Rc<dyn Communicator>>,
+    redistributions: Rc<Cell<u64>>,
+    /// How the ranks are numbered, if otherwise than the launcher did.
+    placement: Option<PlacedMesh>,
+    /// The same ranks under placements.
+    placed: RefCell<Vec<Rc<World>>>,
+    /// Reductions that were asked for in passing.
+    plans: RefCell<Plans>,
 }
 
 impl World {
     pub(crate) fn new(comm: Rc<dyn Communicator>, backend: Backend) -> Self {
-        let (groups, parts) = (RefCell::default(), RefCell::default());
-        Self { comm, backend, groups, parts, memory: OnceCell::new(), redistributions: Cell::new(0) }
+        Self {
+            comm,
+            backend,
+            groups: RefCell::default(),
+            parts: RefCell::default(),
+            memory: OnceCell::new(),
+            redistributions: Rc::default(),
+            placement: None,
+            placed: RefCell::default(),
+            plans: RefCell::default(),
+        }
     }
 
     /// Returns this rank's number.
@@ -121,25 +134,6 @@ impl World {
         Ok(group)
     }
 
-    /// Returns the communicator of the ranks with this rank's label, where `labels` are those of all ranks, each
-    /// the least rank that has it; none if this rank alone has it.
-    ///
-    /// It is not that of any [`group`](Self::group). The first call with such labels is collective over the
-    /// world (MPI 3.1, section 6.4.2), unless all of them differ.
-    pub(crate) fn part(&self, labels: &[usize]) -> Result<Option<Rc<dyn Communicator>>> {
-        if labels.iter().enumerate().all(|(rank, &label)| rank == label) {
-            return Ok(None);
-        }
-        let known = self.parts.borrow().iter().find(|part| part.labels == labels).map(|part| part.comm.clone());
-        if let Some(comm) = known {
-            return Ok(comm);
-        }
-        let comm: Rc<dyn Communicator> = Rc::from(self.comm.split(labels[self.rank()], self.rank())?);
-        let comm = Some(comm).filter(|comm| comm.size() > 1);
-        self.parts.borrow_mut().push(Part { labels: labels.to_vec(), comm: comm.clone() });
-        Ok(comm)
-    }
-
     /// Returns the memory that ranks share. The first call is collective.
     pub(crate) fn memory(&self) -> Result<Rc<dyn SharedMemory>> {
         if let Some(memory) = self.memory.get() {
@@ -152,7 +146,13 @@ impl World {
     /// Gives back what all ranks hold together; collective, and the last thing that they do when all succeed.
     #[cfg(feature = "mpi")]
     pub(crate) fn close(&self) -> Result<()> {
-        self.memory.get().map_or(Ok(()), |memory| memory.close())
+        self.memory.get().map_or(Ok(()), |memory| memory.close())?;
+        self.placed.borrow().iter().try_for_each(|world| world.close())
+    }
+
+    /// Returns the reductions that were asked for in passing.
+    pub(crate) fn plans(&self) -> &RefCell<Plans> {
+        &self.plans
     }
 
     /// Returns the number of a new redistribution, the same on all ranks if they make the same ones.

@@ -65,7 +65,29 @@ pub enum PlacementError {
         /// The machine's hierarchy.
         hierarchy: Vec<usize>,
     },
-    /// An axis that the mesh lacks.
+    /// A matrix that is not for a mesh and a machine.
+    #[error("the mesh ({mesh}) cannot be placed on `{machine}` by {matrix}: {why}; {instead}")]
+    Misfit {
+        /// The mesh.
+        mesh: String,
+        /// The machine's name.
+        machine: String,
+        /// The matrix.
+        matrix: String,
+        /// What does not fit.
+        why: String,
+        /// What would.
+        instead: String,
+    },
+    /// An axis that a mesh lacks.
+    #[error("no axis {axis}; the axes of the mesh are ({mesh})")]
+    UnknownAxis {
+        /// The name in backticks, or the position.
+        axis: String,
+        /// The mesh.
+        mesh: String,
+    },
+    /// An axis that the matrix lacks.
     #[error("no axis {axis}; the matrix {matrix} has axes 0..{axes}")]
     NoAxis {
         /// The position given.

@@ -10,6 +10,7 @@
 //! | `matrix` | a parallelism matrix as a map between mesh coordinates and ranks |
 //! | `enumerate` | all matrices |
 //! | `choice` | the matrix that is best for a workload |
+//! | `placed` | a mesh with its machine and matrix |
 //!
 //! Placement numbers devices and nothing else; which collectives then run is for `reduce` to say.
 
@@ -17,8 +18,10 @@ mod choice;
 mod enumerate;
 mod error;
 mod matrix;
+mod placed;
 
 pub use choice::{Choice, Ranked, Traffic, best, best_with};
 pub use enumerate::matrices;
 pub use error::PlacementError;
 pub use matrix::ParallelismMatrix;
+pub use placed::{AxisRef, Place, PlacedMesh};

@@ -9,7 +9,7 @@ use crate::{Element, ElementKind, ReduceOp};
 ///
 /// # Panics
 /// If the lengths differ or are not whole elements; callers have checked both.
-pub(super) fn combine(kind: ElementKind, op: ReduceOp, into: &mut [u8], with: &[u8]) {
+pub(crate) fn combine(kind: ElementKind, op: ReduceOp, into: &mut [u8], with: &[u8]) {
     match kind {
         ElementKind::F32 => typed::<f32>(op, into, with),
         ElementKind::F64 => typed::<f64>(op, into, with),

@@ -25,6 +25,7 @@ mod shared;
 pub(crate) mod threads;
 
 pub(crate) use alone::Alone;
+pub(crate) use combine::combine;
 
 pub use shared::{Room, SharedMemory};
 

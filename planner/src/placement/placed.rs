@@ -1,0 +1,192 @@
+//! Meshes that are placed: a mesh, a machine, and which rank of the one is which device of the other.
+//!
+//! A [`Mesh`] says nothing of devices, so `placed` adds what is missing and checks it once; whoever has a
+//! [`PlacedMesh`] need not check again. It is data: the runtime renumbers its ranks by it and reduces along its axes.
+//! It must not decide anything: which matrix is best is for [`best`](super::best) to say.
+
+use super::{ParallelismMatrix, PlacementError, matrices};
+use crate::machine::Machine;
+use polyshard_layout::{Axis, Mesh, Name};
+use std::fmt;
+
+/// A mesh on a machine. Made by [`Place::placed`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedMesh {
+    mesh: Mesh,
+    machine: Machine,
+    matrix: ParallelismMatrix,
+    /// The machine's rank of each rank of the mesh.
+    ranks: Vec<usize>,
+}
+
+/// What can be placed on a machine: a [`Mesh`].
+pub trait Place {
+    /// Places the mesh on a machine: rank `r` of the mesh is the device `matrix.ranks()[r]`.
+    ///
+    /// ```text
+    /// mesh (x: 2, y: 2)      matrix [[1 2] [2 1]]: x inside nodes, y across
+    ///
+    /// rank   0 1 2 3         device 0 2 1 3        node 0: (0, 0) (1, 0)      node 1: (0, 1) (1, 1)
+    /// ```
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::machine::Machine;
+    /// use polyshard_planner::placement::{ParallelismMatrix, Place};
+    /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
+    /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    /// let placed = mesh.placed(&machine, &ParallelismMatrix::new(vec![vec![1, 2], vec![2, 1]])?)?;
+    /// assert_eq!(placed.ranks(), [0, 2, 1, 3]);
+    /// assert_eq!(placed.groups(&["x"])?, [[0, 1], [2, 3]]);
+    /// assert_eq!(placed.to_string(), "(x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the matrix is not for this machine, or its axes have not the mesh's extents; the error says which matrices
+    /// would fit.
+    fn placed(&self, machine: &Machine, matrix: &ParallelismMatrix) -> Result<PlacedMesh, PlacementError>;
+}
+
+impl Place for Mesh {
+    fn placed(&self, machine: &Machine, matrix: &ParallelismMatrix) -> Result<PlacedMesh, PlacementError> {
+        let [hierarchy, axes] = [machine.hierarchy(), self.extents()];
+        let why = if matrix.hierarchy() != hierarchy {
+            format!("its columns are for levels of {:?}, and the machine has {hierarchy:?}", matrix.hierarchy())
+        } else if matrix.axes() != axes {
+            format!("its rows are for axes of {:?}, and the mesh has {axes:?}", matrix.axes())
+        } else {
+            let (mesh, machine, matrix) = (self.clone(), machine.clone(), matrix.clone());
+            return Ok(PlacedMesh { ranks: matrix.ranks(), mesh, machine, matrix });
+        };
+        let [mesh, matrix] = [self.to_string(), matrix.to_string()];
+        let instead = fitting(&hierarchy, &axes);
+        Err(PlacementError::Misfit { mesh, machine: machine.name().into(), matrix, why, instead })
+    }
+}
+
+impl PlacedMesh {
+    /// Returns the mesh.
+    #[must_use]
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Returns the machine.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Returns the matrix.
+    #[must_use]
+    pub fn matrix(&self) -> &ParallelismMatrix {
+        &self.matrix
+    }
+
+    /// Returns the machine's rank of each rank of the mesh.
+    #[must_use]
+    pub fn ranks(&self) -> &[usize] {
+        &self.ranks
+    }
+
+    /// Returns the rank of the mesh that is the machine's rank `device`.
+    ///
+    /// # Panics
+    /// If the machine has no such rank.
+    #[must_use]
+    pub fn mesh_rank(&self, device: usize) -> usize {
+        self.mesh.rank(&self.matrix.coordinates(device))
+    }
+
+    /// Returns the positions of axes, ascending.
+    ///
+    /// # Errors
+    /// If the mesh lacks one, or one is named twice.
+    pub fn positions(&self, axes: &[impl AxisRef]) -> Result<Vec<usize>, PlacementError> {
+        let positions = axes.iter().map(|axis| axis.position(&self.mesh));
+        let mut positions = positions.collect::<Result<Vec<_>, _>>()?;
+        self.matrix.check_axes(&positions)?;
+        positions.sort_unstable();
+        Ok(positions)
+    }
+
+    /// Returns the groups of the machine's ranks that differ along `axes` only, by their first rank; inside a group
+    /// in the order of the mesh, which need not be ascending.
+    ///
+    /// # Errors
+    /// As [`positions`](Self::positions).
+    pub fn groups(&self, axes: &[impl AxisRef]) -> Result<Vec<Vec<usize>>, PlacementError> {
+        let mut groups = self.matrix.groups(&self.positions(axes)?)?;
+        groups.iter_mut().for_each(|group| group.sort_unstable_by_key(|&device| self.mesh_rank(device)));
+        Ok(groups)
+    }
+}
+
+/// Names one axis of a mesh: by its name, by its position, or as the [`Axis`] itself.
+pub trait AxisRef {
+    /// Returns the axis' position in the mesh.
+    ///
+    /// # Errors
+    /// If the mesh has no such axis.
+    fn position(&self, mesh: &Mesh) -> Result<usize, PlacementError>;
+}
+
+impl AxisRef for usize {
+    fn position(&self, mesh: &Mesh) -> Result<usize, PlacementError> {
+        if *self < mesh.ndim() { Ok(*self) } else { Err(unknown(self.to_string(), mesh)) }
+    }
+}
+
+impl AxisRef for &str {
+    fn position(&self, mesh: &Mesh) -> Result<usize, PlacementError> {
+        let position = mesh.as_slice().iter().position(|axis| axis.name == *self);
+        position.ok_or_else(|| unknown(format!("`{self}`"), mesh))
+    }
+}
+
+impl AxisRef for String {
+    fn position(&self, mesh: &Mesh) -> Result<usize, PlacementError> {
+        self.as_str().position(mesh)
+    }
+}
+
+impl AxisRef for Name {
+    fn position(&self, mesh: &Mesh) -> Result<usize, PlacementError> {
+        self.as_str().position(mesh)
+    }
+}
+
+impl AxisRef for Axis {
+    fn position(&self, mesh: &Mesh) -> Result<usize, PlacementError> {
+        self.name.position(mesh)
+    }
+}
+
+impl fmt::Display for PlacedMesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({}) as {} on {}", self.mesh, self.matrix, self.machine)
+    }
+}
+
+fn unknown(axis: String, mesh: &Mesh) -> PlacementError {
+    PlacementError::UnknownAxis { axis, mesh: mesh.to_string() }
+}
+
+/// Which matrices would fit a hierarchy and axes, in words; the first few, as there may be thousands.
+fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
+    const SHOWN: usize = 3;
+    match matrices(hierarchy, axes) {
+        Ok(all) => {
+            let mut shown: Vec<_> = all.iter().take(SHOWN).map(ToString::to_string).collect();
+            if all.len() > SHOWN {
+                shown.push(format!("one of {} more", all.len() - SHOWN));
+            }
+            format!("{} would fit", shown.join(" or "))
+        }
+        Err(_) => {
+            let devices: usize = hierarchy.iter().product();
+            format!("no matrix fits both; give the mesh axes that multiply to {devices}")
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What makes a reduction impossible, said before anything moves; and how ranks and axes are written.
+
+use super::Strategy;
+use crate::{Element, Error, Result, World};
+use polyshard_planner::placement::PlacedMesh;
+use std::fmt::Display;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Says what the planner refuses.
+pub(super) fn usage(error: impl Display) -> Error {
+    Error::Usage(error.to_string())
+}
+
+/// Checks that a world is of the placement's devices, in their order or in that of this placement.
+pub(super) fn world(world: &World, placed: &PlacedMesh) -> Result<()> {
+    world.check_mesh(placed.mesh())?;
+    match world.placement() {
+        Some(placement) if placement.ranks() != placed.ranks() => Err(Error::Usage(format!(
+            "a reduction on {placed} cannot run in a world that is placed otherwise, {placement}; give the world that \
+             `spmd` gives, or that one placed alike"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the machine's rank of this process.
+pub(super) fn device(world: &World, placed: &PlacedMesh) -> usize {
+    if world.placement().is_some() { placed.ranks()[world.rank()] } else { world.rank() }
+}
+
+/// Returns groups of the machine's ranks as groups of the world's.
+pub(super) fn numbered(world: &World, placed: &PlacedMesh, groups: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    if world.placement().is_none() {
+        return groups.to_vec();
+    }
+    groups.iter().map(|group| group.iter().map(|&device| placed.mesh_rank(device)).collect()).collect()
+}
+
+/// Checks that all ranks mean the same reduction; collective.
+pub(super) fn agree<T: Element>(
+    world: &World,
+    placed: &PlacedMesh,
+    axes: &[usize],
+    elements: usize,
+    strategy: &Strategy,
+) -> Result<()> {
+    let mut hasher = DefaultHasher::new();
+    // Machines have floats, which have no hash but print all that they are.
+    format!("{placed:?} {axes:?} {strategy:?} {}", T::NAME).hash(&mut hasher);
+    let told = world.comm().tell([hasher.finish(), elements as u64, 0, 0])?;
+    match told.iter().position(|note| *note != told[0]) {
+        Some(other) => Err(Error::Mismatch(format!(
+            "ranks 0 and {other} make different reductions, rank {} one of {elements} elements of `{}` over {} of \
+             {placed}: all ranks must make the same, in the same order",
+            world.rank(),
+            T::NAME,
+            over(placed, axes)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that an array is as long as a reduction's.
+pub(super) fn length(given: usize, elements: usize) -> Result<()> {
+    if given == elements {
+        return Ok(());
+    }
+    let message = format!("an array of {given} elements is given to a reduction of {elements}; make one for {given}");
+    Err(Error::Usage(message))
+}
+
+/// Axes in words.
+pub(super) fn over(placed: &PlacedMesh, axes: &[usize]) -> String {
+    match axes {
+        [] => "no axis".into(),
+        axes => {
+            let names = axes.iter().map(|&axis| format!("`{}`", placed.mesh().as_slice()[axis].name));
+            names.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// Groups of ranks as they are written: the first few, and how many more there are.
+pub(super) fn listed(groups: &[Vec<usize>]) -> String {
+    const SHOWN: usize = 4;
+    let written = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+    let shown = groups.iter().take(SHOWN).map(|group| format!("{{{}}}", written(group)));
+    let text = shown.collect::<Vec<_>>().join(" ");
+    match groups.len().checked_sub(SHOWN) {
+        None | Some(0) => text,
+        Some(more) => format!("{text} and {more} more"),
+    }
+}

@@ -1,0 +1,107 @@
+//! Reductions asked for in passing: made at the first call, found again at the next.
+
+use super::{Reduction, Strategy, check};
+use crate::{Element, ReduceOp, Result, World};
+use polyshard_planner::placement::{AxisRef, PlacedMesh};
+use std::any::Any;
+use std::rc::Rc;
+
+/// How many reductions a world keeps. A training step has a few; a program whose lengths never come again should not
+/// fill the memory with their staging.
+const KEPT: usize = 32;
+
+/// What can be reduced over axes without making a [`Reduction`] first: a [`PlacedMesh`].
+pub trait AllReduce {
+    /// Reduces `data` in place with those of the ranks that differ along `axes` only; collective over the world.
+    ///
+    /// The [`Reduction`] is made at the first call with such a length, type, axes and strategy, and then kept in the
+    /// world: the 32 that were used last. All ranks must make the same calls in the same order. `world` is as in
+    /// [`Reduction::new`].
+    ///
+    /// ```
+    /// use polyshard_planner::machine::Machine;
+    /// use polyshard_planner::placement::{ParallelismMatrix, Place};
+    /// use polyshard_runtime::layout::Mesh;
+    /// use polyshard_runtime::{AllReduce, Error, ReduceOp, Strategy, spmd};
+    /// let machine = Machine::preset("v100").and_then(|machine| machine.with_counts(&[2, 2])).expect("a machine");
+    /// let matrix = ParallelismMatrix::new(vec![vec![2, 2]]).expect("a matrix");
+    /// let placed = Mesh::new([("data", 4)]).placed(&machine, &matrix).expect("the matrix is for both");
+    /// let greatest = spmd(4, |world| {
+    ///     let mut loss = [world.rank() as f32, -(world.rank() as f32)];
+    ///     placed.allreduce(world, &["data"], &mut loss, ReduceOp::Max, Strategy::Best)?;
+    ///     Ok::<_, Error>(loss)
+    /// })?;
+    /// assert_eq!(greatest, [[3.0, 0.0]; 4]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Reduction::new`] and [`Reduction::run`].
+    fn allreduce<T: Element, A: AxisRef>(
+        &self,
+        world: &World,
+        axes: &[A],
+        data: &mut [T],
+        op: ReduceOp,
+        strategy: Strategy,
+    ) -> Result<()>;
+}
+
+impl AllReduce for PlacedMesh {
+    fn allreduce<T: Element, A: AxisRef>(
+        &self,
+        world: &World,
+        axes: &[A],
+        data: &mut [T],
+        op: ReduceOp,
+        strategy: Strategy,
+    ) -> Result<()> {
+        let axes = self.positions(axes).map_err(check::usage)?;
+        let known = world.plans().borrow_mut().find(self, &axes, data.len(), &strategy);
+        let plan = match known {
+            Some(plan) => plan,
+            None => {
+                let plan = Rc::new(Reduction::<T>::new(world, self, &axes, data.len(), strategy)?);
+                world.plans().borrow_mut().keep(&plan);
+                plan
+            }
+        };
+        plan.run(data, op)
+    }
+}
+
+/// The reductions that a world keeps, those used last at the end.
+#[derive(Default)]
+pub(crate) struct Plans {
+    kept: Vec<Rc<dyn Any>>,
+}
+
+impl Plans {
+    fn find<T: Element>(
+        &mut self,
+        placed: &PlacedMesh,
+        axes: &[usize],
+        elements: usize,
+        strategy: &Strategy,
+    ) -> Option<Rc<Reduction<T>>> {
+        let at = self.kept.iter().position(|plan| {
+            plan.downcast_ref::<Reduction<T>>().is_some_and(|plan| {
+                plan.elements == elements
+                    && plan.axes == axes
+                    && plan.choice.strategy == *strategy
+                    && plan.placed == *placed
+            })
+        })?;
+        let plan = self.kept.remove(at);
+        self.kept.push(Rc::clone(&plan));
+        plan.downcast().ok()
+    }
+
+    fn keep<T: Element>(&mut self, plan: &Rc<Reduction<T>>) {
+        // Ranks that make the same calls forget the same ones.
+        if self.kept.len() == KEPT {
+            self.kept.remove(0);
+        }
+        self.kept.push(Rc::clone(plan) as Rc<dyn Any>);
+    }
+}

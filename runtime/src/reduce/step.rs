@@ -1,0 +1,210 @@
+//! One step of a reduction program, as one rank sees it: a collective of its group on ranges of the data.
+//!
+//! What a rank holds before and after each step is the program's layout, the same for all lengths; here it becomes
+//! ranges of this array. Chunk `c` stays at its place in the data, so that a program ends with the sum where the data
+//! was. What lies together is reduced, sent and received there; only what is scattered is packed.
+//!
+//! A rank that ends a step with nothing keeps what it had in its data, which no later step reads.
+
+use super::piece::{self, Ranges};
+use super::{Comm, check};
+use crate::comm::Broadcast;
+use crate::{Element, ReduceOp, Result, World};
+use bytemuck::{cast_slice, cast_slice_mut};
+use polyshard_planner::placement::PlacedMesh;
+use polyshard_planner::reduce::{Collective, Lowered};
+use std::ops::Range;
+
+/// A step that this rank takes part in.
+pub(super) struct Step {
+    collective: Collective,
+    comm: Comm,
+    /// What the group's data is: of an all-reduce, reduce or broadcast, what the first holds before; else the pieces
+    /// one after the other.
+    whole: Ranges,
+    /// By member, the piece that it is left with by a reduce-scatter or brings to an all-gather; else none.
+    pieces: Vec<Ranges>,
+}
+
+/// What steps copy to and from, allocated once.
+pub(super) struct Staging<T> {
+    whole: Vec<T>,
+    own: Vec<T>,
+}
+
+/// Returns the steps of a program that have something to do for this rank; collective over the world, since groups
+/// become communicators.
+pub(super) fn steps(world: &World, placed: &PlacedMesh, lowered: &Lowered, elements: usize) -> Result<Vec<Step>> {
+    let device = check::device(world, placed);
+    let layout = lowered.layout().map_err(check::usage)?;
+    let mut steps = Vec::new();
+    for (nth, step) in lowered.steps().iter().enumerate() {
+        // All ranks ask for the groups, also those that are in none.
+        let comm = world.ordered(&check::numbered(world, placed, &step.groups))?;
+        let (Some(comm), Some(group)) = (comm, step.groups.iter().find(|group| group.contains(&device))) else {
+            continue;
+        };
+        let held = |at: usize, device: usize| piece::elements_of(elements, lowered.chunks(), &layout[at][device]);
+        let pieces: Vec<Ranges> = match step.collective {
+            Collective::ReduceScatter => group.iter().map(|&device| held(nth + 1, device)).collect(),
+            Collective::AllGather => group.iter().map(|&device| held(nth, device)).collect(),
+            Collective::AllReduce | Collective::Reduce | Collective::Broadcast => Vec::new(),
+        };
+        let whole = match pieces.is_empty() {
+            true => held(nth, group[0]),
+            false => piece::joined(pieces.iter().flatten().cloned()),
+        };
+        // Every member finds the same; a group may hold nothing, or chunks without elements.
+        if !whole.is_empty() {
+            steps.push(Step { collective: step.collective, comm, whole, pieces });
+        }
+    }
+    Ok(steps)
+}
+
+impl Step {
+    /// Returns the elements that this rank receives, as communicators count them.
+    pub(super) fn received(&self) -> usize {
+        let (others, root, whole) = (self.comm.size() - 1, self.comm.rank() == 0, piece::len(&self.whole));
+        match self.collective {
+            Collective::AllReduce => others * whole,
+            Collective::Reduce => {
+                if root {
+                    others * whole
+                } else {
+                    0
+                }
+            }
+            Collective::Broadcast => {
+                if root {
+                    0
+                } else {
+                    whole
+                }
+            }
+            Collective::ReduceScatter => others * piece::len(self.own()),
+            Collective::AllGather => whole - piece::len(self.own()),
+        }
+    }
+
+    /// Does the step on `data`.
+    ///
+    /// ```text
+    /// reduce-scatter, two ranks      before  rank 0: a0 a1   rank 1: b0 b1    after  rank 0: s0 --   rank 1: -- s1
+    /// all-gather                     before  rank 0: s0 --   rank 1: -- s1    after  both:   s0 s1
+    /// all-reduce                     before  rank 0: a0 a1   rank 1: b0 b1    after  both:   s0 s1
+    /// reduce                         before  rank 0: a0 a1   rank 1: b0 b1    after  rank 0: s0 s1   rank 1: -- --
+    /// broadcast                      before  rank 0: s0 s1   rank 1: -- --    after  both:   s0 s1
+    /// ```
+    ///
+    /// MPI 3.1, sections 5.10, 5.7, 5.9.6, 5.9.1 and 5.4.
+    pub(super) fn run<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
+        match self.collective {
+            Collective::AllReduce => {
+                self.in_place(data, staging, true, |data| self.comm.all_reduce(cast_slice_mut(data), T::KIND, op))
+            }
+            Collective::Reduce => {
+                let root = self.comm.rank() == 0;
+                self.in_place(data, staging, root, |data| self.comm.reduce(0, cast_slice_mut(data), T::KIND, op))
+            }
+            Collective::Broadcast if self.comm.rank() == 0 => {
+                self.in_place(data, staging, false, |data| self.comm.broadcast(Broadcast::Send(cast_slice(data))))
+            }
+            Collective::Broadcast => self.in_place(data, staging, true, |data| {
+                self.comm.broadcast(Broadcast::Receive { root: 0, into: cast_slice_mut(data) })
+            }),
+            Collective::ReduceScatter => self.reduce_scatter(data, op, staging),
+            Collective::AllGather => self.all_gather(data, staging),
+        }
+    }
+
+    /// Does something to the group's data where they lie, or packs them before and unpacks them after if `changes`.
+    fn in_place<T: Element>(
+        &self,
+        data: &mut [T],
+        staging: &mut Staging<T>,
+        changes: bool,
+        collective: impl FnOnce(&mut [T]) -> Result<()>,
+    ) -> Result<()> {
+        if let [range] = &self.whole[..] {
+            return collective(&mut data[range.clone()]);
+        }
+        let packed = &mut staging.whole[..piece::len(&self.whole)];
+        piece::pack(data, &self.whole, packed);
+        collective(packed)?;
+        if changes {
+            piece::unpack(packed, &self.whole, data);
+        }
+        Ok(())
+    }
+
+    fn reduce_scatter<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
+        let Staging { whole, own } = staging;
+        let send: &[T] = match &self.whole[..] {
+            [range] => &data[range.clone()],
+            ranges => {
+                let packed = &mut whole[..piece::len(ranges)];
+                piece::pack(data, ranges, packed);
+                packed
+            }
+        };
+        let own = &mut own[..piece::len(self.own())];
+        self.comm.reduce_scatter(cast_slice(send), cast_slice_mut(own), &self.counts::<T>(), T::KIND, op)?;
+        piece::unpack(own, self.own(), data);
+        Ok(())
+    }
+
+    fn all_gather<T: Element>(&self, data: &mut [T], staging: &mut Staging<T>) -> Result<()> {
+        let Staging { whole, own } = staging;
+        let own = &mut own[..piece::len(self.own())];
+        piece::pack(data, self.own(), own);
+        let counts = self.counts::<T>();
+        if let [range] = &self.whole[..] {
+            return self.comm.all_gather(cast_slice(own), cast_slice_mut(&mut data[range.clone()]), &counts);
+        }
+        let packed = &mut whole[..piece::len(&self.whole)];
+        self.comm.all_gather(cast_slice(own), cast_slice_mut(packed), &counts)?;
+        piece::unpack(packed, &self.whole, data);
+        Ok(())
+    }
+
+    /// This rank's piece.
+    fn own(&self) -> &[Range<usize>] {
+        &self.pieces[self.comm.rank()]
+    }
+
+    /// The bytes of each member's piece.
+    fn counts<T>(&self) -> Vec<usize> {
+        self.pieces.iter().map(|ranges| piece::len(ranges) * size_of::<T>()).collect()
+    }
+}
+
+impl<T: Element> Staging<T> {
+    /// Returns room for so many elements of a group and of this rank.
+    pub(super) fn new(whole: usize, own: usize) -> Self {
+        Self { whole: vec![T::ZERO; whole], own: vec![T::ZERO; own] }
+    }
+
+    /// Returns the room that the neediest of these steps needs.
+    pub(super) fn of_steps(steps: &[Step]) -> Self {
+        let whole = steps.iter().filter(|step| step.whole.len() > 1).map(|step| piece::len(&step.whole));
+        let own = steps.iter().filter(|step| !step.pieces.is_empty()).map(|step| piece::len(step.own()));
+        Self::new(whole.max().unwrap_or(0), own.max().unwrap_or(0))
+    }
+
+    /// Returns the number of elements that there is room for.
+    pub(super) fn len(&self) -> usize {
+        self.whole.len() + self.own.len()
+    }
+
+    /// Returns the room for what a group has, and for what this rank has.
+    pub(super) fn parts(&mut self) -> [&mut [T]; 2] {
+        [&mut self.whole, &mut self.own]
+    }
+}
+
+impl<T: Element> Default for Staging<T> {
+    fn default() -> Self {
+        Self::new(0, 0)
+    }
+}

@@ -1,0 +1,89 @@
+//! Divisions of the world: groups of ranks that are no lines of a mesh, each made once and kept.
+//!
+//! A division is known by where each rank sits in it, so whoever asks for the same groups in the same order gets the
+//! same communicator. It must not be confused with [`World::group`]: two divisions never share messages with it.
+
+use super::World;
+use crate::Result;
+use crate::comm::Communicator;
+use std::rc::Rc;
+
+/// A division of the world.
+pub(super) struct Part {
+    /// Of all ranks: the least rank of its group, and its number in there.
+    seats: Vec<(usize, usize)>,
+    /// Of this rank's group, if it has others.
+    comm: Option<Rc<dyn Communicator>>,
+}
+
+impl World {
+    /// Returns the communicator of the ranks with this rank's label, where `labels` are those of all ranks, each
+    /// the least rank that has it; none if this rank alone has it.
+    ///
+    /// The first call with such labels is collective over the world (MPI 3.1, section 6.4.2), unless all of them
+    /// differ.
+    pub(crate) fn part(&self, labels: &[usize]) -> Result<Option<Rc<dyn Communicator>>> {
+        let mut members = vec![0; labels.len()];
+        let seats = labels.iter().map(|&label| {
+            let number = members[label];
+            members[label] += 1;
+            (label, number)
+        });
+        self.divided(seats.collect())
+    }
+
+    /// Returns the communicator of the group that this rank is in, ranked in the order of that group; none if it is in
+    /// none, or alone.
+    ///
+    /// No rank is in two groups. The first call with such groups is collective over the world (MPI 3.1, section
+    /// 6.4.2), unless none has two ranks.
+    pub(crate) fn ordered(&self, groups: &[Vec<usize>]) -> Result<Option<Rc<dyn Communicator>>> {
+        let mut seats: Vec<_> = (0..self.size()).map(|rank| (rank, 0)).collect();
+        for group in groups {
+            let label = group.iter().min().copied().unwrap_or(0);
+            group.iter().enumerate().for_each(|(number, &rank)| seats[rank] = (label, number));
+        }
+        self.divided(seats)
+    }
+
+    fn divided(&self, seats: Vec<(usize, usize)>) -> Result<Option<Rc<dyn Communicator>>> {
+        if seats.iter().enumerate().all(|(rank, &(label, _))| rank == label) {
+            return Ok(None);
+        }
+        let known = self.parts.borrow().iter().find(|part| part.seats == seats).map(|part| part.comm.clone());
+        if let Some(comm) = known {
+            return Ok(comm);
+        }
+        let (color, key) = seats[self.rank()];
+        let comm: Rc<dyn Communicator> = Rc::from(self.comm.split(color, key)?);
+        let comm = Some(comm).filter(|comm| comm.size() > 1);
+        self.parts.borrow_mut().push(Part { seats, comm: comm.clone() });
+        Ok(comm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Result, spmd};
+    use std::rc::Rc;
+
+    #[test]
+    fn groups_are_ranked_in_the_order_given_and_made_once() {
+        spmd(5, |world| -> Result<()> {
+            let groups = [vec![3, 0], vec![4, 1]];
+            let comm = world.ordered(&groups)?;
+            let rank = comm.as_ref().map(|comm| (comm.rank(), comm.size()));
+            assert_eq!(rank, [Some((1, 2)), Some((1, 2)), None, Some((0, 2)), Some((0, 2))][world.rank()]);
+            let again = world.ordered(&[vec![4, 1], vec![3, 0], vec![2]])?;
+            let other = world.ordered(&[vec![0, 3], vec![1, 4]])?;
+            if let (Some(comm), Some(again), Some(other)) = (comm, again, other) {
+                assert!(Rc::ptr_eq(&comm, &again), "the same groups are the same communicator");
+                assert!(!Rc::ptr_eq(&comm, &other), "another order is another one");
+            }
+            let labelled = world.part(&[0, 1, 2, 0, 1])?;
+            assert_eq!(labelled.map(|comm| comm.rank()), [Some(0), Some(0), None, Some(1), Some(1)][world.rank()]);
+            Ok(())
+        })
+        .unwrap();
+    }
+}
