@@ -1,25 +1,27 @@
 //! The machine that is emulated, and what is reduced on it.
 
-use polyshard_planner::machine::{Device, Interconnect, Level, Machine};
+use polyshard_planner::machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
+use std::num::ParseIntError;
+use std::str::FromStr;
 
-/// Each second of the machine lasts so many: messages of kilobytes then take milliseconds, which is long for a
-/// thread to wake up in.
-pub(crate) const SLOWDOWN: f64 = 1000.0;
+/// Each second of the machine lasts so many: messages of kilobytes then take milliseconds, which is long beside the
+/// time in which a thread wakes up, and in which it adds them.
+pub(crate) const SLOWDOWN: f64 = 100.0;
 
-/// Two nodes of so many devices: 100 GB/s for each device inside, and one port of 10 GB/s for all of a node.
+/// Two nodes of so many devices: 1 GB/s for each device inside, and one port of 0.1 GB/s for all of a node.
 pub(crate) fn nodes(inside: usize) -> Machine {
     let level = |name: &str, count, bandwidth, shared_ports| Level {
         name: name.into(),
         count,
         interconnect: Interconnect::Switch,
         bandwidth,
-        latency: 1e-7,
+        latency: 1e-6,
         shared_ports,
         bypass: None,
     };
     let device = Device { memory_bandwidth: 1e12, memory_capacity: 1 << 36, ..Device::default() };
-    let levels = vec![level("node", 2, 1e10, Some(1)), level("device", inside, 1e11, None)];
+    let levels = vec![level("node", 2, 1e8, Some(1)), level("device", inside, 1e9, None)];
     Machine::new("emulated", levels, device).expect("the levels and the device are valid")
 }
 
@@ -36,20 +38,43 @@ impl Case {
         let axes: Vec<_> = self.axes.iter().map(usize::to_string).collect();
         format!("{}/{}", self.matrix, axes.join("+")).replace(' ', ",")
     }
+
+    /// So many `f64` that one all-reduce of them takes about so many seconds here.
+    pub(crate) fn elements(&self, machine: &Machine, direct: f64) -> usize {
+        const BYTES: f64 = 1e6;
+        let groups = self.matrix.groups(&self.axes).expect("the axes exist");
+        let exchange = Exchange { operation: Operation::AllReduce, groups, bytes: BYTES };
+        let simulated = seconds(machine, &exchange, Algorithm::Ring).expect("the groups are of the machine");
+        (direct / SLOWDOWN / simulated.transfer * BYTES) as usize / size_of::<f64>()
+    }
 }
 
-/// All reductions over axes of these extents, in all placements, that reduce anything; those with equal groups of
-/// ranks once.
-pub(crate) fn reductions(machine: &Machine, axes: &[usize]) -> Vec<Case> {
+/// The extents of a mesh's axes.
+#[derive(Clone)]
+pub(crate) struct Extents(Vec<usize>);
+
+impl FromStr for Extents {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.split('x').map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// All reductions over axes of such meshes, in all placements, that reduce anything; those with equal groups of ranks
+/// once.
+pub(crate) fn reductions(machine: &Machine, meshes: &[Extents]) -> Vec<Case> {
     let mut seen = Vec::new();
     let mut cases = Vec::new();
-    for matrix in matrices(&machine.hierarchy(), axes).expect("the axes fit the machine") {
-        for chosen in 1..1usize << axes.len() {
-            let axes: Vec<usize> = (0..axes.len()).filter(|axis| chosen >> axis & 1 == 1).collect();
-            let groups = matrix.groups(&axes).expect("the axes exist");
-            if groups[0].len() > 1 && !seen.contains(&groups) {
-                seen.push(groups);
-                cases.push(Case { matrix: matrix.clone(), axes });
+    for Extents(extents) in meshes {
+        for matrix in matrices(&machine.hierarchy(), extents).expect("the axes fit the machine") {
+            for chosen in 1..1usize << extents.len() {
+                let axes: Vec<usize> = (0..extents.len()).filter(|axis| chosen >> axis & 1 == 1).collect();
+                let groups = matrix.groups(&axes).expect("the axes exist");
+                if groups[0].len() > 1 && !seen.contains(&groups) {
+                    seen.push(groups);
+                    cases.push(Case { matrix: matrix.clone(), axes });
+                }
             }
         }
     }

@@ -7,21 +7,19 @@
 //! | `table` | the tables, from the lines that the other parts have printed |
 //!
 //! It is with the runtime because that is all it needs. The lines are those of the other benchmarks, see
-//! [`common::record`].
+//! [`record`].
 
-mod common {
-    //! What the benchmarks share.
-    #[path = "../../../../benches/common/record.rs"]
-    pub(crate) mod record;
-    #[path = "../../../../benches/common/tabulate.rs"]
-    pub(crate) mod tabulate;
-}
 mod cases;
 mod order;
 mod programs;
+#[path = "../../../benches/common/record.rs"]
+mod record;
 mod synthesis;
 mod table;
+#[path = "../../../benches/common/tabulate.rs"]
+mod tabulate;
 
+use cases::Extents;
 use clap::{Parser, Subcommand};
 
 /// Measures reductions.
@@ -45,17 +43,17 @@ enum Part {
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },
-    /// Times all programs of all reductions over axes of a mesh, in turns, on 2 emulated nodes.
+    /// Times all programs of all reductions over axes of these meshes, in turns, on 2 emulated nodes.
     Programs {
         /// Ranks per node.
         #[arg(long)]
         inside: usize,
-        /// The extents of the mesh's axes, such as `2,4`.
+        /// The meshes, as `8` or `2x4`: all their placements, but reductions of the same groups once.
         #[arg(long, value_delimiter = ',')]
-        axes: Vec<usize>,
-        /// Elements of each rank, `f64`.
-        #[arg(long, default_value_t = 1 << 15)]
-        elements: usize,
+        meshes: Vec<Extents>,
+        /// Seconds that one all-reduce of the arrays should take, by which their length is chosen.
+        #[arg(long, default_value_t = 0.05)]
+        direct: f64,
         /// Timed runs of each, after one that is not timed.
         #[arg(long, default_value_t = 5)]
         runs: usize,
@@ -68,10 +66,10 @@ fn main() -> polyshard_runtime::Result<()> {
     match Cli::parse().part {
         None => println!("nothing to do without a part; `scripts/bench` runs them all, `--help` lists them"),
         Some(Part::Synthesis { runs }) => synthesis::measure(runs),
-        Some(Part::Programs { inside, axes, elements, runs }) => {
+        Some(Part::Programs { inside, meshes, direct, runs }) => {
             let machine = cases::nodes(inside);
-            for case in cases::reductions(&machine, &axes) {
-                programs::measure(&machine, &case, elements, runs)?;
+            for case in cases::reductions(&machine, &meshes) {
+                programs::measure(&machine, &case, case.elements(&machine, direct), runs)?;
             }
         }
         Some(Part::Table) => table::print(),

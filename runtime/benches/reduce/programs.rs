@@ -1,7 +1,7 @@
 //! All programs of one reduction, run on emulated nodes in turns, and what the simulator says of each.
 
 use crate::cases::{Case, SLOWDOWN};
-use crate::common::record::{self, Record};
+use crate::record::{self, Record};
 use polyshard_planner::machine::Machine;
 use polyshard_planner::placement::Place;
 use polyshard_planner::reduce::{Hierarchy, best};
@@ -56,7 +56,7 @@ pub(crate) fn measure(machine: &Machine, case: &Case, elements: usize, runs: usi
         let print = |quantity: &str, value| {
             let [backend, dtype] = ["emulated", "f64"].map(String::from);
             let grid = machine.hierarchy().iter().map(usize::to_string).collect::<Vec<_>>().join("x");
-            let case = record::Case { backend, grid, dtype, size: case.name() };
+            let case = record::Case { backend, grid, dtype, size: format!("{}:{elements}", case.name()) };
             println!("{}", Record { quantity: quantity.into(), case, contestant: contestant.clone(), value });
         };
         print("simulated", ranked.simulation.total() * SLOWDOWN);

@@ -1,6 +1,6 @@
 //! How long it takes to find all programs.
 
-use crate::common::record::{Case, Record};
+use crate::record::{Case, Record};
 use polyshard_planner::reduce::{Hierarchy, Masters, synthesize};
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,7 +11,8 @@ pub(crate) fn measure(runs: usize) {
     for levels in [2, 3] {
         for factor in [2, 3, 1000] {
             let names = ["rack", "node", "device"];
-            let hierarchy = Hierarchy::new(names[3 - levels..].iter().map(|name| (*name, factor))).expect("few devices");
+            let hierarchy =
+                Hierarchy::new(names[3 - levels..].iter().map(|name| (*name, factor))).expect("few devices");
             let programs = || black_box(synthesize(black_box(&hierarchy), 5, Masters::Idle)).len();
             let print = |quantity: &str, value| {
                 let [backend, dtype, contestant] = ["planner", "-", "synthesize"].map(String::from);

@@ -1,8 +1,8 @@
 //! The tables: medians, ratios, and the figures to reach.
 
-use crate::common::record::{Case, Record};
-use crate::common::tabulate::{first_seen, median_of, read, verdict};
 use crate::order::{pairs_in_order, spearman};
+use crate::record::{Case, Record};
+use crate::tabulate::{first_seen, median_of, read, verdict};
 
 /// Prints the tables of the records on standard input.
 pub(crate) fn print() {
@@ -35,12 +35,26 @@ fn programs(records: &[Record]) {
     }
     let (simulated, measured): (Vec<_>, Vec<_>) =
         records.iter().cloned().partition(|record| record.quantity == "simulated");
-    println!("programs on 2 emulated nodes: median seconds from the first rank's start to the last rank's end; `chosen` is");
-    println!("the simulator's fastest, `fastest` the one that was, `direct` one all-reduce; `order` are pairs of programs more");
+    println!(
+        "programs on 2 emulated nodes: median seconds from the first rank's start to the last rank's end; `chosen` is"
+    );
+    println!(
+        "the simulator's fastest, `fastest` the one that was, `direct` one all-reduce; `order` are pairs of programs more"
+    );
     println!("than 10% apart that the simulator puts in their order, `error` is its median error over all programs");
     println!(
-        "{:<5} {:<22} {:>8} {:>9} {:>9} {:>8} {:>9} {:>7} {:>8} {:>9} {:>6}  target",
-        "nodes", "matrix/axes", "programs", "simulated", "chosen", "fastest", "chosen/", "direct/", "spearman", "order", "error"
+        "{:<5} {:<27} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6}  target",
+        "nodes",
+        "matrix/axes:f64",
+        "programs",
+        "simulated",
+        "chosen",
+        "fastest",
+        "chosen/",
+        "direct/",
+        "spearman",
+        "order",
+        "error"
     );
     let mut choices = Vec::new();
     for case in first_seen(records.iter().map(|record| record.case.clone())) {
@@ -58,7 +72,7 @@ fn programs(records: &[Record]) {
         errors.sort_by(f64::total_cmp);
         let ratio = seconds[0] / seconds[fastest];
         println!(
-            "{:<5} {:<22} {:>8} {:>9.5} {:>9.5} {:>8.5} {ratio:>9.3} {:>7.2} {:>8.3} {:>9} {:>5.1}%  <= 1.1: {}",
+            "{:<5} {:<27} {:>8} {:>9.5} {:>8.5} {:>8.5} {ratio:>8.3} {:>8.2} {:>8.3} {:>9} {:>5.1}%  <= 1.1: {}",
             case.grid,
             case.size,
             names.len(),
@@ -76,9 +90,9 @@ fn programs(records: &[Record]) {
     println!();
     println!("what was chosen, and what was fastest where that is another");
     for (Case { grid, size, .. }, chosen, fastest) in choices {
-        println!("{grid:<5} {size:<22} {chosen}");
+        println!("{grid:<5} {size:<27} {chosen}");
         if fastest != chosen {
-            println!("{:<28} {fastest}", "");
+            println!("{:<33} {fastest}", "");
         }
     }
     println!();

@@ -5,9 +5,9 @@
 //! reduce to 0                      1 -> 2 -> 3 -> 0                   3 -> 2 -> 1 -> 0
 //! ```
 //!
-//! A rank hands a piece on while the next is on its way to it. It deals with its pieces in the order of `piece + place
-//! in the chain`: so what it waits for was sent earlier in that order, and the chains cannot wait for each other in a
-//! circle.
+//! A rank hands a piece on while the next is on its way to it. It deals with the pieces of both chains in the order in
+//! which they would come if nothing else were on the way. Every piece leaves a rank earlier in that order than it
+//! comes to the next, so the chains cannot wait for each other in a circle; and neither holds the other up by much.
 
 use super::wire::Wire;
 use crate::comm::combine;
@@ -28,8 +28,7 @@ const LEAST: usize = 512;
 pub(super) fn broadcast(wire: &Wire, root: usize, mut data: Outgoing<'_>) -> Result<()> {
     let (n, places) = (wire.size(), wire.before(root));
     // The root is the first of both chains.
-    let chains = [places, (n - places) % n];
-    run(wire, data.len(), 1, chains, &mut data)
+    run(wire, data.len(), 1, [places, (n - places) % n], &mut data)
 }
 
 /// Leaves the sum of all ranks' data with the root; elsewhere `data` is as before.
@@ -102,8 +101,8 @@ impl Passing for Sum<'_> {
     }
 }
 
-/// Lets `bytes` bytes pass in both directions; `chains` are this rank's places in the chain ahead and in the one back.
-fn run(wire: &Wire, bytes: usize, unit: usize, chains: [usize; 2], passing: &mut dyn Passing) -> Result<()> {
+/// Lets `bytes` bytes pass in both directions; `places` are this rank's in the chain ahead and in the one back.
+fn run(wire: &Wire, bytes: usize, unit: usize, places: [usize; 2], passing: &mut dyn Passing) -> Result<()> {
     let last = wire.size() - 1;
     if last == 0 {
         return Ok(());
@@ -111,28 +110,36 @@ fn run(wire: &Wire, bytes: usize, unit: usize, chains: [usize; 2], passing: &mut
     let middle = bytes / unit / 2 * unit;
     let halves = [pieces(0..middle, unit, last), pieces(middle..bytes, unit, last)];
     let neighbours = [(wire.before(1), wire.after(1)), (wire.after(1), wire.before(1))];
-    let most = halves.iter().map(Vec::len).max().unwrap_or(0);
-    for turn in 0..most + last {
-        let mut leaving: Vec<(usize, Vec<u8>)> = Vec::new();
-        for ((half, place), (from, to)) in halves.iter().zip(chains).zip(neighbours) {
-            let Some(piece) = turn.checked_sub(place).and_then(|nth| half.get(nth)) else { continue };
-            let mut come = None;
-            if place > 0 {
-                let mut into = vec![0; piece.len()];
-                wire.exchange(&[], &mut [(from, &mut into)])?;
-                come = Some(into);
-            }
-            let on = passing.pass(piece.clone(), come);
-            if place < last {
-                leaving.push((to, on));
-            }
+    let mut events = Vec::new();
+    for (chain, half) in halves.iter().enumerate() {
+        let (first, slowest) = way(wire, chain, places[chain]);
+        events.extend((0..half.len()).map(|nth| (first + nth as f64 * slowest, nth, chain)));
+    }
+    // All pieces may leave where a chain begins; those of both chains by turns.
+    events.sort_by(|left, right| left.0.total_cmp(&right.0).then((left.1, left.2).cmp(&(right.1, right.2))));
+    for (_, nth, chain) in events {
+        let (place, piece, (from, to)) = (places[chain], &halves[chain][nth], neighbours[chain]);
+        let mut come = None;
+        if place > 0 {
+            let mut into = vec![0; piece.len()];
+            wire.exchange(&[], &mut [(from, &mut into)])?;
+            come = Some(into);
         }
-        if !leaving.is_empty() {
-            let sends: Vec<(usize, &[u8])> = leaving.iter().map(|(to, data)| (*to, &data[..])).collect();
-            wire.exchange(&sends, &mut [])?;
+        let on = passing.pass(piece.clone(), come);
+        if place < last {
+            wire.exchange(&[(to, &on)], &mut [])?;
         }
     }
     Ok(())
+}
+
+/// The seconds per byte of a piece after which the first comes to this rank, and with which the others follow.
+///
+/// The same on all ranks for the hops that they have in common, to the last bit: sums begin where the chain does.
+fn way(wire: &Wire, chain: usize, place: usize) -> (f64, f64) {
+    let at = |places_back: usize| if chain == 0 { wire.before(places_back) } else { wire.after(places_back) };
+    let hops = (1..=place).rev().map(|back| wire.seconds_per_byte(at(back), at(back - 1)));
+    hops.fold((0.0, 0.0), |(sum, most), hop| (sum + hop, f64::max(most, hop)))
 }
 
 /// Cuts a half into pieces of whole units, for so many hops: without anyone to hand them on, one will do. There is

@@ -1,7 +1,7 @@
 //! The network of an emulated machine: when a message that is sent now arrives.
 //!
 //! Each port keeps a timetable on the wall clock. A message takes the first time that is free on each port of its
-//! way, for as long as its bytes take there, and arrives when it has passed the last; whoever receives it sleeps until
+//! way, as much as its bytes take there, and arrives when it has passed the last; whoever receives it sleeps until
 //! then. So messages wait for one another where they meet, and nowhere else:
 //!
 //! ```text
@@ -9,8 +9,9 @@
 //! port of node 0   |--- 0 ---|--- 1 ---|--- 2 ---|                ports of 0, 1, 2   |-|
 //! ```
 //!
-//! A message enters a port when it has begun to leave the one before, as packets do, and may pass between two that
-//! were sent before it if there is time. Several ports that a member shares are one of their bandwidth together.
+//! Messages travel as packets do: one enters a port when it has begun to leave the one before, and fills what time
+//! others leave between them, in pieces if need be. If it had to pass in one piece, ranks that are a little out of
+//! step would leave gaps that are a little too short for anyone. Several ports that a member shares are one of their bandwidth together.
 //! Nothing here knows collectives, nor how long one should take.
 
 use crate::comm::threads::Shared;
@@ -94,12 +95,18 @@ impl Network {
         let way = &self.ways[source * self.devices + target];
         let (mut begin, mut end) = (now, now);
         for &(port, seconds) in &way.passages {
-            let seconds = bytes as f64 * seconds;
-            begin = ports[port].take(begin, seconds, now);
+            let taken = ports[port].take(begin, bytes as f64 * seconds, now);
+            begin = taken.0;
             // A slower port before this one holds the message's end back.
-            end = f64::max(end, begin + seconds);
+            end = f64::max(end, taken.1);
         }
         end + way.latency
+    }
+
+    /// Returns how much longer a message takes for each byte where no other is on the way, in seconds.
+    pub(super) fn seconds_per_byte(&self, source: usize, target: usize) -> f64 {
+        let way = &self.ways[source * self.devices + target];
+        way.passages.iter().map(|passage| passage.1).fold(0.0, f64::max)
     }
 
     /// Sleeps until `time`.
@@ -126,25 +133,38 @@ impl Network {
 }
 
 impl Timetable {
-    /// Takes the port for so many seconds at the first time from `earliest` on; returns when that begins. What ended
+    /// Takes the first so many seconds that are free from `earliest` on; returns when they begin and end. What ended
     /// before `now` is forgotten.
-    fn take(&mut self, earliest: f64, seconds: f64, now: f64) -> f64 {
-        if seconds == 0.0 {
-            return earliest;
-        }
-        self.taken += seconds;
-        self.busy.retain(|(_, end)| *end > now);
-        let mut begin = earliest;
-        let mut place = 0;
-        for &(from, until) in &self.busy {
-            if begin + seconds <= from {
+    fn take(&mut self, earliest: f64, seconds: f64, now: f64) -> (f64, f64) {
+        self.busy.retain(|(_, until)| *until > now);
+        let (mut time, mut left) = (earliest, seconds);
+        let mut pieces = Vec::new();
+        for &(from, until) in self.busy.iter().chain([&(f64::INFINITY, f64::INFINITY)]) {
+            // The end of a gap that is filled is exactly where the next begins.
+            let end = if from - time > left { time + left } else { from };
+            if end > time {
+                pieces.push((time, end));
+                left = if end == from { left - (from - time) } else { 0.0 };
+            }
+            if left <= 0.0 {
                 break;
             }
-            begin = begin.max(until);
-            place += 1;
+            time = f64::max(time, until);
         }
-        self.busy.insert(place, (begin, begin + seconds));
-        begin
+        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return (earliest, earliest) };
+        let taken = (first.0, last.1);
+        self.taken += seconds;
+        self.busy.append(&mut pieces);
+        self.busy.sort_by(|left, right| left.0.total_cmp(&right.0));
+        // Times that touch are one, so that the table stays short.
+        self.busy.dedup_by(|next, before| {
+            let touch = next.0 <= before.1;
+            if touch {
+                before.1 = f64::max(before.1, next.1);
+            }
+            touch
+        });
+        taken
     }
 }
 
@@ -181,14 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn a_short_message_passes_before_a_late_one() {
+    fn a_message_fills_the_time_that_others_leave() {
         let mut port = Timetable::default();
-        assert_eq!(port.take(5.0, 2.0, 0.0), 5.0);
-        assert_eq!(port.take(0.0, 3.0, 0.0), 0.0);
-        assert_eq!(port.take(0.0, 3.0, 0.0), 7.0, "there is no time for it between 3 and 5");
-        assert_eq!(port.take(0.0, 2.0, 0.0), 3.0);
-        assert_eq!(port.busy, [(0.0, 3.0), (3.0, 5.0), (5.0, 7.0), (7.0, 10.0)]);
-        assert_eq!(port.take(6.0, 0.0, 6.0), 6.0, "without bytes it takes no time anywhere");
+        assert_eq!(port.take(5.0, 2.0, 0.0), (5.0, 7.0));
+        assert_eq!(port.take(0.0, 3.0, 0.0), (0.0, 3.0));
+        assert_eq!(port.busy, [(0.0, 3.0), (5.0, 7.0)]);
+        assert_eq!(port.take(1.0, 3.0, 0.0), (3.0, 8.0), "2 seconds before the other and 1 after it");
+        assert_eq!(port.busy, [(0.0, 8.0)]);
+        assert_eq!(port.take(6.0, 0.0, 6.0), (6.0, 6.0), "without bytes it takes no time anywhere");
+        assert_eq!(port.take(9.0, 1.0, 9.0), (9.0, 10.0));
+        assert_eq!(port.busy, [(9.0, 10.0)], "what is over is forgotten");
     }
 
     #[test]
@@ -201,22 +223,21 @@ mod tests {
     }
 
     proptest! {
-        /// A port carries one message at a time, all of each, and none before it was sent.
+        /// A port carries one message at a time, all of each, none before it was sent, and is never idle while one waits.
         #[test]
-        fn a_port_is_never_taken_twice(messages in prop::collection::vec((0.0..2.0, 0.0..5.0, 0.0..3.0), 1..40)) {
+        fn a_port_is_never_taken_twice(messages in prop::collection::vec((0.0..9.0, 0.0..3.0), 1..40)) {
             let mut port = Timetable::default();
-            let mut taken: Vec<(f64, f64)> = Vec::new();
-            let mut now = 0.0;
-            for (later, ahead, seconds) in messages {
-                now += later;
-                let begin = port.take(now + ahead, seconds, now);
-                prop_assert!(begin >= now + ahead);
-                taken.push((begin, begin + seconds));
+            for (earliest, seconds) in messages {
+                let before = port.busy.clone();
+                let (begin, end) = port.take(earliest, seconds, 0.0);
+                prop_assert!(begin >= earliest && end >= begin + seconds - 1e-9);
+                prop_assert!(port.busy.windows(2).all(|pair| pair[0].1 < pair[1].0), "{:?}", port.busy);
+                let busy = |table: &[(f64, f64)]| table.iter().map(|(from, until)| until - from).sum::<f64>();
+                prop_assert!((busy(&port.busy) - busy(&before) - seconds).abs() < 1e-9);
+                prop_assert!((busy(&port.busy) - port.taken).abs() < 1e-9);
+                let within = |&(from, until): &(f64, f64)| from <= earliest && end <= until;
+                prop_assert!(seconds == 0.0 || port.busy.iter().any(within), "{:?}", port.busy);
             }
-            prop_assert!((port.taken - taken.iter().map(|(begin, end)| end - begin).sum::<f64>()).abs() < 1e-9);
-            taken.retain(|(begin, end)| end > begin);
-            taken.sort_by(|left, right| left.partial_cmp(right).unwrap());
-            prop_assert!(taken.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{taken:?}");
         }
 
         /// No message arrives before its bytes and its latency have passed, on any way.
