@@ -32,13 +32,13 @@ pub enum Error {
     Plan(#[from] PlanError),
     /// A machine is none, or cannot do what is asked of it.
     #[error(transparent)]
-    Machine(#[from] MachineError),
+    Machine(#[from] Box<MachineError>),
     /// A mesh cannot be placed on a machine.
     #[error(transparent)]
-    Placement(#[from] PlacementError),
+    Placement(#[from] Box<PlacementError>),
     /// A reduction cannot be made.
     #[error(transparent)]
-    Reduce(#[from] ReduceError),
+    Reduce(#[from] Box<ReduceError>),
     /// The stages of a pipeline do not fit together.
     #[error(transparent)]
     Pipeline(#[from] Box<PipelineError>),
@@ -53,6 +53,24 @@ pub enum Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<MachineError> for Error {
+    fn from(error: MachineError) -> Self {
+        Self::Machine(Box::new(error))
+    }
+}
+
+impl From<PlacementError> for Error {
+    fn from(error: PlacementError) -> Self {
+        Self::Placement(Box::new(error))
+    }
+}
+
+impl From<ReduceError> for Error {
+    fn from(error: ReduceError) -> Self {
+        Self::Reduce(Box::new(error))
     }
 }
 

@@ -4,6 +4,8 @@ mod support;
 
 #[path = "../examples/common/check.rs"]
 mod check;
+#[path = "examples/reduction.rs"]
+mod reduction;
 #[path = "../src/bin/polyshard/values.rs"]
 mod values;
 

@@ -42,3 +42,23 @@ fn unknown_types_are_refused_with_those_that_exist() {
     let message = "invalid value 'u8' for '--type <TYPE>'\n  [possible values: f32, f64, i32, i64]";
     refused_everywhere("ag_gemm --type u8", message);
 }
+
+#[test]
+fn machines_and_axes_that_do_not_fit_are_refused_with_what_would() {
+    let message = "[4] gives 1 counts for 2 levels; give one for each of node, gpu";
+    refused_everywhere("allreduce --hierarchy 4", message);
+    let message = "the axes [3, 2] make 6 ranks, but the hierarchy [2, 2] has 4 devices; 2 for axis 0 would fit";
+    refused_everywhere("allreduce --hierarchy 2,2 --axes 3,2", message);
+    refused_everywhere("allreduce --hierarchy 2,2 --reduce 1", "no axis 1; the matrix [[2 2]] has axes 0..1");
+    refused_everywhere("allreduce --hierarchy 2,2 --reduce 0,0", "axis 0 is named twice; name each axis once");
+    let message = "no machine `cray`; the presets are a100, v100, tpu-v4p, tpu-v5e, tpu-v5p";
+    refused_everywhere("allreduce --machine cray", message);
+    refused_everywhere(
+        "allreduce --machine none.toml",
+        "cannot read `none.toml`: No such file or directory (os error 2)",
+    );
+    let message = "invalid value '2,0' for '--hierarchy <COUNTS>': each is at least 1";
+    refused_everywhere("allreduce --hierarchy 2,0", message);
+    let message = "invalid value 'x' for '--reduce <AXES>': give numbers with commas between them, such as 2,4";
+    refused_everywhere("allreduce --reduce x", message);
+}

@@ -23,6 +23,16 @@ pub(super) fn world(world: &World, placed: &PlacedMesh) -> Result<()> {
     }
 }
 
+/// Checks that an array of so many elements can be.
+pub(super) fn fits<T: Element>(elements: usize) -> Result<()> {
+    let most = isize::MAX as usize / size_of::<T>();
+    if elements <= most {
+        return Ok(());
+    }
+    let message = format!("no array has {elements} elements of `{}`; give at most {most}", T::NAME);
+    Err(Error::Usage(message))
+}
+
 /// Returns the machine's rank of this process.
 pub(super) fn device(world: &World, placed: &PlacedMesh) -> usize {
     if world.placement().is_some() { placed.ranks()[world.rank()] } else { world.rank() }
@@ -50,11 +60,9 @@ pub(super) fn agree<T: Element>(
     let told = world.comm().tell([hasher.finish(), elements as u64, 0, 0])?;
     match told.iter().position(|note| *note != told[0]) {
         Some(other) => Err(Error::Mismatch(format!(
-            "ranks 0 and {other} make different reductions, rank {} one of {elements} elements of `{}` over {} of \
-             {placed}: all ranks must make the same, in the same order",
-            world.rank(),
-            T::NAME,
-            over(placed, axes)
+            "ranks 0 and {other} make different reductions, of {} elements and of {}: all ranks must give the same \
+             placement, axes, length, type and strategy, in the same order",
+            told[0][1], told[other][1]
         ))),
         None => Ok(()),
     }

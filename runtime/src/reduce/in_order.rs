@@ -20,13 +20,19 @@ pub(super) struct InOrder {
     comm: Comm,
     elements: usize,
     own: Range<usize>,
+    /// The bytes of each member's piece, and of this rank's from each member.
+    counts: [Vec<usize>; 2],
 }
 
 impl InOrder {
     /// Returns the reduction of so many elements in a group, whose order is that of the mesh.
-    pub(super) fn new(comm: Comm, elements: usize) -> Self {
-        let own = piece::chunk(elements, comm.size(), comm.rank());
-        Self { comm, elements, own }
+    pub(super) fn new<T: Element>(comm: Comm, elements: usize) -> Self {
+        let size = comm.size();
+        let piece = |member: usize| piece::chunk(elements, size, member);
+        let own = piece(comm.rank());
+        let bytes = |range: Range<usize>| range.len() * size_of::<T>();
+        let counts = [(0..size).map(|member| bytes(piece(member))).collect(), vec![bytes(own.clone()); size]];
+        Self { comm, elements, own, counts }
     }
 
     /// Returns the elements of this rank's piece.
@@ -56,18 +62,15 @@ impl InOrder {
         if self.elements == 0 {
             return Ok(());
         }
-        let size = self.comm.size();
-        let bytes = |member: usize| piece::chunk(self.elements, size, member).len() * size_of::<T>();
-        let counts: Vec<usize> = (0..size).map(bytes).collect();
+        let [counts, receive] = &self.counts;
         let [gathered, sum] = staging.parts();
-        let receive = vec![size_of_val(sum); size];
-        self.comm.all_to_all(cast_slice(data), &counts, cast_slice_mut(gathered), &receive)?;
+        self.comm.all_to_all(cast_slice(data), counts, cast_slice_mut(gathered), receive)?;
         if !sum.is_empty() {
             let mut contributions = gathered.chunks_exact(sum.len());
             let first = contributions.next().expect("a group has a rank: this is a bug of polyshard");
             sum.copy_from_slice(first);
             contributions.for_each(|with| combine(T::KIND, op, cast_slice_mut(sum), cast_slice(with)));
         }
-        self.comm.all_gather(cast_slice(sum), cast_slice_mut(data), &counts)
+        self.comm.all_gather(cast_slice(sum), cast_slice_mut(data), counts)
     }
 }

@@ -105,3 +105,44 @@ impl Plans {
         self.kept.push(Rc::clone(plan) as Rc<dyn Any>);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Mesh;
+    use crate::spmd;
+    use polyshard_planner::machine::Machine;
+    use polyshard_planner::placement::{ParallelismMatrix, Place};
+
+    #[test]
+    fn equal_calls_share_a_reduction_and_old_ones_are_forgotten() {
+        let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[1, 2])).expect("a machine");
+        let matrix = ParallelismMatrix::new(vec![vec![1, 2]]).expect("a matrix");
+        let placed = Mesh::new([("x", 2)]).placed(&machine, &matrix).expect("the matrix is for both");
+        spmd(2, |world| -> Result<()> {
+            let sum = |len: usize, strategy: Strategy| -> Result<usize> {
+                let mut data = vec![world.rank() as i32 + 1; len];
+                placed.allreduce(world, &["x"], &mut data, ReduceOp::Sum, strategy)?;
+                assert_eq!(data, vec![3; len]);
+                Ok(world.plans().borrow().kept.len())
+            };
+            assert_eq!(sum(5, Strategy::Best)?, 1);
+            assert_eq!(sum(5, Strategy::Best)?, 1);
+            assert_eq!(sum(5, Strategy::Direct)?, 2);
+            assert_eq!(sum(6, Strategy::Best)?, 3);
+            let mut data = [0.5f64; 5];
+            placed.allreduce(world, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
+            assert_eq!(world.plans().borrow().kept.len(), 4, "another type is another one");
+            for len in 10..10 + KEPT - 1 {
+                sum(len, Strategy::Best)?;
+                // Whoever is used stays.
+                sum(5, Strategy::Best)?;
+            }
+            assert_eq!(sum(5, Strategy::Best)?, KEPT);
+            assert!(world.plans().borrow_mut().find::<i32>(&placed, &[0], 6, &Strategy::Best).is_none());
+            assert!(world.plans().borrow_mut().find::<i32>(&placed, &[0], 5, &Strategy::Best).is_some());
+            Ok(())
+        })
+        .unwrap();
+    }
+}

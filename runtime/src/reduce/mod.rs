@@ -102,7 +102,7 @@ impl<T: Element> Reduction<T> {
     ///
     /// # Errors
     /// If the mesh has not as many ranks as the world, the world is under another placement, an axis does not exist or
-    /// is named twice, or a program given cannot be lowered, does not compute the reduction or is for other groups: each
+    /// is named twice, so many elements fit no memory, or a program given cannot be lowered, does not compute the reduction or is for other groups: each
     /// is said before any communication. If the ranks give different reductions, or another rank failed.
     pub fn new<A: AxisRef>(
         world: &World,
@@ -112,18 +112,19 @@ impl<T: Element> Reduction<T> {
         strategy: Strategy,
     ) -> Result<Self> {
         check::world(world, placed)?;
+        check::fits::<T>(elements)?;
         let axes = placed.positions(axes).map_err(check::usage)?;
         let choice = Choice::new(placed, &axes, elements as f64 * size_of::<T>() as f64, strategy)?;
         check::agree::<T>(world, placed, &axes, elements, &choice.strategy)?;
         let (way, staging) = match &choice.course {
             Course::Program { lowered, .. } => {
-                let steps = step::steps(world, placed, lowered, elements)?;
+                let steps = step::steps::<T>(world, placed, lowered, elements)?;
                 let staging = Staging::of_steps(&steps);
                 (Way::Steps(steps), staging)
             }
             Course::InOrder { groups } => {
                 let comm = world.ordered(&check::numbered(world, placed, groups))?;
-                let way = comm.map(|comm| InOrder::new(comm, elements));
+                let way = comm.map(|comm| InOrder::new::<T>(comm, elements));
                 let staging = way.as_ref().map_or_else(Staging::default, |way| Staging::new(way.gathered(), way.own()));
                 (Way::InOrder(way), staging)
             }

@@ -24,6 +24,8 @@ pub(super) struct Step {
     whole: Ranges,
     /// By member, the piece that it is left with by a reduce-scatter or brings to an all-gather; else none.
     pieces: Vec<Ranges>,
+    /// The bytes of each member's piece.
+    counts: Vec<usize>,
 }
 
 /// What steps copy to and from, allocated once.
@@ -34,7 +36,12 @@ pub(super) struct Staging<T> {
 
 /// Returns the steps of a program that have something to do for this rank; collective over the world, since groups
 /// become communicators.
-pub(super) fn steps(world: &World, placed: &PlacedMesh, lowered: &Lowered, elements: usize) -> Result<Vec<Step>> {
+pub(super) fn steps<T: Element>(
+    world: &World,
+    placed: &PlacedMesh,
+    lowered: &Lowered,
+    elements: usize,
+) -> Result<Vec<Step>> {
     let device = check::device(world, placed);
     let layout = lowered.layout().map_err(check::usage)?;
     let mut steps = Vec::new();
@@ -56,7 +63,8 @@ pub(super) fn steps(world: &World, placed: &PlacedMesh, lowered: &Lowered, eleme
         };
         // Every member finds the same; a group may hold nothing, or chunks without elements.
         if !whole.is_empty() {
-            steps.push(Step { collective: step.collective, comm, whole, pieces });
+            let counts = pieces.iter().map(|ranges| piece::len(ranges) * size_of::<T>()).collect();
+            steps.push(Step { collective: step.collective, comm, whole, pieces, counts });
         }
     }
     Ok(steps)
@@ -149,7 +157,7 @@ impl Step {
             }
         };
         let own = &mut own[..piece::len(self.own())];
-        self.comm.reduce_scatter(cast_slice(send), cast_slice_mut(own), &self.counts::<T>(), T::KIND, op)?;
+        self.comm.reduce_scatter(cast_slice(send), cast_slice_mut(own), &self.counts, T::KIND, op)?;
         piece::unpack(own, self.own(), data);
         Ok(())
     }
@@ -158,12 +166,11 @@ impl Step {
         let Staging { whole, own } = staging;
         let own = &mut own[..piece::len(self.own())];
         piece::pack(data, self.own(), own);
-        let counts = self.counts::<T>();
         if let [range] = &self.whole[..] {
-            return self.comm.all_gather(cast_slice(own), cast_slice_mut(&mut data[range.clone()]), &counts);
+            return self.comm.all_gather(cast_slice(own), cast_slice_mut(&mut data[range.clone()]), &self.counts);
         }
         let packed = &mut whole[..piece::len(&self.whole)];
-        self.comm.all_gather(cast_slice(own), cast_slice_mut(packed), &counts)?;
+        self.comm.all_gather(cast_slice(own), cast_slice_mut(packed), &self.counts)?;
         piece::unpack(packed, &self.whole, data);
         Ok(())
     }
@@ -171,11 +178,6 @@ impl Step {
     /// This rank's piece.
     fn own(&self) -> &[Range<usize>] {
         &self.pieces[self.comm.rank()]
-    }
-
-    /// The bytes of each member's piece.
-    fn counts<T>(&self) -> Vec<usize> {
-        self.pieces.iter().map(|ranges| piece::len(ranges) * size_of::<T>()).collect()
     }
 }
 

@@ -8,9 +8,7 @@ use super::check::{self, listed, usage};
 use crate::{Error, Result};
 use polyshard_planner::machine::{Algorithm, Exchange, Operation, seconds};
 use polyshard_planner::placement::PlacedMesh;
-use polyshard_planner::reduce::{
-    Collective, Hierarchy, Lowered, LoweredStep, Program, ReduceError, Simulation, best, simulate,
-};
+use polyshard_planner::reduce::{Collective, Lowered, LoweredStep, Program, ReduceError, Simulation, best, simulate};
 
 /// How a reduction runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,13 +68,9 @@ impl Choice {
                 (Course::Program { program, lowered }, fastest.simulation)
             }
             Strategy::Program(program) => {
-                let hierarchy = Hierarchy::on(machine, matrix, axes).map_err(usage)?;
                 let refused = |error: ReduceError| {
                     let over = check::over(placed, axes);
-                    let levels = hierarchy.to_string();
-                    Error::Usage(format!(
-                        "the program {program} does not reduce over {over} of {placed}, whose levels are {levels}: {error}"
-                    ))
+                    Error::Usage(format!("the program `{program}` does not reduce over {over} of {placed}: {error}"))
                 };
                 let lowered = Lowered::new(program, matrix, axes).map_err(refused)?;
                 lowered.prove().map_err(refused)?;
@@ -131,7 +125,7 @@ fn same_groups(placed: &PlacedMesh, axes: &[usize], given: &[Vec<usize>], wanted
     }
     let over = check::over(placed, axes);
     Err(Error::Usage(format!(
-        "the steps reduce {}, but over {over} of {placed} it is {}; make them for these groups",
+        "the steps reduce in the groups {}, but over {over} of {placed} these are {}; make them for these groups",
         listed(given),
         listed(wanted)
     )))

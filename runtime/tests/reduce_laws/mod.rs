@@ -8,7 +8,7 @@ use polyshard_planner::machine::{Device, Interconnect, Level, Machine};
 use polyshard_planner::placement::{Place, PlacedMesh, matrices};
 use polyshard_planner::reduce::{Collective, Hierarchy, Lowered, Masters, Program, synthesize};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{DistArray, Element, ReduceOp, Reduction, Result, Strategy, World};
+use polyshard_runtime::{DistArray, Element, Redistribution, ReduceOp, Reduction, Result, Strategy, Transport, World};
 use values::{Value, agree, element, folded};
 
 pub(crate) const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min];
@@ -113,26 +113,19 @@ pub(crate) fn reduces<T: Value>(
 
 /// The elements that a device receives, by what the steps say of their parts.
 fn received(lowered: &Lowered, device: usize, elements: usize) -> usize {
-    let steps = lowered.steps().iter().map(|step| {
+    let layout = lowered.layout().expect("the program is proved");
+    let steps = lowered.steps().iter().zip(&layout).map(|(step, held)| {
         let Some(group) = step.groups.iter().find(|group| group.contains(&device)) else { return 0 };
+        // A group that holds nothing has nothing to add.
+        if held[group[0]].is_empty() {
+            return 0;
+        }
         let (others, held, first) = (group.len() - 1, elements / step.parts, group[0] == device);
-        match step.collective {
-            Collective::AllReduce | Collective::AllGather => others * held,
-            Collective::ReduceScatter => others * held / group.len(),
-            Collective::Reduce => {
-                if first {
-                    others * held
-                } else {
-                    0
-                }
-            }
-            Collective::Broadcast => {
-                if first {
-                    0
-                } else {
-                    held
-                }
-            }
+        match (step.collective, first) {
+            (Collective::AllReduce | Collective::AllGather, _) | (Collective::Reduce, true) => others * held,
+            (Collective::ReduceScatter, _) => others * held / group.len(),
+            (Collective::Broadcast, false) => held,
+            (Collective::Reduce, false) | (Collective::Broadcast, true) => 0,
         }
     });
     steps.sum()
@@ -178,12 +171,13 @@ pub(crate) fn arrays_are_whole(world: &World, placed: &PlacedMesh) -> Result<()>
     let columns = by(&[Placement::block(1, &axes[..])]);
     let under = world.placed(placed)?;
     assert_eq!(placed.ranks()[under.rank()], world.rank(), "{placed}");
-    for target in [&columns, &rows] {
+    for (target, transport) in
+        [(&columns, Transport::Messages), (&columns, Transport::Shared), (&rows, Transport::Auto)]
+    {
         let array = DistArray::from_fn(&under, &rows, value)?;
-        let moved = array.redistribute(&under, target)?;
-        let offset = mesh.coordinates(under.rank());
+        let moved = Redistribution::new(&under, &rows, target)?.over(transport).run(&under, &array)?;
         let wanted = DistArray::from_fn(&under, target, value)?;
-        assert_eq!(moved.block(), wanted.block(), "at {offset:?} of {placed}");
+        assert_eq!(moved.block(), wanted.block(), "{transport:?} to rank {} of {placed}", under.rank());
         if let Some(whole) = moved.gather(&under)? {
             assert_eq!(under.rank(), 0);
             let right = whole.indexed_iter().all(|(index, &x)| x == value(&[index[0], index[1]]));
@@ -224,16 +218,17 @@ pub(crate) fn hold(world: &World, most: usize) -> Result<usize> {
     Ok(reductions)
 }
 
-/// The result of a reduction on this rank, by the rank of the mesh that it is.
+/// The result of a reduction over these axes on this rank, with the rank of the mesh that it is.
 pub(crate) fn result<T: Element + Value>(
     world: &World,
     placed: &PlacedMesh,
+    axes: &[usize],
     elements: usize,
     op: ReduceOp,
     strategy: Strategy,
 ) -> Result<(usize, Vec<T>)> {
     let rank = mesh_rank(world, placed);
     let mut data: Vec<T> = (0..elements).map(|i| element(op, rank, i)).collect();
-    Reduction::new(world, placed, &["a"], elements, strategy)?.run(&mut data, op)?;
+    Reduction::new(world, placed, axes, elements, strategy)?.run(&mut data, op)?;
     Ok((rank, data))
 }

@@ -1,0 +1,173 @@
+//! The sum of gradients over the replicas of a model: placed on a machine, planned, explained, run and checked.
+//!
+//! The mesh goes on the machine where the sum takes least time by the machine's model, and the sum is made of the steps
+//! that take least there. It then runs in one all-reduce, by those steps, and in one fixed order, each compared with the
+//! sequential sum. N. Xie, T. Norman, D. Grewe and D. Vytiniotis, "Synthesizing optimal parallelism placement and
+//! reduction strategies on hierarchical systems for deep learning", MLSys 2022.
+//!
+//! ```text
+//! cargo run --release --example allreduce -- --hierarchy 2,4 --axes 4,2 --machine v100
+//! mpirun -n 8 target/release/examples/allreduce --axes 4,2 --reduce 0 --elements 1000000
+//! ```
+//!
+//! The seconds that are simulated are those of the machine that is described, not of the one that it runs on.
+
+#[expect(dead_code, reason = "what the examples share is mostly about products of matrices")]
+mod common;
+#[path = "allreduce/judge.rs"]
+mod judge;
+#[path = "allreduce/setting.rs"]
+mod setting;
+
+use clap::Parser;
+use common::dtypes::{dtype_parser, with_type};
+use common::launch::{Stop, failure, finish};
+use common::progress::Progress;
+use common::run::{Measuring, most, place, slowest};
+use common::values::{Number, element};
+use polyshard::planner::machine::Operation;
+use polyshard::planner::placement::{Ranked, Traffic, best};
+use polyshard::prelude::*;
+use polyshard::{DType, PlacedMesh, ReduceOp, Reduction, Strategy};
+use setting::{Counts, machine, parse_counts, parse_positions};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// A sum over axes of a mesh, on a hierarchical machine.
+#[derive(Parser)]
+struct Options {
+    /// Members of each level of the machine, outermost first [default: 8 devices in 2 nodes; under an MPI launcher, as many
+    /// devices as it started ranks].
+    #[arg(long, value_parser = parse_counts, value_name = "COUNTS")]
+    hierarchy: Option<Counts>,
+    /// The machine: a100, v100, tpu-v4p, tpu-v5e, tpu-v5p, or a TOML file.
+    #[arg(long, value_name = "MACHINE", default_value = "a100")]
+    machine: String,
+    /// Extents of the mesh's axes; they multiply to the devices [default: one axis of all].
+    #[arg(long, value_parser = parse_counts, value_name = "EXTENTS")]
+    axes: Option<Counts>,
+    /// The axes to sum over, counted from 0.
+    #[arg(long, value_parser = parse_positions, value_name = "AXES", default_value = "0")]
+    reduce: Counts,
+    /// Elements of each rank's array.
+    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    elements: usize,
+    /// The element type.
+    #[arg(long = "type", value_parser = dtype_parser(), value_name = "TYPE", default_value = "f32")]
+    dtype: DType,
+    /// Makes up the arrays with this seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+fn main() -> ExitCode {
+    finish(run())
+}
+
+fn run() -> Result<(), Stop> {
+    let options = Options::try_parse()?;
+    with_type!(options.dtype, T => perform::<T>(&options))
+}
+
+/// What is summed, and where.
+struct Sum {
+    placed: PlacedMesh,
+    axes: Vec<usize>,
+    /// What the placement was chosen among.
+    choice: String,
+}
+
+fn perform<T: Number>(options: &Options) -> Result<(), Stop> {
+    let sum = plan(options, size_of::<T>())?;
+    polyshard::spmd(sum.placed.mesh().size(), |world| measure::<T>(world, &sum, options))?;
+    Ok(())
+}
+
+/// Places the mesh where the sum takes least time.
+fn plan(options: &Options, element: usize) -> Result<Sum, Stop> {
+    let said = |error: polyshard::PlacementError| Stop::Failed(error.to_string());
+    let machine = machine(&options.machine, options.hierarchy.as_ref())?;
+    let extents = options.axes.as_ref().map_or_else(|| vec![machine.devices()], |Counts(extents)| extents.clone());
+    let mesh = Mesh::new(extents.iter().enumerate().map(|(nth, &extent)| (format!("p{nth}"), extent)));
+    let Counts(axes) = &options.reduce;
+    let bytes = options.elements as f64 * element as f64;
+    let traffic = Traffic { operation: Operation::AllReduce, axes: axes.clone(), bytes };
+    let ranked = best(&machine, &extents, &[traffic]).map_err(said)?;
+    let told = |ranked: &Ranked| format!("{} in {:.3e} s", ranked.matrix, ranked.seconds);
+    let choice = match &ranked[..] {
+        [first, .., last] => {
+            format!("best of {} placements, simulated: {}; worst: {}", ranked.len(), told(first), told(last))
+        }
+        [only] => format!("the only placement, simulated: {}", told(only)),
+        [] => return Err(Stop::Failed(format!("no placement of {extents:?} was found: this is a bug of polyshard"))),
+    };
+    let placed = mesh.placed(&machine, &ranked[0].matrix).map_err(said)?;
+    let axes = placed.positions(axes).map_err(said)?;
+    Ok(Sum { placed, axes, choice })
+}
+
+/// Runs the sum by three strategies on this rank, which all ranks must do; rank 0 says what came out.
+fn measure<T: Number>(world: &World, sum: &Sum, options: &Options) -> polyshard::Result<()> {
+    // From here on ranks are those of the mesh.
+    let world = &*world.placed(&sum.placed)?;
+    let progress = Progress::new(world);
+    progress.phase("making the arrays");
+    let make = |strategy: Strategy| Reduction::<T>::new(world, &sum.placed, &sum.axes, options.elements, strategy);
+    let best = make(Strategy::Best)?;
+    if world.rank() == 0 {
+        progress.say(&format!("allreduce: {}\n{}\n{}", place(world), sum.choice, best.explain()));
+    }
+    let begin: Vec<T> = (0..options.elements).map(|i| element(options.seed, &[world.rank(), i])).collect();
+    let members = judge::members(&sum.placed, &sum.axes, world.rank());
+
+    let others = [("direct", make(Strategy::Direct)?), ("deterministic", make(Strategy::Deterministic)?)];
+    let [direct, deterministic] = &others;
+    for (name, reduction) in [(direct.0, &direct.1), ("best", &best), (deterministic.0, &deterministic.1)] {
+        let (mut seconds, mut received, mut data) = (Vec::new(), 0, Vec::new());
+        for nth in 1..=options.measuring.repeat {
+            progress.phase(format!("{name}: running {nth} of {}", options.measuring.repeat));
+            data.clone_from(&begin);
+            world.comm().barrier()?;
+            let before = world.bytes_received();
+            let start = Instant::now();
+            reduction.run(&mut data, ReduceOp::Sum)?;
+            let took = start.elapsed().as_secs_f64();
+            received = world.bytes_received() - before;
+            seconds.push(slowest(world, took)?);
+        }
+        let received = most(world, received)?;
+        if world.rank() == 0 {
+            progress.say(&format!("{name}: {}; received per rank: at most {received} bytes", timing(&mut seconds)));
+        }
+        if !options.measuring.no_check {
+            progress.phase(format!("{name}: checking"));
+            let verdict = judge::judge(options.dtype, options.seed, &members, &data);
+            // The errors of the rank that is furthest off.
+            let (error, part) = (slowest(world, verdict.error)?, slowest(world, verdict.part)?);
+            let exact = *reduction.strategy() == Strategy::Deterministic;
+            let text = format!("{name}: largest error against a sequential sum: {error:e}");
+            if error > 0.0 && exact || part > 1.0 {
+                let most =
+                    if exact { "the bits should be the same".into() } else { format!("rounding explains 1/{part}") };
+                return Err(failure(format!("the answer of `allreduce` is wrong; {text}, but {most}")));
+            }
+            if world.rank() == 0 {
+                let of = if error > 0.0 { format!(" ({part:.3} of what rounding explains)") } else { String::new() };
+                progress.say(&format!("{text}{of}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The seconds of runs, in words.
+fn timing(seconds: &mut [f64]) -> String {
+    seconds.sort_by(f64::total_cmp);
+    let (best, median) = (seconds[0], seconds[seconds.len() / 2]);
+    match seconds.len() {
+        1 => format!("{best:.6} s"),
+        runs => format!("best of {runs} runs {best:.6} s; median {median:.6} s"),
+    }
+}

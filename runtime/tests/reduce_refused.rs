@@ -1,0 +1,177 @@
+//! What reductions and placements refuse, each with its whole message.
+
+use polyshard_planner::machine::Machine;
+use polyshard_planner::placement::{ParallelismMatrix, Place, PlacedMesh};
+use polyshard_planner::reduce::{Collective, Form, Instruction, Lowered, LoweredStep, Program};
+use polyshard_runtime::layout::Mesh;
+use polyshard_runtime::{ReduceOp, Reduction, Result, Strategy, World, spmd};
+
+/// Two nodes of two GPUs; axis `x` across nodes, axis `y` inside, or the other way round.
+fn placed(swapped: bool) -> PlacedMesh {
+    let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[2, 2])).expect("a machine");
+    let [outer, inner] = [vec![2, 1], vec![1, 2]];
+    let rows = if swapped { vec![inner, outer] } else { vec![outer, inner] };
+    let matrix = ParallelismMatrix::new(rows).expect("a matrix");
+    Mesh::new([("x", 2), ("y", 2)]).placed(&machine, &matrix).expect("the matrix is for both")
+}
+
+/// What [`check`] reduces over.
+const ALL: &str = "`x`, `y` of (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 node x 2 gpu";
+
+/// Checks what a program on so many threads fails with.
+#[track_caller]
+fn check_on<R: Send>(ranks: usize, run: impl Fn(&World) -> Result<R> + Sync, expected: &str) {
+    let error = spmd(ranks, run).err().expect("it should be refused");
+    assert_eq!(error.to_string(), expected);
+}
+
+/// Checks what a reduction over both axes is refused with.
+#[track_caller]
+fn check(strategy: Strategy, expected: &str) {
+    let placed = placed(false);
+    check_on(4, |world| Reduction::<f32>::new(world, &placed, &["x", "y"], 8, strategy.clone()).map(drop), expected);
+}
+
+fn program(instructions: &[(Collective, usize, Form)]) -> Strategy {
+    let instruction = |&(collective, slice, form): &_| Instruction { collective, slice, form };
+    Strategy::Program(Program { instructions: instructions.iter().map(instruction).collect() })
+}
+
+fn lowered(reduced: &[&[usize]], chunks: usize, steps: &[(Collective, &[&[usize]])]) -> Strategy {
+    let groups = |groups: &[&[usize]]| groups.iter().map(|group| group.to_vec()).collect::<Vec<_>>();
+    let step =
+        |&(collective, of): &(Collective, &[&[usize]])| LoweredStep { collective, groups: groups(of).into(), parts: 1 };
+    let steps = steps.iter().map(step).collect();
+    Strategy::Lowered(Lowered::from_steps(groups(reduced), chunks, steps).expect("the ranks are numbered from 0"))
+}
+
+#[test]
+fn an_array_of_another_length() {
+    let placed = placed(false);
+    let run = |world: &World| {
+        let sum = Reduction::new(world, &placed, &["x"], 4, Strategy::Direct)?;
+        sum.run(&mut [1.0f32, 2.0, 3.0], ReduceOp::Sum)
+    };
+    check_on(4, run, "rank 0: an array of 3 elements is given to a reduction of 4; make one for 3");
+}
+
+#[test]
+fn an_array_that_fits_no_memory() {
+    let placed = placed(false);
+    let run = |world: &World| Reduction::<f64>::new(world, &placed, &["x"], 1 << 60, Strategy::Best).map(drop);
+    let expected = "rank 0: no array has 1152921504606846976 elements of `f64`; give at most 1152921504606846975";
+    check_on(4, run, expected);
+}
+
+#[test]
+fn axes_that_are_not_there_or_named_twice() {
+    let placed = placed(false);
+    let over = |axes: &'static [&'static str]| {
+        let placed = &placed;
+        move |world: &World| Reduction::<f32>::new(world, placed, axes, 4, Strategy::Best).map(drop)
+    };
+    check_on(4, over(&["z"]), "rank 0: no axis `z`; the axes of the mesh are (x: 2, y: 2)");
+    check_on(4, over(&["y", "y"]), "rank 0: axis 1 is named twice; name each axis once");
+    let by_position = |world: &World| Reduction::<f32>::new(world, &placed, &[2], 4, Strategy::Best).map(drop);
+    check_on(4, by_position, "rank 0: no axis 2; the axes of the mesh are (x: 2, y: 2)");
+}
+
+#[test]
+fn a_world_of_another_size_or_placed_otherwise() {
+    let (one, other) = (placed(false), placed(true));
+    let reduce = |world: &World| Reduction::<f32>::new(world, &one, &["x"], 4, Strategy::Best).map(drop);
+    let size = "rank 0: the mesh (x: 2, y: 2) has 4 ranks, but the program runs on 3: call `spmd(4, ..)`";
+    check_on(3, reduce, size);
+    check_on(3, |world| world.placed(&one).map(drop), size);
+    check_on(
+        4,
+        |world| reduce(&*world.placed(&other)?),
+        "rank 0: a reduction on (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 node x 2 gpu cannot run in a world that is \
+         placed otherwise, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu; give the world that `spmd` gives, or \
+         that one placed alike",
+    );
+    check_on(
+        4,
+        |world| world.placed(&other)?.placed(&one).map(drop),
+        "rank 0: the world is placed already, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu; call `placed` on \
+         the world that `spmd` gives",
+    );
+}
+
+#[test]
+fn programs_that_do_not_reduce() {
+    use Collective::{AllReduce, Reduce, ReduceScatter};
+    let check_program = |name: &str, instructions: &[(Collective, usize, Form)], why: &str| {
+        check(program(instructions), &format!("rank 0: the program `{name}` does not reduce over {ALL}: {why}"));
+    };
+    check_program(
+        "ReduceScatter",
+        &[(ReduceScatter, 0, Form::InsideGroup)],
+        "after the last step rank 0 lacks 3 of 4 chunks of the sum; add steps",
+    );
+    check_program("nothing", &[], "after the last step rank 0 lacks 1 of 1 chunks of the sum; add steps");
+    check_program(
+        "AllReduce-AllReduce",
+        &[(AllReduce, 0, Form::InsideGroup), (AllReduce, 1, Form::InsideGroup)],
+        "step 2, AllReduce in the group [0, 1]: the data of device 0 would be added twice in chunk 0",
+    );
+    check_program(
+        "AllReduce",
+        &[(AllReduce, 4, Form::InsideGroup)],
+        "no level 4; the hierarchy root 1, level0 2, level1 2 has levels 0..3",
+    );
+    check_program(
+        "Reduce",
+        &[(Reduce, 1, Form::Parallel(1))],
+        "level 1 of the form is not outside level 1 of the slice; name one of 0..1",
+    );
+}
+
+#[test]
+fn steps_that_do_not_reduce() {
+    use Collective::{AllReduce, Broadcast};
+    let all: &[&[usize]] = &[&[0, 1, 2, 3]];
+    let pairs: &[&[usize]] = &[&[0, 1], &[2, 3]];
+    let check_steps = |steps: &[(Collective, &[&[usize]])], why: &str| {
+        check(lowered(all, 1, steps), &format!("rank 0: the steps do not reduce over {ALL}: {why}"));
+    };
+    check_steps(
+        &[(AllReduce, pairs), (AllReduce, pairs)],
+        "step 2, AllReduce in the group [0, 1]: the data of device 0 would be added twice in chunk 0",
+    );
+    check_steps(
+        &[(Broadcast, all)],
+        "step 1, Broadcast in the group [0, 1, 2, 3]: device 1 knows something that the first, 0, does not, and a \
+         broadcast would lose it",
+    );
+    check_steps(&[(AllReduce, &[&[0, 1, 2]])], "after the last step rank 0 lacks 1 of 1 chunks of the sum; add steps");
+}
+
+#[test]
+fn steps_for_other_groups() {
+    use Collective::AllReduce;
+    for (groups, shown) in [(&[&[0, 1][..], &[2, 3]][..], "{0 1} {2 3}"), (&[&[0, 1, 2]], "{0 1 2}")] {
+        check(
+            lowered(groups, 1, &[(AllReduce, groups)]),
+            &format!(
+                "rank 0: the steps reduce in the groups {shown}, but over {ALL} these are {{0 1 2 3}}; make them for these \
+                 groups"
+            ),
+        );
+    }
+}
+
+#[test]
+fn ranks_that_make_different_reductions() {
+    let placed = placed(false);
+    let run = |world: &World| {
+        let elements = if world.rank() == 2 { 9 } else { 8 };
+        Reduction::<i64>::new(world, &placed, &["y"], elements, Strategy::Deterministic).map(drop)
+    };
+    check_on(
+        4,
+        run,
+        "rank 0: ranks 0 and 2 make different reductions, of 8 elements and of 9: all ranks must give the same placement, \
+         axes, length, type and strategy, in the same order",
+    );
+}
