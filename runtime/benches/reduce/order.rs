@@ -22,7 +22,7 @@ pub(crate) fn pairs_in_order(measured: &[f64], expected: &[f64]) -> (usize, usiz
 /// The rank of each value, from 0; of equal values, the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
-        let less = values.iter().filter(|other| *other < value && !alike(*other, value)).count();
+        let less = values.iter().filter(|other| *other < value && !alike(other, value)).count();
         let equal = values.iter().filter(|other| alike(other, value)).count();
         less as f64 + (equal as f64 - 1.0) / 2.0
     };
