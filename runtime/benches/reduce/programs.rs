@@ -1,4 +1,8 @@
 //! All programs of one reduction, run on emulated nodes in turns, and what the simulator says of each.
+//!
+//! The simulator adds up steps. Here a rank begins its next step when it is done with the last, so steps that load
+//! ports in opposite directions overlap: a reduce and then a broadcast between the same ranks, in several groups at
+//! once, takes down to half of what the simulator expects. No barrier is put between steps to hide that.
 
 use crate::cases::{Case, SLOWDOWN};
 use crate::record::{self, Record};
