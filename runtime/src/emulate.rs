@@ -1,7 +1,7 @@
 //! Running one function on every device of a machine that is not there.
 //!
-//! Beside [`spmd`](crate::spmd()): the ranks are threads, and what passes between them takes the time that the machine's
-//! links allow, with concurrent messages waiting for one another at the ports that they share. So what a
+//! Beside [`spmd`](crate::spmd()): the ranks are threads, and what passes between them takes the time that the
+//! machine's links allow, with concurrent messages waiting for one another at the ports that they share. So what a
 //! placement or a reduction costs on several nodes can be measured on one computer. Only communication is slowed:
 //! arithmetic takes the time that it takes here.
 
@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// Runs `f` once per device of `machine`, on threads of this process, and returns the results in rank order.
 ///
 /// Each second of the machine lasts `slowdown` seconds: with 1, its bandwidths and latencies are taken as they are,
-/// with 1000, megabytes take as long as gigabytes would. A message takes the ports of its way for as long as they need for its
-/// bytes, one message after the other; a rank that receives sleeps until it has arrived. Collectives are carried out
-/// as messages to neighbours, in both directions of a ring of the group's ranks:
+/// with 1000, megabytes take as long as gigabytes would. A message takes the ports of its way for as long as they
+/// need for its bytes, one message after the other; a rank that receives sleeps until it has arrived. Collectives are
+/// carried out as messages to neighbours, in both directions of a ring of the group's ranks:
 ///
 /// ```text
 /// all-gather, reduce-scatter     blocks go around the shorter way          n/2 steps
@@ -29,9 +29,9 @@ use std::sync::Arc;
 /// barrier                        messages of no bytes                      log2 n steps
 /// ```
 ///
-/// Results are those of [`spmd`](crate::spmd()), except that sums of floats are taken in the rings' order: the same on all ranks and
-/// in every run. Times are true to some 0.1 ms per message, which is what it takes to wake a thread, and to the
-/// processors that there are: choose the slowdown such that messages take much longer.
+/// Results are those of [`spmd`](crate::spmd()), except that sums of floats are taken in the rings' order: the same
+/// on all ranks and in every run. Times are true to some 0.1 ms per message, which is what it takes to wake a thread,
+/// and to the processors that there are: choose the slowdown such that messages take much longer.
 ///
 /// ```
 /// use polyshard_planner::machine::Machine;
@@ -48,9 +48,8 @@ use std::sync::Arc;
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// # Errors
-/// As [`spmd`](crate::spmd()) on threads; and if `slowdown` is not more than 0 and finite, or an MPI launcher has started
-/// this process, whose ranks would each emulate the whole machine.
+/// # Errors As [`spmd`](crate::spmd()) on threads; and if `slowdown` is not more than 0 and finite, or an MPI
+/// launcher has started this process, whose ranks would each emulate the whole machine.
 pub fn spmd_emulated<R, E, F>(machine: &Machine, slowdown: f64, f: F) -> Result<Vec<R>, E>
 where
     R: Send,

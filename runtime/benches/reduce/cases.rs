@@ -9,8 +9,9 @@ use std::str::FromStr;
 /// time in which a thread wakes up, and in which it adds them.
 pub(crate) const SLOWDOWN: f64 = 100.0;
 
-/// Two nodes of so many devices: 1 GB/s for each device inside, and one port of 0.1 GB/s for all of a node.
-pub(crate) fn nodes(inside: usize) -> Machine {
+/// Two nodes of so many devices: 1 GB/s for each device inside, and for all of a node one port that is slower by this
+/// factor.
+pub(crate) fn nodes(inside: usize, factor: f64) -> Machine {
     let level = |name: &str, count, bandwidth, shared_ports| Level {
         name: name.into(),
         count,
@@ -21,8 +22,8 @@ pub(crate) fn nodes(inside: usize) -> Machine {
         bypass: None,
     };
     let device = Device { memory_bandwidth: 1e12, memory_capacity: 1 << 36, ..Device::default() };
-    let levels = vec![level("node", 2, 1e8, Some(1)), level("device", inside, 1e9, None)];
-    Machine::new("emulated", levels, device).expect("the levels and the device are valid")
+    let levels = vec![level("node", 2, 1e9 / factor, Some(1)), level("device", inside, 1e9, None)];
+    Machine::new(format!("2x{inside}/{factor}"), levels, device).expect("the levels and the device are valid")
 }
 
 /// A reduction over axes of a placed mesh.

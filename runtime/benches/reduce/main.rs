@@ -48,6 +48,9 @@ enum Part {
         /// Ranks per node.
         #[arg(long)]
         inside: usize,
+        /// How much slower the nodes' ports are than the devices' inside.
+        #[arg(long, default_value_t = 10.0)]
+        factor: f64,
         /// The meshes, as `8` or `2x4`: all their placements, but reductions of the same groups once.
         #[arg(long, value_delimiter = ',')]
         meshes: Vec<Extents>,
@@ -66,8 +69,8 @@ fn main() -> polyshard_runtime::Result<()> {
     match Cli::parse().part {
         None => println!("nothing to do without a part; `scripts/bench` runs them all, `--help` lists them"),
         Some(Part::Synthesis { runs }) => synthesis::measure(runs),
-        Some(Part::Programs { inside, meshes, direct, runs }) => {
-            let machine = cases::nodes(inside);
+        Some(Part::Programs { inside, factor, meshes, direct, runs }) => {
+            let machine = cases::nodes(inside, factor);
             for case in cases::reductions(&machine, &meshes) {
                 programs::measure(&machine, &case, case.elements(&machine, direct), runs)?;
             }

@@ -59,7 +59,7 @@ pub(crate) fn measure(machine: &Machine, case: &Case, elements: usize, runs: usi
         let contestant = ranked.program.describe(&hierarchy).replace(", ", ",").replace("; ", ";");
         let print = |quantity: &str, value| {
             let [backend, dtype] = ["emulated", "f64"].map(String::from);
-            let grid = machine.hierarchy().iter().map(usize::to_string).collect::<Vec<_>>().join("x");
+            let grid = machine.name().to_string();
             let case = record::Case { backend, grid, dtype, size: format!("{}:{elements}", case.name()) };
             println!("{}", Record { quantity: quantity.into(), case, contestant: contestant.clone(), value });
         };

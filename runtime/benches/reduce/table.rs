@@ -36,14 +36,17 @@ fn programs(records: &[Record]) {
     let (simulated, measured): (Vec<_>, Vec<_>) =
         records.iter().cloned().partition(|record| record.quantity == "simulated");
     println!(
-        "programs on 2 emulated nodes: median seconds from the first rank's start to the last rank's end; `chosen` is"
+        "programs on emulated nodes, as `nodes x ranks / factor by which a node's port is slower`: median seconds from"
     );
     println!(
-        "the simulator's fastest, `fastest` the one that was, `direct` one all-reduce; `order` are pairs of programs more"
+        "the first rank's start to the last rank's end; `chosen` is the simulator's fastest, `fastest` the one that"
     );
-    println!("than 10% apart that the simulator puts in their order, `error` is its median error over all programs");
     println!(
-        "{:<5} {:<27} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6}  target",
+        "was, `direct` one all-reduce; `order` are the pairs of programs more than 10% apart that the simulator puts"
+    );
+    println!("in their order, `error` is its median error over all programs");
+    println!(
+        "{:<7} {:<24} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6}  target",
         "nodes",
         "matrix/axes:f64",
         "programs",
@@ -72,7 +75,7 @@ fn programs(records: &[Record]) {
         errors.sort_by(f64::total_cmp);
         let ratio = seconds[0] / seconds[fastest];
         println!(
-            "{:<5} {:<27} {:>8} {:>9.5} {:>8.5} {:>8.5} {ratio:>8.3} {:>8.2} {:>8.3} {:>9} {:>5.1}%  <= 1.1: {}",
+            "{:<7} {:<24} {:>8} {:>9.5} {:>8.5} {:>8.5} {ratio:>8.3} {:>8.2} {:>8.3} {:>9} {:>5.1}%  <= 1.1: {}",
             case.grid,
             case.size,
             names.len(),
@@ -90,9 +93,9 @@ fn programs(records: &[Record]) {
     println!();
     println!("what was chosen, and what was fastest where that is another");
     for (Case { grid, size, .. }, chosen, fastest) in choices {
-        println!("{grid:<5} {size:<27} {chosen}");
+        println!("{grid:<7} {size:<24} {chosen}");
         if fastest != chosen {
-            println!("{:<33} {fastest}", "");
+            println!("{:<32} {fastest}", "");
         }
     }
     println!();

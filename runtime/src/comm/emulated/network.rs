@@ -11,8 +11,8 @@
 //!
 //! Messages travel as packets do: one enters a port when it has begun to leave the one before, and fills what time
 //! others leave between them, in pieces if need be. If it had to pass in one piece, ranks that are a little out of
-//! step would leave gaps that are a little too short for anyone. Several ports that a member shares are one of their bandwidth together.
-//! Nothing here knows collectives, nor how long one should take.
+//! step would leave gaps that are a little too short for anyone. Several ports that a member shares are one of their
+//! bandwidth together. Nothing here knows collectives, nor how long one should take.
 
 use crate::comm::threads::Shared;
 use crate::{Error, Result};
@@ -223,7 +223,7 @@ mod tests {
     }
 
     proptest! {
-        /// A port carries one message at a time, all of each, none before it was sent, and is never idle while one waits.
+        /// A port carries one message at a time, all of each, none before it was sent, and is not idle while one waits.
         #[test]
         fn a_port_is_never_taken_twice(messages in prop::collection::vec((0.0..9.0, 0.0..3.0), 1..40)) {
             let mut port = Timetable::default();
