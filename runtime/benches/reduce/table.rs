@@ -46,7 +46,7 @@ fn programs(records: &[Record]) {
     );
     println!("in their order, `error` is its median error over all programs");
     println!(
-        "{:<7} {:<24} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6}  target",
+        "{:<8} {:<24} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6}  target",
         "nodes",
         "matrix/axes:f64",
         "programs",
@@ -75,7 +75,7 @@ fn programs(records: &[Record]) {
         errors.sort_by(f64::total_cmp);
         let ratio = seconds[0] / seconds[fastest];
         println!(
-            "{:<7} {:<24} {:>8} {:>9.5} {:>8.5} {:>8.5} {ratio:>8.3} {:>8.2} {:>8.3} {:>9} {:>5.1}%  <= 1.1: {}",
+            "{:<8} {:<24} {:>8} {:>9.5} {:>8.5} {:>8.5} {ratio:>8.3} {:>8.2} {:>8.3} {:>9} {:>5.1}%  <= 1.1: {}",
             case.grid,
             case.size,
             names.len(),
@@ -93,9 +93,9 @@ fn programs(records: &[Record]) {
     println!();
     println!("what was chosen, and what was fastest where that is another");
     for (Case { grid, size, .. }, chosen, fastest) in choices {
-        println!("{grid:<7} {size:<24} {chosen}");
+        println!("{grid:<8} {size:<24} {chosen}");
         if fastest != chosen {
-            println!("{:<32} {fastest}", "");
+            println!("{:<33} {fastest}", "");
         }
     }
     println!();
