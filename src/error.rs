@@ -4,6 +4,7 @@ use polyshard_codegen::PipelineError;
 use polyshard_layout::ShardingError;
 use polyshard_planner::machine::MachineError;
 use polyshard_planner::placement::PlacementError;
+use polyshard_planner::product::ProductError;
 use polyshard_planner::reduce::ReduceError;
 use polyshard_planner::{PlanError, TypeError};
 use polyshard_polyhedral::LowerError;
@@ -39,6 +40,9 @@ pub enum Error {
     /// A reduction cannot be made.
     #[error(transparent)]
     Reduce(#[from] Box<ReduceError>),
+    /// There is no plan for a product of sharded arrays.
+    #[error(transparent)]
+    Product(#[from] ProductError),
     /// The stages of a pipeline do not fit together.
     #[error(transparent)]
     Pipeline(#[from] Box<PipelineError>),

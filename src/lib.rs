@@ -59,7 +59,8 @@ pub use polyshard_polyhedral::{
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{
-    AllReduce, Backend, DistArray, Redistribution, ReduceOp, Reduction, Strategy, Transport, World,
+    AllReduce, Backend, DistArray, Partial, Redistribution, ReduceOp, Reduction, Resharding, ShardedProduct, Strategy,
+    Transport, World,
 };
 
 /// An element type of kernels and arrays: `f32`, `f64`, `i32` or `i64`.

@@ -19,6 +19,7 @@ mod redistribute;
 pub mod reduce;
 pub mod sweep;
 mod types;
+pub mod units;
 
 pub use error::{PlanError, TypeError};
 pub use named::NamedType;

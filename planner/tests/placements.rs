@@ -2,7 +2,9 @@
 
 use expect_test::{Expect, expect};
 use polyshard_planner::machine::{Algorithm, Machine, Operation};
-use polyshard_planner::placement::{Choice, ParallelismMatrix, PlacementError, Traffic, best, best_with, matrices};
+use polyshard_planner::placement::{
+    Choice, ParallelismMatrix, PlacementError, Traffic, best, best_with, count, matrices,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -137,6 +139,7 @@ proptest! {
         }
         let distinct: BTreeSet<_> = found.iter().map(|matrix| matrix.rows().to_vec()).collect();
         prop_assert_eq!(distinct.len(), found.len());
+        prop_assert_eq!(count(&hierarchy, &axes).expect("they fit"), found.len() as u128);
         prop_assert_eq!(distinct, by_brute_force(&hierarchy, &axes));
     }
 

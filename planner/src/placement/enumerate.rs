@@ -5,6 +5,7 @@
 //! such tables can always be filled. So the work is that of writing the matrices down.
 
 use super::{ParallelismMatrix, PlacementError};
+use std::collections::HashMap;
 
 /// Returns all matrices that place these axes on this hierarchy, by their columns, outermost level first.
 ///
@@ -23,10 +24,7 @@ use super::{ParallelismMatrix, PlacementError};
 /// If there are no levels or axes, one has size 0, or the two do not multiply to the same number: the error then
 /// says which axis would fit.
 pub fn matrices(hierarchy: &[usize], axes: &[usize]) -> Result<Vec<ParallelismMatrix>, PlacementError> {
-    let [devices, ranks] = [("level", "levels", hierarchy), ("axis", "axes", axes)].map(product);
-    if devices? != ranks? {
-        return Err(PlacementError::Sizes { hierarchy: hierarchy.to_vec(), axes: axes.to_vec() });
-    }
+    check(hierarchy, axes)?;
     let mut columns = Vec::new();
     let mut found = Vec::new();
     fill(hierarchy, axes, &mut columns, &mut found);
@@ -35,6 +33,32 @@ pub fn matrices(hierarchy: &[usize], axes: &[usize]) -> Result<Vec<ParallelismMa
         ParallelismMatrix::new((0..axes.len()).map(row).collect())
     };
     found.iter().map(matrix).collect()
+}
+
+/// Returns how many matrices [`matrices`] would write down, or the largest number there is if they are more.
+///
+/// Levels are filled as there, but what is left of the axes counts up to their order, and is counted once.
+///
+/// ```
+/// use polyshard_planner::placement::count;
+/// assert_eq!(count(&[4, 16], &[8, 2, 4])?, 5);
+/// assert_eq!(count(&[8; 6], &[8; 6])?, 20_933_840); // 6 by 6 tables whose rows and columns add up to 3
+/// # Ok::<(), polyshard_planner::placement::PlacementError>(())
+/// ```
+///
+/// # Errors
+/// As [`matrices`].
+pub fn count(hierarchy: &[usize], axes: &[usize]) -> Result<u128, PlacementError> {
+    check(hierarchy, axes)?;
+    Ok(ways(hierarchy, axes, &mut HashMap::new()))
+}
+
+fn check(hierarchy: &[usize], axes: &[usize]) -> Result<(), PlacementError> {
+    let [devices, ranks] = [("level", "levels", hierarchy), ("axis", "axes", axes)].map(product);
+    match devices? == ranks? {
+        true => Ok(()),
+        false => Err(PlacementError::Sizes { hierarchy: hierarchy.to_vec(), axes: axes.to_vec() }),
+    }
 }
 
 fn product((what, plural, sizes): (&'static str, &'static str, &[usize])) -> Result<usize, PlacementError> {
@@ -60,6 +84,22 @@ fn fill(levels: &[usize], axes: &[usize], columns: &mut Vec<Vec<usize>>, found: 
         fill(inner, &left, columns, found);
         columns.pop();
     }
+}
+
+/// The number of ways to fill these levels; `known` are those for so many levels and axes, which are ascending there.
+fn ways(levels: &[usize], axes: &[usize], known: &mut HashMap<(usize, Vec<usize>), u128>) -> u128 {
+    let [level, inner @ ..] = levels else { return 1 };
+    let mut axes = axes.to_vec();
+    axes.sort_unstable();
+    let key = (levels.len(), axes);
+    if let Some(&ways) = known.get(&key) {
+        return ways;
+    }
+    let left = |column: Vec<usize>| key.1.iter().zip(column).map(|(axis, factor)| axis / factor).collect::<Vec<_>>();
+    let found = splits(*level, &key.1).into_iter().map(|column| ways(inner, &left(column), known));
+    let found = found.fold(0, u128::saturating_add);
+    known.insert(key, found);
+    found
 }
 
 /// The ways to write `count` as a product of one divisor of each axis, ascending.

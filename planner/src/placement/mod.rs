@@ -8,7 +8,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `matrix` | a parallelism matrix as a map between mesh coordinates and ranks |
-//! | `enumerate` | all matrices |
+//! | `enumerate` | all matrices, and how many there are |
 //! | `choice` | the matrix that is best for a workload |
 //! | `placed` | a mesh with its machine and matrix |
 //!
@@ -21,7 +21,7 @@ mod matrix;
 mod placed;
 
 pub use choice::{Choice, Ranked, Traffic, best, best_with};
-pub use enumerate::matrices;
+pub use enumerate::{count, matrices};
 pub use error::PlacementError;
 pub use matrix::ParallelismMatrix;
 pub use placed::{AxisRef, Place, PlacedMesh};

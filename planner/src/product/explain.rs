@@ -2,6 +2,7 @@
 
 use super::cost::flops;
 use super::{ProductPlan, Sequence, Step};
+use crate::units::{bytes, scaled, seconds};
 use std::fmt::{self, Write as _};
 
 /// Sequences that are listed before the rest is only counted.
@@ -105,39 +106,4 @@ impl fmt::Display for Sequence {
         }
         Ok(())
     }
-}
-
-fn bytes(bytes: u128) -> String {
-    scaled(bytes as f64, "B")
-}
-
-/// Three or four digits, from nanoseconds up.
-fn seconds(seconds: f64) -> String {
-    let unit = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")].into_iter().find(|(unit, _)| seconds >= *unit);
-    match unit {
-        _ if seconds == 0.0 => "0".to_owned(),
-        Some((unit, name)) => format!("{} {name}", digits(seconds / unit)),
-        None => format!("{} ns", digits(seconds / 1e-9)),
-    }
-}
-
-fn scaled(mut value: f64, unit: &str) -> String {
-    for prefix in ["", "k", "M", "G", "T", "P"] {
-        if value < 1e3 {
-            return format!("{} {prefix}{unit}", digits(value));
-        }
-        value /= 1e3;
-    }
-    format!("{} E{unit}", digits(value))
-}
-
-fn digits(value: f64) -> String {
-    let places = if value == value.trunc() || value >= 1000.0 {
-        0
-    } else if value >= 100.0 {
-        1
-    } else {
-        2
-    };
-    format!("{value:.places$}")
 }

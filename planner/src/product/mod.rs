@@ -18,7 +18,7 @@
 //! | `text`, `error` | a product as written, and what is wrong with it |
 //! | `array`, `step` | what ranks hold, and what changes it |
 //! | `case` | the literature's four cases |
-//! | `roofline`, `cost` | the machine, and what steps cost on it |
+//! | `roofline`, `placed`, `cost` | the machine, a mesh placed on one of several levels, and what steps cost on it |
 //! | `moves`, `graph` | the cheapest way of one array between layouts |
 //! | `reshard` | that way for an array by itself |
 //! | `search`, `plan` | all sequences, judged and sorted |
@@ -33,6 +33,7 @@ mod error;
 mod explain;
 mod graph;
 mod moves;
+mod placed;
 mod plan;
 mod report;
 mod reshard;
@@ -107,6 +108,31 @@ impl Product {
         let [left, right, out] = text::arrays(text, mesh, sizes)?;
         let loops = text::loops(&left, &right, &out)?;
         Ok(Self { mesh: mesh.clone(), element, left, right, out, loops })
+    }
+
+    /// Reads a product as [`new`](Self::new) does, with every size that ranks may not divide rounded up to one that they
+    /// do: the next multiple of their number.
+    ///
+    /// Plans of it cover arrays of these sizes; what runs them cuts tiles off where an array ends.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::product::{Element, Product};
+    /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
+    /// let sizes = [("I", 37), ("J", 8), ("K", 1)];
+    /// let product = Product::covering("A[I_X, J] * B[J, K] -> C[I_X, K]", &mesh, &sizes, Element::F64)?;
+    /// assert_eq!(["I", "J", "K"].map(|name| product.size(name)), [40, 8, 4]);
+    /// # Ok::<(), polyshard_planner::product::ProductError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), but for sizes that are not divisible.
+    pub fn covering(text: &str, mesh: &Mesh, sizes: &[(&str, usize)], element: Element) -> Result<Self, ProductError> {
+        // A size that has no such multiple is refused as too large, as any of its magnitude.
+        let covered =
+            |size: usize| size.checked_next_multiple_of(mesh.size()).unwrap_or(usize::MAX / mesh.size() * mesh.size());
+        let sizes: Vec<_> = sizes.iter().map(|&(name, size)| (name, covered(size))).collect();
+        Self::new(text, mesh, &sizes, element)
     }
 
     /// Returns the mesh.

@@ -8,8 +8,8 @@
 //! reduced   {0 1 16 17} {2 3 18 19}     lowered                             {0, 16} {1, 17} {2, 18} {3, 19}
 //! ```
 //!
-//! Groups that hold nothing are left out of what adds. Lowering counts how much each rank holds; that the sum comes out is for
-//! `proof`, which shares none of this.
+//! Groups that hold nothing are left out of what adds. Lowering counts how much each rank holds; that the sum comes
+//! out is for `proof`, which shares none of this.
 
 use super::{Collective, Context, Hierarchy, Instruction, Program, ReduceError};
 use crate::placement::ParallelismMatrix;
@@ -31,7 +31,8 @@ pub struct Lowered {
 pub struct LoweredStep {
     /// What is done.
     pub collective: Collective,
-    /// The groups; of what adds, those that hold something. The first rank of each is its root, and the order is that of scattered pieces.
+    /// The groups; of what adds, those that hold something. The first rank of each is its root, and the order is
+    /// that of scattered pieces.
     pub groups: Arc<Vec<Vec<usize>>>,
     /// Each rank that takes part (of a broadcast, each root) holds this part of the array before: one of `parts`.
     pub parts: usize,
@@ -64,7 +65,8 @@ impl Lowered {
     /// ```
     ///
     /// # Errors
-    /// If the groups of `reduced` do not have each rank from 0 on once, a step names another rank or one twice, or there are no chunks.
+    /// If the groups of `reduced` do not have each rank from 0 on once, a step names another rank or one twice, or
+    /// there are no chunks.
     pub fn from_steps(reduced: Vec<Vec<usize>>, chunks: usize, steps: Vec<LoweredStep>) -> Result<Self, ReduceError> {
         let ranks = reduced.iter().map(Vec::len).sum();
         let mut seen = vec![false; ranks];

@@ -2,5 +2,6 @@
 
 mod answers;
 mod laws;
+mod placed;
 mod refused;
 mod replay;

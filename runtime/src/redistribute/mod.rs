@@ -271,13 +271,19 @@ impl Redistribution {
         world.check_mesh(self.source.mesh())?;
         check::array(source, &self.source, "takes", SOURCE)?;
         check::array(target, &self.target, "makes", "get the array from `output`")?;
+        self.run_blocks(source.block(), target)
+    }
+
+    /// Writes the blocks of an array that is laid out as the source says to one as the target says, however their
+    /// shardings are written.
+    pub(crate) fn run_blocks<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
         let element = size_of::<T>();
         let work = &mut *self.work.borrow_mut();
         work.prepare(&self.between, element, self.shares())?;
         for (nth, hop) in self.hops.iter().enumerate() {
             let (staging, read, written) = work.parts(nth);
             let from: &[u8] = match nth {
-                0 => cast_slice(source.block()),
+                0 => cast_slice(source),
                 _ => &cast_slice(read)[..self.between.own[nth - 1] * element],
             };
             let (block, segment) = match self.between.own.get(nth) {

@@ -1,12 +1,21 @@
 //! The command line of Polyshard: makes and compares matrices, shows what a schedule became, and plans
-//! redistributions.
+//! redistributions, placements on machines, reductions and sharded products.
 //!
 //! Running a kernel is not its affair: programs do that, see `examples/`.
 
+mod devices;
+mod drawing;
 mod dtypes;
+mod hardware;
+mod matmul;
+mod mesh;
 mod npy;
+mod placement;
+mod print;
 mod random;
 mod redistribute;
+mod reduce;
+mod threads;
 mod values;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -20,7 +29,7 @@ use std::process::ExitCode;
 use values::Number;
 
 /// Tensor kernels over a mesh of ranks: matrices to run them on, a look at what was derived, and plans to
-/// redistribute arrays.
+/// redistribute arrays, place meshes on machines, reduce over them and multiply.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -68,6 +77,12 @@ enum Command {
     },
     /// Plan how an array gets from one distributed type to another, and print the plan, its cost and its bounds.
     Redistribute(redistribute::Arguments),
+    /// List the placements of a mesh on a hierarchical machine, the best for a workload first.
+    Placement(placement::Arguments),
+    /// List the programs that reduce over axes of a placed mesh, fastest first.
+    Reduce(reduce::Arguments),
+    /// Compare all ways to multiply sharded matrices on a machine, and explain the cheapest.
+    Matmul(matmul::Arguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -90,6 +105,9 @@ fn main() -> ExitCode {
         Command::Show { trace, print } => show(&trace, print),
         Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
         Command::Redistribute(arguments) => redistribute::redistribute(&arguments),
+        Command::Placement(arguments) => placement::placement(&arguments),
+        Command::Reduce(arguments) => reduce::reduce(&arguments),
+        Command::Matmul(arguments) => matmul::matmul(&arguments),
     };
     match done.and_then(|text| say(&text)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,7 +10,7 @@ mod picture;
 mod problem;
 mod trial;
 
-use crate::npy::failed;
+use crate::print::json;
 use clap::ArgGroup;
 use judge::Judge;
 use polyshard::planner::Report;
@@ -90,8 +90,4 @@ pub(crate) fn redistribute(arguments: &Arguments) -> Result<String, String> {
     text.extend(seconds.map(|seconds| format!("it takes {seconds:e} s over the links given\n")));
     text.extend(trial.map(|trial| trial.to_string()));
     Ok(text)
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("what is printed is plain data")
 }

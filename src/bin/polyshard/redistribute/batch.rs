@@ -1,9 +1,10 @@
 //! Many problems, one per line, each answered by one line.
 
+use super::Answer;
 use super::judge::Judge;
 use super::problem::Problem;
-use super::{Answer, json};
 use crate::npy::failed;
+use crate::print::json;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};

@@ -1,10 +1,8 @@
 //! A redistribution as it is written, and as it is meant: from texts to a mesh and two types on it.
 
+use crate::mesh::{mesh, pairs};
 use polyshard::{DistType, Mesh, NamedType};
 use serde::Deserialize;
-
-/// The most ranks of a mesh: a plan lists its groups rank by rank.
-const RANKS: usize = 1 << 20;
 
 /// A redistribution in the user's words; nothing is checked yet.
 #[derive(Deserialize)]
@@ -41,7 +39,7 @@ impl Problem {
     /// # Errors
     /// What is wrong with the mesh, with a type, or with the sizes.
     pub(crate) fn types(&self) -> Result<[DistType; 2], String> {
-        let mesh = self.mesh()?;
+        let mesh = mesh(&self.mesh)?;
         let [source, target] = [written(&self.source, &mesh)?, written(&self.target, &mesh)?];
         if let (Written::Named(source), Written::Named(target)) = (&source, &target)
             && (source.tensor() != target.tensor() || !source.names().eq(target.names()))
@@ -53,25 +51,6 @@ impl Problem {
         }
         self.check_sizes(&[&source, &target])?;
         Ok([self.sized(source)?, self.sized(target)?])
-    }
-
-    fn mesh(&self) -> Result<Mesh, String> {
-        for (nth, (name, extent)) in self.mesh.iter().enumerate() {
-            if name.is_empty() || name.contains('"') {
-                return Err(format!("`{name}` is no name of a mesh axis; write one of letters, digits and `_`"));
-            }
-            if *extent == 0 {
-                return Err(format!("axis `{name}` of the mesh has extent 0; an axis has at least one coordinate"));
-            }
-            if self.mesh[..nth].iter().any(|(other, _)| other == name) {
-                return Err(format!("the mesh has two axes named `{name}`; give each axis its own name"));
-            }
-        }
-        let ranks = self.mesh.iter().try_fold(1usize, |ranks, (_, extent)| ranks.checked_mul(*extent));
-        if ranks.is_none_or(|ranks| ranks > RANKS) {
-            return Err(format!("the mesh has more than {RANKS} ranks; plan on a smaller one"));
-        }
-        Ok(Mesh::new(self.mesh.iter().map(|(name, extent)| (name.as_str(), *extent))))
     }
 
     /// Checks that each size is that of one dimension.
@@ -121,21 +100,4 @@ fn written(text: &str, mesh: &Mesh) -> Result<Written, String> {
         // Syntax errors quote the text themselves.
         if why.contains(text) { why } else { format!("{text}: {why}") }
     })
-}
-
-/// Reads `x=4,y=6`.
-fn pairs(what: &str, text: &str, like: &str) -> Result<Vec<(String, usize)>, String> {
-    let pair = |pair: &str| {
-        let (name, number) = pair.split_once('=')?;
-        let name = name.trim();
-        let is_name =
-            name.chars().all(|c| c.is_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit());
-        (is_name && !name.is_empty()).then_some((name.to_owned(), number.trim().parse().ok()?))
-    };
-    let read = |part: &str| {
-        pair(part).ok_or_else(|| {
-            format!("cannot read `{part}` in the {what} `{text}`; write names and whole numbers, such as {like}")
-        })
-    };
-    text.split(',').map(read).collect()
 }

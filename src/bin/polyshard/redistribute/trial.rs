@@ -1,10 +1,10 @@
 //! A plan run on threads, and every element that it brought compared with its global index.
 
 use crate::dtypes::with_type;
-use polyshard::{DType, DistArray, DistType, Element, Plan, Redistribution};
+use crate::threads;
+use polyshard::{DType, DistArray, Element, Plan, Redistribution};
 use serde::Serialize;
 use std::fmt;
-use std::fs;
 
 /// The most ranks: each is a thread.
 const RANKS: usize = 256;
@@ -20,14 +20,8 @@ pub(crate) struct Trial {
 
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = &self.received_bytes;
-        let (least, most) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
-        writeln!(f, "checked {} tiles", self.tiles)?;
-        match least == most {
-            true => write!(f, "received per rank: {most} bytes")?,
-            false => write!(f, "received per rank: {least} to {most} bytes")?,
-        }
-        writeln!(f, ", {} in all; on every rank what the plan says", bytes.iter().sum::<u64>())
+        let received = threads::received(&self.received_bytes);
+        write!(f, "checked {} tiles\n{received}; on every rank what the plan says\n", self.tiles)
     }
 }
 
@@ -37,16 +31,7 @@ impl fmt::Display for Trial {
 /// If there are too many ranks or too little memory, no array lies as one of the types says, an element of a tile
 /// is wrong, or a rank received another number of bytes than the plan says.
 pub(crate) fn run(plan: &Plan, dtype: DType) -> Result<Trial, String> {
-    let mesh = plan.source().mesh();
-    if mesh.size() > RANKS {
-        let ranks = mesh.size();
-        return Err(format!(
-            "`--run` starts a thread per rank, {RANKS} at most, but the mesh has {ranks}; run a smaller one"
-        ));
-    }
-    if polyshard::runtime::launched_ranks().is_some() {
-        return Err("`--run` makes its ranks itself; start it without an MPI launcher".into());
-    }
+    threads::check_ranks("the mesh", plan.source().mesh().size(), RANKS)?;
     for dist_type in [plan.source(), plan.target()] {
         if dist_type.to_sharding().is_none() {
             return Err(format!(
@@ -74,7 +59,8 @@ fn run_on<T: Element>(plan: &Plan) -> Result<Trial, String> {
         let before = world.bytes_received();
         let tile = there.run(world, &source)?;
         let received = world.bytes_received() - before;
-        Ok(Found { wrong: wrong(tile.block(), plan.target(), world.rank()), received })
+        let expected = |index: &[usize]| element::<T>(index, &shape);
+        Ok(Found { wrong: threads::wrong(tile.block(), plan.target(), world.rank(), expected), received })
     });
     let found = found.map_err(|error| error.to_string())?;
     for (rank, Found { wrong, received }) in found.iter().enumerate() {
@@ -97,43 +83,11 @@ fn element<T: Element>(index: &[usize], shape: &[usize]) -> T {
     T::from(number % 16_777_213).expect("the number is exact in each type")
 }
 
-/// Compares the tile of a rank with what should be there, by its type alone: no sharding is asked.
-fn wrong<T: Element>(tile: &[T], dist_type: &DistType, rank: usize) -> Option<String> {
-    let (tile_shape, shape) = (dist_type.tile_shape(), dist_type.shape());
-    if tile.len() != dist_type.tile_len() {
-        return Some(format!("it has {} elements, not {}", tile.len(), dist_type.tile_len()));
-    }
-    let mut index = dist_type.offset(&dist_type.mesh().coordinates(rank));
-    let start = index.clone();
-    for &found in tile {
-        let expected = element::<T>(&index, &shape);
-        if found != expected {
-            return Some(format!("{found} is at {index:?}, not {expected}"));
-        }
-        for dim in (0..index.len()).rev() {
-            index[dim] += 1;
-            if index[dim] < start[dim] + tile_shape[dim] {
-                break;
-            }
-            index[dim] = start[dim];
-        }
-    }
-    None
-}
-
 /// Checks that the tiles of all ranks fit into the memory that is free, as far as the system tells.
 fn check_memory(plan: &Plan, dtype: DType) -> Result<(), String> {
     // Input, output, and at most two tiles on the way.
     let elements = [plan.source().tile_len(), plan.target().tile_len(), plan.peak(), plan.peak()];
     let elements: u128 = elements.iter().map(|&elements| elements as u128).sum();
     let needed = elements * plan.source().mesh().size() as u128 * dtype.size() as u128;
-    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let free =
-        info.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse().ok());
-    match free.map(|kib: u128| kib * 1024) {
-        Some(free) if needed > free => Err(format!(
-            "`--run` holds the tiles of all ranks, up to {needed} bytes, but {free} are free; run a smaller array"
-        )),
-        _ => Ok(()),
-    }
+    threads::check_memory("the tiles of all ranks", needed)
 }

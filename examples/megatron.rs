@@ -1,0 +1,145 @@
+//! A two-layer perceptron, forward and backward, data-parallel along one axis of the mesh and tensor-parallel along the
+//! other: Y = relu(X·W1)·W2, and the gradients of W1, W2 and X.
+//!
+//! W1 is cut by columns and W2 by rows, so that nothing moves between the layers and each direction needs one sum along
+//! the tensor axis; gradients of the weights are terms along the data axis until they are closed at the end. M. Shoeybi
+//! et al., "Megatron-LM: Training multi-billion parameter language models using model parallelism", arXiv 1909.08053,
+//! section 3. None of that is written here: arrays lie as they do, and the planner finds what to do about it.
+//!
+//! ```text
+//! cargo run --release --example megatron -- --mesh 2x4 --print explain
+//! mpirun -n 6 target/release/examples/megatron --mesh 2x3 --size 30,50,70 --type f64
+//! ```
+
+#[expect(dead_code, reason = "what the examples share is mostly about one product")]
+mod common;
+#[path = "megatron/judge.rs"]
+mod judge;
+#[path = "megatron/network.rs"]
+mod network;
+#[path = "megatron/plans.rs"]
+mod plans;
+
+use clap::{Parser, ValueEnum};
+use common::dtypes::{dtype_parser, with_type};
+use common::launch::{Stop, finish};
+use common::mesh::{Extents, most_square, parse_mesh, shown};
+use common::progress::Progress;
+use common::run::{Measuring, most, place, slowest, timing};
+use common::values::Number;
+use network::Network;
+use plans::{Plans, Size};
+use polyshard::DType;
+use polyshard::prelude::*;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Y = relu(X·W1)·W2 and the gradients of W1, W2 and X, by data (d) and tensor (t) parallelism.
+#[derive(Parser)]
+struct Options {
+    /// Ranks along the data axis d and the tensor axis t, as 2x2 [default: 2x2; under an MPI launcher, as many as it
+    /// started].
+    #[arg(long, value_parser = parse_mesh, value_name = "MESH")]
+    mesh: Option<Extents>,
+    /// Rows of X, columns of X and Y, and columns of W1; they need not divide.
+    #[arg(long, value_parser = parse_size, value_name = "BATCH,MODEL,HIDDEN", default_value = "64,256,1024",
+        allow_hyphen_values = true)]
+    size: Size,
+    /// The element type.
+    #[arg(long = "type", value_parser = dtype_parser(), value_name = "TYPE", default_value = "f32")]
+    dtype: DType,
+    /// Makes up X as `polyshard random` does with this seed, W1, W2 and the target with the next ones.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print this instead of running.
+    #[arg(long, value_enum)]
+    print: Option<Print>,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+/// What to print instead of running.
+#[derive(Clone, Copy, ValueEnum)]
+enum Print {
+    /// For each product, all sequences of its plan with what they cost, and the one chosen.
+    Explain,
+}
+
+fn main() -> ExitCode {
+    finish(run())
+}
+
+fn run() -> Result<(), Stop> {
+    let options = Options::try_parse()?;
+    with_type!(options.dtype, T => perform::<T>(&options))
+}
+
+fn perform<T: Number>(options: &Options) -> Result<(), Stop> {
+    let plans = Plans::new::<T>(&mesh(options)?, options.size)?;
+    match options.print {
+        Some(Print::Explain) => return Err(Stop::Said(plans.explain())),
+        None => polyshard::spmd(plans.mesh().size(), |world| measure::<T>(world, &plans, options))?,
+    };
+    Ok(())
+}
+
+/// Runs forward and backward on this rank, which all ranks must do; rank 0 prints figures and judges the answers.
+fn measure<T: Number>(world: &World, plans: &Plans, options: &Options) -> polyshard::Result<()> {
+    let progress = Progress::new(world);
+    if world.rank() == 0 {
+        let Size { batch, model, hidden } = options.size;
+        let what = format!("{}, batch = {batch}, model = {model}, hidden = {hidden}", options.dtype);
+        progress.say(&format!("megatron: Y = relu(X * W1) * W2, forward and backward, {what}"));
+        progress.say(&format!("mesh ({}), {}\n{}", plans.mesh(), place(world), plans.chosen()));
+    }
+    progress.phase("making X, W1, W2 and the target");
+    let mut network = Network::<T>::new(world, plans, options.seed)?;
+    let (mut seconds, mut received) = (Vec::new(), 0);
+    for nth in 1..=options.measuring.repeat {
+        progress.phase(format!("running {nth} of {}", options.measuring.repeat));
+        world.comm().barrier()?;
+        let before = world.bytes_received();
+        let start = Instant::now();
+        network.run(world)?;
+        let took = start.elapsed().as_secs_f64();
+        received = world.bytes_received() - before;
+        seconds.push(slowest(world, took)?);
+    }
+    let received = most(world, received)?;
+    if world.rank() == 0 {
+        let Size { batch, model, hidden } = options.size;
+        progress.say(&timing(&mut seconds, 12.0 * batch as f64 * model as f64 * hidden as f64));
+        progress
+            .say(&format!("received per rank: at most {received} bytes; planned for whole tiles: {}", plans.bytes()));
+    }
+    if !options.measuring.no_check {
+        progress.phase("checking");
+        if let Some(found) = network.gather(world)? {
+            judge::judge(&found, options.dtype, options.size, options.seed)?.iter().for_each(|said| progress.say(said));
+        }
+    }
+    Ok(())
+}
+
+fn mesh(options: &Options) -> Result<Mesh, String> {
+    let extents = match (&options.mesh, polyshard::runtime::launched_ranks()) {
+        (Some(Extents(extents)), _) => extents.clone(),
+        (None, ranks) => most_square(ranks.unwrap_or(4), 2),
+    };
+    if extents.len() != 2 {
+        let shown = shown(&extents);
+        return Err(format!("`megatron` runs on a mesh of 2 axes, but `--mesh {shown}` is none; give one like 2x2"));
+    }
+    Ok(Mesh::new(["d", "t"].into_iter().zip(extents)))
+}
+
+fn parse_size(text: &str) -> Result<Size, String> {
+    let extents: Result<Vec<usize>, _> = text.split(',').map(|extent| extent.trim().parse()).collect();
+    match extents.as_deref() {
+        Ok(&[batch, model, hidden]) => Ok(Size { batch, model, hidden }),
+        Ok(other) => {
+            Err(format!("{} extents are given; give batch, model and hidden, such as 64,256,1024", other.len()))
+        }
+        Err(_) => Err("give batch, model and hidden as integers of at least 0, such as 64,256,1024".into()),
+    }
+}

@@ -1,0 +1,44 @@
+//! Runs sharded products on all ranks that `mpirun` started, or on 4 threads without it, and checks every answer.
+//!
+//! ```text
+//! mpirun -n 6 target/debug/examples/product_laws --ranks=6
+//! ```
+//!
+//! Products and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones.
+
+#[path = "../tests/product_laws/mod.rs"]
+mod product_laws;
+
+use polyshard_runtime::{Error, Result, spmd};
+use product_laws::{Draw, hold, meshes, reshardings_hold};
+
+/// Products drawn per mesh.
+const CASES: usize = 4;
+
+fn main() -> Result<()> {
+    let argument = std::env::args().nth(1);
+    let ranks = match argument.as_ref().and_then(|argument| argument.strip_prefix("--ranks=")) {
+        Some(ranks) => ranks.parse().map_err(|_| Error::Usage(format!("`{ranks}` is not a number of ranks")))?,
+        None => 4,
+    };
+    spmd(ranks, |world| {
+        let mut draw = Draw(11);
+        for mesh in meshes(world.size()) {
+            for case in 0..CASES {
+                let (text, sizes) = draw.problem(&mesh, case % 2 == 1);
+                match case % 4 {
+                    0 => hold::<f64>(world, &mesh, &text, &sizes)?,
+                    1 => hold::<i32>(world, &mesh, &text, &sizes)?,
+                    2 => hold::<i64>(world, &mesh, &text, &sizes)?,
+                    _ => hold::<f32>(world, &mesh, &text, &sizes)?,
+                }
+                reshardings_hold::<f32>(world, &mesh, &mut draw)?;
+            }
+        }
+        if world.rank() == 0 {
+            println!("sharded products hold on {} ranks", world.size());
+        }
+        Ok::<(), Error>(())
+    })
+    .map(drop)
+}

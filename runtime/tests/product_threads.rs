@@ -1,0 +1,70 @@
+//! Sharded products on threads: every sequence of a plan gives the sequential product, and costs what it says.
+
+mod product_laws;
+
+use polyshard_planner::product::{Element, Product};
+use polyshard_runtime::layout::Mesh;
+use polyshard_runtime::{Error, Result, ShardedProduct, World, spmd};
+use product_laws::{Draw, hold, machine, reshardings_hold};
+use proptest::prelude::*;
+
+/// Meshes of one to three axes, of 1 to 4 ranks each and some of more, and of at most 12 ranks.
+fn meshes() -> impl Strategy<Value = Mesh> {
+    let ranks = prop::sample::select(vec![1, 2, 3, 4, 6, 8, 12]);
+    ranks.prop_flat_map(|ranks| prop::sample::select(product_laws::meshes(ranks)))
+}
+
+#[track_caller]
+fn on_ranks(mesh: &Mesh, f: impl Fn(&World) -> Result<()> + Sync) {
+    spmd(mesh.size(), f).unwrap_or_else(|error| panic!("{error}"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_sequence_gives_the_sequential_product(mesh in meshes(), seed: u64, kind in 0..4, any_size: bool) {
+        let (text, sizes) = Draw(seed).problem(&mesh, any_size);
+        on_ranks(&mesh, |world| match kind {
+            0 => hold::<f32>(world, &mesh, &text, &sizes),
+            1 => hold::<f64>(world, &mesh, &text, &sizes),
+            2 => hold::<i32>(world, &mesh, &text, &sizes),
+            _ => hold::<i64>(world, &mesh, &text, &sizes),
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn open_sums_are_closed_and_kept_as_asked(mesh in meshes(), seed: u64) {
+        on_ranks(&mesh, |world| reshardings_hold::<i64>(world, &mesh, &mut Draw(seed)));
+    }
+}
+
+#[test]
+fn three_axes_of_two_are_right() {
+    let mesh = Mesh::new([("X", 2), ("Y", 2), ("Z", 2)]);
+    let sizes = [("I", 8), ("J", 16), ("K", 8)];
+    on_ranks(&mesh, |world| hold::<i32>(world, &mesh, "A[I_X, J_YZ] * B[J_Z, K_X] -> C[I_Y, K] {U_Z}", &sizes));
+    let sizes = [("I", 5), ("J", 13), ("K", 9)];
+    on_ranks(&mesh, |world| hold::<f64>(world, &mesh, "A[I_ZX, J_Y] * B[J, K_XY] -> C[I, K_YZ]", &sizes));
+}
+
+#[test]
+fn what_is_held_from_run_to_run_is_what_moves() {
+    let mesh = Mesh::new([("X", 2), ("Y", 2)]);
+    let sizes = [("I", 8), ("J", 12), ("K", 4)];
+    let held = |text: &str| {
+        let product = Product::new(text, &mesh, &sizes, Element::F64).expect("a product");
+        let plan = product.plan(&machine(&mesh)).expect("a plan");
+        let held = spmd(4, |world| Ok(ShardedProduct::<f64>::new(world, &plan)?.staging_bytes()));
+        (plan.best().steps().len(), held.unwrap_or_else(|error: Error| panic!("{error}")))
+    };
+    assert_eq!(held("A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]"), (1, vec![0; 4]), "tiles are multiplied where they are");
+    // The terms are summed in the result; a rank holds its share of 4 rows of 4.
+    assert_eq!(held("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]"), (2, vec![8 * 4 * 4 / 2; 4]));
+    // The terms are 4 rows of 4, and rows are summed where they lie.
+    assert_eq!(held("A[I_X, J_Y] * B[J_Y, K] -> C[I_XY, K]"), (2, vec![8 * 4 * 4; 4]));
+}

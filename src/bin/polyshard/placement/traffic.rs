@@ -1,0 +1,47 @@
+//! Collectives of a workload in the words of a command line: `allreduce:0:1e9`.
+
+use polyshard::planner::machine::Operation;
+use polyshard::planner::placement::Traffic;
+use polyshard::planner::units::scaled;
+
+/// The operations, as they are printed.
+const OPERATIONS: [Operation; 6] = [
+    Operation::AllReduce,
+    Operation::ReduceScatter,
+    Operation::AllGather,
+    Operation::Reduce,
+    Operation::Broadcast,
+    Operation::AllToAll,
+];
+
+/// Reads `allreduce:0,2:1e9`: an operation, the axes that it runs along, and the bytes that each rank holds before it.
+///
+/// Case and hyphens of the operation do not matter.
+///
+/// # Errors
+/// If it is not of this form, or there is no such operation.
+pub(crate) fn traffic(text: &str) -> Result<Traffic, String> {
+    let wrong = || {
+        format!("cannot read the traffic `{text}`; write operation, axes and bytes per rank, such as allreduce:0,2:1e9")
+    };
+    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let [name, axes, bytes] = parts[..] else { return Err(wrong()) };
+    let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
+    let operation = OPERATIONS.into_iter().find(|operation| plain(&operation.to_string()) == plain(name));
+    let operation = operation.ok_or_else(|| {
+        let there = OPERATIONS.map(|operation| operation.to_string().to_lowercase());
+        format!("no operation `{name}` in the traffic `{text}`; there are {}", there.join(", "))
+    })?;
+    let axes = axes.split(',').map(|axis| axis.trim().parse().map_err(|_| wrong())).collect::<Result<_, _>>()?;
+    Ok(Traffic { operation, axes, bytes: bytes.parse().map_err(|_| wrong())? })
+}
+
+/// Returns a collective and its axes: `AllReduce 0,2`.
+pub(crate) fn brief(traffic: &Traffic) -> String {
+    format!("{} {}", traffic.operation, super::joined(&traffic.axes))
+}
+
+/// Returns a collective in words.
+pub(crate) fn describe(traffic: &Traffic) -> String {
+    format!("{} of {}", brief(traffic), scaled(traffic.bytes, "B"))
+}

@@ -1,0 +1,152 @@
+//! `polyshard matmul`: sequences of the literature's products, machines of one's own, searches and runs.
+
+use super::{answered, numbers, said};
+use expect_test::expect;
+use serde_json::{Value, json};
+
+const SIZES: [&str; 6] = ["--mesh", "X=4,Y=4", "--size", "I=8192,J=8192,K=8192", "--machine", "tpu-v5e"];
+
+fn product<'a>(text: &'a str, flags: &[&'a str]) -> Vec<&'a str> {
+    [&["matmul", text], flags].concat()
+}
+
+#[test]
+fn a_product_is_told_with_its_case_its_sequences_and_the_cheapest() {
+    let text = "A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]";
+    expect![[r#"
+        A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y] over (X: 4, Y: 4), bf16, I = 8192, J = 8192, K = 8192
+        case 2: a shared dimension is cut otherwise in one factor than in the other
+            work          moved      comm      math       max       sum    memory  steps
+        *1  I_X J K_Y  25.17 MB  559.2 us  348.8 us  559.2 us  908.1 us  83.89 MB  AllGather_X B; A * B
+         2  I J_X K_Y  50.33 MB   1.30 ms  348.8 us   1.30 ms   1.65 ms  109.1 MB  AllToAll_X A; A * B; ReduceScatter_X C
+         3  I_XY J K   132.1 MB   1.30 ms  348.8 us   1.30 ms   1.65 ms  192.9 MB  Slice_Y A; AllGather_XY B; A * B; AllToAll_Y C
+         4  I_X J K    125.8 MB   1.12 ms   1.40 ms   1.40 ms   2.51 ms  209.7 MB  AllGather_XY B; A * B; Slice_Y C
+         5  I J_XY K   140.0 MB   1.49 ms  348.8 us   1.49 ms   1.84 ms  192.9 MB  Slice_Y A; AllToAll_XY A; AllToAll_Y B; A * B; ReduceScatter_XY C
+         6  I J_X K    75.50 MB   1.86 ms   1.40 ms   1.86 ms   3.26 ms  243.3 MB  AllToAll_X A; AllGather_Y B; A * B; Slice_Y C; ReduceScatter_X C
+         7  I J K_YX   113.2 MB   2.61 ms  348.8 us   2.61 ms   2.96 ms  192.9 MB  AllGather_X A; AllToAll_X B; A * B; AllToAll_X C
+         8  I J K_Y    125.8 MB   2.80 ms   1.40 ms   2.80 ms   4.19 ms  243.3 MB  AllGather_X A; AllGather_X B; A * B; Slice_X C
+         9  I J K      226.5 MB   3.36 ms   5.58 ms   5.58 ms   8.94 ms  444.6 MB  AllGather_X A; AllGather_XY B; A * B; Slice_XY C
+        best, of 16 GB per device:
+        1 AllGather_X B[J_X, K_Y] -> B[J, K_Y]: 25.17 MB in 559.2 us
+        2 A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]: 68.72 GFLOP in 348.8 us
+    "#]].assert_eq(&said(&product(text, &[&SIZES[..], &["--type", "bf16"]].concat())));
+}
+
+#[test]
+fn a_plan_is_one_object_whose_first_sequence_is_the_cheapest() {
+    let plan = answered(&product("A[I_X,J_Y] * B[J_Y,K] -> C[I_X,K]", &SIZES));
+    assert_eq!([&plan["case"], &plan["capacity_bytes"]], [&json!(3), &json!(16_000_000_000u64)]);
+    let sequences = plan["sequences"].as_array().expect("a list");
+    let ops = |sequence: &Value| -> Vec<String> {
+        sequence["steps"].as_array().expect("a list").iter().map(|step| numbers(&step["op"])).collect()
+    };
+    assert_eq!(ops(&sequences[0]), ["Multiply", "AllReduce"]);
+    let seconds: Vec<f64> = sequences.iter().map(|sequence| numbers(&sequence["overlapped_seconds"])).collect();
+    assert!(seconds.is_sorted(), "{seconds:?}");
+    assert_eq!(plan["run"], Value::Null);
+}
+
+#[test]
+fn all_four_cases_are_named() {
+    for (text, case) in [
+        ("A[I_X,J] * B[J,K_Y] -> C[I_X,K_Y]", 1),
+        ("A[I,J_X] * B[J,K] -> C[I,K]", 2),
+        ("A[I,J_X] * B[J_X,K] -> C[I,K]", 3),
+        ("A[I_X,J] * B[J,K_X] -> C[I_X,K]", 4),
+    ] {
+        assert_eq!(answered(&product(text, &SIZES))["case"], json!(case), "{text}");
+        assert!(
+            said(&product(text, &SIZES)).lines().nth(1).is_some_and(|line| line.starts_with(&format!("case {case}: ")))
+        );
+    }
+}
+
+#[test]
+fn a_search_shards_the_factors_that_are_free() {
+    let out = "C[I_X,K_Y]";
+    for (factors, text, expected) in [
+        ("both", "A[I,J] * B[J,K]", ["A[I_X, J]", "B[J, K_Y]"]),
+        ("left", "A[I,J] * B[J,K_Y]", ["A[I_X, J]", "B[J, K_Y]"]),
+        ("right", "A[I_X,J] * B[J,K]", ["A[I_X, J]", "B[J, K_Y]"]),
+    ] {
+        let text = format!("{text} -> {out}");
+        let plan = answered(&product(&text, &[&SIZES[..], &["--search", factors]].concat()));
+        let best = &plan["sequences"][0];
+        assert_eq!([&best["left"], &best["right"]], expected.map(|array| json!(array)).each_ref(), "{factors}");
+        assert_eq!(plan["case"], Value::Null);
+    }
+}
+
+#[test]
+fn machines_can_be_given_by_their_figures() {
+    let own = [
+        "--flops",
+        "1.97e14",
+        "--memory-bandwidth",
+        "8.1e11",
+        "--memory-bytes",
+        "16e9",
+        "--link",
+        "X=4.5e10:1e-6:line",
+        "--link",
+        "Y=4.5e10:1e-6:line",
+    ];
+    let text = "A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]";
+    assert_eq!(said(&product(text, &[&SIZES[..4], &own].concat())), said(&product(text, &SIZES)));
+    // One figure of a machine replaced.
+    let seconds = |flags: &[&str]| -> f64 {
+        let plan = answered(&product(text, &[&SIZES, flags].concat()));
+        numbers(&plan["sequences"][0]["communication_seconds"])
+    };
+    let [line, ring] = [seconds(&[]), seconds(&["--link", "X=4.5e10:1e-6:ring"])];
+    assert!(ring < line * 0.7, "a ring sends both ways: {ring} and {line}");
+    let slow = answered(&product(text, &[&SIZES[..], &["--type", "f32", "--flops", "1e12"]].concat()));
+    assert_eq!(slow["sequences"][0]["arithmetic_seconds"], json!(68_719_476_736.0 / 1e12));
+}
+
+#[test]
+fn placements_on_machines_with_levels_decide_what_is_gathered() {
+    let best = |matrix: &str, flags: &[&str]| {
+        let placed = ["--mesh", "X=4,Y=4", "--size", "I=8192,J=8192,K=8192", "--machine", "a100", "--matrix", matrix];
+        answered(&product("A[I,J_X] * B[J_Y,K] -> C[I_X,K_Y]", &[&placed, flags].concat()))["sequences"][0].clone()
+    };
+    let seconds = |plan: &Value| -> f64 { numbers(&plan["communication_seconds"]) };
+    // Rows across nodes and columns inside them, the other way around, and all of it in one node.
+    let [across, around, inside] = ["[[4,1],[1,4]]", "[[1,4],[4,1]]", "[[1,4],[1,4]]"].map(|matrix| best(matrix, &[]));
+    assert!(seconds(&inside) < seconds(&across).min(seconds(&around)) / 10.0, "{inside}\n{across}\n{around}");
+    // A rate of one's own serves a type for which the machine states none.
+    let own = best("[[1,4],[1,4]]", &["--type", "int8", "--flops", "1e15"]);
+    assert!(seconds(&own) < seconds(&inside), "half the bytes: {own}\n{inside}");
+}
+
+#[test]
+fn the_cheapest_sequence_runs_and_is_the_sequential_product() {
+    let run = |text: &str, mesh: &str, size: &str, flags: &[&str]| -> Value {
+        let sizes = ["--mesh", mesh, "--size", size, "--machine", "tpu-v5p", "--run"];
+        answered(&product(text, &[&sizes, flags].concat()))["run"].clone()
+    };
+    let sizes = "I=24,J=36,K=48";
+    for (text, mesh) in [
+        ("A[I_X,J] * B[J,K_Y] -> C[I_X,K_Y]", "X=2,Y=3"),
+        ("A[I,J_X] * B[J,K] -> C[I,K]", "X=4"),
+        ("A[I,J_X] * B[J_X,K_Y] -> C[I,K_Y] {U_X}", "X=2,Y=2"),
+        ("A[I_X,J] * B[J,K_X] -> C[I_X,K]", "X=6"),
+        ("A[I_XY,J_Z] * B[J_Z,K] -> C[I,K_ZYX]", "X=2,Y=2,Z=2"),
+        ("A[I_X,J] * B[J,K] -> C[I,K_X]", "X=1,Y=1"),
+    ] {
+        let ranks: usize = mesh.split(',').filter_map(|axis| axis.split_once('=')?.1.parse::<usize>().ok()).product();
+        assert_eq!(run(text, mesh, sizes, &[])["tiles"], json!(ranks), "{text}");
+    }
+    // A batch dimension, and factors that the search shards.
+    assert_eq!(run("A[B_X,I,J] * W[B_X,J,K] -> C[B,I_X,K]", "X=2", "B=4,I=6,J=5,K=3", &[])["tiles"], json!(2));
+    let free = run("A[I,J] * B[J,K] -> C[I_X,K_Y]", "X=2,Y=2", sizes, &["--search", "both"]);
+    assert_eq!(free["received_bytes"], json!([0, 0, 0, 0]));
+    let text = said(&product(
+        "A[I_X,J] * B[J_X,K] -> C[I_X,K]",
+        &["--mesh", "X=4", "--size", "I=8,J=8,K=8", "--machine", "tpu-v4p", "--type", "int8", "--run"],
+    ));
+    let ran: Vec<_> = text.lines().rev().take(2).collect();
+    // Three quarters of 8 by 8 numbers of 8 bytes.
+    assert_eq!(ran[0], "received per rank: 384 bytes, 1536 in all");
+    assert_eq!(ran[1], "ran on numbers of 8 bytes, checked 4 tiles of the product");
+}
