@@ -122,6 +122,22 @@ fn rooted_operations_send_one_way() {
 }
 
 #[test]
+fn what_a_root_sends_takes_the_longer_way_too() {
+    let machine = Machine::preset("a100").expect("a preset");
+    let [card, inside] = [0, 1].map(|level: usize| machine.levels()[level].latency);
+    let all = [0, 1, 16, 17];
+    // Half of the data goes 0, 1, 16, 17 and the other half 0, 17, 16, 1.
+    let chain = f64::max(2.0 * inside + card, inside + 2.0 * card);
+    for operation in [Operation::Reduce, Operation::Broadcast] {
+        let (_, latency) = took(&machine, operation, &all, 1e6);
+        assert!(near(latency, chain), "{operation}: {latency}");
+    }
+    // Blocks of all ranks take the shorter way.
+    let (_, latency) = took(&machine, Operation::AllGather, &all, 1e6);
+    assert!(near(latency, inside + card), "{latency}");
+}
+
+#[test]
 fn exchanges_that_cannot_be_are_refused() {
     let machine = Machine::preset("a100").expect("a preset");
     let refused = |groups: Vec<Vec<usize>>, bytes, expect: Expect| {

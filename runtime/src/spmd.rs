@@ -4,6 +4,7 @@
 //! failure of one rank ends all of them: threads are told through whatever they wait in, MPI processes are
 //! aborted. No panic hook is installed; panics are caught and told with their message.
 
+use crate::comm::Communicator;
 use crate::comm::launcher::{Launcher, launcher};
 use crate::comm::threads::{Failure, Shared, ThreadComm};
 use crate::world::{Backend, World};
@@ -54,14 +55,10 @@ where
     E: From<Error> + Display,
     F: Fn(&World) -> Result<R, E> + Sync,
 {
-    if IS_RANK.get() {
-        let message =
-            "`spmd` was called inside of `spmd`: a rank cannot start ranks, so move the call out of the closure";
-        return Err(Error::Usage(message.into()).into());
-    }
+    check_outside()?;
     match launcher() {
         Some(launcher) => on_mpi(&launcher, ranks, f),
-        None => on_threads(ranks, f),
+        None => on_threads(ranks, |comm, _| Ok(Rc::new(comm)), f),
     }
 }
 
@@ -73,6 +70,16 @@ pub fn launched_ranks() -> Option<usize> {
     launcher()?.size
 }
 
+/// Refuses ranks that would start ranks.
+pub(crate) fn check_outside() -> Result<()> {
+    if IS_RANK.get() {
+        let message =
+            "`spmd` was called inside of `spmd`: a rank cannot start ranks, so move the call out of the closure";
+        return Err(Error::Usage(message.into()));
+    }
+    Ok(())
+}
+
 fn check_ranks(ranks: usize) -> Result<()> {
     if ranks == 0 {
         return Err(Error::Usage("`spmd` was asked for 0 ranks: it takes at least 1".into()));
@@ -80,20 +87,22 @@ fn check_ranks(ranks: usize) -> Result<()> {
     Ok(())
 }
 
-fn on_threads<R, E, F>(ranks: usize, f: F) -> Result<Vec<R>, E>
+/// Runs `f` on so many threads, in the world that `world` makes of a thread's communicator, on that thread.
+pub(crate) fn on_threads<R, E, F, W>(ranks: usize, world: W, f: F) -> Result<Vec<R>, E>
 where
     R: Send,
     E: From<Error> + Display,
     F: Fn(&World) -> Result<R, E> + Sync,
+    W: Fn(ThreadComm, &Arc<Shared>) -> Result<Rc<dyn Communicator>> + Sync,
 {
     check_ranks(ranks)?;
     let shared = Arc::new(Shared::new(ranks));
     let results: Vec<Option<R>> = thread::scope(|scope| {
         let mut threads = Vec::with_capacity(ranks);
         for rank in 0..ranks {
-            let (shared, f) = (&shared, &f);
+            let (shared, world, f) = (&shared, &world, &f);
             let builder = thread::Builder::new().name(format!("rank {rank}")).stack_size(STACK);
-            match builder.spawn_scoped(scope, move || run_thread(shared, rank, f)) {
+            match builder.spawn_scoped(scope, move || run_thread(shared, rank, world, f)) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     let message =
@@ -117,14 +126,16 @@ where
 }
 
 /// Runs `f` as one rank, on its thread; no result means that the world has failed.
-fn run_thread<R, E, F>(shared: &Arc<Shared>, rank: usize, f: F) -> Option<R>
+fn run_thread<R, E, F, W>(shared: &Arc<Shared>, rank: usize, world: W, f: F) -> Option<R>
 where
     E: Display,
     F: Fn(&World) -> Result<R, E>,
+    W: Fn(ThreadComm, &Arc<Shared>) -> Result<Rc<dyn Communicator>>,
 {
     IS_RANK.set(true);
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let world = World::new(Rc::new(ThreadComm::world(Arc::clone(shared), rank)), Backend::Threads);
+        let comm = world(ThreadComm::world(Arc::clone(shared), rank), shared).map_err(|error| error.to_string())?;
+        let world = World::new(comm, Backend::Threads);
         f(&world).map_err(|error| error.to_string())
     }));
     // The first failure counts: a rank that was told of another's adds nothing.
@@ -167,7 +178,6 @@ where
     E: From<Error> + Display,
     F: Fn(&World) -> Result<R, E>,
 {
-    use crate::comm::Communicator;
     use crate::comm::mpi::{MpiCommunicator, process::fail};
     let comm: Rc<dyn Communicator> = Rc::new(MpiCommunicator::world()?);
     if let Err(error) = check_ranks(ranks).and_then(|()| check_processes(launcher, ranks, comm.size())) {

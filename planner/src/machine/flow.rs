@@ -87,7 +87,8 @@ fn boxed(router: &Router<'_>, group: &[usize]) -> Vec<Vec<Vec<usize>>> {
     dims.iter().map(lines).collect()
 }
 
-/// Both directions around a ring, half of `carried` bytes each; returns the latency of one trip.
+/// Both directions around a ring, half of `carried` bytes each; returns the latency of one trip: of the farthest two
+/// ranks by the shorter way, or of a whole chain if there is a root, since half of its data comes the longer way.
 fn ring(router: &Router<'_>, loads: &mut Loads, operation: Operation, line: &[usize], carried: f64) -> f64 {
     let n = line.len();
     let mut edges = Vec::with_capacity(n);
@@ -108,7 +109,10 @@ fn ring(router: &Router<'_>, loads: &mut Loads, operation: Operation, line: &[us
         }
         edges.push(router.latency(here, next));
     }
-    farthest(&edges)
+    match operation {
+        Operation::Reduce | Operation::Broadcast => edges.iter().sum::<f64>() - f64::min(edges[0], edges[n - 1]),
+        _ => farthest(&edges),
+    }
 }
 
 /// The longest of the shorter ways around a ring with these edges.

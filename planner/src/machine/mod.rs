@@ -13,6 +13,7 @@
 //! | `route` | which links a message loads |
 //! | `flow` | which messages a collective sends |
 //! | `time` | how long that takes |
+//! | `way` | the ports that one message passes, for those who carry it out |
 //! | `calibrate` | bandwidths from measured seconds |
 //! | `link` | latency and bandwidth of one link, from messages of several sizes |
 //! | `profile` | what a library adds to the links' time, by operation and size |
@@ -29,6 +30,7 @@ mod profile;
 mod route;
 mod text;
 mod time;
+mod way;
 
 pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
 pub use error::MachineError;
@@ -37,6 +39,7 @@ pub use operation::{Algorithm, Exchange, Operation};
 pub use presets::PRESETS;
 pub use profile::{Profile, fit_profiles, leave_one_out};
 pub use time::{Seconds, seconds};
+pub use way::{Passage, Port, Way};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

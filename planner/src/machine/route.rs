@@ -128,7 +128,7 @@ impl<'a> Router<'a> {
     }
 
     /// Calls `pass` with each resource on the way and the share of the message that passes it; returns the latency.
-    fn walk(&self, source: usize, target: usize, pass: &mut impl FnMut(Resource, f64)) -> f64 {
+    pub(super) fn walk(&self, source: usize, target: usize, pass: &mut impl FnMut(Resource, f64)) -> f64 {
         let mut here = source;
         let mut latency = 0.0;
         for (level, dims) in self.dims.iter().enumerate() {

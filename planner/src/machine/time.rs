@@ -89,7 +89,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    fn of(resource: Resource) -> Self {
+    pub(super) fn of(resource: Resource) -> Self {
         Self { level: resource.level, bypass: matches!(resource.part, Part::BypassIn | Part::BypassOut) }
     }
 
@@ -131,11 +131,12 @@ fn loads(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> Result
 }
 
 /// How many ports of its level's bandwidth a resource has.
-fn ports(machine: &Machine, resource: Resource) -> f64 {
+pub(super) fn ports(machine: &Machine, resource: Resource) -> f64 {
     machine.levels()[resource.level].shared_ports.unwrap_or(1) as f64
 }
 
-fn describe(machine: &Machine, resource: Resource) -> String {
+/// What a resource is, in words.
+pub(super) fn describe(machine: &Machine, resource: Resource) -> String {
     let level = &machine.levels()[resource.level];
     let owner = match level.shared_ports {
         Some(_) => format!("{} {}", level.name, resource.member),

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `threads` | ranks are threads; a deadlock, or collectives called differently, is an error on all ranks |
 //! | [`mpi`] | ranks are processes; the only module that knows MPI, and the only one with unsafe code |
+//! | `emulated` | threads again, as the devices of a machine whose network takes its time |
 //! | `alone` | a group of one, which needs neither |
 //! | `shared` | memory that ranks see of one another |
 //! | `check` | what both refuse alike |
@@ -16,6 +17,7 @@
 mod alone;
 mod check;
 mod combine;
+pub(crate) mod emulated;
 pub(crate) mod launcher;
 #[cfg(feature = "mpi")]
 pub mod mpi;

@@ -88,6 +88,14 @@ impl Shared {
         self.lock().failure.clone()
     }
 
+    /// Finds out whether a rank has failed, for those that wait for something else.
+    ///
+    /// # Errors
+    /// What a rank would get that waits here.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.lock().check_failure()
+    }
+
     /// Ends all waits with `failure`; what fails later may only tell who else found the same.
     pub(crate) fn fail(&self, failure: Failure) {
         self.lock().fail(failure, &self.wake);

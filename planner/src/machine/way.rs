@@ -1,0 +1,115 @@
+//! The way of one message: which ports and links it passes, and how fast each is.
+//!
+//! For those who carry messages out, such as an emulation of the machine: what a port is, and which ones a message
+//! passes, is said once, in `route`. How long messages wait for one another at a port is not said here, and nothing of
+//! [`seconds`](super::seconds) is.
+
+use super::Machine;
+use super::route::{Resource, Router};
+use super::time::{Rate, describe, ports};
+
+/// The ports of one device or member at one level, or one direction of a link.
+///
+/// [`Machine::port_name`] says it in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port(Resource);
+
+/// A port on the way of a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Passage {
+    /// Which port.
+    pub port: Port,
+    /// The part of the message that passes it: half where it goes both ways around a ring, else all of it.
+    pub share: f64,
+    /// Bytes per second of the port; of all of them together where a member has several.
+    pub bandwidth: f64,
+}
+
+/// The way of a message from one device to another.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Way {
+    /// What it passes, from the outermost level inwards.
+    pub passages: Vec<Passage>,
+    /// Seconds until a message without bytes arrives.
+    pub latency: f64,
+}
+
+impl Machine {
+    /// Returns the way of a message from `source` to `target`; an empty one if they are the same.
+    ///
+    /// ```
+    /// use polyshard_planner::machine::Machine;
+    /// let machine = Machine::preset("a100")?;
+    /// let names = |source, target| -> Vec<String> {
+    ///     let way = machine.way(source, target);
+    ///     way.passages.iter().map(|passage| machine.port_name(passage.port)).collect()
+    /// };
+    /// assert_eq!(names(3, 20), ["the ports out of node 0", "the ports into node 1"]);
+    /// assert_eq!(names(3, 4), ["the ports out of rank 3 at level `gpu`", "the ports into rank 4 at level `gpu`"]);
+    /// # Ok::<(), polyshard_planner::machine::MachineError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If one of the two is not in `0..self.devices()`.
+    #[must_use]
+    pub fn way(&self, source: usize, target: usize) -> Way {
+        for rank in [source, target] {
+            assert!(rank < self.devices(), "rank {rank} is not one of the machine's {} devices", self.devices());
+        }
+        let mut passages = Vec::new();
+        let latency = Router::new(self).walk(source, target, &mut |resource, share| {
+            let bandwidth = Rate::of(resource).bandwidth(self) * ports(self, resource);
+            passages.push(Passage { port: Port(resource), share, bandwidth });
+        });
+        Way { passages, latency }
+    }
+
+    /// Returns what a port of this machine is, in words.
+    #[must_use]
+    pub fn port_name(&self, port: Port) -> String {
+        describe(self, port.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Algorithm, Exchange, Operation, PRESETS, seconds};
+    use std::collections::BTreeMap;
+
+    /// A broadcast of two is one message, so its time is that of the slowest passage of the way.
+    #[test]
+    fn a_lone_message_takes_as_long_as_its_slowest_passage() {
+        for preset in PRESETS {
+            let machine = Machine::preset(preset).expect("a preset");
+            let last = machine.devices() - 1;
+            for (source, target) in [(0, 1), (0, last), (last, 0), (1, last / 2)] {
+                let way = machine.way(source, target);
+                let bytes = 12345.0;
+                let slowest = way.passages.iter().map(|passage| passage.share * bytes / passage.bandwidth);
+                let exchange = Exchange { operation: Operation::Broadcast, groups: vec![vec![source, target]], bytes };
+                let simulated = seconds(&machine, &exchange, Algorithm::Ring).expect("a valid exchange");
+                let slowest = slowest.fold(0.0, f64::max);
+                assert!((slowest / simulated.transfer - 1.0).abs() < 1e-9, "{preset}: {source} to {target}");
+                assert_eq!(way.latency, simulated.latency, "{preset}: {source} to {target}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_to_oneself_passes_nothing() {
+        let machine = Machine::preset("a100").expect("a preset");
+        assert_eq!(machine.way(5, 5), Way::default());
+    }
+
+    #[test]
+    fn equal_ports_are_the_same_port() {
+        let machine = Machine::preset("a100").expect("a preset");
+        let mut used: BTreeMap<Port, usize> = BTreeMap::new();
+        for gpu in 0..16 {
+            machine.way(gpu, 16 + gpu).passages.iter().for_each(|passage| *used.entry(passage.port).or_default() += 1);
+        }
+        let counts: Vec<usize> = used.values().copied().collect();
+        assert_eq!(counts, [16, 16], "16 messages share the ports out of one node and into another: {used:?}");
+    }
+}

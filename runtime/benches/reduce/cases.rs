@@ -1,0 +1,83 @@
+//! The machine that is emulated, and what is reduced on it.
+
+use polyshard_planner::machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
+use polyshard_planner::placement::{ParallelismMatrix, matrices};
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+/// Each second of the machine lasts so many: messages of kilobytes then take milliseconds, which is long beside the
+/// time in which a thread wakes up, and in which it adds them.
+pub(crate) const SLOWDOWN: f64 = 100.0;
+
+/// Two nodes of so many devices: 1 GB/s for each device inside, and for all of a node one port that is slower by this
+/// factor.
+pub(crate) fn nodes(inside: usize, factor: f64) -> Machine {
+    let level = |name: &str, count, bandwidth, shared_ports| Level {
+        name: name.into(),
+        count,
+        interconnect: Interconnect::Switch,
+        bandwidth,
+        latency: 1e-6,
+        shared_ports,
+        bypass: None,
+    };
+    let device = Device { memory_bandwidth: 1e12, memory_capacity: 1 << 36, ..Device::default() };
+    let levels = vec![level("node", 2, 1e9 / factor, Some(1)), level("device", inside, 1e9, None)];
+    Machine::new(format!("2x{inside}/{factor}"), levels, device).expect("the levels and the device are valid")
+}
+
+/// A reduction over axes of a placed mesh.
+pub(crate) struct Case {
+    pub(crate) matrix: ParallelismMatrix,
+    /// Positions of the axes, ascending.
+    pub(crate) axes: Vec<usize>,
+}
+
+impl Case {
+    /// The matrix and the axes in one word.
+    pub(crate) fn name(&self) -> String {
+        let axes: Vec<_> = self.axes.iter().map(usize::to_string).collect();
+        format!("{}/{}", self.matrix, axes.join("+")).replace(' ', ",")
+    }
+
+    /// So many `f64` that one all-reduce of them takes about so many seconds here.
+    pub(crate) fn elements(&self, machine: &Machine, direct: f64) -> usize {
+        const BYTES: f64 = 1e6;
+        let groups = self.matrix.groups(&self.axes).expect("the axes exist");
+        let exchange = Exchange { operation: Operation::AllReduce, groups, bytes: BYTES };
+        let simulated = seconds(machine, &exchange, Algorithm::Ring).expect("the groups are of the machine");
+        (direct / SLOWDOWN / simulated.transfer * BYTES) as usize / size_of::<f64>()
+    }
+}
+
+/// The extents of a mesh's axes.
+#[derive(Clone)]
+pub(crate) struct Extents(Vec<usize>);
+
+impl FromStr for Extents {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.split('x').map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// All reductions over axes of such meshes, in all placements, that reduce anything; those with equal groups of ranks
+/// once.
+pub(crate) fn reductions(machine: &Machine, meshes: &[Extents]) -> Vec<Case> {
+    let mut seen = Vec::new();
+    let mut cases = Vec::new();
+    for Extents(extents) in meshes {
+        for matrix in matrices(&machine.hierarchy(), extents).expect("the axes fit the machine") {
+            for chosen in 1..1usize << extents.len() {
+                let axes: Vec<usize> = (0..extents.len()).filter(|axis| chosen >> axis & 1 == 1).collect();
+                let groups = matrix.groups(&axes).expect("the axes exist");
+                if groups[0].len() > 1 && !seen.contains(&groups) {
+                    seen.push(groups);
+                    cases.push(Case { matrix: matrix.clone(), axes });
+                }
+            }
+        }
+    }
+    cases
+}

@@ -1,0 +1,81 @@
+//! The benchmark of reductions, one part per call; `scripts/bench` runs it all.
+//!
+//! | part | prints |
+//! | --- | --- |
+//! | `synthesis` | seconds to find all programs of hierarchies of two and three levels |
+//! | `programs` | seconds of every program of every reduction of a placed mesh, on emulated nodes and simulated |
+//! | `table` | the tables, from the lines that the other parts have printed |
+//!
+//! It is with the runtime because that is all it needs. The lines are those of the other benchmarks, see
+//! [`record`].
+
+mod cases;
+mod order;
+mod programs;
+#[path = "../../../benches/common/record.rs"]
+mod record;
+mod synthesis;
+mod table;
+#[path = "../../../benches/common/tabulate.rs"]
+mod tabulate;
+
+use cases::Extents;
+use clap::{Parser, Subcommand};
+
+/// Measures reductions.
+#[derive(Parser)]
+struct Cli {
+    /// What `cargo bench` says.
+    #[arg(long, hide = true)]
+    bench: bool,
+    /// What `cargo test --benches` says.
+    #[arg(long, hide = true)]
+    test: bool,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Times the search for programs.
+    Synthesis {
+        /// Timed runs of each, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
+    /// Times all programs of all reductions over axes of these meshes, in turns, on 2 emulated nodes.
+    Programs {
+        /// Ranks per node.
+        #[arg(long)]
+        inside: usize,
+        /// How much slower the nodes' ports are than the devices' inside.
+        #[arg(long, default_value_t = 10.0)]
+        factor: f64,
+        /// The meshes, as `8` or `2x4`: all their placements, but reductions of the same groups once.
+        #[arg(long, value_delimiter = ',')]
+        meshes: Vec<Extents>,
+        /// Seconds that one all-reduce of the arrays should take, by which their length is chosen.
+        #[arg(long, default_value_t = 0.05)]
+        direct: f64,
+        /// Timed runs of each, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
+    /// Prints the tables of the lines on standard input.
+    Table,
+}
+
+fn main() -> polyshard_runtime::Result<()> {
+    match Cli::parse().part {
+        None => println!("nothing to do without a part; `scripts/bench` runs them all, `--help` lists them"),
+        Some(Part::Synthesis { runs }) => synthesis::measure(runs),
+        Some(Part::Programs { inside, factor, meshes, direct, runs }) => {
+            let machine = cases::nodes(inside, factor);
+            for case in cases::reductions(&machine, &meshes) {
+                programs::measure(&machine, &case, case.elements(&machine, direct), runs)?;
+            }
+        }
+        Some(Part::Table) => table::print(),
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! How long it takes to find all programs.
+
+use crate::record::{Case, Record};
+use polyshard_planner::reduce::{Hierarchy, Masters, synthesize};
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Prints the seconds of finding all programs of two and of three levels, and how many there are, for levels of few and
+/// of many members.
+pub(crate) fn measure(runs: usize) {
+    for levels in [2, 3] {
+        for factor in [2, 3, 1000] {
+            let names = ["rack", "node", "device"];
+            let hierarchy =
+                Hierarchy::new(names[3 - levels..].iter().map(|name| (*name, factor))).expect("few devices");
+            let programs = || black_box(synthesize(black_box(&hierarchy), 5, Masters::Idle)).len();
+            let print = |quantity: &str, value| {
+                let [backend, dtype, contestant] = ["planner", "-", "synthesize"].map(String::from);
+                let case = Case { backend, grid: levels.to_string(), dtype, size: factor.to_string() };
+                println!("{}", Record { quantity: quantity.into(), case, contestant, value });
+            };
+            print("programs", programs() as f64);
+            for _ in 0..runs {
+                let start = Instant::now();
+                programs();
+                print("seconds", start.elapsed().as_secs_f64());
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The network of an emulated machine: when a message that is sent now arrives.
+//!
+//! Each port keeps a timetable on the wall clock. A message takes the first time that is free on each port of its
+//! way, as much as its bytes take there, and arrives when it has passed the last; whoever receives it sleeps until
+//! then. So messages wait for one another where they meet, and nowhere else:
+//!
+//! ```text
+//! 3 messages of ranks 0, 1 and 2 of node 0, sent at once          ranks 0, 1 and 2 pass them inside the node
+//! port of node 0   |--- 0 ---|--- 1 ---|--- 2 ---|                ports of 0, 1, 2   |-|
+//! ```
+//!
+//! Messages travel as packets do: one enters a port when it has begun to leave the one before, and fills what time
+//! others leave between them, in pieces if need be. If it had to pass in one piece, ranks that are a little out of
+//! step would leave gaps that are a little too short for anyone. Several ports that a member shares are one of their
+//! bandwidth together. Nothing here knows collectives, nor how long one should take.
+
+use crate::comm::threads::Shared;
+use crate::{Error, Result};
+use polyshard_planner::machine::{Machine, Port};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A rank that waits for a message looks this often whether another has failed meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The ports of a machine, shared by all ranks. Times are seconds since it was made.
+pub(crate) struct Network {
+    devices: usize,
+    /// By source and then target.
+    ways: Vec<Way>,
+    ports: Mutex<Vec<Timetable>>,
+    made: Instant,
+}
+
+/// The way of messages from one device to another.
+struct Way {
+    /// Ports, and the seconds that a byte takes there.
+    passages: Vec<(usize, f64)>,
+    latency: f64,
+}
+
+/// When a port is busy.
+#[derive(Default)]
+struct Timetable {
+    /// From when until when, ascending and apart.
+    busy: Vec<(f64, f64)>,
+    /// Seconds for which it has been taken in all.
+    taken: f64,
+}
+
+impl Network {
+    /// Returns the idle network of a machine of which each second lasts `slowdown` seconds.
+    ///
+    /// # Errors
+    /// If `slowdown` is not more than 0 and finite.
+    pub(crate) fn new(machine: &Machine, slowdown: f64) -> Result<Self> {
+        if !(slowdown > 0.0 && slowdown.is_finite()) {
+            return Err(Error::Usage(format!(
+                "a machine cannot be slowed by a factor of {slowdown}: give one that is more than 0, such as 1"
+            )));
+        }
+        let devices = machine.devices();
+        let mut numbers: HashMap<Port, usize> = HashMap::new();
+        let mut ways = Vec::with_capacity(devices * devices);
+        for (source, target) in (0..devices).flat_map(|source| (0..devices).map(move |target| (source, target))) {
+            let way = machine.way(source, target);
+            let mut passages = Vec::with_capacity(way.passages.len());
+            for passage in way.passages {
+                let number = numbers.len();
+                let port = *numbers.entry(passage.port).or_insert(number);
+                passages.push((port, passage.share / passage.bandwidth * slowdown));
+            }
+            ways.push(Way { passages, latency: way.latency * slowdown });
+        }
+        let ports = Mutex::new(numbers.iter().map(|_| Timetable::default()).collect());
+        Ok(Self { devices, ways, ports, made: Instant::now() })
+    }
+
+    /// Returns the number of devices.
+    pub(super) fn devices(&self) -> usize {
+        self.devices
+    }
+
+    /// Returns the time.
+    pub(super) fn now(&self) -> f64 {
+        self.made.elapsed().as_secs_f64()
+    }
+
+    /// Sends a message of so many bytes from `source` to `target` at time `now`; returns when it arrives.
+    pub(super) fn send(&self, source: usize, target: usize, bytes: usize, now: f64) -> f64 {
+        // A panic under the lock is a bug of ours, and leaves timetables as they were.
+        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let way = &self.ways[source * self.devices + target];
+        let (mut begin, mut end) = (now, now);
+        for &(port, seconds) in &way.passages {
+            let taken = ports[port].take(begin, bytes as f64 * seconds, now);
+            begin = taken.0;
+            // A slower port before this one holds the message's end back.
+            end = f64::max(end, taken.1);
+        }
+        end + way.latency
+    }
+
+    /// Returns how much longer a message takes for each byte where no other is on the way, in seconds.
+    pub(super) fn seconds_per_byte(&self, source: usize, target: usize) -> f64 {
+        let way = &self.ways[source * self.devices + target];
+        way.passages.iter().map(|passage| passage.1).fold(0.0, f64::max)
+    }
+
+    /// Sleeps until `time`.
+    ///
+    /// # Errors
+    /// If another rank fails meanwhile.
+    pub(super) fn sleep_until(&self, time: f64, ranks: &Shared) -> Result<()> {
+        loop {
+            let left = time - self.now();
+            if left <= 0.0 {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_secs_f64(left.min(LOOK.as_secs_f64())));
+            ranks.check()?;
+        }
+    }
+
+    /// Returns for how many seconds the port was taken that was taken longest.
+    #[cfg(test)]
+    pub(super) fn most_taken(&self) -> f64 {
+        let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.iter().map(|port| port.taken).fold(0.0, f64::max)
+    }
+}
+
+impl Timetable {
+    /// Takes the first so many seconds that are free from `earliest` on; returns when they begin and end. What ended
+    /// before `now` is forgotten.
+    fn take(&mut self, earliest: f64, seconds: f64, now: f64) -> (f64, f64) {
+        self.busy.retain(|(_, until)| *until > now);
+        let (mut time, mut left) = (earliest, seconds);
+        let mut pieces = Vec::new();
+        for &(from, until) in self.busy.iter().chain([&(f64::INFINITY, f64::INFINITY)]) {
+            // The end of a gap that is filled is exactly where the next begins.
+            let end = if from - time > left { time + left } else { from };
+            if end > time {
+                pieces.push((time, end));
+                left = if end == from { left - (from - time) } else { 0.0 };
+            }
+            if left <= 0.0 {
+                break;
+            }
+            time = f64::max(time, until);
+        }
+        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return (earliest, earliest) };
+        let taken = (first.0, last.1);
+        self.taken += seconds;
+        self.busy.append(&mut pieces);
+        self.busy.sort_by(|left, right| left.0.total_cmp(&right.0));
+        // Times that touch are one, so that the table stays short.
+        self.busy.dedup_by(|next, before| {
+            let touch = next.0 <= before.1;
+            if touch {
+                before.1 = f64::max(before.1, next.1);
+            }
+            touch
+        });
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyshard_planner::machine::{Device, Interconnect, Level};
+    use proptest::prelude::*;
+
+    /// 2 nodes of 2 devices: 10 bytes/s between the nodes, 100 inside.
+    fn network() -> Network {
+        let level = |name: &str, bandwidth, latency, shared_ports| Level {
+            name: name.into(),
+            count: 2,
+            interconnect: Interconnect::Switch,
+            bandwidth,
+            latency,
+            shared_ports,
+            bypass: None,
+        };
+        let device = Device { memory_bandwidth: 1e9, memory_capacity: 1 << 30, ..Device::default() };
+        let levels = vec![level("node", 10.0, 0.5, Some(1)), level("device", 100.0, 0.25, None)];
+        Network::new(&Machine::new("test", levels, device).unwrap(), 1.0).unwrap()
+    }
+
+    #[test]
+    fn messages_that_share_a_port_wait_for_one_another_and_others_do_not() {
+        let network = network();
+        assert_eq!(network.send(0, 2, 10, 0.0), 1.5);
+        assert_eq!(network.send(1, 3, 10, 0.0), 2.5, "the node has one port");
+        assert_eq!(network.send(2, 0, 10, 0.0), 1.5, "the other direction is free");
+        assert_eq!(network.send(0, 1, 10, 0.0), 0.35, "the devices have ports of their own");
+        assert_eq!(network.send(0, 2, 10, 7.0), 8.5, "what is long gone holds nobody back");
+    }
+
+    #[test]
+    fn a_message_fills_the_time_that_others_leave() {
+        let mut port = Timetable::default();
+        assert_eq!(port.take(5.0, 2.0, 0.0), (5.0, 7.0));
+        assert_eq!(port.take(0.0, 3.0, 0.0), (0.0, 3.0));
+        assert_eq!(port.busy, [(0.0, 3.0), (5.0, 7.0)]);
+        assert_eq!(port.take(1.0, 3.0, 0.0), (3.0, 8.0), "2 seconds before the other and 1 after it");
+        assert_eq!(port.busy, [(0.0, 8.0)]);
+        assert_eq!(port.take(6.0, 0.0, 6.0), (6.0, 6.0), "without bytes it takes no time anywhere");
+        assert_eq!(port.take(9.0, 1.0, 9.0), (9.0, 10.0));
+        assert_eq!(port.busy, [(9.0, 10.0)], "what is over is forgotten");
+    }
+
+    #[test]
+    fn a_slowdown_that_is_none_is_refused() {
+        let machine = Machine::preset("a100").unwrap();
+        for slowdown in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let error = Network::new(&machine, slowdown).err().expect("it should be refused").to_string();
+            assert!(error.starts_with(&format!("a machine cannot be slowed by a factor of {slowdown}")), "{error}");
+        }
+    }
+
+    proptest! {
+        /// A port carries one message at a time, all of each, none before it was sent, and is not idle while one waits.
+        #[test]
+        fn a_port_is_never_taken_twice(messages in prop::collection::vec((0.0..9.0, 0.0..3.0), 1..40)) {
+            let mut port = Timetable::default();
+            for (earliest, seconds) in messages {
+                let before = port.busy.clone();
+                let (begin, end) = port.take(earliest, seconds, 0.0);
+                prop_assert!(begin >= earliest && end >= begin + seconds - 1e-9);
+                prop_assert!(port.busy.windows(2).all(|pair| pair[0].1 < pair[1].0), "{:?}", port.busy);
+                let busy = |table: &[(f64, f64)]| table.iter().map(|(from, until)| until - from).sum::<f64>();
+                prop_assert!((busy(&port.busy) - busy(&before) - seconds).abs() < 1e-9);
+                prop_assert!((busy(&port.busy) - port.taken).abs() < 1e-9);
+                let within = |&(from, until): &(f64, f64)| from <= earliest && end <= until;
+                prop_assert!(seconds == 0.0 || port.busy.iter().any(within), "{:?}", port.busy);
+            }
+        }
+
+        /// No message arrives before its bytes and its latency have passed, on any way.
+        #[test]
+        fn messages_take_at_least_their_time(
+            messages in prop::collection::vec((0..4usize, 0..4usize, 0..100usize), 1..40),
+        ) {
+            let network = network();
+            for (nth, (source, target, bytes)) in messages.into_iter().enumerate() {
+                let now = nth as f64 / 10.0;
+                let least = match (source == target, source / 2 == target / 2) {
+                    (true, _) => 0.0,
+                    (_, true) => bytes as f64 / 100.0 + 0.25,
+                    _ => bytes as f64 / 10.0 + 0.5,
+                };
+                prop_assert!(network.send(source, target, bytes, now) >= now + least - 1e-9);
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Running one function on every device of a machine that is not there.
+//!
+//! Beside [`spmd`](crate::spmd()): the ranks are threads, and what passes between them takes the time that the
+//! machine's links allow, with concurrent messages waiting for one another at the ports that they share. So what a
+//! placement or a reduction costs on several nodes can be measured on one computer. Only communication is slowed:
+//! arithmetic takes the time that it takes here.
+
+use crate::comm::emulated::{Emulated, Network};
+use crate::comm::launcher::launcher;
+use crate::spmd::{check_outside, on_threads};
+use crate::{Error, Result, World};
+use polyshard_planner::machine::Machine;
+use std::fmt::Display;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Runs `f` once per device of `machine`, on threads of this process, and returns the results in rank order.
+///
+/// Each second of the machine lasts `slowdown` seconds: with 1, its bandwidths and latencies are taken as they are,
+/// with 1000, megabytes take as long as gigabytes would. A message takes the ports of its way for as long as they
+/// need for its bytes, one message after the other; a rank that receives sleeps until it has arrived. Collectives are
+/// carried out as messages to neighbours, in both directions of a ring of the group's ranks:
+///
+/// ```text
+/// all-gather, reduce-scatter     blocks go around the shorter way          n/2 steps
+/// all-reduce                     a reduce-scatter and an all-gather
+/// broadcast, reduce              a chain in each direction, in pieces      n-1 steps and the pieces
+/// all-to-all                     all messages at once
+/// barrier                        messages of no bytes                      log2 n steps
+/// ```
+///
+/// Results are those of [`spmd`](crate::spmd()), except that sums of floats are taken in the rings' order: the same
+/// on all ranks and in every run. Times are true to some 0.1 ms per message, which is what it takes to wake a thread,
+/// and to the processors that there are: choose the slowdown such that messages take much longer.
+///
+/// ```
+/// use polyshard_planner::machine::Machine;
+/// use polyshard_runtime::{ElementKind, Error, ReduceOp, spmd_emulated};
+///
+/// // 2 nodes of 2 GPUs, at a thousandth of their speed.
+/// let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[2, 2]));
+/// let sums = spmd_emulated(&machine.expect("it is a machine"), 1000.0, |world| -> Result<_, Error> {
+///     let mut data = [world.rank() as i64; 1000];
+///     world.comm().all_reduce(bytemuck::cast_slice_mut(&mut data), ElementKind::I64, ReduceOp::Sum)?;
+///     Ok(data[0])
+/// })?;
+/// assert_eq!(sums, [6; 4]);
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// As [`spmd`](crate::spmd()) on threads; and if `slowdown` is not more than 0 and finite, or an MPI launcher has
+/// started this process, whose ranks would each emulate the whole machine.
+pub fn spmd_emulated<R, E, F>(machine: &Machine, slowdown: f64, f: F) -> Result<Vec<R>, E>
+where
+    R: Send,
+    E: From<Error> + Display,
+    F: Fn(&World) -> Result<R, E> + Sync,
+{
+    check_outside()?;
+    if let Some(launcher) = launcher() {
+        return Err(Error::Usage(format!(
+            "the process was started by {} (`{}` is set), but the ranks of an emulated machine are threads of one \
+             process: start the program without a launcher",
+            launcher.name, launcher.variable
+        ))
+        .into());
+    }
+    let network = Arc::new(Network::new(machine, slowdown)?);
+    let world = |comm, ranks: &Arc<_>| -> Result<Rc<dyn crate::comm::Communicator>> {
+        Ok(Rc::new(Emulated::world(comm, Arc::clone(&network), Arc::clone(ranks))?))
+    };
+    on_threads(machine.devices(), world, f)
+}

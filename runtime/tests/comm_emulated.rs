@@ -1,0 +1,125 @@
+//! Emulated machines: the laws of all communicators, and what is refused.
+
+mod comm_laws;
+
+use polyshard_planner::machine::{Device, Interconnect, Level, Machine};
+use polyshard_runtime::comm::Broadcast;
+use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+use polyshard_runtime::{DistArray, Error, Redistribution, Result, Transport, spmd_emulated};
+
+/// A machine of these levels: count, interconnect, shared ports. They pass a gigabyte per second.
+fn machine(levels: &[(usize, Interconnect, Option<usize>)]) -> Machine {
+    let level = |(nth, (count, interconnect, shared_ports)): (usize, &(usize, Interconnect, Option<usize>))| Level {
+        name: format!("level{nth}"),
+        count: *count,
+        interconnect: interconnect.clone(),
+        bandwidth: 1e9,
+        latency: 1e-6,
+        shared_ports: *shared_ports,
+        bypass: None,
+    };
+    let device = Device { memory_bandwidth: 1e9, memory_capacity: 1 << 30, ..Device::default() };
+    Machine::new("test", levels.iter().enumerate().map(level).collect(), device).expect("a machine")
+}
+
+fn nodes(count: usize, inside: usize) -> Machine {
+    machine(&[(count, Interconnect::Switch, Some(1)), (inside, Interconnect::Switch, None)])
+}
+
+/// The laws send some ten thousand messages, so they run on a network that delays each hardly at all.
+const FAST: f64 = 1e-6;
+
+#[test]
+fn the_laws_hold_on_nodes_that_share_a_port() {
+    for (count, inside) in [(1, 1), (2, 1), (3, 1), (2, 2), (1, 5), (3, 2), (2, 4)] {
+        spmd_emulated(&nodes(count, inside), FAST, |world| comm_laws::hold(world.comm())).unwrap();
+    }
+}
+
+#[test]
+fn the_laws_hold_on_rings_and_tori() {
+    for levels in [
+        vec![(5, Interconnect::Ring, None)],
+        vec![(4, Interconnect::Torus(vec![2, 2]), None)],
+        vec![(2, Interconnect::Switch, Some(2)), (3, Interconnect::Line, None)],
+    ] {
+        spmd_emulated(&machine(&levels), FAST, |world| comm_laws::hold(world.comm())).unwrap();
+    }
+}
+
+/// Here every rank sleeps for every message.
+#[test]
+fn a_slow_network_gives_the_same_results() {
+    spmd_emulated(&nodes(2, 2), 100.0, |world| {
+        for root in 0..4 {
+            let mut data: Vec<u8> = (0..5000).map(|i| (i * 7 + root) as u8).collect();
+            if world.rank() == root {
+                world.comm().broadcast(Broadcast::Send(&data))?;
+            } else {
+                let expected = std::mem::replace(&mut data, vec![0; 5000]);
+                world.comm().broadcast(Broadcast::Receive { root, into: &mut data })?;
+                assert!(data == expected, "broadcast from {root}");
+            }
+        }
+        let row = world.comm().split(world.rank() / 2, world.rank())?;
+        let mut both = [0; 4];
+        row.all_gather(&[world.rank() as u8; 2], &mut both, &[2; 2])?;
+        let first = world.rank() as u8 / 2 * 2;
+        assert_eq!(both, [first, first, first + 1, first + 1]);
+        world.comm().barrier()
+    })
+    .unwrap();
+}
+
+#[test]
+fn arrays_are_redistributed_by_messages_and_not_through_memory() {
+    let mesh = Mesh::new([("x", 4)]);
+    let [x] = mesh.axes();
+    let blocks = |dim| Sharding::new(&mesh, &[9, 7], &[Placement::block(dim, x)]).expect("a sharding");
+    let (rows, columns) = (blocks(0), blocks(1));
+    let said = spmd_emulated(&nodes(2, 2), FAST, |world| -> Result<String> {
+        let source = DistArray::from_fn(world, &rows, |index| (index[0] * 7 + index[1]) as i64)?;
+        let there = Redistribution::new(world, &rows, &columns)?;
+        let before = world.bytes_received();
+        let target = there.run(world, &source)?;
+        assert_eq!(target.block(), DistArray::from_fn(world, &columns, |at| (at[0] * 7 + at[1]) as i64)?.block());
+        assert!(world.bytes_received() > before, "the others' rows came by messages");
+        let shared = Redistribution::new(world, &rows, &columns)?.over(Transport::Shared);
+        Ok(shared.run(world, &source).expect_err("it should be refused").to_string())
+    });
+    let expected = "cannot redistribute through shared memory: ranks of an emulated machine share no memory; use \
+                    `Transport::Messages`, or use `Transport::Auto`";
+    assert_eq!(said.unwrap(), [expected; 4]);
+}
+
+#[test]
+fn a_deadlock_is_found_and_names_what_each_waits_for() {
+    let result = spmd_emulated(&nodes(2, 1), 1.0, |world| world.comm().receive(1 - world.rank(), &mut [0; 16]));
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "the ranks wait for each other: rank 0 waits to receive 16 bytes from rank 1; \
+         rank 1 waits to receive 16 bytes from rank 0"
+    );
+}
+
+#[test]
+fn a_message_of_another_length_is_an_error_with_both_lengths() {
+    let result = spmd_emulated(&nodes(1, 2), 1.0, |world| match world.rank() {
+        0 => world.comm().send(1, &[0; 4096]),
+        _ => world.comm().receive(0, &mut [0; 4032]),
+    });
+    let expected = "rank 1 receives 4096 bytes from rank 0 into a buffer of 4032: the ranks disagree on the message";
+    assert_eq!(result.unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn an_emulation_inside_of_ranks_and_a_slowdown_that_is_none_are_refused() {
+    let error = spmd_emulated(&nodes(1, 2), 0.0, |_| -> Result<()> { Ok(()) }).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a machine cannot be slowed by a factor of 0: give one that is more than 0, such as 1"
+    );
+    let inside = |_: &_| spmd_emulated(&nodes(1, 1), 1.0, |_| -> Result<(), Error> { Ok(()) });
+    let error = spmd_emulated(&nodes(1, 1), 1.0, inside).unwrap_err();
+    assert!(error.to_string().starts_with("rank 0: `spmd` was called inside of `spmd`"), "{error}");
+}
