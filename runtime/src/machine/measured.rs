@@ -40,7 +40,7 @@ pub struct Point {
     pub call: Call,
     /// The ranks of a group. If there are more in the world, all its groups of so many neighbours did it at once.
     pub ranks: usize,
-    /// The size in bytes, as in [`MeasureOptions::sizes`].
+    /// The size in bytes, as in [`MeasureOptions::sizes`](super::MeasureOptions::sizes).
     pub bytes: usize,
     /// Seconds of the slowest rank, in the fastest of the rounds.
     pub seconds: f64,
