@@ -43,7 +43,9 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
         ("length in an exchange", 0) => comm.exchange(&[(1, &[0; 64]), (2, &[0; 64])], &mut [])?,
         ("length in an exchange", 1) => comm.exchange(&[], &mut [(0, &mut [0; 65])])?,
         ("abort", 2) => comm.abort("enough"),
-        ("panic in a redistribution" | "error between redistributions", _) => redistribute(way, world)?,
+        ("panic in a redistribution" | "error between redistributions" | "different redistributions", _) => {
+            redistribute(way, world)?
+        }
         ("nested", _) => drop(spmd(2, |_| Ok::<_, Failure>(()))?),
         _ => {}
     }
@@ -59,6 +61,9 @@ fn redistribute(way: &str, world: &World) -> Result<(), Failure> {
     let [x] = mesh.axes();
     let by = |dim| Sharding::new(&mesh, &[64, 96], &[Placement::block(dim, x)]);
     let (rows, columns) = (by(0)?, by(1)?);
+    if way == "different redistributions" && world.rank() >= 2 {
+        Redistribution::new(world, &rows, &rows)?;
+    }
     let there = Redistribution::new(world, &rows, &columns)?;
     let a = DistArray::from_fn(world, &rows, |index| (index[0] * 100 + index[1]) as f64)?;
     let mut b = there.run(world, &a)?;

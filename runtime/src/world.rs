@@ -3,6 +3,7 @@
 //! A group is made the first time it is asked for and then kept, so a program that runs often, or in a
 //! loop, makes each sub-communicator once. Making one is collective; finding one again is not.
 
+mod agree;
 mod parts;
 mod placed;
 

@@ -6,9 +6,8 @@ use super::Partial;
 use super::tile::Held;
 use crate::array::same_owners;
 use crate::layout::Sharding;
-use crate::{DistArray, Element, ElementKind, Error, Result, World};
+use crate::{DistArray, Element, ElementKind, Error, Result};
 use polyshard_planner::product::{Element as Planned, Operand, Product, Sequence, Sharded, Step};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Refuses elements that are not as many bytes as those that the plan counted.
 pub(super) fn element<T: Element>(product: &Product) -> Result<()> {
@@ -61,20 +60,9 @@ pub(super) fn sequence<'a>(product: &Product, sequence: &'a Sequence) -> Result<
     }
 }
 
-/// Refuses what ranks do not agree on; collective. `what` says it in words.
-pub(super) fn agree(world: &World, said: &str, what: &str) -> Result<()> {
-    let mut hasher = DefaultHasher::new();
-    said.hash(&mut hasher);
-    let told = world.comm().tell([hasher.finish(), 0, 0, 0])?;
-    match told.iter().position(|note| *note != told[0]) {
-        Some(other) => Err(Error::Mismatch(format!(
-            "ranks 0 and {other} make different {what}, rank {} that of `{}`: all ranks must make the same, in the same \
-             order",
-            world.rank(),
-            said.lines().next().unwrap_or_default()
-        ))),
-        None => Ok(()),
-    }
+/// Steps in words, in one line.
+pub(super) fn steps<'a>(steps: impl IntoIterator<Item = &'a Step>) -> String {
+    format!("the steps {}", steps.into_iter().map(|step| format!("`{step}`")).collect::<Vec<_>>().join(", "))
 }
 
 /// Refuses an array that does not lie as `held` says, which the plan `takes` or `makes`.

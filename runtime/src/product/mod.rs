@@ -117,7 +117,14 @@ impl<T: Element> ShardedProduct<T> {
         check::element::<T>(product)?;
         let multiplied = check::sequence(product, sequence)?;
         check::sizes(product, sizes)?;
-        check::agree(world, &format!("{product}\n{sequence}{sizes:?} {}", T::NAME), "products")?;
+        world.agree(&format!(
+            "the product `{product}` over ({})\na product of `{}` of shapes {:?} and {:?}, with sizes {sizes:?}\n{}",
+            product.mesh(),
+            T::NAME,
+            product.left().dist_type().shape(),
+            product.right().dist_type().shape(),
+            check::steps(sequence.steps())
+        ))?;
         let held = |array: &Sharded| Held::new(array, sizes);
         let steps = |which: Operand| {
             let of = |step: &&Step| matches!(step, Step::Move { operand, .. } if *operand == which);

@@ -66,8 +66,13 @@ impl<T: Element> Resharding<T> {
             last = step.result();
         }
         check::covered(&from.names().iter().zip(from.dist_type().shape()).collect::<Vec<_>>(), sizes)?;
-        let said: Vec<_> = steps.iter().map(|(step, _)| step.to_string()).collect();
-        check::agree(world, &format!("{from}\n{} {sizes:?} {}", said.join("\n"), T::NAME), "reshardings")?;
+        world.agree(&format!(
+            "a resharding of `{from}` over ({})\na resharding of `{}` of shape {:?}, with sizes {sizes:?}\n{}",
+            from.dist_type().mesh(),
+            T::NAME,
+            from.dist_type().shape(),
+            check::steps(steps.iter().map(|(step, _)| step))
+        ))?;
         let (from, to) = (Held::new(from, sizes), Held::new(last, sizes));
         let shardings = [from.sharding()?, to.sharding()?];
         let steps: Vec<_> = steps.iter().map(|(step, _)| step).collect();

@@ -4,7 +4,6 @@ use crate::array::same_owners;
 use crate::layout::Sharding;
 use crate::{DistArray, Error, Result, World};
 use polyshard_planner::Plan;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Checks that one array can have both shardings in this world, without communication.
 pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> Result<()> {
@@ -34,20 +33,15 @@ pub(super) fn agree(
     target: &Sharding,
     plan: Option<&Plan>,
 ) -> Result<()> {
-    let mut hasher = DefaultHasher::new();
-    (source, target).hash(&mut hasher);
-    for step in plan.iter().flat_map(|plan| plan.steps()) {
-        (step.op(), step.from(), step.to()).hash(&mut hasher);
-    }
-    let told = world.comm().tell([hasher.finish(), number, u64::from(plan.is_some()), 0])?;
-    match told.iter().position(|note| *note != told[0]) {
-        Some(other) => Err(Error::Mismatch(format!(
-            "ranks 0 and {other} make different redistributions, rank {} one from {source} to {target}: all ranks must \
-             make the same, in the same order",
-            world.rank()
-        ))),
-        None => Ok(()),
-    }
+    let steps = plan.iter().flat_map(|plan| plan.steps());
+    let steps: Vec<_> = steps.map(|step| format!("{} from {} to {}", step.op(), step.from(), step.to())).collect();
+    world.agree(&format!(
+        "a redistribution from {source} to {target}\na redistribution of shape {:?} over ({})\na redistribution {}\n\
+         redistribution number {number}\na redistribution from {source:?} to {target:?}",
+        source.shape(),
+        source.mesh(),
+        plan.map_or_else(|| "by direct exchange".into(), |_| format!("in the steps {}", steps.join(", ")))
+    ))
 }
 
 /// Checks that an array is laid out by `wanted`, which a redistribution `takes` or `makes`.

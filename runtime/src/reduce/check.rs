@@ -4,7 +4,6 @@ use super::Strategy;
 use crate::{Element, Error, Result, World};
 use polyshard_planner::placement::PlacedMesh;
 use std::fmt::Display;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Says what the planner refuses.
 pub(super) fn usage(error: impl Display) -> Error {
@@ -54,18 +53,13 @@ pub(super) fn agree<T: Element>(
     elements: usize,
     strategy: &Strategy,
 ) -> Result<()> {
-    let mut hasher = DefaultHasher::new();
-    // Machines have floats, which have no hash but print all that they are.
-    format!("{placed:?} {axes:?} {strategy:?} {}", T::NAME).hash(&mut hasher);
-    let told = world.comm().tell([hasher.finish(), elements as u64, 0, 0])?;
-    match told.iter().position(|note| *note != told[0]) {
-        Some(other) => Err(Error::Mismatch(format!(
-            "ranks 0 and {other} make different reductions, of {} elements and of {}: all ranks must give the same \
-             placement, axes, length, type and strategy, in the same order",
-            told[0][1], told[other][1]
-        ))),
-        None => Ok(()),
-    }
+    // Machines print briefly; their numbers are in the last line.
+    world.agree(&format!(
+        "a reduction of {elements} elements\na reduction of `{}` over {}\na reduction on {placed}\nthe strategy \
+         {strategy:?}\n{placed:?}",
+        T::NAME,
+        over(placed, axes)
+    ))
 }
 
 /// Checks that an array is as long as a reduction's.

@@ -58,6 +58,7 @@ impl World {
         if let Some(world) = self.placed.borrow().iter().find(|world| world.placement.as_ref() == Some(placed)) {
             return Ok(Rc::clone(world));
         }
+        self.agree(&format!("the placement {placed}\n{placed:?}"))?;
         let comm = match placed.ranks().is_sorted() {
             true => Rc::clone(&self.comm),
             false => Rc::from(self.comm.split(0, placed.mesh_rank(self.rank()))?),

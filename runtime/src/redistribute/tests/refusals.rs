@@ -95,9 +95,9 @@ fn ranks_that_mean_different_redistributions_are_told() {
         Ok::<_, Error>(made.err().expect("the ranks disagree").to_string())
     });
     assert_eq!(
-        told.expect("both ranks go on")[1],
-        "ranks 0 and 1 make different redistributions, rank 1 one from [0 @ x] to [1 @ x]: all ranks must make the same, \
-         in the same order"
+        told.expect("both ranks go on"),
+        ["ranks 0 and 1 make different things, rank 0 a redistribution from [0 @ x] to [0 @ x], rank 1 a redistribution \
+          from [0 @ x] to [1 @ x]: all ranks must make the same, in the same order"; 2]
     );
     let said = said(|world, mesh| {
         let rows = by(mesh, &[4, 6], 0);
