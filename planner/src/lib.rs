@@ -9,6 +9,7 @@
 
 mod convert;
 mod error;
+mod factor;
 pub mod machine;
 mod named;
 mod parse;

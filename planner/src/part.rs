@@ -4,6 +4,7 @@
 //! axis but a digit of its coordinate. Two digits of one axis are independent of each other, as all axes
 //! are, if one lies above the other.
 
+use crate::factor::primes;
 use polyshard_layout::Mesh;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -128,39 +129,6 @@ pub(crate) fn atoms(parts: &[AxisPart]) -> Vec<AxisPart> {
     atoms
 }
 
-/// Returns the prime factors, ascending.
-pub(crate) fn primes(mut number: usize) -> Vec<usize> {
-    let mut primes = Vec::new();
-    let mut candidate = 2;
-    while candidate * candidate <= number {
-        while number.is_multiple_of(candidate) {
-            primes.push(candidate);
-            number /= candidate;
-        }
-        candidate += 1;
-    }
-    if number > 1 {
-        primes.push(number);
-    }
-    primes
-}
-
-/// Returns the divisors, ascending.
-pub(crate) fn divisors(number: usize) -> Vec<usize> {
-    let mut divisors = vec![1];
-    let mut last = (0, 0);
-    for prime in primes(number) {
-        // Repeated primes multiply what the last one added.
-        let start = if prime == last.0 { last.1 } else { 0 };
-        last = (prime, divisors.len());
-        for nth in start..divisors.len() {
-            divisors.push(divisors[nth] * prime);
-        }
-    }
-    divisors.sort_unstable();
-    divisors
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,14 +160,5 @@ mod tests {
         assert_eq!(split(&parts, 3), None, "the lowest digit has no factor 3");
         assert_eq!(split(&parts, 24), None, "there are 12 values only");
         assert_eq!(split(&parts, 12), Some((parts.to_vec(), vec![])));
-    }
-
-    #[test]
-    fn factors_are_found() {
-        assert_eq!(primes(360), [2, 2, 2, 3, 3, 5]);
-        assert_eq!(primes(1), []);
-        assert_eq!(divisors(12), [1, 2, 3, 4, 6, 12]);
-        assert_eq!(divisors(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
-        assert_eq!(divisors(1), [1]);
     }
 }

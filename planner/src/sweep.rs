@@ -16,6 +16,7 @@
 //!
 //! The formulas compare grids. They know neither topology nor contention, and say nothing of seconds on the wall.
 
+use crate::factor::divisors;
 use std::fmt;
 
 /// What a message costs.
@@ -150,20 +151,11 @@ fn factorise(rest: usize, most: usize, axes: usize, head: &mut Vec<usize>, found
     if axes == 0 {
         return;
     }
-    for factor in divisors(rest).filter(|&factor| factor > 1 && factor <= most) {
+    for factor in divisors(rest).into_iter().filter(|&factor| factor > 1 && factor <= most) {
         head.push(factor);
         factorise(rest / factor, factor, axes - 1, head, found);
         head.pop();
     }
-}
-
-/// The divisors of a number, by trial up to its root.
-fn divisors(number: usize) -> impl Iterator<Item = usize> {
-    let small = (1..=number.isqrt()).filter(move |&factor| number.is_multiple_of(factor));
-    small.flat_map(move |factor| {
-        let other = number / factor;
-        [Some(factor), (other != factor).then_some(other)].into_iter().flatten()
-    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! such tables can always be filled. So the work is that of writing the matrices down.
 
 use super::{ParallelismMatrix, PlacementError};
+use crate::factor::{divisors, gcd};
 use std::collections::HashMap;
 
 /// Returns all matrices that place these axes on this hierarchy, by their columns, outermost level first.
@@ -107,18 +108,9 @@ fn splits(count: usize, axes: &[usize]) -> Vec<Vec<usize>> {
     let [axis, others @ ..] = axes else {
         return if count == 1 { vec![vec![]] } else { vec![] };
     };
-    let common = gcd(count, *axis);
-    let small = (1..=common.isqrt()).filter(|&factor| common.is_multiple_of(factor));
-    let mut factors: Vec<usize> = small.flat_map(|factor| [factor, common / factor]).collect();
-    factors.sort_unstable();
-    factors.dedup();
     let with = |factor: usize| {
         let rest = splits(count / factor, others).into_iter();
         rest.map(move |rest| [&[factor], &rest[..]].concat())
     };
-    factors.into_iter().flat_map(with).collect()
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
+    divisors(gcd(count, *axis)).into_iter().flat_map(with).collect()
 }

@@ -6,7 +6,8 @@
 
 use super::moves::Move;
 use super::problem::Problem;
-use crate::part::{AxisPart, divisors, joined, primes, split};
+use crate::factor::{divisors, primes};
+use crate::part::{AxisPart, joined, split};
 use std::collections::VecDeque;
 
 /// A point of a path: the digits of each dimension, minor first.

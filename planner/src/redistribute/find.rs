@@ -6,7 +6,8 @@ use super::plan::Plan;
 use super::problem::{Cost, Problem};
 use super::search::{Path, Rules, Search};
 use super::step::{Op, Step};
-use crate::part::{AxisPart, divisors, extent, joined, split};
+use crate::factor::divisors;
+use crate::part::{AxisPart, extent, joined, split};
 use crate::{DistDim, DistType};
 use std::cell::RefCell;
 

@@ -14,7 +14,7 @@
 
 use super::problem::{Cost, Dim, gather_cost};
 use super::search::{Rules, Search, Want};
-use crate::part::divisors;
+use crate::factor::divisors;
 
 /// One operation of a path; factors are given as (dimension, factor).
 #[derive(Clone, Debug, PartialEq, Eq)]

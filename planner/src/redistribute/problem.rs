@@ -5,7 +5,8 @@
 //! know when no permutation is left over, is which digits the tiles of source and target are numbered by.
 
 use crate::DistType;
-use crate::part::{AxisPart, divisors, extent, joined, primes, split};
+use crate::factor::{divisors, primes};
+use crate::part::{AxisPart, extent, joined, split};
 
 /// Elements, or elements times steps: sums of tiles may exceed what a `usize` holds.
 pub type Cost = u128;
@@ -121,8 +122,4 @@ pub(super) fn gather_cost(tile: Cost, factors: impl IntoIterator<Item = usize>, 
         Some(*tile)
     });
     partial.sum()
-}
-
-pub(super) fn gcd(left: usize, right: usize) -> usize {
-    if right == 0 { left } else { gcd(right, left % right) }
 }

@@ -6,7 +6,8 @@
 //! factors of the mesh, not on its ranks. Which steps there are is said in `moves`.
 
 use super::moves::{Move, Stage, State};
-use super::problem::{Cost, Problem, gcd};
+use super::problem::{Cost, Problem};
+use crate::factor::gcd;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 

@@ -12,6 +12,7 @@
 //! out is for `proof`, which shares none of this.
 
 use super::{Collective, Context, Hierarchy, Instruction, Program, ReduceError};
+use crate::factor::lcm;
 use crate::placement::ParallelismMatrix;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -234,12 +235,4 @@ fn amount(parts: Option<usize>) -> String {
 /// Chunks as ranges of neighbours.
 fn ranges(chunks: &[usize]) -> Vec<Range<usize>> {
     chunks.chunk_by(|left, right| left + 1 == *right).map(|run| run[0]..run[run.len() - 1] + 1).collect()
-}
-
-fn lcm(a: usize, b: usize) -> usize {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    a / x * b
 }
