@@ -23,7 +23,7 @@ use clap::Parser;
 use common::dtypes::{dtype_parser, with_type};
 use common::launch::{Stop, failure, finish};
 use common::progress::Progress;
-use common::run::{Measuring, most, place, slowest};
+use common::run::{Measuring, most, place, slowest, timed};
 use common::values::{Number, element};
 use polyshard::planner::machine::Operation;
 use polyshard::planner::placement::{Ranked, Traffic, best};
@@ -139,7 +139,8 @@ fn measure<T: Number>(world: &World, sum: &Sum, options: &Options) -> polyshard:
         }
         let received = most(world, received)?;
         if world.rank() == 0 {
-            progress.say(&format!("{name}: {}; received per rank: at most {received} bytes", timing(&mut seconds)));
+            let time = timed(&mut seconds, |seconds| format!("{seconds:.6} s"));
+            progress.say(&format!("{name}: {time}; received per rank: at most {received} bytes"));
         }
         if !options.measuring.no_check {
             progress.phase(format!("{name}: checking"));
@@ -160,14 +161,4 @@ fn measure<T: Number>(world: &World, sum: &Sum, options: &Options) -> polyshard:
         }
     }
     Ok(())
-}
-
-/// The seconds of runs, in words.
-fn timing(seconds: &mut [f64]) -> String {
-    seconds.sort_by(f64::total_cmp);
-    let (best, median) = (seconds[0], seconds[seconds.len() / 2]);
-    match seconds.len() {
-        1 => format!("{best:.6} s"),
-        runs => format!("best of {runs} runs {best:.6} s; median {median:.6} s"),
-    }
 }

@@ -136,12 +136,16 @@ fn figures(program: &Program, seconds: &mut [f64], received: u64) -> String {
 
 /// The seconds of runs of so many operations each, in words.
 pub(crate) fn timing(seconds: &mut [f64], flops: f64) -> String {
+    timed(seconds, |seconds| format!("{seconds:.6} s, {:.2} GFLOP/s", flops / seconds / 1e9))
+}
+
+/// The seconds of runs, in the words that `say` finds for those of one.
+pub(crate) fn timed(seconds: &mut [f64], say: impl Fn(f64) -> String) -> String {
     seconds.sort_by(f64::total_cmp);
-    let (best, median) = (seconds[0], seconds[seconds.len() / 2]);
-    let rate = |seconds: f64| format!("{seconds:.6} s, {:.2} GFLOP/s", flops / seconds / 1e9);
+    let (best, median) = (say(seconds[0]), say(seconds[seconds.len() / 2]));
     match seconds.len() {
-        1 => rate(best),
-        runs => format!("best of {runs} runs {}; median {}", rate(best), rate(median)),
+        1 => best,
+        runs => format!("best of {runs} runs {best}; median {median}"),
     }
 }
 
