@@ -20,6 +20,7 @@ use common::mesh::{Extents, parse_mesh, shown};
 use common::operand::Operand;
 use common::progress::Progress;
 use common::run::{Measuring, most, place, slowest, timing, told};
+use common::size::parse_extents;
 use common::values::Number;
 use ndarray::Ix2;
 use polyshard::DType;
@@ -185,9 +186,5 @@ fn mesh(options: &Options) -> Result<Mesh, String> {
 }
 
 fn parse_size(text: &str) -> Result<Size, String> {
-    let extents: Result<Vec<usize>, _> = text.split(',').map(|extent| extent.trim().parse()).collect();
-    let extents = extents.map_err(|_| "give m, k, h and n as integers of at least 0, such as 32,1024,2048,256")?;
-    let given = extents.len();
-    let wanted = "give m, k, h and n, such as 32,1024,2048,256";
-    Ok(Size(extents.try_into().map_err(|_| format!("{given} extents are given; {wanted}"))?))
+    parse_extents(text, "m, k, h and n", "32,1024,2048,256").map(Size)
 }

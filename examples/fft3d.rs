@@ -21,6 +21,7 @@ use clap::{Parser, ValueEnum};
 use common::launch::{Stop, failure, finish};
 use common::mesh::{Extents, parse_mesh};
 use common::run::{Measuring, most, place, slowest};
+use common::size::parse_extents;
 use common::values::{self, Number};
 use lines::{Direction, Lines, Seconds};
 use polyshard::prelude::*;
@@ -36,7 +37,8 @@ struct Options {
     #[arg(long, value_parser = parse_mesh, value_name = "MESH")]
     mesh: Option<Extents>,
     /// Extents of the three dimensions; they need not divide.
-    #[arg(long, value_parser = parse_size, value_name = "N0,N1,N2", default_value = "64,64,64")]
+    #[arg(long, value_parser = parse_size, value_name = "N0,N1,N2", default_value = "64,64,64",
+        allow_hyphen_values = true)]
     size: Size,
     /// The type of real and imaginary parts.
     #[arg(long = "type", value_name = "TYPE", default_value = "f64")]
@@ -206,9 +208,5 @@ fn heading<T: Real>(world: &World, mesh: &Mesh, size: [usize; 3], stages: &[Stag
 }
 
 fn parse_size(text: &str) -> Result<Size, String> {
-    let extents: Result<Vec<usize>, _> = text.split(',').map(|extent| extent.trim().parse()).collect();
-    let extents = extents.map_err(|_| "give three integers of at least 0, such as 64,64,64")?;
-    let given = extents.len();
-    let size = extents.try_into().map_err(|_| format!("{given} extents are given; give three, such as 64,64,64"))?;
-    Ok(Size(size))
+    parse_extents(text, "n0, n1 and n2", "64,64,64").map(Size)
 }

@@ -26,6 +26,7 @@ use common::launch::{Stop, finish};
 use common::mesh::{Extents, most_square, parse_mesh, shown};
 use common::progress::Progress;
 use common::run::{Measuring, most, place, slowest, timing};
+use common::size::parse_extents;
 use common::values::Number;
 use network::Network;
 use plans::{Plans, Size};
@@ -134,12 +135,6 @@ fn mesh(options: &Options) -> Result<Mesh, String> {
 }
 
 fn parse_size(text: &str) -> Result<Size, String> {
-    let extents: Result<Vec<usize>, _> = text.split(',').map(|extent| extent.trim().parse()).collect();
-    match extents.as_deref() {
-        Ok(&[batch, model, hidden]) => Ok(Size { batch, model, hidden }),
-        Ok(other) => {
-            Err(format!("{} extents are given; give batch, model and hidden, such as 64,256,1024", other.len()))
-        }
-        Err(_) => Err("give batch, model and hidden as integers of at least 0, such as 64,256,1024".into()),
-    }
+    let [batch, model, hidden] = parse_extents(text, "batch, model and hidden", "64,256,1024")?;
+    Ok(Size { batch, model, hidden })
 }

@@ -14,6 +14,7 @@ pub(crate) mod operand;
 mod options;
 pub(crate) mod progress;
 pub(crate) mod run;
+pub(crate) mod size;
 #[path = "../../src/bin/polyshard/values.rs"]
 pub(crate) mod values;
 

@@ -6,6 +6,7 @@ use super::mesh::{Extents, most_square, parse_mesh, shown};
 use super::npy;
 use super::operand::Operand;
 use super::run::Measuring;
+use super::size::parse_extents;
 use super::{Algorithm, Size};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use polyshard::{DType, Mesh};
@@ -147,10 +148,6 @@ impl<A: Algorithm> Options<A> {
 }
 
 fn parse_size(text: &str) -> Result<Size, String> {
-    let extents: Result<Vec<usize>, _> = text.split(',').map(|extent| extent.trim().parse()).collect();
-    match extents.as_deref() {
-        Ok(&[m, k, n]) => Ok(Size { m, k, n }),
-        Ok(other) => Err(format!("{} extents are given; give m, k and n, such as 512,2048,1024", other.len())),
-        Err(_) => Err("give m, k and n as integers of at least 0, such as 512,2048,1024".into()),
-    }
+    let [m, k, n] = parse_extents(text, "m, k and n", "512,2048,1024")?;
+    Ok(Size { m, k, n })
 }

@@ -25,6 +25,14 @@ fn negative_and_missing_extents_are_refused() {
     refused_everywhere("summa --size 1,2", message);
     let message = "invalid value '1,2,3' for '--size <M,K,H,N>': 3 extents are given; give m, k, h and n, such as";
     refused_everywhere("chain --size 1,2,3", message);
+    let message =
+        "invalid value '-1,2,3' for '--size <N0,N1,N2>': give n0, n1 and n2 as integers of at least 0, such as";
+    refused_everywhere("fft3d --size -1,2,3", message);
+    let message = "invalid value '1,2' for '--size <N0,N1,N2>': 2 extents are given; give n0, n1 and n2, such as";
+    refused_everywhere("fft3d --size 1,2", message);
+    let message =
+        "invalid value '1,2' for '--size <BATCH,MODEL,HIDDEN>': 2 extents are given; give batch, model and hidden";
+    refused_everywhere("megatron --size 1,2", message);
 }
 
 #[test]
