@@ -2,41 +2,31 @@
 //!
 //! No time is asserted, only what must hold of any.
 
+#[path = "support/command_line.rs"]
+#[expect(dead_code, reason = "what is drawn is another picture than those of plans")]
+mod command_line;
 #[path = "support/mod.rs"]
 #[expect(dead_code, reason = "no examples are started here")]
 mod support;
 
+use command_line::json;
 use expect_test::expect;
 use polyshard::Machine;
-use serde_json::Value;
-use std::path::Path;
-use std::time::Duration;
-use support::{Ended, Start, folder, run};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use support::{Ended, Start, folder};
 
 fn machine(start: Start, arguments: &[&str]) -> Ended {
-    run(start, Path::new(env!("CARGO_BIN_EXE_polyshard")), &[&["machine"], arguments].concat(), LIMIT)
+    command_line::polyshard(start, &[&["machine"], arguments].concat())
 }
 
-/// Runs the command line and returns what it printed.
+/// Runs the subcommand and returns what it printed.
 #[track_caller]
 fn said(start: Start, arguments: &[&str]) -> String {
-    let Ended { success, stdout, stderr } = machine(start, arguments);
-    assert!(success && stderr.is_empty(), "{arguments:?} on {start:?}:\n{stdout}\n{stderr}");
-    stdout
+    command_line::said(start, &[&["machine"], arguments].concat())
 }
 
 #[track_caller]
 fn refused(arguments: &[&str], message: &str) {
-    let Ended { success, stdout, stderr } = machine(Start::Plain, arguments);
-    assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
-    assert_eq!(stderr, format!("error: {message}\n"), "{arguments:?}");
-}
-
-#[track_caller]
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}:\n{text}"))
+    command_line::refused(&[&["machine"], arguments].concat(), message);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `polyshard placement`, `reduce` and `matmul`, as a user runs them: what they find, run and draw, and what they
 //! refuse.
 
+#[path = "../support/command_line.rs"]
+mod command_line;
 mod pictures;
 mod placements;
 mod products;
@@ -10,32 +12,21 @@ mod refusals;
 #[expect(dead_code, reason = "examples and processes are not started here")]
 mod support;
 
+use command_line::json;
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
-use std::time::Duration;
-use support::{Ended, Start, folder, run};
-
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// Runs the command line with these arguments.
-fn polyshard(arguments: &[&str]) -> Ended {
-    run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), arguments, LIMIT)
-}
+use support::{Start, folder};
 
 /// Runs the command line and returns what it printed.
 #[track_caller]
 fn said(arguments: &[&str]) -> String {
-    let Ended { success, stdout, stderr } = polyshard(arguments);
-    assert!(success && stderr.is_empty(), "{arguments:?}:\n{stdout}\n{stderr}");
-    stdout
+    command_line::said(Start::Plain, arguments)
 }
 
 /// Runs the command line and returns the object that it printed.
 #[track_caller]
 fn answered(arguments: &[&str]) -> Value {
-    let text = said(&[arguments, &["--json"]].concat());
-    serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}"))
+    json(&said(&[arguments, &["--json"]].concat()))
 }
 
 /// The cases that the planner is held to.

@@ -1,26 +1,9 @@
 //! `--draw`: a panel for each step, a place for each device, and one colour and arcs for those that talk.
 
-use super::support::folder;
-use super::{file, said, switches};
-use roxmltree::{Document, Node};
+use super::command_line::{drawn, with_class};
+use super::{file, switches};
+use roxmltree::Node;
 use std::collections::BTreeMap;
-use std::fs;
-
-/// Draws and hands the document over.
-#[track_caller]
-fn drawn(name: &str, arguments: &[&str], check: impl FnOnce(&[Node])) {
-    let path = folder(name).join("drawn.svg");
-    let path = path.to_str().expect("cargo's folder has a plain name");
-    said(&[arguments, &["--draw", path]].concat());
-    let text = fs::read_to_string(path).expect("it was just written");
-    let document = Document::parse(&text).unwrap_or_else(|why| panic!("{why}: {text}"));
-    check(&with_class(document.root_element(), "panel"));
-}
-
-fn with_class<'a>(node: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
-    let has = |node: &Node| node.attribute("class").is_some_and(|all| all.split(' ').any(|other| other == class));
-    node.descendants().filter(has).collect()
-}
 
 fn line<'a>(panel: Node<'a, 'a>, class: &str) -> &'a str {
     with_class(panel, class)[0].text().expect("a text").trim()

@@ -1,14 +1,8 @@
 //! What makes no sense: each is refused with what is wrong and what would fit, and nothing is printed.
 
-use super::support::Ended;
-use super::{file, polyshard, switches};
-
-#[track_caller]
-fn refused(arguments: &[&str], message: &str) {
-    let Ended { success, stdout, stderr } = polyshard(arguments);
-    assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
-    assert_eq!(stderr, format!("error: {message}\n"), "{arguments:?}");
-}
+use super::command_line::{polyshard, refused};
+use super::support::{Ended, Start};
+use super::{file, switches};
 
 #[test]
 fn placements_that_cannot_be_are_told_what_would_fit() {
@@ -57,7 +51,7 @@ fn machines_that_are_none_are_told_which_there_are() {
     let none = "level `gpu`: `bandwidth` is 0 bytes/s; give more than 0";
     on(&["--machine", "a100", "--bandwidth", "gpu=0"], none);
     let odd = file("odd_machine", &switches(&[("node", 64)]).replace("latency", "delay"));
-    let Ended { success, stderr, .. } = polyshard(&["placement", "--axes", "64", "--machine", &odd]);
+    let Ended { success, stderr, .. } = polyshard(Start::Plain, &["placement", "--axes", "64", "--machine", &odd]);
     assert!(!success && stderr.starts_with(&format!("error: `{odd}`: cannot read the machine: ")), "{stderr}");
     assert!(stderr.contains("unknown field `delay`"), "{stderr}");
 }
@@ -225,7 +219,8 @@ fn runs_and_pictures_that_are_too_large_are_refused() {
     let gone = ["--matrix", "[[2,2]]", "--draw", "/none/such"];
     let why = "No such file or directory (os error 2)";
     refused(&[&sum[..], &gone].concat(), &format!("cannot write `/none/such`: {why}"));
-    let ended = polyshard(&[&sum[..], &["--matrix", "[[2,2]]", "--run", "--elements", "1000000000000"]].concat());
+    let ended =
+        polyshard(Start::Plain, &[&sum[..], &["--matrix", "[[2,2]]", "--run", "--elements", "1000000000000"]].concat());
     let (before, after) = ended.stderr.split_once(", but ").expect("what is free");
     assert_eq!(before, "error: `--run` holds the arrays of all ranks, up to 128000000000000 bytes");
     assert!(!ended.success && after.ends_with(" are free; run a smaller array\n"), "{after}");

@@ -1,5 +1,7 @@
 //! `polyshard redistribute`, as a user runs it: what it plans, runs and draws, and what it refuses.
 
+#[path = "../support/command_line.rs"]
+mod command_line;
 mod pictures;
 mod plans;
 mod refusals;
@@ -7,22 +9,21 @@ mod refusals;
 #[expect(dead_code, reason = "examples and processes are not started here")]
 mod support;
 
-use std::path::Path;
-use std::time::Duration;
-use support::{Ended, Start, run};
+use support::{Ended, Start};
 
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// Runs the command line with these arguments.
+/// Runs the subcommand with these arguments.
 fn redistribute(arguments: &[&str]) -> Ended {
-    let arguments = [&["redistribute"], arguments].concat();
-    run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), &arguments, LIMIT)
+    command_line::polyshard(Start::Plain, &[&["redistribute"], arguments].concat())
 }
 
-/// Runs the command line and returns what it printed.
+/// Runs the subcommand and returns what it printed.
 #[track_caller]
 fn said(arguments: &[&str]) -> String {
-    let Ended { success, stdout, stderr } = redistribute(arguments);
-    assert!(success && stderr.is_empty(), "{arguments:?}:\n{stdout}\n{stderr}");
-    stdout
+    command_line::said(Start::Plain, &[&["redistribute"], arguments].concat())
+}
+
+/// Checks that the subcommand refuses these arguments with this message and nothing else.
+#[track_caller]
+fn refused(arguments: &[&str], message: &str) {
+    command_line::refused(&[&["redistribute"], arguments].concat(), message);
 }

@@ -1,25 +1,13 @@
 //! `--draw`: a panel for each state, a picture for each rank, and colours that say whose elements they were.
 
-use super::said;
-use super::support::folder;
-use roxmltree::{Document, Node};
+use super::command_line::{self, with_class};
+use roxmltree::Node;
 use std::collections::HashSet;
-use std::fs;
 
-/// Draws a plan and hands the document over.
+/// Draws a plan, and hands over the panels of the drawing.
 #[track_caller]
 fn drawn(name: &str, arguments: &[&str], check: impl FnOnce(&[Node])) {
-    let path = folder(name).join("drawn.svg");
-    let path = path.to_str().expect("cargo's folder has a plain name");
-    said(&[arguments, &["--draw", path]].concat());
-    let text = fs::read_to_string(path).expect("it was just written");
-    let document = Document::parse(&text).unwrap_or_else(|why| panic!("{why}: {text}"));
-    let panels: Vec<_> = with_class(document.root_element(), "panel").collect();
-    check(&panels);
-}
-
-fn with_class<'a>(node: Node<'a, 'a>, class: &str) -> impl Iterator<Item = Node<'a, 'a>> {
-    node.descendants().filter(move |node| node.attribute("class") == Some(class))
+    command_line::drawn(name, &[&["redistribute"], arguments].concat(), check);
 }
 
 /// The picture of a rank: what it refers to.
@@ -30,7 +18,7 @@ fn tile<'a>(panel: Node<'a, 'a>, rank: usize) -> Node<'a, 'a> {
 }
 
 fn fills(node: Node<'_, '_>) -> Vec<String> {
-    with_class(node, "cell").map(|cell| cell.attribute("fill").expect("a colour").to_owned()).collect()
+    with_class(node, "cell").iter().map(|cell| cell.attribute("fill").expect("a colour").to_owned()).collect()
 }
 
 #[test]
@@ -39,10 +27,12 @@ fn each_state_is_a_panel_and_each_rank_a_picture() {
     drawn("drawn_permuted", &problem, |panels| {
         assert_eq!(panels.len(), 4, "before, and after each of three steps");
         for panel in panels {
-            let ranks: Vec<_> = with_class(*panel, "rank").filter_map(|label| label.text().map(str::trim)).collect();
+            let ranks: Vec<_> =
+                with_class(*panel, "rank").iter().filter_map(|label| label.text().map(str::trim)).collect();
             assert_eq!(ranks, (0..24).map(|rank| rank.to_string()).collect::<Vec<_>>());
         }
-        let types: Vec<_> = with_class(panels[3], "type").filter_map(|text| text.text().map(str::trim)).collect();
+        let types: Vec<_> =
+            with_class(panels[3], "type").iter().filter_map(|text| text.text().map(str::trim)).collect();
         assert_eq!(types, ["[2{y}12, 3{x}12] over (x: 4, y: 6)"]);
     });
 }
@@ -56,7 +46,7 @@ fn elements_keep_the_colour_of_the_rank_that_had_them() {
         for rank in 0..4 {
             assert_eq!(fills(tile(*after, rank)), own, "columns have a piece of each rank, in order");
         }
-        let cell = with_class(tile(*after, 1), "cell").nth(2).expect("the piece of rank 2");
+        let cell = with_class(tile(*after, 1), "cell")[2];
         let sides = ["x", "y", "width", "height"].map(|side| cell.attribute(side).expect("a side"));
         assert_eq!(sides, ["18", "36", "18", "18"], "columns 2..4 and rows 4..6 of 8, on a side of 72");
         assert_eq!(cell.first_element_child().and_then(|title| title.text()), Some("4..6, 2..4, at first on rank 2"));
@@ -68,7 +58,7 @@ fn dimensions_that_do_not_fit_the_page_are_said() {
     let problem = ["--mesh", "a=2,b=2,c=2", "[2{a}4, 2{b}4, 3, 2{c}4]", "[4, 2{b}4, 3, 1{c,a}4]"];
     drawn("drawn_cube", &problem, |panels| {
         let parts = |panel: Node| {
-            with_class(panel, "part").filter_map(|text| text.text().map(|text| text.trim().to_owned())).collect()
+            with_class(panel, "part").iter().filter_map(|text| text.text().map(|text| text.trim().to_owned())).collect()
         };
         let before: Vec<String> = parts(panels[0]);
         assert_eq!(before[..2], ["dim 3: 0..2", "dim 3: 2..4"]);

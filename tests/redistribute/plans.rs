@@ -1,7 +1,8 @@
 //! Plans: the worked examples of the literature, other ways to pose a problem, and runs.
 
+use super::command_line::{LIMIT, json as parsed};
 use super::support::{Start, folder, run};
-use super::{LIMIT, redistribute, said};
+use super::{redistribute, said};
 use expect_test::expect;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -35,10 +36,6 @@ const CASES: [Case; 6] = [
         [21196800, 42393600, 21196800],
     ),
 ];
-
-fn parsed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
-}
 
 #[track_caller]
 fn check_figures(plan: &Value, (mesh, source, target, [weak, total], permute, [peak, naive, lacking]): Case) {

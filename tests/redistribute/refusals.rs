@@ -1,14 +1,6 @@
 //! Problems that make no sense: each is refused with what is wrong, and nothing is printed.
 
-use super::redistribute;
-use super::support::Ended;
-
-#[track_caller]
-fn refused(arguments: &[&str], message: &str) {
-    let Ended { success, stdout, stderr } = redistribute(arguments);
-    assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
-    assert_eq!(stderr, format!("error: {message}\n"), "{arguments:?}");
-}
+use super::{redistribute, refused};
 
 #[test]
 fn meshes_that_are_none_are_refused() {
