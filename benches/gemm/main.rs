@@ -19,22 +19,11 @@ mod product;
 mod schedules;
 mod table;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+use common::cli::part;
 use schedules::{Algorithm, Grid, Sizes};
 
 /// Measures distributed matrix products.
-#[derive(Parser)]
-struct Cli {
-    /// What `cargo bench` says.
-    #[arg(long, hide = true)]
-    bench: bool,
-    /// What `cargo test --benches` says.
-    #[arg(long, hide = true)]
-    test: bool,
-    #[command(subcommand)]
-    part: Option<Part>,
-}
-
 #[derive(Subcommand)]
 enum Part {
     /// Times the algorithms and their bounds, in turns.
@@ -79,12 +68,8 @@ enum Type {
 }
 
 fn main() -> polyshard::Result<()> {
-    let cli = Cli::parse();
-    match cli.part {
-        None => {
-            println!("nothing to do without a part; `scripts/bench` runs them all, `--help` lists them");
-            Ok(())
-        }
+    match part() {
+        None => Ok(()),
         Some(Part::Product(problem)) => match problem.dtype {
             Type::F32 => product::measure::<f32>(&problem),
             Type::F64 => product::measure::<f64>(&problem),

@@ -23,23 +23,12 @@ mod table;
 mod time;
 mod ways;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+use common::cli::part;
 use polyshard::runtime::Transport;
 use problem::{Grid, Problem};
 
 /// Measures redistribution.
-#[derive(Parser)]
-struct Cli {
-    /// What `cargo bench` says.
-    #[arg(long, hide = true)]
-    bench: bool,
-    /// What `cargo test --benches` says.
-    #[arg(long, hide = true)]
-    test: bool,
-    #[command(subcommand)]
-    part: Option<Part>,
-}
-
 #[derive(Subcommand)]
 enum Part {
     /// Times the ways to redistribute a matrix of `f64`, in turns.
@@ -117,11 +106,8 @@ impl From<Way> for Transport {
 }
 
 fn main() -> polyshard::Result<()> {
-    match Cli::parse().part {
-        None => {
-            println!("nothing to do without a part; `scripts/bench` runs them all, `--help` lists them");
-            Ok(())
-        }
+    match part() {
+        None => Ok(()),
         Some(Part::Move { problem, runs }) => time::matrix(&problem.problem()?, runs),
         Some(Part::Sweep { ranks, size, runs }) => time::sweep(&Problem::slabs(ranks, size)?, runs),
         Some(Part::Memory { problem, way }) => memory::measure(&problem.problem()?, way.into()),

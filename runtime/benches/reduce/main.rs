@@ -10,6 +10,8 @@
 //! [`record`].
 
 mod cases;
+#[path = "../../../benches/common/cli.rs"]
+mod cli;
 mod order;
 mod programs;
 #[path = "../../../benches/common/record.rs"]
@@ -20,21 +22,10 @@ mod table;
 mod tabulate;
 
 use cases::Extents;
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
+use cli::part;
 
 /// Measures reductions.
-#[derive(Parser)]
-struct Cli {
-    /// What `cargo bench` says.
-    #[arg(long, hide = true)]
-    bench: bool,
-    /// What `cargo test --benches` says.
-    #[arg(long, hide = true)]
-    test: bool,
-    #[command(subcommand)]
-    part: Option<Part>,
-}
-
 #[derive(Subcommand)]
 enum Part {
     /// Times the search for programs.
@@ -66,8 +57,8 @@ enum Part {
 }
 
 fn main() -> polyshard_runtime::Result<()> {
-    match Cli::parse().part {
-        None => println!("nothing to do without a part; `scripts/bench` runs them all, `--help` lists them"),
+    match part() {
+        None => {}
         Some(Part::Synthesis { runs }) => synthesis::measure(runs),
         Some(Part::Programs { inside, factor, meshes, direct, runs }) => {
             let machine = cases::nodes(inside, factor);
