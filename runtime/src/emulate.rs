@@ -5,6 +5,7 @@
 //! placement or a reduction costs on several nodes can be measured on one computer. Only communication is slowed:
 //! arithmetic takes the time that it takes here.
 
+use crate::comm::Communicator;
 use crate::comm::emulated::{Emulated, Network};
 use crate::comm::launcher::launcher;
 use crate::spmd::{check_outside, on_threads};
@@ -66,9 +67,18 @@ where
         ))
         .into());
     }
-    let network = Arc::new(Network::new(machine, slowdown)?);
-    let world = |comm, ranks: &Arc<_>| -> Result<Rc<dyn crate::comm::Communicator>> {
-        Ok(Rc::new(Emulated::world(comm, Arc::clone(&network), Arc::clone(ranks))?))
+    on_network(&Arc::new(Network::new(machine, slowdown)?), f)
+}
+
+/// Runs `f` once per device of the network, on threads.
+pub(crate) fn on_network<R, E, F>(network: &Arc<Network>, f: F) -> Result<Vec<R>, E>
+where
+    R: Send,
+    E: From<Error> + Display,
+    F: Fn(&World) -> Result<R, E> + Sync,
+{
+    let world = |comm, ranks: &Arc<_>| -> Result<Rc<dyn Communicator>> {
+        Ok(Rc::new(Emulated::world(comm, Arc::clone(network), Arc::clone(ranks))?))
     };
-    on_threads(machine.devices(), world, f)
+    on_threads(network.devices(), world, f)
 }

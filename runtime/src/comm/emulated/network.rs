@@ -79,7 +79,7 @@ impl Network {
     }
 
     /// Returns the number of devices.
-    pub(super) fn devices(&self) -> usize {
+    pub(crate) fn devices(&self) -> usize {
         self.devices
     }
 

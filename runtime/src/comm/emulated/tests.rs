@@ -1,8 +1,7 @@
 //! What passes the ports of an emulated machine, and that ranks wait for it.
 
 use super::*;
-use crate::World;
-use crate::spmd::on_threads;
+use crate::emulate::on_network;
 use polyshard_planner::machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
 
 /// A machine of levels (count, interconnect, bytes per second, shared ports), without latency.
@@ -18,14 +17,6 @@ fn machine(levels: &[(usize, Interconnect, f64, Option<usize>)]) -> Machine {
     };
     let device = Device { memory_bandwidth: 1e9, memory_capacity: 1 << 30, ..Device::default() };
     Machine::new("test", levels.iter().enumerate().map(level).collect(), device).unwrap()
-}
-
-/// Runs `f` on the network's devices.
-fn run<R: Send>(network: &Arc<Network>, f: impl Fn(&World) -> Result<R> + Sync) -> Result<Vec<R>> {
-    let world = |comm, ranks: &Arc<Shared>| -> Result<Rc<dyn Communicator>> {
-        Ok(Rc::new(Emulated::world(comm, Arc::clone(network), Arc::clone(ranks))?))
-    };
-    on_threads(network.devices(), world, f)
 }
 
 /// Carries out an operation of a group whose ranks hold `bytes` each.
@@ -78,7 +69,7 @@ fn collectives_load_the_busiest_port_as_the_planner_expects() {
                 // Of whole elements, whichever way it is cut: 840 is a multiple of all numbers up to 8.
                 let bytes = 2 * 4 * 16 * 840;
                 let network = Arc::new(Network::new(machine, SLOWDOWN).unwrap());
-                run(&network, |world| {
+                on_network(&network, |world| {
                     let group = world.comm().split(label(world.rank()), world.rank())?;
                     carry_out(&*group, operation, bytes)
                 })
@@ -97,7 +88,7 @@ fn a_message_is_not_there_before_it_has_arrived() {
     let machine = machine(&[(2, Interconnect::Switch, 1e6, Some(1)), (2, Interconnect::Switch, 1e7, None)]);
     let network = Arc::new(Network::new(&machine, 1.0).unwrap());
     let sizes = [3000, 100, 2000];
-    let arrived = run(&network, |world| {
+    let arrived = on_network(&network, |world| {
         let comm = world.comm();
         match world.rank() {
             0 => sizes.iter().try_for_each(|&size| comm.send(3, &vec![7; size])).map(|()| vec![]),
@@ -116,7 +107,7 @@ fn a_message_is_not_there_before_it_has_arrived() {
 #[test]
 fn collectives_do_not_take_the_callers_messages() {
     let network = Arc::new(Network::new(&machine(&[(3, Interconnect::Switch, 1e12, None)]), 1.0).unwrap());
-    run(&network, |world| {
+    on_network(&network, |world| -> Result<()> {
         let comm = world.comm();
         let (next, before) = ((world.rank() + 1) % 3, (world.rank() + 2) % 3);
         comm.send(next, &[world.rank() as u8; 4])?;
@@ -134,7 +125,7 @@ fn collectives_do_not_take_the_callers_messages() {
 fn a_rank_that_waits_for_a_message_is_told_of_a_failure() {
     // The message would arrive after a year.
     let network = Arc::new(Network::new(&machine(&[(2, Interconnect::Switch, 1.0, None)]), 1.0).unwrap());
-    let result = run(&network, |world| {
+    let result = on_network(&network, |world| {
         let comm = world.comm();
         if world.rank() == 0 {
             comm.send(1, &vec![0; 32_000_000])?;
