@@ -32,7 +32,7 @@ const TYPES: [&str; 4] = ["f32", "f64", "i32", "i64"];
 #[track_caller]
 fn check_run(start: Start, line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let Ended { success, stdout, stderr } = run(start, &example(words[0]), &words[1..], LIMIT);
+    let Ended { success, stdout, stderr, .. } = run(start, &example(words[0]), &words[1..], LIMIT);
     assert!(success, "`{line}` on {start:?}:\n{stdout}\n{stderr}");
     stdout
 }

@@ -165,7 +165,7 @@ fn what_cannot_be_shown_or_measured_is_refused_with_what_to_do() {
 #[cfg(feature = "mpi")]
 #[test]
 fn another_number_of_ranks_than_of_processes_is_refused_once() {
-    let Ended { success, stdout, stderr } = machine(Start::Mpi(3), &["detect", "--ranks", "2"]);
+    let Ended { success, stdout, stderr, .. } = machine(Start::Mpi(3), &["detect", "--ranks", "2"]);
     let message = "the program is for 2 ranks, but runs on 3: start it with `mpirun -n 2`";
     assert!(!success && stdout.is_empty(), "{stdout}");
     assert_eq!(stderr.matches(message).count(), 1, "{stderr}");

@@ -108,7 +108,7 @@ fn a_process_that_fails_between_two_programs_ends_the_others() {
 #[cfg(not(feature = "mpi"))]
 #[test]
 fn a_launcher_is_refused_without_the_feature() {
-    let binary = comm_run::built("comm_failures");
+    let binary = comm_run::example("comm_failures");
     let output = std::process::Command::new(binary).env("PMI_RANK", "0").env("PMI_SIZE", "1").output().unwrap();
     assert!(!output.status.success());
     let stderr = String::from_utf8_lossy(&output.stderr);

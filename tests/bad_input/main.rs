@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// Checks that a program fails soon, and says this once.
 #[track_caller]
 fn refused(start: Start, program: &Path, arguments: &[&str], message: &str) {
-    let Ended { success, stdout, stderr } = run(start, program, arguments, SOON);
+    let Ended { success, stdout, stderr, .. } = run(start, program, arguments, SOON);
     let line = format!("{} {} on {start:?}", program.display(), arguments.join(" "));
     assert!(!success, "`{line}` ended with code 0:\n{stdout}\n{stderr}");
     assert_eq!(stderr.matches(message).count(), 1, "`{line}` should say `{message}` once:\n{stderr}");

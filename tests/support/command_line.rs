@@ -18,7 +18,7 @@ pub(crate) fn polyshard(start: Start, arguments: &[&str]) -> Ended {
 /// Runs it and returns what it printed.
 #[track_caller]
 pub(crate) fn said(start: Start, arguments: &[&str]) -> String {
-    let Ended { success, stdout, stderr } = polyshard(start, arguments);
+    let Ended { success, stdout, stderr, .. } = polyshard(start, arguments);
     assert!(success && stderr.is_empty(), "{arguments:?} on {start:?}:\n{stdout}\n{stderr}");
     stdout
 }
@@ -26,7 +26,7 @@ pub(crate) fn said(start: Start, arguments: &[&str]) -> String {
 /// Checks that it refuses these arguments with this message and nothing else.
 #[track_caller]
 pub(crate) fn refused(arguments: &[&str], message: &str) {
-    let Ended { success, stdout, stderr } = polyshard(Start::Plain, arguments);
+    let Ended { success, stdout, stderr, .. } = polyshard(Start::Plain, arguments);
     assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
     assert_eq!(stderr, format!("error: {message}\n"), "{arguments:?}");
 }

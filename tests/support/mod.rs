@@ -15,6 +15,9 @@ pub(crate) struct Ended {
     pub(crate) stdout: String,
     /// What it wrote to standard error.
     pub(crate) stderr: String,
+    /// How long it ran.
+    #[allow(dead_code, reason = "not all tests that share this file look at it")]
+    pub(crate) took: Duration,
 }
 
 /// Where the ranks of a program come from.
@@ -23,7 +26,7 @@ pub(crate) enum Start {
     /// From the program: threads.
     Plain,
     /// From `mpirun`: so many processes.
-    #[cfg(feature = "mpi")]
+    #[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "there is nothing to start without MPI"))]
     Mpi(usize),
     /// From a launcher: the environment says so.
     #[cfg(not(feature = "mpi"))]
@@ -41,7 +44,6 @@ pub(crate) fn run(start: Start, program: &Path, arguments: &[&str], limit: Durat
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = match start {
         Start::Plain => Command::new(program),
-        #[cfg(feature = "mpi")]
         Start::Mpi(processes) => {
             let mut command = Command::new("mpirun");
             command.args(["--oversubscribe", "-n", &processes.to_string()]).arg(program);
@@ -61,9 +63,10 @@ pub(crate) fn run(start: Start, program: &Path, arguments: &[&str], limit: Durat
     let stdout = read(child.stdout.take());
     let stderr = read(child.stderr.take());
     let success = wait(&mut child, began + limit);
+    let took = began.elapsed();
     let (stdout, stderr) = (stdout.join().expect("reading is no work"), stderr.join().expect("reading is no work"));
     let success = success.unwrap_or_else(|| panic!("{command:?} hangs after {limit:?}:\n{stdout}\n{stderr}"));
-    Ended { success, stdout, stderr }
+    Ended { success, stdout, stderr, took }
 }
 
 /// Returns whether the child succeeded; ends it at the deadline.
