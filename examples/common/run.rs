@@ -125,6 +125,9 @@ fn heading<T>(world: &World, case: &Case<T>) -> String {
             let _ = write!(text, "\n{}: {pattern}", tensor.name);
         }
     }
+    for hint in case.program.hints() {
+        let _ = write!(text, "\nhint: {hint}");
+    }
     text
 }
 

@@ -7,6 +7,7 @@
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::isl::{Isl, IslResult, Relation};
 use crate::program::{Region, Route};
+use crate::proof::{Property, Trail};
 use crate::relation::{Relations, exists, owned};
 use crate::source::{Sources, invert};
 use polyshard_layout::{DimLayout, Name, Sharding};
@@ -28,9 +29,9 @@ pub(crate) struct Need<'a> {
 }
 
 impl Classifier<'_> {
-    /// The route of a region; `tests` gets a line for each test made.
-    pub(crate) fn route(&self, need: &Need<'_>, tests: &mut Vec<String>) -> IslResult<Route> {
-        self.route_of(need, true, tests)
+    /// The route of a region; `trail` gets a line for each test made, and what the tests proved.
+    pub(crate) fn route(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
+        self.route_of(need, true, trail)
     }
 
     /// Whether every rank owns all of its region.
@@ -44,14 +45,14 @@ impl Classifier<'_> {
         self.isl.relation(&self.relations.boxes(fixed, &ranges, &region.when))
     }
 
-    fn route_of(&self, need: &Need<'_>, may_shift: bool, tests: &mut Vec<String>) -> IslResult<Route> {
+    fn route_of(&self, need: &Need<'_>, may_shift: bool, trail: &mut Trail) -> IslResult<Route> {
         if self.is_local(need)? {
             let dealt = need.sharding.dims().iter().any(|dim| matches!(dim, DimLayout::Cyclic { .. }));
-            tests.push(if dealt {
-                "each rank owns all it needs, dealt out in blocks: local".into()
-            } else {
-                "each rank owns all it needs: local".into()
+            trail.test(match dealt {
+                true => "each rank owns all it needs, block-cyclic: local",
+                false => "each rank owns all it needs: local",
             });
+            trail.proved(Property::Residency, "each rank owns its tile");
             return Ok(if dealt { Route::Copy } else { Route::Hold });
         }
         let sources = Sources { relations: self.relations, sharding: need.sharding, ranges: self.ranges };
@@ -60,34 +61,40 @@ impl Classifier<'_> {
         let from = sources.at_low(need.region);
         let owned = self.isl.relation(&sources.owned_by(need.fixed, &from))?;
         if !needed.is_subset(&owned)? {
-            tests.push("what one rank needs has several owners".into());
-            return self.gather(need, &sources, tests);
+            trail.test("what one rank needs has several owners");
+            return self.gather(need, &sources, trail);
         }
-        tests.push(format!("what one rank needs has one owner, ({})", self.rank(&from)));
+        trail.test(format!("what one rank needs has one owner, ({})", self.rank(&from)));
+        let owned_there = format!("rank ({}) owns the tile", self.rank(&from));
         let mut broadcast = Vec::new();
         let mut other = Vec::new();
         for (axis, root) in from.iter().enumerate() {
             let name = self.axes[axis];
             let along = self.isl.relation(&self.relations.points(need.fixed, std::slice::from_ref(root), &[]))?;
             if along.restrict(&needed)?.is_subset(&self.own_coordinate(need.fixed, axis)?)? {
-                tests.push(format!("axis {name}: the owner's coordinate is the reader's, aligned"));
+                trail.test(format!("axis {name}: the owner's coordinate is the reader's, aligned"));
             } else if !root.mentions(Symbol::Coordinate(axis)) && !need.region.mentions(Symbol::Coordinate(axis)) {
-                tests.push(format!("axis {name}: owner and region are the same for all {name}, broadcast"));
+                trail.test(format!("axis {name}: owner and region are the same for all {name}, broadcast"));
                 broadcast.push(axis);
             } else {
-                tests.push(format!("axis {name}: neither aligned nor broadcast"));
+                trail.test(format!("axis {name}: neither aligned nor broadcast"));
                 other.push(axis);
             }
         }
         let free = |root: &Expr| broadcast.iter().all(|&axis| !root.mentions(Symbol::Coordinate(axis)));
         if other.is_empty() && broadcast.iter().all(|&axis| free(&from[axis])) {
             let root = broadcast.iter().map(|&axis| from[axis].clone()).collect();
+            trail.proved(Property::Residency, owned_there);
             return Ok(Route::Broadcast { axes: broadcast, root });
         }
-        if may_shift && let Some(route) = self.shift(need, &other, tests)? {
+        if may_shift && let Some(route) = self.shift(need, &other, trail)? {
             return Ok(route);
         }
-        self.permute(need, &needed, from, tests)
+        let route = self.permute(need, &needed, from, trail)?;
+        if matches!(route, Route::Permute { .. }) {
+            trail.proved(Property::Residency, owned_there);
+        }
+        Ok(route)
     }
 
     fn rank(&self, coordinates: &[Expr]) -> String {
@@ -108,7 +115,7 @@ impl Classifier<'_> {
     }
 
     /// What I need in the next iteration, the neighbour holds in this one.
-    fn shift(&self, need: &Need<'_>, axes: &[usize], tests: &mut Vec<String>) -> IslResult<Option<Route>> {
+    fn shift(&self, need: &Need<'_>, axes: &[usize], trail: &mut Trail) -> IslResult<Option<Route>> {
         let distributed = self.relations.nest.distributed;
         let Some(counter) = need.fixed.checked_sub(distributed + 1) else { return Ok(None) };
         let extent = self.ranges.counters[counter];
@@ -131,18 +138,22 @@ impl Classifier<'_> {
             let held = neighbours.then(&moving)?.restrict(&early)?;
             let name = self.axes[axis];
             if next.then(&moving)?.is_equal(&held)? {
-                tests.push(format!(
+                trail.test(format!(
                     "axis {name}: the next need is what the neighbour at {name} + {by} holds now, shift"
                 ));
                 let region = need.region.fixed(symbol, 0, self.ranges);
-                tests.push("the first iteration on its own:".into());
-                let mut first_tests = Vec::new();
+                trail.test("the first iteration on its own:");
+                let mut start = Trail::default();
                 let first = Need { fixed: need.fixed - 1, region: &region, ..*need };
-                let first = Box::new(self.route_of(&first, false, &mut first_tests)?);
-                tests.extend(first_tests.into_iter().map(|test| format!("  {test}")));
+                let first = Box::new(self.route_of(&first, false, &mut start)?);
+                trail.tests.extend(start.tests.into_iter().map(|test| format!("  {test}")));
+                let first_proved = start.proved.into_iter();
+                trail.proved.extend(first_proved.map(|(of, asked)| (of, format!("in the first iteration {asked}"))));
+                let next = format!("in each later one it is the tile that the neighbour at {name} + {by} has had");
+                trail.proved(Property::Residency, next);
                 return Ok(Some(Route::Shift { axis, by, counter, first }));
             }
-            tests.push(format!("axis {name}: the next need is not what the neighbour at {name} + {by} holds now"));
+            trail.test(format!("axis {name}: the next need is not what the neighbour at {name} + {by} holds now"));
         }
         Ok(None)
     }
@@ -173,26 +184,21 @@ impl Classifier<'_> {
     }
 
     /// Each rank sends one tile and receives one.
-    fn permute(
-        &self,
-        need: &Need<'_>,
-        needed: &Relation,
-        from: Vec<Expr>,
-        tests: &mut Vec<String>,
-    ) -> IslResult<Route> {
+    fn permute(&self, need: &Need<'_>, needed: &Relation, from: Vec<Expr>, trail: &mut Trail) -> IslResult<Route> {
         let timed = self.timed(need.fixed, &from)?.restrict(needed)?;
         if !timed.is_injective()? {
-            tests.push("one owner serves several ranks at a time: exchange".into());
+            trail.test("one owner serves several ranks at a time: exchange");
             return Ok(Route::Exchange);
         }
-        tests.push("each owner serves one rank at a time".into());
+        trail.test("each owner serves one rank at a time");
         match self.inverse(need.fixed, &from, &timed)? {
             Some(to) => {
-                tests.push("each rank sends one tile and receives one: permute".into());
+                trail.test("each rank sends one tile and receives one: permute");
+                trail.proved(Property::Matching, "the rank that a tile is sent to is the one that receives it");
                 Ok(Route::Permute { from, to })
             }
             None => {
-                tests.push("no closed form of the rank that it serves: exchange".into());
+                trail.test("no closed form of the rank that it serves: exchange");
                 Ok(Route::Exchange)
             }
         }
@@ -214,15 +220,15 @@ impl Classifier<'_> {
     }
 
     /// Several owners: all of those along some axes, or an exchange.
-    fn gather(&self, need: &Need<'_>, sources: &Sources<'_>, tests: &mut Vec<String>) -> IslResult<Route> {
+    fn gather(&self, need: &Need<'_>, sources: &Sources<'_>, trail: &mut Trail) -> IslResult<Route> {
         let source = self.isl.relation(&sources.relation(need.fixed, need.region))?;
         let mut axes = Vec::new();
         for (axis, name) in self.axes.iter().enumerate() {
             let along = source.output(axis)?;
             if along.is_subset(&self.own_coordinate(need.fixed, axis)?)? {
-                tests.push(format!("axis {name}: the owners' coordinate is the reader's, aligned"));
+                trail.test(format!("axis {name}: the owners' coordinate is the reader's, aligned"));
             } else if need.region.mentions(Symbol::Coordinate(axis)) {
-                tests.push(format!("axis {name}: neither aligned, nor the same region for all {name}: exchange"));
+                trail.test(format!("axis {name}: neither aligned, nor the same region for all {name}: exchange"));
                 return Ok(Route::Exchange);
             } else {
                 axes.push(axis);
@@ -231,10 +237,12 @@ impl Classifier<'_> {
         let all = self.isl.relation(&self.line(need, &axes))?.restrict(&source)?;
         if source.is_equal(&all)? {
             let names: Vec<_> = axes.iter().map(|&axis| self.axes[axis].as_str()).collect();
-            tests.push(format!("all owners along {} are needed: allgather", names.join(", ")));
+            trail.test(format!("all owners along {} are needed: allgather", names.join(", ")));
+            let asked = format!("the owners of the tile are the ranks along {} that own anything", names.join(", "));
+            trail.proved(Property::Residency, asked);
             return Ok(Route::Allgather { axes });
         }
-        tests.push("not all owners along these axes are needed: exchange".into());
+        trail.test("not all owners along these axes are needed: exchange");
         Ok(Route::Exchange)
     }
 

@@ -1,11 +1,12 @@
 //! Why each transfer has its pattern, what it moves, and what was proved.
 
 use crate::program::{OutputRoute, Program, Route};
+use crate::proof;
 use std::fmt::Write;
 
 impl Program {
     /// Returns, for each transfer, the pattern found, the tests that led to it and the bytes per rank and
-    /// step; then the proofs and the bounds per rank.
+    /// step; then the proofs, the bounds per rank, and hints at what would likely be faster.
     #[must_use]
     pub fn explain(&self) -> String {
         let mut text = String::new();
@@ -47,12 +48,16 @@ impl Program {
         }
         output.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
         writeln!(text, "proved")?;
-        self.report.proofs.iter().try_for_each(|proof| writeln!(text, "    - {proof}"))?;
+        proof::lines(&self.report.proofs).iter().try_for_each(|proof| writeln!(text, "    - {proof}"))?;
         let Self { report, .. } = self;
         writeln!(text, "bounds per rank")?;
         writeln!(text, "    - shards {} bytes", report.shard_bytes)?;
         writeln!(text, "    - tiles and staging {} bytes", report.tile_bytes)?;
-        writeln!(text, "    - received {} bytes", report.traffic_bytes)
+        writeln!(text, "    - received {} bytes", report.traffic_bytes)?;
+        if !self.hints.is_empty() {
+            writeln!(text, "hints")?;
+        }
+        self.hints.iter().try_for_each(|hint| writeln!(text, "    - {hint}"))
     }
 
     fn place(&self, level: usize) -> String {

@@ -63,7 +63,7 @@ fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span], order: &[usize]
 }
 
 /// The roles of the variables and the scalar factor, if the kernel is a sum of products of two tensors.
-fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String> {
+pub(crate) fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String> {
     if !matches!(kernel.assign(), Assign::Set | Assign::Add) {
         return Err(format!("`{}` does not add up products", kernel.assign()));
     }

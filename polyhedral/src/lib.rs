@@ -24,15 +24,18 @@ pub mod example;
 mod explain;
 mod expr;
 mod extent;
+mod hint;
 mod isl;
 mod kernel;
 mod kernel_check;
 mod kernel_error;
 mod leaf;
 mod lower;
+mod matching;
 mod nest;
 mod output;
 mod program;
+mod proof;
 mod range;
 mod relation;
 mod report;
@@ -45,11 +48,13 @@ pub use dtype::{DType, Number, ScalarType};
 pub use error::{ErrorKind, LowerError};
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
+pub use hint::Hint;
 pub use kernel::{Access, Affine, Assign, IndexVar, Kernel, KernelSpec, Tensor, Value};
 pub use kernel_error::KernelError;
 pub use program::{
     Leaf, LeafAccess, LeafLoop, LeafOp, Loop, Output, OutputRoute, Program, Region, Report, Role, Route, Statement,
     Transfer,
 };
+pub use proof::{Proof, Property};
 pub use schedule::{Schedule, Trace};
 pub use step::{Clause, Dim, LeafKind, Pattern, Step, Var, dim, pin};

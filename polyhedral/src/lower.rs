@@ -6,12 +6,16 @@
 use crate::classify::{Classifier, Need};
 use crate::error::{ErrorKind, LowerError};
 use crate::expr::{Expr, Ranges, Symbol};
+use crate::hint;
 use crate::isl::{Isl, IslResult};
+use crate::kernel::Tensor;
 use crate::kernel::{Access, Affine};
 use crate::leaf;
+use crate::matching::Matching;
 use crate::nest::Made;
 use crate::output;
-use crate::program::{Leaf, Loop, Output, OutputRoute, Program, Region, Route, Statement, Transfer};
+use crate::program::{Leaf, Loop, Output, OutputRoute, Program, Region, Report, Route, Statement, Transfer};
+use crate::proof::{Proof, Proofs, Property, Trail};
 use crate::range::Fixed;
 use crate::relation::{Relations, owners};
 use crate::report;
@@ -29,7 +33,16 @@ pub(crate) fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
     let relations = Relations { kernel: &state.kernel, nest: &state.nest };
     let axes: Vec<_> = state.mesh.as_slice().iter().map(|axis| axis.name).collect();
     let classifier = Classifier { isl: &isl, relations: &relations, ranges: &ranges, axes: &axes };
-    let pass = Pass { schedule, state, isl: &isl, ranges: &ranges, relations: &relations, classifier: &classifier };
+    let proofs = Proofs::default();
+    let pass = Pass {
+        schedule,
+        state,
+        isl: &isl,
+        ranges: &ranges,
+        relations: &relations,
+        classifier: &classifier,
+        proofs: &proofs,
+    };
     pass.order()?;
     pass.every_instance_once()?;
     pass.served_by_owners()?;
@@ -37,8 +50,11 @@ pub(crate) fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
     let output = pass.output()?;
     let leaf = pass.leaf(&transfers, &output)?;
     let depth = leaf.1;
-    let report = report::report(state, &ranges, &transfers, &output);
-    let program = Program {
+    let matching = pass.matching(&transfers, &output, depth)?;
+    let hints = hint::hints(&pass, &transfers, &output, &leaf.0, depth);
+    let mut proofs = proofs.take();
+    proofs.extend(matching);
+    let mut program = Program {
         kernel: (*state.kernel).clone(),
         steps: schedule.steps().cloned().collect(),
         mesh: state.mesh.clone(),
@@ -48,9 +64,11 @@ pub(crate) fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
         transfers,
         output,
         leaf: leaf.0,
-        report,
+        report: Report::default(),
+        hints,
     };
-    pass.expectations(&program)?;
+    program.report = report::report(&program, proofs);
+    expectations(schedule, state, &program)?;
     Ok(program)
 }
 
@@ -62,6 +80,8 @@ pub(crate) struct Pass<'a> {
     pub ranges: &'a Ranges,
     pub relations: &'a Relations<'a>,
     pub classifier: &'a Classifier<'a>,
+    /// What the passes have proved so far.
+    pub proofs: &'a Proofs,
 }
 
 fn ranges(state: &State) -> Ranges {
@@ -143,7 +163,10 @@ impl Pass<'_> {
                     self.isl.relation(&format!("{{ [] -> [{}] }}", self.relations.inputs(loops)))?.then(&instances)?;
                 Ok(instances.is_single_valued()? && instances.is_injective()? && ran.is_equal(&all)?)
             })(),
-        )
+        )?;
+        let asked = "the relation from iterations to statement instances is single-valued, injective and onto";
+        self.proofs.add(Property::EveryInstanceOnce, None, asked);
+        Ok(())
     }
 
     /// The rank that serves an element, as a function of the element and the reader, owns it.
@@ -156,6 +179,10 @@ impl Pass<'_> {
                     self.isl.relation(&solved)?.is_subset(&self.isl.relation(&owners)?)
                 })(),
             )?;
+            if shard.tensor != self.state.kernel.output().name {
+                let asked = "the rank that an element is read from owns it";
+                self.proofs.add(Property::Residency, Some(shard.tensor), asked);
+            }
         }
         Ok(())
     }
@@ -213,9 +240,10 @@ impl Pass<'_> {
         region: &Region,
         level: usize,
         accesses: &[&Access],
-        shape: &[usize],
+        tensor: &Tensor,
     ) -> Result<(), LowerError> {
         let fixed = self.distributed() + level;
+        let shape = &tensor.shape;
         self.proved(
             "that tiles hold what the leaf touches and stay inside their tensors",
             (|| {
@@ -237,7 +265,15 @@ impl Pass<'_> {
                 let tensor = self.isl.relation(&self.relations.boxes(fixed, &tensor.collect::<Vec<_>>(), &[]))?;
                 boxes.is_subset(&tensor)
             })(),
-        )
+        )?;
+        let name = tensor.name;
+        let (property, asked) = match name == self.state.kernel.output().name {
+            true => (Property::Delivery, "what the leaf writes is in the tile"),
+            false => (Property::Residency, "what the leaf reads is in the tile"),
+        };
+        self.proofs.add(property, Some(name), asked);
+        self.proofs.add(property, Some(name), format!("the tile is inside {name}"));
+        Ok(())
     }
 
     fn transfers(&self) -> Result<Vec<Transfer>, LowerError> {
@@ -250,10 +286,10 @@ impl Pass<'_> {
             }
             let (asked, step) = self.level(tensor.name);
             let (level, region) = self.hoisted(&accesses, asked, &tensor.shape);
-            self.covers(&region, level, &accesses, &tensor.shape)?;
-            let mut tests = Vec::new();
+            self.covers(&region, level, &accesses, tensor)?;
+            let mut trail = Trail::default();
             if level < asked {
-                tests.push(format!(
+                trail.test(format!(
                     "the {} inner loops do not change what is read, so it is fetched outside them",
                     asked - level
                 ));
@@ -264,8 +300,10 @@ impl Pass<'_> {
                 let owners = self.owners(&sharding)?;
                 let need =
                     Need { fixed: self.distributed() + level, region: &region, sharding: &sharding, owners: &owners };
-                self.classifier.route(&need, &mut tests)
+                self.classifier.route(&need, &mut trail)
             })?;
+            self.proofs.add_route(tensor.name, trail.proved);
+            let tests = trail.tests;
             let capacity = match route {
                 Route::Hold => 0,
                 _ => self.capacity(&region, step, tensor.name)?,
@@ -351,21 +389,33 @@ impl Pass<'_> {
         serial[..depth].iter().map(|&id| shown(id)).collect()
     }
 
-    fn expectations(&self, program: &Program) -> Result<(), LowerError> {
-        for (tensor, expected, step) in &self.state.expectations {
-            let found = program.pattern(tensor.as_str());
-            if found.as_ref() != Some(expected) {
-                let found = found.map_or("nothing".into(), |found| found.to_string());
-                let kind = ErrorKind::Unexpected { tensor: *tensor, found, expected: expected.clone() };
-                return Err(self.blame(Some(*step), kind));
-            }
-        }
-        Ok(())
+    /// Ranks that communicate together make the same calls.
+    fn matching(&self, transfers: &[Transfer], output: &Output, depth: usize) -> Result<Vec<Proof>, LowerError> {
+        let kernel = &self.state.kernel;
+        let matching = Matching { mesh: &self.state.mesh, ranges: self.ranges, loops: depth };
+        let name = |input: usize| kernel.inputs()[input].name;
+        matching.check(transfers, output, name, kernel.output().name).map_err(|mismatch| {
+            let what = format!("that ranks agree on the transfer of `{}`: {}", mismatch.tensor, mismatch.why);
+            self.blame(None, ErrorKind::Unproved { what, trace: self.schedule.to_string() })
+        })
     }
 
     pub(crate) fn owners(&self, sharding: &Sharding) -> IslResult<crate::isl::Relation> {
         self.isl.relation(&owners(sharding))
     }
+}
+
+/// Each transfer has the pattern that a step expects of it.
+fn expectations(schedule: &Schedule, state: &State, program: &Program) -> Result<(), LowerError> {
+    for (tensor, expected, step) in &state.expectations {
+        let found = program.pattern(tensor.as_str());
+        if found.as_ref() != Some(expected) {
+            let found = found.map_or("nothing".into(), |found| found.to_string());
+            let kind = ErrorKind::Unexpected { tensor: *tensor, found, expected: expected.clone() };
+            return Err(schedule.blame(Some(*step), kind));
+        }
+    }
+    Ok(())
 }
 
 /// The statements inside the first `level` serial loops.

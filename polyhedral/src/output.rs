@@ -8,6 +8,7 @@ use crate::classify::Need;
 use crate::error::{ErrorKind, LowerError};
 use crate::lower::Pass;
 use crate::program::{Output, OutputRoute, Region};
+use crate::proof::{Property, Trail};
 use crate::source::Sources;
 use crate::step::Step;
 use polyshard_layout::{DimLayout, Sharding};
@@ -19,25 +20,32 @@ pub(crate) fn build(pass: &Pass<'_>) -> Result<Output, LowerError> {
     let sharding = pass.state.sharding(tensor.name);
     one_writer(pass)?;
     let (asked, step) = pass.level(tensor.name);
-    let mut tests = vec!["each element is computed by one rank".to_owned()];
+    let mut trail = Trail::default();
+    trail.test("each element is computed by one rank");
     let (_, whole) = pass.hoisted(&[target], 0, &tensor.shape);
     if in_place(pass, &whole, &sharding)? {
-        tests.push("that rank is its only owner, and has it as one block: local".into());
+        trail.test("that rank is its only owner, and has it as one block: local");
+        trail.proved(Property::Delivery, "each rank is the only owner of what it computes");
+        pass.proofs.add_route(tensor.name, trail.proved);
         let route = OutputRoute::InPlace;
-        return Ok(Output { level: 0, region: whole, route, capacity: 0, step, tests });
+        return Ok(Output { level: 0, region: whole, route, capacity: 0, step, tests: trail.tests });
     }
     let (level, region) = pass.hoisted(&[target], asked, &tensor.shape);
     if level < asked {
-        tests.push(format!(
+        trail.test(format!(
             "the {} inner loops do not change what is written, so it is sent outside them",
             asked - level
         ));
     }
-    pass.covers(&region, level, &[target], &tensor.shape)?;
-    let route = route(pass, level, &region, &sharding, &mut tests)?;
+    pass.covers(&region, level, &[target], tensor)?;
+    let route = route(pass, level, &region, &sharding, &mut trail)?;
+    pass.proofs.add_route(tensor.name, trail.proved);
     let capacity = pass.capacity(&region, step, tensor.name)?;
-    Ok(Output { level, region, route, capacity, step, tests })
+    Ok(Output { level, region, route, capacity, step, tests: trail.tests })
 }
+
+/// What an exchange does by its definition, once tiles are known to stay inside the tensor.
+const SENT: &str = "each element of a tile goes to all of its owners";
 
 /// No element is computed by two ranks.
 fn one_writer(pass: &Pass<'_>) -> Result<(), LowerError> {
@@ -51,6 +59,8 @@ fn one_writer(pass: &Pass<'_>) -> Result<(), LowerError> {
         pass.isl.relation(&pass.relations.exact(pass.distributed(), index))?.is_injective()
     })?;
     if unique {
+        let asked = "ranks write disjoint sets of elements";
+        pass.proofs.add(Property::OneWriter, Some(kernel.output().name), asked);
         return Ok(());
     }
     let distributes = |step: &Step| matches!(step, Step::Distribute { .. });
@@ -69,7 +79,7 @@ fn in_place(pass: &Pass<'_>, region: &Region, sharding: &Sharding) -> Result<boo
     })?;
     if only {
         let target = pass.state.kernel.target();
-        pass.covers(region, 0, &[target], &pass.state.kernel.output().shape)?;
+        pass.covers(region, 0, &[target], pass.state.kernel.output())?;
     }
     Ok(only)
 }
@@ -79,18 +89,20 @@ fn route(
     level: usize,
     region: &Region,
     sharding: &Sharding,
-    tests: &mut Vec<String>,
+    trail: &mut Trail,
 ) -> Result<OutputRoute, LowerError> {
     pass.decide("the route of the output", || {
         let fixed = pass.distributed() + level;
         let owners = pass.owners(sharding)?;
         if !owners.is_single_valued()? {
-            tests.push("elements have several owners: exchange".into());
+            trail.test("elements have several owners: exchange");
+            trail.proved(Property::Delivery, SENT);
             return Ok(OutputRoute::Exchange);
         }
         let need = Need { fixed, region, sharding, owners: &owners };
         if pass.classifier.is_local(&need)? {
-            tests.push("that rank is its only owner, and has it dealt out in blocks: local".into());
+            trail.test("that rank is its only owner, and has it block-cyclic: local");
+            trail.proved(Property::Delivery, "each rank is the only owner of its tile");
             return Ok(OutputRoute::Combine);
         }
         let sources = Sources { relations: pass.relations, sharding, ranges: pass.ranges };
@@ -98,14 +110,18 @@ fn route(
         let to = sources.at_low(region);
         let timed = pass.classifier.timed(fixed, &to)?.restrict(&needed)?;
         if !needed.is_subset(&pass.isl.relation(&sources.owned_by(fixed, &to))?)? || !timed.is_injective()? {
-            tests.push("one tile has several owners, or several tiles one: exchange".into());
+            trail.test("one tile has several owners, or several tiles one: exchange");
+            trail.proved(Property::Delivery, SENT);
             return Ok(OutputRoute::Exchange);
         }
         if let Some(from) = pass.classifier.inverse(fixed, &to, &timed)? {
-            tests.push("each tile has one owner, and each owner one tile: permute".into());
+            trail.test("each tile has one owner, and each owner one tile: permute");
+            trail.proved(Property::Delivery, "one rank is the only owner of a tile");
+            trail.proved(Property::Matching, "the rank that a tile is sent to is the one that receives it");
             return Ok(OutputRoute::Permute { to, from });
         }
-        tests.push("no closed form of who sends to whom: exchange".into());
+        trail.test("no closed form of who sends to whom: exchange");
+        trail.proved(Property::Delivery, SENT);
         Ok(OutputRoute::Exchange)
     })
 }

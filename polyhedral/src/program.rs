@@ -15,7 +15,9 @@
 mod queries;
 
 use crate::expr::{Expr, Ranges, Symbol};
+use crate::hint::Hint;
 use crate::kernel::{Kernel, Value};
+use crate::proof::Proof;
 use crate::step::{LeafKind, Pattern, Step};
 use polyshard_layout::{Mesh, Name, Sharding};
 
@@ -32,6 +34,7 @@ pub struct Program {
     pub(crate) leaf: Leaf,
     pub(crate) body: Vec<Statement>,
     pub(crate) report: Report,
+    pub(crate) hints: Vec<Hint>,
 }
 
 /// A serial loop, `0..extent` on all ranks.
@@ -301,8 +304,8 @@ pub struct Leaf {
 /// What was proved, and bounds, per rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Properties proved, in words.
-    pub proofs: Vec<String>,
+    /// What was asked and held, by the passes that asked.
+    pub proofs: Vec<Proof>,
     /// The most bytes that one rank owns, of all tensors.
     pub shard_bytes: u64,
     /// The most bytes of tile buffers and staging on one rank.

@@ -1,18 +1,19 @@
 //! Bounds of a program per rank: memory and traffic, from the closed forms of its tiles.
 
 use crate::expr::Ranges;
-use crate::program::{Output, OutputRoute, Report, Route, Transfer};
-use crate::state::State;
-use polyshard_layout::DimLayout;
+use crate::program::{OutputRoute, Program, Report, Route};
+use crate::proof::Proof;
+use polyshard_layout::{DimLayout, Sharding};
 
-/// What was proved on the way to here, and the bounds.
-pub(crate) fn report(state: &State, ranges: &Ranges, transfers: &[Transfer], output: &Output) -> Report {
-    let size = state.kernel.dtype().size() as u64;
-    let ranks = state.mesh.size() as u64;
-    let shards: Vec<u64> = state.kernel.tensors().map(|tensor| largest_shard(state, tensor.name) * size).collect();
+/// The bounds of a program, beside what was proved of it.
+pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
+    let (ranges, output) = (&program.ranges(), &program.output);
+    let size = program.kernel.dtype().size() as u64;
+    let ranks = program.mesh.size() as u64;
+    let shards: Vec<u64> = program.shardings.iter().map(|sharding| largest_shard(sharding) * size).collect();
     let mut tile_bytes = 0u64;
     let mut traffic_bytes = 0u64;
-    for transfer in transfers {
+    for transfer in &program.transfers {
         let tile = transfer.capacity as u64 * size;
         tile_bytes = tile_bytes.saturating_add(tile.saturating_mul(transfer.buffers as u64));
         tile_bytes = tile_bytes.saturating_add(staging(&transfer.route, tile, shards[transfer.tensor], ranks));
@@ -35,23 +36,10 @@ pub(crate) fn report(state: &State, ranges: &Ranges, transfers: &[Transfer], out
             traffic_bytes = traffic_bytes.saturating_add(others.saturating_mul(times));
         }
     }
-    Report { proofs: proofs(), shard_bytes: shards.iter().sum(), tile_bytes, traffic_bytes }
+    Report { proofs, shard_bytes: shards.iter().sum(), tile_bytes, traffic_bytes }
 }
 
-fn proofs() -> Vec<String> {
-    [
-        "every instance once: the schedule is a bijection between iterations and statement instances",
-        "residency: tiles hold what the leaf touches, are fetched in the iteration that reads them, and come from owners",
-        "matching: loops, regions and roots do not depend on coordinates along which ranks communicate together; \
-         permutations have inverses; both sides of an exchange compute the same pieces",
-        "one writer: no element of the output is computed by two ranks",
-    ]
-    .map(String::from)
-    .to_vec()
-}
-
-fn largest_shard(state: &State, tensor: polyshard_layout::Name) -> u64 {
-    let sharding = state.sharding(tensor);
+pub(crate) fn largest_shard(sharding: &Sharding) -> u64 {
     let dims = sharding.dims().iter().zip(sharding.shape());
     dims.map(|(layout, &extent)| match layout {
         DimLayout::Whole => extent as u64,

@@ -2,7 +2,11 @@
 
 use super::{Leaf, Loop, Output, Program, Report, Route, Statement, Transfer};
 use crate::expr::{Ranges, Symbol};
+use crate::hint::Hint;
 use crate::kernel::Kernel;
+use crate::matching::Matching;
+use crate::proof::Property;
+use crate::report;
 use crate::step::{Pattern, Step};
 use polyshard_layout::{Mesh, Name, Sharding};
 use std::collections::BTreeSet;
@@ -84,6 +88,12 @@ impl Program {
         &self.report
     }
 
+    /// Returns hints at what would likely make the program faster; none of them is about whether it is right.
+    #[must_use]
+    pub fn hints(&self) -> &[Hint] {
+        &self.hints
+    }
+
     /// Returns the sets of axes along which ranks communicate as groups, ascending: both back ends make their
     /// sub-communicators in this order, which all ranks share.
     #[must_use]
@@ -107,6 +117,13 @@ impl Program {
 
     /// Returns the same program with every transfer by exchange, which is right for any region and sharding: what
     /// other patterns are tested against.
+    ///
+    /// The report says no more than holds of this program: what was proved of other routes is gone, and the bounds
+    /// are its own. That tiles stay inside their tensors and that elements are read from owners is all that an
+    /// exchange needs, and was asked already.
+    ///
+    /// # Panics
+    /// If ranks would not agree on an exchange: a bug of polyshard.
     #[doc(hidden)]
     #[must_use]
     pub fn by_exchange(&self) -> Self {
@@ -117,7 +134,19 @@ impl Program {
             transfer.capacity = most.into_iter().product::<i64>() as usize;
             transfer.buffers = 1;
             transfer.route = Route::Exchange;
+            transfer.tests = vec!["asked for: exchange".into()];
         }
+        let inputs: Vec<_> = self.kernel.inputs().iter().map(|tensor| tensor.name).collect();
+        let of_gone_route = |tensor: Option<Name>| tensor.is_some_and(|tensor| inputs.contains(&tensor));
+        let kept = self.report.proofs.iter().filter(|proof| proof.property != Property::Matching || proof.of_route);
+        let kept = kept.filter(|proof| !proof.of_route || !of_gone_route(proof.tensor));
+        let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
+        let found = matching.check(&program.transfers, &self.output, |input| inputs[input], self.kernel.output().name);
+        let found = found.unwrap_or_else(|mismatch| {
+            panic!("ranks differ on an exchange of {}: {}; this is a bug of polyshard", mismatch.tensor, mismatch.why)
+        });
+        let kept = kept.filter(|proof| !found.contains(proof)).cloned().collect::<Vec<_>>();
+        program.report = report::report(&program, [kept, found].concat());
         program
     }
 

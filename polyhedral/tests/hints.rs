@@ -1,0 +1,217 @@
+//! Hints at slow schedules, each with what cures it, and what a report says was proved.
+
+use expect_test::{Expect, expect};
+use polyshard_layout::{AxisExpr, Mesh};
+use polyshard_polyhedral::{Affine, Hint, KernelSpec, Program, Property, Schedule, Value, Var, example, pin};
+
+fn mesh() -> Mesh {
+    Mesh::new([("x", 2), ("y", 3)])
+}
+
+fn matmul(m: usize, n: usize, k: usize) -> Schedule {
+    Schedule::from_spec(example::matmul(m, n, k)).distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh())
+}
+
+fn sharded(schedule: Schedule) -> Schedule {
+    let [m, n, k] = ["m", "n", "k"].map(Var::new);
+    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
+    let schedule = schedule.shard("A", [m.at(x.clone()), k.at(y.clone())]);
+    schedule.shard("B", [k.at(x.clone()), n.at(y.clone())]).shard("C", [m.at(x), n.at(y)])
+}
+
+fn panels(schedule: Schedule, parts: usize) -> Schedule {
+    schedule
+        .divide("k", "ko", "ki", parts)
+        .reorder(["mo", "no", "ko", "mi", "ni", "ki"])
+        .communicate("A", "ko")
+        .communicate("B", "ko")
+}
+
+fn lowered(schedule: &Schedule) -> Program {
+    schedule.lower().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn check(schedule: Schedule, expect: Expect) {
+    let hints: String = lowered(&schedule).hints().iter().map(|hint| format!("{hint}\n")).collect();
+    expect.assert_eq(&hints);
+}
+
+#[test]
+fn a_good_schedule_gets_no_hint() {
+    check(panels(sharded(matmul(60, 60, 60)), 6).tensorize(["mi", "ni", "ki"]), expect![""]);
+}
+
+#[test]
+fn a_product_wants_a_leaf() {
+    let schedule = panels(sharded(matmul(60, 60, 60)), 6);
+    check(
+        schedule.clone(),
+        expect![[r#"
+            the statement is a product, but runs element by element: add `.tensorize([mi, ni, ki])`
+        "#]],
+    );
+    // What the hint says is legal, and cures it.
+    assert_eq!(lowered(&schedule.tensorize(["mi", "ni", "ki"])).hints(), []);
+}
+
+#[test]
+fn empty_iterations_are_pointed_out() {
+    check(
+        panels(sharded(matmul(60, 4, 5)), 4).tensorize(["mi", "ni", "ki"]),
+        expect![[r#"
+            ranks at y = 2..3 have nothing to compute, after `distribute([m, n], [mo, no], [mi, ni], mesh(x: 2, y: 3))`: 2 along y are enough
+            iterations 3..4 of loop `ko` are always empty, after `divide(k, ko, ki, 4)`: 3 parts are enough
+            panels of `B` have 2 indices of `k`, blocks have 3, so some panels have several owners: let the size of a panel divide 3, or shard block-cyclic, `k.cyclic(x, 2)`
+        "#]],
+    );
+}
+
+#[test]
+fn panels_that_cross_blocks_are_cured_by_cyclic_ones() {
+    let [m, n, k] = ["m", "n", "k"].map(Var::new);
+    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
+    let program = lowered(&panels(sharded(matmul(60, 60, 2048)), 6).tensorize(["mi", "ni", "ki"]));
+    let crossed = |hint: &&Hint| matches!(hint, Hint::CrossedBlocks { .. });
+    assert_eq!(program.hints().iter().filter(crossed).count(), 2, "{:?}", program.hints());
+    let cyclic = matmul(60, 60, 2048)
+        .shard("A", [m.at(x.clone()), k.cyclic(y.clone(), 342)])
+        .shard("B", [k.cyclic(x.clone(), 342), n.at(y.clone())])
+        .shard("C", [m.at(x), n.at(y)]);
+    let cured = lowered(&panels(cyclic, 6).tensorize(["mi", "ni", "ki"]));
+    assert_eq!(cured.hints(), []);
+    assert_eq!(cured.pattern("A").expect("a tensor").to_string(), "broadcast(y)");
+}
+
+#[test]
+fn single_elements_and_single_instances_are_pointed_out() {
+    let schedule = sharded(matmul(2, 3, 6));
+    check(
+        schedule.reorder(["mo", "no", "k", "mi", "ni"]).communicate("A", "ni").communicate("B", "ni"),
+        expect![[r#"
+            `A` moves one element at a time, in each iteration of `k`: communicate it at an outer loop, or divide into larger panels
+            `B` moves one element at a time, in each iteration of `k`: communicate it at an outer loop, or divide into larger panels
+            the leaf computes one element at a time inside loops k, mi, ni: communicate at an outer loop, and do not `fuse` loops that the leaf could run
+        "#]],
+    );
+}
+
+#[test]
+fn an_output_without_shard_is_everywhere() {
+    let [m, k] = ["m", "k"].map(Var::new);
+    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
+    let schedule = matmul(60, 60, 60).shard("A", [m.at(x), k.at(y)]).tensorize(["mi", "ni", "k"]);
+    check(
+        schedule,
+        expect![[r#"
+            `C` has no `shard`, so each rank receives and holds all 14400 bytes of it: shard it
+        "#]],
+    );
+}
+
+/// `C[m, n] += A[m, k] * A[n, k]`: each rank needs two panels of rows, and one box around both is all rows.
+fn syrk(n: usize, k: usize) -> KernelSpec {
+    let mut spec = example::matmul(n, n, k);
+    spec.inputs.truncate(1);
+    spec.value = Value::Mul(
+        Box::new(Value::Access(example::access("A", &["m", "k"]))),
+        Box::new(Value::Access(example::access("A", &["n", "k"]))),
+    );
+    spec
+}
+
+#[test]
+fn a_box_around_two_accesses_may_be_loose() {
+    let mesh = Mesh::new([("x", 8), ("y", 8)]);
+    let schedule = Schedule::from_spec(syrk(64, 16))
+        .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
+        .shard("A", [polyshard_polyhedral::dim(0).at(AxisExpr::list(&["x", "y"]))])
+        .shard("C", [Var::new("m").at(AxisExpr::axis("x")), Var::new("n").at(AxisExpr::axis("y"))])
+        .tensorize(["mi", "ni", "k"]);
+    check(
+        schedule,
+        expect![[r#"
+            a tile of `A` holds 1024 elements, of which at most 256 are read, since it is one box around all accesses: communicate it at an inner loop, or pass it as two tensors
+        "#]],
+    );
+    // Strides leave gaps as well.
+    let mut spec = example::matmul(4, 4, 4);
+    spec.inputs[0].1 = vec![4, 13];
+    spec.value = Value::Mul(
+        Box::new(Value::Access(polyshard_polyhedral::Access {
+            tensor: "A".into(),
+            index: vec![Affine::new([("m".into(), 1)], 0), Affine::new([("k".into(), 4)], 0)],
+        })),
+        Box::new(Value::Access(example::access("B", &["k", "n"]))),
+    );
+    let schedule = Schedule::from_spec(spec).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]));
+    let schedule = schedule.shard("A", [pin(Mesh::new([("x", 2)]).axes::<1>()[0], 0)]);
+    let program = lowered(&schedule.shard("C", [Var::new("m").at(AxisExpr::axis("x"))]).tensorize(["mi", "n", "k"]));
+    let loose = Hint::LooseTile { tensor: "A".into(), tile: 26, read: 8 };
+    assert_eq!(program.hints(), [loose]);
+}
+
+#[test]
+fn empty_kernels_get_no_hint() {
+    check(panels(sharded(matmul(0, 4, 5)), 9), expect![""]);
+}
+
+/// The lines of the report on one property.
+fn asked(program: &Program, property: Property) -> String {
+    let lines = program.report().proofs.iter().filter(|proof| proof.property == property);
+    let line = |tensor: String, asked: &str| format!("{tensor}: {asked}\n");
+    lines.map(|proof| line(proof.tensor.map_or("all".into(), |tensor| tensor.to_string()), &proof.asked)).collect()
+}
+
+#[test]
+fn a_report_says_what_was_asked_of_each_tensor() {
+    let program = lowered(&panels(sharded(matmul(60, 60, 60)), 6).tensorize(["mi", "ni", "ki"]));
+    let [residency, matching] = [Property::Residency, Property::Matching];
+    expect![[r#"
+        A: the rank that an element is read from owns it
+        B: the rank that an element is read from owns it
+        A: what the leaf reads is in the tile
+        A: the tile is inside A
+        A: rank (x, (10*ko) / 20) owns the tile
+        B: what the leaf reads is in the tile
+        B: the tile is inside B
+        B: rank ((10*ko) / 30, y) owns the tile
+    "#]]
+    .assert_eq(&asked(&program, residency));
+    expect![[r#"
+        all: every loop around a call has the same number of iterations on all ranks
+        A: its extent and its root are the same for all of y
+        B: its extent and its root are the same for all of x
+    "#]]
+    .assert_eq(&asked(&program, matching));
+
+    let exchanged = program.by_exchange();
+    expect![[r#"
+        A: the rank that an element is read from owns it
+        B: the rank that an element is read from owns it
+        A: what the leaf reads is in the tile
+        A: the tile is inside A
+        B: what the leaf reads is in the tile
+        B: the tile is inside B
+    "#]]
+    .assert_eq(&asked(&exchanged, residency));
+    expect![[r#"
+        all: every loop around a call has the same number of iterations on all ranks
+        A: sender and receiver work out the same pieces
+        B: sender and receiver work out the same pieces
+    "#]]
+    .assert_eq(&asked(&exchanged, matching));
+    assert!(exchanged.report().tile_bytes > program.report().tile_bytes, "an exchange stages what it sends");
+}
+
+#[test]
+fn nothing_is_said_of_what_was_not_asked() {
+    // One rank: nobody communicates, so nothing has to match.
+    let alone = lowered(&Schedule::from_spec(example::matmul(4, 4, 4)));
+    assert_eq!(asked(&alone, Property::Matching), "");
+    // Nothing is sharded, so no element is read from another rank.
+    assert_eq!(
+        asked(&alone, Property::Residency).lines().filter(|line| line.contains("read from")).count(),
+        0,
+        "no sharding was asked about"
+    );
+}
