@@ -46,13 +46,13 @@ impl Classifier<'_> {
 
     fn route_of(&self, need: &Need<'_>, may_shift: bool, tests: &mut Vec<String>) -> IslResult<Route> {
         if self.is_local(need)? {
-            let dealt = need.sharding.dims().iter().any(|dim| matches!(dim, DimLayout::Cyclic { .. }));
-            tests.push(if dealt {
-                "each rank owns all it needs, dealt out in blocks: local".into()
+            let cyclic = need.sharding.dims().iter().any(|dim| matches!(dim, DimLayout::Cyclic { .. }));
+            tests.push(if cyclic {
+                "each rank owns all it needs, in block-cyclic form: local".into()
             } else {
                 "each rank owns all it needs: local".into()
             });
-            return Ok(if dealt { Route::Copy } else { Route::Hold });
+            return Ok(if cyclic { Route::Copy } else { Route::Hold });
         }
         let sources = Sources { relations: self.relations, sharding: need.sharding, ranges: self.ranges };
         let needed = self.needed(need.fixed, need.region)?;

@@ -354,7 +354,7 @@ impl Pass<'_> {
     fn expectations(&self, program: &Program) -> Result<(), LowerError> {
         for (tensor, expected, step) in &self.state.expectations {
             let found = program.pattern(tensor.as_str());
-            if found.as_ref() != Some(expected) {
+            if !found.as_ref().is_some_and(|found| found.is_same(expected, &self.state.mesh)) {
                 let found = found.map_or("nothing".into(), |found| found.to_string());
                 let kind = ErrorKind::Unexpected { tensor: *tensor, found, expected: expected.clone() };
                 return Err(self.blame(Some(*step), kind));

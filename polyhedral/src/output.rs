@@ -90,7 +90,7 @@ fn route(
         }
         let need = Need { fixed, region, sharding, owners: &owners };
         if pass.classifier.is_local(&need)? {
-            tests.push("that rank is its only owner, and has it dealt out in blocks: local".into());
+            tests.push("that rank is its only owner, and has it in block-cyclic form: local".into());
             return Ok(OutputRoute::Combine);
         }
         let sources = Sources { relations: pass.relations, sharding, ranges: pass.ranges };

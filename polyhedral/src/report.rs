@@ -9,17 +9,18 @@ use polyshard_layout::DimLayout;
 pub(crate) fn report(state: &State, ranges: &Ranges, transfers: &[Transfer], output: &Output) -> Report {
     let size = state.kernel.dtype().size() as u64;
     let ranks = state.mesh.size() as u64;
-    let shards: Vec<u64> = state.kernel.tensors().map(|tensor| largest_shard(state, tensor.name) * size).collect();
+    let shards: Vec<u64> =
+        state.kernel.tensors().map(|tensor| largest_shard(state, tensor.name).saturating_mul(size)).collect();
     let mut tile_bytes = 0u64;
     let mut traffic_bytes = 0u64;
     for transfer in transfers {
-        let tile = transfer.capacity as u64 * size;
+        let tile = (transfer.capacity as u64).saturating_mul(size);
         tile_bytes = tile_bytes.saturating_add(tile.saturating_mul(transfer.buffers as u64));
         tile_bytes = tile_bytes.saturating_add(staging(&transfer.route, tile, shards[transfer.tensor], ranks));
         let times = executions(ranges, transfer.level);
         traffic_bytes = traffic_bytes.saturating_add(received(&transfer.route, tile, times, ranges));
     }
-    let tile = output.capacity as u64 * size;
+    let tile = (output.capacity as u64).saturating_mul(size);
     let shard = *shards.last().expect("a kernel has an output; this is a bug of polyshard");
     tile_bytes = tile_bytes.saturating_add(tile);
     let times = executions(ranges, output.level);
@@ -35,7 +36,12 @@ pub(crate) fn report(state: &State, ranges: &Ranges, transfers: &[Transfer], out
             traffic_bytes = traffic_bytes.saturating_add(others.saturating_mul(times));
         }
     }
-    Report { proofs: proofs(), shard_bytes: shards.iter().sum(), tile_bytes, traffic_bytes }
+    Report {
+        proofs: proofs(),
+        shard_bytes: shards.iter().fold(0, |sum, &shard| sum.saturating_add(shard)),
+        tile_bytes,
+        traffic_bytes,
+    }
 }
 
 fn proofs() -> Vec<String> {
@@ -58,11 +64,11 @@ fn largest_shard(state: &State, tensor: polyshard_layout::Name) -> u64 {
         DimLayout::Block { block, .. } => (*block).min(extent) as u64,
         DimLayout::Cyclic { parts, block, .. } => {
             // Whole rounds of all parts, and one block more for the first ones.
-            let round = parts * block;
+            let round = parts.saturating_mul(*block);
             (extent / round * block + (extent % round).min(*block)) as u64
         }
     })
-    .product()
+    .fold(1, u64::saturating_mul)
 }
 
 fn executions(ranges: &Ranges, level: usize) -> u64 {
