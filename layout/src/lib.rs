@@ -12,13 +12,14 @@
 //! | shard | the elements that one rank owns |
 
 mod axis;
+mod congruence;
 mod mesh;
 mod name;
 mod sharding;
 mod solve;
 
 pub use axis::{Axis, AxisExpr};
-pub use mesh::{Mesh, MeshAxis};
+pub use mesh::{Mesh, MeshAxis, ProductError};
 pub use name::Name;
 pub use sharding::{DimLayout, Placement, Sharding, ShardingError};
 pub use solve::{AxisSource, LinearAxes};

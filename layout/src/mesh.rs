@@ -32,7 +32,7 @@ impl Mesh {
     /// Returns the mesh with these axes, each a name and an extent.
     ///
     /// # Panics
-    /// If two axes have one name, an extent is 0, or the number of ranks overflows.
+    /// If two axes have one name, an extent is 0, or there are more than 2^62 ranks.
     #[track_caller]
     #[must_use]
     pub fn new<N: Into<Name>>(axes: impl IntoIterator<Item = (N, usize)>) -> Self {
@@ -45,8 +45,7 @@ impl Mesh {
                 axis.name
             );
         }
-        let size = axes.iter().try_fold(1usize, |size, axis| size.checked_mul(axis.extent));
-        assert!(size.is_some(), "the number of ranks of the mesh overflows");
+        assert!(countable(&axes), "the number of ranks of the mesh is beyond 2^62; use smaller extents");
         Self { axes }
     }
 
@@ -102,6 +101,7 @@ impl Mesh {
     ///
     /// # Panics
     /// If `rank` is not in `0..self.size()`.
+    #[track_caller]
     #[must_use]
     pub fn coordinates(&self, rank: usize) -> Vec<usize> {
         assert!(rank < self.size(), "rank {rank} is not on the mesh ({self})");
@@ -118,25 +118,59 @@ impl Mesh {
     ///
     /// # Panics
     /// If there is not one coordinate per axis, each inside its axis.
+    #[track_caller]
     #[must_use]
     pub fn rank(&self, coordinates: &[usize]) -> usize {
         assert_eq!(coordinates.len(), self.ndim(), "a rank of the mesh ({self}) has one coordinate per axis");
-        self.axes.iter().zip(coordinates).fold(0, |rank, (axis, &coordinate)| {
+        let mut rank = 0;
+        for (axis, &coordinate) in self.axes.iter().zip(coordinates) {
             assert!(coordinate < axis.extent, "coordinate {coordinate} is outside axis {}: {}", axis.name, axis.extent);
-            rank * axis.extent + coordinate
-        })
+            rank = rank * axis.extent + coordinate;
+        }
+        rank
     }
 
-    /// Returns this mesh with the axes of `inner` appended, or the axis name that both have.
+    /// Returns this mesh with the axes of `inner` appended.
     ///
     /// # Errors
-    /// The first axis of `inner` that this mesh already has.
-    pub fn product(&self, inner: &Mesh) -> Result<Mesh, Name> {
+    /// [`AxisTwice`](ProductError::AxisTwice) if both have an axis of one name,
+    /// [`TooManyRanks`](ProductError::TooManyRanks) if there would be more than 2^62 ranks.
+    pub fn product(&self, inner: &Mesh) -> Result<Mesh, ProductError> {
         if let Some(twice) = inner.axes.iter().find(|axis| self.position(axis.name).is_some()) {
-            return Err(twice.name);
+            return Err(ProductError::AxisTwice { axis: twice.name });
         }
-        Ok(Self { axes: self.axes.iter().chain(&inner.axes).copied().collect() })
+        let axes: Vec<_> = self.axes.iter().chain(&inner.axes).copied().collect();
+        if !countable(&axes) {
+            return Err(ProductError::TooManyRanks { outer: self.to_string(), inner: inner.to_string() });
+        }
+        Ok(Self { axes })
     }
+}
+
+/// Why two meshes have no product.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProductError {
+    /// Both have an axis of this name.
+    #[error("both meshes have an axis `{axis}`; give the inner mesh its own names")]
+    AxisTwice {
+        /// The axis.
+        axis: Name,
+    },
+    /// The ranks of the product cannot be counted.
+    #[error("the meshes ({outer}) and ({inner}) have more than 2^62 ranks together; use smaller extents")]
+    TooManyRanks {
+        /// The outer mesh.
+        outer: String,
+        /// The inner mesh.
+        inner: String,
+    },
+}
+
+/// Whether there are at most 2^62 ranks, so that sums of a few coordinates fit 64 bits.
+fn countable(axes: &[MeshAxis]) -> bool {
+    let size = axes.iter().try_fold(1usize, |size, axis| size.checked_mul(axis.extent));
+    size.is_some_and(|size| size as u64 <= 1 << 62)
 }
 
 impl fmt::Display for Mesh {

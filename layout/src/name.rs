@@ -1,5 +1,6 @@
 //! Names that are cheap to copy and compare.
 
+use crate::Axis;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::HashSet;
 use std::fmt;
@@ -42,6 +43,12 @@ impl From<&str> for Name {
 impl From<String> for Name {
     fn from(text: String) -> Self {
         Self::new(&text)
+    }
+}
+
+impl From<Axis> for Name {
+    fn from(axis: Axis) -> Self {
+        axis.name
     }
 }
 

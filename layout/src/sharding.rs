@@ -17,7 +17,7 @@ pub enum Placement {
         /// The number of the block that a rank owns.
         at: AxisExpr,
     },
-    /// Dimension `dim` dealt out in blocks of `block` indices.
+    /// Dimension `dim` block-cyclic, in blocks of `block` indices; one beyond the extent is the whole dimension.
     Cyclic {
         /// The dimension.
         dim: usize,
@@ -42,7 +42,7 @@ impl Placement {
         Self::Block { dim, at: at.into() }
     }
 
-    /// Dimension `dim` dealt out in blocks of `block` indices.
+    /// Dimension `dim` block-cyclic, in blocks of `block` indices; one beyond the extent is the whole dimension.
     #[must_use]
     pub fn cyclic(dim: usize, at: impl Into<AxisExpr>, block: usize) -> Self {
         Self::Cyclic { dim, at: at.into(), block }
@@ -152,7 +152,7 @@ pub enum ShardingError {
         extent: usize,
     },
     /// A block of no indices.
-    #[error("dimension {dim} is dealt out in blocks of 0; a block has at least one index")]
+    #[error("dimension {dim} is block-cyclic in blocks of 0; a block has at least one index")]
     EmptyBlock {
         /// The dimension.
         dim: usize,
@@ -220,7 +220,8 @@ impl Sharding {
         for (((dim, at), block), parts) in placed.into_iter().zip(blocks).zip(parts) {
             let parts = parts as usize;
             dims[dim] = match block {
-                Some(block) => DimLayout::Cyclic { at, parts, block },
+                // A block beyond the extent is the whole dimension.
+                Some(block) => DimLayout::Cyclic { at, parts, block: block.min(shape[dim].max(1)) },
                 None => DimLayout::Block { at, parts, block: shape[dim].div_ceil(parts).max(1) },
             };
         }
@@ -304,18 +305,22 @@ impl Sharding {
         let extent = self.shape[dim];
         let (first, stride, block) = match &self.dims[dim] {
             DimLayout::Whole => (0, extent.max(1), extent),
-            DimLayout::Block { at, block, .. } => (at.eval(coordinates) as usize * block, extent.max(1), *block),
-            DimLayout::Cyclic { at, parts, block } => (at.eval(coordinates) as usize * block, block * parts, *block),
+            DimLayout::Block { at, block, .. } => {
+                ((at.eval(coordinates) as usize).saturating_mul(*block), extent.max(1), *block)
+            }
+            DimLayout::Cyclic { at, parts, block } => {
+                ((at.eval(coordinates) as usize).saturating_mul(*block), block.saturating_mul(*parts), *block)
+            }
         };
         let end = if self.keeps(coordinates) { within.end.min(extent) } else { 0 };
         // Blocks that end before the window are stepped over at once.
-        let skip = within.start.saturating_sub(first + block).div_ceil(stride);
+        let skip = within.start.saturating_sub(first.saturating_add(block)).div_ceil(stride);
         (skip..)
-            .map(move |nth| (nth, first.saturating_add(nth * stride)))
+            .map(move |nth| (nth, first.saturating_add(stride.saturating_mul(nth))))
             .take_while(move |&(_, start)| start < end)
             .map(move |(nth, start)| {
                 let from = start.max(within.start);
-                (from..(start + block).min(end), nth * block + (from - start))
+                (from..start.saturating_add(block).min(end), nth * block + (from - start))
             })
             .filter(|(range, _)| range.start < range.end)
     }
@@ -359,9 +364,10 @@ impl Sharding {
                 AxisSource::Digit { dim, stride, extent } => {
                     (self.digit(*dim, element[*dim]) as i64 / stride % extent) as usize
                 }
-                AxisSource::Skew { dim, sign, rest, modulus } => {
-                    let digit = self.digit(*dim, element[*dim]) as i64;
-                    (sign * (digit - rest.eval(&owner))).rem_euclid(*modulus) as usize
+                AxisSource::Skew { digits, rest, modulus } => {
+                    let digit = |dim: usize| self.digit(dim, element[dim]) as i128;
+                    let digits = digits.iter().map(|&(dim, factor)| i128::from(factor) * digit(dim));
+                    (digits.sum::<i128>() + rest.sum(&owner)).rem_euclid((*modulus).into()) as usize
                 }
             };
         }

@@ -2,10 +2,14 @@
 //!
 //! A placement says which block a rank owns (`digit = (x + y) % 8`). Transfers ask the other way
 //! round: given the digits of an element and a reader, at which coordinates is its owner? Each
-//! placement is solved for one axis of its own, the pivot; an axis that no placement solves is
-//! replicated, and there the owner is the one at the reader's own coordinate. So the owner is unique,
-//! and the same for whoever asks.
+//! placement is solved for axes of its own, remainders by [`crate::congruence`]; an axis that no
+//! placement solves is replicated, and there the owner is the one at the reader's own coordinate. So the
+//! owner is unique, and the same for whoever asks.
+//!
+//! Numbers of a placement that is a remainder are kept below its modulus, others within 62 bits; so no
+//! sum over a mesh overflows, as its ranks can be counted.
 
+use crate::congruence;
 use crate::{AxisExpr, Mesh, ShardingError};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -21,13 +25,20 @@ pub struct LinearAxes {
     pub modulus: Option<i64>,
 }
 
+const TOO_LARGE: &str = "its numbers go beyond 2^62; use smaller ones";
+
 impl LinearAxes {
     /// Returns the value at `coordinates`.
     #[must_use]
     pub fn eval(&self, coordinates: &[usize]) -> i64 {
-        let sum = self.terms.iter().map(|&(axis, factor)| factor * coordinates[axis] as i64).sum::<i64>();
-        let sum = sum + self.constant;
-        self.modulus.map_or(sum, |modulus| sum.rem_euclid(modulus))
+        let sum = self.sum(coordinates);
+        self.modulus.map_or(sum, |modulus| sum.rem_euclid(modulus.into())) as i64
+    }
+
+    /// The value before the remainder is taken, which may be beyond 64 bits.
+    pub(crate) fn sum(&self, coordinates: &[usize]) -> i128 {
+        let terms = self.terms.iter().map(|&(axis, factor)| i128::from(factor) * coordinates[axis] as i128);
+        terms.sum::<i128>() + i128::from(self.constant)
     }
 
     /// The form as an expression.
@@ -43,7 +54,12 @@ impl LinearAxes {
         });
         let first = terms.next().unwrap_or(AxisExpr::Const(0));
         let sum = terms.fold(first, |sum, term| sum + term);
-        let sum = if self.constant == 0 { sum } else { sum + self.constant };
+        let sum = match self.constant {
+            0 => sum,
+            // No number of ours is the least `i64`, whose opposite there is not.
+            constant if constant < 0 => sum - -constant,
+            constant => sum + constant,
+        };
         self.modulus.map_or(sum.clone(), |modulus| sum % modulus)
     }
 
@@ -70,13 +86,21 @@ impl LinearAxes {
         mesh: &Mesh,
         unsupported: &impl Fn(&'static str) -> ShardingError,
     ) -> Result<(), ShardingError> {
+        let times =
+            |linear: &Self, a: i64, b: i128| linear.number(i128::from(a) * b).ok_or_else(|| unsupported(TOO_LARGE));
         match expr {
-            AxisExpr::Const(value) => self.constant += factor * value,
+            AxisExpr::Const(value) => {
+                let sum = i128::from(self.constant) + i128::from(factor) * i128::from(*value);
+                self.constant = self.number(sum).ok_or_else(|| unsupported(TOO_LARGE))?;
+            }
             AxisExpr::Axis(name) => {
                 let axis = mesh.position(*name).ok_or_else(|| ShardingError::unknown_axis(*name, mesh))?;
+                let before = self.terms.iter().find(|term| term.0 == axis).map_or(0, |term| term.1);
+                let sum = i128::from(before) + i128::from(factor);
+                let sum = self.number(sum).ok_or_else(|| unsupported(TOO_LARGE))?;
                 match self.terms.iter_mut().find(|term| term.0 == axis) {
-                    Some(term) => term.1 += factor,
-                    None => self.terms.push((axis, factor)),
+                    Some(term) => term.1 = sum,
+                    None => self.terms.push((axis, sum)),
                 }
             }
             AxisExpr::List(names) => {
@@ -88,7 +112,7 @@ impl LinearAxes {
                         return Err(unsupported("it lists an axis twice; list each axis once"));
                     }
                     self.add(&AxisExpr::Axis(*name), stride, mesh, unsupported)?;
-                    stride *= axis.extent as i64;
+                    stride = times(self, stride, axis.extent as i128)?;
                 }
             }
             AxisExpr::Add(left, right) => {
@@ -99,12 +123,21 @@ impl LinearAxes {
                 self.add(left, factor, mesh, unsupported)?;
                 self.add(right, -factor, mesh, unsupported)?;
             }
-            AxisExpr::Mul(inner, by) => self.add(inner, factor * by, mesh, unsupported)?,
+            AxisExpr::Mul(inner, by) => {
+                let factor = times(self, factor, i128::from(*by))?;
+                self.add(inner, factor, mesh, unsupported)?;
+            }
             AxisExpr::Mod(..) => {
                 return Err(unsupported("it has a `%` inside; take the remainder once, at the end"));
             }
         }
         Ok(())
+    }
+
+    /// A number of the form, taken modulo the modulus, if there is one; the sign is kept, as it was written.
+    fn number(&self, value: i128) -> Option<i64> {
+        let value = self.modulus.map_or(value, |modulus| value % i128::from(modulus));
+        i64::try_from(value).ok().filter(|value| self.modulus.is_some() || value.unsigned_abs() <= 1 << 62)
     }
 
     /// The number of digits, and for a plain mixed-radix form each axis with the digit's stride.
@@ -143,9 +176,11 @@ impl LinearAxes {
                     let times = if factor.abs() == 1 { String::new() } else { format!("{} * ", factor.abs()) };
                     text += &format!("{sign}{times}{}", name(axis));
                 }
-                if linear.constant != 0 || text.is_empty() {
-                    let sign = if text.is_empty() { "" } else { " + " };
-                    text += &format!("{sign}{}", linear.constant);
+                match linear.constant {
+                    constant if text.is_empty() => text = constant.to_string(),
+                    0 => {}
+                    constant if constant < 0 => text += &format!(" - {}", constant.unsigned_abs()),
+                    constant => text += &format!(" + {constant}"),
                 }
                 match linear.modulus {
                     Some(modulus) => write!(f, "({text}) % {modulus}"),
@@ -173,15 +208,13 @@ pub enum AxisSource {
         /// The extent of the axis.
         extent: i64,
     },
-    /// At `sign * (digit - rest) % modulus`, where `rest` is over the owner's other coordinates.
+    /// At `(sum of factor * digit + rest) % modulus`, where `rest` is over coordinates that come earlier.
     Skew {
-        /// The tensor's dimension.
-        dim: usize,
-        /// 1 or -1.
-        sign: i64,
-        /// The rest of the placement; its own modulus is `None`.
+        /// The tensor's dimensions with the factors of the element's digits along them.
+        digits: Vec<(usize, i64)>,
+        /// What is added; its own modulus is `None`.
         rest: LinearAxes,
-        /// The modulus of the placement.
+        /// The modulus of the placement, at most the extent of the axis.
         modulus: i64,
     },
 }
@@ -218,50 +251,18 @@ pub(crate) fn solve(
             solved.push((axis, AxisSource::Digit { dim: *dim, stride, extent: extent(axis) }));
         }
     }
-    let skewed: Vec<_> = order(true).collect();
-    let pivots: Vec<_> = skewed
-        .iter()
-        .map(|(_, (_, linear))| {
-            let modulus = linear.modulus.unwrap_or(1);
-            let mut free: Vec<_> = linear
-                .terms
-                .iter()
-                .filter(|term| term.1.abs() == 1 && extent(term.0) >= modulus)
-                .filter(|term| solved.iter().all(|other| other.0 != term.0))
-                .copied()
-                .collect();
-            free.sort_by_key(|&(axis, _)| (extent(axis) != modulus, std::cmp::Reverse(axis)));
-            free
-        })
-        .collect();
-    let mut taken: Vec<usize> = Vec::new();
-    for ((i, (dim, linear)), candidates) in skewed.into_iter().zip(pivots) {
-        let modulus = linear.modulus.unwrap_or(1);
-        parts[i] = modulus;
-        if modulus == 1 {
-            continue;
-        }
-        // A pivot must not occur in another skewed placement, or neither could be solved alone.
-        let alone = |axis: usize| {
-            let uses = placed.iter().filter(|(_, other)| other.terms.iter().any(|term| term.0 == axis));
-            uses.count() == 1
-        };
-        let Some(&(pivot, sign)) = candidates.iter().find(|&&(axis, _)| alone(axis) && !taken.contains(&axis)) else {
-            let why = "some blocks have no owner: no axis of its own with that many coordinates is left to \
-                       solve it for; let the modulus be the extent of an axis that no other dimension uses";
-            return Err(ShardingError::no_owner(linear, mesh, why));
-        };
-        taken.push(pivot);
-        let terms = linear.terms.iter().filter(|term| term.0 != pivot).copied().collect();
-        let rest = LinearAxes { terms, constant: linear.constant, modulus: None };
-        solved.push((pivot, AxisSource::Skew { dim: *dim, sign, rest, modulus }));
+    for (i, (_, linear)) in order(true) {
+        parts[i] = linear.modulus.unwrap_or(1);
     }
+    let known: Vec<_> = solved.iter().map(|source| source.0).collect();
+    let skews = congruence::solve(placed, &known, mesh)?;
     for axis in 0..mesh.ndim() {
-        if solved.iter().all(|other| other.0 != axis) {
+        if solved.iter().chain(&skews).all(|other| other.0 != axis) {
             solved.push((axis, AxisSource::Reader));
         }
     }
-    // What a skew depends on comes first: replicated, pinned and digit axes, then the pivots.
-    solved.sort_by_key(|(axis, source)| (matches!(source, AxisSource::Skew { .. }), *axis));
+    // What a skew depends on comes first: replicated, pinned and digit axes, then the pivots in their order.
+    solved.sort_by_key(|(axis, _)| *axis);
+    solved.extend(skews);
     Ok((solved, parts))
 }

@@ -8,7 +8,8 @@ use std::fmt;
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "// {}: {}, {}", self.kernel.name(), self.kernel.statement(), self.kernel.dtype())?;
-        writeln!(f, "// mesh({}), {} ranks", self.mesh, self.mesh.size())?;
+        let size = self.mesh.size();
+        writeln!(f, "// mesh({}), {size} {}", self.mesh, if size == 1 { "rank" } else { "ranks" })?;
         for (tensor, sharding) in self.kernel.tensors().zip(&self.shardings) {
             writeln!(f, "// {}{:?}: {}", tensor.name, tensor.shape, self.placement(tensor.name.as_str(), sharding))?;
         }
@@ -45,7 +46,7 @@ impl Program {
         let ranges = region.ranges.iter().map(|(low, high)| {
             let length = high.minus(low);
             match (low.as_constant(), length.as_constant()) {
-                (Some(low), Some(length)) => format!("{low}..{}", low + length),
+                (Some(low), Some(length)) => format!("{low}..{}", low.saturating_add(length)),
                 (None, Some(length)) => format!("{} .. +{length}", self.show(low)),
                 _ => format!("{}..{}", self.show(low), self.show(high)),
             }
@@ -73,7 +74,7 @@ impl Program {
             }
             Route::Shift { axis, by, counter, first } => {
                 let sign = if *by < 0 { '-' } else { '+' };
-                let from = format!("{} {sign} {}", name(*axis), by.abs());
+                let from = format!("{} {sign} {}", name(*axis), by.unsigned_abs());
                 let at_first = self.show_route(first);
                 format!(
                     "shift along {} by {by}: from {} = {from}; at {} = 0: {at_first}",

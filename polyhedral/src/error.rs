@@ -112,7 +112,7 @@ pub enum ErrorKind {
         name: Name,
     },
     /// The loop is bound to a mesh axis.
-    #[error("loop `{name}` is distributed over axis `{axis}`: it is no loop in time and keeps its place; {instead}")]
+    #[error("loop `{name}` is bound to mesh axis `{axis}` and cannot be moved or changed; {instead}")]
     Distributed {
         /// The loop.
         name: Name,
@@ -138,6 +138,16 @@ pub enum ErrorKind {
         tensor: Name,
         /// The step's method.
         method: &'static str,
+    },
+    /// A loop of the leaf carries a `communicate`.
+    #[error(
+        "loop `{name}` cannot be tensorized, since `{tensor}` is communicated at it; leave `{name}` out of `tensorize`, or communicate `{tensor}` at a loop outside the leaf"
+    )]
+    CommunicatedInLeaf {
+        /// The loop.
+        name: Name,
+        /// The tensor.
+        tensor: Name,
     },
     /// Two loops to fuse are not nested directly.
     #[error("loop `{j}` is not directly inside `{i}`; the loops are {loops}; reorder them first")]
@@ -207,7 +217,7 @@ pub enum ErrorKind {
     #[error("{0}")]
     Sharding(ShardingError),
     /// There is no mesh yet.
-    #[error("there is no mesh yet; `distribute` first, which brings it")]
+    #[error("there is no mesh yet; call `distribute` first: it defines the mesh")]
     NoMesh,
     /// No dimension of the tensor, or several, go by this variable.
     #[error(
@@ -282,6 +292,18 @@ pub enum ErrorKind {
     TooLarge {
         /// What is too large.
         what: String,
+    },
+    /// A loop or an index is too large for sums of a few to fit 64 bits.
+    #[error("{what} goes beyond 2^60, so that sums of indices might overflow; use smaller extents, tiles and parts")]
+    OutOfReach {
+        /// The loop, or the index expression with its tensor.
+        what: String,
+    },
+    /// More ranks than can be numbered.
+    #[error("the mesh ({mesh}) has more than 2^31 - 1 ranks, the most that MPI can number; use smaller extents")]
+    TooManyRanks {
+        /// The mesh, with the axes of all levels.
+        mesh: String,
     },
     /// isl failed or gave up.
     #[error("the polyhedral library failed while it decided {what}: {message}")]

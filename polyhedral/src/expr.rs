@@ -4,6 +4,9 @@
 //! as people write them: `256*((y + ko) % 8)`. What can be decided from the ranges of coordinates and
 //! counters is decided when a form is built; whether a form is *right* is isl's business, which reads
 //! its [text](Expr::isl).
+//!
+//! The numbers of a schedule are bounded such that no form overflows ([`crate::bounds`]). Should one
+//! nevertheless, it saturates: then it is wrong, and isl says so.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -111,7 +114,7 @@ impl Expr {
     /// Returns `self + value`.
     #[must_use]
     pub fn offset_by(&self, value: i64) -> Self {
-        Self { terms: self.terms.clone(), constant: self.constant + value }
+        Self { terms: self.terms.clone(), constant: self.constant.saturating_add(value) }
     }
 
     /// Returns `factor * self`.
@@ -120,11 +123,19 @@ impl Expr {
         Self::default().plus_times(self, factor)
     }
 
+    /// Returns `factor * self` up to multiples of `modulus`, with numbers below it.
+    pub(crate) fn times_modulo(&self, factor: i64, modulus: i64) -> Self {
+        let by = |value: i64| (i128::from(value) * i128::from(factor) % i128::from(modulus)) as i64;
+        let terms = self.terms.iter().map(|(atom, &value)| (atom.clone(), by(value))).filter(|term| term.1 != 0);
+        Self { terms: terms.collect(), constant: by(self.constant) }
+    }
+
     fn plus_times(&self, other: &Self, factor: i64) -> Self {
         let mut sum = self.clone();
-        sum.constant += factor * other.constant;
-        for (atom, by) in &other.terms {
-            *sum.terms.entry(atom.clone()).or_default() += factor * by;
+        sum.constant = sum.constant.saturating_add(factor.saturating_mul(other.constant));
+        for (atom, &by) in &other.terms {
+            let term = sum.terms.entry(atom.clone()).or_default();
+            *term = term.saturating_add(factor.saturating_mul(by));
         }
         sum.terms.retain(|_, by| *by != 0);
         sum
@@ -153,7 +164,7 @@ impl Expr {
         let (_, rest) = self.flattened(modulus).divided(modulus);
         let (low, high) = rest.bounds(ranges);
         if low.div_euclid(modulus) == high.div_euclid(modulus) {
-            return rest.offset_by(-modulus * low.div_euclid(modulus));
+            return rest.offset_by((-modulus).saturating_mul(low.div_euclid(modulus)));
         }
         Self::atom(Atom::Mod(Box::new(rest), modulus))
     }
@@ -308,13 +319,13 @@ impl Expr {
             };
             let sole = self.terms.len() == 1 && self.constant == 0 && factor == 1;
             let shown = atom.text(name, style, !sole);
-            let times = if factor.abs() == 1 { String::new() } else { format!("{}*", factor.unsigned_abs()) };
+            let times = if matches!(factor, -1 | 1) { String::new() } else { format!("{}*", factor.unsigned_abs()) };
             text += &format!("{sign}{times}{shown}");
         }
         match (text.is_empty(), self.constant) {
             (true, constant) => constant.to_string(),
             (false, 0) => text,
-            (false, constant) if constant < 0 => format!("{text} - {}", -constant),
+            (false, constant) if constant < 0 => format!("{text} - {}", constant.unsigned_abs()),
             (false, constant) => format!("{text} + {constant}"),
         }
     }

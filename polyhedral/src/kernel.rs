@@ -25,7 +25,8 @@ impl Affine {
         let mut sum: Vec<(Name, i64)> = Vec::new();
         for (name, factor) in terms {
             match sum.iter_mut().find(|term| term.0 == name) {
-                Some(term) => term.1 += factor,
+                // What saturates is beyond what a checked kernel may hold.
+                Some(term) => term.1 = term.1.saturating_add(factor),
                 None => sum.push((name, factor)),
             }
         }
@@ -276,13 +277,13 @@ impl fmt::Display for Affine {
                 (false, false) => " + ",
                 (false, true) => " - ",
             };
-            let times = if factor.abs() == 1 { String::new() } else { format!("{}*", factor.abs()) };
+            let times = if matches!(factor, -1 | 1) { String::new() } else { format!("{}*", factor.unsigned_abs()) };
             text += &format!("{sign}{times}{name}");
         }
         match (text.is_empty(), self.constant) {
             (true, constant) => write!(f, "{constant}"),
             (false, 0) => f.write_str(&text),
-            (false, constant) if constant < 0 => write!(f, "{text} - {}", -constant),
+            (false, constant) if constant < 0 => write!(f, "{text} - {}", constant.unsigned_abs()),
             (false, constant) => write!(f, "{text} + {constant}"),
         }
     }

@@ -41,6 +41,7 @@ pub(crate) fn check(spec: KernelSpec) -> Result<Kernel, KernelError> {
     if space.iter().all(|&extent| extent > 0) {
         in_bounds(&kernel)?;
     }
+    crate::bounds::kernel(&kernel)?;
     Ok(kernel)
 }
 

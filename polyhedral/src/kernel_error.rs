@@ -24,6 +24,12 @@ pub enum KernelError {
         /// The factors.
         product: String,
     },
+    /// An index, or a term of one, is too large for sums of a few to fit 64 bits.
+    #[error("{what} goes beyond 2^60, so that sums of indices might overflow; use smaller extents and coefficients")]
+    OutOfReach {
+        /// The index variable, or the index expression with its tensor.
+        what: String,
+    },
     /// Two tensors, scalars or ranges have one name.
     #[error("the name `{name}` is given twice; names of tensors, scalars and ranges are distinct")]
     NameTwice {

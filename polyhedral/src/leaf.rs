@@ -51,10 +51,9 @@ fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span], order: &[usize]
             sum.plus(&spans[position(kernel, name)].low.times(factor))
         })
     });
-    let steps = access
-        .index
-        .iter()
-        .map(|index| order.iter().map(|&var| index.coefficient(kernel.vars()[var].name) * spans[var].step).collect());
+    let steps = access.index.iter().map(|index| {
+        order.iter().map(|&var| index.coefficient(kernel.vars()[var].name).saturating_mul(spans[var].step)).collect()
+    });
     LeafAccess {
         tensor: tensor.expect("a checked kernel declares all its tensors; this is a bug of polyshard"),
         base: base.collect(),
@@ -116,7 +115,7 @@ fn flatten<'a>(value: &'a Value, accesses: &mut Vec<&'a Access>, factors: &mut V
 /// Kernel order, but innermost the variable that walks the most tensors with stride 1.
 fn nest_order(kernel: &Kernel) -> Vec<usize> {
     let unit = |access: &Access, var| {
-        let last = access.index.last().is_some_and(|index| index.coefficient(var).abs() == 1);
+        let last = access.index.last().is_some_and(|index| matches!(index.coefficient(var), -1 | 1));
         let others = access.index.iter().rev().skip(1).any(|index| index.coefficient(var) != 0);
         usize::from(last && !others)
     };

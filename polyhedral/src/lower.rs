@@ -409,7 +409,7 @@ impl Pass<'_> {
 fn expectations(schedule: &Schedule, state: &State, program: &Program) -> Result<(), LowerError> {
     for (tensor, expected, step) in &state.expectations {
         let found = program.pattern(tensor.as_str());
-        if found.as_ref() != Some(expected) {
+        if !found.as_ref().is_some_and(|found| found.is_same(expected, &state.mesh)) {
             let found = found.map_or("nothing".into(), |found| found.to_string());
             let kind = ErrorKind::Unexpected { tensor: *tensor, found, expected: expected.clone() };
             return Err(schedule.blame(Some(*step), kind));

@@ -98,9 +98,14 @@ impl Nest {
         self.loops.splice(position..position + 2, [fused]);
     }
 
-    /// Replaces the loop at `position` by one of the same name that starts from the sum of `by`.
+    /// Replaces the loop at `position` by one of the same name that starts from the sum of `by`; by
+    /// nothing, it starts where it did.
     pub(crate) fn rotate(&mut self, position: usize, by: Vec<NodeId>, step: usize) {
         let id = self.loops[position];
+        if by.is_empty() {
+            self.nodes[id.0].steps.push(step);
+            return;
+        }
         let node = self.node(id).clone();
         let rotated = self.add(node.name, node.extent, [&node.steps[..], &[step]].concat());
         self.nodes[id.0].made = Made::Rotated { rotated, by };

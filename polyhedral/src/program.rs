@@ -125,7 +125,7 @@ pub struct Transfer {
 pub enum Route {
     /// It lies in the rank's own shard, which the leaf reads in place.
     Hold,
-    /// The rank owns it, but dealt out: it is gathered from the rank's own shard.
+    /// The rank owns it, but block-cyclic: it is gathered from the rank's own shard.
     Copy,
     /// One rank along the axes sends it to all of them.
     Broadcast {
@@ -199,7 +199,7 @@ pub struct Output {
 pub enum OutputRoute {
     /// The leaf accumulates into the rank's own shard.
     InPlace,
-    /// The rank owns it, but dealt out: the tile is combined into the rank's own shard.
+    /// The rank owns it, but block-cyclic: the tile is combined into the rank's own shard.
     Combine,
     /// To one rank, and one tile from another.
     Permute {

@@ -94,9 +94,12 @@ impl Fixed<'_> {
             Made::Rotated { rotated, by } => {
                 let span = self.span(*rotated);
                 let by: Vec<_> = by.iter().map(|&id| self.span(id)).collect();
-                if span.is_point() && by.iter().all(Span::is_point) {
+                if self.at_most_one(&span) && by.iter().all(|by| self.at_most_one(by)) {
+                    // In a short or empty tile the one value may be missing, and so it is here.
+                    let length = span.high.minus(&span.low);
                     let sum = by.iter().fold(span.low, |sum, by| sum.plus(&by.low));
-                    Span::point(sum.rem(node.extent.max(1), self.ranges))
+                    let low = sum.rem(node.extent.max(1), self.ranges);
+                    Span { high: low.plus(&length), low, step: 1 }
                 } else {
                     Span::whole(node.extent)
                 }
@@ -120,11 +123,15 @@ impl Fixed<'_> {
         } else if i.is_whole(factor) {
             (o.high.times(factor), 1)
         } else if i.is_point() {
-            (o.high.offset_by(-1).times(factor).plus(&i.high), o.step * factor)
+            (o.high.offset_by(-1).times(factor).plus(&i.high), o.step.saturating_mul(factor))
         } else {
             (o.high.offset_by(-1).times(factor).plus(&i.high), 1)
         };
         Span { low, high: high.lesser(&end, self.ranges), step }
+    }
+
+    fn at_most_one(&self, span: &Span) -> bool {
+        span.high.minus(&span.low).bounds(self.ranges).1 <= 1
     }
 
     /// Whether a span of fused iterations stays in one row of `inner` iterations, by its alignment.

@@ -186,6 +186,15 @@ impl Writer<'_> {
         name
     }
 
+    /// The end of a node that is split into tiles of which the last ones are short or empty.
+    fn ragged(&mut self, id: NodeId) -> Option<String> {
+        let nest = self.relations.nest;
+        let node = nest.node(id);
+        let Made::Split { outer, factor, .. } = &node.made else { return None };
+        let tiled = i128::from(nest.node(*outer).extent) * i128::from(*factor);
+        (tiled > i128::from(node.extent)).then(|| format!("{} < {}", self.name(id), node.extent))
+    }
+
     fn constrain(&mut self, id: NodeId) {
         let node = self.relations.nest.node(id);
         let this = self.name(id);
@@ -215,6 +224,12 @@ impl Writer<'_> {
                 let terms: Vec<_> = [rotated].into_iter().chain(by).map(|&id| self.name(id)).collect();
                 let turns = format!("q{}", id.0);
                 let extent = node.extent.max(1);
+                // The remainder hides the ends of what it is taken of, which may be split into ragged tiles.
+                for &summand in [rotated].into_iter().chain(by) {
+                    if let Some(bound) = self.ragged(summand) {
+                        self.say(bound);
+                    }
+                }
                 self.say(format!("{this} = {} - {extent}*{turns}", terms.join(" + ")));
                 self.say(format!("0 <= {this} < {extent}"));
                 self.witnesses.insert(turns);
@@ -249,7 +264,7 @@ pub(crate) fn owned(sharding: &Sharding, rank: &dyn Fn(usize) -> String) -> (Vec
             }
             DimLayout::Cyclic { at, block, parts: digits } => {
                 let turn = format!("c{dim}");
-                let turns = block * digits;
+                let turns = *block as u128 * *digits as u128;
                 let digit = linear(at, rank);
                 parts.push(format!("0 <= e{dim} - {block}*{digit} - {turns}*{turn} < {block} and 0 <= {turn}"));
                 witnesses.push(turn);

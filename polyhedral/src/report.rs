@@ -10,17 +10,17 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
     let (ranges, output) = (&program.ranges(), &program.output);
     let size = program.kernel.dtype().size() as u64;
     let ranks = program.mesh.size() as u64;
-    let shards: Vec<u64> = program.shardings.iter().map(|sharding| largest_shard(sharding) * size).collect();
+    let shards: Vec<u64> = program.shardings.iter().map(|sharding| largest_shard(sharding).saturating_mul(size)).collect();
     let mut tile_bytes = 0u64;
     let mut traffic_bytes = 0u64;
     for transfer in &program.transfers {
-        let tile = transfer.capacity as u64 * size;
+        let tile = (transfer.capacity as u64).saturating_mul(size);
         tile_bytes = tile_bytes.saturating_add(tile.saturating_mul(transfer.buffers as u64));
         tile_bytes = tile_bytes.saturating_add(staging(&transfer.route, tile, shards[transfer.tensor], ranks));
         let times = executions(ranges, transfer.level);
         traffic_bytes = traffic_bytes.saturating_add(received(&transfer.route, tile, times, ranges));
     }
-    let tile = output.capacity as u64 * size;
+    let tile = (output.capacity as u64).saturating_mul(size);
     let shard = *shards.last().expect("a kernel has an output; this is a bug of polyshard");
     tile_bytes = tile_bytes.saturating_add(tile);
     let times = executions(ranges, output.level);
@@ -36,7 +36,8 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
             traffic_bytes = traffic_bytes.saturating_add(others.saturating_mul(times));
         }
     }
-    Report { proofs, shard_bytes: shards.iter().sum(), tile_bytes, traffic_bytes }
+    let shard_bytes = shards.iter().fold(0, |sum: u64, &shard| sum.saturating_add(shard));
+    Report { proofs, shard_bytes, tile_bytes, traffic_bytes }
 }
 
 pub(crate) fn largest_shard(sharding: &Sharding) -> u64 {
@@ -46,11 +47,11 @@ pub(crate) fn largest_shard(sharding: &Sharding) -> u64 {
         DimLayout::Block { block, .. } => (*block).min(extent) as u64,
         DimLayout::Cyclic { parts, block, .. } => {
             // Whole rounds of all parts, and one block more for the first ones.
-            let round = parts * block;
+            let round = parts.saturating_mul(*block);
             (extent / round * block + (extent % round).min(*block)) as u64
         }
     })
-    .product()
+    .fold(1, u64::saturating_mul)
 }
 
 fn executions(ranges: &Ranges, level: usize) -> u64 {

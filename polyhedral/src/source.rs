@@ -3,7 +3,7 @@
 use crate::expr::{Atom, Expr, Ranges, Symbol};
 use crate::program::Region;
 use crate::relation::{Relations, exists, linear, owned};
-use polyshard_layout::{AxisSource, DimLayout, LinearAxes, Sharding};
+use polyshard_layout::{AxisSource, DimLayout, Sharding};
 
 /// The owner from which each element of one array is read.
 pub(crate) struct Sources<'a> {
@@ -67,10 +67,11 @@ impl Sources<'_> {
                 format!("q{axis} = floor(d{dim}/{stride})")
             }
             AxisSource::Digit { dim, stride, extent } => format!("q{axis} = (floor(d{dim}/{stride})) mod {extent}"),
-            AxisSource::Skew { dim, sign, rest, modulus } => {
-                let terms = rest.terms.iter().map(|(axis, factor)| format!(" - {}*q{axis}", sign * factor));
-                let terms: String = terms.collect();
-                format!("q{axis} = ({sign}*d{dim}{terms} - {}) mod {modulus}", sign * rest.constant)
+            AxisSource::Skew { digits, rest, modulus } => {
+                let digits = digits.iter().map(|(dim, factor)| format!("{factor}*d{dim}"));
+                let terms = rest.terms.iter().map(|(axis, factor)| format!("{factor}*q{axis}"));
+                let sum: Vec<_> = digits.chain(terms).chain([rest.constant.to_string()]).collect();
+                format!("q{axis} = ({}) mod {modulus}", sum.join(" + "))
             }
         }));
         let mut had = all;
@@ -103,8 +104,13 @@ impl Sources<'_> {
                     // A digit of an index inside the array needs no remainder for its leading axis.
                     if leads(self.sharding, source) { quotient } else { quotient.rem(*extent, self.ranges) }
                 }
-                AxisSource::Skew { dim, sign, rest, modulus } => {
-                    digit(*dim).minus(&at(rest, &owner)).times(*sign).rem(*modulus, self.ranges)
+                AxisSource::Skew { digits, rest, modulus } => {
+                    let digits = digits.iter().map(|&(dim, factor)| (digit(dim), factor));
+                    let others = rest.terms.iter().map(|&(axis, factor)| (owner[axis].clone(), factor));
+                    let sum = digits.chain(others).fold(Expr::constant(rest.constant), |sum, (value, factor)| {
+                        sum.plus(&value.times_modulo(factor, *modulus))
+                    });
+                    sum.rem(*modulus, self.ranges)
                 }
             };
         }
@@ -117,14 +123,10 @@ fn leads(sharding: &Sharding, source: &AxisSource) -> bool {
     let AxisSource::Digit { dim, stride, extent } = source else { return false };
     match &sharding.dims()[*dim] {
         DimLayout::Whole => false,
-        DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => stride * extent == *parts as i64,
+        DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => {
+            stride.saturating_mul(*extent) == *parts as i64
+        }
     }
-}
-
-/// A placement without its modulus, at the given coordinates.
-fn at(linear: &LinearAxes, coordinates: &[Expr]) -> Expr {
-    let start = Expr::constant(linear.constant);
-    linear.terms.iter().fold(start, |sum, &(axis, factor)| sum.plus(&coordinates[axis].times(factor)))
 }
 
 /// Solves `from(p) = q` for `p`: closed forms of who maps to the rank at the coordinates, where they exist.
@@ -171,7 +173,7 @@ fn solve(form: &Expr, p: usize, value: &Expr, solved: &[Option<Expr>], ranges: &
         Some(Atom::Mod(inner, modulus)) if ranges.coordinates[p] == *modulus => ((**inner).clone(), Some(*modulus)),
         _ => (form.clone(), None),
     };
-    let (_, sign) = sum.terms().find(|(atom, _)| **atom == symbol).filter(|(_, factor)| factor.abs() == 1)?;
+    let (_, sign) = sum.terms().find(|(atom, _)| **atom == symbol).filter(|(_, factor)| matches!(factor, -1 | 1))?;
     let rest = sum.minus(&Expr::symbol(Symbol::Coordinate(p)).times(sign));
     if rest.mentions(Symbol::Coordinate(p)) {
         return None;

@@ -1,10 +1,11 @@
 //! What a schedule's steps do: each is checked when it is added, without isl.
 
+use crate::bounds;
 use crate::error::ErrorKind;
 use crate::kernel::Kernel;
 use crate::nest::{Nest, NodeId};
 use crate::step::{Clause, Dim, LeafKind, Pattern, Step, list};
-use polyshard_layout::{Mesh, Name, Placement, Sharding};
+use polyshard_layout::{Mesh, Name, Placement, ProductError, Sharding};
 use std::sync::Arc;
 
 /// The loops and data of a kernel after some steps.
@@ -41,7 +42,7 @@ pub(crate) struct Tensorized {
     pub step: usize,
 }
 
-/// No loop of more iterations, so that sums of a few bounds fit 64 bits.
+/// No tile, part or block is larger, so that rounding up fits 64 bits; what is made of them, `bounds` checks.
 const MOST: i64 = 1 << 62;
 
 impl State {
@@ -78,19 +79,23 @@ impl State {
                 self.fresh(&[*outer, *inner])?;
                 self.divide(position, *outer, *inner, count("a number of parts of", *parts)?, number);
             }
-            Step::Reorder { order } => self.reorder(order)?,
+            Step::Reorder { order } => return self.reorder(order),
             Step::Fuse { i, j, fused } => self.fuse(*i, *j, *fused, number)?,
             Step::Distribute { loops, outer, inner, mesh } => self.distribute(loops, outer, inner, mesh, number)?,
             Step::Rotate { t, by } => self.rotate(*t, by, number)?,
-            Step::Shard { tensor, clauses } => self.shard(*tensor, clauses, number)?,
-            Step::Communicate { tensor, at } => self.communicate(*tensor, *at, number)?,
-            Step::Tensorize { loops, kind } => self.tensorize(loops, *kind, number)?,
-            Step::Expect { tensor, pattern } => {
-                self.tensor(*tensor)?;
-                self.axes_exist(pattern)?;
-                self.expectations.push((*tensor, pattern.clone(), number));
-            }
+            Step::Shard { tensor, clauses } => return self.shard(*tensor, clauses, number),
+            Step::Communicate { tensor, at } => return self.communicate(*tensor, *at, number),
+            Step::Tensorize { loops, kind } => return self.tensorize(loops, *kind, number),
+            Step::Expect { tensor, pattern } => return self.expect(*tensor, pattern, number),
         }
+        // The steps that made loops.
+        bounds::nest(&self.kernel, &self.nest)
+    }
+
+    fn expect(&mut self, tensor: Name, pattern: &Pattern, number: usize) -> Result<(), ErrorKind> {
+        self.tensor(tensor)?;
+        self.axes_exist(pattern)?;
+        self.expectations.push((tensor, pattern.clone(), number));
         Ok(())
     }
 
@@ -203,7 +208,11 @@ impl State {
             return Err(ErrorKind::DistributeCounts { loops, outer, inner, axes });
         }
         distinct(loops)?;
-        let whole = self.mesh.product(mesh).map_err(|axis| ErrorKind::AxisDistributed { axis })?;
+        let whole = self.mesh.product(mesh).map_err(|error| match error {
+            ProductError::AxisTwice { axis } => ErrorKind::AxisDistributed { axis },
+            _ => ErrorKind::TooManyRanks { mesh: format!("{}, {mesh}", self.mesh) },
+        })?;
+        bounds::mesh(&whole)?;
         for (&name, axis) in loops.iter().zip(mesh.as_slice()) {
             self.free_loop(name, "distribute")?;
             if axis.extent > 1 && self.carries_reduction(name)? {
@@ -365,7 +374,7 @@ impl State {
         for &name in loops {
             self.serial_loop(name, "tensorize its inner loop")?;
             if let Some(communication) = self.communications.iter().find(|other| other.at == name) {
-                return Err(ErrorKind::Communicated { name, tensor: communication.tensor, method: "tensorize" });
+                return Err(ErrorKind::CommunicatedInLeaf { name, tensor: communication.tensor });
             }
         }
         self.tensorized = Some(Tensorized { loops: loops.to_vec(), kind, step: number });

@@ -21,7 +21,7 @@ impl Var {
         Clause::Block { dim: Dim::Var(self.0), at: at.into() }
     }
 
-    /// Deals the dimension that this variable indexes out in blocks of `block` indices.
+    /// Places the dimension that this variable indexes block-cyclically, in blocks of `block` indices.
     #[must_use]
     pub fn cyclic(self, at: impl Into<AxisExpr>, block: usize) -> Clause {
         Clause::Cyclic { dim: Dim::Var(self.0), at: at.into(), block }
@@ -81,7 +81,7 @@ pub enum Clause {
         /// The block that a rank owns.
         at: AxisExpr,
     },
-    /// `m.cyclic(x, b)`: blocks of `block` indices, dealt out in turn.
+    /// `m.cyclic(x, b)`: block-cyclic, in blocks of `block` indices.
     Cyclic {
         /// The dimension.
         dim: Dim,
@@ -129,22 +129,44 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// A broadcast along `axes`.
+    /// A broadcast along `axes`, given as values or by name.
     #[must_use]
     pub fn broadcast<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
         Self::Broadcast { axes: axes.into_iter().map(Into::into).collect() }
     }
 
-    /// A shift along `axis` from the neighbour `by` further on.
+    /// A shift along `axis`, given as a value or by name, from the neighbour `by` further on.
+    ///
+    /// ```
+    /// # use polyshard_polyhedral::Pattern;
+    /// # use polyshard_layout::Mesh;
+    /// let [_, y] = Mesh::new([("x", 2), ("y", 3)]).axes();
+    /// assert_eq!(Pattern::shift(y, 1), Pattern::shift("y", 1));
+    /// assert_eq!(Pattern::broadcast([y]), Pattern::broadcast(["y"]));
+    /// assert_eq!(Pattern::allgather([y]), Pattern::allgather(["y"]));
+    /// ```
     #[must_use]
     pub fn shift(axis: impl Into<Name>, by: i64) -> Self {
         Self::Shift { axis: axis.into(), by }
     }
 
-    /// An allgather along `axes`.
+    /// An allgather along `axes`, given as values or by name.
     #[must_use]
     pub fn allgather<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
         Self::Allgather { axes: axes.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl Pattern {
+    /// Whether both are one pattern on this mesh, where a shift around a whole axis is none.
+    pub(crate) fn is_same(&self, other: &Self, mesh: &Mesh) -> bool {
+        match (self, other) {
+            (Self::Shift { axis, by }, Self::Shift { axis: other, by: as_far }) if axis == other => {
+                let extent = mesh.axis(axis.as_str()).map_or(1, |axis| axis.extent as i128);
+                (i128::from(*by) - i128::from(*as_far)) % extent == 0
+            }
+            _ => self == other,
+        }
     }
 }
 

@@ -143,7 +143,7 @@ fn distributed_loops_are_neither_reordered_nor_tensorized_nor_divided() {
         tiled().reorder([ko, no]),
         expect![[r#"
             schedule step 3, `reorder([ko, no])`:
-            loop `no` is distributed over axis `y`: it is no loop in time and keeps its place;
+            loop `no` is bound to mesh axis `y` and cannot be moved or changed;
             list it where it stands, or leave it out
         "#]],
     );
@@ -151,7 +151,7 @@ fn distributed_loops_are_neither_reordered_nor_tensorized_nor_divided() {
         tiled().tensorize([no, mi, ni, ko, ki]),
         expect![[r#"
             schedule step 3, `tensorize([no, mi, ni, ko, ki])`:
-            loop `no` is distributed over axis `y`: it is no loop in time and keeps its place;
+            loop `no` is bound to mesh axis `y` and cannot be moved or changed;
             tensorize its inner loop
         "#]],
     );
@@ -159,7 +159,7 @@ fn distributed_loops_are_neither_reordered_nor_tensorized_nor_divided() {
         tiled().divide(no, a, b, 2),
         expect![[r#"
             schedule step 3, `divide(no, a, b, 2)`:
-            loop `no` is distributed over axis `y`: it is no loop in time and keeps its place;
+            loop `no` is bound to mesh axis `y` and cannot be moved or changed;
             use its inner loop
         "#]],
     );

@@ -73,6 +73,9 @@ pub(crate) fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'
     }
     let chosen: Vec<String> = pool.into_iter().take(axes).collect();
     if chosen.len() == axes {
+        if choices.one_in(4) {
+            schedule = rotate(schedule, &loops, choices);
+        }
         let outer: Vec<String> = chosen.iter().map(|_| loops.fresh()).collect();
         let inner: Vec<String> = chosen.iter().map(|_| loops.fresh()).collect();
         let refs = |names: &[String]| names.iter().map(|name| Var::new(name)).collect::<Vec<_>>();
@@ -84,6 +87,9 @@ pub(crate) fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'
     }
     for _ in 0..choices.below(4) {
         schedule = reshape(schedule, &mut loops, choices);
+        if choices.one_in(4) {
+            schedule = rotate(schedule, &loops, choices);
+        }
     }
     let order = choices.shuffled(&(0..loops.serial.len()).collect::<Vec<_>>());
     if choices.one_in(2) {
@@ -94,10 +100,7 @@ pub(crate) fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'
         if loops.serial.is_empty() {
             break;
         }
-        let at = choices.below(loops.serial.len());
-        let outside: Vec<&String> = loops.distributed.iter().chain(&loops.serial[..at]).collect();
-        let by: Vec<_> = outside.into_iter().filter(|_| choices.one_in(2)).map(|name| Var::new(name)).collect();
-        schedule = schedule.rotate(&*loops.serial[at], by);
+        schedule = rotate(schedule, &loops, choices);
     }
     let leaf = choices.below(loops.serial.len() + 1);
     let serial = loops.serial.len() - leaf;
@@ -130,6 +133,17 @@ fn replace(names: &mut Vec<String>, old: &str, new: &[&String]) {
     if let Some(at) = names.iter().position(|name| name == old) {
         names.splice(at..=at, new.iter().map(|name| (*name).clone()));
     }
+}
+
+/// A rotation of some serial loop by some loops outside it, or by none.
+fn rotate(schedule: Schedule, loops: &Loops, choices: &mut Choices<'_>) -> Schedule {
+    if loops.serial.is_empty() {
+        return schedule;
+    }
+    let at = choices.below(loops.serial.len());
+    let outside: Vec<&String> = loops.distributed.iter().chain(&loops.serial[..at]).collect();
+    let by: Vec<_> = outside.into_iter().filter(|_| choices.one_in(2)).map(|name| Var::new(name)).collect();
+    schedule.rotate(&*loops.serial[at], by)
 }
 
 /// A split, a divide or a fuse of some serial loop.

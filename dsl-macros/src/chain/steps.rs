@@ -7,6 +7,7 @@ use crate::errors::{error, listed};
 use polyshard_layout::Name;
 use polyshard_polyhedral::{LeafKind, Pattern, Step};
 use syn::parse::ParseStream;
+use syn::token::Bracket;
 use syn::{Ident, Result, Token, parenthesized};
 
 /// The steps with an example of each, which is the help of every mistake in it.
@@ -132,7 +133,13 @@ fn pattern(input: ParseStream) -> Result<Pattern> {
     let arguments = |input: ParseStream| {
         let content;
         parenthesized!(content in input);
-        names(&content)
+        // As many as there are, or a list of them, as the method takes it.
+        if !content.peek(Bracket) {
+            return names(&content);
+        }
+        let axes = list(&content)?;
+        end(&content)?;
+        Ok(axes)
     };
     match word.to_string().as_str() {
         "local" => Ok(Pattern::Local),

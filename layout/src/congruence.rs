@@ -1,0 +1,204 @@
+//! Remainders solved for mesh coordinates: several placements `(..) % m` over axes that they share.
+//!
+//! Each placement is a congruence, `terms * coordinates = digits * factors + constant` modulo its own
+//! modulus. Elimination as over the rationals brings them into a form in which each has an axis of its
+//! own, the pivot, with factor 1. A pivot's factor must be invertible, and its axis must have as many
+//! coordinates as the modulus has remainders, since the solution takes all of them.
+//!
+//! Congruences of different moduli mix as far as one modulus divides the other. What cannot be eliminated
+//! stays: then the axis is solved first, and its coordinate is known to those that depend on it.
+
+use crate::solve::{AxisSource, LinearAxes};
+use crate::{Mesh, ShardingError};
+
+/// `sum of terms * coordinate = sum of digits * factor + constant`, modulo `modulus`.
+struct Row {
+    /// The placement that it came from, for errors.
+    placed: usize,
+    modulus: i64,
+    /// By axis position.
+    terms: Vec<i64>,
+    /// Dimensions with the factors of their digits.
+    digits: Vec<(usize, i64)>,
+    constant: i64,
+    pivot: Option<usize>,
+}
+
+/// Solves the placements that are remainders. `known` are the axes that are pinned or solved by other
+/// placements; the sources come in an order in which each depends on earlier ones only.
+pub(crate) fn solve(
+    placed: &[(usize, LinearAxes)],
+    known: &[usize],
+    mesh: &Mesh,
+) -> Result<Vec<(usize, AxisSource)>, ShardingError> {
+    let mut rows: Vec<Row> =
+        (0..placed.len()).filter_map(|index| Row::new(index, &placed[index], mesh.ndim())).collect();
+    // Large moduli have the fewest axes to choose from. By dimension then, so that the order of clauses is no matter.
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.modulus), placed[row.placed].0));
+    for at in 0..rows.len() {
+        let free = free(&rows, at, known, mesh);
+        let Some(axis) = pivot(&mut rows, at, &free) else {
+            return Err(refusal(&rows, at, known, &placed[rows[at].placed].1, mesh));
+        };
+        let unit = inverse(rows[at].terms[axis], rows[at].modulus);
+        rows[at].scale(unit);
+        rows[at].pivot = Some(axis);
+        for other in (0..rows.len()).filter(|&other| other != at) {
+            eliminate(&mut rows, axis, at, other);
+        }
+    }
+    ordered(&rows).ok_or_else(|| {
+        let linear = &placed[rows[0].placed].1;
+        ShardingError::Unsupported { expr: linear.expr(mesh), why: UNSOLVED }
+    })
+}
+
+const UNSOLVED: &str = "no formula for the owners of its blocks was found; let the modulus be the extent of an axis \
+                        that no other dimension uses, or place by a list of axes, as in `[x, y]`";
+
+impl Row {
+    fn new(placed: usize, (dim, linear): &(usize, LinearAxes), axes: usize) -> Option<Self> {
+        let modulus = linear.modulus.filter(|&modulus| modulus > 1)?;
+        let mut terms = vec![0; axes];
+        for &(axis, factor) in &linear.terms {
+            terms[axis] = factor % modulus;
+        }
+        let constant = -(linear.constant % modulus);
+        Some(Self { placed, modulus, terms, digits: vec![(*dim, 1)], constant, pivot: None })
+    }
+
+    fn scale(&mut self, factor: i64) {
+        let modulus = self.modulus;
+        let by = |value: &mut i64| *value = reduced(i128::from(*value) * i128::from(factor), modulus);
+        self.terms.iter_mut().for_each(by);
+        self.digits.iter_mut().for_each(|digit| by(&mut digit.1));
+        by(&mut self.constant);
+    }
+
+    /// Subtracts `factor` times another row, whose modulus is a multiple of this one's.
+    fn subtract(&mut self, other: &Row, factor: i64) {
+        let modulus = self.modulus;
+        let less = |value: i64, by: i64| reduced(i128::from(value) - i128::from(factor) * i128::from(by), modulus);
+        for (term, by) in self.terms.iter_mut().zip(&other.terms) {
+            *term = less(*term, *by);
+        }
+        for &(dim, by) in &other.digits {
+            match self.digits.iter_mut().find(|digit| digit.0 == dim) {
+                Some(digit) => digit.1 = less(digit.1, by),
+                None => self.digits.push((dim, less(0, by))),
+            }
+        }
+        self.digits.retain(|digit| digit.1 != 0);
+        self.digits.sort_unstable();
+        self.constant = less(self.constant, other.constant);
+    }
+
+    /// The pivot's coordinate, by the digits and the other coordinates.
+    fn source(&self, pivot: usize) -> AxisSource {
+        let others = self.terms.iter().enumerate().filter(|&(axis, &factor)| axis != pivot && factor != 0);
+        let terms = others.map(|(axis, &factor)| (axis, -factor)).collect();
+        let rest = LinearAxes { terms, constant: self.constant, modulus: None };
+        AxisSource::Skew { digits: self.digits.clone(), rest, modulus: self.modulus }
+    }
+}
+
+/// The axes that a row may still be solved for: the shortest first, and of these the last.
+fn free(rows: &[Row], at: usize, known: &[usize], mesh: &Mesh) -> Vec<usize> {
+    let extent = |axis: usize| mesh.as_slice()[axis].extent as i64;
+    let taken = |axis: usize| known.contains(&axis) || rows.iter().any(|row| row.pivot == Some(axis));
+    let mut free: Vec<_> = (0..mesh.ndim()).filter(|&axis| extent(axis) >= rows[at].modulus && !taken(axis)).collect();
+    // An axis that no other row has needs no elimination.
+    let shared = |axis: usize| rows.iter().filter(|row| row.terms[axis] != 0).count() > 1;
+    free.sort_by_key(|&axis| (shared(axis), extent(axis), std::cmp::Reverse(axis)));
+    free
+}
+
+/// An axis with an invertible factor in this row, which may take rows of the same modulus to bring about.
+fn pivot(rows: &mut [Row], at: usize, free: &[usize]) -> Option<usize> {
+    let modulus = rows[at].modulus;
+    if let Some(&axis) = free.iter().find(|&&axis| gcd(rows[at].terms[axis], modulus) == 1) {
+        return Some(axis);
+    }
+    let peers: Vec<_> = (at + 1..rows.len()).filter(|&other| rows[other].modulus == modulus).collect();
+    let unit = |axis: usize| peers.iter().fold(gcd(rows[at].terms[axis], modulus), |g, &p| gcd(g, rows[p].terms[axis]));
+    let axis = free.iter().copied().find(|&axis| unit(axis) == 1)?;
+    for peer in peers {
+        // Euclid's algorithm on the two factors, with whole rows; the last swap leaves the divisor in this row.
+        while rows[peer].terms[axis] != 0 {
+            let quotient = rows[at].terms[axis] / rows[peer].terms[axis];
+            let (low, high) = rows.split_at_mut(peer);
+            low[at].subtract(&high[0], quotient);
+            std::mem::swap(&mut low[at], &mut high[0]);
+        }
+    }
+    (gcd(rows[at].terms[axis], modulus) == 1).then_some(axis)
+}
+
+/// Takes the pivot of row `at` out of row `other`, where that leaves the other's own pivot as it is.
+fn eliminate(rows: &mut [Row], axis: usize, at: usize, other: usize) {
+    let factor = rows[other].terms[axis];
+    let apart = rows[other].pivot.is_none_or(|pivot| rows[at].terms[pivot] % rows[other].modulus == 0);
+    if factor == 0 || rows[at].modulus % rows[other].modulus != 0 || !apart {
+        return;
+    }
+    let low = at.min(other);
+    let (head, tail) = rows.split_at_mut(at.max(other));
+    let (this, from) = if other == low { (&mut head[low], &tail[0]) } else { (&mut tail[0], &head[low]) };
+    this.subtract(from, factor);
+}
+
+/// Each pivot after those that it depends on; nothing if two depend on one another.
+fn ordered(rows: &[Row]) -> Option<Vec<(usize, AxisSource)>> {
+    let mut left: Vec<(usize, &Row)> = rows.iter().filter_map(|row| Some((row.pivot?, row))).collect();
+    left.sort_unstable_by_key(|&(axis, _)| axis);
+    let mut order = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let waits = |row: &Row, pivot: usize| left.iter().any(|&(axis, _)| axis != pivot && row.terms[axis] != 0);
+        let next = left.iter().position(|&(axis, row)| !waits(row, axis))?;
+        let (axis, row) = left.remove(next);
+        order.push((axis, row.source(axis)));
+    }
+    Some(order)
+}
+
+/// Why a row has no pivot: what is said of blocks without owners is so.
+fn refusal(rows: &[Row], at: usize, known: &[usize], linear: &LinearAxes, mesh: &Mesh) -> ShardingError {
+    let row = &rows[at];
+    let open = row.terms.iter().enumerate().filter(|&(axis, &factor)| factor != 0 && !known.contains(&axis));
+    let (mut divisor, mut values) = (row.modulus, 1i64);
+    for (axis, &factor) in open {
+        divisor = gcd(divisor, factor);
+        values = values.saturating_mul(mesh.as_slice()[axis].extent as i64);
+    }
+    if divisor > 1 || values < row.modulus {
+        let why = "some blocks have no owner: the blocks that a rank owns of the other dimensions leave too few \
+                   choices for this one; let the modulus be the extent of an axis that no other dimension uses";
+        return ShardingError::no_owner(linear, mesh, why);
+    }
+    ShardingError::Unsupported { expr: linear.expr(mesh), why: UNSOLVED }
+}
+
+/// The remainder next to 0 with the sign of the value, so that small numbers stay as they were written.
+fn reduced(value: i128, modulus: i64) -> i64 {
+    (value % i128::from(modulus)) as i64
+}
+
+/// The inverse of an invertible factor; that of -1 is -1.
+fn inverse(factor: i64, modulus: i64) -> i64 {
+    // Bézout: `old * factor` leaves `rest` modulo `modulus` at every step.
+    let (mut rest, mut next) = (i128::from(factor), i128::from(modulus));
+    let (mut old, mut new) = (1i128, 0i128);
+    while next != 0 {
+        let quotient = rest / next;
+        (rest, next) = (next, rest - quotient * next);
+        (old, new) = (new, old - quotient * new);
+    }
+    reduced(old * rest, modulus)
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.abs() } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+use crate::{Access, Affine, Assign, DType, ErrorKind, KernelSpec, Schedule, Value, Var, example};
+use expect_test::{Expect, expect};
+use polyshard_layout::{AxisExpr, Mesh, Name};
+use proptest::prelude::*;
+
+/// `C[i, j] += A[a*i + r + b, j] * W[r]`, whose accesses may well be out of bounds.
+fn convolution([a, b]: [i64; 2], [i, j, r, rows]: [i128; 4]) -> KernelSpec {
+    let [vi, vj, vr] = ["i", "j", "r"].map(Name::new);
+    let rows_of_a = Affine::new([(vi, a), (vr, 1)], b);
+    let read = Access { tensor: Name::new("A"), index: vec![rows_of_a, Affine::new([(vj, 1)], 0)] };
+    KernelSpec {
+        inputs: vec![(Name::new("A"), vec![rows, j]), (Name::new("W"), vec![r])],
+        output: (Name::new("C"), vec![i, j]),
+        target: example::access("C", &["i", "j"]),
+        assign: Assign::Add,
+        value: Value::Mul(Box::new(Value::Access(read)), Box::new(Value::Access(example::access("W", &["r"])))),
+        dtype: DType::F32,
+        ..example::matmul(1, 1, 1)
+    }
+}
+
+#[track_caller]
+fn refused(schedule: &Schedule, why: Expect) {
+    why.assert_eq(&schedule.lower().expect_err("the numbers are too large").message());
+}
+
+#[test]
+fn numbers_that_could_overflow_are_refused_where_they_are_written() {
+    refused(
+        &Schedule::from_spec(convolution([i64::MAX, 0], [1, 1, 1, 1])),
+        expect![[
+            r#"kernel `matmul`: index `9223372036854775807*i + r` of `A` goes beyond 2^60, so that sums of indices might overflow; use smaller extents and coefficients"#
+        ]],
+    );
+    refused(
+        &Schedule::from_spec(convolution([1, i64::MIN], [0, 1, 1, 1])),
+        expect![[
+            r#"kernel `matmul`: index `i + r - 9223372036854775808` of `A` goes beyond 2^60, so that sums of indices might overflow; use smaller extents and coefficients"#
+        ]],
+    );
+    let twice = Affine::new([(Name::new("i"), i64::MAX), (Name::new("i"), i64::MAX)], 0);
+    assert_eq!(twice.to_string(), "9223372036854775807*i", "a sum of coefficients stays where a check will see it");
+    let matmul = || Schedule::from_spec(example::matmul(8, 8, 8));
+    refused(
+        &matmul().divide("m", "mo", "mi", 1 << 62),
+        expect![
+            "loop `m` goes beyond 2^60, so that sums of indices might overflow; use smaller extents, tiles and parts"
+        ],
+    );
+    refused(
+        &matmul().distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 1 << 40)])),
+        expect![
+            "the mesh (x: 1099511627776) has more than 2^31 - 1 ranks, the most that MPI can number; use smaller extents"
+        ],
+    );
+    let [outer, inner] = ["x", "y"].map(|name| Mesh::new([(name, 1usize << 30)]));
+    refused(
+        &matmul().distribute(["m"], ["mo"], ["mi"], &outer).distribute(["n"], ["no"], ["ni"], &inner),
+        expect![
+            "the mesh (x: 1073741824, y: 1073741824) has more than 2^31 - 1 ranks, the most that MPI can number; use smaller extents"
+        ],
+    );
+}
+
+#[test]
+fn large_blocks_and_moduli_are_what_they_are_modulo_the_rest() {
+    let [m, k] = ["m", "k"].map(Var::new);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let program = Schedule::from_spec(example::matmul(8, 8, 8))
+        .distribute(["m"], ["mo"], ["mi"], &mesh)
+        .shard("A", [m.cyclic(x, 1 << 62)])
+        .shard("B", [k.at((x + (i64::MAX - 1)) % 3)])
+        .lower()
+        .expect("a legal schedule");
+    assert_eq!(program.sharding("A").to_string(), "[0 @ cyclic(x, 8)]");
+    assert_eq!(program.sharding("B").to_string(), "[0 @ (x) % 3]");
+    assert_eq!(program.sharding("A").local_shape(&[0]), [8, 8], "a block beyond the extent is all of it");
+}
+
+/// The numbers near which something overflows, and small ones.
+fn number() -> impl Strategy<Value = i64> {
+    let near = [0, 31, 32, 40, 59, 60, 61, 62].map(|bits| 1i64 << bits);
+    let large = (prop::sample::select(near.to_vec()), -2i64..3).prop_map(|(near, off)| near + off);
+    prop_oneof![3 => 1i64..9, 2 => large, 1 => prop::sample::select(vec![i64::MAX, i64::MAX - 1])]
+}
+
+fn signed() -> impl Strategy<Value = i64> {
+    (number(), any::<bool>()).prop_map(|(number, negative)| if negative { -number } else { number })
+}
+
+/// One step by its number, with loops by position.
+fn step(schedule: Schedule, kind: u8, at: usize, size: i64, loops: &mut Vec<String>) -> Schedule {
+    let at = at % loops.len();
+    let name = loops[at].clone();
+    let made = |n: usize| format!("l{}", 2 * n);
+    let (outer, inner) = (made(schedule.steps().count()), format!("l{}", 2 * schedule.steps().count() + 1));
+    let size = size.max(0) as usize;
+    match kind % 4 {
+        0 => {
+            loops.splice(at..=at, [outer.clone(), inner.clone()]);
+            schedule.split(&*name, &*outer, &*inner, size)
+        }
+        1 => {
+            loops.splice(at..=at, [outer.clone(), inner.clone()]);
+            schedule.divide(&*name, &*outer, &*inner, size)
+        }
+        2 if at + 1 < loops.len() => {
+            let next = loops.remove(at + 1);
+            loops[at].clone_from(&outer);
+            schedule.fuse(&*name, &*next, &*outer)
+        }
+        _ => {
+            let by: Vec<&str> = loops[..at].iter().map(String::as_str).collect();
+            schedule.rotate(&*name, by)
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Whatever the numbers, there is a program, whose text can be printed, or a reason of the user's.
+    #[test]
+    fn no_number_overflows(
+        extents in prop::collection::vec(number(), 4),
+        coefficients in [signed(), signed()],
+        axes in prop::collection::vec(number(), 1..3),
+        steps in prop::collection::vec((any::<u8>(), 0usize..6, number()), 0..4),
+        placed in prop::collection::vec((0u8..4, signed(), signed(), number()), 3),
+        nothing in 0usize..12,
+    ) {
+        let mut extents: [i64; 4] = extents.try_into().expect("four of them");
+        if let Some(extent) = extents.get_mut(nothing) {
+            // An empty index excuses all accesses from their bounds.
+            *extent = 0;
+        }
+        let axes = ["x", "y"].into_iter().zip(axes.iter().map(|&axis| axis as usize));
+        let axes: Vec<_> = axes.collect();
+        let size = axes.iter().try_fold(1usize, |size, axis| size.checked_mul(axis.1));
+        prop_assume!(size.is_some_and(|size| size <= 1 << 62) && axes.iter().all(|axis| axis.1 > 0));
+        let mesh = Mesh::new(axes);
+        let mut schedule = Schedule::from_spec(convolution(coefficients, extents.map(i128::from)));
+        let (outer, inner) = (["io", "jo"], ["ii", "ji"]);
+        let n = mesh.ndim();
+        schedule = schedule.distribute(["i", "j"][..n].to_vec(), outer[..n].to_vec(), inner[..n].to_vec(), &mesh);
+        let mut loops: Vec<String> = inner[..n].iter().chain(&["j", "r"][n - 1..]).map(|&name| name.to_owned()).collect();
+        for (kind, at, size) in steps {
+            schedule = step(schedule, kind, at, size, &mut loops);
+        }
+        for (tensor, (kind, factor, constant, block)) in ["A", "W", "C"].into_iter().zip(placed) {
+            let axis = |i: usize| AxisExpr::Axis(mesh.as_slice()[i % n].name);
+            let extent = mesh.as_slice()[0].extent as i64;
+            let dim = crate::dim(0);
+            let clause = match kind {
+                0 => dim.at(axis(0)),
+                1 => dim.cyclic(axis(1), block as usize),
+                2 => dim.at((axis(0) * factor + axis(1) * constant + constant) % extent),
+                _ => dim.at((axis(0) + factor) % block),
+            };
+            schedule = schedule.shard(tensor, [clause]);
+        }
+        match schedule.lower() {
+            Ok(program) => {
+                let text = format!("{program}{}{}", program.explain(), program.by_exchange());
+                prop_assert!(!text.is_empty());
+            }
+            Err(error) => {
+                let ours = matches!(error.kind(), ErrorKind::Unproved { .. });
+                prop_assert!(!ours && !error.to_string().is_empty(), "{error}\n{schedule}");
+            }
+        }
+    }
+}
