@@ -18,7 +18,7 @@ mod sharding;
 mod solve;
 
 pub use axis::{Axis, AxisExpr};
-pub use mesh::{Mesh, MeshAxis};
+pub use mesh::{Mesh, MeshAxis, MeshError};
 pub use name::Name;
 pub use sharding::{DimLayout, Placement, Sharding, ShardingError};
 pub use solve::{AxisSource, LinearAxes};
