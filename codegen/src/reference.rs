@@ -3,7 +3,7 @@
 //! Shares nothing with the back ends but the kernel, so that it can judge them. It is slow.
 
 use ndarray::{ArrayD, IxDyn};
-use polyshard_polyhedral::{Access, Assign, Kernel, Number, Value};
+use polyshard_polyhedral::{Access, Assign, Comparison, Function, Kernel, Number, Value};
 use polyshard_runtime::{Element, Error, Result};
 
 /// Evaluates `kernel` on whole inputs, given in its order; `into` is what the output holds before.
@@ -45,8 +45,12 @@ pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Optio
             *value = (rest % extent) as i64;
             rest /= extent;
         }
-        let value = evaluate(kernel.value(), kernel, inputs, &at);
-        let element = &mut output[&index(kernel.target(), kernel, &at)[..]];
+        // The statement as it was written, whose indices run over their own ranges.
+        for (value, var) in at.iter_mut().zip(kernel.vars()) {
+            *value += var.start;
+        }
+        let value = evaluate(kernel.written_value(), kernel, inputs, &at);
+        let element = &mut output[&index(kernel.written_target(), kernel, &at)[..]];
         *element = match kernel.assign() {
             Assign::Set | Assign::Add => element.plus(value),
             Assign::Mul => element.times(value),
@@ -98,6 +102,36 @@ fn evaluate<T: Element>(value: &Value, kernel: &Kernel, inputs: &[&ArrayD<T>], a
         Value::Div(a, b) => {
             let (a, b) = both(a, b);
             a.over(b)
+        }
+        Value::Max(a, b) => {
+            let (a, b) = both(a, b);
+            a.greater(b)
+        }
+        Value::Min(a, b) => {
+            let (a, b) = both(a, b);
+            a.smaller(b)
+        }
+        Value::Call(function, a) => {
+            let a = evaluate(a, kernel, inputs, at);
+            match function {
+                Function::Exp => a.exponential(),
+                Function::Log => a.logarithm(),
+                Function::Sqrt => a.square_root(),
+                Function::Tanh => a.hyperbolic_tangent(),
+                Function::Abs => a.magnitude(),
+            }
+        }
+        Value::If(choice) => {
+            let (left, right) = both(&choice.left, &choice.right);
+            let holds = match choice.compare {
+                Comparison::Less => left < right,
+                Comparison::LessEqual => left <= right,
+                Comparison::Greater => left > right,
+                Comparison::GreaterEqual => left >= right,
+                Comparison::Equal => left == right,
+                Comparison::NotEqual => left != right,
+            };
+            evaluate(if holds { &choice.then } else { &choice.otherwise }, kernel, inputs, at)
         }
     }
 }

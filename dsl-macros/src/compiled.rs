@@ -51,7 +51,8 @@ pub(crate) fn module(kernel: &Checked, chain: &Chain) -> Result<TokenStream> {
 fn constants(kernel: &Checked) -> Result<()> {
     let mut errors = Errors::default();
     let tensors = kernel.inputs.iter().chain([&kernel.output]);
-    let extents = tensors.flat_map(|tensor| &tensor.extents).chain(kernel.ranges.iter().map(|range| &range.1));
+    let bounds = kernel.ranges.iter().flat_map(|range| [&range.start, &range.end]);
+    let extents = tensors.flat_map(|tensor| &tensor.extents).chain(bounds);
     for extent in extents.filter(|extent| evaluate(extent).is_none()) {
         let help = "write a number, or use the chain as methods for sizes known at run time";
         errors.push(extent, "the compiled form needs literal extents", help);

@@ -29,6 +29,11 @@ impl Errors {
         result.map_err(|error| self.add(error)).ok()
     }
 
+    /// Returns the errors so far, if there are any, since nothing that follows could be said rightly.
+    pub(crate) fn stop(&mut self) -> syn::Result<()> {
+        self.0.take().map_or(Ok(()), Err)
+    }
+
     /// Returns `value`, unless there was an error.
     pub(crate) fn finish<T>(self, value: T) -> syn::Result<T> {
         self.0.map_or(Ok(value), Err)

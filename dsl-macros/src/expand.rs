@@ -11,7 +11,7 @@ use crate::check::{Checked, Element};
 use crate::constant::evaluate;
 use crate::syntax::Tensor;
 use polyshard_layout::Name;
-use polyshard_polyhedral::{Access, Affine, Assign, Number, Value};
+use polyshard_polyhedral::{Access, Affine, Assign, Choice, Number, Value};
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -28,9 +28,9 @@ pub(crate) fn schedule(kernel: &Checked) -> TokenStream {
     let dtype = dtype(&kernel.element);
     let inputs = kernel.inputs.iter().map(tensor);
     let output = tensor(&kernel.output);
-    let ranges = kernel.ranges.iter().map(|(var, end)| {
-        let (var, end) = (name_of(var), extent(end));
-        quote!((#var, #end))
+    let ranges = kernel.ranges.iter().map(|range| {
+        let (var, start, end) = (name_of(&range.var), bound(&range.start), bound(&range.end));
+        quote!((#var, #start..#end))
     });
     let scalars = kernel.scalars.iter().map(|captured| scalar(captured, &kernel.element));
     let target = access(&kernel.target);
@@ -92,6 +92,19 @@ fn extent(extent: &Expr) -> TokenStream {
             quote!(#p::extent(#literal))
         }
         None => quote_spanned!(extent.span()=> #p::extent(#extent)),
+    }
+}
+
+/// A range may start below 0, which an extent may not.
+fn bound(bound: &Expr) -> TokenStream {
+    let p = private();
+    match evaluate(bound).and_then(|value| i64::try_from(value).ok()).filter(|&value| value < 0) {
+        Some(value) => {
+            let mut literal = Literal::i64_suffixed(value);
+            literal.set_span(bound.span());
+            quote!(#p::extent(#literal))
+        }
+        None => extent(bound),
     }
 }
 
@@ -171,6 +184,31 @@ fn value(tree: &Value) -> TokenStream {
         Value::Div(a, b) => {
             let pair = pair(a, b);
             quote!(Div(#pair))
+        }
+        Value::Max(a, b) => {
+            let pair = pair(a, b);
+            quote!(Max(#pair))
+        }
+        Value::Min(a, b) => {
+            let pair = pair(a, b);
+            quote!(Min(#pair))
+        }
+        Value::Call(function, inner) => {
+            // The variants are named as in `polyhedral`.
+            let (function, inner) = (format_ident!("{function:?}"), boxed(inner));
+            quote!(Call(#p::Function::#function, #inner))
+        }
+        Value::If(choice) => {
+            let Choice { compare, left, right, then, otherwise } = &**choice;
+            let compare = format_ident!("{compare:?}");
+            let [left, right, then, otherwise] = [left, right, then, otherwise].map(value);
+            quote!(If(::std::boxed::Box::new(#p::Choice {
+                compare: #p::Comparison::#compare,
+                left: #left,
+                right: #right,
+                then: #then,
+                otherwise: #otherwise,
+            })))
         }
     };
     quote!(#p::Value::#tree)

@@ -32,7 +32,7 @@ use syn::parse::{ParseStream, Parser};
 /// ```text
 /// kernel! {
 ///     pub? fn NAME(A: [T; extent, ..], ..) -> C: [T; extent, ..] {
-///         C[index, ..] OP value  for q in 0..extent ..
+///         C[index, ..] OP value  for q in start..end ..
 ///     }
 ///     schedule?
 /// }
@@ -56,13 +56,32 @@ use syn::parse::{ParseStream, Parser};
 /// - *Tensors* have elements of one type, `f32`, `f64`, `i32`, `i64` or a name for one of them, such as a
 ///   type parameter `T`. Extents are any Rust expressions of an integer type. `s: f32` is a tensor of no
 ///   dimensions and is read as `s[]`.
-/// - *Indices* are affine: `i`, `i + 1`, `2*i + r`, `i - j`. An index has the extent of the dimensions where
-///   it stands alone, or of its range `for r in 0..3` before or after the statement. Those of the output
-///   number its elements; the others are contracted.
+/// - *Indices* are affine: `i`, `i + 1`, `2*i + r`, `i - j`. An index has the range that is stated for it,
+///   before or after the statement, and which may start anywhere: `B[i] = A[i - 1] + A[i + 1] for i in 1..n - 1`;
+///   accesses need only stay inside their tensors. Without one it has the extent of the dimensions where it stands
+///   alone, which must agree. The indices of the output number its elements; the others are contracted.
 /// - *OP* is `=` (a contracted index sums, as in einsum), `+=`, `*=`, `max=` or `min=`, which go on from what
 ///   the output holds.
-/// - *Values* are made of `+`, `-`, `*`, division by scalars, parentheses, numbers, accesses, and scalars
-///   captured from the surroundings by name, of the element type.
+/// - *Values* are made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses, scalars captured from the
+///   surroundings by name, of the element type, functions and choices.
+/// - *Functions* are `abs(a)`, `max(a, b)` and `min(a, b)`, and of floats `exp(a)`, `log(a)` (natural), `sqrt(a)`
+///   and `tanh(a)`. In `max` and `min` a NaN gives way to a number; of equal values, such as 0 and -0, it is the first.
+/// - *Choices* are `if a < b { x } else { y }`, with one of `<`, `<=`, `>`, `>=`, `==` and `!=`, and `else if` for
+///   more. Only the value that is chosen is computed.
+/// - *Integers* wrap, also the least divided by -1 and its `abs`. They are divided towards 0; where the divisor is
+///   0 the program panics, unless a choice avoids it: `if B[i] != 0 { A[i] / B[i] } else { 0 }`.
+///
+/// ```
+/// use polyshard::prelude::*;
+///
+/// let n = 1000;
+/// let kernel: Schedule = kernel! {
+///     fn relu_of_slope(A: [f32; n]) -> B: [f32; n] {
+///         B[i] = max((A[i + 1] - A[i - 1]) / 2, 0) for i in 1..n - 1
+///     }
+/// };
+/// assert!(kernel.lower().is_ok());
+/// ```
 ///
 /// The expression is a `Schedule` without steps, whose methods lay the kernel over a mesh. What can be
 /// wrong only when the program runs, such as two extents that differ, is reported by `Schedule::lower`.

@@ -9,7 +9,8 @@ use syn::Expr;
 pub(crate) fn constant(kernel: &Checked) -> Option<KernelSpec> {
     let all = |extents: &[Expr]| extents.iter().map(evaluate).collect::<Option<Vec<_>>>();
     let inputs = kernel.inputs.iter().map(|input| Some((name(&input.name), all(&input.extents)?)));
-    let ranges = kernel.ranges.iter().map(|(var, extent)| Some((name(var), evaluate(extent)?)));
+    let ranges =
+        kernel.ranges.iter().map(|range| Some((name(&range.var), evaluate(&range.start)?..evaluate(&range.end)?)));
     Some(KernelSpec {
         name: name(&kernel.name),
         dtype: kernel.element.known?,

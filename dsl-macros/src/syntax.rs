@@ -3,7 +3,7 @@
 //! ```text
 //! /// docs
 //! pub? fn NAME(A: [T; extent, ..], ..) -> C: [T; ..] {
-//!     C[index, ..] OP value  (for q in 0..extent)*  ;?
+//!     C[index, ..] OP value  (for q in start..end)*  ;?
 //! }
 //! ```
 //!
@@ -46,7 +46,7 @@ pub(crate) struct Statement {
     pub(crate) tokens: TokenStream,
 }
 
-/// `for q in 0..n`.
+/// `for q in 0..n`, where the bounds may still be any expression.
 pub(crate) struct Range {
     pub(crate) var: Ident,
     pub(crate) bounds: Expr,
@@ -149,6 +149,9 @@ fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
 fn range(input: ParseStream) -> Result<Range> {
     input.parse::<Token![for]>()?;
     let var = input.parse()?;
+    if input.peek(Token![,]) {
+        return Err(joined(input, "a range is of one index"));
+    }
     input.parse::<Token![in]>()?;
     let bounds = input.call(Expr::parse_without_eager_brace)?;
     if input.peek(token::Brace) {
@@ -157,7 +160,15 @@ fn range(input: ParseStream) -> Result<Range> {
             "a range has no block\nhelp: write the statement after the ranges, or the ranges after the statement",
         ));
     }
+    if input.peek(Token![,]) {
+        return Err(joined(input, "ranges are not joined by commas"));
+    }
     Ok(Range { var, bounds })
+}
+
+/// The error on a comma in or between ranges.
+fn joined(input: ParseStream, message: &str) -> syn::Error {
+    syn::Error::new(input.span(), format!("{message}\nhelp: write one after the other: `for i in 0..m for j in 0..n`"))
 }
 
 fn target(input: ParseStream) -> Result<Access> {

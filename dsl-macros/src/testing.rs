@@ -1,6 +1,6 @@
 //! What the unit tests share: an expansion as text, or its errors with the text that they point at.
 
-use crate::check::Checked;
+use crate::check::{Bounds, Checked};
 use expect_test::Expect;
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -76,7 +76,11 @@ fn outline(module: TokenStream) -> Result<String> {
 
 fn captures(kernel: &Checked) -> String {
     let scalars: Vec<_> = kernel.scalars.iter().map(ToString::to_string).collect();
-    let ranges: Vec<_> = kernel.ranges.iter().map(|(var, end)| format!("{var} in 0..{}", quote!(#end))).collect();
+    let ranges: Vec<_> = kernel
+        .ranges
+        .iter()
+        .map(|Bounds { var, start, end }| format!("{var} in {}..{}", quote!(#start), quote!(#end)))
+        .collect();
     let line = |title: &str, items: Vec<String>| match items.is_empty() {
         true => String::new(),
         false => format!("{title}: {}\n", items.join(", ")),

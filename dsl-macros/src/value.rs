@@ -1,14 +1,15 @@
-//! The right-hand side as it is written: a tree of sums, products, accesses, numbers and names.
+//! The right-hand side as it is written: a tree of sums, products, calls, choices, accesses, numbers and names.
 //!
 //! It is not parsed as a Rust expression, since `A[m, k]` is not one; the indices inside are, so that
 //! an index that is not affine is an error on exactly that index.
 
 use crate::errors::error;
+use polyshard_polyhedral::Comparison;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Ident, Lit, Result, Token, bracketed, parenthesized, token};
+use syn::{Expr, Ident, Lit, Result, Token, braced, bracketed, parenthesized, token};
 
 /// `A[m, k]`.
 pub(crate) struct Access {
@@ -29,6 +30,19 @@ pub(crate) enum Value {
     Neg(Box<Value>),
     /// `a + b` and the like.
     Binary(Box<Value>, Op, Box<Value>),
+    /// `exp(a)` or `max(a, b)`, of a function that may not exist.
+    Call(Ident, Vec<Value>),
+    /// `if a < b { x } else { y }`.
+    If(Box<Choice>),
+}
+
+/// `if left < right { then } else { otherwise }`.
+pub(crate) struct Choice {
+    pub(crate) compare: Comparison,
+    pub(crate) left: Value,
+    pub(crate) right: Value,
+    pub(crate) then: Value,
+    pub(crate) otherwise: Value,
 }
 
 /// An operator between two values.
@@ -48,6 +62,11 @@ impl Value {
             Self::Literal(_) | Self::Name(_) => Vec::new(),
             Self::Neg(value) => value.accesses(),
             Self::Binary(a, _, b) => a.accesses().into_iter().chain(b.accesses()).collect(),
+            Self::Call(_, arguments) => arguments.iter().flat_map(Self::accesses).collect(),
+            Self::If(choice) => {
+                let Choice { left, right, then, otherwise, .. } = &**choice;
+                [left, right, then, otherwise].into_iter().flat_map(Self::accesses).collect()
+            }
         }
     }
 }
@@ -57,7 +76,21 @@ impl Parse for Access {
         let tensor = input.parse()?;
         let content;
         let bracket = bracketed!(content in input);
-        Ok(Self { tensor, bracket, indices: Punctuated::parse_terminated(&content)? })
+        let mut access = Self { tensor, bracket, indices: Punctuated::parse_terminated(&content)? };
+        if !input.peek(token::Bracket) {
+            return Ok(access);
+        }
+        let mut written = access.to_token_stream();
+        while input.peek(token::Bracket) {
+            let more;
+            let bracket = bracketed!(more in input);
+            let indices = Punctuated::<Expr, Token![,]>::parse_terminated(&more)?;
+            bracket.surround(&mut written, |inner| indices.to_tokens(inner));
+            access.indices.extend(indices);
+        }
+        let indices: Vec<_> = access.indices.iter().map(shown).collect();
+        let help = format!("write `{}[{}]`", access.tensor, indices.join(", "));
+        Err(error(written, format!("the indices of `{}` stand in one pair of brackets", access.tensor), help))
     }
 }
 
@@ -82,11 +115,22 @@ impl Parse for Value {
     }
 }
 
+/// An index in a message, without the spaces that tokens are printed with.
+fn shown(index: &Expr) -> String {
+    index.to_token_stream().to_string().replace(" * ", "*")
+}
+
 /// Returns the error for a token that no value can hold or go on with.
 pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
-    let help = "a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]` and scalars by name";
+    let help = "a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, \
+        functions such as `exp(..)`, and choices `if a < b { x } else { y }`";
+    let compares = input.peek(Token![<]) || input.peek(Token![>]) || input.peek(Token![<=]) || input.peek(Token![>=]);
+    let compares = compares || input.peek(Token![==]) || input.peek(Token![!=]);
     match input.cursor().token_tree() {
         Some((token @ TokenTree::Group(_), _)) => error(token, "unexpected group", help),
+        Some((token, _)) if compares => {
+            error(&token, "a comparison is no number", "choose by it: `if a < b { x } else { y }`")
+        }
         Some((token, _)) => error(&token, format!("unexpected `{token}`"), help),
         None => syn::Error::new(input.span(), format!("expected a value\nhelp: {help}")),
     }
@@ -109,11 +153,25 @@ fn unary(input: ParseStream) -> Result<Value> {
         input.parse::<Token![-]>()?;
         return Ok(Value::Neg(Box::new(unary(input)?)));
     }
+    let value = atom(input)?;
+    if input.peek(Token![.]) {
+        input.parse::<Token![.]>()?;
+        let method: TokenTree = input.parse()?;
+        let help = format!("functions are written before their arguments: `max(a, b)`; they are {FUNCTIONS}");
+        return Err(error(method, "a value has no methods or fields", help));
+    }
+    Ok(value)
+}
+
+fn atom(input: ParseStream) -> Result<Value> {
     if input.peek(token::Paren) {
         let content;
         parenthesized!(content in input);
         let value = content.parse()?;
         return if content.is_empty() { Ok(value) } else { Err(unexpected(&content)) };
+    }
+    if input.peek(Token![if]) {
+        return choice(input);
     }
     if input.peek(Lit) {
         return input.parse().map(Value::Literal);
@@ -125,9 +183,77 @@ fn unary(input: ParseStream) -> Result<Value> {
         return input.parse().map(Value::Access);
     }
     let name: Ident = input.parse()?;
-    if input.peek(token::Paren) || input.peek(Token![.]) || input.peek(Token![::]) || input.peek(Token![!]) {
-        let help = "bind it first, `let alpha = ..;`, and write `alpha`";
-        return Err(error(name, "a value holds scalars by name only, no paths, fields or calls", help));
+    if input.peek(token::Paren) {
+        let content;
+        parenthesized!(content in input);
+        let mut arguments = Vec::new();
+        while !content.is_empty() {
+            arguments.push(content.parse()?);
+            if content.is_empty() {
+                break;
+            }
+            if !content.peek(Token![,]) {
+                return Err(unexpected(&content));
+            }
+            content.parse::<Token![,]>()?;
+        }
+        return Ok(Value::Call(name, arguments));
+    }
+    if input.peek(Token![::]) || input.peek(Token![!]) {
+        let help = format!("bind it first, `let alpha = ..;`, and write `alpha`; the functions are {FUNCTIONS}");
+        return Err(error(name, "a value holds scalars and functions by name only, no paths or macros", help));
     }
     Ok(Value::Name(name))
 }
+
+/// The functions that values may call, in messages.
+pub(crate) const FUNCTIONS: &str = "`exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`";
+
+fn choice(input: ParseStream) -> Result<Value> {
+    let start: Token![if] = input.parse()?;
+    let left = input.parse()?;
+    let compare = comparison(input)?;
+    let right = input.parse()?;
+    if input.peek(Token![&&]) || input.peek(Token![||]) || input.peek(Token![<]) || input.peek(Token![>]) {
+        let at: TokenTree = input.parse()?;
+        let help = "put one choice into another: `if a < b { if c < d { x } else { y } } else { y }`";
+        return Err(error(at, "a choice has one comparison", help));
+    }
+    let then = block(input)?;
+    if !input.peek(Token![else]) {
+        return Err(error(start, "a choice without `else` has no value", "write `if a < b { x } else { y }`"));
+    }
+    input.parse::<Token![else]>()?;
+    let otherwise = if input.peek(Token![if]) { choice(input)? } else { block(input)? };
+    Ok(Value::If(Box::new(Choice { compare, left, right, then, otherwise })))
+}
+
+fn comparison(input: ParseStream) -> Result<Comparison> {
+    match () {
+        () if input.peek(Token![<=]) => input.parse::<Token![<=]>().map(|_| Comparison::LessEqual),
+        () if input.peek(Token![>=]) => input.parse::<Token![>=]>().map(|_| Comparison::GreaterEqual),
+        () if input.peek(Token![==]) => input.parse::<Token![==]>().map(|_| Comparison::Equal),
+        () if input.peek(Token![!=]) => input.parse::<Token![!=]>().map(|_| Comparison::NotEqual),
+        () if input.peek(Token![<]) => input.parse::<Token![<]>().map(|_| Comparison::Less),
+        () if input.peek(Token![>]) => input.parse::<Token![>]>().map(|_| Comparison::Greater),
+        () => {
+            let help =
+                "a choice compares two values by `<`, `<=`, `>`, `>=`, `==` or `!=`: `if a < b { x } else { y }`";
+            Err(match input.cursor().token_tree() {
+                Some((token, _)) => error(token, "expected a comparison", help),
+                None => syn::Error::new(input.span(), format!("expected a comparison\nhelp: {help}")),
+            })
+        }
+    }
+}
+
+/// `{ value }`
+fn block(input: ParseStream) -> Result<Value> {
+    let content;
+    braced!(content in input);
+    let value = content.parse()?;
+    if content.is_empty() { Ok(value) } else { Err(unexpected(&content)) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,7 @@ mod sharding;
 mod solve;
 
 pub use axis::{Axis, AxisExpr};
-pub use mesh::{Mesh, MeshAxis, ProductError};
+pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
 pub use name::Name;
 pub use sharding::{DimLayout, Placement, Sharding, ShardingError};
 pub use solve::{AxisSource, LinearAxes};

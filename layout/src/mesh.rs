@@ -24,8 +24,48 @@ pub struct MeshAxis {
 /// assert_eq!(mesh.to_string(), "x: 2, y: 3");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "MeshForm")]
 pub struct Mesh {
     axes: Vec<MeshAxis>,
+}
+
+/// A mesh as it stands in a file, not yet checked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MeshForm {
+    axes: Vec<MeshAxis>,
+}
+
+impl TryFrom<MeshForm> for Mesh {
+    type Error = MeshError;
+
+    fn try_from(form: MeshForm) -> Result<Self, MeshError> {
+        Self::try_new(form.axes.into_iter().map(|axis| (axis.name, axis.extent)))
+    }
+}
+
+/// Why some axes are not a mesh.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeshError {
+    /// An axis without coordinates.
+    #[error("mesh axis `{axis}` has extent 0; an axis has at least one coordinate")]
+    EmptyAxis {
+        /// The axis.
+        axis: Name,
+    },
+    /// Two axes of one name.
+    #[error("mesh has two axes named `{axis}`; give each axis its own name")]
+    AxisTwice {
+        /// The axis.
+        axis: Name,
+    },
+    /// More ranks than can be counted.
+    #[error("the number of ranks of the mesh overflows: {product}; make an axis smaller")]
+    TooLarge {
+        /// The extents.
+        product: String,
+    },
 }
 
 impl Mesh {
@@ -36,17 +76,38 @@ impl Mesh {
     #[track_caller]
     #[must_use]
     pub fn new<N: Into<Name>>(axes: impl IntoIterator<Item = (N, usize)>) -> Self {
+        match Self::try_new(axes) {
+            Ok(mesh) => mesh,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Returns the mesh with these axes, each a name and an extent, as they come from a file or a command line.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// assert!(Mesh::try_new([("x", 2), ("y", 3)]).is_ok());
+    /// let error = Mesh::try_new([("x", 2), ("x", 3)]).unwrap_err();
+    /// assert_eq!(error.to_string(), "mesh has two axes named `x`; give each axis its own name");
+    /// ```
+    ///
+    /// # Errors
+    /// If two axes have one name, an extent is 0, or the number of ranks is beyond 2^62.
+    pub fn try_new<N: Into<Name>>(axes: impl IntoIterator<Item = (N, usize)>) -> Result<Self, MeshError> {
         let axes: Vec<_> = axes.into_iter().map(|(name, extent)| MeshAxis { name: name.into(), extent }).collect();
         for (i, axis) in axes.iter().enumerate() {
-            assert!(axis.extent > 0, "mesh axis `{}` has extent 0; an axis has at least one coordinate", axis.name);
-            assert!(
-                axes[..i].iter().all(|other| other.name != axis.name),
-                "mesh has two axes named `{}`; give each axis its own name",
-                axis.name
-            );
+            if axis.extent == 0 {
+                return Err(MeshError::EmptyAxis { axis: axis.name });
+            }
+            if axes[..i].iter().any(|other| other.name == axis.name) {
+                return Err(MeshError::AxisTwice { axis: axis.name });
+            }
         }
-        assert!(countable(&axes), "the number of ranks of the mesh is beyond 2^62; use smaller extents");
-        Self { axes }
+        if !countable(&axes) {
+            let extents: Vec<_> = axes.iter().map(|axis| axis.extent.to_string()).collect();
+            return Err(MeshError::TooLarge { product: extents.join(" * ") });
+        }
+        Ok(Self { axes })
     }
 
     /// Returns the axes, outermost first.
@@ -180,5 +241,48 @@ impl fmt::Display for Mesh {
             write!(f, "{comma}{}: {}", axis.name, axis.extent)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mesh;
+    use expect_test::{Expect, expect};
+
+    fn check(json: &str, expect: Expect) {
+        let read = serde_json::from_str::<Mesh>(json);
+        let shown = read.map_or_else(|error| error.to_string(), |mesh| mesh.to_string());
+        // What follows is where in the text the reader stood.
+        expect.assert_eq(shown.split(" at line ").next().unwrap_or_default());
+    }
+
+    fn axes(axes: &[(&str, usize)]) -> String {
+        let axes: Vec<_> =
+            axes.iter().map(|(name, extent)| format!(r#"{{"name":"{name}","extent":{extent}}}"#)).collect();
+        format!(r#"{{"axes":[{}]}}"#, axes.join(","))
+    }
+
+    #[test]
+    fn a_mesh_is_read_as_it_is_written() {
+        let mesh = Mesh::new([("x", 2), ("y", 3)]);
+        assert_eq!(serde_json::to_string(&mesh).unwrap(), axes(&[("x", 2), ("y", 3)]));
+        check(&axes(&[("x", 2), ("y", 3)]), expect!["x: 2, y: 3"]);
+    }
+
+    #[test]
+    fn what_is_read_is_checked_as_what_is_made() {
+        check(&axes(&[("x", 0)]), expect!["mesh axis `x` has extent 0; an axis has at least one coordinate"]);
+        check(&axes(&[("x", 2), ("x", 3)]), expect!["mesh has two axes named `x`; give each axis its own name"]);
+        check(
+            &axes(&[("x", 1 << 40), ("y", 1 << 40)]),
+            expect!["the number of ranks of the mesh overflows: 1099511627776 * 1099511627776; make an axis smaller"],
+        );
+        check(r#"{"axis":[]}"#, expect!["unknown field `axis`, expected `axes`"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "mesh axis `y` has extent 0; an axis has at least one coordinate")]
+    fn a_mesh_in_the_source_panics_with_the_same_words() {
+        let _ = Mesh::new([("x", 2), ("y", 0)]);
     }
 }

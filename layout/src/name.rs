@@ -27,6 +27,19 @@ impl Name {
         Self(name)
     }
 
+    /// Returns whether the text can be written as a name in a program: letters, digits and `_`, not a digit first.
+    ///
+    /// ```
+    /// use polyshard_layout::Name;
+    /// assert!(Name::new("x_2").is_identifier());
+    /// assert!(["", "2x", "a b", "_"].iter().all(|text| !Name::new(text).is_identifier()));
+    /// ```
+    #[must_use]
+    pub fn is_identifier(self) -> bool {
+        let start = |c: char| c.is_alphabetic() || c == '_';
+        self.0 != "_" && self.0.starts_with(start) && self.0.chars().all(|c| c.is_alphanumeric() || c == '_')
+    }
+
     /// Returns the text.
     #[must_use]
     pub fn as_str(self) -> &'static str {

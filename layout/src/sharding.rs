@@ -56,7 +56,7 @@ impl Placement {
 }
 
 /// How one dimension lies over the mesh.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum DimLayout {
     /// Every owner has all of it.
     Whole,
@@ -97,7 +97,7 @@ pub enum DimLayout {
 /// assert_eq!(skewed.to_string(), "[0 @ x, 1 @ (x + y) % 2]");
 /// # Ok::<(), polyshard_layout::ShardingError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Sharding {
     mesh: Mesh,
     shape: Vec<usize>,

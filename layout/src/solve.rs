@@ -11,11 +11,11 @@
 
 use crate::congruence;
 use crate::{AxisExpr, Mesh, ShardingError};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fmt;
 
 /// `sum of coefficient * coordinate + constant`, optionally modulo: a placement in normal form.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct LinearAxes {
     /// Coefficients by axis position; no axis twice, none zero, positions ascending.
     pub terms: Vec<(usize, i64)>,
@@ -193,7 +193,7 @@ impl LinearAxes {
 }
 
 /// Where the owner of an element stands along one axis.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum AxisSource {
     /// The axis replicates: at the reader's own coordinate.
     Reader,

@@ -24,7 +24,7 @@ impl Program {
     /// The sharding with dimensions by the index that walks them, where there is one.
     pub(crate) fn placement(&self, tensor: &str, sharding: &Sharding) -> String {
         let text = sharding.to_string();
-        let accesses = self.kernel.accesses_of(tensor.into());
+        let accesses = self.kernel.written_accesses_of(tensor.into());
         let Some(inner) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else { return text };
         let clauses = split_clauses(inner).into_iter().map(|clause| {
             let (dim, at) = match clause.split_once(" @ ") {
@@ -203,7 +203,7 @@ impl Page<'_, '_, '_> {
             }
             LeafOp::Nest => "nest".into(),
         };
-        self.line(depth, &format!("{}    // {kind}", self.program.kernel.statement()))?;
+        self.line(depth, &format!("{}    // {kind}", self.program.kernel.counted_statement()))?;
         self.line(depth + 1, &format!("over {}", loops.join("; ")))
     }
 }

@@ -38,6 +38,17 @@ impl DType {
         }
     }
 
+    /// Returns whether an element can be `number`: an integer in range, or for floats any that does not become infinite.
+    #[must_use]
+    pub fn holds(self, number: Number) -> bool {
+        match (self, number) {
+            (Self::I32, Number::Int(value)) => i32::try_from(value).is_ok(),
+            (Self::I32 | Self::I64, Number::Float(_)) => false,
+            (Self::F32, Number::Float(value)) => !value.is_finite() || (value as f32).is_finite(),
+            (Self::I64 | Self::F32 | Self::F64, _) => true,
+        }
+    }
+
     /// Returns whether this is a float type.
     #[must_use]
     pub fn is_float(self) -> bool {
@@ -74,7 +85,7 @@ scalar_types! { f32 F32 Float; f64 F64 Float; i32 I32 Int; i64 I64 Int; }
 
 /// A number in a kernel: a literal, or a scalar captured from the surroundings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(try_from = "NumberForm", into = "NumberForm")]
 pub enum Number {
     /// An integer, of any element type.
     Int(i64),
@@ -89,6 +100,42 @@ impl Number {
         match self {
             Self::Int(value) => value as f64,
             Self::Float(value) => value,
+        }
+    }
+}
+
+/// A number in a file; JSON has no infinities and no NaN, so these are texts.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum NumberForm {
+    Int(i64),
+    Float(f64),
+    Text(String),
+}
+
+impl From<Number> for NumberForm {
+    fn from(number: Number) -> Self {
+        match number {
+            Number::Int(value) => Self::Int(value),
+            Number::Float(value) if value.is_finite() => Self::Float(value),
+            Number::Float(value) => Self::Text(value.to_string()),
+        }
+    }
+}
+
+impl TryFrom<NumberForm> for Number {
+    type Error = String;
+
+    fn try_from(form: NumberForm) -> Result<Self, String> {
+        match form {
+            NumberForm::Int(value) => Ok(Self::Int(value)),
+            NumberForm::Float(value) => Ok(Self::Float(value)),
+            NumberForm::Text(text) => match &*text {
+                "NaN" => Ok(Self::Float(f64::NAN)),
+                "inf" => Ok(Self::Float(f64::INFINITY)),
+                "-inf" => Ok(Self::Float(f64::NEG_INFINITY)),
+                _ => Err(format!("`{text}` is no number; write it without quotes, or \"NaN\", \"inf\" or \"-inf\"")),
+            },
         }
     }
 }

@@ -8,11 +8,11 @@
 //! The numbers of a schedule are bounded such that no form overflows ([`crate::bounds`]). Should one
 //! nevertheless, it saturates: then it is wrong, and isl says so.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Something that varies: what the atoms of an expression stand for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Symbol {
     /// This rank's coordinate along the axis with this position.
     Coordinate(usize),
@@ -21,7 +21,7 @@ pub enum Symbol {
 }
 
 /// A term of an [`Expr`].
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Atom {
     /// A coordinate or a counter.
     Symbol(Symbol),
@@ -36,7 +36,7 @@ pub enum Atom {
 }
 
 /// `sum of coefficient * atom + constant`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Expr {
     terms: BTreeMap<Atom, i64>,
     constant: i64,

@@ -5,9 +5,12 @@
 
 use crate::dtype::{DType, Number};
 use crate::kernel_error::KernelError;
+use crate::kernel_form::KernelForm;
+use crate::value::Value;
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::Range;
 
 /// An affine index expression, `sum of coefficient * variable + constant`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,6 +44,32 @@ impl Affine {
             (&[(name, 1)], 0) => Some(name),
             _ => None,
         }
+    }
+
+    /// Returns the values of `var` with which all indices that hold no other variable stay inside their extents.
+    ///
+    /// `None` if no such index holds it, or no value does.
+    ///
+    /// ```
+    /// use polyshard_polyhedral::Affine;
+    /// let i = "i".into();
+    /// let [before, after] = [-1, 1].map(|by| Affine::new([(i, 1)], by));
+    /// assert_eq!(Affine::fitting_range(i, [(&before, 18), (&after, 18)]), Some(1..17));
+    /// ```
+    pub fn fitting_range<'a>(var: Name, indices: impl IntoIterator<Item = (&'a Affine, i128)>) -> Option<Range<i128>> {
+        let ranges = indices.into_iter().filter_map(|(index, extent)| {
+            let &[(name, factor)] = &index.terms[..] else { return None };
+            let (constant, by) = (i128::from(index.constant), i128::from(factor).abs());
+            // `by*v + c` is in `0..extent`, or with the sign turned, in `1 - extent..1`.
+            let (low, high) = if factor > 0 {
+                (-constant, extent.saturating_sub(constant))
+            } else {
+                ((constant + 1).saturating_sub(extent), constant + 1)
+            };
+            let ceil = |value: i128| -(-value).div_euclid(by);
+            (name == var).then(|| ceil(low)..ceil(high))
+        });
+        ranges.reduce(|a, b| a.start.max(b.start)..a.end.min(b.end)).filter(|range| range.start < range.end)
     }
 
     /// Returns the coefficient of `name`, 0 if it does not occur.
@@ -79,45 +108,6 @@ pub enum Assign {
     Min,
 }
 
-/// The right-hand side of a kernel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Value {
-    /// An element of an input.
-    Access(Access),
-    /// A number written in the kernel.
-    Literal(Number),
-    /// A scalar captured from the surroundings, by name.
-    Scalar(Name),
-    /// `-a`.
-    Neg(Box<Value>),
-    /// `a + b`.
-    Add(Box<Value>, Box<Value>),
-    /// `a - b`.
-    Sub(Box<Value>, Box<Value>),
-    /// `a * b`.
-    Mul(Box<Value>, Box<Value>),
-    /// `a / b`, where `b` holds no access.
-    Div(Box<Value>, Box<Value>),
-}
-
-impl Value {
-    /// Returns the accesses, left to right.
-    #[must_use]
-    pub fn accesses(&self) -> Vec<&Access> {
-        match self {
-            Self::Access(access) => vec![access],
-            Self::Literal(_) | Self::Scalar(_) => Vec::new(),
-            Self::Neg(value) => value.accesses(),
-            Self::Add(a, b) | Self::Sub(a, b) | Self::Mul(a, b) | Self::Div(a, b) => {
-                let mut all = a.accesses();
-                all.extend(b.accesses());
-                all
-            }
-        }
-    }
-}
-
 /// A tensor of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tensor {
@@ -135,13 +125,23 @@ impl Tensor {
     }
 }
 
-/// An index variable with its range `0..extent`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// An index variable with its range `start..start + extent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IndexVar {
     /// Its name.
     pub name: Name,
+    /// Its first value as the kernel was written; everything downstream counts from 0.
+    pub start: i64,
     /// The number of values.
     pub extent: usize,
+}
+
+impl IndexVar {
+    /// Returns the range as it is stated: `for i in 1..17`.
+    #[must_use]
+    pub fn range(&self) -> String {
+        format!("for {} in {}..{}", self.name, self.start, i128::from(self.start) + self.extent as i128)
+    }
 }
 
 /// A kernel as it was written; [`check`](Self::check) makes it a [`Kernel`].
@@ -155,8 +155,8 @@ pub struct KernelSpec {
     pub inputs: Vec<(Name, Vec<i128>)>,
     /// The output.
     pub output: (Name, Vec<i128>),
-    /// Ranges given by hand, `for q in 0..n`.
-    pub ranges: Vec<(Name, i128)>,
+    /// Ranges stated by hand, `for q in 1..n`; an index with one may stand alone in any dimension it stays inside.
+    pub ranges: Vec<(Name, Range<i128>)>,
     /// Captured scalars.
     pub scalars: Vec<(Name, Number)>,
     /// Where the statement writes.
@@ -178,7 +178,12 @@ impl KernelSpec {
 }
 
 /// A checked kernel: indices bound, accesses inside their tensors, extents that do not overflow.
+///
+/// Whatever range an index was stated with, here it counts from 0: `A[i - 1]` for `i in 1..17` is `A[i]` with 16
+/// values of `i`. [`statement`](Self::statement) is the text as it was written. A kernel serialises as it was
+/// written, and is checked again when it is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "KernelForm", into = "KernelForm")]
 pub struct Kernel {
     pub(crate) name: Name,
     pub(crate) dtype: DType,
@@ -189,6 +194,16 @@ pub struct Kernel {
     pub(crate) target: Access,
     pub(crate) assign: Assign,
     pub(crate) value: Value,
+    pub(crate) written: Written,
+}
+
+/// The statement as it was written, with its indices' own ranges.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Written {
+    pub target: Access,
+    pub value: Value,
+    /// The indices whose ranges were stated.
+    pub stated: Vec<Name>,
 }
 
 impl Kernel {
@@ -233,7 +248,7 @@ impl Kernel {
         &self.scalars
     }
 
-    /// Returns where the statement writes.
+    /// Returns where the statement writes, with indices that count from 0.
     #[must_use]
     pub fn target(&self) -> &Access {
         &self.target
@@ -245,13 +260,25 @@ impl Kernel {
         self.assign
     }
 
-    /// Returns what it writes.
+    /// Returns what it writes, with indices that count from 0.
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// Returns the accesses of one tensor: those of an input, or the one of the output.
+    /// Returns where the statement writes, as it was written: indices run over their own ranges.
+    #[must_use]
+    pub fn written_target(&self) -> &Access {
+        &self.written.target
+    }
+
+    /// Returns what it writes, as it was written: indices run over their own ranges.
+    #[must_use]
+    pub fn written_value(&self) -> &Value {
+        &self.written.value
+    }
+
+    /// Returns the accesses of one tensor: those of an input, or the one of the output; indices count from 0.
     #[must_use]
     pub fn accesses_of(&self, tensor: Name) -> Vec<&Access> {
         if tensor == self.output.name {
@@ -260,9 +287,31 @@ impl Kernel {
         self.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
     }
 
-    /// Returns the statement as text: `C[m, n] += A[m, k] * B[k, n]`.
+    /// The accesses of one tensor as they were written.
+    pub(crate) fn written_accesses_of(&self, tensor: Name) -> Vec<&Access> {
+        if tensor == self.output.name {
+            return vec![&self.written.target];
+        }
+        self.written.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
+    }
+
+    /// Returns whether the statement never runs, since an index has no values.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.vars.iter().any(|var| var.extent == 0)
+    }
+
+    /// Returns the statement as it was written: `C[m, n] += A[m, k] * B[k, n]`, and the ranges that were stated.
     #[must_use]
     pub fn statement(&self) -> String {
+        let Written { target, value, stated } = &self.written;
+        let ranges = self.vars.iter().filter(|var| stated.contains(&var.name));
+        let ranges: String = ranges.map(|var| format!(" {}", var.range())).collect();
+        format!("{target} {} {value}{ranges}", self.assign)
+    }
+
+    /// The statement with indices that count from 0, as the loops of a program do.
+    pub(crate) fn counted_statement(&self) -> String {
         format!("{} {} {}", self.target, self.assign, self.value)
     }
 }
@@ -277,7 +326,7 @@ impl fmt::Display for Affine {
                 (false, false) => " + ",
                 (false, true) => " - ",
             };
-            let times = if matches!(factor, -1 | 1) { String::new() } else { format!("{}*", factor.unsigned_abs()) };
+            let times = if factor.unsigned_abs() == 1 { String::new() } else { format!("{}*", factor.unsigned_abs()) };
             text += &format!("{sign}{times}{name}");
         }
         match (text.is_empty(), self.constant) {
@@ -305,24 +354,6 @@ impl fmt::Display for Assign {
             Self::Max => "max=",
             Self::Min => "min=",
         })
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sum = |value: &Value| matches!(value, Self::Add(..) | Self::Sub(..));
-        let product = |value: &Value| matches!(value, Self::Mul(..) | Self::Div(..) | Self::Neg(..)) || sum(value);
-        let group = |value: &Value, inside: bool| if inside { format!("({value})") } else { value.to_string() };
-        match self {
-            Self::Access(access) => write!(f, "{access}"),
-            Self::Literal(number) => write!(f, "{number}"),
-            Self::Scalar(name) => write!(f, "{name}"),
-            Self::Neg(value) => write!(f, "-{}", group(value, product(value))),
-            Self::Add(a, b) => write!(f, "{a} + {}", group(b, sum(b))),
-            Self::Sub(a, b) => write!(f, "{a} - {}", group(b, sum(b))),
-            Self::Mul(a, b) => write!(f, "{} * {}", group(a, sum(a)), group(b, product(b))),
-            Self::Div(a, b) => write!(f, "{} / {}", group(a, sum(a)), group(b, product(b))),
-        }
     }
 }
 

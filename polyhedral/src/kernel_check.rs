@@ -1,11 +1,15 @@
 //! From what was written to a kernel: names resolved, extents inferred, bounds proved.
 
-use crate::dtype::{DType, Number};
-use crate::kernel::{Access, Affine, IndexVar, Kernel, KernelSpec, Tensor, Value};
+use crate::dtype::DType;
+use crate::kernel::{Access, Affine, IndexVar, Kernel, KernelSpec, Tensor, Written};
 use crate::kernel_error::KernelError;
+use crate::kernel_numbers;
+use crate::value::Value;
 use polyshard_layout::Name;
+use std::ops::Range;
 
-pub(crate) fn check(spec: KernelSpec) -> Result<Kernel, KernelError> {
+pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
+    names(&spec)?;
     let inputs = spec.inputs.iter().map(|t| tensor(t, spec.dtype)).collect::<Result<Vec<_>, _>>()?;
     let output = tensor(&spec.output, spec.dtype)?;
     distinct_names(&spec)?;
@@ -23,10 +27,29 @@ pub(crate) fn check(spec: KernelSpec) -> Result<Kernel, KernelError> {
         };
         index_count(access, tensor)?;
     }
-    let vars = extents(&spec, &inputs, &output)?;
-    numbers(&spec.value, &spec)?;
+    let mut good = merged(&mut spec.target);
+    spec.value.rewrite(&mut |value| {
+        if let (Value::Access(access), Ok(())) = (value, &good) {
+            good = merged(access);
+        }
+    });
+    good?;
+    let vars = variables(&spec, &inputs, &output)?;
+    kernel_numbers::check(&mut spec)?;
     let space: Vec<_> = vars.iter().map(|var| var.extent as i128).collect();
     fits("the index variables", &space, 1)?;
+    // Without an instance nothing is accessed, so nothing can be outside.
+    if space.iter().all(|&extent| extent > 0) {
+        in_bounds(&spec, &vars, &inputs, &output)?;
+    }
+    let target = counted(&spec.target, &vars);
+    let mut value = spec.value.clone();
+    value.rewrite(&mut |value| {
+        if let Value::Access(access) = value {
+            *access = counted(access, &vars);
+        }
+    });
+    let stated = spec.ranges.into_iter().map(|range| range.0).collect();
     let kernel = Kernel {
         name: spec.name,
         dtype: spec.dtype,
@@ -34,15 +57,25 @@ pub(crate) fn check(spec: KernelSpec) -> Result<Kernel, KernelError> {
         output,
         vars,
         scalars: spec.scalars,
-        target: spec.target,
+        target,
         assign: spec.assign,
-        value: spec.value,
+        value,
+        written: Written { target: spec.target, value: spec.value, stated },
     };
-    if space.iter().all(|&extent| extent > 0) {
-        in_bounds(&kernel)?;
-    }
     crate::bounds::kernel(&kernel)?;
     Ok(kernel)
+}
+
+/// Names are printed into source and messages, so they are what one can write in a kernel.
+fn names(spec: &KernelSpec) -> Result<(), KernelError> {
+    let tensors = spec.inputs.iter().chain([&spec.output]).map(|tensor| tensor.0);
+    let places = [&spec.target].into_iter().chain(spec.value.accesses()).flat_map(|access| &access.index);
+    let vars = places.flat_map(|index| index.terms.iter().map(|term| term.0));
+    let others = spec.ranges.iter().map(|range| range.0).chain(spec.scalars.iter().map(|scalar| scalar.0));
+    match [spec.name].into_iter().chain(tensors).chain(others).chain(vars).find(|name| !name.is_identifier()) {
+        Some(name) => Err(KernelError::BadName { name }),
+        None => Ok(()),
+    }
 }
 
 fn tensor((name, extents): &(Name, Vec<i128>), dtype: DType) -> Result<Tensor, KernelError> {
@@ -92,43 +125,28 @@ fn index_count(access: &Access, tensor: &Tensor) -> Result<(), KernelError> {
     })
 }
 
-/// The index variables with their extents, from the places where they stand alone and from ranges.
-fn extents(spec: &KernelSpec, inputs: &[Tensor], output: &Tensor) -> Result<Vec<IndexVar>, KernelError> {
-    let mut known: Vec<(Name, usize, String)> = Vec::new();
-    let mut learn = |name: Name, extent: usize, at: String| match known.iter().find(|var| var.0 == name) {
-        Some((_, first, first_at)) if *first != extent => Err(KernelError::TwoExtents {
-            name,
-            first: *first,
-            first_at: first_at.clone(),
-            second: extent,
-            second_at: at,
-        }),
-        Some(_) => Ok(()),
-        None => {
-            known.push((name, extent, at));
-            Ok(())
+/// The index variables with their ranges: those stated, else from the places where they stand alone.
+fn variables(spec: &KernelSpec, inputs: &[Tensor], output: &Tensor) -> Result<Vec<IndexVar>, KernelError> {
+    let mut known = spec.ranges.iter().map(stated).collect::<Result<Vec<_>, _>>()?;
+    let places = places(&spec.target, &spec.value, inputs, output);
+    let alone: Vec<_> = places.iter().filter_map(|place| Some((place.index.as_variable()?, place))).collect();
+    for &(name, place) in &alone {
+        if known.iter().any(|var| var.name == name) {
+            continue;
         }
-    };
-    for &(name, extent) in &spec.ranges {
-        if extent < 0 {
-            return Err(KernelError::NegativeExtent { tensor: name, dim: 0, extent });
+        if let Some((_, other)) = alone.iter().find(|(var, other)| *var == name && other.extent != place.extent) {
+            return Err(KernelError::TwoExtents {
+                name,
+                first: place.extent,
+                first_at: format!("`{}`", place.access),
+                second: other.extent,
+                second_at: format!("`{}`", other.access),
+                range: fitting(name, &places),
+            });
         }
-        let end = usize::try_from(extent)
-            .ok()
-            .filter(|&extent| i64::try_from(extent).is_ok())
-            .ok_or_else(|| KernelError::TooLarge { what: format!("`{name}`"), product: extent.to_string() })?;
-        learn(name, end, format!("`for {name} in 0..{end}`"))?;
+        known.push(IndexVar { name, start: 0, extent: place.extent });
     }
     let accesses: Vec<_> = [&spec.target].into_iter().chain(spec.value.accesses()).collect();
-    for access in &accesses {
-        let tensor = inputs.iter().chain([output]).find(|tensor| tensor.name == access.tensor);
-        let shape = tensor.map_or(&[][..], |tensor| &tensor.shape);
-        for (index, &extent) in access.index.iter().zip(shape) {
-            if let Some(name) = index.as_variable() {
-                learn(name, extent, format!("`{access}`"))?;
-            }
-        }
-    }
     let mut order: Vec<Name> = Vec::new();
     let names = accesses.iter().flat_map(|access| &access.index).flat_map(|index| index.terms.iter().map(|t| t.0));
     for name in names.chain(spec.ranges.iter().map(|range| range.0)) {
@@ -147,81 +165,74 @@ fn extents(spec: &KernelSpec, inputs: &[Tensor], output: &Tensor) -> Result<Vec<
     }
     order
         .into_iter()
-        .map(|name| match known.iter().find(|var| var.0 == name) {
-            Some(&(_, extent, _)) => Ok(IndexVar { name, extent }),
+        .map(|name| match known.iter().find(|var| var.name == name) {
+            Some(var) => Ok(*var),
             None => Err(KernelError::Unbound { name }),
         })
         .collect()
 }
 
-fn numbers(value: &Value, spec: &KernelSpec) -> Result<(), KernelError> {
-    let float = |shown: String, number: Number| match number {
-        Number::Float(_) if !spec.dtype.is_float() => {
-            Err(KernelError::FloatInInteger { number: shown, dtype: spec.dtype.name() })
-        }
-        _ => Ok(()),
-    };
-    match value {
-        Value::Access(_) => Ok(()),
-        Value::Literal(number) => float(number.to_string(), *number),
-        Value::Scalar(name) => match spec.scalars.iter().find(|scalar| scalar.0 == *name) {
-            Some(&(_, number)) => float(name.to_string(), number),
-            None => Err(KernelError::UnknownScalar { name: *name }),
-        },
-        Value::Neg(value) => numbers(value, spec),
-        Value::Div(_, b) if !b.accesses().is_empty() => Err(KernelError::BadDivisor {
-            divisor: b.to_string(),
-            why: "it reads a tensor; divide by a scalar, or multiply by a tensor of reciprocals",
-        }),
-        Value::Add(a, b) | Value::Sub(a, b) | Value::Mul(a, b) | Value::Div(a, b) => {
-            numbers(a, spec)?;
-            numbers(b, spec)?;
-            if matches!(value, Value::Div(..)) && !spec.dtype.is_float() && integer(b, spec) == Some(0) {
-                let why = "it is 0, and the elements are integers; divide by another number";
-                return Err(KernelError::BadDivisor { divisor: b.to_string(), why });
-            }
-            Ok(())
-        }
+/// Bounds of ranges beyond this would not leave room for sums of a few of them.
+const MAX_BOUND: i128 = 1 << 62;
+
+fn stated((name, range): &(Name, Range<i128>)) -> Result<IndexVar, KernelError> {
+    let (start, end) = (range.start, range.end);
+    if end < start {
+        return Err(KernelError::ReversedRange { name: *name, start, end });
     }
+    if start < -MAX_BOUND || end > MAX_BOUND {
+        return Err(KernelError::TooLarge { what: format!("`{name}`"), product: format!("{start}..{end}") });
+    }
+    Ok(IndexVar { name: *name, start: start as i64, extent: (end - start) as usize })
 }
 
-/// The value of a divisor over integers, `None` if it cannot be computed.
-fn integer(value: &Value, spec: &KernelSpec) -> Option<i64> {
-    let number = |number: Number| match number {
-        Number::Int(value) => Some(value),
-        Number::Float(_) => None,
-    };
-    let pair = |a, b| Some((integer(a, spec)?, integer(b, spec)?));
-    match value {
-        Value::Access(_) => None,
-        Value::Literal(literal) => number(*literal),
-        Value::Scalar(name) => number(spec.scalars.iter().find(|scalar| scalar.0 == *name)?.1),
-        Value::Neg(value) => Some(integer(value, spec)?.wrapping_neg()),
-        Value::Add(a, b) => pair(a, b).map(|(a, b)| a.wrapping_add(b)),
-        Value::Sub(a, b) => pair(a, b).map(|(a, b)| a.wrapping_sub(b)),
-        Value::Mul(a, b) => pair(a, b).map(|(a, b)| a.wrapping_mul(b)),
-        Value::Div(a, b) => pair(a, b).and_then(|(a, b)| a.checked_div(b)),
-    }
+/// One index expression of an access, with the extent of the dimension that it stands in.
+struct Place<'a> {
+    access: &'a Access,
+    dim: usize,
+    index: &'a Affine,
+    extent: usize,
 }
 
-fn in_bounds(kernel: &Kernel) -> Result<(), KernelError> {
-    let accesses = [&kernel.target].into_iter().chain(kernel.value.accesses());
-    for access in accesses {
-        let tensor = kernel.tensors().find(|tensor| tensor.name == access.tensor);
+/// All index expressions: those of the target, then those of the inputs, left to right.
+fn places<'a>(target: &'a Access, value: &'a Value, inputs: &[Tensor], output: &Tensor) -> Vec<Place<'a>> {
+    let mut places = Vec::new();
+    for access in [target].into_iter().chain(value.accesses()) {
+        let tensor = inputs.iter().chain([output]).find(|tensor| tensor.name == access.tensor);
         let shape = tensor.map_or(&[][..], |tensor| &tensor.shape);
         for (dim, (index, &extent)) in access.index.iter().zip(shape).enumerate() {
-            let (low, high) = span(index, &kernel.vars);
-            if low < 0 || high > extent as i128 {
-                return Err(KernelError::OutOfBounds {
-                    access: access.to_string(),
-                    tensor: access.tensor,
-                    index: index.to_string(),
-                    low: saturated(low),
-                    high: saturated(high),
-                    dim,
-                    extent,
-                });
-            }
+            places.push(Place { access, dim, index, extent });
+        }
+    }
+    places
+}
+
+/// The range of `name` with which all accesses by it alone stay inside, to offer it in a message.
+fn fitting(name: Name, places: &[Place<'_>]) -> Option<String> {
+    let indices = places.iter().map(|place| (place.index, place.extent as i128));
+    let range = Affine::fitting_range(name, indices)?;
+    Some(format!("`for {name} in {}..{}`", range.start, range.end))
+}
+
+fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &Tensor) -> Result<(), KernelError> {
+    let places = places(&spec.target, &spec.value, inputs, output);
+    for Place { access, dim, index, extent } in &places {
+        let (low, high) = span(index, vars);
+        if low < 0 || high > *extent as i128 {
+            let var = match index.terms[..] {
+                [(name, _)] if spec.ranges.iter().all(|range| range.0 != name) => Some(name),
+                _ => None,
+            };
+            return Err(KernelError::OutOfBounds {
+                access: access.to_string(),
+                tensor: access.tensor,
+                index: index.to_string(),
+                low: saturated(low),
+                high: saturated(high),
+                dim: *dim,
+                extent: *extent,
+                range: var.and_then(|var| fitting(var, &places)),
+            });
         }
     }
     Ok(())
@@ -231,12 +242,61 @@ fn in_bounds(kernel: &Kernel) -> Result<(), KernelError> {
 fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
     let start = (i128::from(index.constant), i128::from(index.constant) + 1);
     index.terms.iter().fold(start, |(low, high), &(name, factor)| {
-        let last = vars.iter().find(|var| var.name == name).map_or(0, |var| var.extent as i128 - 1);
-        let reach = i128::from(factor) * last;
-        (low + reach.min(0), high + reach.max(0))
+        let var = vars.iter().find(|var| var.name == name);
+        let (first, extent) = var.map_or((0, 1), |var| (i128::from(var.start), var.extent as i128));
+        // Bounds are below 2^63 and factors too, but a sum of many products may leave even 128 bits.
+        let ends = [first, first + extent - 1].map(|value| i128::from(factor) * value);
+        (low.saturating_add(ends[0].min(ends[1])), high.saturating_add(ends[0].max(ends[1])))
     })
 }
 
 fn saturated(value: i128) -> i64 {
     value.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
+
+/// The access with indices that count from 0; it is inside its tensor, or no instance runs.
+fn counted(access: &Access, vars: &[IndexVar]) -> Access {
+    let empty = vars.iter().any(|var| var.extent == 0);
+    let index = access.index.iter().map(|index| {
+        let mut index = index.clone();
+        let mut constant = i128::from(index.constant);
+        for (name, factor) in &mut index.terms {
+            let var = vars.iter().find(|var| var.name == *name);
+            let (start, extent) = var.map_or((0, 0), |var| (var.start, var.extent));
+            constant += i128::from(*factor) * i128::from(start);
+            // Where an index has one value, 0, any factor gives the same, and a small one gives no overflow.
+            if empty || extent == 1 {
+                *factor = factor.signum();
+            }
+        }
+        index.constant = if empty { 0 } else { saturated(constant) };
+        index
+    });
+    Access { tensor: access.tensor, index: index.collect() }
+}
+
+/// The index expression as [`Affine`] promises it to be, whoever built it: no variable twice, no factor 0.
+fn merged(access: &mut Access) -> Result<(), KernelError> {
+    for index in &mut access.index {
+        let mut sum: Vec<(Name, i128)> = Vec::new();
+        for &(name, factor) in &index.terms {
+            match sum.iter_mut().find(|term| term.0 == name) {
+                Some(term) => term.1 += i128::from(factor),
+                None => sum.push((name, factor.into())),
+            }
+        }
+        let mut terms = Vec::new();
+        for (name, factor) in sum.into_iter().filter(|term| term.1 != 0) {
+            let small = i64::try_from(factor).map_err(|_| KernelError::TooLarge {
+                what: format!("an index of `{}`", access.tensor),
+                product: format!("{factor}*{name}"),
+            })?;
+            terms.push((name, small));
+        }
+        index.terms = terms;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,12 +9,28 @@ pub enum KernelError {
     /// An extent is negative.
     #[error("dimension {dim} of `{tensor}` has extent {extent}; an extent is at least 0")]
     NegativeExtent {
-        /// The tensor, or the index variable of a range.
+        /// The tensor.
         tensor: Name,
         /// The dimension.
         dim: usize,
         /// The extent.
         extent: i128,
+    },
+    /// A name that cannot be written in a kernel.
+    #[error("`{name}` is not a name; names are letters, digits and `_`, and do not start with a digit")]
+    BadName {
+        /// The name.
+        name: Name,
+    },
+    /// A range ends before it starts.
+    #[error("the range of `{name}` ends before it starts: {start}..{end}; an empty one is `{start}..{start}`")]
+    ReversedRange {
+        /// The index variable.
+        name: Name,
+        /// Where it starts.
+        start: i128,
+        /// Where it ends.
+        end: i128,
     },
     /// A tensor or the iteration space is too large to count.
     #[error("the extents of {what} overflow: {product} does not fit 63 bits; make them smaller")]
@@ -76,8 +92,11 @@ pub enum KernelError {
         /// Indices given.
         given: usize,
     },
-    /// An index variable has two extents.
-    #[error("index `{name}` has extent {first} in {first_at}, but {second} in {second_at}; let them agree")]
+    /// An index variable without a range has two extents.
+    #[error(
+        "index `{name}` has extent {first} in {first_at}, but {second} in {second_at}; let them agree{}",
+        .range.as_ref().map(|range| format!(", or state the range that fits: {range}")).unwrap_or_default()
+    )]
     TwoExtents {
         /// The variable.
         name: Name,
@@ -89,6 +108,8 @@ pub enum KernelError {
         second: usize,
         /// Where that comes from.
         second_at: String,
+        /// The range with which all accesses stay inside, if there is one.
+        range: Option<String>,
     },
     /// An index variable has no extent.
     #[error("index `{name}` has no extent, since it stands nowhere alone; give its range: `for {name} in 0..n`")]
@@ -108,7 +129,8 @@ pub enum KernelError {
     },
     /// An access leaves its tensor.
     #[error(
-        "`{access}` leaves `{tensor}`: index `{index}` spans {low}..{high}, but dimension {dim} has extent {extent}"
+        "`{access}` leaves `{tensor}`: index `{index}` spans {low}..{high}, but dimension {dim} has extent {extent}{}",
+        .range.as_ref().map(|range| format!("; state the range that fits: {range}")).unwrap_or_default()
     )]
     OutOfBounds {
         /// The access.
@@ -125,6 +147,8 @@ pub enum KernelError {
         dim: usize,
         /// The dimension's extent.
         extent: usize,
+        /// The range with which all accesses stay inside, if there is one.
+        range: Option<String>,
     },
     /// A float in a kernel of integers.
     #[error("`{number}` is a float, but the elements are {dtype}; write an integer")]
@@ -134,7 +158,23 @@ pub enum KernelError {
         /// The element type.
         dtype: &'static str,
     },
-    /// A division by an access, or by an integer 0.
+    /// A number that no element can be.
+    #[error("`{number}` does not fit {dtype}; write a smaller number, or let the tensors hold a larger type")]
+    NumberTooLarge {
+        /// The number; a scalar with its name.
+        number: String,
+        /// The element type.
+        dtype: &'static str,
+    },
+    /// A function of floats in a kernel of integers.
+    #[error("`{function}` is a function of floats, but the elements are {dtype}; let the tensors hold `f32` or `f64`")]
+    FloatFunction {
+        /// The function.
+        function: &'static str,
+        /// The element type.
+        dtype: &'static str,
+    },
+    /// A division by an integer 0.
     #[error("cannot divide by `{divisor}`: {why}")]
     BadDivisor {
         /// The divisor.

@@ -2,10 +2,11 @@
 
 use crate::dtype::Number;
 use crate::expr::{Expr, Ranges};
-use crate::kernel::{Access, Assign, Kernel, Value};
+use crate::kernel::{Access, Assign, Kernel};
 use crate::nest::Nest;
 use crate::program::{Leaf, LeafAccess, LeafLoop, LeafOp, Role};
 use crate::range::{Fixed, Span, position};
+use crate::value::Value;
 
 /// The leaf inside the first `fixed` loops; `product` asks for matrix products where the accesses allow them.
 pub(crate) fn build(

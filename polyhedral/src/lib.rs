@@ -30,6 +30,8 @@ mod isl;
 mod kernel;
 mod kernel_check;
 mod kernel_error;
+mod kernel_form;
+mod kernel_numbers;
 mod leaf;
 mod lower;
 mod matching;
@@ -44,13 +46,14 @@ mod schedule;
 mod source;
 mod state;
 mod step;
+mod value;
 
 pub use dtype::{DType, Number, ScalarType};
 pub use error::{ErrorKind, LowerError};
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
 pub use hint::Hint;
-pub use kernel::{Access, Affine, Assign, IndexVar, Kernel, KernelSpec, Tensor, Value};
+pub use kernel::{Access, Affine, Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use program::{
     Leaf, LeafAccess, LeafLoop, LeafOp, Loop, Output, OutputRoute, Program, Region, Report, Role, Route, Statement,
@@ -59,3 +62,4 @@ pub use program::{
 pub use proof::{Proof, Property};
 pub use schedule::{Schedule, Trace};
 pub use step::{Clause, Dim, LeafKind, Pattern, Step, Var, dim, pin};
+pub use value::{Choice, Comparison, Function, Value};

@@ -210,6 +210,10 @@ impl Pass<'_> {
 
     fn region(&self, accesses: &[&Access], level: usize, shape: &[usize]) -> Region {
         let kernel = &self.state.kernel;
+        if kernel.is_empty() {
+            // Nothing runs and nothing is touched, whatever the accesses say.
+            return Region { ranges: vec![Default::default(); shape.len()], when: Vec::new() };
+        }
         let fixed = Fixed { nest: &self.state.nest, fixed: self.distributed() + level, ranges: self.ranges };
         let ranges = shape.iter().enumerate().map(|(dim, &extent)| {
             let spans: Vec<_> = accesses.iter().map(|access| fixed.index(&access.index[dim], kernel)).collect();

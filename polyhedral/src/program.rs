@@ -16,9 +16,10 @@ mod queries;
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::hint::Hint;
-use crate::kernel::{Kernel, Value};
+use crate::kernel::Kernel;
 use crate::proof::Proof;
 use crate::step::{LeafKind, Pattern, Step};
+use crate::value::Value;
 use polyshard_layout::{Mesh, Name, Sharding};
 
 /// A lowered schedule: proved, and ready to be executed or emitted.

@@ -29,8 +29,11 @@ impl Relations<'_> {
         self.write(fixed, tuple, &all)
     }
 
-    /// As [`exact`](Self::exact), but indices that `tuple` lacks may take any value.
+    /// As [`exact`](Self::exact), but indices that `tuple` lacks may take any value, as long as they have one.
     pub(crate) fn needed(&self, fixed: usize, tuple: &[Affine]) -> String {
+        if self.kernel.is_empty() {
+            return self.exact(fixed, tuple);
+        }
         let used: Vec<_> = (0..self.kernel.vars().len())
             .filter(|&var| tuple.iter().any(|index| index.coefficient(self.kernel.vars()[var].name) != 0))
             .collect();

@@ -147,6 +147,7 @@ impl State {
 
     fn fresh(&self, names: &[Name]) -> Result<(), ErrorKind> {
         for (i, &name) in names.iter().enumerate() {
+            identifier(name, "loop")?;
             if self.nest.taken(name) || names[..i].contains(&name) {
                 return Err(ErrorKind::NameTaken { name, by: "a loop or an index of the kernel" });
             }
@@ -219,6 +220,7 @@ impl State {
                 return Err(ErrorKind::Contracted { name, output: self.kernel.output().name });
             }
             count("an axis of", axis.extent)?;
+            identifier(axis.name, "mesh axis")?;
         }
         self.fresh(&[outer, inner].concat())?;
         if let Some(axis) = mesh
@@ -332,7 +334,7 @@ impl State {
             Dim::Number(number) => return Ok(number),
             Dim::Var(name) => name,
         };
-        let accesses = self.kernel.accesses_of(tensor);
+        let accesses = self.kernel.written_accesses_of(tensor);
         let mut dims: Vec<usize> = accesses
             .iter()
             .flat_map(|access| access.index.iter().enumerate())
@@ -403,6 +405,11 @@ fn count(what: &'static str, count: usize) -> Result<i64, ErrorKind> {
 
 fn div_ceil(n: i64, d: i64) -> i64 {
     n / d + i64::from(n % d != 0)
+}
+
+/// Names are printed into source and messages, so they are what one can write in a program.
+fn identifier(name: Name, of: &'static str) -> Result<(), ErrorKind> {
+    if name.is_identifier() { Ok(()) } else { Err(ErrorKind::BadName { name, of }) }
 }
 
 fn distinct(names: &[Name]) -> Result<(), ErrorKind> {

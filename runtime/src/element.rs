@@ -53,17 +53,61 @@ pub trait Element:
     fn minus(self, other: Self) -> Self;
     /// `self * other`.
     fn times(self, other: Self) -> Self;
-    /// `self / other`; integers truncate.
+    /// `self / other`; integers truncate, and the least by -1 wraps to itself.
     ///
     /// # Panics
     /// If the type is an integer and `other` is 0.
     fn over(self, other: Self) -> Self;
     /// `-self`.
     fn negated(self) -> Self;
-    /// The greater; a NaN gives way to a number.
+    /// The greater; a NaN gives way to a number, and of equal values it is `self`.
     fn greater(self, other: Self) -> Self;
-    /// The smaller; a NaN gives way to a number.
+    /// The smaller; a NaN gives way to a number, and of equal values it is `self`.
     fn smaller(self, other: Self) -> Self;
+    /// The absolute value; the least integer wraps to itself.
+    fn magnitude(self) -> Self;
+
+    /// e to the power of `self`.
+    ///
+    /// # Panics
+    /// If the type is an integer: kernels that are checked call it on floats alone.
+    fn exponential(self) -> Self {
+        of_floats("exp", Self::NAME)
+    }
+
+    /// The natural logarithm of `self`; a NaN for negative numbers.
+    ///
+    /// # Panics
+    /// If the type is an integer: kernels that are checked call it on floats alone.
+    fn logarithm(self) -> Self {
+        of_floats("log", Self::NAME)
+    }
+
+    /// The square root of `self`; a NaN for negative numbers.
+    ///
+    /// # Panics
+    /// If the type is an integer: kernels that are checked call it on floats alone.
+    fn square_root(self) -> Self {
+        of_floats("sqrt", Self::NAME)
+    }
+
+    /// The hyperbolic tangent of `self`.
+    ///
+    /// # Panics
+    /// If the type is an integer: kernels that are checked call it on floats alone.
+    fn hyperbolic_tangent(self) -> Self {
+        of_floats("tanh", Self::NAME)
+    }
+}
+
+#[cold]
+fn of_floats(function: &str, given: &str) -> ! {
+    panic!("`{function}` is a function of floats and was called on {given}; this is a bug of polyshard")
+}
+
+#[cold]
+fn division_by_0(given: &str) -> ! {
+    panic!("division by 0 in a kernel of {given}; choose around it: `if b != 0 {{ a / b }} else {{ .. }}`")
 }
 
 macro_rules! float {
@@ -97,11 +141,32 @@ macro_rules! float {
             }
             #[inline(always)]
             fn greater(self, other: Self) -> Self {
-                self.max(other)
+                // `max` may give either of 0 and -0, so two builds of one kernel might differ.
+                if self >= other || other.is_nan() { self } else { other }
             }
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {
-                self.min(other)
+                if self <= other || other.is_nan() { self } else { other }
+            }
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                self.abs()
+            }
+            #[inline(always)]
+            fn exponential(self) -> Self {
+                self.exp()
+            }
+            #[inline(always)]
+            fn logarithm(self) -> Self {
+                self.ln()
+            }
+            #[inline(always)]
+            fn square_root(self) -> Self {
+                self.sqrt()
+            }
+            #[inline(always)]
+            fn hyperbolic_tangent(self) -> Self {
+                self.tanh()
             }
         }
     };
@@ -130,6 +195,9 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn over(self, other: Self) -> Self {
+                if other == 0 {
+                    division_by_0(Self::NAME);
+                }
                 self.wrapping_div(other)
             }
             #[inline(always)]
@@ -143,6 +211,10 @@ macro_rules! integer {
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {
                 self.min(other)
+            }
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                self.wrapping_abs()
             }
         }
     };

@@ -6,6 +6,7 @@ mod ranks;
 mod schedules;
 #[path = "../support/mod.rs"]
 mod support;
+mod traces;
 
 use std::path::Path;
 use std::time::Duration;

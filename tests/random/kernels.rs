@@ -1,4 +1,4 @@
-//! Random kernels: every form of index notation that the crate promises, over random extents.
+//! Random kernels: every form of index notation and of values that the crate promises, over random extents.
 
 use super::Choices;
 use polyshard::{Element, Schedule, kernel};
@@ -9,7 +9,7 @@ pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let [m, n, k, b] = [(); 4].map(|()| choices.pick(&extents));
     let two = number::<T>(2);
     let three = number::<T>(3);
-    match choices.below(24) {
+    match choices.below(32) {
         0 => kernel! { fn nn(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[i, l] * B[l, j] } },
         1 => kernel! { fn tn(A: [T; k, m], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[l, i] * B[l, j] } },
         2 => kernel! { fn nt(A: [T; m, k], B: [T; n, k]) -> C: [T; m, n] { C[i, j] = A[i, l] * B[j, l] } },
@@ -59,6 +59,35 @@ pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
         20 => kernel! { fn product(A: [T; m, k]) -> C: [T; m] { C[i] *= A[i, l] } },
         21 => kernel! { fn every_other(A: [T; m]) -> C: [T; 2 * m + 1] { C[2*i + 1] = A[i] } },
         22 => kernel! { fn spread(A: [T; m]) -> C: [T; n, m] { C[q, i] = A[i] / two for q in 0..n } },
+        23 => kernel! {
+            fn blur(A: [T; m + 2, n]) -> C: [T; m + 2, n] {
+                C[i, j] = A[i - 1, j] + two * A[i, j] - A[i + 1, j] for i in 1..m + 1
+            }
+        },
+        24 => kernel! { fn window(A: [T; m + 1]) -> C: [T; m] { C[i] = A[i] - two * A[i + 1] for i in 0..m } },
+        25 => {
+            let (m, k) = (m.max(1), k.max(1));
+            kernel! {
+                fn centred(A: [T; m + k], W: [T; k, n]) -> C: [T; m, n] {
+                    C[i + 1, j] += A[i + r + 3] * W[r + 2, j] for i in -1..m - 1 for r in -2..k - 2
+                }
+            }
+        }
+        26 => kernel! { fn inside(A: [T; m + 4, m + 4]) -> C: [T; m] { C[i - 3] = A[i, 2*i - i] for i in 3..m + 3 } },
+        27 => kernel! {
+            fn clipped(A: [T; m, n], v: [T; n]) -> C: [T; m, n] { C[i, j] = min(max(A[i, j], 0 - two), abs(v[j])) }
+        },
+        28 => kernel! {
+            fn chosen(A: [T; m, n], v: [T; m]) -> C: [T; n, m] {
+                C[j, i] = if A[i, j] < v[i] { three } else if A[i, j] == v[i] { A[i, j] } else { -v[i] } - two
+            }
+        },
+        29 => kernel! {
+            fn divided(A: [T; m, n], B: [T; n, m]) -> C: [T; m, n] {
+                C[i, j] = if B[j, i] != 0 { A[i, j] / B[j, i] } else { two }
+            }
+        },
+        30 => kernel! { fn farthest(A: [T; m, k]) -> C: [T; m] { C[i] max= abs(A[i, l]) * min(A[i, l], two) } },
         _ => kernel! { fn inner(u: [T; k], v: [T; k]) -> s: [T;] { s[] += u[l] * v[l] } },
     }
 }

@@ -1,8 +1,8 @@
 //! The kernel's right-hand side as something to evaluate.
 
-use polyshard_polyhedral::{Kernel, Number, Value};
+use polyshard_polyhedral::{Function, Kernel, Number, Value};
 use polyshard_runtime::Element;
-use polyshard_runtime::leaf::Expression;
+use polyshard_runtime::leaf::{Comparison, Expression};
 
 /// The value as an expression over operands, numbered left to right from `next` on.
 pub(super) fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut usize) -> Expression<T> {
@@ -39,20 +39,46 @@ pub(super) fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut 
             let (a, b) = both(a, b);
             Expression::Div(a, b)
         }
+        Value::Max(a, b) => {
+            let (a, b) = both(a, b);
+            Expression::Max(a, b)
+        }
+        Value::Min(a, b) => {
+            let (a, b) = both(a, b);
+            Expression::Min(a, b)
+        }
+        Value::Call(function, a) => {
+            let a = Box::new(expression(a, kernel, next));
+            match function {
+                Function::Exp => Expression::Exp(a),
+                Function::Log => Expression::Log(a),
+                Function::Sqrt => Expression::Sqrt(a),
+                Function::Tanh => Expression::Tanh(a),
+                Function::Abs => Expression::Abs(a),
+            }
+        }
+        Value::If(choice) => {
+            let parts = [&choice.left, &choice.right, &choice.then, &choice.otherwise];
+            Expression::If(comparison(choice.compare), Box::new(parts.map(|part| expression(part, kernel, next))))
+        }
+    }
+}
+
+fn comparison(comparison: polyshard_polyhedral::Comparison) -> Comparison {
+    use polyshard_polyhedral::Comparison as Written;
+    match comparison {
+        Written::Less => Comparison::Less,
+        Written::LessEqual => Comparison::LessEqual,
+        Written::Greater => Comparison::Greater,
+        Written::GreaterEqual => Comparison::GreaterEqual,
+        Written::Equal => Comparison::Equal,
+        Written::NotEqual => Comparison::NotEqual,
     }
 }
 
 /// The value of an expression without operands.
 pub(super) fn constant<T: Element>(expression: &Expression<T>) -> T {
-    match expression {
-        Expression::Operand(_) => unreachable!("a factor reads no tensor; this is a bug of polyshard"),
-        Expression::Const(value) => *value,
-        Expression::Neg(a) => constant(a).negated(),
-        Expression::Add(a, b) => constant(a).plus(constant(b)),
-        Expression::Sub(a, b) => constant(a).minus(constant(b)),
-        Expression::Mul(a, b) => constant(a).times(constant(b)),
-        Expression::Div(a, b) => constant(a).over(constant(b)),
-    }
+    expression.at(&|_| unreachable!("a factor reads no tensor; this is a bug of polyshard"))
 }
 
 fn element<T: Element>(number: Number) -> T {

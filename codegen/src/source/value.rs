@@ -1,7 +1,7 @@
 //! The kernel's right-hand side as a Rust expression over elements.
 
 use super::names::Names;
-use polyshard_polyhedral::{DType, Number, Program, Value};
+use polyshard_polyhedral::{Comparison, DType, Function, Number, Program, Value};
 use proc_macro2::{Ident, Literal, Span};
 use syn::parse_quote;
 
@@ -43,6 +43,42 @@ impl Values<'_> {
                     (Value::Mul(..), false) => parse_quote!(Element::times(#a, #b)),
                     (_, false) => parse_quote!(Element::over(#a, #b)),
                 }
+            }
+            Value::Max(a, b) => {
+                let (a, b) = (self.expr(a, next), self.expr(b, next));
+                parse_quote!(Element::greater(#a, #b))
+            }
+            Value::Min(a, b) => {
+                let (a, b) = (self.expr(a, next), self.expr(b, next));
+                parse_quote!(Element::smaller(#a, #b))
+            }
+            Value::Call(function, inner) => {
+                let inner = bare(self.expr(inner, next));
+                match function {
+                    Function::Exp => parse_quote!(Element::exponential(#inner)),
+                    Function::Log => parse_quote!(Element::logarithm(#inner)),
+                    Function::Sqrt => parse_quote!(Element::square_root(#inner)),
+                    Function::Tanh => parse_quote!(Element::hyperbolic_tangent(#inner)),
+                    Function::Abs => parse_quote!(Element::magnitude(#inner)),
+                }
+            }
+            Value::If(choice) => {
+                let parts = [&choice.left, &choice.right, &choice.then, &choice.otherwise];
+                let [left, right, then, otherwise] = parts.map(|part| bare(self.expr(part, next)));
+                // Without parentheses of its own, a condition may not start with a block.
+                let [left, right] = [left, right].map(|side| match side {
+                    syn::Expr::If(_) => parse_quote!((#side)),
+                    side => side,
+                });
+                let compare: syn::BinOp = match choice.compare {
+                    Comparison::Less => parse_quote!(<),
+                    Comparison::LessEqual => parse_quote!(<=),
+                    Comparison::Greater => parse_quote!(>),
+                    Comparison::GreaterEqual => parse_quote!(>=),
+                    Comparison::Equal => parse_quote!(==),
+                    Comparison::NotEqual => parse_quote!(!=),
+                };
+                parse_quote!((if #left #compare #right { #then } else { #otherwise }))
             }
         }
     }

@@ -1,63 +1,87 @@
-//! Index variables: each has one extent, from where it stands alone or from its range.
+//! Index variables: each has one range, which is stated or follows from where the index stands alone.
 //!
 //! Only extents that are numbers are compared here; `KernelSpec::check` compares the others when the
 //! program runs.
 
+use super::Bounds;
 use super::access::Site;
 use crate::constant::evaluate;
 use crate::errors::Errors;
 use crate::syntax::Block;
 use polyshard_layout::Name;
+use polyshard_polyhedral::Affine;
 use syn::{Expr, Ident};
 
 /// Checks the extents of tensors and of index variables; `sites` starts with the target, if it has one.
-pub(crate) fn check(block: &Block, sites: &[&Site], ranges: &[(Ident, Expr)], errors: &mut Errors) {
+pub(crate) fn check(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &mut Errors) {
     negative(block, ranges, errors);
-    conflicts(block, sites, ranges, errors);
+    conflicts(block, sites, errors);
     unbound(block, sites, errors);
 }
 
-fn negative(block: &Block, ranges: &[(Ident, Expr)], errors: &mut Errors) {
+fn negative(block: &Block, ranges: &[Bounds], errors: &mut Errors) {
     let of_tensors =
         super::tensors(block).flat_map(|tensor| tensor.extents.iter().map(|extent| (&tensor.name, extent)));
-    for (name, extent) in of_tensors.chain(ranges.iter().map(|(var, extent)| (var, extent))) {
+    for (name, extent) in of_tensors {
         if let Some(value) = evaluate(extent).filter(|&value| value < 0) {
             errors.push(extent, format!("`{name}` has the extent {value}"), "an extent is at least 0");
         }
     }
+    for range in ranges {
+        if let (Some(start), Some(end)) = (evaluate(&range.start), evaluate(&range.end))
+            && end < start
+        {
+            let message = format!("the range of `{}` ends before it starts: {start}..{end}", range.var);
+            errors.push(&range.end, message, format!("an empty range is `{start}..{start}`"));
+        }
+    }
 }
 
-/// The later place is the one to blame, in the order ranges, inputs, output: an output is what follows.
-fn conflicts(block: &Block, sites: &[&Site], ranges: &[(Ident, Expr)], errors: &mut Errors) {
+/// The later place is the one to blame, the output last: it is what follows. A stated range holds whatever
+/// the extents, as long as accesses stay inside.
+fn conflicts(block: &Block, sites: &[&Site], errors: &mut Errors) {
     let mut known: Vec<(Name, i128, String)> = Vec::new();
     let mut reported: Vec<Name> = Vec::new();
-    let mut learn = |var: &Ident, extent: &Expr, place: String| {
-        let Some(value) = evaluate(extent).filter(|&value| value >= 0) else { return };
-        let name = super::name(var);
-        match known.iter().find(|other| other.0 == name) {
-            Some((_, first, first_place)) if *first != value && !reported.contains(&name) => {
-                let message = format!("index `{var}` has extent {value} in {place}, but {first} in {first_place}");
-                errors.push(var, message, "let the extents agree, or use two indices");
-                reported.push(name);
-            }
-            Some(_) => {}
-            None => known.push((name, value, place)),
-        }
-    };
-    for (var, extent) in ranges {
-        learn(var, extent, format!("its range `for {var} in 0..{}`", quote::quote!(#extent)));
-    }
+    let stated = |var: &Ident| block.ranges.iter().any(|range| range.var == *var);
     let output = |site: &&&Site| site.syntax.tensor == block.output.name;
     for site in sites.iter().filter(|site| !output(site)).chain(sites.iter().filter(output)) {
         let extents = site.tensor.map_or(&[][..], |tensor| &tensor.extents);
         for (index, extent) in site.syntax.indices.iter().zip(extents) {
-            if let Expr::Path(path) = index
-                && let Some(var) = path.path.get_ident()
-            {
-                learn(var, extent, format!("`{}`", site.access));
+            let Expr::Path(path) = index else { continue };
+            let Some(var) = path.path.get_ident().filter(|var| !stated(var)) else { continue };
+            let Some(value) = evaluate(extent).filter(|&value| value >= 0) else { continue };
+            let name = super::name(var);
+            match known.iter().find(|other| other.0 == name) {
+                Some((_, first, place)) if *first != value && !reported.contains(&name) => {
+                    let access = &site.access;
+                    let message = format!("index `{var}` has extent {value} in `{access}`, but {first} in {place}");
+                    let help = match fitting(name, sites) {
+                        Some(range) => {
+                            format!("let the extents agree, use two indices, or state the range that fits: {range}")
+                        }
+                        None => "let the extents agree, or use two indices".into(),
+                    };
+                    errors.push(var, message, help);
+                    reported.push(name);
+                }
+                Some(_) => {}
+                None => known.push((name, value, format!("`{}`", site.access))),
             }
         }
     }
+}
+
+/// The range of `var` with which its accesses stay inside, as far as extents are numbers.
+fn fitting(var: Name, sites: &[&Site]) -> Option<String> {
+    let mut indices = Vec::new();
+    for site in sites {
+        let extents = site.tensor.map_or(&[][..], |tensor| &tensor.extents);
+        for (index, extent) in site.access.index.iter().zip(extents).filter(|(index, _)| index.coefficient(var) != 0) {
+            indices.push((index, evaluate(extent)?));
+        }
+    }
+    let range = Affine::fitting_range(var, indices)?;
+    Some(format!("`for {var} in {}..{}`", range.start, range.end))
 }
 
 fn unbound(block: &Block, sites: &[&Site], errors: &mut Errors) {

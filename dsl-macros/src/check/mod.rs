@@ -32,13 +32,20 @@ pub(crate) struct Checked {
     pub(crate) element: Element,
     pub(crate) inputs: Vec<Tensor>,
     pub(crate) output: Tensor,
-    pub(crate) ranges: Vec<(Ident, Expr)>,
+    pub(crate) ranges: Vec<Bounds>,
     pub(crate) scalars: Vec<Ident>,
     pub(crate) target: Access,
     pub(crate) assign: Assign,
     pub(crate) value: Value,
     /// The statement as written, for errors on it.
     pub(crate) statement: TokenStream,
+}
+
+/// The range of an index, `start..end`.
+pub(crate) struct Bounds {
+    pub(crate) var: Ident,
+    pub(crate) start: Expr,
+    pub(crate) end: Expr,
 }
 
 /// Returns the name that an identifier stands for.
@@ -49,11 +56,15 @@ pub(crate) fn name(ident: &Ident) -> Name {
 /// Checks a kernel block.
 pub(crate) fn check(block: Block) -> Result<Checked> {
     let mut errors = Errors::default();
-    distinct_tensors(&block, &mut errors);
+    let distinct = distinct_tensors(&block, &mut errors);
+    let ranges = ranges(&block, &mut errors);
+    if !distinct {
+        // What is said of a name that two tensors have would be said of either by chance.
+        errors.stop()?;
+    }
     let element = element::check(&block, &mut errors);
     let target = access::target(&block, &mut errors);
     let inputs = access::inputs(&block, &mut errors);
-    let ranges = ranges(&block, &mut errors);
     let sites: Vec<&Site> = target.iter().chain(&inputs).collect();
     index_names(&block, &sites, &mut errors);
     extents::check(&block, &sites, &ranges, &mut errors);
@@ -89,9 +100,14 @@ pub(crate) fn check(block: Block) -> Result<Checked> {
 
 fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], statement: &TokenStream) -> syn::Error {
     match wrong {
-        KernelError::OutOfBounds { access, tensor, .. } => {
+        KernelError::OutOfBounds { access, tensor, range, .. } => {
             let at = written.iter().find(|site| site.0 == *access).map_or(statement, |site| &site.1);
-            error(at, wrong, format!("make `{tensor}` larger, or the extents of the indices smaller"))
+            let help = match range {
+                Some(range) => format!("state the range that fits: {range}"),
+                None => format!("make `{tensor}` larger, or the extents of the indices smaller"),
+            };
+            let text = wrong.to_string();
+            error(at, text.split("; ").next().unwrap_or(&text), help)
         }
         _ => reported(statement, &wrong.to_string()),
     }
@@ -102,25 +118,28 @@ fn silent(block: &Block) -> syn::Error {
     error(&block.statement.tokens, "a check failed without a reason", "this is a bug of Polyshard, please report it")
 }
 
-fn distinct_tensors(block: &Block, errors: &mut Errors) {
+fn distinct_tensors(block: &Block, errors: &mut Errors) -> bool {
     let tensors: Vec<_> = tensors(block).map(|tensor| &tensor.name).collect();
+    let mut distinct = true;
     for (i, tensor) in tensors.iter().enumerate() {
         if tensors[..i].contains(tensor) {
             errors.push(tensor, format!("the name `{tensor}` is given twice"), "give each tensor a name of its own");
+            distinct = false;
         }
     }
+    distinct
 }
 
-/// Returns the ranges' variables with their extents.
-fn ranges(block: &Block, errors: &mut Errors) -> Vec<(Ident, Expr)> {
-    let mut ranges: Vec<(Ident, Expr)> = Vec::new();
+/// Returns the indices' ranges.
+fn ranges(block: &Block, errors: &mut Errors) -> Vec<Bounds> {
+    let mut ranges: Vec<Bounds> = Vec::new();
     for range in &block.ranges {
         let var = &range.var;
-        if ranges.iter().any(|other| other.0 == *var) {
+        if ranges.iter().any(|other| other.var == *var) {
             errors.push(var, format!("index `{var}` has two ranges"), "keep one of them");
         }
-        if let Some(extent) = errors.take(extent_of(range)) {
-            ranges.push((var.clone(), extent));
+        if let Some(bounds) = errors.take(bounds(range)) {
+            ranges.push(bounds);
         }
     }
     ranges
@@ -138,20 +157,21 @@ fn index_names(block: &Block, sites: &[&Site], errors: &mut Errors) {
     }
 }
 
-fn extent_of(Range { var, bounds }: &Range) -> Result<Expr> {
+fn bounds(Range { var, bounds }: &Range) -> Result<Bounds> {
     let wrong = |help: &str| Err(error(bounds, format!("the range of `{var}` is not of the form `0..n`"), help));
     let Expr::Range(range) = bounds else { return wrong(&format!("write `for {var} in 0..n`")) };
-    let starts_at_0 = range.start.as_ref().is_some_and(|start| crate::constant::evaluate(start) == Some(0));
-    match (&range.limits, &range.end) {
-        (RangeLimits::HalfOpen(_), Some(end)) if starts_at_0 => Ok((**end).clone()),
-        (RangeLimits::Closed(_), Some(_)) => wrong("ranges are half-open: write `0..n + 1` for `0..=n`"),
-        (_, None) => wrong("give the range an end"),
-        _ => wrong("ranges start at 0: add the start to the index in the accesses"),
+    match (&range.start, &range.limits, &range.end) {
+        (Some(start), RangeLimits::HalfOpen(_), Some(end)) => {
+            Ok(Bounds { var: var.clone(), start: (**start).clone(), end: (**end).clone() })
+        }
+        (_, RangeLimits::Closed(_), Some(_)) => wrong("ranges are half-open: write `0..n + 1` for `0..=n`"),
+        (_, _, None) => wrong("give the range an end"),
+        (None, ..) => wrong("give the range a start"),
     }
 }
 
 /// A tensor or a range that the statement does not use is a typing error more often than not.
-fn unused(block: &Block, sites: &[&Site], ranges: &[(Ident, Expr)], errors: &mut Errors) {
+fn unused(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &mut Errors) {
     // An access to an unknown tensor was meant for one of the unused ones, most likely.
     let all_known =
         block.statement.value.accesses().iter().all(|access| tensors(block).any(|tensor| tensor.name == access.tensor));
@@ -160,7 +180,7 @@ fn unused(block: &Block, sites: &[&Site], ranges: &[(Ident, Expr)], errors: &mut
     {
         errors.push(name, format!("input `{name}` is never read"), "read it on the right, or remove it");
     }
-    for (var, _) in ranges {
+    for Bounds { var, .. } in ranges {
         if !sites.iter().any(|site| site.vars.contains(var)) {
             let help = format!("use `{var}` in an access, or remove its range");
             errors.push(var, format!("index `{var}` has a range, but is never used"), help);

@@ -119,7 +119,7 @@ fn one_index_has_one_literal_extent() {
 }
 
 #[test]
-fn a_range_gives_an_extent_too() {
+fn a_range_holds_but_stays_inside() {
     check(
         "fn f(A: [f32; 8]) -> C: [f32; 8] { C[i] = A[i] for i in 0..9 }",
         expect![[r#"
@@ -237,9 +237,9 @@ fn ranges_are_used() {
 }
 
 #[test]
-fn ranges_start_at_0_and_are_half_open() {
+fn ranges_have_two_ends_and_are_half_open() {
     check(
-        "fn f() -> C: [f32; n, n, n, n] { C[i, j, k, l] = 1 for i in 1..n for j in 0..=n for l in n for k in 0.. }",
+        "fn f() -> C: [f32; n, n, n, n] { C[i, j, k, l] = 1 for i in ..n for j in 0..=n for l in n for k in 0.. }",
         expect![[r#"
             error on `1..n`: the range of `i` is not of the form `0..n`
               help: ranges start at 0: add the start to the index in the accesses

@@ -1,11 +1,11 @@
-//! Values: literals of the element type, scalars captured by name, divisors that are no accesses.
+//! Values: literals of the element type, scalars captured by name, functions that exist.
 
 use super::access::Site;
 use super::element::Element;
-use crate::errors::Errors;
+use crate::errors::{Errors, count};
 use crate::syntax::Block;
-use crate::value::{Op, Value as Syntax};
-use polyshard_polyhedral::{DType, Number, Value};
+use crate::value::{FUNCTIONS, Op, Value as Syntax};
+use polyshard_polyhedral::{Choice, DType, Function, Number, Value};
 use syn::{Ident, Lit};
 
 /// Returns the value, and adds the names of its scalars to `scalars`.
@@ -54,6 +54,60 @@ impl Context<'_> {
                     Op::Div => Value::Div(left, right),
                 })
             }
+            Syntax::Call(name, arguments) => self.call(name, arguments),
+            Syntax::If(choice) => {
+                let parts = [&choice.left, &choice.right, &choice.then, &choice.otherwise];
+                let [left, right, then, otherwise] = parts.map(|part| self.value(part));
+                let (left, right, then, otherwise) = (left?, right?, then?, otherwise?);
+                Some(Value::If(Box::new(Choice { compare: choice.compare, left, right, then, otherwise })))
+            }
+        }
+    }
+
+    fn call(&mut self, name: &Ident, arguments: &[Syntax]) -> Option<Value> {
+        let values: Vec<_> = arguments.iter().map(|argument| self.value(argument)).collect();
+        let text = name.to_string();
+        let function = Function::ALL.into_iter().find(|function| function.name() == text);
+        let takes = match &*text {
+            "max" | "min" => 2,
+            _ if function.is_some() => 1,
+            _ => {
+                let tensor = super::tensors(self.block).find(|tensor| tensor.name == *name);
+                let help = match tensor {
+                    Some(_) => format!("an access is written with brackets: `{name}[..]`"),
+                    None => format!(
+                        "the functions are {FUNCTIONS}; bind what depends on no index first, `let alpha = {name}(..);`, and write `alpha`"
+                    ),
+                };
+                self.errors.push(name, format!("no function `{name}`"), help);
+                return None;
+            }
+        };
+        if values.len() != takes {
+            let (takes, given) = (count(takes, "argument", "arguments"), count(values.len(), "is", "are"));
+            let help = if text == "max" || text == "min" {
+                format!("write `{text}(a, b)`")
+            } else {
+                format!("write `{text}(a)`")
+            };
+            self.errors.push(name, format!("`{name}` takes {takes}, but {given} given"), help);
+            return None;
+        }
+        let known = self.element.and_then(|element| element.known);
+        if let (Some(function), Some(dtype)) = (function, known)
+            && function.is_of_floats()
+            && !dtype.is_float()
+        {
+            let message = format!("`{name}` is a function of floats, but the elements are `{dtype}`");
+            self.errors.push(name, message, "let the tensors hold `f32` or `f64`");
+            return None;
+        }
+        let mut values = values.into_iter().collect::<Option<Vec<_>>>()?.into_iter().map(Box::new);
+        let first = values.next()?;
+        match function {
+            Some(function) => Some(Value::Call(function, first)),
+            None if text == "max" => Some(Value::Max(first, values.next()?)),
+            None => Some(Value::Min(first, values.next()?)),
         }
     }
 
@@ -73,13 +127,6 @@ impl Context<'_> {
     }
 
     fn divisor(&mut self, divisor: &Syntax) {
-        let accesses = divisor.accesses();
-        // An access to what is no tensor has been reported as that.
-        let mut tensors = accesses.iter().filter(|access| super::tensors(self.block).any(|t| t.name == access.tensor));
-        if let Some(access) = tensors.next() {
-            let help = "divide by a scalar, or multiply by a tensor of reciprocals";
-            self.errors.push(access, format!("division by the tensor `{}`", access.tensor), help);
-        }
         let integers = self.element.and_then(|element| element.known).is_some_and(|dtype| !dtype.is_float());
         if integers && number(divisor) == Some(0) {
             let at = literal_of(divisor).map_or_else(|| self.block.statement.tokens.clone(), |at| quote::quote!(#at));
@@ -157,7 +204,7 @@ fn float(value: Option<f64>, dtype: Option<DType>) -> Option<f64> {
 fn number(value: &Syntax) -> Option<i128> {
     match value {
         Syntax::Literal(Lit::Int(literal)) => literal.base10_parse().ok(),
-        Syntax::Literal(_) | Syntax::Access(_) | Syntax::Name(_) => None,
+        Syntax::Literal(_) | Syntax::Access(_) | Syntax::Name(_) | Syntax::Call(..) | Syntax::If(_) => None,
         Syntax::Neg(value) => number(value)?.checked_neg(),
         Syntax::Binary(a, op, b) => {
             let (a, b) = (number(a)?, number(b)?);
@@ -262,12 +309,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tensor_divides_nothing() {
+    fn a_tensor_divides_another() {
         check(
             "fn f(A: [f32; n], B: [f32; n]) -> C: [f32; n] { C[i] = A[i] / (2 * B[i]) }",
             expect![[r#"
-                error on `B[i]`: division by the tensor `B`
-                  help: divide by a scalar, or multiply by a tensor of reciprocals
+                C[i] = A[i] / (2 * B[i])
             "#]],
         );
     }

@@ -2,7 +2,7 @@
 
 use super::pointwise::CHUNK;
 use super::{Pointwise, Rows};
-use crate::Element;
+use crate::{Element, ElementKind};
 
 /// A function of the operands at one point, as a tree.
 ///
@@ -23,6 +23,101 @@ pub enum Expression<T> {
     Mul(Box<Expression<T>>, Box<Expression<T>>),
     /// A quotient; of integers truncated, and a panic if the divisor is 0.
     Div(Box<Expression<T>>, Box<Expression<T>>),
+    /// The greater of two; a NaN gives way to a number.
+    Max(Box<Expression<T>>, Box<Expression<T>>),
+    /// The smaller of two; a NaN gives way to a number.
+    Min(Box<Expression<T>>, Box<Expression<T>>),
+    /// An absolute value.
+    Abs(Box<Expression<T>>),
+    /// e to the power of a float.
+    Exp(Box<Expression<T>>),
+    /// The natural logarithm of a float.
+    Log(Box<Expression<T>>),
+    /// The square root of a float.
+    Sqrt(Box<Expression<T>>),
+    /// The hyperbolic tangent of a float.
+    Tanh(Box<Expression<T>>),
+    /// One of two values: what is compared, left and right, then the value if that holds and the one if not.
+    If(Comparison, Box<[Expression<T>; 4]>),
+}
+
+/// How two elements are compared; nothing but `NotEqual` holds for a NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// `<`.
+    Less,
+    /// `<=`.
+    LessEqual,
+    /// `>`.
+    Greater,
+    /// `>=`.
+    GreaterEqual,
+    /// `==`.
+    Equal,
+    /// `!=`.
+    NotEqual,
+}
+
+impl Comparison {
+    /// Returns whether the comparison holds.
+    #[inline(always)]
+    #[must_use]
+    pub fn holds<T: Element>(self, left: T, right: T) -> bool {
+        match self {
+            Self::Less => left < right,
+            Self::LessEqual => left <= right,
+            Self::Greater => left > right,
+            Self::GreaterEqual => left >= right,
+            Self::Equal => left == right,
+            Self::NotEqual => left != right,
+        }
+    }
+}
+
+impl<T: Element> Expression<T> {
+    /// Returns the value at one point, given the operands' elements there.
+    ///
+    /// # Panics
+    /// If integers are divided by 0, or there is no such operand.
+    pub fn at(&self, operand: &impl Fn(usize) -> T) -> T {
+        let value = |expression: &Self| expression.at(operand);
+        match self {
+            Self::Operand(i) => operand(*i),
+            Self::Const(value) => *value,
+            Self::Neg(a) => value(a).negated(),
+            Self::Add(a, b) => value(a).plus(value(b)),
+            Self::Sub(a, b) => value(a).minus(value(b)),
+            Self::Mul(a, b) => value(a).times(value(b)),
+            Self::Div(a, b) => value(a).over(value(b)),
+            Self::Max(a, b) => value(a).greater(value(b)),
+            Self::Min(a, b) => value(a).smaller(value(b)),
+            Self::Abs(a) => value(a).magnitude(),
+            Self::Exp(a) => value(a).exponential(),
+            Self::Log(a) => value(a).logarithm(),
+            Self::Sqrt(a) => value(a).square_root(),
+            Self::Tanh(a) => value(a).hyperbolic_tangent(),
+            Self::If(comparison, parts) => {
+                let [left, right, then, otherwise] = &**parts;
+                if comparison.holds(value(left), value(right)) { value(then) } else { value(otherwise) }
+            }
+        }
+    }
+
+    /// Whether an integer may be divided by 0, so that a value which is not chosen must not be computed.
+    fn may_fail(&self) -> bool {
+        match self {
+            Self::Operand(_) | Self::Const(_) => false,
+            Self::Div(a, b) => {
+                let number = matches!(**b, Self::Const(value) if value != T::ZERO);
+                matches!(T::KIND, ElementKind::I32 | ElementKind::I64) && !number || a.may_fail() || b.may_fail()
+            }
+            Self::Add(a, b) | Self::Sub(a, b) | Self::Mul(a, b) | Self::Max(a, b) | Self::Min(a, b) => {
+                a.may_fail() || b.may_fail()
+            }
+            Self::Neg(a) | Self::Abs(a) | Self::Exp(a) | Self::Log(a) | Self::Sqrt(a) | Self::Tanh(a) => a.may_fail(),
+            Self::If(_, parts) => parts.iter().any(Self::may_fail),
+        }
+    }
 }
 
 impl<T: Element> Pointwise<T> for Expression<T> {
@@ -30,16 +125,62 @@ impl<T: Element> Pointwise<T> for Expression<T> {
         match self {
             Self::Operand(i) => out.copy_from_slice(&operands.get(*i)[..out.len()]),
             Self::Const(value) => out.fill(*value),
-            Self::Neg(inner) => {
-                inner.row(operands, out);
-                out.iter_mut().for_each(|value| *value = value.negated());
-            }
+            Self::Neg(inner) => unary(inner, operands, out, T::negated),
+            Self::Abs(inner) => unary(inner, operands, out, T::magnitude),
+            Self::Exp(inner) => unary(inner, operands, out, T::exponential),
+            Self::Log(inner) => unary(inner, operands, out, T::logarithm),
+            Self::Sqrt(inner) => unary(inner, operands, out, T::square_root),
+            Self::Tanh(inner) => unary(inner, operands, out, T::hyperbolic_tangent),
             Self::Add(left, right) => binary(left, right, operands, out, T::plus),
             Self::Sub(left, right) => binary(left, right, operands, out, T::minus),
             Self::Mul(left, right) => binary(left, right, operands, out, T::times),
             Self::Div(left, right) => binary(left, right, operands, out, T::over),
+            Self::Max(left, right) => binary(left, right, operands, out, T::greater),
+            Self::Min(left, right) => binary(left, right, operands, out, T::smaller),
+            Self::If(comparison, parts) => choose(*comparison, parts, operands, out),
         }
     }
+}
+
+fn unary<T: Element>(inner: &Expression<T>, operands: &Rows<'_, T>, out: &mut [T], op: impl Fn(T) -> T) {
+    inner.row(operands, out);
+    out.iter_mut().for_each(|value| *value = op(*value));
+}
+
+/// Computes both values for all points and picks, which vectorises, unless a value must not be computed.
+fn choose<T: Element>(comparison: Comparison, parts: &[Expression<T>; 4], operands: &Rows<'_, T>, out: &mut [T]) {
+    let [left, right, then, otherwise] = parts;
+    let mut row = [T::ZERO; CHUNK];
+    let row = &mut row[..out.len()];
+    left.row(operands, out);
+    right.row(operands, row);
+    let mut held = [false; CHUNK];
+    let held = &mut held[..out.len()];
+    // One loop per comparison, each of them simple enough to vectorise.
+    match comparison {
+        Comparison::Less => compare(held, out, row, |a, b| a < b),
+        Comparison::LessEqual => compare(held, out, row, |a, b| a <= b),
+        Comparison::Greater => compare(held, out, row, |a, b| a > b),
+        Comparison::GreaterEqual => compare(held, out, row, |a, b| a >= b),
+        Comparison::Equal => compare(held, out, row, |a, b| a == b),
+        Comparison::NotEqual => compare(held, out, row, |a, b| a != b),
+    }
+    if then.may_fail() || otherwise.may_fail() {
+        for (i, (out, &held)) in out.iter_mut().zip(&*held).enumerate() {
+            let chosen = if held { then } else { otherwise };
+            *out = chosen.at(&|operand| operands.get(operand)[i]);
+        }
+        return;
+    }
+    then.row(operands, out);
+    otherwise.row(operands, row);
+    for ((out, &otherwise), &held) in out.iter_mut().zip(&*row).zip(&*held) {
+        *out = if held { *out } else { otherwise };
+    }
+}
+
+fn compare<T: Element>(held: &mut [bool], left: &[T], right: &[T], holds: impl Fn(T, T) -> bool) {
+    held.iter_mut().zip(left).zip(right).for_each(|((held, &left), &right)| *held = holds(left, right));
 }
 
 fn binary<T: Element>(

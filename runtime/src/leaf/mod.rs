@@ -14,7 +14,7 @@ mod pointwise;
 mod walk;
 
 pub use contract::{Role, contract};
-pub use expression::Expression;
+pub use expression::{Comparison, Expression};
 pub use nest::nest;
 pub use pointwise::{Closure, Pointwise, Rows, pointwise};
 

@@ -1,0 +1,83 @@
+//! Numbers and functions of a kernel: whether they are of its element type.
+
+use crate::dtype::{DType, Number};
+use crate::kernel::KernelSpec;
+use crate::kernel_error::KernelError;
+use crate::value::Value;
+
+/// Checks literals, scalars, divisors and functions; a sign goes into the literal that does not fit without it.
+pub(crate) fn check(spec: &mut KernelSpec) -> Result<(), KernelError> {
+    let dtype = spec.dtype;
+    spec.value.rewrite(&mut |value| {
+        if let Some(literal) = least(value, dtype) {
+            *value = literal;
+        }
+    });
+    for &(name, number) in &spec.scalars {
+        element(&name.to_string(), number, dtype)?;
+    }
+    check_value(&spec.value, spec)
+}
+
+/// The least integer has no positive counterpart, so `-2147483648` is one literal of `i32`.
+fn least(value: &Value, dtype: DType) -> Option<Value> {
+    let Value::Neg(inner) = value else { return None };
+    let Value::Literal(Number::Int(number)) = **inner else { return None };
+    let negated = number.checked_neg()?;
+    let meant = !dtype.holds(Number::Int(number)) && dtype.holds(Number::Int(negated));
+    meant.then_some(Value::Literal(Number::Int(negated)))
+}
+
+fn check_value(value: &Value, spec: &KernelSpec) -> Result<(), KernelError> {
+    let dtype = spec.dtype;
+    for part in value.parts() {
+        check_value(part, spec)?;
+    }
+    match value {
+        Value::Literal(number) => element(&number.to_string(), *number, dtype),
+        Value::Scalar(name) if spec.scalars.iter().all(|scalar| scalar.0 != *name) => {
+            Err(KernelError::UnknownScalar { name: *name })
+        }
+        Value::Call(function, _) if function.is_of_floats() && !dtype.is_float() => {
+            Err(KernelError::FloatFunction { function: function.name(), dtype: dtype.name() })
+        }
+        Value::Div(_, b) if !dtype.is_float() && integer(b, spec) == Some(0) => {
+            let why = "it is 0, and the elements are integers; divide by another number";
+            Err(KernelError::BadDivisor { divisor: b.to_string(), why })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn element(shown: &str, number: Number, dtype: DType) -> Result<(), KernelError> {
+    match number {
+        Number::Float(_) if !dtype.is_float() => {
+            Err(KernelError::FloatInInteger { number: shown.into(), dtype: dtype.name() })
+        }
+        _ if dtype.holds(number) => Ok(()),
+        _ => {
+            let value = number.to_string();
+            let number = if value == shown { value } else { format!("{shown} = {value}") };
+            Err(KernelError::NumberTooLarge { number, dtype: dtype.name() })
+        }
+    }
+}
+
+/// The value of a divisor over integers, `None` if only the running program knows it.
+fn integer(value: &Value, spec: &KernelSpec) -> Option<i64> {
+    let number = |number: Number| match number {
+        Number::Int(value) => Some(value),
+        Number::Float(_) => None,
+    };
+    let pair = |a, b| Some((integer(a, spec)?, integer(b, spec)?));
+    match value {
+        Value::Access(_) | Value::Call(..) | Value::Max(..) | Value::Min(..) | Value::If(_) => None,
+        Value::Literal(literal) => number(*literal),
+        Value::Scalar(name) => number(spec.scalars.iter().find(|scalar| scalar.0 == *name)?.1),
+        Value::Neg(value) => Some(integer(value, spec)?.wrapping_neg()),
+        Value::Add(a, b) => pair(a, b).map(|(a, b)| a.wrapping_add(b)),
+        Value::Sub(a, b) => pair(a, b).map(|(a, b)| a.wrapping_sub(b)),
+        Value::Mul(a, b) => pair(a, b).map(|(a, b)| a.wrapping_mul(b)),
+        Value::Div(a, b) => pair(a, b).and_then(|(a, b)| a.checked_div(b)),
+    }
+}

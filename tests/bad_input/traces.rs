@@ -1,0 +1,57 @@
+//! Traces that no schedule wrote: what is read from a file is checked as if it were written in the source.
+
+use super::SOON;
+use super::support::{Start, folder, run};
+use polyshard::prelude::*;
+use std::fs;
+use std::path::Path;
+
+fn trace() -> String {
+    let kernel = kernel! { fn blur(A: [i32; 18]) -> B: [i32; 18] { B[i] = A[i - 1] + A[i + 1] - 7 for i in 1..17 } };
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let schedule = kernel.divide("i", "a", "b", 4).distribute(["a", "b"], ["ao", "bo"], ["ai", "bi"], &mesh);
+    serde_json::to_string(&schedule.trace().expect("a good kernel")).expect("a trace is JSON")
+}
+
+/// What `polyshard show` says of the trace after a change.
+fn shown(name: &str, from: &str, to: &str) -> Result<String, String> {
+    let text = trace();
+    assert!(text.contains(from), "no `{from}` in {text}");
+    let path = folder(name).join("trace.json");
+    fs::write(&path, text.replacen(from, to, 1)).expect("the folder is ours");
+    let path = path.to_str().expect("cargo's folder has a plain name");
+    let ended =
+        run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), &["show", path, "--print", "source"], SOON);
+    if ended.success { Ok(ended.stdout) } else { Err(ended.stderr) }
+}
+
+#[test]
+fn a_trace_is_shown_as_it_was_written() {
+    let source = shown("good_trace", "7", "7").expect("a good trace");
+    assert!(source.contains("B[i] = A[i - 1] + A[i + 1] - 7 for i in 1..17"), "{source}");
+}
+
+#[test]
+fn a_trace_is_checked_as_the_source_is() {
+    let cases = [
+        ("outside", r#""start":1"#, r#""start":0"#, "`A[i - 1]` leaves `A`: index `i - 1` spans -1..16"),
+        ("literal", r#"{"literal":7}"#, r#"{"literal":3000000000}"#, "`3000000000` does not fit i32"),
+        ("float", r#"{"literal":7}"#, r#"{"literal":7.5}"#, "`7.5` is a float, but the elements are i32"),
+        ("kernel_name", r#""name":"blur""#, r#""name":"fn main() {} //""#, "is not a name"),
+        ("loop_name", r#""outer":"a""#, r#""outer":"a b""#, "`a b` is not a name for a loop"),
+        ("axis_name", r#""name":"x""#, r#""name":"4""#, "`4` is not a name for a mesh axis"),
+        ("axis_twice", r#""name":"x""#, r#""name":"y""#, "mesh has two axes named `y`"),
+        ("axis_of_0", r#""extent":2"#, r#""extent":0"#, "mesh axis `x` has extent 0"),
+        (
+            "ranks",
+            r#""extent":2},{"name":"y","extent":2"#,
+            r#""extent":4294967296},{"name":"y","extent":4294967296"#,
+            "the number of ranks of the mesh overflows",
+        ),
+        ("tensor_twice", r#""name":"B""#, r#""name":"A""#, "the name `A` is given twice"),
+    ];
+    for (name, from, to, message) in cases {
+        let said = shown(name, from, to).expect_err(name);
+        assert!(said.contains(message) && !said.contains("panicked"), "{name}: {said}");
+    }
+}

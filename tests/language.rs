@@ -1,0 +1,299 @@
+//! The kernel language: ranges, functions, choices and division mean the same in emitted source, in the
+//! executor and in the sequential reference, however the loops are laid over ranks.
+
+use ndarray::{ArrayD, IxDyn};
+use polyshard::prelude::*;
+use polyshard::{Element, Program, Trace, reference, runtime};
+
+kernel! {
+    /// Starts at 1, so that both neighbours exist.
+    fn blur(A: [f64; 18]) -> B: [f64; 18] { B[i] = A[i - 1] + 2 * A[i] + A[i + 1] for i in 1..17 }
+    mesh(x: 3)
+    .distribute([i], [io], [ii])
+    .shard(A, i @ x)
+    .shard(B, i @ x)
+    .tensorize([ii])
+}
+
+kernel! {
+    fn forward(A: [i64; 18]) -> B: [i64; 16] { for i in 0..16 B[i] = A[i] + A[i + 1] + A[i + 2] }
+    mesh(x: 4)
+    .distribute([i], [io], [ii])
+    .split(ii, s, t, 3)
+    .shard(A, i @ x)
+    .shard(B, i @ x)
+    .communicate(A, s)
+}
+
+kernel! {
+    fn five_points(A: [f32; 9, 12]) -> B: [f32; 9, 12] {
+        B[i, j] = A[i - 1, j] + A[i + 1, j] + A[i, j - 1] + A[i, j + 1] - 4 * A[i, j]
+        for i in 1..9 - 1 for j in 1..11
+    }
+    mesh(x: 2, y: 2)
+    .distribute([i, j], [io, jo], [ii, ji])
+    .shard(A, i @ x, j @ y)
+    .shard(B, i @ y, j @ x)
+    .communicate(A, jo)
+}
+
+kernel! {
+    fn from_below(A: [i32; 7], W: [i32; 3]) -> C: [i32; 5] {
+        C[i + 3] += A[i + r + 4] * W[r + 1] for i in -3..2 for r in -1..2
+    }
+    mesh(x: 2)
+    .distribute([i], [io], [ii])
+    .shard(A)
+    .shard(C, i @ x)
+}
+
+kernel! {
+    fn smooth(A: [f32; 700], B: [f32; 700]) -> C: [f32; 700] {
+        C[i] = exp(A[i]) + log(abs(B[i])) * sqrt(A[i]) - tanh(B[i]) / (1 + abs(A[i]))
+    }
+    mesh(x: 2)
+    .distribute([i], [io], [ii])
+    .shard(A, i @ x)
+    .shard(B)
+    .tensorize([ii])
+}
+
+kernel! {
+    fn choose(A: [f64; 700], B: [f64; 700]) -> C: [f64; 700] {
+        C[i] = max(A[i], B[i]) - 2 * min(A[i], 0 - 0.5)
+            + if A[i] < B[i] { A[i] / B[i] } else if A[i] == B[i] { 7 } else { -if B[i] >= -1 { B[i] } else { 3 } }
+    }
+    mesh(x: 3)
+    .distribute([i], [io], [ii])
+    .shard(A, i @ x)
+    .shard(C, i @ x)
+}
+
+kernel! {
+    fn greatest(A: [f32; 40, 30]) -> C: [f32; 30] { C[j] max= max(A[i, j], A[i, j] * A[i, j]) }
+    mesh(x: 2)
+    .distribute([j], [jo], [ji])
+    .shard(A, j @ x)
+    .shard(C, j @ x)
+}
+
+kernel! {
+    fn divide(A: [i32; 700], B: [i32; 700]) -> C: [i32; 700] {
+        C[i] = if B[i] != 0 { A[i] / B[i] } else { -2147483648 } + abs(A[i]) - max(A[i], B[i]) * min(A[i], 5)
+    }
+    mesh(x: 2)
+    .distribute([i], [io], [ii])
+    .shard(A, i @ x)
+    .shard(B, i @ x)
+}
+
+kernel! {
+    fn scaled(A: [f64; 6, 7], B: [f64; 7, 5]) -> C: [f64; 6, 5] {
+        C[m, n] += if v0 > 1 { max(v0, 3) } else { 1 } * A[m, k] * B[k, n]
+    }
+    mesh(x: 2)
+    .distribute([m], [mo], [mi])
+    .shard(A, m @ x)
+    .tensorize_as([mi, n, k], contraction)
+}
+
+fn inputs<T: Element>(
+    world: &World,
+    program: &Program,
+    value: fn(usize, usize) -> T,
+) -> runtime::Result<Vec<DistArray<T>>> {
+    let inputs = program.shardings().iter().enumerate().take(program.kernel().inputs().len());
+    let array = |(tensor, sharding): (usize, &Sharding)| {
+        DistArray::from_fn(world, sharding, |index| value(tensor, flat(index, sharding.shape())))
+    };
+    inputs.map(array).collect()
+}
+
+fn flat(index: &[usize], shape: &[usize]) -> usize {
+    index.iter().zip(shape).fold(0, |sum, (i, extent)| sum * extent + i)
+}
+
+fn sequential<T: Element>(program: &Program, value: fn(usize, usize) -> T) -> ArrayD<T> {
+    let array = |(position, tensor): (usize, &polyshard::Tensor)| {
+        let elements = (0..tensor.shape.iter().product()).map(|i| value(position, i)).collect();
+        ArrayD::from_shape_vec(IxDyn(&tensor.shape), elements).expect("as many as the shape says")
+    };
+    let inputs: Vec<_> = program.kernel().inputs().iter().enumerate().map(array).collect();
+    reference(program.kernel(), &inputs.iter().collect::<Vec<_>>(), None).expect("the shapes are the kernel's")
+}
+
+/// All bits but those that tell one NaN from another.
+fn bits<T: Element>(elements: &[T]) -> Vec<String> {
+    elements.iter().map(|element| format!("{element:?}")).collect()
+}
+
+/// Compares emitted source with the executor on each rank, and the executor with the reference.
+macro_rules! check {
+    ($module:ident($($scalar:expr),*), $type:ty, $value:expr, |$world:ident, $arrays:ident| $run:expr) => {{
+        let schedule = $module::schedule($($scalar),*);
+        let text = serde_json::to_string(&schedule.trace().expect("a kernel")).expect("a trace is JSON");
+        let again: Trace = serde_json::from_str(&text).expect("what was written is read");
+        assert_eq!(again.replay(), schedule);
+        let program = again.replay().lower().expect("a legal schedule");
+        let shards = polyshard::spmd(program.mesh().size(), |$world| {
+            let $arrays = inputs::<$type>($world, &program, $value)?;
+            let executed = program.run($world, &$arrays.iter().collect::<Vec<_>>())?;
+            let compiled: DistArray<$type> = $run?;
+            assert_eq!(bits(executed.block().as_slice().expect("a block")), bits(compiled.block().as_slice().expect("a block")));
+            Ok(executed.gather($world)?)
+        });
+        let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
+        let expected = sequential::<$type>(&program, $value);
+        assert_eq!(bits(found.as_slice().expect("one block")), bits(expected.as_slice().expect("one block")), "{program}");
+        let by_exchange = polyshard::spmd(program.mesh().size(), |world| {
+            let program = program.by_exchange();
+            let arrays = inputs::<$type>(world, &program, $value)?;
+            Ok(program.run(world, &arrays.iter().collect::<Vec<_>>())?.gather(world)?)
+        });
+        let found = by_exchange.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
+        assert_eq!(bits(found.as_slice().expect("one block")), bits(expected.as_slice().expect("one block")), "{program}");
+    }};
+}
+
+fn small<T: Element>(tensor: usize, i: usize) -> T {
+    num_traits::NumCast::from(((i * 7 + tensor * 5) % 11) as i64 - 5).expect("a small integer is of every type")
+}
+
+/// Numbers of every kind, among them those that compare oddly.
+fn odd(tensor: usize, i: usize) -> f64 {
+    let odd = [f64::NAN, 0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, 1.5, -1.0, 1e-310];
+    match tensor {
+        0 => odd[i % 8],
+        _ if i < 64 => odd[i / 8],
+        _ => (i as f64 - 300.0) / 7.0,
+    }
+}
+
+fn odd_f32(tensor: usize, i: usize) -> f32 {
+    odd(tensor, i) as f32
+}
+
+fn wide(tensor: usize, i: usize) -> i32 {
+    let odd = [i32::MIN, -1, 0, 1, 7, -2, i32::MAX, 1 << 20];
+    odd[if tensor == 0 { i % 8 } else { i / 8 % 8 }]
+}
+
+#[test]
+fn a_stencil_starts_where_its_range_does() {
+    check!(blur(), f64, small, |world, a| blur::run(world, &a[0]));
+    check!(five_points(), f32, small, |world, a| five_points::run(world, &a[0]));
+    check!(from_below(), i32, small, |world, a| from_below::run(world, &a[0], &a[1]));
+}
+
+#[test]
+fn a_stated_range_holds_where_extents_differ() {
+    check!(forward(), i64, small, |world, a| forward::run(world, &a[0]));
+    let program = blur::schedule().lower().expect("a legal schedule");
+    let found = sequential::<f64>(&program, small);
+    assert_eq!((found[[0]], found[[17]]), (0.0, 0.0), "the range leaves out both ends");
+    assert_eq!(found[[1]], small::<f64>(0, 0) + 2.0 * small::<f64>(0, 1) + small::<f64>(0, 2));
+}
+
+#[test]
+fn ranges_of_the_running_program_are_any_expressions() {
+    for n in [2usize, 3, 9] {
+        let kernel = kernel! {
+            fn inner(A: [f64; n]) -> B: [f64; n] { B[i] = A[i - 1] + A[i + 1] for i in 1..n - 1 }
+        };
+        let mesh = Mesh::new([("x", 2)]);
+        let schedule = kernel.distribute(["i"], ["io"], ["ii"], &mesh).shard("A", [dim(0).at(mesh.axes::<1>()[0])]);
+        let program = schedule.lower().expect("a legal schedule");
+        let shards = polyshard::spmd(2, |world| {
+            let arrays = inputs::<f64>(world, &program, small)?;
+            Ok(program.run(world, &[&arrays[0]])?.gather(world)?)
+        });
+        let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
+        assert_eq!(found, sequential::<f64>(&program, small), "n = {n}");
+    }
+}
+
+#[test]
+fn functions_give_the_same_bits_everywhere() {
+    check!(smooth(), f32, odd_f32, |world, a| smooth::run(world, &a[0], &a[1]));
+    check!(greatest(), f32, odd_f32, |world, a| greatest::run(world, &a[0]));
+}
+
+#[test]
+fn choices_and_comparisons_give_the_same_bits_everywhere() {
+    check!(choose(), f64, odd, |world, a| choose::run(world, &a[0], &a[1]));
+}
+
+#[test]
+fn integers_divide_where_the_choice_says_so() {
+    check!(divide(), i32, wide, |world, a| divide::run(world, &a[0], &a[1]));
+    let program = divide::schedule().lower().expect("a legal schedule");
+    let found = sequential::<i32>(&program, wide);
+    // The least integer by -1 wraps to itself, and so does its absolute value.
+    let product = (-1i32).wrapping_mul(i32::MIN);
+    assert_eq!(found[[8]], i32::MIN.wrapping_add(i32::MIN).wrapping_sub(product));
+}
+
+#[test]
+fn functions_of_scalars_are_factors_of_a_product() {
+    check!(scaled(2.0), f64, small, |world, a| scaled::run(world, &a[0], &a[1], 2.0));
+}
+
+#[test]
+fn a_division_of_integers_by_0_says_so() {
+    let n = 5;
+    let kernel = kernel! { fn divided(A: [i64; n], B: [i64; n]) -> C: [i64; n] { C[i] = A[i] / B[i] } };
+    let program = kernel.lower().expect("a legal schedule");
+    let ran = std::panic::catch_unwind(|| {
+        polyshard::spmd(1, |world| {
+            let arrays = inputs::<i64>(world, &program, |tensor, i| if tensor == 1 { 3 - i as i64 } else { 1 })?;
+            Ok(program.run(world, &arrays.iter().collect::<Vec<_>>())?.block().len())
+        })
+    });
+    let said = match ran {
+        Ok(result) => result.expect_err("a division by 0").to_string(),
+        Err(panic) => panic.downcast_ref::<String>().cloned().unwrap_or_default(),
+    };
+    assert!(said.contains("division by 0 in a kernel of i64; choose around it"), "{said}");
+}
+
+#[test]
+fn an_empty_index_makes_no_access() {
+    for (m, k) in [(4, 0), (0, 3), (0, 0), (4, 1)] {
+        let far = if k == 0 || m == 0 { 100 } else { 0 };
+        let schedule = if far == 100 {
+            kernel! { fn far(A: [i64; m + 2], W: [i64; k]) -> C: [i64; m] { C[i] += A[i + 100] * W[r] } }
+        } else {
+            kernel! { fn near(A: [i64; m + 2], W: [i64; k]) -> C: [i64; m] { C[i] += A[i + 2] * W[r] } }
+        };
+        let mesh = Mesh::new([("x", 3)]);
+        let [x] = mesh.axes();
+        let schedule = schedule.distribute(["i"], ["io"], ["ii"], &mesh);
+        let sharded = schedule.clone().shard("A", [dim(0).at(x)]).shard("W", [dim(0).at(x)]).communicate("A", "ii");
+        for schedule in [schedule, sharded.shard("C", [dim(0).at(x)])] {
+            let program = schedule.lower().unwrap_or_else(|error| panic!("{m}, {k}: {error}"));
+            let shards = polyshard::spmd(3, |world| {
+                let arrays = inputs::<i64>(world, &program, small)?;
+                Ok(program.run(world, &arrays.iter().collect::<Vec<_>>())?.gather(world)?)
+            });
+            let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
+            assert_eq!(found, sequential::<i64>(&program, small));
+        }
+    }
+}
+
+#[test]
+fn a_literal_fits_the_type_that_a_generic_kernel_is_used_with() {
+    fn large<T: Element>() -> Schedule {
+        kernel! { fn large(A: [T; 4]) -> C: [T; 4] { C[i] = A[i] + 3000000000 } }
+    }
+    fn least<T: Element>() -> Schedule {
+        kernel! { fn least(A: [T; 4]) -> C: [T; 4] { C[i] = A[i] * -2147483648 } }
+    }
+    let error = large::<i32>().lower().expect_err("a literal of 33 bits").to_string();
+    assert!(error.contains("`3000000000` does not fit i32"), "{error}");
+    for schedule in [large::<i64>(), large::<f32>(), least::<i32>(), least::<f32>()] {
+        assert!(schedule.lower().is_ok(), "{schedule}");
+    }
+    let program = least::<i32>().lower().expect("a legal schedule");
+    assert_eq!(sequential::<i32>(&program, |_, i| i as i32)[[1]], i32::MIN);
+}
