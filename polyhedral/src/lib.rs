@@ -36,10 +36,12 @@ mod program;
 mod range;
 mod relation;
 mod report;
+mod scalars;
 mod schedule;
 mod source;
 mod state;
 mod step;
+mod written;
 
 pub use dtype::{DType, Number, ScalarType};
 pub use error::{ErrorKind, LowerError};
@@ -53,3 +55,4 @@ pub use program::{
 };
 pub use schedule::{Schedule, Trace};
 pub use step::{Clause, Dim, LeafKind, Pattern, Step, Var, dim, pin};
+pub use written::Written;
