@@ -19,4 +19,4 @@ pub use execute::Execute;
 pub use pipeline::{Pipeline, PipelineError};
 #[cfg(feature = "execute")]
 pub use reference::reference;
-pub use source::{SourceOptions, rust_source};
+pub use source::{SourceOptions, rust_source, scalar_parameters};

@@ -3,13 +3,14 @@
 //! Shares nothing with the back ends but the kernel, so that it can judge them. It is slow.
 
 use ndarray::{ArrayD, IxDyn};
-use polyshard_polyhedral::{Access, Assign, Comparison, Function, Kernel, Number, Value};
+use polyshard_polyhedral::{Access, Assign, Comparison, Function, IndexVar, Kernel, Number, Value};
 use polyshard_runtime::{Element, Error, Result};
 
 /// Evaluates `kernel` on whole inputs, given in its order; `into` is what the output holds before.
 ///
-/// Without `into` the output starts from the identity of the kernel's operation, zeros for `=` and `+=`. One
-/// statement instance at a time, so the time is the product of all extents.
+/// Without `into` the output starts from the identity of the kernel's operation, zeros for `=` and `+=`; with it, `=`
+/// overwrites the elements at the statement's index and no others. One statement instance at a time, so the time is
+/// the product of all extents.
 ///
 /// # Errors
 /// If an array has another shape than its tensor, or there are not as many as the kernel takes.
@@ -26,8 +27,8 @@ pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Optio
     };
     let shape = &kernel.output().shape;
     let mut output = match into {
-        Some(into) if kernel.assign() != Assign::Set => into,
-        _ => ArrayD::from_elem(IxDyn(shape), start),
+        Some(into) => into,
+        None => ArrayD::from_elem(IxDyn(shape), start),
     };
     let arrays = inputs.iter().copied().chain([&output]);
     for (array, tensor) in arrays.zip(kernel.tensors()) {
@@ -36,15 +37,17 @@ pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Optio
             return Err(Error::Usage(format!("`{name}` has shape {wanted:?}, but the array given has {given:?}")));
         }
     }
-    let extents: Vec<usize> = kernel.vars().iter().map(|var| var.extent).collect();
-    let instances: usize = extents.iter().product();
-    let mut at = vec![0i64; extents.len()];
-    for instance in 0..instances {
-        let mut rest = instance;
-        for (value, extent) in at.iter_mut().zip(&extents).rev() {
-            *value = (rest % extent) as i64;
-            rest /= extent;
+    if kernel.assign() == Assign::Set {
+        // Contracted indices do not say where is written: with no value of theirs, the sum is empty.
+        let target = |var: &IndexVar| kernel.target().index.iter().any(|index| index.coefficient(var.name) != 0);
+        let extents = kernel.vars().iter().map(|var| if target(var) { var.extent } else { 1 });
+        for at in points(extents.collect()) {
+            if let Some(element) = output.get_mut(&index(kernel.target(), kernel, &at)[..]) {
+                *element = start;
+            }
         }
+    }
+    for mut at in points(kernel.vars().iter().map(|var| var.extent).collect()) {
         // The statement as it was written, whose indices run over their own ranges.
         for (value, var) in at.iter_mut().zip(kernel.vars()) {
             *value += var.start;
@@ -59,6 +62,19 @@ pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Optio
         };
     }
     Ok(output)
+}
+
+/// The points of a box, the last dimension fastest.
+fn points(extents: Vec<usize>) -> impl Iterator<Item = Vec<i64>> {
+    (0..extents.iter().product()).map(move |point: usize| {
+        let mut rest = point;
+        let mut at = vec![0; extents.len()];
+        for (value, extent) in at.iter_mut().zip(&extents).rev() {
+            *value = (rest % extent) as i64;
+            rest /= extent;
+        }
+        at
+    })
 }
 
 fn index(access: &Access, kernel: &Kernel, at: &[i64]) -> Vec<usize> {

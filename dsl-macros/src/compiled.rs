@@ -8,7 +8,7 @@ use crate::check::Checked;
 use crate::constant::evaluate;
 use crate::errors::{Errors, error, reported};
 use crate::{expand, spec};
-use polyshard_codegen::{SourceOptions, rust_source};
+use polyshard_codegen::{SourceOptions, rust_source, scalar_parameters};
 use polyshard_polyhedral::{LowerError, Program, Schedule};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -28,7 +28,7 @@ pub(crate) fn module(kernel: &Checked, chain: &Chain) -> Result<TokenStream> {
         let (name, extent) = (axis.name.as_str(), axis.extent);
         quote!((#name, #extent))
     });
-    let schedule = schedule(kernel, chain);
+    let schedule = schedule(kernel, chain, &scalar_parameters(&program));
     // Clippy reads layout from spans, and emitted code has one span for everything.
     Ok(quote! {
         #docs
@@ -90,10 +90,13 @@ fn docs(kernel: &Checked, program: &Program) -> TokenStream {
     quote!(#[doc = #text])
 }
 
-fn schedule(kernel: &Checked, chain: &Chain) -> TokenStream {
-    let start = expand::schedule(kernel);
+/// The function that builds the schedule, whose parameters are called as those of `run` are.
+fn schedule(kernel: &Checked, chain: &Chain, parameters: &[String]) -> TokenStream {
+    let named = kernel.scalars.iter().zip(parameters);
+    let parameters: Vec<_> = named.map(|(scalar, name)| Ident::new(name, scalar.span())).collect();
+    let start = expand::schedule_with(kernel, &parameters);
     let element = &kernel.element.written;
-    let scalars = kernel.scalars.iter().map(|scalar| quote!(#scalar: #element));
+    let scalars = parameters.iter().map(|parameter| quote!(#parameter: #element));
     let steps = chain.calls.iter().map(|Call { method, step }| {
         let step = expand::steps::step(step);
         let apply = Ident::new("apply", Span::call_site().located_at(method.span()));

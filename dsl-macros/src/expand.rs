@@ -19,6 +19,11 @@ use syn::{Expr, Ident};
 
 /// Returns the schedule with no steps.
 pub(crate) fn schedule(kernel: &Checked) -> TokenStream {
+    schedule_with(kernel, &kernel.scalars)
+}
+
+/// Returns the schedule with no steps, whose scalars have the values of these variables.
+pub(crate) fn schedule_with(kernel: &Checked, variables: &[Ident]) -> TokenStream {
     let p = private();
     let tensor = |Tensor { name, extents, .. }: &Tensor| {
         let (name, extents) = (name_of(name), extents.iter().map(extent));
@@ -32,7 +37,8 @@ pub(crate) fn schedule(kernel: &Checked) -> TokenStream {
         let (var, start, end) = (name_of(&range.var), bound(&range.start), bound(&range.end));
         quote!((#var, #start..#end))
     });
-    let scalars = kernel.scalars.iter().map(|captured| scalar(captured, &kernel.element));
+    let scalars = kernel.scalars.iter().zip(variables);
+    let scalars = scalars.map(|(captured, variable)| scalar(captured, variable, &kernel.element));
     let target = access(&kernel.target);
     let assign = assign(kernel.assign);
     let value = value(&kernel.value);
@@ -108,12 +114,12 @@ fn bound(bound: &Expr) -> TokenStream {
     }
 }
 
-fn scalar(captured: &Ident, element: &Element) -> TokenStream {
+fn scalar(captured: &Ident, variable: &Ident, element: &Element) -> TokenStream {
     let p = private();
     let (name, element) = (name_of(captured), &element.written);
     // A scalar of another type is an error of this binding, which shows both types where they were written.
     let here = Span::call_site().located_at(captured.span());
-    let typed = quote_spanned!(here=> let scalar: #element = #captured;);
+    let typed = quote_spanned!(here=> let scalar: #element = #variable;);
     quote!((#name, { #typed #p::ScalarType::number(scalar) }))
 }
 

@@ -66,6 +66,20 @@ pub enum KernelError {
         /// The name.
         name: Name,
     },
+    /// A value is given for a scalar that the kernel does not have.
+    #[error("no scalar `{name}`; {scalars}")]
+    NoScalar {
+        /// The name.
+        name: Name,
+        /// The scalars that there are, in words.
+        scalars: String,
+    },
+    /// A scalar is given two values.
+    #[error("the scalar `{name}` is given twice; give each scalar one value")]
+    ScalarTwice {
+        /// The name.
+        name: Name,
+    },
     /// The statement writes something else than the output.
     #[error("the statement writes `{name}`, but the output is `{output}`; write `{output}[..]` on the left")]
     NotTheOutput {

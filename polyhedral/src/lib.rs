@@ -42,11 +42,13 @@ mod proof;
 mod range;
 mod relation;
 mod report;
+mod scalars;
 mod schedule;
 mod source;
 mod state;
 mod step;
 mod value;
+mod written;
 
 pub use dtype::{DType, Number, ScalarType};
 pub use error::{ErrorKind, LowerError};
@@ -63,3 +65,4 @@ pub use proof::{Proof, Property};
 pub use schedule::{Schedule, Trace};
 pub use step::{Clause, Dim, LeafKind, Pattern, Step, Var, dim, pin};
 pub use value::{Choice, Comparison, Function, Value};
+pub use written::Written;

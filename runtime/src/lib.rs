@@ -39,6 +39,6 @@ pub use reduce::{AllReduce, Reduction, Strategy};
 pub use region::Region;
 pub use spmd::{launched_ranks, spmd};
 pub use sweep::{Stage, Sweep};
-pub use tile::{OutTile, Tile};
+pub use tile::{OutTile, Tile, Written};
 pub use view::{Strided, StridedMut, View, ViewMut};
 pub use world::{Backend, Group, World};

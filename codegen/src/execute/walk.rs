@@ -3,10 +3,13 @@
 use super::reduce_op;
 use super::value::{constant, expression};
 use polyshard_polyhedral::{
-    Expr, LeafAccess, LeafOp, OutputRoute, Program, Region as SymbolicRegion, Role as SymbolicRole, Route, Statement,
+    Expr, Kernel, LeafAccess, LeafOp, OutputRoute, Program, Region as SymbolicRegion, Role as SymbolicRole, Route,
+    Statement,
 };
 use polyshard_runtime::leaf::{Expression, Role, contract, nest};
-use polyshard_runtime::{DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, Tile, World, count};
+use polyshard_runtime::{
+    DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, Tile, World, Written, count,
+};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -31,11 +34,14 @@ enum LeafPlan<T> {
 }
 
 impl<'a, T: Element> Walk<'a, T> {
+    /// A run of the program with the scalars of `kernel`, which writes no other elements than `written`.
     pub(super) fn new(
         program: &'a Program,
+        kernel: &Kernel,
         world: &'a World,
         inputs: &'a [&'a DistArray<T>],
         output: &'a mut DistArray<T>,
+        written: Option<Written>,
     ) -> Result<Self> {
         let grid = Grid::new(world, program.mesh())?;
         let mut groups = BTreeMap::new();
@@ -52,13 +58,16 @@ impl<'a, T: Element> Walk<'a, T> {
             groups.insert(axes, group);
         }
         let out = program.output();
-        let out_tile = (out.route != OutputRoute::InPlace).then(|| OutTile::new(out.capacity));
+        let out_tile = (out.route != OutputRoute::InPlace).then(|| match written {
+            Some(written) => OutTile::new(out.capacity).within(written),
+            None => OutTile::new(out.capacity),
+        });
         let leaf = match &program.leaf().op {
             LeafOp::Contraction { roles, alpha } => LeafPlan::Contraction {
                 roles: roles.iter().map(|role| role_of(*role)).collect(),
-                alpha: constant(&expression(alpha, program.kernel(), &mut 0)),
+                alpha: constant(&expression(alpha, kernel, &mut 0)),
             },
-            LeafOp::Nest => LeafPlan::Nest(expression(program.kernel().value(), program.kernel(), &mut 0)),
+            LeafOp::Nest => LeafPlan::Nest(expression(kernel.value(), kernel, &mut 0)),
         };
         let counters = vec![0; program.loops().len()];
         let op = reduce_op(program);

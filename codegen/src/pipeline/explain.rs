@@ -31,12 +31,50 @@ impl Sequence {
     }
 }
 
+/// One line per input and per thing that runs, in order; [`explain`](Sequence::explain) says more of each.
+///
+/// ```text
+/// pipeline over (x: 2), f32
+///     input         X: [2{x}4, 4]
+///  1  run           Y = matmul(X, X), C[m, n] += A[m, k] * B[k, n]
+///  2  redistribute  Y: [2{x}4, 4] to [4, 2{x}4]
+///  3  run           Z = matmul(Y, X), C[m, n] += A[m, k] * B[k, n]
+///     output        Z: [2{x}4, 4]
+/// ```
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "pipeline over ({}), {}", self.mesh, self.dtype)?;
+        for input in &self.inputs {
+            writeln!(f, "    input         {}: {}", input.name, type_of(&input.sharding))?;
+        }
+        for (number, action) in (1..).zip(&self.actions) {
+            match action.what {
+                What::Stage(stage) => {
+                    let stage = &self.stages[stage];
+                    writeln!(f, "{number:>2}  run           {}, {}", stage.call(), stage.program.kernel().statement())?;
+                }
+                What::Convert(conversion) => {
+                    let conversion = &self.conversions[conversion];
+                    let (source, target) = (type_of(conversion.source()), type_of(conversion.target()));
+                    writeln!(f, "{number:>2}  redistribute  {}: {source} to {target}", conversion.value())?;
+                }
+            }
+        }
+        let last = self.stages.last().expect("a pipeline has a stage; this is a bug of polyshard");
+        writeln!(f, "    output        {}: {}", last.output, type_of(last.output_sharding()))
+    }
+}
+
 impl Stage {
+    /// The stage as it would be written: `Y = matmul(X, W)`.
+    fn call(&self) -> String {
+        let values: Vec<_> = self.inputs.iter().map(|name| name.as_str()).collect();
+        format!("{} = {}({})", self.output, self.program.kernel().name(), values.join(", "))
+    }
+
     fn write(&self, position: usize, text: &mut String) -> fmt::Result {
         let kernel = self.program.kernel();
-        let values: Vec<_> = self.inputs.iter().map(|name| name.as_str()).collect();
-        let call = format!("{} = {}({})", self.output, kernel.name(), values.join(", "));
-        writeln!(text, "stage {}: {call}, {}", position + 1, kernel.statement())?;
+        writeln!(text, "stage {}: {}, {}", position + 1, self.call(), kernel.statement())?;
         let tensors = kernel.tensors().zip(self.inputs.iter().chain([&self.output])).zip(self.program.shardings());
         for ((tensor, value), sharding) in tensors {
             let pattern = self.program.pattern(tensor.name.as_str());

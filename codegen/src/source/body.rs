@@ -3,7 +3,7 @@
 use super::index::{Index, literal};
 use super::items::reduce_op;
 use super::names::Names;
-use super::value::{Values, bare, element};
+use super::value::{Values, bare};
 use super::{comment, mentions};
 use polyshard_polyhedral::{
     Expr, LeafAccess, LeafOp, OutputRoute, Program, Region, Role, Route, Statement, Symbol, Transfer,
@@ -88,7 +88,9 @@ impl Writer<'_> {
         let tile = (output.route != OutputRoute::InPlace).then(|| {
             let tile = self.names.tiles.last().expect("a kernel has an output; this is a bug of polyshard");
             let capacity = literal(output.capacity as i64);
-            quote! { let mut #tile = OutTile::new(#capacity); }
+            let written = &self.names.written;
+            let within = self.program.kernel().written().map(|_| quote! { .within(#written) });
+            quote! { let mut #tile = OutTile::new(#capacity)#within; }
         });
         quote! { #(#inputs)* #tile }
     }
@@ -272,8 +274,7 @@ impl Writer<'_> {
                 let op = reduce_op(self.program);
                 let element_type = format_ident!("{}", self.program.kernel().dtype().name());
                 let value = bare(values.expr(self.program.kernel().value(), &mut 0));
-                let (names, count) = ((0..operands.len()).map(element), operands.len());
-                let count = literal(count as i64);
+                let (names, count) = (&self.names.elements, literal(operands.len() as i64));
                 quote! {
                     #note
                     nest(

@@ -2,9 +2,10 @@
 
 use super::index::literal;
 use super::names::Names;
+use super::one_line;
 use polyshard_layout::{AxisExpr, Placement, Sharding};
-use polyshard_polyhedral::{Assign, Program};
-use proc_macro2::TokenStream;
+use polyshard_polyhedral::{Assign, OutputRoute, Program, Written};
+use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> TokenStream {
@@ -12,7 +13,7 @@ pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> Tok
     let mesh = mesh(program);
     let shardings =
         kernel.tensors().zip(program.shardings()).zip(&names.shardings).map(|((tensor, sharding), name)| {
-            let doc = format!(" Which rank owns which elements of `{}`: {sharding}.", tensor.name);
+            let doc = one_line(&format!(" Which rank owns which elements of `{}`: {sharding}.", tensor.name));
             let sharding = new_sharding(sharding);
             quote! {
                 #[doc = #doc]
@@ -25,12 +26,17 @@ pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> Tok
     let sharding_c = &names.shardings[inputs.len()];
     let identity = reduce_op(program);
     let run_doc = format!(" Runs `{}` on all ranks, which each return their shard of the output.", kernel.statement());
+    let run_doc = one_line(&run_doc);
     let into_doc = match kernel.assign() {
+        Assign::Set if kernel.written().is_some() => {
+            " As `run`, into an output that exists, of which the elements that the kernel writes are overwritten."
+        }
         Assign::Set => " As `run`, into an output that exists, whose elements are overwritten.",
         _ => " As `run`, but goes on from what the output holds.",
     };
     let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
-    let restart = (kernel.assign() == Assign::Set).then(|| quote! { #c.block_mut().fill(#zero); });
+    let restart = (kernel.assign() == Assign::Set).then_some(zero);
+    let restart = restart_output(program, names, restart);
     let checks = kernel.tensors().zip(&names.tensors).zip(&names.shardings).map(|((tensor, ident), sharding)| {
         let name = tensor.name.as_str();
         quote! { #ident.expect(#name, &#sharding())?; }
@@ -72,6 +78,26 @@ pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> Tok
     }
 }
 
+/// What an output holds before the first contribution: `zero` where the kernel writes, if it does not go on from what
+/// is there, and elsewhere what it held.
+fn restart_output(program: &Program, names: &Names, zero: Option<syn::Lit>) -> TokenStream {
+    let (c, name) = (names.tensors.last(), &names.written);
+    let Some(Written { base, steps, counts }) = program.kernel().written() else {
+        return zero.map(|zero| quote! { #c.block_mut().fill(#zero); }).unwrap_or_default();
+    };
+    let number = |&number: &i64| Literal::i64_unsuffixed(number);
+    let (base, counts) = (base.iter().map(number), counts.iter().map(|&count| literal(count as i64)));
+    let steps = steps.iter().map(|steps| {
+        let steps = steps.iter().map(number);
+        quote! { &[#(#steps),*] }
+    });
+    let fill = zero.map(|zero| quote! { #name.fill(#c, #zero); });
+    if fill.is_none() && program.output().route == OutputRoute::InPlace {
+        return TokenStream::new();
+    }
+    quote! { let #name = Written::new(#c, &[#(#base),*], &[#(#steps),*], &[#(#counts),*]); #fill }
+}
+
 /// The operation that combines values in the output.
 pub(super) fn reduce_op(program: &Program) -> TokenStream {
     match program.kernel().assign() {
@@ -85,7 +111,7 @@ pub(super) fn reduce_op(program: &Program) -> TokenStream {
 fn mesh(program: &Program) -> TokenStream {
     let doc = format!(
         " The mesh: {}.",
-        if program.mesh().ndim() == 0 { "one rank".into() } else { program.mesh().to_string() }
+        if program.mesh().ndim() == 0 { "one rank".into() } else { one_line(&program.mesh().to_string()) }
     );
     let axes = program.mesh().as_slice().iter().map(|axis| {
         let (name, extent) = (axis.name.as_str(), literal(axis.extent as i64));

@@ -1,11 +1,19 @@
-//! Identifiers of the emitted source: the user's names, made distinct.
+//! Identifiers of the emitted source: the user's names, which cannot meet those of the code around them.
+//!
+//! Code is written over placeholders, one per name, which nothing else is called. When all of it is there, each
+//! placeholder gets the user's name if no other identifier of the code has it, and else that name with underscores
+//! after it. So no list says which names emitted code needs for itself: they are those that it has. What is named
+//! after a user's name, `along_x` or `a_tile`, is a placeholder too.
+//!
+//! Names are written in lower case, as Rust writes variables. A constant or a variant, such as `None`, is then never
+//! what a pattern means.
 
 use polyshard_layout::Name;
 use polyshard_polyhedral::{Program, Symbol};
-use proc_macro2::{Ident, Span};
-use std::collections::BTreeSet;
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The identifiers of one emitted module.
+/// The placeholders of one emitted module.
 pub(super) struct Names {
     pub axes: Vec<Ident>,
     pub loops: Vec<Ident>,
@@ -18,27 +26,54 @@ pub(super) struct Names {
     pub tiles: Vec<Ident>,
     /// `a_region` and the like, per tensor.
     pub regions: Vec<Ident>,
+    /// `c_written`, the elements of the output that the kernel writes.
+    pub written: Ident,
+    /// `v0, v1, ..`, the elements that a leaf reads.
+    pub elements: Vec<Ident>,
+    /// `along_x` and the like, by axes.
+    groups: BTreeMap<Vec<usize>, Ident>,
+    wanted: Wanted,
 }
 
-/// What the emitted code itself names.
-const OWN: [&str; 12] =
-    ["world", "grid", "at", "mesh", "run", "run_into", "from", "to", "count", "nest", "contract", "pointwise"];
+/// The names that placeholders are to get if they are free, the most public ones first.
+#[derive(Default)]
+struct Wanted(Vec<String>);
+
+impl Wanted {
+    fn name(&mut self, wanted: &str) -> Ident {
+        self.0.push(identifier(wanted));
+        placeholder(self.0.len() - 1)
+    }
+
+    fn names<'a>(&mut self, wanted: impl IntoIterator<Item = &'a str>) -> Vec<Ident> {
+        wanted.into_iter().map(|wanted| self.name(wanted)).collect()
+    }
+}
 
 impl Names {
     pub(super) fn new(program: &Program) -> Self {
-        let mut taken: BTreeSet<String> = OWN.iter().map(|&name| name.to_owned()).collect();
-        let mut fresh = |name: String| distinct(&mut taken, &name);
-        let axes = program.mesh().as_slice().iter().map(|axis| fresh(axis.name.to_string())).collect();
-        let loops = program.loops().iter().map(|l| fresh(l.name.to_string())).collect();
-        let lower = |name: Name| name.as_str().to_lowercase();
-        let tensors: Vec<Ident> = program.kernel().tensors().map(|tensor| fresh(lower(tensor.name))).collect();
-        let scalars = program.kernel().scalars().iter().map(|scalar| fresh(scalar.0.to_string())).collect();
-        let base: Vec<String> =
-            tensors.iter().map(|ident| ident.to_string().trim_end_matches('_').to_owned()).collect();
-        let shardings = base.iter().map(|name| fresh(format!("sharding_{name}"))).collect();
-        let tiles = base.iter().map(|name| fresh(format!("{name}_tile"))).collect();
-        let regions = base.iter().map(|name| fresh(format!("{name}_region"))).collect();
-        Self { axes, loops, tensors, scalars, shardings, tiles, regions }
+        let mut wanted = Wanted::default();
+        let kernel = program.kernel();
+        let of_tensors = |wanted: &mut Wanted, name: fn(&str) -> String| -> Vec<Ident> {
+            kernel.tensors().map(|tensor| wanted.name(&name(tensor.name.as_str()))).collect()
+        };
+        let shardings = of_tensors(&mut wanted, |tensor| format!("sharding_{tensor}"));
+        let tensors = of_tensors(&mut wanted, str::to_owned);
+        let scalars = wanted.names(kernel.scalars().iter().map(|scalar| scalar.0.as_str()));
+        let loops = wanted.names(program.loops().iter().map(|l| l.name.as_str()));
+        let axes = wanted.names(program.mesh().as_slice().iter().map(|axis| axis.name.as_str()));
+        let tiles = of_tensors(&mut wanted, |tensor| format!("{tensor}_tile"));
+        let regions = of_tensors(&mut wanted, |tensor| format!("{tensor}_region"));
+        let written = wanted.name(&format!("{}_written", kernel.output().name));
+        let axis = |axis: &usize| program.mesh().as_slice()[*axis].name.as_str();
+        let groups = program.groups().into_iter().map(|axes| {
+            let along = axes.iter().map(axis).collect::<Vec<_>>().join("_");
+            let group = wanted.name(&format!("along_{along}"));
+            (axes, group)
+        });
+        let groups = groups.collect();
+        let elements = (0..kernel.value().accesses().len()).map(|number| wanted.name(&format!("v{number}"))).collect();
+        Self { axes, loops, tensors, scalars, shardings, tiles, regions, written, elements, groups, wanted }
     }
 
     pub(super) fn symbol(&self, symbol: Symbol) -> &Ident {
@@ -54,29 +89,80 @@ impl Names {
     }
 
     /// The group of the ranks that differ along these axes.
-    pub(super) fn group(&self, axes: &[usize]) -> Ident {
-        let names: Vec<_> = axes.iter().map(|&axis| self.axes[axis].to_string()).collect();
-        Ident::new(&format!("along_{}", names.join("_")), Span::call_site())
+    pub(super) fn group(&self, axes: &[usize]) -> &Ident {
+        self.groups.get(axes).expect("a program lists its groups; this is a bug of polyshard")
+    }
+
+    /// The names that placeholders get in `code`.
+    pub(super) fn chosen(&self, code: &TokenStream) -> Chosen {
+        let mut taken = BTreeSet::new();
+        identifiers(code, &mut taken);
+        let named = self.wanted.0.iter().enumerate().map(|(number, wanted)| {
+            let mut name = wanted.clone();
+            // A keyword is not an identifier, and becomes one by an underscore after it.
+            while taken.contains(&name) || !is_identifier(&name) {
+                name.push('_');
+            }
+            taken.insert(name.clone());
+            (placeholder(number), Ident::new(&name, Span::call_site()))
+        });
+        Chosen(named.collect())
     }
 }
 
-/// `name`, with underscores after it until it is an identifier that is not taken.
-fn distinct(taken: &mut BTreeSet<String>, name: &str) -> Ident {
-    let mut name: String = name.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
-    if name.is_empty() || name.starts_with(|c: char| c.is_numeric()) {
-        name.insert(0, 'v');
+/// The names of a module, by placeholder.
+pub(super) struct Chosen(BTreeMap<Ident, Ident>);
+
+impl Chosen {
+    /// The name of a placeholder.
+    pub(super) fn name(&self, placeholder: &Ident) -> &Ident {
+        &self.0[placeholder]
     }
-    loop {
-        // Groups are named after axes, and stay distinct because no other name starts like them.
-        let free = !taken.contains(&name) && !name.starts_with("along_");
-        if free && let Ok(ident) = syn::parse_str::<Ident>(&name) {
-            taken.insert(name);
-            return ident;
-        }
-        if name.starts_with("along_") {
-            name.insert(0, 'v');
-        } else {
-            name.push('_');
+
+    /// The code with names where it has placeholders.
+    pub(super) fn write(&self, code: TokenStream) -> TokenStream {
+        let written = code.into_iter().map(|token| match token {
+            TokenTree::Ident(ident) => TokenTree::Ident(self.0.get(&ident).cloned().unwrap_or(ident)),
+            TokenTree::Group(group) => TokenTree::Group(Group::new(group.delimiter(), self.write(group.stream()))),
+            other => other,
+        });
+        written.collect()
+    }
+}
+
+/// What nothing else is called: a user's name is never written before it is chosen, and ours begin otherwise.
+fn placeholder(number: usize) -> Ident {
+    Ident::new(&format!("__{number}"), Span::call_site())
+}
+
+/// All identifiers of the code.
+fn identifiers(code: &TokenStream, found: &mut BTreeSet<String>) {
+    for token in code.clone() {
+        match token {
+            TokenTree::Ident(ident) => {
+                found.insert(ident.to_string());
+            }
+            TokenTree::Group(group) => identifiers(&group.stream(), found),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
         }
     }
+}
+
+/// The name in lower case and with underscores for what identifiers cannot have; it may be a keyword still.
+fn identifier(name: &str) -> String {
+    let mut text = String::new();
+    for c in name.to_lowercase().chars() {
+        let c = if c.is_alphanumeric() && is_identifier(&format!("a{c}")) { c } else { '_' };
+        // Two underscores in a row are no way to write a variable in Rust, which would warn of it.
+        if c != '_' || !text.ends_with('_') {
+            text.push(c);
+        }
+    }
+    let begins = text.chars().next().is_some_and(|c| is_identifier(&format!("{c}a")));
+    if begins && text != "_" { text } else { format!("v{text}") }
+}
+
+fn is_identifier(text: &str) -> bool {
+    // `gen` is a keyword since the edition of 2024.
+    text != "gen" && syn::parse_str::<Ident>(text).is_ok_and(|ident| ident == text)
 }

@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use polyshard_polyhedral::{Comparison, DType, Function, Number, Program, Value};
-use proc_macro2::{Ident, Literal, Span};
+use proc_macro2::Literal;
 use syn::parse_quote;
 
 /// Prints values of one program; accesses are numbered left to right, `v0, v1, ..`.
@@ -17,7 +17,7 @@ impl Values<'_> {
         let float = self.program.kernel().dtype().is_float();
         match value {
             Value::Access(_) => {
-                let ident = element(*next);
+                let ident = &self.names.elements[*next];
                 *next += 1;
                 parse_quote!(#ident)
             }
@@ -96,11 +96,6 @@ impl Values<'_> {
         let literal: syn::Lit = parse_quote!(#literal);
         parse_quote!(#literal)
     }
-}
-
-/// The element of the access with this number.
-pub(super) fn element(number: usize) -> Ident {
-    Ident::new(&format!("v{number}"), Span::call_site())
 }
 
 /// The expression without the parentheses around all of it.

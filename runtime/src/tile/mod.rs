@@ -24,9 +24,11 @@ mod mail;
 mod out;
 mod overlap;
 mod shift;
+mod written;
 
 pub use out::OutTile;
 pub(crate) use overlap::{Overlap, Place};
+pub use written::Written;
 
 use crate::region::row_major;
 use crate::{DistArray, Element, Region, View};

@@ -1,6 +1,6 @@
 //! Output tiles: what a step writes, combined into the shards of those who own it.
 
-use super::{Overlap, Place, mail, owned, room};
+use super::{Overlap, Place, Written, mail, owned, room};
 use crate::region::row_major;
 use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
 
@@ -9,9 +9,14 @@ use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
 /// It starts from the identity of the operation and is then combined into the owners' shards, so it does not
 /// matter how often, by how many ranks or in how many steps an element is written. Contributions meet in
 /// ascending order of the ranks that wrote them, the same on every run.
+///
+/// A tile may hold elements that no step writes. Combined with the identity, most values stay what they are, but not
+/// all: `-0.0 + 0.0` is `0.0`, and the greater of a NaN and a number is the number. So where a kernel does not write
+/// all of its output, the tile is combined [`within`](Self::within) what it writes.
 #[derive(Debug)]
 pub struct OutTile<T> {
     region: Region,
+    written: Option<Written>,
     buffer: Vec<T>,
     outgoing: Vec<T>,
     incoming: Vec<T>,
@@ -21,7 +26,19 @@ impl<T: Element> OutTile<T> {
     /// Returns a tile with room for a region of so many elements, which has none yet.
     #[must_use]
     pub fn new(elements: usize) -> Self {
-        Self { region: Region::empty(0), buffer: vec![T::ZERO; elements], outgoing: Vec::new(), incoming: Vec::new() }
+        Self {
+            region: Region::empty(0),
+            written: None,
+            buffer: vec![T::ZERO; elements],
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+        }
+    }
+
+    /// Returns the tile, from now on combined into no other elements of this rank's shard than those that are written.
+    #[must_use]
+    pub fn within(self, written: Written) -> Self {
+        Self { written: Some(written), ..self }
     }
 
     /// Makes it the tile of `region`, each element of it the identity of `op`. Moves no data.
@@ -46,7 +63,7 @@ impl<T: Element> OutTile<T> {
     /// If this rank does not own all of it: a bug of polyshard.
     pub fn combine_local(&self, target: &mut DistArray<T>, op: ReduceOp) {
         let own = owned(target, target.coordinates(), &self.region);
-        combine(&own, Place::Region, &self.buffer, target, op);
+        combine(&own, Place::Region, &self.buffer, target, self.written.as_ref(), op);
     }
 
     /// Sends the tile to the world's rank `to`, which owns all of it, and combines the tile of the rank and
@@ -142,31 +159,48 @@ impl<T: Element> OutTile<T> {
         let mut parts = mail::parts(receives, &mut self.incoming);
         mail::exchange(world.comm(), sends, Place::Region, &self.buffer, &mut self.outgoing, &mut parts)?;
 
+        let written = self.written.as_ref();
         let before = receives.partition_point(|(from, _)| *from < world.rank());
         let received: Vec<_> = receives.iter().zip(&parts).collect();
         for ((_, overlap), (_, packed)) in &received[..before] {
-            combine(overlap, Place::Packed, packed, target, op);
+            combine(overlap, Place::Packed, packed, target, written, op);
         }
         if let Some(local) = local {
-            combine(local, Place::Region, &self.buffer, target, op);
+            combine(local, Place::Region, &self.buffer, target, written, op);
         }
         for ((_, overlap), (_, packed)) in &received[before..] {
-            combine(overlap, Place::Packed, packed, target, op);
+            combine(overlap, Place::Packed, packed, target, written, op);
         }
         Ok(())
     }
 }
 
-fn combine<T: Element>(overlap: &Overlap, place: Place, data: &[T], target: &mut DistArray<T>, op: ReduceOp) {
+fn combine<T: Element>(
+    overlap: &Overlap,
+    place: Place,
+    data: &[T],
+    target: &mut DistArray<T>,
+    written: Option<&Written>,
+    op: ReduceOp,
+) {
     let block = target.block_mut();
-    overlap.rows(place, Place::Block, |from, to, len| {
-        let row = block[to..to + len].iter_mut().zip(&data[from..from + len]);
-        // The operation is chosen once per row, so that each of the loops vectorises.
-        match op {
-            ReduceOp::Sum => row.for_each(|(held, &new)| *held = held.plus(new)),
-            ReduceOp::Product => row.for_each(|(held, &new)| *held = held.times(new)),
-            ReduceOp::Max => row.for_each(|(held, &new)| *held = held.greater(new)),
-            ReduceOp::Min => row.for_each(|(held, &new)| *held = held.smaller(new)),
-        }
+    overlap.rows(place, Place::Block, |from, to, len| match written {
+        None => combine_row(&mut block[to..to + len], &data[from..from + len], op),
+        Some(written) => written.runs(to..to + len, |run| {
+            let from = from + run.start - to;
+            let data = &data[from..from + run.len()];
+            combine_row(&mut block[run], data, op);
+        }),
     });
+}
+
+fn combine_row<T: Element>(block: &mut [T], data: &[T], op: ReduceOp) {
+    let row = block.iter_mut().zip(data);
+    // The operation is chosen once per row, so that each of the loops vectorises.
+    match op {
+        ReduceOp::Sum => row.for_each(|(held, &new)| *held = held.plus(new)),
+        ReduceOp::Product => row.for_each(|(held, &new)| *held = held.times(new)),
+        ReduceOp::Max => row.for_each(|(held, &new)| *held = held.greater(new)),
+        ReduceOp::Min => row.for_each(|(held, &new)| *held = held.smaller(new)),
+    }
 }

@@ -1,0 +1,205 @@
+//! Whatever the user calls things, emitted source is the same but for the names.
+
+use super::{SourceOptions, named_items, rust_source};
+use polyshard_layout::{Mesh, Name};
+use polyshard_polyhedral::{Access, Affine, Assign, DType, KernelSpec, Program, Schedule, Value, Var};
+use proc_macro2::{TokenStream, TokenTree};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The names in a program: two axes, a loop in time, a loop inside, tensors and scalars.
+const ROLES: usize = 8;
+const PLAIN: [&str; ROLES] = ["p", "q", "ko", "ki", "A", "B", "C", "alpha"];
+
+/// `C[m, n] += alpha * A[m, k] * B[k, n]` over a mesh, with a broadcast, a shift and groups of both axes.
+fn program(names: [&str; ROLES]) -> Program {
+    let [p, q, ko, ki, a, b, c, alpha] = names.map(Name::new);
+    let [m, n, k, mo, mi, no, ni] = ["m_", "n_", "k_", "mo_", "mi_", "no_", "ni_"].map(Name::new);
+    let access = |tensor: Name, index: [Name; 2]| Access {
+        tensor,
+        index: index.iter().map(|&name| Affine::new([(name, 1)], 0)).collect(),
+    };
+    let product = Value::Mul(
+        Box::new(Value::Mul(Box::new(Value::Scalar(alpha)), Box::new(Value::Access(access(a, [m, k]))))),
+        Box::new(Value::Access(access(b, [k, n]))),
+    );
+    let spec = KernelSpec {
+        name: Name::new("f"),
+        dtype: DType::I64,
+        inputs: vec![(a, vec![6, 8]), (b, vec![8, 5])],
+        output: (c, vec![7, 5]),
+        ranges: vec![],
+        scalars: vec![(alpha, polyshard_polyhedral::Number::Int(1))],
+        target: Access { tensor: c, index: vec![Affine::new([(m, 1)], 1), Affine::new([(n, 1)], 0)] },
+        assign: Assign::Set,
+        value: product,
+    };
+    let var = |name: Name| Var::new(name.as_str());
+    let mesh = Mesh::new([(p.as_str(), 2), (q.as_str(), 2)]);
+    let axes = mesh.axes();
+    let [x, y] = axes;
+    Schedule::from_spec(spec)
+        .distribute([var(m), var(n)], [var(mo), var(no)], [var(mi), var(ni)], &mesh)
+        .divide(var(k), var(ko), var(ki), 2)
+        .reorder([var(mo), var(no), var(ko), var(mi), var(ni), var(ki)])
+        .shard(a.as_str(), [var(m).at(x), var(k).at(y)])
+        .shard(b.as_str(), [var(k).at([x, y])])
+        .shard(c.as_str(), [var(m).at(x), var(n).at(y)])
+        .communicate(a.as_str(), var(ko))
+        .tensorize_as([var(mi), var(ni), var(ki)], polyshard_polyhedral::LeafKind::Nest)
+        .lower()
+        .unwrap_or_else(|error| panic!("{names:?}: {error}"))
+}
+
+fn tokens(source: &str) -> TokenStream {
+    source.parse().unwrap_or_else(|error| panic!("{error}\n{source}"))
+}
+
+/// The tokens one after the other, without what literals say: names are quoted in them.
+fn flat(tokens: TokenStream, found: &mut Vec<String>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => {
+                found.push(format!("{:?}", group.delimiter()));
+                flat(group.stream(), found);
+                found.push("end".into());
+            }
+            TokenTree::Ident(ident) => found.push(format!("name {ident}")),
+            TokenTree::Literal(_) => found.push("literal".into()),
+            TokenTree::Punct(punct) => found.push(punct.as_char().to_string()),
+        }
+    }
+}
+
+fn words(tokens: TokenStream) -> Vec<String> {
+    let mut words = Vec::new();
+    flat(tokens, &mut words);
+    words
+}
+
+/// All identifiers that emitted code has: those of golden files, and of this program.
+fn identifiers() -> BTreeSet<String> {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden");
+    let files = std::fs::read_dir(golden).expect("the golden files are there").map(|file| file.expect("a file").path());
+    let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let texts = rust.map(|path| std::fs::read_to_string(path).expect("a text"));
+    let own = rust_source(&program(PLAIN), &SourceOptions::default());
+    let all = texts.chain([own]).flat_map(|text| words(tokens(&text)));
+    all.filter_map(|word| word.strip_prefix("name ").map(str::to_owned)).collect()
+}
+
+/// What no list of identifiers has: keywords, what patterns would take for a constant, what is no identifier at all.
+const MORE: [&str; 47] = [
+    "None",
+    "Some",
+    "Ok",
+    "Err",
+    "MESH",
+    "SOURCE",
+    "schedule",
+    "self",
+    "Self",
+    "super",
+    "crate",
+    "in",
+    "type",
+    "match",
+    "gen",
+    "async",
+    "await",
+    "dyn",
+    "try",
+    "yield",
+    "box",
+    "abstract",
+    "static",
+    "union",
+    "macro",
+    "_",
+    "__",
+    "0",
+    "1x",
+    "a b",
+    "a-b",
+    "x_",
+    "x__y",
+    "__0",
+    "__1",
+    "α",
+    "é",
+    "²",
+    "x²",
+    "p_q",
+    "along_p",
+    "A_tile",
+    "v0",
+    "v1",
+    "permutation",
+    "min",
+    "\u{1f980}",
+];
+
+/// Checks that the source for `names` is that for plain names, each of whose names stands for one of the other.
+fn same_but_for_names(plain: &[String], names: [&str; ROLES]) {
+    let program = program(names);
+    let text = rust_source(&program, &SourceOptions::default());
+    assert!(!text.contains("comment!"), "{names:?}\n{text}");
+    let other_words = words(named_items(&program));
+    let (mut there, mut back) = (BTreeMap::new(), BTreeMap::new());
+    assert_eq!(plain.len(), other_words.len(), "{names:?}\n{text}");
+    for (word, otherwise) in plain.iter().zip(&other_words) {
+        let both = (word.strip_prefix("name "), otherwise.strip_prefix("name "));
+        let (Some(word), Some(otherwise)) = both else {
+            assert_eq!(word, otherwise, "{names:?}\n{text}");
+            continue;
+        };
+        assert_eq!(*there.entry(word).or_insert(otherwise), otherwise, "{names:?} tears `{word}` apart\n{text}");
+        assert_eq!(*back.entry(otherwise).or_insert(word), word, "{names:?}: `{otherwise}` is two\n{text}");
+        if word != otherwise {
+            assert!(!otherwise.contains(char::is_uppercase), "`{otherwise}` could be a constant\n{text}");
+        }
+    }
+    let moved: Vec<_> = there.iter().filter(|(word, otherwise)| word != otherwise).map(|(word, _)| *word).collect();
+    let of_user = |word: &str| {
+        let bases = PLAIN.map(str::to_lowercase);
+        bases.iter().any(|base| word.split('_').any(|part| part == base)) || word.starts_with('v')
+    };
+    assert!(moved.iter().all(|word| of_user(word)), "{names:?} renames {moved:?}, which are ours\n{text}");
+}
+
+/// The law of this module: names of the code and of the user never meet, whatever the user's are.
+#[test]
+fn source_is_the_same_but_for_the_users_names() {
+    let known = identifiers();
+    let all: BTreeSet<&str> = known.iter().map(String::as_str).chain(MORE).collect();
+    let all: Vec<&str> = all.into_iter().collect();
+    let plain = words(named_items(&program(PLAIN)));
+    assert!(all.len() > 100 && known.contains("permutation") && known.contains("v0"), "{all:?}");
+    for start in (0..all.len()).step_by(ROLES) {
+        // Each name plays each role, among others that are odd too; a program's own names are distinct.
+        for turn in 0..ROLES {
+            let names = std::array::from_fn(|role| all[(start + (role + turn) % ROLES) % all.len()]);
+            same_but_for_names(&plain, names);
+        }
+    }
+}
+
+#[test]
+fn names_that_differ_in_case_or_in_odd_characters_stay_apart() {
+    let plain = words(named_items(&program(PLAIN)));
+    same_but_for_names(&plain, ["x", "X", "x_", "x__", "y", "Y", "y y", "y-y"]);
+    same_but_for_names(&plain, ["A_tile", "a_region", "along_a", "v0", "A", "a_", "sharding_a", "c_written"]);
+}
+
+#[test]
+fn groups_of_axes_whose_names_run_together_stay_apart() {
+    let source = rust_source(&program(["x", "x_y", "ko", "ki", "A", "B", "C", "y"]), &SourceOptions::default());
+    let groups = source.lines().filter(|line| line.contains("grid.group(")).count();
+    let names: BTreeSet<_> = source.lines().filter_map(|line| line.trim().strip_prefix("let along_")).collect();
+    assert_eq!(names.len(), groups, "{source}");
+}
+
+#[test]
+fn a_name_that_breaks_the_line_stays_in_its_comment() {
+    let source = rust_source(&program(["p", "q", "k\no", "ki", "A", "B", "C", "alpha"]), &SourceOptions::default());
+    assert!(source.lines().any(|line| line.starts_with("//") && line.contains("k\\no")), "{source}");
+}

@@ -1,0 +1,46 @@
+//! Scalars of a checked kernel given other values.
+
+use crate::dtype::Number;
+use crate::kernel::{Kernel, KernelSpec};
+use crate::kernel_error::KernelError;
+use polyshard_layout::Name;
+
+impl Kernel {
+    /// Returns the kernel with other values for some of its scalars. No schedule depends on them, so a program of this
+    /// kernel is one of the other.
+    ///
+    /// # Errors
+    /// If there is no such scalar, one is given twice, or a value is not one that the scalar could have had from the
+    /// start: a float in a kernel over integers, a divisor that becomes the integer 0.
+    pub fn with_scalars(&self, values: &[(Name, Number)]) -> Result<Self, KernelError> {
+        let mut scalars = self.scalars.clone();
+        for (position, &(name, value)) in values.iter().enumerate() {
+            if values[..position].iter().any(|earlier| earlier.0 == name) {
+                return Err(KernelError::ScalarTwice { name });
+            }
+            let Some(scalar) = scalars.iter_mut().find(|scalar| scalar.0 == name) else {
+                let names: Vec<_> = self.scalars.iter().map(|scalar| scalar.0.as_str()).collect();
+                let scalars = if names.is_empty() {
+                    format!("`{}` captures none", self.name)
+                } else {
+                    format!("the scalars of `{}` are {}", self.name, names.join(", "))
+                };
+                return Err(KernelError::NoScalar { name, scalars });
+            };
+            scalar.1 = value;
+        }
+        let extents = |shape: &[usize]| shape.iter().map(|&extent| extent as i128).collect();
+        let spec = KernelSpec {
+            name: self.name,
+            dtype: self.dtype,
+            inputs: self.inputs.iter().map(|tensor| (tensor.name, extents(&tensor.shape))).collect(),
+            output: (self.output.name, extents(&self.output.shape)),
+            ranges: self.vars.iter().map(|var| (var.name, var.extent as i128)).collect(),
+            scalars,
+            target: self.target.clone(),
+            assign: self.assign,
+            value: self.value.clone(),
+        };
+        spec.check()
+    }
+}

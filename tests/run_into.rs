@@ -1,0 +1,206 @@
+//! A kernel writes what its statement writes, and nothing else: elements of its output before, behind and between
+//! keep every bit, by whatever route the output gets to its owners.
+
+use ndarray::ArrayD;
+use polyshard::prelude::*;
+use polyshard::{Clause, Program, SourceOptions, reference, rust_source};
+use std::collections::BTreeSet;
+
+/// The same kernel with each operation.
+macro_rules! with_each_operation {
+    ($signature:tt -> $output:ident $shape:tt, $index:tt, $($value:tt)*) => {
+        [
+            kernel! { fn set $signature -> $output: $shape { $output $index = $($value)* } },
+            kernel! { fn add $signature -> $output: $shape { $output $index += $($value)* } },
+            kernel! { fn multiply $signature -> $output: $shape { $output $index *= $($value)* } },
+            kernel! { fn greatest $signature -> $output: $shape { $output $index max= $($value)* } },
+            kernel! { fn least $signature -> $output: $shape { $output $index min= $($value)* } },
+        ]
+    };
+}
+
+/// What outputs hold before: numbers that no identity leaves alone unless it is kept away from them.
+const BEFORE: [f64; 4] = [9.0, -0.0, f64::NAN, f64::NEG_INFINITY];
+
+/// The value of an input's element: some of each sign, and one that is not 0.
+fn value(index: &[usize]) -> f64 {
+    let sum: usize = index.iter().zip([7, 3]).map(|(i, factor)| i * factor).sum();
+    (sum % 11) as f64 - 5.5
+}
+
+/// The bits of all elements, where all NaNs that are written are one.
+fn bits(array: &ArrayD<f64>) -> Vec<u64> {
+    array.iter().map(|value| if value.is_nan() { f64::NAN } else { *value + 0.0 }.to_bits()).collect()
+}
+
+/// Runs the program into an output full of `before`, and compares what the kernel writes with the sequential result
+/// and the rest, bit by bit, with what was there.
+fn check(program: &Program, before: f64) {
+    let kernel = program.kernel();
+    let whole = |shape: &[usize]| {
+        ArrayD::from_shape_fn(shape, |index| value(&(0..shape.len()).map(|dim| index[dim]).collect::<Vec<_>>()))
+    };
+    let inputs: Vec<_> = kernel.inputs().iter().map(|tensor| whole(&tensor.shape)).collect();
+    let inputs: Vec<_> = inputs.iter().collect();
+    let filled = |value: f64| ArrayD::from_elem(kernel.output().shape.clone(), value);
+    let expected = reference(kernel, &inputs, Some(filled(before))).expect("the shapes are the kernel's");
+    let found = polyshard::spmd(program.mesh().size(), |world| {
+        let inputs = program.shardings().iter().take(inputs.len());
+        let inputs = inputs.map(|sharding| DistArray::from_fn(world, sharding, value));
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let name = kernel.output().name;
+        let mut output = DistArray::filled(world, program.sharding(name.as_str()), before)?;
+        program.run_into(world, &inputs.iter().collect::<Vec<_>>(), &mut output)?;
+        Ok(output.gather(world)?)
+    });
+    let found = found.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
+    let what = || format!("into {before}: {} by {:?}\n{program}", kernel.statement(), program.output().route);
+    assert_eq!(bits(&found), bits(&expected), "{}", what());
+    // What is written is found without the code under test: it is where two different outputs end up alike, or where
+    // one that holds what changes under any operation does change.
+    let touched = |start: f64| reference(kernel, &inputs, Some(filled(start))).expect("the shapes are the kernel's");
+    let (low, high) = (touched(-100.0), touched(100.0));
+    let written = |index: &ndarray::IxDyn| low[index] != -100.0 || high[index] != 100.0;
+    let mut kept = 0;
+    for (index, held) in found.indexed_iter().filter(|(index, _)| !written(index)) {
+        assert_eq!(held.to_bits(), before.to_bits(), "{index:?} held {before}, now {held}: {}", what());
+        kept += 1;
+    }
+    assert!(kept > 0, "nothing is kept: {}", what());
+}
+
+/// Runs every kernel with its output in every sharding; returns the routes by which outputs got to their owners.
+fn check_all(kernels: [Schedule; 5], shardings: &[&[Clause]], lay: impl Fn(Schedule) -> Schedule) -> BTreeSet<String> {
+    let mut routes = BTreeSet::new();
+    for kernel in kernels {
+        for clauses in shardings {
+            let output = kernel.kernel().expect("a kernel").output().name;
+            let schedule = lay(kernel.clone()).shard(output.as_str(), clauses.iter().cloned());
+            let program = schedule.lower().expect("a legal schedule");
+            BEFORE.iter().for_each(|&before| check(&program, before));
+            let route = format!("{:?}", program.output().route);
+            routes.insert(route.split([' ', '{']).next().expect("a word").to_owned());
+        }
+    }
+    routes
+}
+
+fn routes(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+#[test]
+fn elements_before_and_behind_are_kept() {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let kernels = with_each_operation!((A: [f64; 10]) -> B [f64; 12], [i + 1], A[i]);
+    let shardings: [&[Clause]; 4] = [&[dim(0).at(x)], &[dim(0).cyclic(x, 2)], &[], &[pin(x, 1)]];
+    let found = check_all(kernels, &shardings, |kernel| kernel.distribute([i], [io], [ii], &mesh));
+    assert_eq!(found, routes(&["Exchange"]));
+}
+
+#[test]
+fn elements_between_are_kept() {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let kernels = with_each_operation!((A: [f64; 12]) -> B [f64; 24], [2*i + 1], A[i]);
+    let shardings: [&[Clause]; 4] = [&[dim(0).at(x)], &[dim(0).at((x + 1) % 3)], &[dim(0).cyclic(x, 3)], &[]];
+    let found = check_all(kernels, &shardings, |kernel| kernel.distribute([i], [io], [ii], &mesh));
+    assert_eq!(found, routes(&["Exchange", "InPlace", "Permute"]));
+}
+
+#[test]
+fn elements_of_one_rank_dealt_out_are_kept() {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 1)]);
+    let [x] = mesh.axes();
+    let kernels = with_each_operation!((A: [f64; 7]) -> B [f64; 24], [3*i + 2], A[i]);
+    let shardings: [&[Clause]; 1] = [&[dim(0).cyclic(x, 2)]];
+    let found = check_all(kernels, &shardings, |kernel| kernel.distribute([i], [io], [ii], &mesh));
+    assert_eq!(found, routes(&["Combine"]));
+}
+
+#[test]
+fn elements_around_a_box_of_two_dimensions_are_kept() {
+    vars!(i, j, io, ii, jo, ji);
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let kernels = with_each_operation!((A: [f64; 5, 4]) -> C [f64; 12, 7], [2*i + 1, 5 - j], A[i, j]);
+    let shardings: [&[Clause]; 4] =
+        [&[dim(0).at(x), dim(1).at(y)], &[dim(1).cyclic(x, 2)], &[dim(0).cyclic(x, 3), pin(y, 1)], &[]];
+    check_all(kernels, &shardings, |kernel| kernel.distribute([i, j], [io, jo], [ii, ji], &mesh));
+}
+
+#[test]
+fn elements_beside_a_diagonal_are_kept() {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    let shardings: [&[Clause]; 3] = [&[dim(0).at(x)], &[dim(1).cyclic(x, 1)], &[]];
+    let lay = |kernel: Schedule| kernel.distribute([i], [io], [ii], &mesh);
+    check_all(with_each_operation!((A: [f64; 5]) -> C [f64; 6, 7], [i + 1, i], A[i]), &shardings, lay);
+    check_all(with_each_operation!((A: [f64; 4, 3]) -> C [f64; 6, 7], [i + j, 2*i], A[i, j]), &shardings, lay);
+}
+
+kernel! {
+    pub fn between(A: [f64; 12]) -> B: [f64; 24] { B[2*i + 1] = A[i] }
+    mesh(x: 3).distribute([i], [io], [ii]).shard(A, i @ x).shard(B, dim(0) @ x)
+}
+kernel! {
+    pub fn around(A: [f64; 12]) -> B: [f64; 16] { B[14 - i] = A[i] }
+    mesh(x: 3).distribute([i], [io], [ii]).shard(B, dim(0) @ cyclic(x, 2))
+}
+kernel! {
+    pub fn greatest(A: [f64; 12]) -> B: [f64; 24] { B[2*i + 1] max= A[i] }
+    mesh(x: 3).distribute([i], [io], [ii]).shard(B, dim(0) @ ((x + 1) % 3))
+}
+kernel! {
+    pub fn diagonal(A: [f64; 6]) -> C: [f64; 7, 6] { C[i + 1, i] = A[i] }
+    mesh(x: 3).distribute([i], [io], [ii]).shard(C)
+}
+
+/// Compiled kernels keep what the executor keeps.
+#[test]
+fn emitted_source_keeps_the_same_elements() {
+    macro_rules! check {
+        ($($module:ident $output:literal)*) => {$(
+            let program = $module::schedule().lower().expect("a legal schedule");
+            for before in BEFORE {
+                polyshard::spmd(3, |world| {
+                    let a = DistArray::from_fn(world, &$module::sharding_a(), value)?;
+                    let mut emitted = DistArray::filled(world, program.sharding($output), before)?;
+                    let mut executed = emitted.clone();
+                    $module::run_into(world, &a, &mut emitted)?;
+                    program.run_into(world, &[&a], &mut executed)?;
+                    let same = emitted.block().iter().zip(executed.block()).all(|(a, b)| a.to_bits() == b.to_bits());
+                    assert!(same, "{}: {:?} and {:?}", stringify!($module), emitted.block(), executed.block());
+                    Ok(())
+                })
+                .expect("the program runs");
+                check(&program, before);
+            }
+            assert_eq!(rust_source(&program, &SourceOptions { runtime: "::polyshard::runtime".into() }), $module::SOURCE);
+        )*};
+    }
+    check!(between "B" around "B" greatest "B" diagonal "C");
+}
+
+/// With no values of a contracted index, `=` writes empty sums, where it writes.
+#[test]
+fn empty_sums_are_written() {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 2)]);
+    let none = 0;
+    let kernel = kernel! { fn sums(A: [f64; 5, none]) -> B: [f64; 7] { B[i + 1] = A[i, k] } };
+    let program = kernel.distribute([i], [io], [ii], &mesh).lower().expect("a legal schedule");
+    let held = polyshard::spmd(2, |world| {
+        let a = DistArray::filled(world, program.sharding("A"), 1.0)?;
+        let mut b = DistArray::filled(world, program.sharding("B"), 9.0)?;
+        program.run_into(world, &[&a], &mut b)?;
+        Ok(b.block().to_vec())
+    });
+    let expected = [9.0, 0.0, 0.0, 0.0, 0.0, 0.0, 9.0];
+    assert_eq!(held.expect("the program runs"), [expected; 2]);
+}
