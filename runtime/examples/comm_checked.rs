@@ -5,7 +5,7 @@
 //! mpirun -n 4 target/debug/examples/comm_checked roots
 //! ```
 
-use polyshard_runtime::comm::{Broadcast, Communicator};
+use polyshard_runtime::comm::Broadcast;
 use polyshard_runtime::{Collectives, ReduceOp, Result, World, spmd, spmd_checked};
 use std::time::{Duration, Instant};
 
@@ -27,11 +27,9 @@ fn go(way: &str, world: &World) -> Result<(), Failure> {
         ("operations", _) => comm.all_gather(&[7; 8], &mut [0; 32], &[8; 4])?,
         ("typed operations", 2) => drop(world.gather(&[1.0], 0)?),
         ("typed operations", _) => drop(world.all_gather(&[1.0])?),
-        ("roots", rank) => comm.broadcast(match rank {
-            2 => Broadcast::Send(&[7; 8]),
-            1 => Broadcast::Receive { root: 0, into: &mut [0; 8] },
-            _ => Broadcast::Receive { root: 2, into: &mut [0; 8] },
-        })?,
+        ("roots", 2) => comm.broadcast(Broadcast::Send(&[7; 8]))?,
+        ("roots", 1) => comm.broadcast(Broadcast::Receive { root: 0, into: &mut [0; 8] })?,
+        ("roots", _) => comm.broadcast(Broadcast::Receive { root: 2, into: &mut [0; 8] })?,
         ("typed roots", rank) => drop(world.gather(&[rank as i32], rank / 3)?),
         ("typed elements", 3) => drop(world.all_gather(&[1.0])?),
         ("typed elements", _) => drop(world.all_gather(&[1.0f32])?),

@@ -207,3 +207,56 @@ fn kind_code(kind: ElementKind) -> u64 {
 fn name(what: u64) -> &'static str {
     [f32::NAME, f64::NAME, i32::NAME, i64::NAME][what as usize & 3]
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Collectives, Error, ReduceOp, Result, World, spmd};
+
+    /// Checks what each of three ranks is told.
+    #[track_caller]
+    fn check<R>(f: impl Fn(&World) -> Result<R> + Sync, expected: &str) {
+        let said = spmd(3, |world| Ok::<_, Error>(f(world).err().expect("it should be refused").to_string()));
+        assert_eq!(said.expect("all ranks go on"), [expected; 3]);
+    }
+
+    #[test]
+    fn a_scatter_that_does_not_fit_is_refused_on_all_ranks() {
+        check(
+            |world| world.scatter(&[1, 2, 3, 4][..if world.rank() == 1 { 4 } else { 0 }], &mut [0; 2], 1),
+            "rank 1 scatters 4 elements, but the ranks have room for 6, [2, 2, 2]: pass an `into` for each part",
+        );
+    }
+
+    #[test]
+    fn roots_counts_and_parts_are_refused_before_any_communication() {
+        check(|world| world.gather(&[1.0], 3), "no rank 3: the group has ranks 0..3");
+        check(|world| world.broadcast(&mut [1.0], 7), "no rank 7: the group has ranks 0..3");
+        check(|world| world.reduce(&mut [1.0], ReduceOp::Sum, 3), "no rank 3: the group has ranks 0..3");
+        check(
+            |world| world.reduce_scatter(&[1, 2], &[1, 1], ReduceOp::Sum),
+            "2 counts for a group of 3 ranks: give one per rank",
+        );
+        check(
+            |world| world.reduce_scatter(&[1, 2], &[1, 1, usize::MAX], ReduceOp::Sum),
+            "the counts sum to 18446744073709551615 elements, but the data have 2: each element goes to one rank",
+        );
+        check(
+            |world| world.all_to_all(&[[1.5]]),
+            "1 part for a group of 3 ranks: give one per rank, which may be empty",
+        );
+    }
+
+    #[test]
+    fn ranks_that_send_other_types_are_told() {
+        let said = spmd(2, |world| {
+            let error = match world.rank() {
+                0 => world.all_to_all(&[[1.0f32]; 2]).map(drop),
+                _ => world.all_to_all(&[[1.0f64]; 2]).map(drop),
+            };
+            Ok::<_, Error>(error.expect_err("the types differ").to_string())
+        });
+        let expected = "rank 0 calls all-to-all of f32, rank 1 calls all-to-all of f64: ranks of one group must call the \
+                        same";
+        assert_eq!(said.expect("both go on"), [expected; 2]);
+    }
+}
