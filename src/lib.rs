@@ -62,8 +62,8 @@ pub use polyshard_polyhedral::{
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::machine::Detect;
 pub use polyshard_runtime::{
-    AllReduce, Backend, DistArray, Partial, Redistribution, ReduceOp, Reduction, Resharding, ShardedProduct, Strategy,
-    Transport, World,
+    AllReduce, Backend, Collectives, DistArray, Group, Partial, Redistribution, ReduceOp, Reduction, Resharding,
+    ShardedProduct, Strategy, Transport, World,
 };
 
 /// An element type of kernels and arrays: `f32`, `f64`, `i32` or `i64`.
@@ -86,11 +86,33 @@ pub fn spmd<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Re
     polyshard_runtime::spmd(ranks, f)
 }
 
+/// As [`spmd`], and on MPI ranks that call different collectives or wait for each other end with an error that says
+/// what each of them does, as they do on threads. `POLYSHARD_CHECK=1` in the environment does that for a program that
+/// calls [`spmd`]; [`polyshard_runtime::spmd_checked`] says what is checked and what it costs.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let error = polyshard::spmd_checked(2, |world| match world.rank() {
+///     0 => Ok(world.barrier()?),
+///     _ => Ok(world.all_reduce(&mut [1.0], ReduceOp::Sum)?),
+/// });
+/// assert_eq!(
+///     error.unwrap_err().to_string(),
+///     "rank 0 calls barrier, rank 1 calls all-reduce of 8 bytes (sum of f64): ranks of one group must call the same"
+/// );
+/// ```
+///
+/// # Errors
+/// As [`spmd`].
+pub fn spmd_checked<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Result<Vec<R>> {
+    polyshard_runtime::spmd_checked(ranks, f)
+}
+
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        AllReduce, Detect, DistArray, Execute, Machine, Mesh, Pattern, Pipeline, Place, Schedule, Sharding, Var, World,
-        dim, kernel, pin, vars,
+        AllReduce, Collectives, Detect, DistArray, Execute, Machine, Mesh, Pattern, Pipeline, Place, ReduceOp,
+        Schedule, Sharding, Var, World, dim, kernel, pin, vars,
     };
 }
 

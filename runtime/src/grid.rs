@@ -27,11 +27,12 @@ impl<'w> Grid<'w> {
     /// Returns this rank's coordinates, one per axis.
     ///
     /// # Panics
-    /// If the mesh has not `N` axes: a bug of polyshard.
+    /// If the mesh has not `N` axes.
+    #[track_caller]
     #[must_use]
     pub fn coordinates<const N: usize>(&self) -> [i64; N] {
         let Ok(coordinates) = self.coordinates[..].try_into() else {
-            panic!("the mesh ({}) has {} axes, not {N}; this is a bug of polyshard", self.mesh, self.mesh.ndim())
+            panic!("{N} coordinates on the mesh ({}): ask for {}, one per axis", self.mesh, self.mesh.ndim())
         };
         coordinates
     }

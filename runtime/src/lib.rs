@@ -5,6 +5,7 @@
 
 mod array;
 mod block;
+mod collectives;
 pub mod comm;
 mod element;
 mod emulate;
@@ -27,6 +28,7 @@ mod world;
 
 pub use array::{DistArray, same_owners};
 pub use block::Segment;
+pub use collectives::Collectives;
 pub use element::{Element, ElementKind, ReduceOp};
 pub use emulate::spmd_emulated;
 pub use error::{Error, Result};
@@ -37,7 +39,7 @@ pub use product::{Partial, Resharding, ShardedProduct};
 pub use redistribute::{Redistribution, Transport};
 pub use reduce::{AllReduce, Reduction, Strategy};
 pub use region::Region;
-pub use spmd::{launched_ranks, spmd};
+pub use spmd::{launched_ranks, spmd, spmd_checked};
 pub use sweep::{Stage, Sweep};
 pub use tile::{OutTile, Tile, Written};
 pub use view::{Strided, StridedMut, View, ViewMut};

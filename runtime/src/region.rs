@@ -84,9 +84,10 @@ impl Region {
     ///
     /// # Panics
     /// If the numbers of dimensions differ.
+    #[track_caller]
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        assert_eq!(self.ndim(), other.ndim(), "{self} and {other} have different numbers of dimensions");
+        assert!(self.ndim() == other.ndim(), "{self} and {other} have different numbers of dimensions");
         let both = self.ranges.iter().zip(&other.ranges);
         let region = Self::new(both.map(|(a, b)| a.start.max(b.start)..a.end.min(b.end)));
         Self { nothing: self.nothing || other.nothing, ..region }

@@ -6,6 +6,8 @@
 
 use crate::comm::Communicator;
 use crate::comm::launcher::{Launcher, launcher};
+#[cfg(feature = "mpi")]
+use crate::comm::plural;
 use crate::comm::threads::{Failure, Shared, ThreadComm};
 use crate::world::{Backend, World};
 use crate::{Error, Result};
@@ -48,8 +50,65 @@ thread_local! {
 ///
 /// # Aborts
 /// On MPI, any of these failures, or another number of processes than `ranks`, is said once on standard
-/// error and ends all processes with exit code 1 (MPI 3.1, section 8.7): this function does not return.
+/// error and ends all processes with exit code 1 (MPI 3.1, section 8.7): this function does not return. Ranks that call
+/// different collectives, or wait for each other, are found on MPI in [checked programs](spmd_checked) only.
 pub fn spmd<R, E, F>(ranks: usize, f: F) -> Result<Vec<R>, E>
+where
+    R: Send,
+    E: From<Error> + Display,
+    F: Fn(&World) -> Result<R, E> + Sync,
+{
+    start(ranks, false, f)
+}
+
+/// As [`spmd`](spmd()), and on MPI every call of a communicator is checked: ranks that call different collectives, or
+/// name other roots or counts, get an error that says what each of them calls, and ranks that wait for each other end
+/// with what each of them waits for. On threads that is so anyway. Results have the same bits.
+///
+/// A rank that has waited for 10 s asks where the others are. If none of them is at work, the program ends:
+///
+/// ```text
+/// the ranks wait for each other: ranks 0 and 2 wait in barrier; rank 1 waits to receive 8 bytes from rank 0; rank 3 has
+/// ended
+/// ```
+///
+/// A rank that has left its process through `std::process::exit` is named, too. While a rank computes the others wait,
+/// and say where all are after 10 s, 20 s, and so on. `POLYSHARD_CHECK_SECONDS` sets another time.
+///
+/// Checked collectives take several times as long, because the group's first rank hears all others before each. In a
+/// program that calls [`spmd`](spmd()), `POLYSHARD_CHECK=1` in the environment of one of the processes does the same.
+///
+/// ```
+/// use polyshard_runtime::{Collectives, Error, spmd_checked};
+/// let result = spmd_checked(2, |world| {
+///     let mut data = [0.0; 3];
+///     // Each rank believes to be the root.
+///     world.broadcast(&mut data, world.rank())?;
+///     Ok::<_, Error>(data)
+/// });
+/// assert_eq!(
+///     result.unwrap_err().to_string(),
+///     "rank 0 calls broadcast from 0 of 24 bytes, rank 1 calls broadcast from 1 of 24 bytes: ranks of one group must \
+///      call the same"
+/// );
+/// ```
+///
+/// # Errors
+/// As [`spmd`](spmd()); and on MPI if `POLYSHARD_CHECK` is neither 0 nor 1, or `POLYSHARD_CHECK_SECONDS` no number above
+/// 0.
+///
+/// # Aborts
+/// As [`spmd`](spmd()).
+pub fn spmd_checked<R, E, F>(ranks: usize, f: F) -> Result<Vec<R>, E>
+where
+    R: Send,
+    E: From<Error> + Display,
+    F: Fn(&World) -> Result<R, E> + Sync,
+{
+    start(ranks, true, f)
+}
+
+fn start<R, E, F>(ranks: usize, checked: bool, f: F) -> Result<Vec<R>, E>
 where
     R: Send,
     E: From<Error> + Display,
@@ -57,7 +116,7 @@ where
 {
     check_outside()?;
     match launcher() {
-        Some(launcher) => on_mpi(&launcher, ranks, f),
+        Some(launcher) => on_mpi(&launcher, ranks, checked, f),
         None => on_threads(ranks, |comm, _| Ok(Rc::new(comm)), f),
     }
 }
@@ -87,7 +146,7 @@ fn check_ranks(ranks: usize) -> Result<()> {
     Ok(())
 }
 
-/// Runs `f` on so many threads, in the world that `world` makes of a thread's communicator, on that thread.
+/// Runs `f` on `ranks` threads, in the world that `world` makes of a thread's communicator, on that thread.
 pub(crate) fn on_threads<R, E, F, W>(ranks: usize, world: W, f: F) -> Result<Vec<R>, E>
 where
     R: Send,
@@ -163,7 +222,7 @@ fn told(failure: Failure) -> Error {
 }
 
 #[cfg(not(feature = "mpi"))]
-fn on_mpi<R, E: From<Error>, F>(launcher: &Launcher, _ranks: usize, _f: F) -> Result<Vec<R>, E> {
+fn on_mpi<R, E: From<Error>, F>(launcher: &Launcher, _ranks: usize, _checked: bool, _f: F) -> Result<Vec<R>, E> {
     Err(Error::Usage(format!(
         "the process was started by {} (`{}` is set), but polyshard was built without MPI: build it with the feature \
          `mpi`, or start the program without a launcher",
@@ -173,23 +232,23 @@ fn on_mpi<R, E: From<Error>, F>(launcher: &Launcher, _ranks: usize, _f: F) -> Re
 }
 
 #[cfg(feature = "mpi")]
-fn on_mpi<R, E, F>(launcher: &Launcher, ranks: usize, f: F) -> Result<Vec<R>, E>
+fn on_mpi<R, E, F>(launcher: &Launcher, ranks: usize, checked: bool, f: F) -> Result<Vec<R>, E>
 where
     E: From<Error> + Display,
     F: Fn(&World) -> Result<R, E>,
 {
-    use crate::comm::mpi::{MpiCommunicator, process::fail};
-    let comm: Rc<dyn Communicator> = Rc::new(MpiCommunicator::world()?);
-    if let Err(error) = check_ranks(ranks).and_then(|()| check_processes(launcher, ranks, comm.size())) {
-        fail(&error.to_string());
-    }
+    use crate::comm::mpi::{MpiCommunicator, checked::Start, process::fail};
+    let size = MpiCommunicator::world()?.size();
+    let start = check_ranks(ranks).and_then(|()| check_processes(launcher, ranks, size));
+    let start = start.and_then(|()| Start::new(checked)).unwrap_or_else(|error| fail(&error.to_string()));
+    let comm = start.comm();
     let rank = comm.rank();
     IS_RANK.set(true);
     let result = catch_unwind(AssertUnwindSafe(|| {
         let world = World::new(Rc::clone(&comm), Backend::Mpi);
         let result = f(&world).map_err(|error| error.to_string());
         // No rank returns before all have succeeded, as on threads.
-        let together = || comm.barrier().and_then(|()| world.close());
+        let together = || start.end().and_then(|()| world.close());
         result.and_then(|result| together().map(|()| result).map_err(|error| error.to_string()))
     }));
     IS_RANK.set(false);
@@ -210,7 +269,8 @@ fn check_processes(launcher: &Launcher, ranks: usize, size: usize) -> Result<()>
             launcher.name
         ),
         _ if size != ranks => {
-            format!("the program is for {ranks} ranks, but runs on {size}: start it with `mpirun -n {ranks}`")
+            let needed = plural(ranks, "rank");
+            format!("the program is for {needed}, but runs on {size}: start it with `mpirun -n {ranks}`")
         }
         _ => return Ok(()),
     };

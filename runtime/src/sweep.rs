@@ -10,6 +10,7 @@
 //!
 //! It does nothing to the elements, and does not know what is done between the moves.
 
+use crate::comm::plural;
 use crate::layout::{Mesh, MeshAxis, Placement, Sharding};
 use crate::redistribute::{Redistribution, Transport};
 use crate::{DistArray, Element, Error, Result, World};
@@ -107,6 +108,7 @@ impl Sweep {
     ///
     /// # Panics
     /// If `stage` is the last, or none.
+    #[track_caller]
     #[must_use]
     pub fn axis(&self, stage: usize) -> usize {
         self.between(stage).axis
@@ -124,6 +126,7 @@ impl Sweep {
     ///
     /// # Panics
     /// If `stage` is the last, or none.
+    #[track_caller]
     #[must_use]
     pub fn forward(&self, stage: usize) -> &Redistribution {
         &self.between(stage).forward
@@ -133,6 +136,7 @@ impl Sweep {
     ///
     /// # Panics
     /// If `stage` is the last, or none.
+    #[track_caller]
     #[must_use]
     pub fn backward(&self, stage: usize) -> &Redistribution {
         &self.between(stage).backward
@@ -146,8 +150,11 @@ impl Sweep {
     ///
     /// # Panics
     /// If there is no such stage.
+    #[track_caller]
     pub fn array<T: Element>(&self, world: &World, stage: usize) -> Result<DistArray<T>> {
-        let sharding = &self.stages[stage].sharding;
+        let Some(Stage { sharding, .. }) = self.stages.get(stage) else {
+            panic!("no stage {stage}: the sweep has stages 0..{}", self.stages.len())
+        };
         match (stage.checked_sub(1).map(|before| &self.moves[before].forward), self.moves.get(stage)) {
             (Some(arriving), _) => arriving.output(world),
             (None, Some(leaving)) => leaving.backward.output(world),
@@ -155,11 +162,17 @@ impl Sweep {
         }
     }
 
+    #[track_caller]
     fn between(&self, stage: usize) -> &Move {
         let moves = self.moves.len();
-        self.moves.get(stage).unwrap_or_else(|| {
-            panic!("no move between stages {stage} and {}: the sweep has stages 0..{}", stage + 1, moves + 1)
-        })
+        let Some(between) = self.moves.get(stage) else {
+            panic!(
+                "no move between stages {stage} and {}: the sweep has stages 0..{}",
+                stage.saturating_add(1),
+                moves + 1
+            )
+        };
+        between
     }
 }
 
@@ -238,8 +251,8 @@ fn check(mesh: &Mesh, shape: &[usize], swept: usize) -> Result<()> {
     let most = swept - 1;
     let cure = match most {
         0 => "sweep more dimensions than one, or run on 1 rank with a mesh without axes".into(),
-        1 => format!("put its {ranks} ranks on 1 axis, `{ranks}`"),
-        _ => format!("put its {ranks} ranks on at most {most} axes"),
+        1 => format!("put its {} on 1 axis, `{ranks}`", plural(ranks, "rank")),
+        _ => format!("put its {} on at most {most} axes", plural(ranks, "rank")),
     };
     Err(Error::Usage(format!(
         "a sweep of {} keeps at least one whole, so the mesh has at most {most} {}, but the mesh ({mesh}) has {axes}; \

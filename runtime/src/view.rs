@@ -47,9 +47,15 @@ macro_rules! view {
             ///
             /// # Panics
             /// If there is not one stride per dimension.
+            #[track_caller]
             #[must_use]
             pub fn new(data: $data, origin: Vec<i64>, strides: Vec<i64>) -> Self {
-                assert_eq!(origin.len(), strides.len(), "a view has one stride per dimension");
+                assert!(
+                    origin.len() == strides.len(),
+                    "{} strides for a view of {} dimensions: give one per dimension",
+                    strides.len(),
+                    origin.len()
+                );
                 Self { data, origin, strides }
             }
 
@@ -58,6 +64,7 @@ macro_rules! view {
             ///
             /// # Panics
             /// If `base` or `steps` do not fit the number of dimensions: a bug of polyshard.
+            #[track_caller]
             #[must_use]
             pub fn strided(self, base: &[i64], steps: &[&[i64]]) -> $Strided<'a, T> {
                 let ndim = self.origin.len();
@@ -78,12 +85,14 @@ macro_rules! view {
         impl<'a, T> $Strided<'a, T> {
             /// Returns the operand over `data` that starts at `offset` and moves by `strides[l]` elements with
             /// leaf loop `l`.
+            #[track_caller]
             #[must_use]
             pub fn new(data: $data, offset: i64, strides: Vec<i64>) -> Self {
                 Self { data, offset, strides }
             }
 
             /// The stride of each of the loops, and a check that all iterations stay inside the data.
+            #[track_caller]
             pub(crate) fn checked_strides(&self, name: &str, counts: &[usize]) -> Vec<i64> {
                 checked_strides(name, self.data.len(), self.offset, &self.strides, counts)
             }
@@ -93,6 +102,7 @@ macro_rules! view {
 view!(View, Strided, &'a [T]);
 view!(ViewMut, StridedMut, &'a mut [T]);
 
+#[track_caller]
 fn checked_strides(name: &str, len: usize, offset: i64, strides: &[i64], counts: &[usize]) -> Vec<i64> {
     assert!(
         strides.is_empty() || strides.len() == counts.len(),

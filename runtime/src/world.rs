@@ -223,24 +223,23 @@ impl Group {
     ///
     /// # Panics
     /// If there is not one coordinate per axis, each inside its axis.
+    #[track_caller]
     #[must_use]
     pub fn rank_of(&self, coordinates_along_axes: &[usize]) -> usize {
-        assert_eq!(
-            coordinates_along_axes.len(),
-            self.axes.len(),
-            "a member of a group along axes {:?} has one coordinate per axis",
-            self.axes
-        );
-        self.extents().zip(coordinates_along_axes).fold(0, |rank, (extent, &coordinate)| {
-            assert!(coordinate < extent, "coordinate {coordinate} is outside an axis of extent {extent}");
-            rank * extent + coordinate
-        })
+        let (given, axes) = (coordinates_along_axes, &self.axes);
+        assert!(given.len() == axes.len(), "coordinates {given:?} of a group along axes {axes:?}: give one per axis");
+        let outside = self.extents().zip(given).find(|(extent, coordinate)| *coordinate >= extent);
+        if let Some((extent, coordinate)) = outside {
+            panic!("coordinate {coordinate} is outside an axis of extent {extent}");
+        }
+        self.extents().zip(given).fold(0, |rank, (extent, &coordinate)| rank * extent + coordinate)
     }
 
     /// Returns the coordinates on the whole mesh of a member.
     ///
     /// # Panics
     /// If `member` is not in `0..self.size()`.
+    #[track_caller]
     #[must_use]
     pub fn coordinates(&self, member: usize) -> Vec<usize> {
         let size: usize = self.extents().product();
@@ -259,6 +258,7 @@ impl Group {
     ///
     /// # Panics
     /// As [`coordinates`](Self::coordinates).
+    #[track_caller]
     #[must_use]
     pub fn world_rank(&self, member: usize) -> usize {
         self.mesh.rank(&self.coordinates(member))

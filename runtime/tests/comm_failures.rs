@@ -64,9 +64,9 @@ fn messages_of_another_length_are_told_with_both_lengths() {
 }
 
 #[test]
-fn ranks_that_make_different_things_say_the_same_once() {
-    let message = "rank 0: ranks 0 and 2 make different things, rank 0 a redistribution from [0 @ x] to [1 @ x], rank 2 a \
-                   redistribution from [0 @ x] to [0 @ x]: all ranks must make the same, in the same order\n";
+fn ranks_that_create_different_things_say_the_same_once() {
+    let message = "rank 0: ranks disagree: rank 0 creates a redistribution from [0 @ x] to [1 @ x], rank 2 creates a \
+                   redistribution from [0 @ x] to [0 @ x]; all ranks must create the same, in the same order\n";
     check("different redistributions", message);
 }
 

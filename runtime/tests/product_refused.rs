@@ -160,7 +160,7 @@ fn sequences_of_other_products_are_refused() {
     let other = plan("A[I, J_X] * B[J_X, K] -> C[I, K]", Element::F64);
     check(
         |world| ShardedProduct::<f64>::with_sequence(world, one.product(), other.best()),
-        "the sequence from `A[I, J_X]` and `B[J_X, K]` to `C[I, K]` is none of the product `A[I_X, J] * B[J, K] -> C[I_X, \
+        "the sequence from `A[I, J_X]` and `B[J_X, K]` to `C[I, K]` is not one of the product `A[I_X, J] * B[J, K] -> C[I_X, \
          K]` over (X: 2); take one from its plan",
     );
 }
@@ -174,8 +174,8 @@ fn ranks_with_different_products_find_out_before_they_run_them() {
     });
     assert_eq!(
         said.expect_err("they differ").to_string(),
-        "rank 0: ranks 0 and 1 make different things, rank 0 the product `A[I_X, J] * B[J, K] -> C[I_X, K]` over (X: 2), \
-         rank 1 the product `A[I, J_X] * B[J_X, K] -> C[I, K]` over (X: 2): all ranks must make the same, in the same order"
+        "rank 0: ranks disagree: rank 0 creates the product `A[I_X, J] * B[J, K] -> C[I_X, K]` over (X: 2), rank 1 creates \
+         the product `A[I, J_X] * B[J_X, K] -> C[I, K]` over (X: 2); all ranks must create the same, in the same order"
     );
 }
 

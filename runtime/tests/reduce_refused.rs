@@ -171,7 +171,7 @@ fn ranks_that_make_different_reductions() {
     check_on(
         4,
         run,
-        "rank 0: ranks 0 and 2 make different things, rank 0 a reduction of 8 elements, rank 2 a reduction of 9 elements: \
-         all ranks must make the same, in the same order",
+        "rank 0: ranks disagree: rank 0 creates a reduction of 8 elements, rank 2 creates a reduction of 9 elements; all \
+         ranks must create the same, in the same order",
     );
 }

@@ -35,6 +35,7 @@ impl Default for SourceOptions {
 ///
 /// # Panics
 /// If `options.runtime` is not a path.
+#[track_caller]
 #[must_use]
 pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
     let runtime: syn::Path = syn::parse_str(&options.runtime).expect("`SourceOptions::runtime` is a path");

@@ -169,6 +169,7 @@ impl<T> DistArray<T> {
     ///
     /// # Panics
     /// If `index` is outside the array.
+    #[track_caller]
     #[must_use]
     pub fn get(&self, index: &[usize]) -> Option<T>
     where
@@ -190,7 +191,9 @@ impl<T> DistArray<T> {
     /// Returns this rank's block, addressed by global index.
     ///
     /// # Panics
-    /// If the block is dealt out, so that it is not one box of the array: a bug of polyshard.
+    /// If the sharding is cyclic or block-cyclic and the block is not one box of the array: [`get`](Self::get) and
+    /// [`block`](Self::block) are there for these.
+    #[track_caller]
     #[must_use]
     pub fn view(&self) -> View<'_, T> {
         self.view_of(&Region::whole(self.shape()))
@@ -200,6 +203,7 @@ impl<T> DistArray<T> {
     ///
     /// # Panics
     /// As [`view`](Self::view).
+    #[track_caller]
     #[must_use]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         let (at, origin, strides) = self.placed(&Region::whole(self.shape()));
@@ -207,17 +211,19 @@ impl<T> DistArray<T> {
     }
 
     /// What this rank has of `region`, addressed by global index.
+    #[track_caller]
     pub(crate) fn view_of(&self, region: &Region) -> View<'_, T> {
         let (at, origin, strides) = self.placed(region);
         View::new(&self.block[at..], origin, strides)
     }
 
     /// The position in the block and the global index of this rank's first element of `region`, and the strides.
+    #[track_caller]
     fn placed(&self, region: &Region) -> (usize, Vec<i64>, Vec<i64>) {
         let overlap = Overlap::of(&self.sharding, &self.coordinates, region);
         assert!(
             overlap.is_box(),
-            "{region} is not one box of a shard of {}, so it has no view; this is a bug of polyshard",
+            "what a rank owns of {region}, sharded {}, is not one box, so it has no view: use `get` or `block`",
             self.sharding
         );
         let at = overlap.start(Place::Block).min(self.block.len());

@@ -3,6 +3,7 @@
 //! What one rank can see by itself is checked here, before anything moves. What takes several ranks to
 //! see (other roots, other lengths) is not.
 
+use super::words::{amount, plural};
 use crate::{ElementKind, Error, Result};
 
 /// Refuses a rank that the group does not have.
@@ -28,11 +29,15 @@ pub(super) fn peer(size: usize, this: usize, other: usize) -> Result<()> {
 /// Refuses counts that are not one per rank, or whose sum is not the length of the buffer `name`.
 pub(super) fn counts(size: usize, counts: &[usize], name: &str, len: usize) -> Result<()> {
     if counts.len() != size {
-        return Err(Error::Usage(format!("{} counts for a group of {size} ranks: give one per rank", counts.len())));
+        return Err(Error::Usage(format!(
+            "{} for a group of {}: give one per rank",
+            plural(counts.len(), "count"),
+            plural(size, "rank")
+        )));
     }
     let sum: usize = counts.iter().sum();
     if sum != len {
-        return Err(Error::Usage(format!("the counts sum to {sum} bytes, but `{name}` has {len}")));
+        return Err(Error::Usage(format!("the counts sum to {}, but `{name}` has {len}", amount(sum))));
     }
     Ok(())
 }
@@ -40,7 +45,7 @@ pub(super) fn counts(size: usize, counts: &[usize], name: &str, len: usize) -> R
 /// Refuses a buffer `name` that is not as long as this rank's count.
 pub(super) fn own_count(count: usize, name: &str, len: usize) -> Result<()> {
     if count != len {
-        return Err(Error::Usage(format!("this rank's count is {count} bytes, but `{name}` has {len}")));
+        return Err(Error::Usage(format!("this rank's count is {}, but `{name}` has {len}", amount(count))));
     }
     Ok(())
 }
@@ -49,7 +54,8 @@ pub(super) fn own_count(count: usize, name: &str, len: usize) -> Result<()> {
 pub(super) fn elements(kind: ElementKind, data: &[u8]) -> Result<()> {
     let (size, name) = (super::combine::bytes(kind), super::combine::name(kind));
     if !data.len().is_multiple_of(size) {
-        return Err(Error::Usage(format!("{} bytes are not a whole number of `{name}`", data.len())));
+        let verb = if data.len() == 1 { "is" } else { "are" };
+        return Err(Error::Usage(format!("{} {verb} not a whole number of `{name}`", amount(data.len()))));
     }
     // An empty slice may dangle, and its address means nothing.
     if !data.is_empty() && !data.as_ptr().addr().is_multiple_of(size) {
@@ -84,7 +90,7 @@ pub(super) fn reduce_scatter(
     elements(kind, into)?;
     let (bytes, name) = (super::combine::bytes(kind), super::combine::name(kind));
     match counts.iter().find(|count| !count.is_multiple_of(bytes)) {
-        Some(count) => Err(Error::Usage(format!("a count of {count} bytes is not a whole number of `{name}`"))),
+        Some(count) => Err(Error::Usage(format!("a count of {} is not a whole number of `{name}`", amount(*count)))),
         None => Ok(()),
     }
 }
@@ -122,7 +128,7 @@ pub(super) fn exchange(
 ///
 /// `this` and `from` are numbers in the world.
 pub(super) fn length(this: usize, from: usize, expected: usize, sent: Option<usize>) -> Error {
-    let sent = sent.map_or_else(|| String::from("more"), |sent| format!("{sent} bytes"));
+    let sent = sent.map_or_else(|| String::from("more"), amount);
     Error::Mismatch(format!(
         "rank {this} receives {sent} from rank {from} into a buffer of {expected}: the ranks disagree on the message"
     ))
@@ -142,7 +148,7 @@ mod tests {
         assert!(said(peer(4, 2, 2)).starts_with("rank 2 sends to or receives from itself"));
         assert_eq!(said(counts(2, &[1, 2, 3], "into", 6)), "3 counts for a group of 2 ranks: give one per rank");
         assert_eq!(said(counts(2, &[1, 2], "into", 4)), "the counts sum to 3 bytes, but `into` has 4");
-        assert_eq!(said(own_count(1, "send", 2)), "this rank's count is 1 bytes, but `send` has 2");
+        assert_eq!(said(own_count(1, "send", 2)), "this rank's count is 1 byte, but `send` has 2");
         assert_eq!(said(elements(ElementKind::F32, &[0; 6])), "6 bytes are not a whole number of `f32`");
         let aligned = [0u64; 4];
         let bytes: &[u8] = bytemuck::cast_slice(&aligned);

@@ -6,26 +6,36 @@
 //! | module | what |
 //! | --- | --- |
 //! | `threads` | ranks are threads; a deadlock, or collectives called differently, is an error on all ranks |
-//! | [`mpi`] | ranks are processes; the only module that knows MPI, and the only one with unsafe code |
+//! | [`mpi`] | ranks are processes; the only module that knows MPI, and the only one with unsafe code; finds what the threads find if it is asked to |
 //! | `emulated` | threads again, as the devices of a machine whose network takes its time |
 //! | `alone` | a group of one, which needs neither |
 //! | `shared` | memory that ranks see of one another |
+//! | `call` | what a rank calls, and whether the calls of a group fit |
 //! | `check` | what both refuse alike |
+//! | `in_order` | reductions whose bits do not depend on who carries them out |
+//! | `checking` | whether a program on MPI is checked |
+//! | `words` | sentences about ranks |
 //!
 //! Nothing here knows meshes, arrays or programs.
 
 mod alone;
+mod call;
 mod check;
+#[cfg(feature = "mpi")]
+mod checking;
 mod combine;
 pub(crate) mod emulated;
+mod in_order;
 pub(crate) mod launcher;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 mod shared;
 pub(crate) mod threads;
+mod words;
 
 pub(crate) use alone::Alone;
 pub(crate) use combine::combine;
+pub(crate) use words::{plural, sentence};
 
 pub use shared::{Room, SharedMemory};
 
@@ -51,13 +61,20 @@ pub type Note = [u64; 4];
 /// A group of ranks, `0..size`, seen from one of them. Semantics after the MPI standard (MPI 3.1).
 ///
 /// Collectives must be called by all ranks of the group, in the same order and with the same root, counts
-/// and operation. The threads find out when they are not; MPI need not.
+/// and operation. The threads find out when they are not; MPI does so in [checked programs](crate::spmd_checked).
 pub trait Communicator {
     /// Returns this rank's number in the group.
     fn rank(&self) -> usize;
 
     /// Returns the number of ranks in the group.
     fn size(&self) -> usize;
+
+    /// Returns the number in the world of rank `rank` of the group, which is the number that messages name
+    /// (MPI 3.1, section 6.3.1).
+    ///
+    /// # Panics
+    /// If the group has no such rank.
+    fn world_rank(&self, rank: usize) -> usize;
 
     /// Sends `data` to rank `to`, another rank (MPI 3.1, section 3.2).
     ///
@@ -132,6 +149,45 @@ pub trait Communicator {
         op: ReduceOp,
     ) -> Result<()>;
 
+    /// As [`reduce`](Self::reduce), in rank order on every communicator: `((x0 + x1) + x2) + ..`, so that floats
+    /// have the same bits everywhere.
+    ///
+    /// # Errors
+    /// As for [`reduce`](Self::reduce).
+    fn reduce_in_order(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+        in_order::reduce(self, root, data, kind, op)
+    }
+
+    /// As [`all_reduce`](Self::all_reduce), in rank order on every communicator.
+    ///
+    /// ```text
+    /// two ranks      before           rank 0: a0 a1        rank 1: b0 b1
+    ///                all-to-all       rank 0: a0 b0        rank 1: a1 b1       MPI 3.1, section 5.8
+    ///                each by itself   rank 0: a0 + b0      rank 1: a1 + b1
+    ///                all-gather       both: a0 + b0, a1 + b1                   MPI 3.1, section 5.7
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`reduce`](Self::reduce).
+    fn all_reduce_in_order(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+        in_order::all_reduce(self, data, kind, op)
+    }
+
+    /// As [`reduce_scatter`](Self::reduce_scatter), in rank order on every communicator.
+    ///
+    /// # Errors
+    /// As for [`reduce_scatter`](Self::reduce_scatter).
+    fn reduce_scatter_in_order(
+        &self,
+        send: &[u8],
+        into: &mut [u8],
+        counts: &[usize],
+        kind: ElementKind,
+        op: ReduceOp,
+    ) -> Result<()> {
+        in_order::reduce_scatter(self, send, into, counts, kind, op)
+    }
+
     /// Waits until all ranks are here (MPI 3.1, section 5.3).
     ///
     /// # Errors
@@ -146,6 +202,15 @@ pub trait Communicator {
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
     fn tell(&self, note: Note) -> Result<Vec<Note>>;
+
+    /// As [`tell`](Self::tell), where ranks that find out that they call different things say `about`.
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast), and where calls are compared, if ranks differ in `about`.
+    fn tell_about(&self, about: &str, note: Note) -> Result<Vec<Note>> {
+        let _ = about;
+        self.tell(note)
+    }
 
     /// Waits until all ranks are here, also when a rank has failed meanwhile: a [`barrier`](Self::barrier) that
     /// does not return before all have called it (MPI 3.1, section 5.3).

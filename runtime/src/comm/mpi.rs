@@ -7,15 +7,17 @@
 //!
 //! Errors are returned, not fatal: each communicator has `MPI_ERRORS_RETURN`, and each code becomes an
 //! [`Error::Mpi`] with MPI's own words and the operation (`status`). MPI does not find out when ranks
-//! call different collectives; the threads do, so a program is best tried there first.
+//! call different collectives; `checked` does, which wraps this communicator where a program asks for it.
 //!
 //! Only this file and its submodules know MPI, and only they are unsafe. They rely on three facts: MPI is
 //! initialised and not finalised while a communicator is used (`process`), no call leaves a request
 //! behind, and buffers are Rust slices that outlive the call.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
+pub(crate) mod checked;
 mod exchange;
 mod memory;
+mod poll;
 pub(crate) mod process;
 mod reduction;
 mod span;
@@ -67,6 +69,7 @@ impl MpiCommunicator {
     ///
     /// # Panics
     /// If `limit` is 0 or does not fit a C `int`.
+    #[track_caller]
     #[must_use]
     pub fn with_count_limit(mut self, limit: usize) -> Self {
         assert!((1..=c_int::MAX as usize).contains(&limit), "a count limit of {limit} does not fit a C int");
@@ -94,6 +97,19 @@ impl MpiCommunicator {
         self.received.set(self.received.get() + bytes as u64);
     }
 
+    /// Returns this rank's part of the group; see [`Communicator::split`].
+    fn divided(&self, color: usize, key: usize) -> Result<Self> {
+        let int = |value: usize, what: &str| {
+            c_int::try_from(value).map_err(|_| Error::Usage(format!("{what} {value} of a split does not fit a C int")))
+        };
+        let (color, key) = (int(color, "color")?, int(key, "key")?);
+        // SAFETY: a null handle is a value like any other; MPI overwrites it.
+        let mut raw = unsafe { ffi::RSMPI_COMM_NULL };
+        // SAFETY: the communicator is live, and `raw` is a local.
+        checked("split", unsafe { ffi::MPI_Comm_split(self.raw, color, key, &mut raw) })?;
+        Self::new(raw, true, self.limit, Rc::clone(&self.received))
+    }
+
     /// Says that a message from `from` is not as long as the buffer for it.
     fn length(&self, from: usize, expected: usize, sent: Option<usize>) -> Error {
         check::length(process::world_rank(self.raw, self.rank), process::world_rank(self.raw, from), expected, sent)
@@ -107,6 +123,11 @@ impl Communicator for MpiCommunicator {
 
     fn size(&self) -> usize {
         self.size
+    }
+
+    fn world_rank(&self, rank: usize) -> usize {
+        assert!(rank < self.size, "no rank {rank}: the group has ranks 0..{}", self.size);
+        process::world_rank(self.raw, rank)
     }
 
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
@@ -272,15 +293,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
-        let int = |value: usize, what: &str| {
-            c_int::try_from(value).map_err(|_| Error::Usage(format!("{what} {value} of a split does not fit a C int")))
-        };
-        let (color, key) = (int(color, "color")?, int(key, "key")?);
-        // SAFETY: a null handle is a value like any other; MPI overwrites it.
-        let mut raw = unsafe { ffi::RSMPI_COMM_NULL };
-        // SAFETY: the communicator is live, and `raw` is a local.
-        checked("split", unsafe { ffi::MPI_Comm_split(self.raw, color, key, &mut raw) })?;
-        Ok(Box::new(Self::new(raw, true, self.limit, Rc::clone(&self.received))?))
+        Ok(Box::new(self.divided(color, key)?))
     }
 
     fn settle(&self) -> Result<()> {
@@ -293,7 +306,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
-        Ok(Rc::new(memory::NodeMemory::new(self)?))
+        Ok(Rc::new(memory::NodeMemory::new(self, self.split(0, self.rank)?)?))
     }
 
     fn bytes_received(&self) -> u64 {

@@ -22,7 +22,7 @@ pub trait SharedMemory {
     /// Returns whether rank `rank` of the group that this was made for shares memory with this rank.
     fn reaches(&self, rank: usize) -> bool;
 
-    /// Returns room for so many bytes that the others can see, the same kind of room on all ranks. Collective over
+    /// Returns room for `bytes` bytes that the others can see, the same kind of room on all ranks. Collective over
     /// the group that this was made for; ranks may want different numbers of bytes.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ pub trait SharedMemory {
     /// cannot see it.
     fn handle(&self, address: *mut u8, segment: Option<&Segment>) -> Option<u64>;
 
-    /// Returns where this rank sees the block of `rank` with that handle, if there is one of so many bytes.
+    /// Returns where this rank sees the block of `rank` with that handle, if it has at least `bytes` bytes.
     fn locate(&self, rank: usize, handle: u64, bytes: usize) -> Option<*mut u8>;
 
     /// Orders what this rank has read and written before what it reads and writes afterwards (MPI 3.1, section

@@ -9,7 +9,6 @@
 //!
 //! Messages name ranks by their numbers in the world, also for groups that were split off.
 
-mod call;
 mod failure;
 mod meeting;
 mod state;
@@ -17,10 +16,10 @@ mod state;
 pub(crate) use failure::Failure;
 pub(crate) use state::Shared;
 
+use super::call::Call;
 use super::shared::OneProcess;
-use super::{Broadcast, Communicator, Note, SharedMemory, check, combine};
+use super::{Broadcast, Communicator, Note, SharedMemory, check, combine, in_order};
 use crate::{ElementKind, ReduceOp, Result};
-use call::Call;
 use meeting::{CHUNK, Round};
 use state::{GroupId, Message};
 use std::cell::Cell;
@@ -45,16 +44,22 @@ impl ThreadComm {
         Self { shared, group: GroupId::WORLD, members, rank, received: Rc::default() }
     }
 
-    fn world_rank(&self) -> usize {
+    /// Returns this rank's number in the world.
+    fn this(&self) -> usize {
         self.members[self.rank]
     }
 
     fn meet(&self, call: Call, data: Message) -> Result<Arc<Round>> {
-        self.shared.meet(self.group, self.rank, self.world_rank(), call, data)
+        self.shared.meet(self.group, self.rank, self.this(), call, data)
+    }
+
+    fn told(&self, call: Call, note: Note) -> Result<Vec<Note>> {
+        let round = self.meet(call, Message::from(bytemuck::bytes_of(&note)))?;
+        Ok(round.data.iter().map(|data| bytemuck::pod_read_unaligned(data)).collect())
     }
 
     fn take(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        let (this, from) = (self.world_rank(), self.members[from]);
+        let (this, from) = (self.this(), self.members[from]);
         let message = self.shared.receive(self.group, this, from, into.len())?;
         if message.len() != into.len() {
             return Err(check::length(this, from, into.len(), Some(message.len())));
@@ -94,9 +99,13 @@ impl Communicator for ThreadComm {
         self.members.len()
     }
 
+    fn world_rank(&self, rank: usize) -> usize {
+        self.members[rank]
+    }
+
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
         check::peer(self.size(), self.rank, to)?;
-        self.shared.send(self.group, self.world_rank(), [(self.members[to], Message::from(data))])
+        self.shared.send(self.group, self.this(), [(self.members[to], Message::from(data))])
     }
 
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
@@ -108,7 +117,7 @@ impl Communicator for ThreadComm {
         check::exchange(self.size(), self.rank, sends, receives)?;
         let others = sends.iter().filter(|send| send.0 != self.rank);
         let messages: Vec<_> = others.map(|&(to, data)| (self.members[to], Message::from(data))).collect();
-        self.shared.send(self.group, self.world_rank(), messages)?;
+        self.shared.send(self.group, self.this(), messages)?;
         // Sending never blocks here, so the receives may wait one after the other.
         for (from, into) in receives.iter_mut().filter(|receive| receive.0 != self.rank) {
             self.take(*from, into)?;
@@ -119,7 +128,7 @@ impl Communicator for ThreadComm {
     fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
         match part {
             Broadcast::Send(data) => {
-                let call = Call::Broadcast { root: self.world_rank(), bytes: data.len() };
+                let call = Call::Broadcast { root: self.this(), bytes: data.len() };
                 // A root that is alone need not copy for anyone.
                 let data = if self.size() == 1 { Message::default() } else { Message::from(data) };
                 self.meet(call, data).map(drop)
@@ -213,13 +222,45 @@ impl Communicator for ThreadComm {
         Ok(())
     }
 
+    // These are in rank order anyway, so all that is left is to count bytes as the other communicators do.
+
+    fn reduce_in_order(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+        let received = self.received.get();
+        self.reduce(root, data, kind, op)?;
+        self.received.set(received);
+        self.count(in_order::received_by_reduce(data.len(), self.size(), self.rank, root, kind));
+        Ok(())
+    }
+
+    fn all_reduce_in_order(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+        let received = self.received.get();
+        self.all_reduce(data, kind, op)?;
+        self.received.set(received);
+        self.count(in_order::received_by_all_reduce(data.len(), self.size(), self.rank, kind));
+        Ok(())
+    }
+
+    fn reduce_scatter_in_order(
+        &self,
+        send: &[u8],
+        into: &mut [u8],
+        counts: &[usize],
+        kind: ElementKind,
+        op: ReduceOp,
+    ) -> Result<()> {
+        self.reduce_scatter(send, into, counts, kind, op)
+    }
+
     fn barrier(&self) -> Result<()> {
         self.meet(Call::Barrier, Message::default()).map(drop)
     }
 
     fn tell(&self, note: Note) -> Result<Vec<Note>> {
-        let round = self.meet(Call::Tell, Message::from(bytemuck::bytes_of(&note)))?;
-        Ok(round.data.iter().map(|data| bytemuck::pod_read_unaligned(data)).collect())
+        self.told(Call::HEADERS, note)
+    }
+
+    fn tell_about(&self, about: &str, note: Note) -> Result<Vec<Note>> {
+        self.told(Call::Tell { about: String::from(about).into() }, note)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
@@ -252,7 +293,7 @@ impl Communicator for ThreadComm {
     }
 
     fn abort(&self, message: &str) {
-        self.shared.fail(Failure::Error { rank: self.world_rank(), message: message.into() });
+        self.shared.fail(Failure::Error { rank: self.this(), message: message.into() });
     }
 }
 

@@ -33,6 +33,7 @@ const C: usize = 2;
 /// # Panics
 /// If an operand would be touched outside its data, if a loop moves an operand that its role excludes, or if
 /// a loop that is not of role K leaves `c` where it is: a bug of polyshard.
+#[track_caller]
 pub fn contract<T: Element>(
     counts: &[usize],
     roles: &[Role],

@@ -19,6 +19,7 @@ const LANES: usize = 16;
 ///
 /// # Panics
 /// If an operand would be touched outside its data: a bug of polyshard.
+#[track_caller]
 pub fn nest<T: Element>(
     counts: &[usize],
     c: StridedMut<'_, T>,

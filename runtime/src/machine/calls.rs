@@ -28,7 +28,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Returns buffers for sizes up to so many bytes.
+    /// Returns buffers for sizes up to `bytes` bytes.
     pub(super) fn new(bytes: usize) -> Self {
         // Written once: pages that were never written all share one, which is always in the cache. Sums of sums
         // soon are infinite, which takes no longer.

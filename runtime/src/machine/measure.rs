@@ -98,7 +98,7 @@ pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
     Ok(Measured { machine, topology, points })
 }
 
-/// Times all operations at all sizes in groups of so many neighbours as `group`, which is this rank's.
+/// Times all operations at all sizes in groups of neighbours as large as `group`, which is this rank's.
 fn take(
     clock: &Clock<'_>,
     group: &dyn Communicator,

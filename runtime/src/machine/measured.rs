@@ -38,7 +38,7 @@ impl Serialize for Call {
 pub struct Point {
     /// What was timed.
     pub call: Call,
-    /// The ranks of a group. If there are more in the world, all its groups of so many neighbours did it at once.
+    /// The ranks of a group. If there are more in the world, all groups of this many neighbours did it at once.
     pub ranks: usize,
     /// The size in bytes, as in [`MeasureOptions::sizes`](super::MeasureOptions::sizes).
     pub bytes: usize,

@@ -28,7 +28,7 @@ impl LinkTimes {
     }
 }
 
-/// Times messages at each level of a topology, the fastest of so many passes. Collective.
+/// Times messages at each level of a topology, the fastest of several passes. Collective.
 ///
 /// ```text
 /// node 0 {0 1}, node 1 {2 3}     node: 0 -> 2, 1 -> 3, 2 -> 0, 3 -> 1     rank: 0 -> 1, 1 -> 0, 2 -> 3, 3 -> 2

@@ -51,7 +51,7 @@ pub(super) fn sequence<'a>(product: &Product, sequence: &'a Sequence) -> Result<
             Ok(multiplied)
         }
         _ => Err(Error::Usage(format!(
-            "the sequence from `{}` and `{}` to `{}` is none of the product `{product}` over ({}); take one from its plan",
+            "the sequence from `{}` and `{}` to `{}` is not one of the product `{product}` over ({}); take one from its plan",
             sequence.left(),
             sequence.right(),
             result.map_or_else(String::new, Sharded::to_string),

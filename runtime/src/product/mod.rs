@@ -68,12 +68,12 @@ pub struct ShardedProduct<T> {
     steps: Chain<T>,
 }
 
-/// A factor: how it is given, and how it comes to lie as the multiplication needs it.
+/// A factor: how it is given, and how it gets to where the multiplication needs it.
 struct Factor<T> {
     held: Held,
     sharding: Sharding,
     steps: Chain<T>,
-    /// Where it lies then, if it has to come there.
+    /// Where it lies then, if it has to be moved.
     tile: Option<RefCell<DistArray<T>>>,
 }
 

@@ -125,7 +125,7 @@ pub(super) struct AllReduce<T> {
 }
 
 impl<T: Element> AllReduce<T> {
-    /// Prepares the sum along `axes` of terms of so many elements; collective.
+    /// Prepares the sum along `axes` of terms of `elements` elements; collective.
     pub(super) fn new(world: &World, mesh: &Mesh, axes: &[usize], elements: usize) -> Result<Self> {
         let group = world.group(mesh, axes)?;
         let size = group.size();

@@ -24,7 +24,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Returns the bytes that pieces of at most so many scattered elements, on each side, are staged in.
+    /// Returns the bytes that pieces with at most these numbers of scattered elements, one per side, are staged in.
     pub(super) fn bytes(elements: [usize; 2], element: usize) -> usize {
         elements.iter().map(|&elements| room(elements, element)).sum()
     }
@@ -46,7 +46,7 @@ pub(super) fn scattered(hop: &Hop) -> [usize; 2] {
     [largest(&hop.sends, Side::Source), largest(&hop.receives, Side::Target)]
 }
 
-/// Moves the pieces of `hop` from the members' `source` tiles to their `target` tiles, of elements of so many
+/// Moves the pieces of `hop` from the members' `source` tiles to their `target` tiles, of elements of `element`
 /// bytes (MPI 3.1, section 3.10).
 ///
 /// ```text
@@ -91,7 +91,7 @@ pub(super) fn run(hop: &Hop, element: usize, source: &[u8], target: &mut [u8], s
     Ok(())
 }
 
-/// The bytes of a buffer for chunks of a piece of so many elements, in whole words.
+/// The bytes of a buffer for chunks of a piece of `elements` elements, in whole words.
 fn room(elements: usize, element: usize) -> usize {
     (elements * element).min(CHUNK).next_multiple_of(size_of::<u64>())
 }

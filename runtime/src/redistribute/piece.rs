@@ -233,7 +233,7 @@ impl<'a> Rows<'a> {
         rows
     }
 
-    /// Calls `f` with the next rows, of so many elements together or until there are no more; the last of them is
+    /// Calls `f` with the next rows, `elements` elements together or until there are no more; the last of them is
     /// cut if need be.
     pub(super) fn next(&mut self, elements: usize, mut f: impl FnMut(Row)) {
         let mut left = elements;

@@ -45,8 +45,8 @@ pub(super) enum Outcome {
     Hidden(usize),
 }
 
-/// Moves the pieces of `hop` from the members' `source` tiles to their target tiles, of elements of so many
-/// bytes; `number` is the redistribution's.
+/// Moves the pieces of `hop` from the members' `source` tiles to their target tiles, of elements of
+/// `element` bytes; `number` is the redistribution's.
 ///
 /// # Errors
 /// If the members run different redistributions, or another rank failed.

@@ -80,7 +80,7 @@ pub(super) fn check(dist_type: &DistType, sharding: &Sharding) -> Result<()> {
             let owned =
                 |dim| sharding.pieces(dim, &coordinates, 0..shape[dim]).map(|(range, _)| range).collect::<Vec<_>>();
             let block: Vec<_> = (0..shape.len()).map(owned).collect();
-            // What is dealt out to one part alone is in blocks that follow one another.
+            // What is cyclic over one part alone is in blocks that follow one another.
             let joined = |owned: &[Range<usize>]| {
                 let gapless = owned.windows(2).all(|pair| pair[0].end == pair[1].start);
                 gapless.then(|| Some(owned.first()?.start..owned.last()?.end)).flatten()

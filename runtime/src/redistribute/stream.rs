@@ -23,7 +23,7 @@ impl Copier {
     /// The way that leaves what it writes in the cache.
     pub(super) const ORDINARY: Self = Self { streams: false };
 
-    /// Returns the way to copy into tiles of so many bytes.
+    /// Returns the way to copy into tiles of `tile` bytes.
     pub(super) fn new(tile: usize) -> Self {
         Self { streams: tile >= LARGE && available() }
     }
@@ -40,7 +40,7 @@ impl Copier {
             match from.len() {
                 #[cfg(target_arch = "x86_64")]
                 len if self.streams && len >= LONG => x86::copy(from.as_ptr(), to, len),
-                // Rows of one element, as dealt out arrays have, without a call.
+                // Rows of one element, as cyclic arrays have, without a call.
                 8 => to.cast::<[u8; 8]>().write(*from.as_ptr().cast()),
                 4 => to.cast::<[u8; 4]>().write(*from.as_ptr().cast()),
                 len => ptr::copy_nonoverlapping(from.as_ptr(), to, len),

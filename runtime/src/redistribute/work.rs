@@ -35,7 +35,7 @@ impl Between {
 }
 
 impl Work {
-    /// Makes room for elements of so many bytes, in `memory` that the ranks share if it is given; collective over
+    /// Makes room for elements of `element` bytes, in `memory` that the ranks share if it is given; collective over
     /// the world if there is too little.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Work {
     }
 }
 
-/// The bytes of a tile of so many elements, in whole words.
+/// The bytes of a tile of `elements` elements, in whole words.
 fn bytes(elements: usize, element: usize) -> usize {
     (elements * element).next_multiple_of(size_of::<u64>())
 }

@@ -22,7 +22,7 @@ pub(super) fn world(world: &World, placed: &PlacedMesh) -> Result<()> {
     }
 }
 
-/// Checks that an array of so many elements can be.
+/// Refuses an array that no memory can hold.
 pub(super) fn fits<T: Element>(elements: usize) -> Result<()> {
     let most = isize::MAX as usize / size_of::<T>();
     if elements <= most {

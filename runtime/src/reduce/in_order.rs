@@ -25,7 +25,7 @@ pub(super) struct InOrder {
 }
 
 impl InOrder {
-    /// Returns the reduction of so many elements in a group, whose order is that of the mesh.
+    /// Returns the reduction of `elements` elements in a group, whose order is that of the mesh.
     pub(super) fn new<T: Element>(comm: Comm, elements: usize) -> Self {
         let size = comm.size();
         let piece = |member: usize| piece::chunk(elements, size, member);

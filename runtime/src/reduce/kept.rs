@@ -10,7 +10,9 @@ use std::rc::Rc;
 /// fill the memory with their staging.
 const KEPT: usize = 32;
 
-/// What can be reduced over axes without making a [`Reduction`] first: a [`PlacedMesh`].
+/// What can be reduced over axes without making a [`Reduction`] first: a [`PlacedMesh`], whose machine says how.
+///
+/// Without a machine, in rank order: [`Collectives::all_reduce`](crate::Collectives::all_reduce) of a world or a group.
 pub trait AllReduce {
     /// Reduces `data` in place with those of the ranks that differ along `axes` only; collective over the world.
     ///

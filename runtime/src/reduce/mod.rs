@@ -93,7 +93,7 @@ enum Way {
 }
 
 impl<T: Element> Reduction<T> {
-    /// Works out the reduction of arrays of so many elements over `axes`, each a name or a position; collective over
+    /// Works out the reduction of arrays of `elements` elements over `axes`, each a name or a position; collective over
     /// the world.
     ///
     /// `world` is the one that `spmd` gives, whose ranks are the devices of the machine, or that one placed by `placed`

@@ -182,7 +182,7 @@ impl Step {
 }
 
 impl<T: Element> Staging<T> {
-    /// Returns room for so many elements of a group and of this rank.
+    /// Returns room for `whole` elements of a group and `own` of this rank.
     pub(super) fn new(whole: usize, own: usize) -> Self {
         Self { whole: vec![T::ZERO; whole], own: vec![T::ZERO; own] }
     }

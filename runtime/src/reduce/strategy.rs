@@ -47,7 +47,7 @@ pub(super) enum Course {
 }
 
 impl Choice {
-    /// Returns the choice for a reduction of so many bytes over axes, given by their positions.
+    /// Returns the choice for a reduction of `bytes` bytes over axes, given by their positions.
     pub(super) fn new(placed: &PlacedMesh, axes: &[usize], bytes: f64, strategy: Strategy) -> Result<Self> {
         let (machine, matrix) = (placed.machine(), placed.matrix());
         let groups = matrix.groups(axes).map_err(usage)?;

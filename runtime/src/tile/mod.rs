@@ -54,7 +54,7 @@ enum Held {
 }
 
 impl<T: Element> Tile<T> {
-    /// Returns a tile with room for a region of so many elements, which holds nothing.
+    /// Returns an empty tile with room for a region of `elements` elements.
     #[must_use]
     pub fn new(elements: usize) -> Self {
         Self {

@@ -23,7 +23,7 @@ pub struct OutTile<T> {
 }
 
 impl<T: Element> OutTile<T> {
-    /// Returns a tile with room for a region of so many elements, which has none yet.
+    /// Returns a tile with room for a region of `elements` elements, and no region yet.
     #[must_use]
     pub fn new(elements: usize) -> Self {
         Self {

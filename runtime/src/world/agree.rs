@@ -1,7 +1,7 @@
-//! Agreement: what the ranks make together must be the same on all of them.
+//! Agreement: what the ranks create together must be the same on all of them.
 //!
-//! Ranks that make different things would wait for each other, or worse, send each other the wrong elements. So each
-//! says what it makes before it does so, in a hash that costs one small collective; the words follow only where hashes
+//! Ranks that create different things would wait for each other, or worse, send each other the wrong elements. So each
+//! says what it creates before it does so, in a hash that costs one small collective; the words follow only where hashes
 //! differ. All ranks then say the same, whichever is the fastest.
 
 use super::World;
@@ -10,17 +10,18 @@ use crate::{Error, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 impl World {
-    /// Refuses what the ranks do not make alike; collective.
+    /// Refuses what the ranks do not create alike; collective.
     ///
     /// `says` is all that must be the same, in lines of which each can be read alone: the first line that differs is told,
-    /// of rank 0 and of the first rank that makes something else.
+    /// of rank 0 and of the first rank that creates something else.
     ///
     /// # Errors
     /// If the ranks say different things, or another rank failed.
     pub(crate) fn agree(&self, says: &str) -> Result<()> {
         let mut hasher = DefaultHasher::new();
         says.hash(&mut hasher);
-        let told = self.comm.tell([hasher.finish(), says.len() as u64, 0, 0])?;
+        let told =
+            self.comm.tell_about("an agreement on what to create", [hasher.finish(), says.len() as u64, 0, 0])?;
         let Some(other) = told.iter().position(|note| *note != told[0]) else { return Ok(()) };
         let hear = |rank: usize| self.hear(rank, says, told[rank][1] as usize);
         let (first, second) = (hear(0)?, hear(other)?);
@@ -28,12 +29,12 @@ impl World {
         let (first, second) = differing.unwrap_or((&first, &second));
         let [zero, other] = [0, other].map(|rank| self.placement.as_ref().map_or(rank, |placed| placed.ranks()[rank]));
         Err(Error::Mismatch(format!(
-            "ranks {zero} and {other} make different things, rank {zero} {first}, rank {other} {second}: all ranks must \
-             make the same, in the same order"
+            "ranks disagree: rank {zero} creates {first}, rank {other} creates {second}; all ranks must create the same, \
+             in the same order"
         )))
     }
 
-    /// Returns what `rank` says, in so many bytes; collective.
+    /// Returns what `rank` says, `bytes` bytes; collective.
     fn hear(&self, rank: usize, says: &str, bytes: usize) -> Result<String> {
         if rank == self.rank() {
             self.comm.broadcast(Broadcast::Send(says.as_bytes()))?;
@@ -77,18 +78,18 @@ mod tests {
     fn the_first_line_that_differs_is_told_of_the_first_two() {
         check(
             |world| world.agree(&format!("a tree\na tree of {} leaves\na tree of Ö", [7, 7, 12, 9][world.rank()])),
-            "ranks 0 and 2 make different things, rank 0 a tree of 7 leaves, rank 2 a tree of 12 leaves: all ranks must \
-             make the same, in the same order",
+            "ranks disagree: rank 0 creates a tree of 7 leaves, rank 2 creates a tree of 12 leaves; all ranks must create \
+             the same, in the same order",
         );
         check(
             |world| world.agree(if world.rank() == 1 { "a bush\nof 3 metres" } else { "a tree" }),
-            "ranks 0 and 1 make different things, rank 0 a tree, rank 1 a bush: all ranks must make the same, in the same \
+            "ranks disagree: rank 0 creates a tree, rank 1 creates a bush; all ranks must create the same, in the same \
              order",
         );
     }
 
     #[test]
-    fn ranks_that_make_different_kinds_of_things_are_told() {
+    fn ranks_that_create_different_kinds_of_things_are_told() {
         let (mesh, placed) = (Mesh::new([("x", 2), ("y", 2)]), placed([2, 1]));
         let [rows, columns] = [0, 1].map(|dim| {
             Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<2>()[0])]).expect("a sharding")
@@ -98,8 +99,8 @@ mod tests {
                 3 => Redistribution::new(world, &rows, &columns).map(drop),
                 _ => Reduction::<f32>::new(world, &placed, &["x"], 8, Strategy::Direct).map(drop),
             },
-            "ranks 0 and 3 make different things, rank 0 a reduction of 8 elements, rank 3 a redistribution from [0 @ x] to \
-             [1 @ x]: all ranks must make the same, in the same order",
+            "ranks disagree: rank 0 creates a reduction of 8 elements, rank 3 creates a redistribution from [0 @ x] to \
+             [1 @ x]; all ranks must create the same, in the same order",
         );
     }
 
@@ -108,7 +109,7 @@ mod tests {
         let placed = placed([1, 2]);
         check(
             |world| world.placed(&placed)?.agree(if world.rank() == 2 { "a bush" } else { "a tree" }),
-            "ranks 0 and 2 make different things, rank 0 a tree, rank 2 a bush: all ranks must make the same, in the same \
+            "ranks disagree: rank 0 creates a tree, rank 2 creates a bush; all ranks must create the same, in the same \
              order",
         );
     }
@@ -118,9 +119,9 @@ mod tests {
         let placed = [placed([2, 1]), placed([1, 2])];
         check(
             |world| world.placed(&placed[world.rank() / 3]).map(drop),
-            "ranks 0 and 3 make different things, rank 0 the placement (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 node x 2 \
-             gpu, rank 3 the placement (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu: all ranks must make the \
-             same, in the same order",
+            "ranks disagree: rank 0 creates the placement (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 node x 2 gpu, rank 3 \
+             creates the placement (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu; all ranks must create the same, \
+             in the same order",
         );
     }
 }

@@ -4,6 +4,7 @@
 //! function of who sends what to whom and of the place in the message, so a piece that goes astray shows.
 
 mod reductions;
+mod typed;
 
 use polyshard_runtime::Result;
 use polyshard_runtime::comm::{Broadcast, Communicator};
@@ -12,7 +13,7 @@ use polyshard_runtime::comm::{Broadcast, Communicator};
 pub(crate) type Law = fn(&dyn Communicator) -> Result<()>;
 
 /// All laws by name.
-pub(crate) const LAWS: [(&str, Law); 17] = [
+pub(crate) const LAWS: [(&str, Law); 21] = [
     ("a ring shift gives each rank its neighbour's data", ring_shift),
     ("a ring shift by send and receive does too", ring_by_send_and_receive),
     ("messages between two ranks keep their order", messages_keep_their_order),
@@ -30,6 +31,10 @@ pub(crate) const LAWS: [(&str, Law); 17] = [
     ("a split orders by key", split_orders_by_key),
     ("bytes received are counted alike everywhere", bytes_are_counted),
     ("notes reach all ranks and are not counted", notes_reach_all),
+    ("every rank has its number in the world", world_ranks_are_known),
+    ("typed sums are in rank order, with the same bits everywhere", typed::sums_are_in_rank_order),
+    ("typed gathers and scatters are in rank order", typed::gathers_and_scatters_are_in_rank_order),
+    ("typed messages arrive", typed::typed_messages_arrive),
 ];
 
 /// Runs all laws on the group, and then on its halves, in which ranks have other numbers than in the world.
@@ -268,5 +273,13 @@ fn notes_reach_all(comm: &dyn Communicator) -> Result<()> {
     assert_eq!(comm.bytes_received(), before, "notes are no data");
     comm.count_received(24);
     assert_eq!(comm.bytes_received(), before + 24, "what came without a message is counted when it is said");
+    Ok(())
+}
+
+fn world_ranks_are_known(comm: &dyn Communicator) -> Result<()> {
+    let numbers = comm.tell_about("world ranks", [comm.world_rank(comm.rank()) as u64, 0, 0, 0])?;
+    for (rank, number) in numbers.iter().enumerate() {
+        assert_eq!(comm.world_rank(rank) as u64, number[0]);
+    }
     Ok(())
 }

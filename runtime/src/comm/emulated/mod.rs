@@ -82,6 +82,10 @@ impl Communicator for Emulated {
         self.messages.size()
     }
 
+    fn world_rank(&self, rank: usize) -> usize {
+        self.messages.comm().world_rank(rank)
+    }
+
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
         check::peer(self.size(), self.rank(), to)?;
         self.messages.exchange(&[(to, data)], &mut [])
@@ -184,6 +188,10 @@ impl Communicator for Emulated {
 
     fn tell(&self, note: Note) -> Result<Vec<Note>> {
         self.messages.comm().tell(note)
+    }
+
+    fn tell_about(&self, about: &str, note: Note) -> Result<Vec<Note>> {
+        self.messages.comm().tell_about(about, note)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {

@@ -88,7 +88,7 @@ impl Network {
         self.made.elapsed().as_secs_f64()
     }
 
-    /// Sends a message of so many bytes from `source` to `target` at time `now`; returns when it arrives.
+    /// Sends a message of `bytes` bytes from `source` to `target` at time `now`; returns when it arrives.
     pub(super) fn send(&self, source: usize, target: usize, bytes: usize, now: f64) -> f64 {
         // A panic under the lock is a bug of ours, and leaves timetables as they were.
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,7 +19,7 @@ use std::ops::Range;
 pub(super) struct Blocks {
     /// Where each begins, and where the last ends.
     bounds: Vec<usize>,
-    /// No block is cut inside so many bytes.
+    /// Blocks are cut at multiples of this many bytes only.
     unit: usize,
 }
 

@@ -59,12 +59,12 @@ impl Wire {
         self.members[self.rank()]
     }
 
-    /// Returns the rank so many places after this one, around the end.
+    /// Returns the rank `places` places after this one, around the end.
     pub(super) fn after(&self, places: usize) -> usize {
         (self.rank() + places) % self.size()
     }
 
-    /// Returns the rank so many places before this one, around the end.
+    /// Returns the rank `places` places before this one, around the end.
     pub(super) fn before(&self, places: usize) -> usize {
         (self.rank() + self.size() - places % self.size()) % self.size()
     }

@@ -75,7 +75,7 @@ impl MpiCommunicator {
     }
 
     /// Starts all receives and then all sends. Stops at the first error, with what was started in `requests`.
-    fn start_all(
+    pub(super) fn start_all(
         &self,
         sends: &[(usize, &[u8])],
         receives: &mut [(usize, &mut [u8])],

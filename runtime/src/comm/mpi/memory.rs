@@ -61,9 +61,9 @@ struct Window {
 }
 
 impl NodeMemory {
-    /// Returns the memory that the processes of `comm` share; collective over it (MPI 3.1, section 6.4.2).
-    pub(super) fn new(comm: &MpiCommunicator) -> Result<Self> {
-        let origin = comm.split(0, comm.rank)?;
+    /// Returns the memory that the processes of `comm` share; collective over it (MPI 3.1, section 6.4.2). Of `origin`,
+    /// the same processes in the same order, this is the only user.
+    pub(super) fn new(comm: &MpiCommunicator, origin: Box<dyn Communicator>) -> Result<Self> {
         // SAFETY: the communicator is live, the constants are set once MPI is initialised, and `raw` is a local.
         let (code, raw) = unsafe {
             let mut raw = ffi::RSMPI_COMM_NULL;
@@ -112,7 +112,7 @@ impl NodeMemory {
         freed
     }
 
-    /// Allocates a window in which this rank has so many bytes, or says on all ranks why there is none; collective.
+    /// Allocates a window in which this rank has `bytes` bytes, or says on all ranks why there is none; collective.
     ///
     /// Whether there is enough memory is asked first, since a failure of MPI's ends the program.
     fn allocate(&self, bytes: usize) -> Result<Result<Window, String>> {

@@ -1,8 +1,8 @@
 //! MPI in this process: how it begins, how it ends, and how it ends for all.
 //!
 //! MPI is initialised once, by the first thread that asks, and stays for the life of the process
-//! (MPI 3.1, section 8.7). It is finalised when the process ends normally. A process that ends with an
-//! error code ends the others too, because `MPI_Finalize` waits for them and they might wait for it.
+//! (MPI 3.1, section 8.7). It is finalised when the process ends normally, which a process that is checked tells the
+//! others first. A process that ends with an error code ends the others too, because `MPI_Finalize` waits for them and they might wait for it.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::status::checked;
@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, process, ptr, thread};
 
@@ -25,6 +26,9 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process is being aborted, so that its exit handlers must leave MPI alone.
 static ABORTING: AtomicBool = AtomicBool::new(false);
+
+/// The last message that is not about one rank.
+static TOGETHER: Mutex<Option<String>> = Mutex::new(None);
 
 /// Returns a duplicate of `MPI_COMM_WORLD`, the same one each time.
 ///
@@ -46,18 +50,31 @@ pub(super) fn world() -> Result<ffi::MPI_Comm> {
     if !flag(ffi::MPI_Initialized) {
         initialize()?;
     }
-    // SAFETY: a null handle is a value like any other; MPI overwrites it.
-    let mut world = unsafe { ffi::RSMPI_COMM_NULL };
-    // SAFETY: MPI is initialised, and `world` is a local.
-    unsafe {
+    // SAFETY: MPI is initialised.
+    let all = unsafe {
         checked(
             "setting the error handler",
             ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_WORLD, ffi::RSMPI_ERRORS_RETURN),
         )?;
-        checked("duplicating the world", ffi::MPI_Comm_dup(ffi::RSMPI_COMM_WORLD, &mut world))?;
-    }
+        ffi::RSMPI_COMM_WORLD
+    };
+    let world = duplicate(all)?;
     WORLD.set(Some(world));
     Ok(world)
+}
+
+/// Returns what [`world`] has returned before, if it has.
+pub(super) fn known_world() -> Option<ffi::MPI_Comm> {
+    WORLD.get()
+}
+
+/// Returns a group of the same processes whose messages meet no others; collective (MPI 3.1, section 6.4.2).
+pub(super) fn duplicate(comm: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
+    // SAFETY: a null handle is a value like any other; MPI overwrites it.
+    let mut copy = unsafe { ffi::RSMPI_COMM_NULL };
+    // SAFETY: MPI is initialised, `comm` is live and `copy` is a local. It inherits the error handler.
+    checked("duplicating the world", unsafe { ffi::MPI_Comm_dup(comm, &mut copy) })?;
+    Ok(copy)
 }
 
 /// Returns whether MPI is initialised and not finalised.
@@ -83,6 +100,17 @@ pub(super) fn world_rank(group: ffi::MPI_Comm, rank: usize) -> usize {
     to as usize
 }
 
+/// Notes what all ranks of a group have found out together, so that none of them says it as its own trouble.
+pub(super) fn all_say(message: &str) {
+    *TOGETHER.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.into());
+}
+
+/// As [`fail`], with a message that is not about this rank.
+pub(super) fn fail_together(message: &str) -> ! {
+    all_say(message);
+    fail(message)
+}
+
 /// Says once why the program ends, and ends all its processes with exit code 1.
 ///
 /// Many ranks often fail alike. Rank 0 speaks at once, the others wait a little, the higher the longer, so
@@ -96,7 +124,9 @@ pub(crate) fn fail(message: &str) -> ! {
         thread::sleep(Duration::from_millis(delay.min(3000)));
     }
     // One write, so that lines of different ranks do not mix. There is nobody left to tell if it fails.
-    let text = format!("{}\n", crate::error::named(rank as usize, message));
+    let is_shared = TOGETHER.lock().unwrap_or_else(PoisonError::into_inner).as_deref() == Some(message);
+    let text = if is_shared { message.into() } else { crate::error::named(rank as usize, message) };
+    let text = format!("{text}\n");
     let _ = io::stderr().write_all(text.as_bytes());
     abort(1)
 }
@@ -145,6 +175,7 @@ fn register() {
 
 extern "C" fn finalize() {
     if is_running() && !ABORTING.load(Ordering::SeqCst) {
+        super::checked::leave();
         // SAFETY: MPI is running, and the process ends. An error has nowhere to go.
         unsafe { ffi::MPI_Finalize() };
     }

@@ -105,7 +105,7 @@ impl MpiCommunicator {
     }
 }
 
-/// Returns the elements in so many bytes; pieces are small enough for a C int.
+/// Returns the elements in `bytes` bytes; pieces are small enough for a C int.
 fn elements(bytes: usize, kind: ElementKind) -> c_int {
     (bytes / combine::bytes(kind)) as c_int
 }

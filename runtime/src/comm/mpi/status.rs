@@ -36,7 +36,7 @@ impl MpiCommunicator {
 }
 
 /// Returns the bytes of the message that `status` is about.
-fn bytes(status: &ffi::MPI_Status) -> Option<usize> {
+pub(super) fn bytes(status: &ffi::MPI_Status) -> Option<usize> {
     let mut count = 0;
     // SAFETY: `status` was filled by MPI, and `count` is a local. Every datatype in use here is made of bytes.
     unsafe { ffi::MPI_Get_elements_x(status, ffi::RSMPI_UINT8_T, &mut count) };

@@ -3,7 +3,7 @@
 //! A meeting collects one call and one contribution per rank. The last to arrive turns it into a
 //! [`Round`], which all ranks then read without the lock.
 
-use super::call::{Call, disagreement};
+use super::super::call::{Call, disagreement};
 use super::state::{GroupId, Message};
 use std::sync::{Arc, OnceLock};
 

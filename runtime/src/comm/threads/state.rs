@@ -4,8 +4,9 @@
 //! wish true marks it running before waking it. So the count of idle ranks is exact, and when the last
 //! rank blocks or ends while one still waits, nothing can arrive any more: that is a deadlock.
 
-use super::call::Call;
-use super::failure::{Failure, name, sentence};
+use super::super::call::Call;
+use super::super::words::{Doing, amount, deadlock, within};
+use super::failure::Failure;
 use super::meeting::{Meeting, Round, Seat, divide};
 use crate::Result;
 use std::collections::{HashMap, VecDeque};
@@ -264,8 +265,7 @@ impl State {
     fn check_deadlock(&mut self, wake: &[Condvar]) {
         let waits = self.ranks.iter().any(|rank| !matches!(rank.status, Status::Running | Status::Ended));
         if self.idle == self.ranks.len() && waits {
-            let clauses = (0..self.ranks.len()).map(|rank| (rank, self.describe(rank)));
-            let message = format!("the ranks wait for each other: {}", sentence(clauses, "; "));
+            let message = deadlock((0..self.ranks.len()).map(|rank| (rank, self.doing(rank))));
             self.fail(Failure::Mismatch(message), wake);
         }
     }
@@ -289,22 +289,19 @@ impl State {
         round
     }
 
-    /// Says what `rank` does: for one rank that does so, and for several.
-    fn describe(&self, rank: usize) -> [String; 2] {
-        let wait = match &self.ranks[rank].status {
-            Status::Running => return [String::from("runs"), String::from("run")],
-            Status::Ended => return [String::from("has ended"), String::from("have ended")],
-            Status::Receives { from, bytes, .. } => format!("to receive {bytes} bytes from rank {from}"),
+    /// Returns what `rank` does.
+    fn doing(&self, rank: usize) -> Doing {
+        match &self.ranks[rank].status {
+            Status::Running => Doing::Runs,
+            Status::Ended => Doing::Ended,
+            Status::Receives { from, bytes, .. } => {
+                Doing::Waits(format!("to receive {} from rank {from}", amount(*bytes)))
+            }
             Status::Meets { group, rank } => {
                 let meeting = &self.groups[group];
                 let call = meeting.call(*rank).map_or_else(String::new, Call::to_string);
-                if meeting.members.len() == self.ranks.len() {
-                    format!("in {call}")
-                } else {
-                    format!("in {call} with {}", name(&meeting.members))
-                }
+                Doing::Waits(within(&call, &meeting.members, self.ranks.len()))
             }
-        };
-        [format!("waits {wait}"), format!("wait {wait}")]
+        }
     }
 }

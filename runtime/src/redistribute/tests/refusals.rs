@@ -96,8 +96,8 @@ fn ranks_that_mean_different_redistributions_are_told() {
     });
     assert_eq!(
         told.expect("both ranks go on"),
-        ["ranks 0 and 1 make different things, rank 0 a redistribution from [0 @ x] to [0 @ x], rank 1 a redistribution \
-          from [0 @ x] to [1 @ x]: all ranks must make the same, in the same order"; 2]
+        ["ranks disagree: rank 0 creates a redistribution from [0 @ x] to [0 @ x], rank 1 creates a redistribution from \
+          [0 @ x] to [1 @ x]; all ranks must create the same, in the same order"; 2]
     );
     let said = said(|world, mesh| {
         let rows = by(mesh, &[4, 6], 0);

@@ -1,22 +1,65 @@
 //! What a rank calls when it takes part in a collective, and whether the calls of a group fit.
 
-use super::super::combine;
-use super::failure::sentence;
+use super::combine;
+use super::words::{amount, sentence};
 use crate::{ElementKind, ReduceOp};
+use std::borrow::Cow;
 use std::fmt;
 
 /// One rank's call of a collective, without the data. Roots are world ranks; lengths are bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Barrier,
-    Broadcast { root: usize, bytes: usize },
-    AllGather { counts: Box<[usize]> },
-    AllToAll { send: Box<[usize]>, receive: Box<[usize]> },
-    Reduce { root: usize, bytes: usize, kind: ElementKind, op: ReduceOp },
-    AllReduce { bytes: usize, kind: ElementKind, op: ReduceOp },
-    ReduceScatter { counts: Box<[usize]>, kind: ElementKind, op: ReduceOp },
-    Tell,
-    Split { color: usize, key: usize },
+    Broadcast {
+        root: usize,
+        bytes: usize,
+    },
+    AllGather {
+        counts: Box<[usize]>,
+    },
+    AllToAll {
+        send: Box<[usize]>,
+        receive: Box<[usize]>,
+    },
+    Reduce {
+        root: usize,
+        bytes: usize,
+        kind: ElementKind,
+        op: ReduceOp,
+    },
+    AllReduce {
+        bytes: usize,
+        kind: ElementKind,
+        op: ReduceOp,
+    },
+    ReduceScatter {
+        counts: Box<[usize]>,
+        kind: ElementKind,
+        op: ReduceOp,
+    },
+    /// What the headers are about, if the caller says so.
+    Tell {
+        about: Cow<'static, str>,
+    },
+    Split {
+        color: usize,
+        key: usize,
+    },
+    #[cfg(feature = "mpi")]
+    Settle,
+    #[cfg(feature = "mpi")]
+    SharedMemory,
+    /// This rank has come to the end of the program.
+    #[cfg(feature = "mpi")]
+    End,
+    /// This rank's process ends.
+    #[cfg(feature = "mpi")]
+    Exit,
+}
+
+impl Call {
+    /// Headers whose caller does not say what they are about.
+    pub(super) const HEADERS: Self = Self::Tell { about: Cow::Borrowed("all-gather of headers") };
 }
 
 /// Returns what is wrong if the `members` (world ranks) of a group do not call the same, one call each.
@@ -41,9 +84,11 @@ fn unmatched(members: &[usize], calls: &[Call]) -> Option<String> {
             let (Call::AllToAll { send, .. }, Call::AllToAll { receive, .. }) = (sender, receiver) else { return None };
             if send[to] != receive[from] {
                 return Some(format!(
-                    "in an all-to-all, rank {} sends {} bytes to rank {}, which expects {}: \
-                     both ranks must count the same",
-                    members[from], send[to], members[to], receive[from]
+                    "in an all-to-all, rank {} sends {} to rank {}, which expects {}: both ranks must count the same",
+                    members[from],
+                    amount(send[to]),
+                    members[to],
+                    receive[from]
                 ));
             }
         }
@@ -55,20 +100,28 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Barrier => f.write_str("barrier"),
-            Self::Broadcast { root, bytes } => write!(f, "broadcast from {root} of {bytes} bytes"),
+            Self::Broadcast { root, bytes } => write!(f, "broadcast from {root} of {}", amount(*bytes)),
             Self::AllGather { counts } => write!(f, "all-gather of {}", Counts(counts)),
             Self::AllToAll { .. } => f.write_str("all-to-all"),
             Self::Reduce { root, bytes, kind, op } => {
-                write!(f, "reduce to {root} of {bytes} bytes ({} of {})", verb(*op), combine::name(*kind))
+                write!(f, "reduce to {root} of {} ({} of {})", amount(*bytes), verb(*op), combine::name(*kind))
             }
             Self::AllReduce { bytes, kind, op } => {
-                write!(f, "all-reduce of {bytes} bytes ({} of {})", verb(*op), combine::name(*kind))
+                write!(f, "all-reduce of {} ({} of {})", amount(*bytes), verb(*op), combine::name(*kind))
             }
             Self::ReduceScatter { counts, kind, op } => {
                 write!(f, "reduce-scatter of {} ({} of {})", Counts(counts), verb(*op), combine::name(*kind))
             }
-            Self::Tell => f.write_str("tell"),
+            Self::Tell { about } => f.write_str(about),
             Self::Split { .. } => f.write_str("split"),
+            #[cfg(feature = "mpi")]
+            Self::Settle => f.write_str("settle"),
+            #[cfg(feature = "mpi")]
+            Self::SharedMemory => f.write_str("shared_memory"),
+            #[cfg(feature = "mpi")]
+            Self::End => f.write_str("the end of the program"),
+            #[cfg(feature = "mpi")]
+            Self::Exit => f.write_str("`exit`"),
         }
     }
 }
@@ -78,7 +131,7 @@ struct Counts<'a>(&'a [usize]);
 
 impl fmt::Display for Counts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.0.iter().sum::<usize>())?;
+        f.write_str(&amount(self.0.iter().sum()))?;
         if self.0.windows(2).any(|pair| pair[0] != pair[1]) {
             write!(f, " in parts of {:?}", self.0)?;
         }

@@ -1,0 +1,75 @@
+//! Calls communicators out of step in one of several ways, to see what a checked program says: on 4 ranks, under
+//! `mpirun` or on threads.
+//!
+//! ```text
+//! mpirun -n 4 target/debug/examples/comm_checked roots
+//! ```
+
+use polyshard_runtime::comm::Broadcast;
+use polyshard_runtime::{Collectives, ReduceOp, Result, World, spmd, spmd_checked};
+use std::time::{Duration, Instant};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let way = std::env::args().nth(1).unwrap_or_default();
+    spmd_checked(4, |world| go(&way, world))?;
+    // The next program of the process is checked if it asks for that.
+    spmd(4, |world| world.barrier())?;
+    println!("`{way}` is in step");
+    Ok(())
+}
+
+fn go(way: &str, world: &World) -> Result<(), Failure> {
+    let (comm, rank) = (world.comm(), world.rank());
+    match (way, rank) {
+        ("operations", 0) => comm.broadcast(Broadcast::Send(&[7; 4096]))?,
+        ("operations", _) => comm.all_gather(&[7; 8], &mut [0; 32], &[8; 4])?,
+        ("typed operations", 2) => drop(world.gather(&[1.0], 0)?),
+        ("typed operations", _) => drop(world.all_gather(&[1.0])?),
+        ("roots", 2) => comm.broadcast(Broadcast::Send(&[7; 8]))?,
+        ("roots", 1) => comm.broadcast(Broadcast::Receive { root: 0, into: &mut [0; 8] })?,
+        ("roots", _) => comm.broadcast(Broadcast::Receive { root: 2, into: &mut [0; 8] })?,
+        ("typed roots", rank) => drop(world.gather(&[rank as i32], rank / 3)?),
+        ("typed elements", 3) => drop(world.all_gather(&[1.0])?),
+        ("typed elements", _) => drop(world.all_gather(&[1.0f32])?),
+        ("counts", rank) => world.all_reduce(&mut [1.0; 4][..if rank == 2 { 3 } else { 4 }], ReduceOp::Sum)?,
+        ("reductions", rank) => {
+            world.reduce(&mut [1, 2], if rank == 0 { ReduceOp::Max } else { ReduceOp::Min }, 1)?;
+        }
+        ("lengths of an all-to-all", rank) => {
+            let count = if rank == 1 { 2 } else { 1 };
+            comm.all_to_all(&vec![0; 3 + count], &[1, 1, count, 1], &mut [0; 4], &[1; 4])?;
+        }
+        ("groups", rank) => {
+            let group = comm.split(rank % 2, 0)?;
+            match rank {
+                3 => group.broadcast(Broadcast::Send(&[1, 2]))?,
+                _ => group.barrier()?,
+            }
+        }
+        ("crossed groups", rank) => {
+            let (row, column) = (comm.split(rank / 2, rank)?, comm.split(rank % 2, rank)?);
+            if matches!(rank, 0 | 3) { row.barrier()? } else { column.barrier()? }
+        }
+        ("circle", rank) => comm.receive((rank + 1) % 4, &mut [0; 16])?,
+        ("a missing call", 3) => comm.receive(0, &mut [0; 16])?,
+        ("sends that nobody receives", rank) => comm.send((rank + 1) % 4, &vec![0; 1 << 24])?,
+        ("an early return", 3) | ("a message from one that has ended", 1..) => return Ok(()),
+        ("a message from one that has ended", _) => comm.receive(2, &mut [0])?,
+        ("exit of 0", 0) | ("exit of 1", 1) => std::process::exit(0),
+        ("exit of 3 from a message", 3) => std::process::exit(0),
+        ("exit of 3 from a message", 0) => comm.receive(3, &mut [0; 16])?,
+        ("work", 2) => compute(Duration::from_secs(3)),
+        _ => {}
+    }
+    Ok(world.barrier()?)
+}
+
+/// Works without calling anybody.
+fn compute(time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

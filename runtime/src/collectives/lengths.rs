@@ -1,0 +1,262 @@
+//! How many elements each rank brings to a collective, where only the rank itself knows.
+//!
+//! Ranks tell each other in one small collective before the data move, and with the lengths what they are about to do,
+//! so that ranks with another root or another element type are an error on all of them, on every communicator.
+
+use crate::comm::{Communicator, plural, sentence};
+use crate::{Element, ElementKind, Error, Result};
+use bytemuck::{cast_slice, cast_slice_mut};
+
+/// A collective to which ranks bring different lengths.
+#[derive(Clone, Copy)]
+pub(super) enum Gathering {
+    AllGather,
+    Gather { root: usize },
+    Scatter { root: usize },
+}
+
+/// The elements of each rank, in rank order.
+pub(super) struct Lengths {
+    elements: Vec<usize>,
+    /// What each rank says besides.
+    others: Vec<usize>,
+    /// Bytes of an element.
+    size: usize,
+}
+
+impl Gathering {
+    /// Returns the collective as a number, and its root.
+    fn code(self) -> [u64; 2] {
+        match self {
+            Self::AllGather => [0, 0],
+            Self::Gather { root } => [1, root as u64],
+            Self::Scatter { root } => [2, root as u64],
+        }
+    }
+
+    fn text(self, comm: &dyn Communicator, element: &str) -> String {
+        match self {
+            Self::AllGather => format!("all-gather of {element}"),
+            Self::Gather { root } => format!("gather to {} of {element}", comm.world_rank(root)),
+            Self::Scatter { root } => format!("scatter from {} of {element}", comm.world_rank(root)),
+        }
+    }
+}
+
+impl Lengths {
+    /// Returns these lengths, of elements of `size` bytes.
+    pub(super) fn of(elements: Vec<usize>, size: usize) -> Self {
+        Self { elements, others: Vec::new(), size }
+    }
+
+    /// Tells the other ranks that this one brings `elements` elements, and another number; returns theirs.
+    ///
+    /// # Errors
+    /// If the ranks do not call the same, or there is no such root.
+    pub(super) fn told<T: Element>(
+        comm: &dyn Communicator,
+        gathering: Gathering,
+        elements: usize,
+        other: usize,
+    ) -> Result<Self> {
+        let [code, root] = gathering.code();
+        if root as usize >= comm.size() {
+            return Err(no_rank(root as usize, comm.size()));
+        }
+        let what = code << 8 | kind_code(T::KIND);
+        let about = gathering.text(comm, T::NAME);
+        let told = comm.tell_about(&about, [elements as u64, other as u64, what, root])?;
+        if told.iter().any(|note| note[2..] != told[0][2..]) {
+            let clauses = told.iter().enumerate().map(|(rank, note)| {
+                let text = read(note[2], note[3]).text(comm, name(note[2]));
+                (comm.world_rank(rank), [format!("calls {text}"), format!("call {text}")])
+            });
+            return Err(disagreement(clauses));
+        }
+        let [elements, others] = [0, 1].map(|word| told.iter().map(|note| note[word] as usize).collect());
+        Ok(Self { elements, others, size: size_of::<T>() })
+    }
+
+    /// Returns what each rank sends to this one, where these are what this rank sends to each (MPI 3.1, section 5.8).
+    ///
+    /// # Errors
+    /// If another rank sends elements of another type.
+    pub(super) fn transposed<T: Element>(&self, comm: &dyn Communicator) -> Result<Self> {
+        let sent: Vec<[u64; 2]> = self.elements.iter().map(|&length| [length as u64, kind_code(T::KIND)]).collect();
+        let (mut received, counts) = (vec![[0u64; 2]; comm.size()], vec![size_of::<[u64; 2]>(); comm.size()]);
+        comm.all_to_all(cast_slice(&sent), &counts, cast_slice_mut(&mut received), &counts)?;
+        if received.iter().any(|word| word[1] != kind_code(T::KIND)) {
+            let clauses = received.iter().enumerate().map(|(rank, word)| {
+                let text = format!("all-to-all of {}", name(word[1]));
+                (comm.world_rank(rank), [format!("calls {text}"), format!("call {text}")])
+            });
+            return Err(disagreement(clauses));
+        }
+        Ok(Self::of(received.iter().map(|word| word[0] as usize).collect(), self.size))
+    }
+
+    /// Refuses parts that together are not what the root has; all ranks say the same.
+    pub(super) fn check_scatter(&self, comm: &dyn Communicator, root: usize) -> Result<()> {
+        let (wanted, held) = (self.sum(), self.others[root]);
+        if wanted == held {
+            return Ok(());
+        }
+        Err(Error::Mismatch(format!(
+            "rank {} scatters {}, but the ranks have room for {wanted}, {:?}: pass an `into` for each part",
+            comm.world_rank(root),
+            plural(held, "element"),
+            self.elements
+        )))
+    }
+
+    /// Returns the elements of all ranks together.
+    pub(super) fn sum(&self) -> usize {
+        self.elements.iter().sum()
+    }
+
+    /// Returns the bytes of each rank.
+    pub(super) fn bytes(&self) -> Vec<usize> {
+        self.elements.iter().map(|length| length * self.size).collect()
+    }
+
+    /// Returns each rank's part of `data`, with the rank.
+    pub(super) fn parts<'d, T: Element>(&self, mut data: &'d [T]) -> Vec<(usize, &'d [u8])> {
+        let part = |(rank, &length): (usize, &usize)| {
+            let (part, rest) = data.split_at(length);
+            data = rest;
+            (rank, cast_slice(part))
+        };
+        self.elements.iter().enumerate().map(part).collect()
+    }
+
+    /// Returns each rank's place in `into`, with the rank.
+    pub(super) fn parts_mut<'d, T: Element>(&self, into: &'d mut [T]) -> Vec<(usize, &'d mut [u8])> {
+        let mut rest = into;
+        let mut parts = Vec::with_capacity(self.elements.len());
+        for (rank, &length) in self.elements.iter().enumerate() {
+            let (part, tail) = rest.split_at_mut(length);
+            parts.push((rank, cast_slice_mut(part)));
+            rest = tail;
+        }
+        parts
+    }
+
+    /// Returns each rank's part of `data` as its own.
+    pub(super) fn split<T: Element>(&self, mut data: &[T]) -> Vec<Vec<T>> {
+        let part = |&length: &usize| {
+            let (part, rest) = data.split_at(length);
+            data = rest;
+            part.to_vec()
+        };
+        self.elements.iter().map(part).collect()
+    }
+}
+
+/// Refuses counts that are not one per rank, or whose sum is not the length of the data.
+pub(super) fn check_counts(size: usize, counts: &[usize], len: usize) -> Result<()> {
+    if counts.len() != size {
+        let (counts, ranks) = (plural(counts.len(), "count"), plural(size, "rank"));
+        return Err(Error::Usage(format!("{counts} for a group of {ranks}: give one per rank")));
+    }
+    let sum = counts.iter().fold(0usize, |sum, &count| sum.saturating_add(count));
+    if sum != len {
+        return Err(Error::Usage(format!(
+            "the counts sum to {}, but the data have {len}: each element goes to one rank",
+            plural(sum, "element")
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses parts that are not one per rank.
+pub(super) fn check_parts(size: usize, parts: usize) -> Result<()> {
+    if parts != size {
+        let (parts, ranks) = (plural(parts, "part"), plural(size, "rank"));
+        return Err(Error::Usage(format!("{parts} for a group of {ranks}: give one per rank, which may be empty")));
+    }
+    Ok(())
+}
+
+fn no_rank(rank: usize, size: usize) -> Error {
+    Error::Usage(format!("no rank {rank}: the group has ranks 0..{size}"))
+}
+
+fn disagreement(clauses: impl IntoIterator<Item = (usize, [String; 2])>) -> Error {
+    Error::Mismatch(format!("{}: ranks of one group must call the same", sentence(clauses, ", ")))
+}
+
+/// Reads what [`Lengths::told`] has written.
+fn read(what: u64, root: u64) -> Gathering {
+    let root = root as usize;
+    match what >> 8 {
+        0 => Gathering::AllGather,
+        1 => Gathering::Gather { root },
+        _ => Gathering::Scatter { root },
+    }
+}
+
+fn kind_code(kind: ElementKind) -> u64 {
+    match kind {
+        ElementKind::F32 => 0,
+        ElementKind::F64 => 1,
+        ElementKind::I32 => 2,
+        ElementKind::I64 => 3,
+    }
+}
+
+fn name(what: u64) -> &'static str {
+    [f32::NAME, f64::NAME, i32::NAME, i64::NAME][what as usize & 3]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Collectives, Error, ReduceOp, Result, World, spmd};
+
+    /// Checks what each of three ranks is told.
+    #[track_caller]
+    fn check<R>(f: impl Fn(&World) -> Result<R> + Sync, expected: &str) {
+        let said = spmd(3, |world| Ok::<_, Error>(f(world).err().expect("it should be refused").to_string()));
+        assert_eq!(said.expect("all ranks go on"), [expected; 3]);
+    }
+
+    #[test]
+    fn a_scatter_that_does_not_fit_is_refused_on_all_ranks() {
+        check(
+            |world| world.scatter(&[1, 2, 3, 4][..if world.rank() == 1 { 4 } else { 0 }], &mut [0; 2], 1),
+            "rank 1 scatters 4 elements, but the ranks have room for 6, [2, 2, 2]: pass an `into` for each part",
+        );
+    }
+
+    #[test]
+    fn roots_counts_and_parts_are_refused_before_any_communication() {
+        check(|world| world.gather(&[1.0], 3), "no rank 3: the group has ranks 0..3");
+        check(|world| world.broadcast(&mut [1.0], 7), "no rank 7: the group has ranks 0..3");
+        check(|world| world.reduce(&mut [1.0], ReduceOp::Sum, 3), "no rank 3: the group has ranks 0..3");
+        check(
+            |world| world.reduce_scatter(&[1, 2], &[1, 1], ReduceOp::Sum),
+            "2 counts for a group of 3 ranks: give one per rank",
+        );
+        check(
+            |world| world.reduce_scatter(&[1, 2], &[1, 1, usize::MAX], ReduceOp::Sum),
+            "the counts sum to 18446744073709551615 elements, but the data have 2: each element goes to one rank",
+        );
+        check(
+            |world| world.all_to_all(&[[1.5]]),
+            "1 part for a group of 3 ranks: give one per rank, which may be empty",
+        );
+    }
+
+    #[test]
+    fn ranks_that_send_other_types_are_told() {
+        let said = spmd(2, |world| {
+            let error = match world.rank() {
+                0 => world.all_to_all(&[[1.0f32]; 2]).map(drop),
+                _ => world.all_to_all(&[[1.0f64]; 2]).map(drop),
+            };
+            Ok::<_, Error>(error.expect_err("the types differ").to_string())
+        });
+        let expected = "rank 0 calls all-to-all of f32, rank 1 calls all-to-all of f64: ranks of one group must call the \
+                        same";
+        assert_eq!(said.expect("both go on"), [expected; 2]);
+    }
+}

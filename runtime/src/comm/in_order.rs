@@ -1,0 +1,149 @@
+//! Reductions in rank order, out of messages alone: the same bits whoever carries them out.
+//!
+//! A library adds floats in an order that depends on the length and on where the ranks are. Here each rank gets one
+//! piece of all ranks' data, combines it by itself, from rank 0 to the last, and hands it on. Integers wrap, and maxima
+//! and minima of integers are exact, so for these any order is this order and the library may choose.
+//!
+//! Which way the data go has no influence on the bits: short data go to every rank that wants the result, and each
+//! combines them all, since one collective takes less time than two.
+
+use super::{Communicator, check, combine};
+use crate::{ElementKind, ReduceOp, Result};
+
+/// Data are short if those of all ranks together are no longer than this, in bytes.
+const SHORT: usize = 1 << 16;
+
+/// Reduces to all ranks; see [`Communicator::all_reduce_in_order`].
+pub(super) fn all_reduce<C: Communicator + ?Sized>(
+    comm: &C,
+    data: &mut [u8],
+    kind: ElementKind,
+    op: ReduceOp,
+) -> Result<()> {
+    if is_exact(kind) {
+        return comm.all_reduce(data, kind, op);
+    }
+    check::elements(kind, data)?;
+    let (size, len) = (comm.size(), data.len());
+    if is_short(len, size) {
+        let mut gathered = vec![0; len * size];
+        comm.all_gather(data, &mut gathered, &vec![len; size])?;
+        combine_parts(data, &gathered, kind, op);
+        return Ok(());
+    }
+    let pieces = pieces(len, size, kind);
+    let mut own = vec![0; pieces[comm.rank()]];
+    reduce_scatter(comm, data, &mut own, &pieces, kind, op)?;
+    comm.all_gather(&own, data, &pieces)
+}
+
+/// Reduces to one rank; see [`Communicator::reduce_in_order`].
+pub(super) fn reduce<C: Communicator + ?Sized>(
+    comm: &C,
+    root: usize,
+    data: &mut [u8],
+    kind: ElementKind,
+    op: ReduceOp,
+) -> Result<()> {
+    if is_exact(kind) {
+        return comm.reduce(root, data, kind, op);
+    }
+    check::member(comm.size(), root)?;
+    check::elements(kind, data)?;
+    let (size, len) = (comm.size(), data.len());
+    if is_short(len, size) {
+        let mut gathered = vec![0; if comm.rank() == root { len * size } else { 0 }];
+        gather(comm, root, data, &mut gathered, &vec![len; size])?;
+        if comm.rank() == root {
+            combine_parts(data, &gathered, kind, op);
+        }
+        return Ok(());
+    }
+    let pieces = pieces(len, size, kind);
+    let mut own = vec![0; pieces[comm.rank()]];
+    reduce_scatter(comm, data, &mut own, &pieces, kind, op)?;
+    gather(comm, root, &own, data, &pieces)
+}
+
+/// Reduces and gives each rank its part; see [`Communicator::reduce_scatter_in_order`].
+pub(super) fn reduce_scatter<C: Communicator + ?Sized>(
+    comm: &C,
+    send: &[u8],
+    into: &mut [u8],
+    counts: &[usize],
+    kind: ElementKind,
+    op: ReduceOp,
+) -> Result<()> {
+    if is_exact(kind) {
+        return comm.reduce_scatter(send, into, counts, kind, op);
+    }
+    let size = comm.size();
+    check::reduce_scatter(size, comm.rank(), send, into, counts, kind)?;
+    let mut parts = vec![0; into.len() * size];
+    comm.all_to_all(send, counts, &mut parts, &vec![into.len(); size])?;
+    combine_parts(into, &parts, kind, op);
+    Ok(())
+}
+
+/// Returns the bytes that a rank receives in a reduction of `len` bytes to all ranks.
+pub(super) fn received_by_all_reduce(len: usize, size: usize, rank: usize, kind: ElementKind) -> usize {
+    if is_exact(kind) || is_short(len, size) {
+        return len * (size - 1);
+    }
+    let own = pieces(len, size, kind)[rank];
+    own * (size - 1) + len - own
+}
+
+/// Returns the bytes that a rank receives in a reduction of `len` bytes to one rank.
+pub(super) fn received_by_reduce(len: usize, size: usize, rank: usize, root: usize, kind: ElementKind) -> usize {
+    if is_exact(kind) || is_short(len, size) {
+        return if rank == root { len * (size - 1) } else { 0 };
+    }
+    let own = pieces(len, size, kind)[rank];
+    own * (size - 1) + if rank == root { len - own } else { 0 }
+}
+
+/// Gives the root the data of all, `counts[r]` bytes of rank `r`; elsewhere `into` stays (MPI 3.1, section 5.5).
+fn gather<C: Communicator + ?Sized>(
+    comm: &C,
+    root: usize,
+    own: &[u8],
+    into: &mut [u8],
+    counts: &[usize],
+) -> Result<()> {
+    let mut receives = Vec::new();
+    if comm.rank() == root {
+        let mut rest = into;
+        for (rank, &count) in counts.iter().enumerate() {
+            let (part, tail) = rest.split_at_mut(count);
+            receives.push((rank, part));
+            rest = tail;
+        }
+    }
+    comm.exchange(&[(root, own)], &mut receives)
+}
+
+/// Puts together parts as long as `into`, the first to the last.
+fn combine_parts(into: &mut [u8], parts: &[u8], kind: ElementKind, op: ReduceOp) {
+    if into.is_empty() {
+        return;
+    }
+    let (first, others) = parts.split_at(into.len());
+    into.copy_from_slice(first);
+    others.chunks_exact(into.len()).for_each(|part| combine::combine(kind, op, into, part));
+}
+
+fn is_exact(kind: ElementKind) -> bool {
+    matches!(kind, ElementKind::I32 | ElementKind::I64)
+}
+
+fn is_short(len: usize, size: usize) -> bool {
+    len.saturating_mul(size) <= SHORT
+}
+
+/// Returns the bytes of each rank's piece, as equal as elements allow.
+fn pieces(len: usize, size: usize, kind: ElementKind) -> Vec<usize> {
+    let elements = len / combine::bytes(kind);
+    let piece = |rank: usize| elements / size + usize::from(rank < elements % size);
+    (0..size).map(|rank| piece(rank) * combine::bytes(kind)).collect()
+}

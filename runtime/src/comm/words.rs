@@ -1,0 +1,114 @@
+//! Sentences about ranks: which of them do what.
+//!
+//! Ranks that do the same are named together, so that what hundreds of ranks do is one line.
+
+/// What a rank does while others wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It is in none of our calls.
+    Runs,
+    /// Its part of the program has come to its end.
+    Ended,
+    /// Its process has come to its end, in the middle of the program.
+    #[cfg(feature = "mpi")]
+    Left,
+    /// It waits: `in barrier`, `to receive 8 bytes from rank 2`.
+    Waits(String),
+}
+
+impl Doing {
+    /// Says so, for one rank and for several.
+    pub(super) fn clause(&self) -> [String; 2] {
+        match self {
+            Self::Runs => ["runs".into(), "run".into()],
+            Self::Ended => ["has ended".into(), "have ended".into()],
+            #[cfg(feature = "mpi")]
+            Self::Left => ["has left through `exit`".into(), "have left through `exit`".into()],
+            Self::Waits(wait) => [format!("waits {wait}"), format!("wait {wait}")],
+        }
+    }
+}
+
+/// Says that nobody can go on; `doing` has for each rank its number and what it does.
+pub(super) fn deadlock(doing: impl IntoIterator<Item = (usize, Doing)>) -> String {
+    format!("the ranks wait for each other: {}", whereabouts(doing))
+}
+
+/// Says where each rank is.
+pub(super) fn whereabouts(doing: impl IntoIterator<Item = (usize, Doing)>) -> String {
+    sentence(doing.into_iter().map(|(rank, doing)| (rank, doing.clause())), "; ")
+}
+
+/// Says where a rank waits that makes `call` with `members`, of a world of `world` ranks.
+pub(super) fn within(call: &str, members: &[usize], world: usize) -> String {
+    if members.len() == world { format!("in {call}") } else { format!("in {call} with {}", name(members)) }
+}
+
+/// Says a number of bytes.
+pub(super) fn amount(bytes: usize) -> String {
+    plural(bytes, "byte")
+}
+
+/// Says a number of things: `1 rank`, `2 ranks`.
+pub(crate) fn plural(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+/// Joins what ranks do into one sentence, equal parts once: `rank 0 calls X, ranks 1 and 2 call Y`.
+///
+/// `clauses` has for each rank its number and what it does, for one rank and for several.
+pub(crate) fn sentence(clauses: impl IntoIterator<Item = (usize, [String; 2])>, separator: &str) -> String {
+    let mut parts: Vec<([String; 2], Vec<usize>)> = Vec::new();
+    for (rank, does) in clauses {
+        match parts.iter_mut().find(|part| part.0 == does) {
+            Some(part) => part.1.push(rank),
+            None => parts.push((does, vec![rank])),
+        }
+    }
+    let parts = parts.iter().map(|([one, several], ranks)| {
+        let does = if ranks.len() == 1 { one } else { several };
+        format!("{} {does}", name(ranks))
+    });
+    parts.collect::<Vec<_>>().join(separator)
+}
+
+/// Names ranks: `rank 3`, `ranks 0 and 2`, `ranks 0 to 5 and 7`.
+pub(super) fn name(ranks: &[usize]) -> String {
+    if let [rank] = ranks {
+        return format!("rank {rank}");
+    }
+    let mut runs: Vec<String> = Vec::new();
+    let mut at = 0;
+    while at < ranks.len() {
+        let run = (at + 1..ranks.len()).take_while(|&i| ranks[i] == ranks[i - 1] + 1).count();
+        if run >= 2 {
+            runs.push(format!("{} to {}", ranks[at], ranks[at + run]));
+            at += run + 1;
+        } else {
+            runs.push(ranks[at].to_string());
+            at += 1;
+        }
+    }
+    let last = runs.pop().expect("a group has a rank: this is a bug of polyshard");
+    if runs.is_empty() { format!("ranks {last}") } else { format!("ranks {} and {last}", runs.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_named_by_runs() {
+        assert_eq!(name(&[3]), "rank 3");
+        assert_eq!(name(&[0, 1]), "ranks 0 and 1");
+        assert_eq!(name(&[0, 1, 2]), "ranks 0 to 2");
+        assert_eq!(name(&[0, 1, 2, 3, 5, 7, 8]), "ranks 0 to 3, 5, 7 and 8");
+    }
+
+    #[test]
+    fn equal_clauses_are_said_once() {
+        let clause = |rank, what: &str| (rank, [format!("calls {what}"), format!("call {what}")]);
+        let clauses = [clause(0, "barrier"), clause(1, "split"), clause(2, "barrier")];
+        assert_eq!(sentence(clauses, ", "), "ranks 0 and 2 call barrier, rank 1 calls split");
+    }
+}

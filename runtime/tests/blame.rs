@@ -1,0 +1,75 @@
+//! A panic for a user's mistake names the line of the user.
+
+use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+use polyshard_runtime::{DistArray, Grid, Region, Result, Sweep, View, World, spmd};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
+use std::sync::Mutex;
+
+/// Where panics said that they were, and what else they said.
+static SAID: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+#[track_caller]
+fn check(mistake: impl FnOnce(), message: &str) {
+    catch_unwind(AssertUnwindSafe(mistake)).expect_err(message);
+    let (file, said) = SAID.lock().unwrap().pop().expect("the hook has been called");
+    assert_eq!(said, message);
+    assert!(file.ends_with("tests/blame.rs"), "`{message}` is blamed on {file}");
+}
+
+fn mistakes(world: &World) -> Result<()> {
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    let blocks = Sharding::new(&mesh, &[4, 6], &[Placement::block(0, x)]).expect("a sharding");
+    let cyclic = Sharding::new(&mesh, &[4, 6], &[Placement::cyclic(0, x, 1)]).expect("a sharding");
+    let array = DistArray::filled(world, &blocks, 1.0)?;
+    let mut dealt = DistArray::filled(world, &cyclic, 1.0)?;
+    let (group, grid) = (world.group(&mesh, &[0])?, Grid::new(world, &mesh)?);
+    if world.rank() == 1 {
+        return Ok(());
+    }
+    check(|| drop(array.get(&[4, 0])), "index [4, 0] is outside an array of shape [4, 6]");
+    check(|| drop(array.get(&[1])), "index [1] is outside an array of shape [4, 6]");
+    let no_view = "what a rank owns of [0..4, 0..6], sharded [0 @ x cyclic(1)], is not one box, so it has no view: use \
+                   `get` or `block`";
+    check(|| drop(dealt.view()), no_view);
+    check(|| drop(dealt.view_mut()), no_view);
+    check(|| drop(group.rank_of(&[0, 1])), "coordinates [0, 1] of a group along axes [0]: give one per axis");
+    check(|| drop(group.rank_of(&[2])), "coordinate 2 is outside an axis of extent 2");
+    check(|| drop(group.coordinates(2)), "no member 2: the group has members 0..2");
+    check(|| drop(group.world_rank(5)), "no member 5: the group has members 0..2");
+    check(|| drop(grid.coordinates::<3>()), "3 coordinates on the mesh (x: 2): ask for 1, one per axis");
+    let (line, square) = (Region::new([0..4]), Region::new([0..4, 1..2]));
+    check(|| drop(line.intersection(&square)), "[0..4] and [0..4, 1..2] have different numbers of dimensions");
+    check(
+        || drop(View::new(&[1.0][..], vec![0], vec![1, 1])),
+        "2 strides for a view of 1 dimensions: give one per dimension",
+    );
+    Ok(())
+}
+
+fn mistakes_with_sweeps(world: &World) -> Result<()> {
+    let mesh = Mesh::new([("x", 2)]);
+    let sweep = Sweep::new(world, &mesh, &[4, 6], 2)?;
+    if world.rank() == 1 {
+        return Ok(());
+    }
+    check(|| drop(sweep.axis(1)), "no move between stages 1 and 2: the sweep has stages 0..2");
+    check(|| drop(sweep.forward(7)), "no move between stages 7 and 8: the sweep has stages 0..2");
+    check(|| drop(sweep.backward(1)), "no move between stages 1 and 2: the sweep has stages 0..2");
+    check(|| drop(sweep.array::<f32>(world, 2)), "no stage 2: the sweep has stages 0..2");
+    Ok(())
+}
+
+#[test]
+fn a_panic_for_a_mistake_names_the_line_that_made_it() {
+    set_hook(Box::new(|info| {
+        let file = info.location().map_or_else(String::new, |location| location.file().into());
+        let text = info.payload().downcast_ref::<&str>().copied().map(String::from);
+        let text = text.or(info.payload().downcast_ref::<String>().cloned()).unwrap_or_default();
+        SAID.lock().unwrap().push((file, text));
+    }));
+    let ended = spmd(2, mistakes).and_then(|_| spmd(2, mistakes_with_sweeps));
+    // Panics of this thread are for the test's own report.
+    drop(std::panic::take_hook());
+    ended.expect("all mistakes are blamed on this file");
+}
