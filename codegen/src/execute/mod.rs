@@ -34,7 +34,15 @@ impl Execute for Program {
     fn run<T: Element + ScalarType>(&self, world: &World, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         world.check_mesh(self.mesh())?;
         check_type::<T>(self)?;
-        let mut output = DistArray::filled(world, output_sharding(self), reduce_op(self).identity())?;
+        let mut output = DistArray::filled(world, output_sharding(self), reduce_op(self).identity()).map_err(
+            |error| match error {
+                Error::Memory { bytes, why, .. } => {
+                    let (name, shape) = (self.kernel().output().name, &self.kernel().output().shape);
+                    Error::Memory { what: format!("a rank's block of `{name}`, of shape {shape:?}"), bytes, why }
+                }
+                error => error,
+            },
+        )?;
         self.run_into(world, inputs, &mut output)?;
         Ok(output)
     }

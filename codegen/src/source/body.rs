@@ -82,13 +82,15 @@ impl Writer<'_> {
             } else {
                 quote! { new }
             };
-            quote! { let mut #tile = Tile::#new(#capacity); }
+            let name = self.program.kernel().inputs()[transfer.tensor].name.as_str();
+            quote! { let mut #tile = Tile::#new(#name, #capacity)?; }
         });
         let output = self.program.output();
         let tile = (output.route != OutputRoute::InPlace).then(|| {
             let tile = self.names.tiles.last().expect("a kernel has an output; this is a bug of polyshard");
             let capacity = literal(output.capacity as i64);
-            quote! { let mut #tile = OutTile::new(#capacity); }
+            let name = self.program.kernel().output().name.as_str();
+            quote! { let mut #tile = OutTile::new(#name, #capacity)?; }
         });
         quote! { #(#inputs)* #tile }
     }
