@@ -23,6 +23,7 @@ use clap::Parser;
 use common::dtypes::{dtype_parser, with_type};
 use common::launch::{Stop, failure, finish};
 use common::progress::Progress;
+use common::room::{bytes_of, check_room};
 use common::run::{Measuring, most, place, slowest, timed};
 use common::values::{Number, element};
 use polyshard::planner::machine::Operation;
@@ -114,10 +115,12 @@ fn measure<T: Number>(world: &World, sum: &Sum, options: &Options) -> polyshard:
     let world = &*world.placed(&sum.placed)?;
     let progress = Progress::new(world);
     progress.phase("making the arrays");
+    // What is summed, what it is made from, and what is staged.
+    check_room(world, bytes_of::<T>(&[4, options.elements]), 0)?;
     let make = |strategy: Strategy| Reduction::<T>::new(world, &sum.placed, &sum.axes, options.elements, strategy);
     let best = make(Strategy::Best)?;
-    if world.rank() == 0 {
-        progress.say(&format!("allreduce: {}\n{}\n{}", place(world), sum.choice, best.explain()));
+    if world.is_root() {
+        progress.say(&format!("allreduce: {}\n{}\n{}", place(world), sum.choice, best.explain()))?;
     }
     let begin: Vec<T> = (0..options.elements).map(|i| element(options.seed, &[world.rank(), i])).collect();
     let members = judge::members(&sum.placed, &sum.axes, world.rank());
@@ -138,9 +141,9 @@ fn measure<T: Number>(world: &World, sum: &Sum, options: &Options) -> polyshard:
             seconds.push(slowest(world, took)?);
         }
         let received = most(world, received)?;
-        if world.rank() == 0 {
+        if world.is_root() {
             let time = timed(&mut seconds, |seconds| format!("{seconds:.6} s"));
-            progress.say(&format!("{name}: {time}; received per rank: at most {received} bytes"));
+            progress.say(&format!("{name}: {time}; received per rank: at most {received} bytes"))?;
         }
         if !options.measuring.no_check {
             progress.phase(format!("{name}: checking"));
@@ -154,9 +157,9 @@ fn measure<T: Number>(world: &World, sum: &Sum, options: &Options) -> polyshard:
                     if exact { "the bits should be the same".into() } else { format!("rounding explains 1/{part}") };
                 return Err(failure(format!("the answer of `allreduce` is wrong; {text}, but {most}")));
             }
-            if world.rank() == 0 {
+            if world.is_root() {
                 let of = if error > 0.0 { format!(" ({part:.3} of what rounding explains)") } else { String::new() };
-                progress.say(&format!("{text}{of}"));
+                progress.say(&format!("{text}{of}"))?;
             }
         }
     }

@@ -19,6 +19,7 @@ use common::launch::{Stop, failure, finish};
 use common::mesh::{Extents, parse_mesh, shown};
 use common::operand::Operand;
 use common::progress::Progress;
+use common::room::{bytes_of, check_room};
 use common::run::{Measuring, most, place, slowest, timing, told};
 use common::size::parse_extents;
 use common::values::Number;
@@ -114,10 +115,16 @@ fn chain<T: Number>(mesh: &Mesh, Size([rows, inner, hidden, columns]): Size) -> 
 /// Runs the chain on this rank, which all ranks must do; rank 0 prints figures and judges the answer.
 fn measure<T: Number>(world: &World, chain: &Sequence, options: &Options) -> polyshard::Result<()> {
     let progress = Progress::new(world);
-    if world.rank() == 0 {
-        progress.say(&heading(world, chain, options));
+    if world.is_root() {
+        progress.say(&heading(world, chain, options))?;
     }
     progress.phase("making X, W1 and W2");
+    let Size([m, k, h, n]) = options.size;
+    let bytes = |shapes: &[[usize; 2]]| shapes.iter().map(|shape| bytes_of::<T>(shape)).sum::<u128>();
+    // X and W2 are whole on each rank, and to check them, all are, Y and Z twice.
+    let rank = bytes(&[[m, k], [h, n]]) + bytes(&[[k, h], [m, h], [m, h], [m, n]]) / world.size() as u128;
+    let whole = bytes(&[[m, k], [k, h], [h, n], [m, h], [m, h], [m, n], [m, n]]);
+    check_room(world, rank, if options.measuring.no_check { 0 } else { whole })?;
     let operands = [0, 1, 2].map(|nth| Operand::Random(options.seed.wrapping_add(nth)));
     let made = operands.iter().zip(chain.inputs()).map(|(operand, input)| operand.shard::<T>(world, &input.sharding));
     let inputs = made.collect::<polyshard::Result<Vec<_>>>()?;
@@ -137,10 +144,10 @@ fn measure<T: Number>(world: &World, chain: &Sequence, options: &Options) -> pol
         seconds.push(slowest(world, took)?);
     }
     let received = most(world, received)?;
-    if world.rank() == 0 {
+    if world.is_root() {
         let [m, k, h, n] = options.size.0.map(|extent| extent as f64);
-        progress.say(&timing(&mut seconds, 2.0 * m * h * (k + n)));
-        progress.say(&format!("received per rank: at most {received} bytes"));
+        progress.say(&timing(&mut seconds, 2.0 * m * h * (k + n)))?;
+        progress.say(&format!("received per rank: at most {received} bytes"))?;
     }
     if options.measuring.no_check {
         return Ok(());
@@ -154,9 +161,9 @@ fn measure<T: Number>(world: &World, chain: &Sequence, options: &Options) -> pol
         let whole = |nth: usize| operands[nth].whole::<T>(chain.inputs()[nth].sharding.shape()).map_err(failure);
         let [x, w1, w2] = [whole(0)?, whole(1)?, whole(2)?];
         let of_y = check(options.dtype, x.view(), w1.view(), y.view().into_dyn());
-        progress.say(&format!("Y: {}", told("chain", options.dtype, &of_y)?));
+        progress.say(&format!("Y: {}", told("chain", options.dtype, &of_y)?))?;
         let of_z = check(options.dtype, y.view(), w2.view(), z.view());
-        progress.say(&format!("Z: {}", told("chain", options.dtype, &of_z)?));
+        progress.say(&format!("Z: {}", told("chain", options.dtype, &of_z)?))?;
     }
     Ok(())
 }

@@ -20,7 +20,9 @@ mod lines;
 use clap::{Parser, ValueEnum};
 use common::launch::{Stop, failure, finish};
 use common::mesh::{Extents, parse_mesh};
+use common::room::{bytes_of, check_room};
 use common::run::{Measuring, most, place, slowest};
+use common::say::say;
 use common::size::parse_extents;
 use common::values::{self, Number};
 use lines::{Direction, Lines, Seconds};
@@ -98,9 +100,13 @@ fn run() -> Result<(), Stop> {
 fn transform<T: Real>(world: &World, mesh: &Mesh, options: &Options) -> polyshard::Result<()> {
     let Size(size) = options.size;
     // The fourth dimension has the real and the imaginary part.
+    let whole = bytes_of::<T>(&[&size[..], &[2]].concat());
+    // At least the array and one of its stages; it is gathered before and after to be checked.
+    let checking = if options.measuring.no_check { 0 } else { whole.saturating_mul(3) };
+    check_room(world, whole.saturating_mul(2) / world.size() as u128, checking)?;
     let sweep = Sweep::new(world, mesh, &[&size[..], &[2]].concat(), size.len())?;
-    if world.rank() == 0 {
-        println!("{}", heading::<T>(world, mesh, size, sweep.stages()));
+    if world.is_root() {
+        line(&heading::<T>(world, mesh, size, sweep.stages()))?;
     }
     let mut lines = Lines::<T>::new(size);
     // One array per stage, made once: what the moves reach best.
@@ -120,10 +126,10 @@ fn transform<T: Real>(world: &World, mesh: &Mesh, options: &Options) -> polyshar
         let seconds = backward(world, &sweep, &mut lines, &mut arrays)?;
         back.push(slowest_of(world, seconds)?);
     }
-    if world.rank() == 0 {
-        println!("forward: {}", Seconds::of_runs(&mut there));
-        println!("back: {}", Seconds::of_runs(&mut back));
-        println!("received per rank: at most {received} bytes on the way there");
+    if world.is_root() {
+        line(&format!("forward: {}", Seconds::of_runs(&mut there)))?;
+        line(&format!("back: {}", Seconds::of_runs(&mut back)))?;
+        line(&format!("received per rank: at most {received} bytes on the way there"))?;
     }
     if options.measuring.no_check {
         return Ok(());
@@ -134,9 +140,13 @@ fn transform<T: Real>(world: &World, mesh: &Mesh, options: &Options) -> polyshar
     forward(world, &sweep, &mut lines, &mut arrays)?;
     let spectrum = arrays[arrays.len() - 1].gather(world)?;
     if let (Some(spectrum), Some(returned)) = (spectrum, returned) {
-        println!("{}", judge::judge(size, options.seed, spectrum.view(), returned.view()).map_err(failure)?);
+        line(&judge::judge(size, options.seed, spectrum.view(), returned.view()).map_err(failure)?)?;
     }
     Ok(())
+}
+
+fn line(text: &str) -> polyshard::Result<()> {
+    say(&format!("{text}\n")).map_err(failure)
 }
 
 /// From the array in the first stage to its spectrum in the last.

@@ -87,11 +87,11 @@ fn perform<T: Number>(options: &Options) -> Result<(), Stop> {
 /// Runs forward and backward on this rank, which all ranks must do; rank 0 prints figures and judges the answers.
 fn measure<T: Number>(world: &World, plans: &Plans, options: &Options) -> polyshard::Result<()> {
     let progress = Progress::new(world);
-    if world.rank() == 0 {
+    if world.is_root() {
         let Size { batch, model, hidden } = options.size;
         let what = format!("{}, batch = {batch}, model = {model}, hidden = {hidden}", options.dtype);
-        progress.say(&format!("megatron: Y = relu(X * W1) * W2, forward and backward, {what}"));
-        progress.say(&format!("mesh ({}), {}\n{}", plans.mesh(), place(world), plans.chosen()));
+        progress.say(&format!("megatron: Y = relu(X * W1) * W2, forward and backward, {what}"))?;
+        progress.say(&format!("mesh ({}), {}\n{}", plans.mesh(), place(world), plans.chosen()))?;
     }
     progress.phase("making X, W1, W2 and the target");
     let mut network = Network::<T>::new(world, plans, options.seed)?;
@@ -107,16 +107,18 @@ fn measure<T: Number>(world: &World, plans: &Plans, options: &Options) -> polysh
         seconds.push(slowest(world, took)?);
     }
     let received = most(world, received)?;
-    if world.rank() == 0 {
+    if world.is_root() {
         let Size { batch, model, hidden } = options.size;
-        progress.say(&timing(&mut seconds, 12.0 * batch as f64 * model as f64 * hidden as f64));
+        progress.say(&timing(&mut seconds, 12.0 * batch as f64 * model as f64 * hidden as f64))?;
         progress
-            .say(&format!("received per rank: at most {received} bytes; planned for whole tiles: {}", plans.bytes()));
+            .say(&format!("received per rank: at most {received} bytes; planned for whole tiles: {}", plans.bytes()))?;
     }
     if !options.measuring.no_check {
         progress.phase("checking");
         if let Some(found) = network.gather(world)? {
-            judge::judge(&found, options.dtype, options.size, options.seed)?.iter().for_each(|said| progress.say(said));
+            judge::judge(&found, options.dtype, options.size, options.seed)?
+                .iter()
+                .try_for_each(|said| progress.say(said))?;
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 //! Under an MPI launcher every process reads the same command line and finds the same mistake in it. Each
 //! joins the world before it speaks, so that one of them can speak for all.
 
+use super::say::{complain, say};
 use std::process::ExitCode;
 
 /// Why a program ends before it runs, or without running to its end.
@@ -49,17 +50,10 @@ pub(crate) fn finish(outcome: Result<(), Stop>) -> ExitCode {
     let ranks = polyshard::runtime::launched_ranks();
     let done = match (outcome, ranks) {
         (Ok(()), _) => Ok(()),
-        (Err(Stop::Said(text)), None) => {
-            print!("{text}");
-            Ok(())
-        }
+        (Err(Stop::Said(text)), None) => say(&text),
         (Err(Stop::Said(text)), Some(ranks)) => {
-            let said = polyshard::spmd(ranks, |world| {
-                if world.rank() == 0 {
-                    print!("{text}");
-                }
-                Ok(())
-            });
+            let said =
+                polyshard::spmd(ranks, |world| if world.is_root() { say(&text).map_err(failure) } else { Ok(()) });
             said.map(drop).map_err(|error| error.to_string())
         }
         (Err(Stop::Failed(message)), None) => Err(message),
@@ -72,7 +66,7 @@ pub(crate) fn finish(outcome: Result<(), Stop>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("error: {message}");
+            complain(&message);
             ExitCode::FAILURE
         }
     }

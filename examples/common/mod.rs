@@ -13,7 +13,10 @@ mod npy;
 pub(crate) mod operand;
 mod options;
 pub(crate) mod progress;
+pub(crate) mod room;
 pub(crate) mod run;
+#[path = "../../src/bin/polyshard/say.rs"]
+pub(crate) mod say;
 pub(crate) mod size;
 #[path = "../../src/bin/polyshard/values.rs"]
 pub(crate) mod values;

@@ -4,7 +4,7 @@ use super::npy;
 use super::values::{self, Number};
 use ndarray::{Array2, Ix2};
 use polyshard::{DistArray, Sharding, World};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A source of a matrix.
 pub(crate) enum Operand {
@@ -15,6 +15,14 @@ pub(crate) enum Operand {
 }
 
 impl Operand {
+    /// Returns the file that it comes from.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Random(_) => None,
+        }
+    }
+
     /// Returns this rank's part.
     pub(crate) fn shard<T: Number>(&self, world: &World, sharding: &Sharding) -> polyshard::Result<DistArray<T>> {
         Ok(match self {

@@ -1,5 +1,7 @@
 //! What a long run is doing, on the terminal of the person who waits for it.
 
+use super::launch::failure;
+use super::say::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use polyshard::World;
 use std::io::{IsTerminal, stderr};
@@ -11,7 +13,7 @@ pub(crate) struct Progress(ProgressBar);
 impl Progress {
     /// Begins to show progress.
     pub(crate) fn new(world: &World) -> Self {
-        if world.rank() != 0 || !stderr().is_terminal() {
+        if !world.is_root() || !stderr().is_terminal() {
             return Self(ProgressBar::hidden());
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -28,8 +30,11 @@ impl Progress {
     }
 
     /// Prints lines above the progress.
-    pub(crate) fn say(&self, lines: &str) {
-        self.0.suspend(|| println!("{lines}"));
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
+    pub(crate) fn say(&self, lines: &str) -> polyshard::Result<()> {
+        self.0.suspend(|| say(&format!("{lines}\n"))).map_err(failure)
     }
 }
 

@@ -4,7 +4,9 @@ use super::check::{Verdict, check};
 use super::launch::failure;
 use super::operand::Operand;
 use super::progress::Progress;
+use super::room::{bytes_of, check_room};
 use super::values::Number;
+use polyshard::runtime::Output;
 use polyshard::{Backend, DType, DistArray, Program, World};
 use std::fmt::Write;
 use std::path::Path;
@@ -45,8 +47,12 @@ pub(crate) type Run<'a, T> =
 pub(crate) fn measure<T: Number>(world: &World, case: &Case<T>, how: &Measuring) -> polyshard::Result<()> {
     let program = case.program;
     let progress = Progress::new(world);
-    if world.rank() == 0 {
-        progress.say(&heading(world, case));
+    if world.is_root() {
+        check_place(case)?;
+    }
+    check_memory(world, case, how)?;
+    if world.is_root() {
+        progress.say(&heading(world, case))?;
     }
     progress.phase("making or reading A and B");
     let [a, b] = &case.operands;
@@ -68,8 +74,8 @@ pub(crate) fn measure<T: Number>(world: &World, case: &Case<T>, how: &Measuring)
     }
     let c = c.expect("`--repeat` is at least 1");
     let received = most(world, received)?;
-    if world.rank() == 0 {
-        progress.say(&figures(program, &mut seconds, received));
+    if world.is_root() {
+        progress.say(&figures(program, &mut seconds, received))?;
     }
     if let Some(path) = case.out {
         progress.phase("writing C");
@@ -78,10 +84,28 @@ pub(crate) fn measure<T: Number>(world: &World, case: &Case<T>, how: &Measuring)
     if !how.no_check {
         progress.phase("checking");
         if let Some(whole) = c.gather(world)? {
-            progress.say(&judge(case, &whole)?);
+            progress.say(&judge(case, &whole)?)?;
         }
     }
     Ok(())
+}
+
+/// Looks at the place of C before the time is spent on computing it.
+fn check_place<T>(case: &Case<T>) -> polyshard::Result<()> {
+    let Some(path) = case.out else { return Ok(()) };
+    let bytes = bytes_of::<T>(&case.program.kernel().output().shape);
+    // The inputs are read once more when the answer is checked.
+    Output::new(path)?.with_room(bytes)?.other_than(case.operands.iter().filter_map(Operand::path))?;
+    Ok(())
+}
+
+/// Checks that what all ranks hold fits the memory that is free, and what the answer is checked with.
+fn check_memory<T>(world: &World, case: &Case<T>, how: &Measuring) -> polyshard::Result<()> {
+    let (kernel, report) = (case.program.kernel(), case.program.report());
+    // C is gathered and computed, A and B are read or made as a whole.
+    let whole: u128 = kernel.tensors().chain([kernel.output()]).map(|tensor| bytes_of::<T>(&tensor.shape)).sum();
+    let checking = if how.no_check { 0 } else { whole };
+    check_room(world, u128::from(report.shard_bytes) + u128::from(report.tile_bytes), checking)
 }
 
 /// The seconds of the slowest rank.

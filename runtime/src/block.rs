@@ -6,9 +6,10 @@
 //!
 //! Nothing here lets ranks write into one another's blocks: that is the business of a redistribution, which
 //! borrows the array while they do.
-#![expect(unsafe_code, reason = "makes slices of memory that a library has allocated")]
+#![expect(unsafe_code, reason = "makes slices and vectors of memory that something else has allocated")]
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
+use std::alloc::{Layout, alloc_zeroed};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -62,6 +63,19 @@ pub(crate) struct Block<T> {
 enum Place<T> {
     Own(Vec<T>),
     Shared { segment: Segment, len: usize, elements: PhantomData<T> },
+}
+
+/// Returns so many zeros, or nothing if there is no memory for them; what `vec![0; len]` ends the process for.
+pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Option<Vec<T>> {
+    let layout = Layout::array::<T>(len).ok()?;
+    if layout.size() == 0 {
+        return Some(std::iter::repeat_with(T::zeroed).take(len).collect());
+    }
+    // SAFETY: the layout is of more than 0 bytes.
+    let address = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<T>())?;
+    // SAFETY: the global allocator has made this memory with the layout of an array of `len`; each element is zero,
+    // which is a value of `T`.
+    Some(unsafe { Vec::from_raw_parts(address.as_ptr(), len, len) })
 }
 
 impl<T: Pod> Block<T> {

@@ -15,6 +15,28 @@ pub enum ElementKind {
     I64,
 }
 
+impl ElementKind {
+    /// Returns the type's Rust name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => f32::NAME,
+            Self::F64 => f64::NAME,
+            Self::I32 => i32::NAME,
+            Self::I64 => i64::NAME,
+        }
+    }
+
+    /// Returns the bytes of an element.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::F64 | Self::I64 => 8,
+        }
+    }
+}
+
 /// How two elements meet: the operation of a reduction or of an accumulating write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {

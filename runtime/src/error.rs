@@ -1,5 +1,6 @@
 //! What can go wrong while a program runs.
 
+use polyshard_planner::units;
 use std::fmt;
 
 /// The result of everything that can fail while a program runs.
@@ -36,6 +37,16 @@ pub enum Error {
     /// Reading or writing a file failed.
     #[error("{0}")]
     File(String),
+    /// There is too little memory.
+    #[error("cannot allocate {bytes} bytes ({}) for {what}: {why}", units::bytes(*.bytes))]
+    Memory {
+        /// What it is for, and of which array.
+        what: String,
+        /// How much was asked for.
+        bytes: u128,
+        /// How much is free, or what the system says.
+        why: String,
+    },
     /// The MPI library reported an error.
     #[error("{0}")]
     Mpi(String),

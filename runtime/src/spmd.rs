@@ -4,6 +4,8 @@
 //! failure of one rank ends all of them: threads are told through whatever they wait in, MPI processes are
 //! aborted. No panic hook is installed; panics are caught and told with their message.
 
+mod threads;
+
 use crate::comm::Communicator;
 use crate::comm::launcher::{Launcher, launcher};
 #[cfg(feature = "mpi")]
@@ -45,8 +47,8 @@ thread_local! {
 /// # Errors
 /// On threads, the first failure of a rank, as `rank 3: message` or `rank 3 panicked: message`, after all
 /// ranks have ended; of ranks with the same message, the lowest is named. If ranks disagreed or deadlocked,
-/// the message that names each of them. If `ranks` is 0, this is called inside of `f`, or the process was
-/// started by an MPI launcher but the crate was built without the feature `mpi`.
+/// the message that names each of them. If `ranks` is 0 or more than a process can have threads, this is called
+/// inside of `f`, or the process was started by an MPI launcher but the crate was built without the feature `mpi`.
 ///
 /// # Aborts
 /// On MPI, any of these failures, or another number of processes than `ranks`, is said once on standard
@@ -155,6 +157,7 @@ where
     W: Fn(ThreadComm, &Arc<Shared>) -> Result<Rc<dyn Communicator>> + Sync,
 {
     check_ranks(ranks)?;
+    threads::check(ranks)?;
     let shared = Arc::new(Shared::new(ranks));
     let results: Vec<Option<R>> = thread::scope(|scope| {
         let mut threads = Vec::with_capacity(ranks);

@@ -63,6 +63,23 @@ impl World {
         self.comm.rank()
     }
 
+    /// Returns whether this is rank 0, which speaks where one should: what all ranks know is then said once.
+    ///
+    /// ```
+    /// # use polyshard_runtime::{Error, spmd};
+    /// spmd(4, |world| -> Result<_, Error> {
+    ///     if world.is_root() {
+    ///         println!("computing on {} ranks", world.size());
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.rank() == 0
+    }
+
     /// Returns the number of ranks.
     #[must_use]
     pub fn size(&self) -> usize {

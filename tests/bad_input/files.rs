@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Makes a file as a user does, and returns its path.
-fn random(folder: &Path, name: &str, shape: &str, dtype: &str) -> PathBuf {
+pub(crate) fn random(folder: &Path, name: &str, shape: &str, dtype: &str) -> PathBuf {
     let path = folder.join(name);
     let out = path.to_str().expect("cargo's folder has a plain name");
     let arguments = ["random", "--shape", shape, "--type", dtype, "--out", out];
@@ -29,7 +29,8 @@ fn a_file_that_is_no_npy_file_is_refused() {
     let path = folder("no_npy").join("A.npy");
     fs::write(&path, "1 2 3\n4 5 6\n").expect("the folder is ours");
     let path = path.display();
-    refused_everywhere(&format!("summa --a {path}"), &format!("cannot read `{path}`: "));
+    let message = "it is not a `.npy` file: it does not begin with `\\x93NUMPY`; write it with `numpy.save`";
+    refused_everywhere(&format!("summa --a {path}"), &format!("cannot read `{path}`: {message}"));
 }
 
 #[test]
@@ -69,10 +70,12 @@ fn files_of_types_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_cannot_be_written_to() {
-    let path = folder("no_folder").join("none").join("C.npy");
-    let path = path.display();
-    refused_everywhere(&format!("summa --size 3,4,5 --out {path}"), &format!("cannot create `{path}.partial`: "));
+fn a_folder_and_a_pipe_are_no_files() {
+    let folder = folder("no_files");
+    refused_everywhere(&format!("summa --a {}", folder.display()), "it is a folder, not a file");
+    let pipe = folder.join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
+    refused_everywhere(&format!("summa --a {}", pipe.display()), "it is a pipe or a device, not a file");
 }
 
 #[test]
@@ -85,10 +88,11 @@ fn a_program_that_reads_another_shape_or_type_is_told_both() {
         read.expect_err("the file should be refused").to_string()
     };
     let path = path.display();
-    for shape in [[3, 4], [4, 3]] {
-        let message =
-            format!("cannot use `{path}`: it holds '<f8' of shape [3, 4], but f32 of shape {shape:?} is expected");
+    let convert =
+        "it holds f64, but f32 is expected: convert it with NumPy's `.astype('float32')`, or compute with f64";
+    let transpose = "its shape is [3, 4], but [4, 3] is expected: write its transpose, NumPy's `.T`";
+    for (shape, message) in [([3, 4], convert.to_owned()), ([4, 3], format!("{convert}; and {transpose}"))] {
         let said = read(&shape);
-        assert!(said.ends_with(&message), "{said}");
+        assert!(said.ends_with(&format!("cannot use `{path}`: {message}")), "{said}");
     }
 }

@@ -2,6 +2,8 @@
 
 mod files;
 mod flags;
+#[cfg(target_os = "linux")]
+mod outputs;
 mod ranks;
 mod schedules;
 #[path = "../support/mod.rs"]

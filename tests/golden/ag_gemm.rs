@@ -67,7 +67,7 @@ pub fn run_into(
     c.expect("C", &sharding_c())?;
     let [x] = grid.coordinates();
     let along_x = grid.group(&[0])?;
-    let mut b_tile = Tile::new(51);
+    let mut b_tile = Tile::new("B", 51)?;
     // step 4: shard(A, m @ x): A, local
     // step 2: divide(n, no, ni, 4)
     for no in 0..4i64 {

@@ -91,8 +91,8 @@ pub fn run_into(
     let [x, y] = grid.coordinates();
     let along_x = grid.group(&[0])?;
     let along_y = grid.group(&[1])?;
-    let mut a_tile = Tile::relay(63);
-    let mut b_tile = Tile::new(54);
+    let mut a_tile = Tile::relay("A", 63)?;
+    let mut b_tile = Tile::new("B", 54)?;
     // step 2: divide(k, ko, ki, 2); step 4: rotate(ko, [no])
     for ko in 0..2i64 {
         // step 8: communicate(A, ko): A, shift(y, 1)

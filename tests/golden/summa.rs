@@ -90,8 +90,8 @@ pub fn run_into(
     let [x, y] = grid.coordinates();
     let along_x = grid.group(&[0])?;
     let along_y = grid.group(&[1])?;
-    let mut a_tile = Tile::new(63);
-    let mut b_tile = Tile::new(54);
+    let mut a_tile = Tile::new("A", 63)?;
+    let mut b_tile = Tile::new("B", 54)?;
     // step 2: divide(k, ko, ki, 2)
     for ko in 0..2i64 {
         // step 7: communicate(A, ko): A, broadcast(y)

@@ -217,7 +217,7 @@ fn runs_and_pictures_that_are_too_large_are_refused() {
     let room = "`--draw` has room for 20000 devices, 1024 to a panel, but this takes 1 x 2048; draw fewer";
     refused(&[&sum[..], &["--matrix", "[[128,16]]", "--draw", "never.svg", "--program", "AllReduce"]].concat(), room);
     let gone = ["--matrix", "[[2,2]]", "--draw", "/none/such"];
-    let why = "No such file or directory (os error 2)";
+    let why = "there is no folder `/none`; make it first";
     refused(&[&sum[..], &gone].concat(), &format!("cannot write `/none/such`: {why}"));
     let ended =
         polyshard(Start::Plain, &[&sum[..], &["--matrix", "[[2,2]]", "--run", "--elements", "1000000000000"]].concat());

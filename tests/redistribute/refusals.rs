@@ -107,7 +107,7 @@ fn arrays_that_no_memory_holds_are_not_run() {
 #[test]
 fn files_that_are_not_there_are_named() {
     let gone = "/none/such";
-    let why = "No such file or directory (os error 2)";
-    refused(&["--batch", gone], &format!("cannot open `{gone}`: {why}"));
+    refused(&["--batch", gone], &format!("cannot open `{gone}`: No such file or directory (os error 2)"));
+    let why = "there is no folder `/none`; make it first";
     refused(&["--mesh", "x=4", "[2{x}8]", "[8]", "--draw", gone], &format!("cannot write `{gone}`: {why}"));
 }

@@ -97,7 +97,8 @@ impl Execute for Program {
     ) -> Result<DistArray<T>> {
         world.check_mesh(self.mesh())?;
         check_type::<T>(self)?;
-        let mut output = DistArray::filled(world, output_sharding(self), reduce_op(self).identity())?;
+        let output = DistArray::filled(world, output_sharding(self), reduce_op(self).identity());
+        let mut output = output.map_err(|error| of_output(self, error))?;
         self.run_into_with(world, inputs, &mut output, scalars)?;
         Ok(output)
     }
@@ -148,6 +149,17 @@ fn with_scalars<'k, T: ScalarType>(kernel: &'k Kernel, scalars: &[(&str, T)]) ->
     }
     let values: Vec<(Name, Number)> = scalars.iter().map(|&(name, value)| (Name::new(name), value.number())).collect();
     kernel.with_scalars(&values).map(Cow::Owned).map_err(|wrong| Error::Usage(wrong.to_string()))
+}
+
+/// The output goes by its name in what is said of too little memory.
+fn of_output(program: &Program, error: Error) -> Error {
+    match error {
+        Error::Memory { bytes, why, .. } => {
+            let output = program.kernel().output();
+            Error::Memory { what: format!("a rank's block of `{}`, of shape {:?}", output.name, output.shape), bytes, why }
+        }
+        error => error,
+    }
 }
 
 fn output_sharding(program: &Program) -> &Sharding {

@@ -47,10 +47,11 @@ impl<'a, T: Element> Walk<'a, T> {
         let mut groups = BTreeMap::new();
         let mut tiles: Vec<Option<Tile<T>>> = inputs.iter().map(|_| None).collect();
         for transfer in program.transfers() {
+            let name = program.kernel().inputs()[transfer.tensor].name.as_str();
             tiles[transfer.tensor] = match transfer.buffers {
                 0 => None,
-                1 => Some(Tile::new(transfer.capacity)),
-                _ => Some(Tile::relay(transfer.capacity)),
+                1 => Some(Tile::new(name, transfer.capacity)?),
+                _ => Some(Tile::relay(name, transfer.capacity)?),
             };
         }
         for axes in program.groups() {
@@ -58,10 +59,12 @@ impl<'a, T: Element> Walk<'a, T> {
             groups.insert(axes, group);
         }
         let out = program.output();
-        let out_tile = (out.route != OutputRoute::InPlace).then(|| match written {
-            Some(written) => OutTile::new(out.capacity).within(written),
-            None => OutTile::new(out.capacity),
-        });
+        let name = program.kernel().output().name.as_str();
+        let out_tile = match (&out.route, written) {
+            (OutputRoute::InPlace, _) => None,
+            (_, Some(written)) => Some(OutTile::new(name, out.capacity)?.within(written)),
+            (_, None) => Some(OutTile::new(name, out.capacity)?),
+        };
         let leaf = match &program.leaf().op {
             LeafOp::Contraction { roles, alpha } => LeafPlan::Contraction {
                 roles: roles.iter().map(|role| role_of(*role)).collect(),

@@ -82,7 +82,8 @@ impl Writer<'_> {
             } else {
                 quote! { new }
             };
-            quote! { let mut #tile = Tile::#new(#capacity); }
+            let name = self.program.kernel().inputs()[transfer.tensor].name.as_str();
+            quote! { let mut #tile = Tile::#new(#name, #capacity)?; }
         });
         let output = self.program.output();
         let tile = (output.route != OutputRoute::InPlace).then(|| {
@@ -90,7 +91,8 @@ impl Writer<'_> {
             let capacity = literal(output.capacity as i64);
             let written = &self.names.written;
             let within = self.program.kernel().written().map(|_| quote! { .within(#written) });
-            quote! { let mut #tile = OutTile::new(#capacity)#within; }
+            let name = self.program.kernel().output().name.as_str();
+            quote! { let mut #tile = OutTile::new(#name, #capacity)?#within; }
         });
         quote! { #(#inputs)* #tile }
     }

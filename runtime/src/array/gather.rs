@@ -1,8 +1,9 @@
 //! Collecting an array on rank 0, a bounded piece at a time.
 
+use super::save::agreed;
 use crate::region::row_major;
 use crate::tile::{Overlap, Place};
-use crate::{DistArray, Element, Region, Result, World};
+use crate::{DistArray, Element, Region, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ndarray::ArrayD;
 
@@ -16,15 +17,16 @@ impl<T: Element> DistArray<T> {
     /// 8 MiB beside the result.
     ///
     /// # Errors
-    /// If another rank failed.
+    /// On all ranks, if it does not fit the memory of rank 0. If another rank failed.
     ///
     /// # Panics
     /// If the pieces do not make the array: a bug of polyshard.
     pub fn gather(&self, world: &World) -> Result<Option<ArrayD<T>>> {
-        let len = if world.rank() == 0 { self.shape().iter().product() } else { 0 };
-        let mut whole = Vec::with_capacity(len);
+        let len = if world.is_root() { self.shape().iter().product() } else { 0 };
+        let what = format_args!("all of an array of shape {:?} on rank 0", self.shape());
+        let mut whole = agreed(world, memory::room(len, what))?;
         self.collect(world, |piece| whole.extend_from_slice(piece))?;
-        if world.rank() != 0 {
+        if !world.is_root() {
             return Ok(None);
         }
         let array = ArrayD::from_shape_vec(self.shape(), whole);
@@ -38,30 +40,32 @@ impl<T: Element> DistArray<T> {
         let (mut piece, mut staging): (Vec<T>, Vec<T>) = Default::default();
         let reader = mesh.coordinates(0);
         for region in pieces(self.shape(), PIECE / size_of::<T>()) {
-            if world.rank() != 0 {
+            if !world.is_root() {
                 let own = Overlap::read(self.sharding(), self.coordinates(), &reader, &region);
                 if own.len() > 0 {
-                    comm.send(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)))?;
+                    comm.send(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)?))?;
                 }
                 continue;
             }
-            piece.resize(region.len(), T::ZERO);
+            memory::grow(&mut piece, region.len(), "a piece of an array")?;
+            let piece = &mut piece[..region.len()];
             for rank in 0..world.size() {
                 let part = Overlap::read(self.sharding(), &mesh.coordinates(rank), &reader, &region);
                 if part.len() == 0 {
                     continue;
                 }
                 if rank == 0 {
-                    part.copy(Place::Block, self.block(), Place::Region, &mut piece);
+                    part.copy(Place::Block, self.block(), Place::Region, piece);
                 } else if let Some(range) = part.contiguous(Place::Region) {
                     comm.receive(rank, cast_slice_mut(&mut piece[range]))?;
                 } else {
-                    staging.resize(part.len(), T::ZERO);
-                    comm.receive(rank, cast_slice_mut(&mut staging))?;
-                    part.copy(Place::Packed, &staging, Place::Region, &mut piece);
+                    memory::grow(&mut staging, part.len(), "a piece of an array")?;
+                    let staging = &mut staging[..part.len()];
+                    comm.receive(rank, cast_slice_mut(staging))?;
+                    part.copy(Place::Packed, staging, Place::Region, piece);
                 }
             }
-            take(&piece);
+            take(piece);
         }
         Ok(())
     }

@@ -4,14 +4,12 @@
 //! rows share with others'.
 #![expect(unsafe_code, reason = "maps a file into memory")]
 
-use super::npy::{error, swapped};
 use crate::layout::Sharding;
+use crate::npy::{NpyFile, failed};
 use crate::tile::{Overlap, Place};
-use crate::{DistArray, Element, Region, Result, World};
+use crate::{DistArray, Element, Region, Result, World, memory};
 use memmap2::{Mmap, MmapOptions};
-use npyz::{NpyHeader, Order};
 use std::fs::File;
-use std::io::Seek;
 use std::path::Path;
 
 impl<T: Element> DistArray<T> {
@@ -21,53 +19,34 @@ impl<T: Element> DistArray<T> {
     /// this runs: the operating system then ends the process.
     ///
     /// # Errors
-    /// If the file cannot be read, is not a whole `.npy` file, or holds another type or shape; or if the
-    /// sharding's mesh has not as many ranks as the world.
+    /// If the file cannot be read, is not a whole `.npy` file, or holds another type or shape; if the sharding's
+    /// mesh has not as many ranks as the world, or this rank's block does not fit the memory that is free.
     pub fn read_npy(world: &World, path: impl AsRef<Path>, sharding: &Sharding) -> Result<Self> {
-        let path = path.as_ref();
         let mut array = Self::empty(world, sharding)?;
-        let mut file = File::open(path).map_err(|why| error("open", path, why))?;
-        let header = NpyHeader::from_reader(&mut file)
-            .map_err(|why| error("read", path, format_args!("{why}; it should be a `.npy` file")))?;
-        let start = file.stream_position().map_err(|why| error("read", path, why))?;
-
-        let held: Vec<_> = header.shape().iter().map(|&extent| extent as usize).collect();
-        let swapped = swapped::<T>(&header.dtype()).filter(|_| held == sharding.shape()).ok_or_else(|| {
-            let (held_type, name, wanted) = (header.dtype().descr(), T::NAME, sharding.shape());
-            let why = format!("it holds {held_type} of shape {held:?}, but {name} of shape {wanted:?} is expected");
-            error("use", path, why)
-        })?;
-        let len = held.iter().product::<usize>() * size_of::<T>();
-        let there = file.metadata().map_err(|why| error("read", path, why))?.len().saturating_sub(start);
-        if there < len as u64 {
-            let why = format!("it is cut short: {there} bytes of elements instead of {len}; write it again");
-            return Err(error("read", path, why));
-        }
-        let own = Overlap::of(sharding, array.coordinates(), &Region::whole(&held));
+        let file = NpyFile::open(path)?;
+        file.expect::<T>(Some(sharding.shape()))?;
+        let whole = Region::whole(file.shape());
+        let own = Overlap::of(sharding, array.coordinates(), &whole);
         if own.len() == 0 {
             return Ok(array);
         }
-        let map = map(&file, start, len).map_err(|why| error("map", path, why))?;
-        match header.order() {
-            Order::C => {
-                array.block = vec![T::ZERO; own.len()].into();
-                own.rows(Place::Region, Place::Block, |from, to, len| {
-                    let row: &mut [u8] = bytemuck::cast_slice_mut(&mut array.block[to..to + len]);
-                    row.copy_from_slice(&map[from * size_of::<T>()..][..row.len()]);
-                });
-            }
-            Order::Fortran => {
-                let strides = header.strides();
-                array = Self::from_fn(world, sharding, |index| {
-                    let at: usize = index.iter().zip(strides).map(|(i, &stride)| i * stride as usize).sum();
-                    bytemuck::pod_read_unaligned(&map[at * size_of::<T>()..][..size_of::<T>()])
-                })?;
-            }
+        let map = map(&file.file, file.start, whole.len() * size_of::<T>());
+        let map = map.map_err(|why| failed("map", &file.path, why))?;
+        if file.fortran {
+            let strides = file.strides();
+            array = Self::from_fn(world, sharding, |index| {
+                let at: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
+                bytemuck::pod_read_unaligned(&map[at * size_of::<T>()..][..size_of::<T>()])
+            })?;
+        } else {
+            let what = format_args!("this rank's block of the array in `{}`", file.path.display());
+            array.block = memory::zeros(own.len(), what)?.into();
+            own.rows(Place::Region, Place::Block, |from, to, len| {
+                let row: &mut [u8] = bytemuck::cast_slice_mut(&mut array.block[to..to + len]);
+                row.copy_from_slice(&map[from * size_of::<T>()..][..row.len()]);
+            });
         }
-        if swapped {
-            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut array.block);
-            bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
-        }
+        file.unswap(&mut array.block);
         Ok(array)
     }
 }

@@ -6,14 +6,13 @@
 
 mod gather;
 mod load;
-mod npy;
 mod save;
 
 use crate::block::Block;
 use crate::layout::{DimLayout, Sharding};
 use crate::region::row_major;
 use crate::tile::{Overlap, Place};
-use crate::{Element, Error, Region, Result, Segment, View, ViewMut, World};
+use crate::{Element, Error, Region, Result, Segment, View, ViewMut, World, memory};
 use ndarray::{ArrayBase, Data, Dimension};
 
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
@@ -44,11 +43,12 @@ impl<T: Element> DistArray<T> {
     /// in row-major order. Does not communicate.
     ///
     /// # Errors
-    /// If the sharding's mesh has not as many ranks as the world.
+    /// If the sharding's mesh has not as many ranks as the world, or this rank's block does not fit the memory that
+    /// is free.
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);
-        let mut block = Vec::with_capacity(len);
+        let mut block = memory::room(len, of_block(sharding))?;
         if len > 0 {
             let owned: Vec<Vec<usize>> = (0..array.ndim()).map(|dim| array.owned(dim)).collect();
             let mut index = vec![0; owned.len()];
@@ -61,10 +61,19 @@ impl<T: Element> DistArray<T> {
     /// Returns the array whose elements are all `value`. Does not communicate.
     ///
     /// # Errors
-    /// If the sharding's mesh has not as many ranks as the world.
+    /// As for [`from_fn`](Self::from_fn).
     pub fn filled(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
-        array.block = vec![value; sharding.local_len(&array.coordinates)].into();
+        let len = sharding.local_len(&array.coordinates);
+        array.block = if bytemuck::bytes_of(&value) == bytemuck::bytes_of(&T::ZERO) {
+            // Such memory the system has in store.
+            memory::zeros(len, of_block(sharding))?
+        } else {
+            let mut block = memory::room(len, of_block(sharding))?;
+            block.resize(len, value);
+            block
+        }
+        .into();
         Ok(array)
     }
 
@@ -273,6 +282,10 @@ pub fn same_owners(left: &Sharding, right: &Sharding) -> bool {
     };
     left.pins() == right.pins()
         && left.dims().iter().zip(right.dims()).all(|(left, right)| left == right || whole(left) && whole(right))
+}
+
+fn of_block(sharding: &Sharding) -> String {
+    format!("a rank's block of an array of shape {:?}", sharding.shape())
 }
 
 fn fill(owned: &[Vec<usize>], index: &mut [usize], dim: usize, visit: &mut impl FnMut(&[usize])) {

@@ -1,68 +1,44 @@
 //! Writing `.npy` files: rank 0 writes, the others send it what they own.
 
-use super::npy::{error, type_of};
 use crate::comm::Broadcast;
-use crate::{DistArray, Element, Error, Result, World};
-use npyz::{DType, Endianness, WriteOptions, WriterBuilder};
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use crate::{DistArray, Element, Error, Output, OutputFile, Result, World, npy_header};
+use std::path::Path;
 
 impl<T: Element> DistArray<T> {
     /// Writes the array to a `.npy` file in C order; collective over the world.
     ///
     /// Rank 0 alone touches the file system. Every element is sent to it once, by one of its owners (MPI 3.1,
-    /// section 3.2), in pieces of at most 8 MiB, so that its memory does not grow with the array. The file is
-    /// written beside `path`, with `.partial` appended, and gets its name when it is complete.
+    /// section 3.2), in pieces of at most 8 MiB, so that its memory does not grow with the array. The file is written
+    /// beside its place, under another name, and takes its place when it is complete and all ranks have come here: an
+    /// array may be written to the file that it was read from. Links are followed; what is no file, such as
+    /// `/dev/null` or a pipe, is written to as it is. [`Output`] can look at the path before the work.
     ///
     /// # Errors
-    /// On all ranks, if rank 0 cannot write the file; what it had written is then removed. If another rank
-    /// failed.
+    /// On all ranks, if rank 0 cannot write the file, which then is what it was before. If another rank failed.
     pub fn to_npy(&self, world: &World, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-
-        let created = if world.rank() == 0 { self.create(&partial).map(Some) } else { Ok(None) };
+        let bytes = (self.shape().iter().product::<usize>() * size_of::<T>()) as u128;
+        let create = || Output::new(path)?.with_room(bytes)?.create();
+        let created = if world.is_root() { create().map(Some) } else { Ok(None) };
         let mut file = agreed(world, created)?;
-        let mut written = Ok(());
+        let mut written = file.as_mut().map_or(Ok(()), |file| file.write(&npy_header::<T>(self.shape(), false)));
         self.collect(world, |piece| {
             // After a failure the others still send; they are told when they have.
             if let (Some(file), Ok(())) = (&mut file, &written) {
-                written = file.write_all(bytemuck::cast_slice(piece)).map_err(|why| error("write", &partial, why));
+                written = file.write_elements(piece);
             }
         })?;
-        let finished = written.and_then(|()| {
-            let Some(file) = &file else { return Ok(()) };
-            file.sync_all().map_err(|why| error("write", &partial, why))?;
-            fs::rename(&partial, path).map_err(|why| error("write", path, why))
-        });
-        if finished.is_err() {
-            // It is the first failure that is reported, not that of cleaning up after it.
-            let _ = fs::remove_file(&partial);
-        }
-        agreed(world, finished)
-    }
-
-    fn create(&self, path: &Path) -> Result<File> {
-        let shape: Vec<_> = self.shape().iter().map(|&extent| extent as u64).collect();
-        let file = File::create(path).map_err(|why| error("create", path, why))?;
-        WriteOptions::new_header_only()
-            .dtype(DType::new_scalar(type_of::<T>(Endianness::of_machine())))
-            .shape(&shape)
-            .writer(file)
-            .write_header_only()
-            .map_err(|why| error("write", path, why))
+        // Who has come here has read what there was to read.
+        world.comm().barrier()?;
+        agreed(world, written.and_then(|()| file.map_or(Ok(()), OutputFile::finish)))
     }
 }
 
 /// Gives all ranks the failure of rank 0, if there is one (MPI 3.1, section 5.4).
-fn agreed<R>(world: &World, result: Result<R>) -> Result<R> {
+pub(super) fn agreed<R>(world: &World, result: Result<R>) -> Result<R> {
     let comm = world.comm();
     let message = result.as_ref().err().map_or(String::new(), ToString::to_string).into_bytes();
     let mut len = message.len().to_ne_bytes();
-    if world.rank() == 0 {
+    if world.is_root() {
         comm.broadcast(Broadcast::Send(&len))?;
         if !message.is_empty() {
             comm.broadcast(Broadcast::Send(&message))?;

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A file that is removed when the test ends, and its name in `.partial` with it.
+/// A file that is removed when the test ends.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -110,33 +110,78 @@ fn refused(file: &Temporary) -> String {
 #[test]
 fn files_that_are_not_what_is_expected_are_refused() {
     let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
+    let convert =
+        "it holds f64, but f32 is expected: convert it with NumPy's `.astype('float32')`, or compute with f64";
+    let transpose = "its shape is [3, 2], but [2, 3] is expected: write its transpose, NumPy's `.T`";
     assert!(refused(&Temporary::new()).starts_with("cannot open `F`: No such file"));
     assert_eq!(
         refused(&Temporary::with(&header.replace("<f4", "<f8"), &[0; 48])),
-        "cannot use `F`: it holds '<f8' of shape [2, 3], but f32 of shape [2, 3] is expected"
+        format!("cannot use `F`: {convert}")
     );
     assert_eq!(
         refused(&Temporary::with(&header.replace("2, 3", "3, 2"), &[0; 24])),
-        "cannot use `F`: it holds '<f4' of shape [3, 2], but f32 of shape [2, 3] is expected"
+        format!("cannot use `F`: {transpose}")
+    );
+    let both = header.replace("<f4", "<f8").replace("2, 3", "3, 2");
+    assert_eq!(refused(&Temporary::with(&both, &[0; 48])), format!("cannot use `F`: {convert}; and {transpose}"));
+    assert_eq!(
+        refused(&Temporary::with(&header.replace("2, 3", "6,"), &[0; 24])),
+        "cannot use `F`: its shape is [6], but [2, 3] is expected: write an array of that shape, or ask for that of the \
+         file"
     );
     assert_eq!(
         refused(&Temporary::with(header, &[0; 23])),
         "cannot read `F`: it is cut short: 23 bytes of elements instead of 24; write it again"
     );
-    let text = Temporary::new();
-    fs::write(&text.0, "m,n\n1,2\n").expect("a file");
-    assert_eq!(refused(&text), "cannot read `F`: magic not found for NPY file; it should be a `.npy` file");
 }
 
 #[test]
 fn a_file_that_cannot_be_written_is_an_error_on_all_ranks() {
     let mesh = Mesh::new([("x", 3)]);
-    let messages = crate::spmd(3, |world| {
-        let a = array(world, &Sharding::replicated(&mesh, &[4]))?;
-        Ok::<_, Error>(a.to_npy(world, "/no such directory/a.npy").expect_err("no directory").to_string())
+    let said = |path: &str| {
+        let messages = crate::spmd(3, |world| {
+            let a = array(world, &Sharding::replicated(&mesh, &[4]))?;
+            Ok::<_, Error>(a.to_npy(world, path).expect_err("it cannot be written").to_string())
+        });
+        messages.expect("no failure")
+    };
+    let message = "cannot write `/none/a.npy`: there is no folder `/none`; make it first";
+    assert_eq!(said("/none/a.npy"), [message; 3]);
+    #[cfg(target_os = "linux")]
+    assert_eq!(
+        said("/dev/full"),
+        ["cannot write `/dev/full`: the file system is full; write elsewhere, or make room"; 3]
+    );
+}
+
+/// An array may be written to the file that it was read from: no rank still reads when it is replaced.
+#[test]
+fn an_array_replaces_the_file_that_it_was_read_from() {
+    let mesh = Mesh::new([("x", 3)]);
+    let (file, sharding) = (written(&[5, 4], false, false), Sharding::replicated(&mesh, &[5, 4]));
+    on_ranks(3, |world| {
+        let mut a = DistArray::<i32>::read_npy(world, &file.0, &sharding)?;
+        a.block_mut().iter_mut().for_each(|element| *element += 1);
+        a.to_npy(world, &file.0)?;
+        let again = DistArray::<i32>::read_npy(world, &file.0, &sharding)?;
+        assert_eq!(again.block(), a.block());
+        Ok(())
     });
-    for message in messages.expect("no failure") {
-        assert!(message.starts_with("cannot create `/no such directory/a.npy.partial`: No such file"), "{message}");
+}
+
+#[test]
+fn an_array_that_does_not_fit_is_an_error_and_no_abort() {
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    let huge = Sharding::new(&mesh, &[1 << 30, 1 << 25], &[Placement::block(0, x)]).expect("a sharding");
+    let start = "rank 0: cannot allocate 144115188075855872 bytes (144.1 PB) for a rank's block of an array of shape \
+                 [1073741824, 33554432]: ";
+    for make in [
+        |world: &World, huge: &Sharding| DistArray::filled(world, huge, 0.0),
+        |world: &World, huge: &Sharding| DistArray::from_fn(world, huge, |_| 1.0),
+    ] {
+        let error = crate::spmd(2, |world| make(world, &huge).map(drop)).expect_err("no machine has it");
+        assert!(error.to_string().starts_with(start), "{error}");
     }
 }
 

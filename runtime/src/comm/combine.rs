@@ -20,20 +20,12 @@ pub(crate) fn combine(kind: ElementKind, op: ReduceOp, into: &mut [u8], with: &[
 
 /// Returns the bytes of an element of `kind`.
 pub(super) fn bytes(kind: ElementKind) -> usize {
-    match kind {
-        ElementKind::F32 | ElementKind::I32 => 4,
-        ElementKind::F64 | ElementKind::I64 => 8,
-    }
+    kind.bytes()
 }
 
 /// Returns the Rust name of the type.
 pub(super) fn name(kind: ElementKind) -> &'static str {
-    match kind {
-        ElementKind::F32 => f32::NAME,
-        ElementKind::F64 => f64::NAME,
-        ElementKind::I32 => i32::NAME,
-        ElementKind::I64 => i64::NAME,
-    }
+    kind.name()
 }
 
 fn typed<T: Element>(op: ReduceOp, into: &mut [u8], with: &[u8]) {

@@ -7,7 +7,7 @@
 use super::tile::{Held, len};
 use crate::layout::Mesh;
 use crate::region::row_major;
-use crate::{Element, Group, ReduceOp, Result, World};
+use crate::{Element, Group, ReduceOp, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -54,7 +54,7 @@ impl<T: Element> Scatter<T> {
         let shape = tile.iter().map(Range::len).collect();
         let mut scatter = Self { group, shape, parts, counts, packed: RefCell::default() };
         if !scatter.follow_one_another() {
-            scatter.packed = RefCell::new(vec![T::ZERO; elements]);
+            scatter.packed = RefCell::new(memory::zeros(elements, "the parts of a sum")?);
         }
         Ok(scatter)
     }
@@ -132,7 +132,7 @@ impl<T: Element> AllReduce<T> {
         // As even as can be: the first ones sum one more.
         let share = |member| elements / size + usize::from(member < elements % size);
         let counts = (0..size).map(|member| share(member) * size_of::<T>()).collect();
-        let own = vec![T::ZERO; share(group.rank())];
+        let own = memory::zeros(share(group.rank()), "this rank's share of a sum")?;
         Ok(Self { group, counts, share: RefCell::new(own) })
     }
 

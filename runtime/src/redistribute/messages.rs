@@ -8,7 +8,7 @@
 use super::copy::{copy, pack, unpack};
 use super::hop::Hop;
 use super::piece::{Piece, Rows, Side};
-use crate::Result;
+use crate::{Result, memory};
 use bytemuck::cast_slice_mut;
 
 /// Bytes of a message with a scattered side. Smaller ones make the ranks wait for each other more often, larger
@@ -62,8 +62,8 @@ pub(super) fn run(hop: &Hop, element: usize, source: &[u8], target: &mut [u8], s
     copy(hop.sends[hop.me].rows(), element, source, target);
     let Some(comm) = &hop.comm else { return Ok(()) };
     let [send, receive] = scattered(hop).map(|elements| room(elements, element) / size_of::<u64>());
-    staging.send.resize(staging.send.len().max(send), 0);
-    staging.receive.resize(staging.receive.len().max(receive), 0);
+    memory::grow(&mut staging.send, send, "pieces of a redistribution")?;
+    memory::grow(&mut staging.receive, receive, "pieces of a redistribution")?;
 
     let size = hop.members.len();
     for round in 1..size {

@@ -4,9 +4,9 @@
 //! reads one and writes the other.
 
 use super::messages::Staging;
-use crate::Result;
 use crate::block::Block;
 use crate::comm::{Room, SharedMemory};
+use crate::{Result, memory};
 
 /// The tiles and buffers of one rank.
 #[derive(Default)]
@@ -62,7 +62,9 @@ impl Work {
             *tile = match memory.map(|memory| memory.room(bytes)).transpose()? {
                 Some(Room::In(segment)) => Block::shared(segment, words),
                 // Without room to share, the hop finds the tile hidden, and does what the transport says.
-                Some(Room::Anywhere | Room::Nowhere(_)) | None => vec![0; words].into(),
+                Some(Room::Anywhere | Room::Nowhere(_)) | None => {
+                    memory::words::<u64>(words, "a tile between two steps of a redistribution")?.into()
+                }
             };
         }
         self.element = element;

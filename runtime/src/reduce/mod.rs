@@ -119,13 +119,16 @@ impl<T: Element> Reduction<T> {
         let (way, staging) = match &choice.course {
             Course::Program { lowered, .. } => {
                 let steps = step::steps::<T>(world, placed, lowered, elements)?;
-                let staging = Staging::of_steps(&steps);
+                let staging = Staging::of_steps(&steps)?;
                 (Way::Steps(steps), staging)
             }
             Course::InOrder { groups } => {
                 let comm = world.ordered(&check::numbered(world, placed, groups))?;
                 let way = comm.map(|comm| InOrder::new::<T>(comm, elements));
-                let staging = way.as_ref().map_or_else(Staging::default, |way| Staging::new(way.gathered(), way.own()));
+                let staging = match &way {
+                    Some(way) => Staging::new(way.gathered(), way.own())?,
+                    None => Staging::default(),
+                };
                 (Way::InOrder(way), staging)
             }
         };

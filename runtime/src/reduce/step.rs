@@ -9,7 +9,7 @@
 use super::piece::{self, Ranges};
 use super::{Comm, check};
 use crate::comm::Broadcast;
-use crate::{Element, ReduceOp, Result, World};
+use crate::{Element, ReduceOp, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_planner::placement::PlacedMesh;
 use polyshard_planner::reduce::{Collective, Lowered};
@@ -183,12 +183,13 @@ impl Step {
 
 impl<T: Element> Staging<T> {
     /// Returns room for `whole` elements of a group and `own` of this rank.
-    pub(super) fn new(whole: usize, own: usize) -> Self {
-        Self { whole: vec![T::ZERO; whole], own: vec![T::ZERO; own] }
+    pub(super) fn new(whole: usize, own: usize) -> Result<Self> {
+        let room = |elements| memory::zeros(elements, "the chunks of a reduction");
+        Ok(Self { whole: room(whole)?, own: room(own)? })
     }
 
     /// Returns the room that the neediest of these steps needs.
-    pub(super) fn of_steps(steps: &[Step]) -> Self {
+    pub(super) fn of_steps(steps: &[Step]) -> Result<Self> {
         let whole = steps.iter().filter(|step| step.whole.len() > 1).map(|step| piece::len(&step.whole));
         let own = steps.iter().filter(|step| !step.pieces.is_empty()).map(|step| piece::len(step.own()));
         Self::new(whole.max().unwrap_or(0), own.max().unwrap_or(0))
@@ -207,6 +208,6 @@ impl<T: Element> Staging<T> {
 
 impl<T: Element> Default for Staging<T> {
     fn default() -> Self {
-        Self::new(0, 0)
+        Self { whole: Vec::new(), own: Vec::new() }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Held, Overlap, Place, Tile, owned};
 use crate::comm::Broadcast;
-use crate::{DistArray, Element, Group, Region, Result};
+use crate::{DistArray, Element, Group, Region, Result, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 impl<T: Element> Tile<T> {
@@ -102,12 +102,12 @@ impl<T: Element> Tile<T> {
         });
         let in_place = in_order.collect::<Vec<_>>().iter().all(|&here| here);
 
-        let send = parts[group.rank()].packed(Place::Block, source.block(), &mut self.outgoing);
+        let send = parts[group.rank()].packed(Place::Block, source.block(), &mut self.outgoing)?;
         let buffer = super::room(&mut self.buffer, region);
         if in_place {
             group.comm().all_gather(cast_slice(send), cast_slice_mut(buffer), &counts)?;
         } else {
-            self.incoming.resize(self.incoming.len().max(total), T::ZERO);
+            memory::grow(&mut self.incoming, total, "what a tile receives")?;
             let incoming = &mut self.incoming[..total];
             group.comm().all_gather(cast_slice(send), cast_slice_mut(incoming), &counts)?;
             let mut rest = &incoming[..];

@@ -1,7 +1,7 @@
 //! Tiles that pairs of ranks hand one another: permutations, and exchanges of any pattern.
 
 use super::{Held, Overlap, Place, Tile, mail, owned};
-use crate::{DistArray, Element, Grid, Region, Result};
+use crate::{DistArray, Element, Grid, Region, Result, memory};
 
 impl<T: Element> Tile<T> {
     /// Receives `region` from the world's rank `from`, which owns all of it, and sends the rank and region of
@@ -100,7 +100,7 @@ impl<T: Element> Tile<T> {
         if let Some(mut places) = mail::places(&receives, buffer) {
             mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut places)?;
         } else {
-            self.incoming.resize(self.incoming.len().max(remote), T::ZERO);
+            memory::grow(&mut self.incoming, remote, "what a tile receives")?;
             let mut parts = mail::parts(&receives, &mut self.incoming);
             mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut parts)?;
             for ((_, overlap), (_, packed)) in receives.iter().zip(&parts) {

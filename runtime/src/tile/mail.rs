@@ -2,7 +2,7 @@
 
 use super::{Overlap, Place};
 use crate::comm::Communicator;
-use crate::{Element, Result};
+use crate::{Element, Result, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// Sends overlaps of `data` and receives others into `into`, one message per pair of ranks (MPI 3.1, section
@@ -20,9 +20,7 @@ pub(super) fn exchange<T: Element>(
 ) -> Result<()> {
     let scattered = |(_, overlap): &&(usize, Overlap)| overlap.contiguous(place).is_none();
     let total: usize = sends.iter().filter(scattered).map(|(_, overlap)| overlap.len()).sum();
-    if outgoing.len() < total {
-        outgoing.resize(total, T::ZERO);
-    }
+    memory::grow(outgoing, total, "what is packed to be sent")?;
     let mut rest = &mut outgoing[..];
     let mut messages: Vec<(usize, &[u8])> = Vec::with_capacity(sends.len());
     for (to, overlap) in sends {

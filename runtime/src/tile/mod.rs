@@ -31,7 +31,7 @@ pub(crate) use overlap::{Overlap, Place};
 pub use written::Written;
 
 use crate::region::row_major;
-use crate::{DistArray, Element, Region, View};
+use crate::{DistArray, Element, Region, Result, View, memory};
 
 /// A buffer for the part of an input tensor that one step reads.
 ///
@@ -54,22 +54,26 @@ enum Held {
 }
 
 impl<T: Element> Tile<T> {
-    /// Returns an empty tile with room for a region of `elements` elements.
-    #[must_use]
-    pub fn new(elements: usize) -> Self {
-        Self {
+    /// Returns an empty tile of the tensor `name` with room for a region of `elements` elements.
+    ///
+    /// # Errors
+    /// If they do not fit the memory that is free.
+    pub fn new(name: &str, elements: usize) -> Result<Self> {
+        Ok(Self {
             held: Held::Nothing,
-            buffer: vec![T::ZERO; elements],
+            buffer: buffer(name, elements)?,
             relay: Vec::new(),
             outgoing: Vec::new(),
             incoming: Vec::new(),
-        }
+        })
     }
 
     /// Returns a tile with two such buffers, as [`shift`](Self::shift) needs.
-    #[must_use]
-    pub fn relay(elements: usize) -> Self {
-        Self { relay: vec![T::ZERO; elements], ..Self::new(elements) }
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn relay(name: &str, elements: usize) -> Result<Self> {
+        Ok(Self { relay: buffer(name, elements)?, ..Self::new(name, elements)? })
     }
 
     /// Holds `region`, which is one box of this rank's own shard, without a copy. Moves no data.
@@ -116,6 +120,10 @@ impl<T: Element> Tile<T> {
     fn room(&mut self, region: &Region) -> &mut [T] {
         room(&mut self.buffer, region)
     }
+}
+
+fn buffer<T: Element>(name: &str, elements: usize) -> Result<Vec<T>> {
+    memory::zeros(elements, format_args!("a tile of `{name}`"))
 }
 
 fn room<'a, T>(buffer: &'a mut [T], region: &Region) -> &'a mut [T] {

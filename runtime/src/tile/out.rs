@@ -2,7 +2,7 @@
 
 use super::{Overlap, Place, Written, mail, owned, room};
 use crate::region::row_major;
-use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
+use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut, memory};
 
 /// A buffer for the part of an output tensor that one step writes, dense and row-major.
 ///
@@ -23,16 +23,13 @@ pub struct OutTile<T> {
 }
 
 impl<T: Element> OutTile<T> {
-    /// Returns a tile with room for a region of `elements` elements, and no region yet.
-    #[must_use]
-    pub fn new(elements: usize) -> Self {
-        Self {
-            region: Region::empty(0),
-            written: None,
-            buffer: vec![T::ZERO; elements],
-            outgoing: Vec::new(),
-            incoming: Vec::new(),
-        }
+    /// Returns a tile of the tensor `name` with room for a region of `elements` elements, and no region yet.
+    ///
+    /// # Errors
+    /// If they do not fit the memory that is free.
+    pub fn new(name: &str, elements: usize) -> Result<Self> {
+        let buffer = memory::zeros(elements, format_args!("a tile of `{name}`"))?;
+        Ok(Self { region: Region::empty(0), written: None, buffer, outgoing: Vec::new(), incoming: Vec::new() })
     }
 
     /// Returns the tile, from now on combined into no other elements of this rank's shard than those that are written.
@@ -155,7 +152,7 @@ impl<T: Element> OutTile<T> {
     ) -> Result<()> {
         let world = grid.world();
         let total: usize = receives.iter().map(|(_, overlap)| overlap.len()).sum();
-        self.incoming.resize(self.incoming.len().max(total), T::ZERO);
+        memory::grow(&mut self.incoming, total, "what is combined into an array")?;
         let mut parts = mail::parts(receives, &mut self.incoming);
         mail::exchange(world.comm(), sends, Place::Region, &self.buffer, &mut self.outgoing, &mut parts)?;
 

@@ -6,7 +6,7 @@
 
 use crate::layout::Sharding;
 use crate::region::row_major;
-use crate::{Element, Region};
+use crate::{Element, Region, Result, memory};
 use std::ops::Range;
 
 /// The part of a region that a shard holds.
@@ -166,14 +166,17 @@ impl Overlap {
 
     /// Returns the overlap's elements in order: those in `place` itself if they follow one another there, else
     /// packed into `staging`, which is made longer if it is too short.
-    pub(crate) fn packed<'a, T: Element>(&self, place: Place, data: &'a [T], staging: &'a mut Vec<T>) -> &'a [T] {
+    pub(crate) fn packed<'a, T: Element>(
+        &self,
+        place: Place,
+        data: &'a [T],
+        staging: &'a mut Vec<T>,
+    ) -> Result<&'a [T]> {
         if let Some(range) = self.contiguous(place) {
-            return &data[range];
+            return Ok(&data[range]);
         }
-        if staging.len() < self.len {
-            staging.resize(self.len, T::ZERO);
-        }
+        memory::grow(staging, self.len, "what is packed to be sent")?;
         self.copy(place, data, Place::Packed, staging);
-        &staging[..self.len]
+        Ok(&staging[..self.len])
     }
 }

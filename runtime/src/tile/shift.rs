@@ -1,7 +1,7 @@
 //! Tiles that travel round a group: each step a rank hands on what it holds.
 
 use super::{Held, Place, Tile, owned, room};
-use crate::{DistArray, Element, Group, Region, Result};
+use crate::{DistArray, Element, Group, Region, Result, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::mem::swap;
 
@@ -37,9 +37,7 @@ impl<T: Element> Tile<T> {
             );
             return Ok(());
         }
-        if self.relay.len() < self.buffer.len() {
-            self.relay.resize(self.buffer.len(), T::ZERO);
-        }
+        memory::grow(&mut self.relay, self.buffer.len(), "the second buffer of a tile")?;
         let data: &[T] = match &self.held {
             Held::Nothing => &[],
             Held::Buffer(held) => room(&mut self.buffer, held),

@@ -78,7 +78,7 @@ proptest! {
     fn an_exchange_brings_what_each_rank_needs(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let mut tile = Tile::new(ROOM);
+            let mut tile = Tile::new("A", ROOM)?;
             for step in 0..3_u64 {
                 let of = |at: &[i64]| region(seed + step, (at[0], at.last()), sharding.shape());
                 tile.exchange(&grid, &source, of)?;
@@ -95,7 +95,7 @@ proptest! {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let axes = axes_of(seed, grid.mesh());
             let group = grid.group(&axes)?;
-            let mut tile = Tile::new(ROOM);
+            let mut tile = Tile::new("A", ROOM)?;
             for step in 0..3_u64 {
                 let root = group.coordinates(pick(seed, step, group.size()));
                 let region = owned_region(seed + step, &sharding, &root);
@@ -114,7 +114,7 @@ proptest! {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let group = grid.group(&axes_of(seed, grid.mesh()))?;
             let of = |member| owned_region(seed, &sharding, &group.coordinates(member));
-            let mut tile = if seed % 2 == 0 { Tile::new(ROOM) } else { Tile::relay(ROOM) };
+            let mut tile = if seed % 2 == 0 { Tile::new("A", ROOM)? } else { Tile::relay("A", ROOM)? };
             tile.hold_or_copy(&source, &of(group.rank()));
             for step in 1..4 {
                 let member = (group.rank() as i64 + by * step).rem_euclid(group.size() as i64);
@@ -137,14 +137,14 @@ proptest! {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let me = world.rank();
             let reader = from.iter().position(|&rank| rank == me).expect("a permutation");
-            let mut tile = Tile::new(ROOM);
+            let mut tile = Tile::new("A", ROOM)?;
             for _ in 0..2 {
                 tile.permute(&grid, from[me], Some((reader, of(me))), &source, &of(from[me]))?;
                 check(&tile, &source, &of(from[me]));
             }
             unchanged(world, &source)?;
 
-            let (mut out, mut target) = (OutTile::new(ROOM), array(world, &sharding)?);
+            let (mut out, mut target) = (OutTile::new("A", ROOM)?, array(world, &sharding)?);
             write(&mut out, &of(from[me]), me);
             out.permute_back(&grid, from[me], Some((reader, of(me))), &mut target, ReduceOp::Sum)?;
             let mut sums = array(world, &sharding)?;
@@ -161,7 +161,7 @@ proptest! {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let all: Vec<_> = (0..grid.mesh().ndim()).collect();
-            let mut tile = Tile::new(ROOM);
+            let mut tile = Tile::new("A", ROOM)?;
             for axes in [axes_of(seed, grid.mesh()), all] {
                 let group = grid.group(&axes)?;
                 let region = shared_region(seed, &sharding, &axes, source.coordinates());
@@ -178,7 +178,7 @@ proptest! {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, mut target) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let of = |at: &[i64]| region(seed, (at[0], at.last()), sharding.shape());
-            let mut out = OutTile::new(ROOM);
+            let mut out = OutTile::new("A", ROOM)?;
             write(&mut out, &of(grid.coords()), world.rank());
             out.write_back(&grid, &mut target, of, ReduceOp::Sum)?;
             let writes: Vec<_> = grid.ranks().map(|(rank, _, indices)| (rank, of(&indices))).collect();
@@ -199,7 +199,7 @@ fn contributions_meet_in_the_order_of_their_writers() {
     let sharding = rows_over(&mesh, &[1]);
     on_ranks(4, |world| {
         let (grid, mut target) = (Grid::new(world, &mesh)?, DistArray::filled(world, &sharding, 0.0_f64)?);
-        let mut out = OutTile::new(1);
+        let mut out = OutTile::new("A", 1)?;
         out.reset(&Region::whole(&[1]), ReduceOp::Sum);
         out.view_mut().strided(&[0], &[&[]]).data[0] = [1e16, 1.0, -1e16, 3.0][world.rank()];
         out.write_back(&grid, &mut target, |_| Region::whole(&[1]), ReduceOp::Sum)?;
@@ -217,7 +217,7 @@ fn only_what_is_asked_for_is_sent() {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
         let group = grid.group(&[0])?;
         let received = |before: u64| (world.bytes_received() - before) as usize / size_of::<i32>();
-        let mut tile = Tile::new(32);
+        let mut tile = Tile::new("A", 32)?;
 
         let before = world.bytes_received();
         tile.exchange(&grid, &source, |at| Region::new([2 * at[0]..2 * at[0] + 2, 1..3]))?;
@@ -245,7 +245,7 @@ fn the_root_of_a_broadcast_copies_nothing_that_lies_together() {
     let sharding = rows_over(&mesh, &[8, 4]);
     on_ranks(2, |world| {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
-        let mut tile = Tile::new(16);
+        let mut tile = Tile::new("A", 16)?;
         tile.broadcast(&*grid.group(&[0])?, &[1], &source, &Region::new([5..8, 0..4]))?;
         assert_eq!(matches!(tile.held, Held::Shard(_)), world.rank() == 1);
         Ok(())
@@ -257,7 +257,7 @@ fn a_tile_that_is_too_small_is_a_bug() {
     let mesh = Mesh::new([("x", 1)]);
     let error = crate::spmd(1, |world| {
         let source = array(world, &rows_over(&mesh, &[8, 4]))?;
-        Tile::new(3).copy(&source, &Region::new([5..8, 0..4]));
+        Tile::new("A", 3)?.copy(&source, &Region::new([5..8, 0..4]));
         Ok::<(), crate::Error>(())
     });
     let message = error.expect_err("the tile is too small").to_string();

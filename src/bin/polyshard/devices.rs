@@ -8,7 +8,7 @@
 //! A drawing says nothing that its groups do not: which groups, and what they do, is for the caller to know.
 
 use crate::drawing::{colour, label, rounded};
-use crate::npy::failed;
+use crate::files::save;
 use std::path::Path;
 use svg::Document;
 use svg::node::element::{Group, Path as Line, Rectangle, Style, Text, Title};
@@ -88,7 +88,7 @@ pub(crate) fn draw(path: &Path, title: &str, levels: &[(String, usize)], rows: &
             document = document.add(block.panel(panel).set("transform", format!("translate({x} {y})")));
         }
     }
-    svg::save(path, &document).map_err(|why| failed("write", path, why))
+    save(path, &document.to_string())
 }
 
 /// Returns how many groups there are, and of how many ranks, in words.

@@ -7,15 +7,14 @@ mod plot;
 mod show;
 mod units;
 
+use crate::files;
 use crate::hardware::find;
-use crate::npy::failed;
 use clap::Subcommand;
 use polyshard::planner::machine::{Machine, PRESETS};
-use polyshard::runtime::launched_ranks;
 use polyshard::runtime::machine::{MeasureOptions, Measured, Row, Topology, detect, measure};
+use polyshard::runtime::{Output, launched_ranks};
 use polyshard::{Result as RunResult, World, spmd};
 use serde::Serialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -157,28 +156,19 @@ impl Ranks {
     ) -> Result<Option<R>, String> {
         let ranks = self.ranks.or_else(launched_ranks).unwrap_or(2);
         let results = spmd(ranks, |world| {
-            if world.rank() == 0 {
+            if world.is_root() {
                 // Before the time is spent on measuring.
-                files.iter().filter_map(|file| file.as_deref()).try_for_each(check_folder)?;
+                files.iter().filter_map(|file| file.as_deref()).try_for_each(|file| Output::new(file).map(drop))?;
             }
-            Ok((world.rank() == 0).then_some(f(world)?))
+            Ok(world.is_root().then_some(f(world)?))
         });
         Ok(results.map_err(|error| error.to_string())?.into_iter().flatten().next())
     }
 }
 
-fn check_folder(path: &Path) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-            Err(failed("write", path, format_args!("there is no folder `{}`; make it first", folder.display())).into())
-        }
-        _ => Ok(()),
-    }
-}
-
 fn save(path: Option<&Path>, machine: &Machine) -> Result<(), String> {
     let Some(path) = path else { return Ok(()) };
-    fs::write(path, machine.to_toml()).map_err(|why| failed("write", path, why))
+    files::save(path, &machine.to_toml())
 }
 
 fn to_json(value: &impl Serialize) -> String {

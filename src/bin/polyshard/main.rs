@@ -6,6 +6,7 @@
 mod devices;
 mod drawing;
 mod dtypes;
+mod files;
 mod hardware;
 mod machine;
 mod matmul;
@@ -16,15 +17,17 @@ mod print;
 mod random;
 mod redistribute;
 mod reduce;
+mod say;
 mod threads;
 mod values;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use dtypes::{dtype_parser, with_type};
 use polyshard::{DType, SourceOptions, Trace, rust_source};
+use say::{complain, say};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use values::Number;
@@ -101,7 +104,11 @@ enum Print {
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let command = match Arguments::try_parse() {
+        Ok(arguments) => arguments.command,
+        Err(error) => return without_command(&error),
+    };
+    let done = match command {
         Command::Random { shape, dtype, seed, out, fortran } => {
             with_type!(dtype, T => random::random::<T>(&shape, seed, &out, fortran))
         }
@@ -116,18 +123,21 @@ fn main() -> ExitCode {
     match done.and_then(|text| say(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("error: {message}");
+            complain(&message);
             ExitCode::FAILURE
         }
     }
 }
 
-/// Writes what there is to say to standard output.
-fn say(text: &str) -> Result<(), String> {
-    match io::stdout().write_all(text.as_bytes()) {
+/// Prints help, the version, or what is wrong with the command line, and returns the exit code.
+fn without_command(error: &clap::Error) -> ExitCode {
+    match error.print() {
         // Whoever reads has seen enough.
-        Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|why| format!("cannot write to standard output: {why}")),
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
+            complain(&format_args!("cannot write to standard output: {why}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1)),
     }
 }
 

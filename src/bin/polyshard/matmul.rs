@@ -7,6 +7,7 @@ mod device;
 mod draw;
 mod trial;
 
+use crate::files;
 use crate::mesh::{mesh, pairs};
 use crate::print::json;
 use clap::ValueEnum;
@@ -72,6 +73,7 @@ struct Answer {
 /// # Errors
 /// What is wrong with the product, the mesh or the machine, or that nothing fits into its memory.
 pub(crate) fn matmul(arguments: &Arguments) -> Result<String, String> {
+    files::check(arguments.draw.as_deref())?;
     let mesh = mesh(&pairs("mesh", &arguments.mesh, "X=4,Y=4")?)?;
     let sizes = pairs("size", &arguments.size, "I=8192,J=8192,K=8192")?;
     let sizes: Vec<_> = sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect();

@@ -5,6 +5,7 @@
 mod traffic;
 
 use crate::devices::{self, Panel, Talk};
+use crate::files;
 use crate::hardware::Hardware;
 use crate::mesh::numbers;
 use crate::print::{json, listed, table};
@@ -75,6 +76,7 @@ struct Timed<'a> {
 /// # Errors
 /// What is wrong with the machine, the axes or the traffic.
 pub(crate) fn placement(arguments: &Arguments) -> Result<String, String> {
+    files::check(arguments.draw.as_deref())?;
     let given = arguments.hierarchy.as_deref().map(|text| numbers("hierarchy", text, "4,16")).transpose()?;
     let axes = numbers("axes", &arguments.axes, "8,2,4")?;
     let machine = arguments.hardware.machine(given.as_deref())?;

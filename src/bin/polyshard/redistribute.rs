@@ -10,6 +10,7 @@ mod picture;
 mod problem;
 mod trial;
 
+use crate::files;
 use crate::print::json;
 use clap::ArgGroup;
 use judge::Judge;
@@ -73,6 +74,7 @@ pub(crate) fn redistribute(arguments: &Arguments) -> Result<String, String> {
     if let Some(path) = &arguments.batch {
         return batch::plan_all(path, &arguments.judge).map(|()| String::new());
     }
+    files::check(arguments.draw.as_deref())?;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let [mesh, source, target, size] =
         [&arguments.mesh, &arguments.source, &arguments.target, &arguments.size].map(text);

@@ -6,6 +6,7 @@ mod answer;
 mod trial;
 
 use crate::devices::{self, Panel, Talk};
+use crate::files;
 use crate::hardware::Hardware;
 use crate::mesh::{matrix, numbers};
 use crate::print::{json, listed, table};
@@ -75,6 +76,7 @@ struct Reduction {
 /// # Errors
 /// What is wrong with the placement, the machine, the axes, or the program asked for.
 pub(crate) fn reduce(arguments: &Arguments) -> Result<String, String> {
+    files::check(arguments.draw.as_deref())?;
     let reduction = Reduction::new(arguments)?;
     let shown = match &arguments.program {
         Some(name) => reduction.find(name)?,

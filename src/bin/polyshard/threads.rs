@@ -4,8 +4,8 @@
 //! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
 
 use polyshard::DistType;
+use polyshard::runtime::free_memory;
 use std::fmt::Display;
-use std::fs;
 
 /// Checks that ranks can be threads; `of` says in words what has that many.
 ///
@@ -28,11 +28,8 @@ pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<(), Str
 /// # Errors
 /// If they do not.
 pub(crate) fn check_memory(what: &str, needed: u128) -> Result<(), String> {
-    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let free =
-        info.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse().ok());
-    match free.map(|kib: u128| kib * 1024) {
-        Some(free) if needed > free => {
+    match free_memory() {
+        Some(free) if needed > free.into() => {
             Err(format!("`--run` holds {what}, up to {needed} bytes, but {free} are free; run a smaller array"))
         }
         _ => Ok(()),

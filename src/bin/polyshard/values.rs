@@ -5,8 +5,8 @@
 
 use polyshard::Element;
 
-/// An element type that can be made up, compared, and kept in `.npy` files.
-pub(crate) trait Number: Element + npyz::AutoSerialize + npyz::Deserialize {
+/// An element type that can be made up and compared.
+pub(crate) trait Number: Element {
     /// Returns a number made of random bits: in [-1, 1) for floats, in -9..=9 for integers.
     fn from_random(bits: u64) -> Self;
 

@@ -10,13 +10,13 @@
 //! Lines through predictions that have seen their own measurement would pass through every dot and show nothing.
 
 use super::units::binary;
+use crate::files::save;
 use crate::npy::failed;
 use plotters::coord::combinators::IntoLogRange;
 use plotters::prelude::*;
 use polyshard::planner::units::seconds;
 use polyshard::runtime::machine::{Measured, Point};
 use std::error::Error;
-use std::fs;
 use std::path::Path;
 
 const SIZE: (u32, u32) = (960, 640);
@@ -30,7 +30,7 @@ const ROOM: f64 = 1.5;
 pub(crate) fn plot(measured: &Measured, path: &Path) -> Result<(), String> {
     let mut text = String::new();
     draw(measured, &mut text).map_err(|why| failed("draw", path, why))?;
-    fs::write(path, text).map_err(|why| failed("write", path, why))
+    save(path, &text)
 }
 
 fn draw(measured: &Measured, text: &mut String) -> Result<(), Box<dyn Error>> {

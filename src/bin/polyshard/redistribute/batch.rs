@@ -52,7 +52,7 @@ pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<(), String> {
         match writeln!(out, "{text}") {
             // Whoever reads has seen enough.
             Err(why) if why.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            written => written.map_err(|why| format!("cannot write the answers: {why}"))?,
+            written => written.map_err(|why| format!("cannot write to standard output: {why}"))?,
         }
     }
     match refused {

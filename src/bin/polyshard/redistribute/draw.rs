@@ -9,7 +9,7 @@
 
 use super::picture::Picture;
 use crate::drawing::{colour, label, rounded};
-use crate::npy::failed;
+use crate::files::save;
 use polyshard::{DistType, Plan};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +43,7 @@ pub(crate) fn draw(plan: &Plan, path: &Path) -> Result<(), String> {
     if ranks > RANKS {
         return Err(format!("`--draw` has room for {RANKS} ranks, but the mesh has {ranks}; draw a smaller one"));
     }
-    svg::save(path, &document(plan)).map_err(|why| failed("write", path, why))
+    save(path, &document(plan).to_string())
 }
 
 fn document(plan: &Plan) -> Document {

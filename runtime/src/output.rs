@@ -1,0 +1,309 @@
+//! Files that are written: looked at before the work, and whole or unchanged after it.
+//!
+//! A file is written beside its place, under another name, and takes its place when it is complete; whatever
+//! fails, what was there stays, and what was written is removed. Links are followed. What is no file, such as
+//! `/dev/null` or a pipe, cannot be replaced and is written to as it is.
+
+use crate::{Element, Error, Result};
+use polyshard_planner::units;
+use std::fmt::Display;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use tempfile::{Builder, NamedTempFile};
+
+/// Links that may lead to one another, as on Linux.
+const LINKS: usize = 40;
+
+/// The place of a file that will be written.
+///
+/// Making one looks at the place and changes nothing, so that a long computation does not end with a result that
+/// has nowhere to go:
+///
+/// ```
+/// use polyshard_runtime::Output;
+/// let error = Output::new("/no/such/folder/c.npy").expect_err("it is not there");
+/// let message = "cannot write `/no/such/folder/c.npy`: there is no folder `/no/such/folder`; make it first";
+/// assert_eq!(error.to_string(), message);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Output {
+    path: PathBuf,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    /// A file or nothing, at the end of all links.
+    File(PathBuf),
+    /// What is written to as it is.
+    Stream,
+}
+
+impl Output {
+    /// Looks at `path`, as a place to write a file to.
+    ///
+    /// # Errors
+    /// If it is a folder, a disk or a socket, its folder is not there, or one of them must not be written to.
+    pub fn new(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let output = |place| Self { path: path.to_owned(), place };
+        let place = match fs::metadata(path) {
+            Ok(there) if there.is_file() => match target(path)? {
+                Some(target) => target,
+                // It belongs to a process that has it open.
+                None => return Ok(output(Place::Stream)),
+            },
+            Ok(there) => return special(path, &there).map(|()| output(Place::Stream)),
+            Err(why) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&why.kind()) => match target(path)? {
+                Some(target) => target,
+                None => return Err(failed(path, why)),
+            },
+            Err(why) => return Err(failed(path, why)),
+        };
+        if place.is_file() {
+            OpenOptions::new().write(true).open(&place).map_err(|why| failed(path, said(&why, "it")))?;
+        }
+        let folder = folder_of(&place);
+        match fs::metadata(folder) {
+            Ok(there) if there.is_dir() => {}
+            Ok(_) => return Err(failed(path, format_args!("`{}` is not a folder", folder.display()))),
+            Err(why) if why.kind() == ErrorKind::NotFound => {
+                return Err(failed(path, format_args!("there is no folder `{}`; make it first", folder.display())));
+            }
+            Err(why) => return Err(failed(path, why)),
+        }
+        // Nothing but making a file tells whether one can be made; it is gone at once.
+        beside(&place).map_err(|why| failed(path, said(&why, &format!("the folder `{}`", folder.display()))))?;
+        Ok(output(Place::File(place)))
+    }
+
+    /// Returns the path that it was made with.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Checks that so many bytes are free where the file will be, as far as the system tells.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn with_room(self, bytes: u128) -> Result<Self> {
+        let Place::File(place) = &self.place else { return Ok(self) };
+        match free_space(folder_of(place)) {
+            Some(free) if bytes > free.into() => {
+                let [needed, free] = [bytes, free.into()].map(units::bytes);
+                let why = format!("it needs {needed}, but {free} are free there; write it elsewhere, or make room");
+                Err(failed(&self.path, why))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Checks that the file is none of `inputs`, by whatever names they have.
+    ///
+    /// # Errors
+    /// If it is one of them.
+    pub fn other_than<'a>(self, inputs: impl IntoIterator<Item = &'a Path>) -> Result<Self> {
+        let Place::File(place) = &self.place else { return Ok(self) };
+        match inputs.into_iter().find(|input| same_file(place, input)) {
+            Some(input) => {
+                let why = format!("it is the input `{}`; write to another file", input.display());
+                Err(failed(&self.path, why))
+            }
+            None => Ok(self),
+        }
+    }
+
+    /// Begins to write.
+    ///
+    /// # Errors
+    /// If the file cannot be made, or what is there cannot be opened. A pipe that nobody reads is waited for.
+    pub fn create(&self) -> Result<OutputFile> {
+        let failed = |why: io::Error| failed(&self.path, said(&why, "it"));
+        let writer = match &self.place {
+            // Where standard output goes to a file, what has been printed stays.
+            Place::Stream => Writer::Stream(OpenOptions::new().append(true).open(&self.path).map_err(failed)?),
+            Place::File(place) => Writer::File { file: beside(place).map_err(failed)?, place: place.clone() },
+        };
+        Ok(OutputFile { path: self.path.clone(), writer })
+    }
+
+    /// Writes all of a file.
+    ///
+    /// # Errors
+    /// If it cannot be written; what was there is then unchanged.
+    pub fn write(&self, bytes: &[u8]) -> Result<()> {
+        let mut file = self.create()?;
+        file.write(bytes)?;
+        file.finish()
+    }
+}
+
+/// A file that is being written. If it is dropped before it is finished, it is removed.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    writer: Writer,
+}
+
+#[derive(Debug)]
+enum Writer {
+    File { file: NamedTempFile, place: PathBuf },
+    Stream(File),
+}
+
+impl OutputFile {
+    /// Writes `bytes` after what was written before.
+    ///
+    /// # Errors
+    /// If not all of them can be written.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = match &mut self.writer {
+            Writer::File { file, .. } => file.write_all(bytes),
+            Writer::Stream(stream) => stream.write_all(bytes),
+        };
+        written.map_err(|why| failed(&self.path, said(&why, "it")))
+    }
+
+    /// Writes elements as they are in memory, which is how `.npy` files hold them.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn write_elements<T: Element>(&mut self, elements: &[T]) -> Result<()> {
+        self.write(bytemuck::cast_slice(elements))
+    }
+
+    /// Gives the file its name, now that it is complete; what had that name is replaced, and its permissions kept.
+    ///
+    /// # Errors
+    /// If it cannot; what was there is then unchanged.
+    pub fn finish(self) -> Result<()> {
+        let Self { path, writer } = self;
+        let failed = |why: io::Error| failed(&path, said(&why, "it"));
+        match writer {
+            // Pipes and devices have nothing to wait for.
+            Writer::Stream(_) => Ok(()),
+            Writer::File { file, place } => {
+                if let Ok(there) = fs::metadata(&place) {
+                    file.as_file().set_permissions(there.permissions()).map_err(failed)?;
+                }
+                file.as_file().sync_all().map_err(failed)?;
+                file.persist(&place).map_err(|error| failed(error.error))?;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Returns where the links from `path` end, at a file or at nothing; or nothing if that belongs to a process, as
+/// `/dev/stdout` does.
+fn target(path: &Path) -> Result<Option<PathBuf>> {
+    // `file/` and `none/` name folders.
+    if path.as_os_str().is_empty() || path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.file_name().is_none()
+    {
+        return Err(failed(path, "it does not name a file"));
+    }
+    let mut place = path.to_owned();
+    for _ in 0..LINKS {
+        if fs::canonicalize(folder_of(&place)).is_ok_and(|folder| folder.starts_with("/proc")) {
+            return Ok(None);
+        }
+        match fs::read_link(&place) {
+            // An absolute link replaces the folder.
+            Ok(link) => place = folder_of(&place).join(link),
+            Err(_) => return Ok(Some(place)),
+        }
+    }
+    Err(failed(path, "its links lead in a circle"))
+}
+
+/// Checks that what is no file can be written to.
+fn special(path: &Path, there: &Metadata) -> Result<()> {
+    if there.is_dir() {
+        return Err(failed(path, "it is a folder; name a file in it"));
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = there.file_type();
+        if kind.is_block_device() || kind.is_socket() {
+            let what = if kind.is_socket() { "a socket" } else { "a disk" };
+            return Err(failed(path, format_args!("it is {what}; name a file")));
+        }
+        // Opening a pipe would wait for its reader.
+        let access = rustix::fs::access(path, rustix::fs::Access::WRITE_OK);
+        access.map_err(|why| failed(path, said(&why.into(), "it")))?;
+    }
+    Ok(())
+}
+
+/// Makes a file beside `place`, with the permissions of a new one, which is removed when it is dropped.
+fn beside(place: &Path) -> io::Result<NamedTempFile> {
+    let name = place.file_name().unwrap_or_default();
+    let mut prefix = name.to_owned();
+    prefix.push(".");
+    // Names have 255 bytes at most on most file systems.
+    let prefix = if prefix.len() <= 200 { prefix } else { "polyshard.".into() };
+    let mut builder = Builder::new();
+    builder.prefix(&prefix).suffix(".partial");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder_of(place))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Returns the bytes that are free on the file system of `folder`.
+#[cfg(unix)]
+fn free_space(folder: &Path) -> Option<u64> {
+    let system = rustix::fs::statvfs(folder).ok()?;
+    // File systems without blocks count none. What is kept for the superuser may be had by some.
+    (system.f_blocks > 0).then(|| system.f_bfree.saturating_mul(system.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free_space(_folder: &Path) -> Option<u64> {
+    None
+}
+
+#[cfg(unix)]
+fn same_file(left: &Path, right: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let [left, right] = [left, right].map(|path| fs::metadata(path).map(|there| (there.dev(), there.ino())));
+    left.is_ok() && left.ok() == right.ok()
+}
+
+#[cfg(not(unix))]
+fn same_file(left: &Path, right: &Path) -> bool {
+    let [left, right] = [left, right].map(fs::canonicalize);
+    left.is_ok() && left.ok() == right.ok()
+}
+
+/// Says what the system says, and for what is common, what to do; `what` must be written to.
+fn said(why: &io::Error, what: &str) -> String {
+    match why.kind() {
+        ErrorKind::PermissionDenied => {
+            format!("there is no permission to write to {what}; write elsewhere, or change that")
+        }
+        ErrorKind::ReadOnlyFilesystem => format!("{what} is on a file system that is read-only; write elsewhere"),
+        ErrorKind::StorageFull => "the file system is full; write elsewhere, or make room".into(),
+        ErrorKind::QuotaExceeded => "your quota is used up; write elsewhere, or make room".into(),
+        _ => why.to_string(),
+    }
+}
+
+fn failed(path: &Path, why: impl Display) -> Error {
+    Error::File(format!("cannot write `{}`: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

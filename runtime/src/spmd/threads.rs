@@ -1,0 +1,73 @@
+//! How many ranks can be threads of one process.
+//!
+//! Where threads are too many, the system says so late, and not always by an error: a thread that gets no guard page
+//! for its stack ends the process. So they are counted before the first is started.
+
+use crate::{Error, Result};
+use std::fs;
+
+/// The most threads that are started, if the system lets them: each takes several of the 65530 mappings that Linux
+/// gives a process.
+const MOST: usize = 4096;
+
+/// Checks that so many ranks can be threads of this process.
+///
+/// # Errors
+/// If they are too many, with how many would do.
+pub(super) fn check(ranks: usize) -> Result<()> {
+    let (most, why) = limit(fs::read_to_string("/proc/self/limits").ok(), control_group());
+    if ranks <= most {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "{ranks} ranks cannot be threads of one process, which has at most {most} ({why}): use a smaller mesh, or \
+         processes, `mpirun -n {ranks}`"
+    )))
+}
+
+/// Returns how many threads there can be, and what says so.
+fn limit(limits: Option<String>, group: Option<String>) -> (usize, &'static str) {
+    let number = |text: &str| text.trim().parse::<usize>().ok();
+    // The soft limit is the first number of its line; `unlimited` is none.
+    let line = limits.as_ref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Max processes")));
+    let user = line.and_then(|line| number(line.split_whitespace().next()?));
+    let group = group.as_deref().and_then(number);
+    let known = [
+        (Some(MOST), "the limit of polyshard"),
+        (user, "the limit of the user's processes, `ulimit -u`"),
+        (group, "the limit of the control group, `pids.max`"),
+    ];
+    let known = known.into_iter().filter_map(|(most, why)| Some((most?, why)));
+    known.min_by_key(|known| known.0).unwrap_or((MOST, "the limit of polyshard"))
+}
+
+/// Returns what the process' control group says of its threads, as version 2 has it.
+fn control_group() -> Option<String> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    fs::read_to_string(format!("/sys/fs/cgroup/{group}/pids.max")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_limit_counts() {
+        let limits = |soft: &str| {
+            let head = "Limit                     Soft Limit           Hard Limit           Units\n";
+            Some(format!("{head}Max cpu time unlimited unlimited\nMax processes   {soft}   96529   processes\n"))
+        };
+        assert_eq!(limit(None, None), (MOST, "the limit of polyshard"));
+        assert_eq!(limit(limits("96529"), Some("max\n".into())), (MOST, "the limit of polyshard"));
+        assert_eq!(limit(limits("unlimited"), Some("100\n".into())).0, 100);
+        assert_eq!(limit(limits("64"), Some("100\n".into())).0, 64);
+    }
+
+    #[test]
+    fn too_many_ranks_are_refused_before_one_is_started() {
+        let error = crate::spmd(40_000, |_| -> Result<()> { panic!("no rank should start") }).unwrap_err().to_string();
+        let start = "40000 ranks cannot be threads of one process, which has at most ";
+        assert!(error.starts_with(start) && error.ends_with("or processes, `mpirun -n 40000`"), "{error}");
+    }
+}

@@ -1,0 +1,20 @@
+//! Text files that are written: drawings, and machines as TOML.
+
+use polyshard::runtime::Output;
+use std::path::Path;
+
+/// Looks at the place of a file that is asked for, before the work for it is done.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn check(path: Option<&Path>) -> Result<(), String> {
+    path.map_or(Ok(()), |path| Output::new(path).map(drop).map_err(|why| why.to_string()))
+}
+
+/// Writes a file, all of it or nothing.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn save(path: &Path, text: &str) -> Result<(), String> {
+    Output::new(path).and_then(|out| out.write(text.as_bytes())).map_err(|why| why.to_string())
+}
