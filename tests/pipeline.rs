@@ -177,7 +177,7 @@ fn shardings_that_no_plan_is_for_go_by_exchange() {
     let sequence = Pipeline::new().stage(&dealt, ["A", "B"], "C").stage(&dealt, ["C", "B"], "D").build();
     let sequence = sequence.expect("stages that fit");
     let [only] = sequence.conversions() else { panic!("{}", sequence.explain()) };
-    let why = "dimension 0 of [0 @ cyclic(x, 1), 1 @ y] is no distributed type: it is dealt out cyclically";
+    let why = "dimension 0 of [0 @ cyclic(x, 1), 1 @ y] cannot be written as a distributed type: it is block-cyclic";
     assert_eq!(*only.way(), Way::Exchange { why: why.into() });
     let line = format!("    by one exchange, each element that a rank lacks once: {why}\n");
     assert!(sequence.explain().contains(&line), "{}", sequence.explain());

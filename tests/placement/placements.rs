@@ -22,7 +22,7 @@ fn the_matrices_of_the_worked_examples_are_found() {
 #[test]
 fn placements_say_where_each_axis_is_cut() {
     expect![[r#"
-        axes 8,2,4 on 4 level0 x 16 level1
+        mesh 8x2x4 on 4 level0 x 16 level1
            matrix               axis 0               axis 1    axis 2
         1  [[1 8] [1 2] [4 1]]  8 level1             2 level1  4 level0
         2  [[1 8] [2 1] [2 2]]  8 level1             2 level0  2 level0 x 2 level1
@@ -32,7 +32,7 @@ fn placements_say_where_each_axis_is_cut() {
     "#]]
     .assert_eq(&said(&["placement", "--hierarchy", "4,16", "--axes", "8,2,4"]));
     expect![[r#"
-        axes 1,4,8 on v100: 4 node x 8 gpu
+        mesh 1x4x8 on v100: 4 node x 8 gpu
            matrix               axis 0  axis 1  axis 2
         1  [[1 1] [1 4] [4 2]]  1       4 gpu   4 node x 2 gpu
         and 2 more
@@ -43,7 +43,7 @@ fn placements_say_where_each_axis_is_cut() {
 #[test]
 fn a_workload_ranks_placements_and_says_what_each_part_takes() {
     expect![[r#"
-        axes 8,2,4 on a100: 4 node x 16 gpu
+        mesh 8x2x4 on a100: 4 node x 16 gpu
         AllReduce 0 of 1 GB, AllToAll 1 of 200 MB, AllGather 1,2 of 10 MB, by ring
             matrix                seconds  slower  AllReduce 0  AllToAll 1  AllGather 1,2  axis 0          axis 1  axis 2
         *1  [[1 8] [1 2] [4 1]]  76.92 ms   1.00x      6.51 ms    373.4 us       70.05 ms  8 gpu           2 gpu   4 node
