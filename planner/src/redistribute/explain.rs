@@ -32,7 +32,7 @@ impl Plan {
     #[must_use]
     pub fn explain(&self, element_bytes: usize) -> String {
         // In one unit throughout, so that what is moved and what is held can be compared.
-        let bytes = |elements: usize| elements as u128 * element_bytes as u128;
+        let bytes = |elements: u128| elements * element_bytes as u128;
         let mut text = format!(
             "redistribution over ({}), {} per element\n  {}\n",
             self.source.mesh(),
@@ -46,14 +46,14 @@ impl Plan {
                 "{} {step}: costs {} bytes per device, tiles of at most {} bytes\n  {}",
                 nth + 1,
                 bytes(step.elements()),
-                bytes(step.peak()),
+                bytes(step.peak() as u128),
                 step.to()
             );
         }
         if self.steps.is_empty() {
             text += "nothing to do: every rank has its tile\n";
         }
-        let moved: u128 = (0..self.source.mesh().size()).map(|rank| bytes(self.received(rank))).sum();
+        let moved: u128 = (0..self.source.mesh().size()).map(|rank| bytes(self.received(rank) as u128)).sum();
         let _ = write!(
             text,
             "cost {} bytes per device; without regard to which rank gets which tile {}\n\
@@ -62,12 +62,12 @@ impl Plan {
              devices lack {} bytes in all, less cannot move; this plan moves {moved}\n",
             bytes(self.total_cost()),
             bytes(self.weak_cost()),
-            bytes(self.peak()),
-            bytes(self.source.tile_len()),
-            bytes(self.target.tile_len()),
+            bytes(self.peak() as u128),
+            bytes(self.source.tile_len() as u128),
+            bytes(self.target.tile_len() as u128),
             bytes(self.naive_cost()),
-            bytes(self.source.len()),
-            self.exchange_total() * element_bytes as u128,
+            bytes(self.source.len() as u128),
+            bytes(self.exchange_total()),
         );
         text
     }
