@@ -2,7 +2,7 @@
 
 use super::check::{Verdict, check};
 use super::launch::failure;
-use super::numbers::positive;
+use super::numbers::whole;
 use super::operand::Operand;
 use super::progress::Progress;
 use super::values::Number;
@@ -19,8 +19,12 @@ pub(crate) struct Measuring {
     #[arg(long)]
     pub(crate) no_check: bool,
     /// Run this often and tell the best and the median time.
-    #[arg(long, default_value = "1", value_name = "N", value_parser = positive::<u32>, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1", value_name = "N", value_parser = parse_repeat, allow_negative_numbers = true)]
     pub(crate) repeat: u32,
+}
+
+fn parse_repeat(text: &str) -> Result<u32, String> {
+    whole(text).ok().filter(|&runs| runs > 0).ok_or_else(|| "give a whole number, 1 or more".into())
 }
 
 /// A program and the inputs to run it on.

@@ -7,7 +7,7 @@ use super::{file, switches};
 #[test]
 fn placements_that_cannot_be_are_told_what_would_fit() {
     let place = |hierarchy: &str, axes: &str, message: &str| {
-        refused(&["placement", "--hierarchy", hierarchy, "--axes", axes], message);
+        refused(&["placement", "--hierarchy", hierarchy, "--mesh", axes], message);
     };
     let fits = "the axes [8, 2, 3] make 48 ranks, but the hierarchy [4, 16] has 64 devices; 4 for axis 2 would fit";
     place("4,16", "8,2,3", fits);
@@ -33,13 +33,13 @@ fn placements_that_cannot_be_are_told_what_would_fit() {
     let all = "there are 20933840 placements of the axes [8, 8, 8, 8, 8, 8] on [8, 8, 8, 8, 8, 8], but 100000 at most are \
                listed; join axes or levels";
     place("8,8,8,8,8,8", "8,8,8,8,8,8", all);
-    let none = ["placement", "--hierarchy", "4", "--axes", "4", "--top", "0"];
+    let none = ["placement", "--hierarchy", "4", "--mesh", "4", "--top", "0"];
     refused(&none, "`--top 0` lists nothing; give 1 or more");
 }
 
 #[test]
 fn machines_that_are_none_are_told_which_there_are() {
-    let on = |flags: &[&str], message: &str| refused(&[&["placement", "--axes", "64"], flags].concat(), message);
+    let on = |flags: &[&str], message: &str| refused(&[&["placement", "--mesh", "64"], flags].concat(), message);
     let presets = "the presets are a100, v100, tpu-v4p, tpu-v5e, tpu-v5p; a machine of your own is a file, such as \
                    machine.toml";
     on(&["--machine", "b100"], &format!("no machine `b100`; {presets}"));
@@ -56,7 +56,7 @@ fn machines_that_are_none_are_told_which_there_are() {
     let none = "level `gpu`: `bandwidth` is 0 bytes/s; give more than 0";
     on(&["--machine", "a100", "--bandwidth", "gpu=0"], none);
     let odd = file("odd_machine", &switches(&[("node", 64)]).replace("latency", "delay"));
-    let Ended { success, stderr, .. } = polyshard(Start::Plain, &["placement", "--axes", "64", "--machine", &odd]);
+    let Ended { success, stderr, .. } = polyshard(Start::Plain, &["placement", "--mesh", "64", "--machine", &odd]);
     assert!(!success && stderr.starts_with(&format!("error: `{odd}`: cannot read the machine: ")), "{stderr}");
     assert!(stderr.contains("unknown field `delay`"), "{stderr}");
 }
@@ -64,7 +64,7 @@ fn machines_that_are_none_are_told_which_there_are() {
 #[test]
 fn traffic_that_is_none_is_refused() {
     let with = |traffic: &str, message: &str| {
-        refused(&["placement", "--machine", "a100", "--axes", "4,16", "--traffic", traffic], message);
+        refused(&["placement", "--machine", "a100", "--mesh", "4x16", "--traffic", traffic], message);
     };
     let like = "write operation, axes and bytes per rank, such as allreduce:0,2:1e9";
     with("allreduce", &format!("cannot read the traffic `allreduce`; {like}"));
@@ -78,8 +78,8 @@ fn traffic_that_is_none_is_refused() {
     with("alltoall:1:-1", "an amount of data must be 0 bytes or more, found -1");
     with("allgather:1:1e999", "an amount of data must be 0 bytes or more, found inf");
     let deep = file("deep_machine", &switches(&["a", "b", "c", "d", "e", "f"].map(|name| (name, 2))));
-    let sum = ["placement", "--machine", &deep, "--axes", "64", "--traffic", "allreduce:0:1e9"];
-    refused(&sum, "programs of 5 steps over 6 levels are too many to be sought; give `--max-steps 1` or fewer");
+    let sum = ["placement", "--machine", &deep, "--mesh", "64", "--traffic", "allreduce:0:1e9"];
+    refused(&sum, "there are too many programs of 5 steps over 6 levels to search; give `--max-steps 1` or less");
 }
 
 #[test]

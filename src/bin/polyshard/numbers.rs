@@ -11,28 +11,12 @@ use std::str::FromStr;
 /// # Errors
 /// If it is not one, or the type does not hold it.
 pub(crate) fn whole<T: TryFrom<u128>>(text: &str) -> Result<T, String> {
-    between(text, 0)
-}
-
-/// Reads a whole number that is not 0.
-///
-/// # Errors
-/// If it is not one, or the type does not hold it.
-pub(crate) fn positive<T: TryFrom<u128>>(text: &str) -> Result<T, String> {
-    between(text, 1)
-}
-
-fn between<T: TryFrom<u128>>(text: &str, least: u128) -> Result<T, String> {
-    let wrong = || format!("give a whole number, {least} or more");
     let digits = text.trim();
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(wrong());
+        return Err("give a whole number, 0 or more".into());
     }
     // More digits than a u128 has are too large for every type.
     let number = u128::from_str(digits).unwrap_or(u128::MAX);
-    if number < least {
-        return Err(wrong());
-    }
     T::try_from(number).map_err(|_| format!("the number is too large; give one that fits `{}`", type_name::<T>()))
 }
 
