@@ -96,12 +96,12 @@ fn a_plan_is_told_with_its_steps_and_bounds() {
     expect![[r#"
         redistribution over (a: 2, b: 2), 4 bytes per element
           [4{a}8, 4{b}8]
-        1 alltoall of b, in groups {0 1} {2 3}: 16 elements per device, at most 64 bytes per tile
+        1 alltoall of b, in groups {0 1} {2 3}: costs 64 bytes per device, tiles of at most 64 bytes
           [2{b,a}8, 8]
-        cost 16 elements per device; without regard to which rank gets which tile 16
+        cost 64 bytes per device; without regard to which rank gets which tile 64
         peak 64 bytes per device, of which the source tile 64 and the target tile 64
-        all-gather and slice would cost 96 elements per device and take 256 bytes
-        devices lack 32 elements in all, less cannot move; this plan moves 32
+        all-gather and slice would cost 384 bytes per device and take 256
+        devices lack 128 bytes in all, less cannot move; this plan moves 128
         checked 4 tiles
         received per rank: 32 bytes, 128 in all; on every rank what the plan says
     "#]]
