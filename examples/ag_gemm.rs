@@ -35,6 +35,9 @@ fn schedule<T: polyshard::Element>(mesh: &Mesh, size: Size) -> Schedule {
 
 /// C = transposed A·B with B gathered panel by panel.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo run --release --example ag_gemm -- --mesh 3 --size 50,30,70 --type i64
+  mpirun -n 4 target/release/examples/ag_gemm --size 50,30,70")]
 struct AgGemm {}
 
 impl Algorithm for AgGemm {

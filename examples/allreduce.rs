@@ -6,8 +6,8 @@
 //! reduction strategies on hierarchical systems for deep learning", MLSys 2022.
 //!
 //! ```text
-//! cargo run --release --example allreduce -- --hierarchy 2,4 --axes 4,2 --machine v100
-//! mpirun -n 8 target/release/examples/allreduce --axes 4,2 --reduce 0 --elements 1000000
+//! cargo run --release --example allreduce -- --hierarchy 2,4 --mesh data=4,tensor=2 --reduce data --machine v100
+//! mpirun -n 8 target/release/examples/allreduce --mesh 4x2 --reduce 0 --elements 1000000
 //! ```
 //!
 //! The seconds that are simulated are those of the machine that is described, not of the one that it runs on.
@@ -20,22 +20,28 @@ mod judge;
 mod setting;
 
 use clap::Parser;
+use common::axes::Axes;
 use common::dtypes::{dtype_parser, with_type};
 use common::launch::{Stop, failure, finish};
+use common::numbers::whole;
 use common::progress::Progress;
 use common::room::{bytes_of, check_room};
 use common::run::{Measuring, most, place, slowest, timed};
 use common::values::{Number, element};
 use polyshard::planner::machine::Operation;
 use polyshard::planner::placement::{Ranked, Traffic, best};
+use polyshard::planner::units::counted;
 use polyshard::prelude::*;
 use polyshard::{DType, PlacedMesh, ReduceOp, Reduction, Strategy};
-use setting::{Counts, machine, parse_counts, parse_positions};
+use setting::{Counts, machine, parse_counts, positions};
 use std::process::ExitCode;
 use std::time::Instant;
 
 /// A sum over axes of a mesh, on a hierarchical machine.
 #[derive(Parser)]
+#[command(after_help = "Examples:
+  cargo run --release --example allreduce -- --hierarchy 2,4 --mesh data=4,tensor=2 --reduce data --machine v100
+  mpirun -n 8 target/release/examples/allreduce --mesh 4x2 --reduce 0 --elements 100000")]
 struct Options {
     /// Members of each level of the machine, outermost first [default: 8 devices in 2 nodes; under an MPI launcher, as many
     /// devices as it started ranks].
@@ -44,20 +50,20 @@ struct Options {
     /// The machine: a100, v100, tpu-v4p, tpu-v5e, tpu-v5p, or a TOML file.
     #[arg(long, value_name = "MACHINE", default_value = "a100")]
     machine: String,
-    /// Extents of the mesh's axes; they multiply to the devices [default: one axis of all].
-    #[arg(long, value_parser = parse_counts, value_name = "EXTENTS")]
-    axes: Option<Counts>,
-    /// The axes to sum over, counted from 0.
-    #[arg(long, value_parser = parse_positions, value_name = "AXES", default_value = "0")]
-    reduce: Counts,
+    /// The mesh, of as many ranks as devices, as 4x2 or with names of its axes, as data=4,tensor=2 [default: one axis].
+    #[arg(long, visible_alias = "axes", value_name = "MESH")]
+    mesh: Option<Axes>,
+    /// The axes to sum over: their names, or their numbers from 0.
+    #[arg(long, value_name = "AXES", default_value = "0")]
+    reduce: String,
     /// Elements of each rank's array.
-    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, default_value = "1048576", allow_negative_numbers = true)]
     elements: usize,
     /// The element type.
     #[arg(long = "type", value_parser = dtype_parser(), value_name = "TYPE", default_value = "f32")]
     dtype: DType,
     /// Makes up the arrays with this seed.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_parser = whole::<u64>, default_value = "1", allow_negative_numbers = true)]
     seed: u64,
     #[command(flatten)]
     measuring: Measuring,
@@ -90,9 +96,9 @@ fn perform<T: Number>(options: &Options) -> Result<(), Stop> {
 fn plan(options: &Options, element: usize) -> Result<Sum, Stop> {
     let said = |error: polyshard::PlacementError| Stop::Failed(error.to_string());
     let machine = machine(&options.machine, options.hierarchy.as_ref())?;
-    let extents = options.axes.as_ref().map_or_else(|| vec![machine.devices()], |Counts(extents)| extents.clone());
-    let mesh = Mesh::new(extents.iter().enumerate().map(|(nth, &extent)| (format!("p{nth}"), extent)));
-    let Counts(axes) = &options.reduce;
+    let axes = options.mesh.clone().unwrap_or_else(|| Axes::unnamed(&[machine.devices()]));
+    let (mesh, extents) = (axes.mesh(|nth| format!("p{nth}")), axes.extents());
+    let axes = &positions(&options.reduce, &mesh)?;
     let bytes = options.elements as f64 * element as f64;
     let traffic = Traffic { operation: Operation::AllReduce, axes: axes.clone(), bytes };
     let ranked = best(&machine, &extents, &[traffic]).map_err(said)?;
@@ -143,7 +149,8 @@ fn measure<T: Number>(world: &World, sum: &Sum, options: &Options) -> polyshard:
         let received = most(world, received)?;
         if world.is_root() {
             let time = timed(&mut seconds, |seconds| format!("{seconds:.6} s"));
-            progress.say(&format!("{name}: {time}; received per rank: at most {received} bytes"))?;
+            let received = counted(received, "byte");
+            progress.say(&format!("{name}: {time}; received per rank: at most {received}"))?;
         }
         if !options.measuring.no_check {
             progress.phase(format!("{name}: checking"));

@@ -40,6 +40,9 @@ fn schedule<T: polyshard::Element>(mesh: &Mesh, size: Size, home: Home) -> Sched
 
 /// C = A·B by Cannon's algorithm, 1969.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo run --release --example cannon -- --home plain --print explain
+  mpirun -n 4 target/release/examples/cannon --mesh 2x2 --size 50,30,70 --out C.npy")]
 struct Cannon {
     /// Where the blocks of A and B are before the program starts.
     #[arg(long, value_enum, default_value_t = Home::Skewed)]

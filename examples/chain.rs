@@ -13,10 +13,12 @@
 mod common;
 
 use clap::{Parser, ValueEnum};
+use common::axes::Axes;
 use common::check::check;
 use common::dtypes::{dtype_parser, with_type};
 use common::launch::{Stop, failure, finish};
-use common::mesh::{Extents, parse_mesh, shown};
+use common::mesh::mesh;
+use common::numbers::whole;
 use common::operand::Operand;
 use common::progress::Progress;
 use common::room::{bytes_of, check_room};
@@ -26,16 +28,21 @@ use common::values::Number;
 use ndarray::Ix2;
 use polyshard::DType;
 use polyshard::pipeline::Sequence;
+use polyshard::planner::units::counted;
 use polyshard::prelude::*;
 use std::process::ExitCode;
 use std::time::Instant;
 
 /// Z = X·W1·W2, where Y = X·W1 is redistributed from columns to rows.
 #[derive(Parser)]
+#[command(after_help = "Examples:
+  cargo run --release --example chain -- --mesh 32 --print explain
+  mpirun -n 4 target/release/examples/chain --size 50,70,30,90 --type i64")]
 struct Options {
-    /// The number of ranks [default: 4; under an MPI launcher, as many as it started].
-    #[arg(long, value_parser = parse_mesh, value_name = "N")]
-    mesh: Option<Extents>,
+    /// The mesh, of one axis, as 4 or with a name, as devs=4 [default: 4 ranks; under an MPI launcher, as many as it
+    /// started].
+    #[arg(long, value_name = "MESH")]
+    mesh: Option<Axes>,
     /// Extents m,k,h,n of X[m, k], W1[k, h] and W2[h, n]; they need not divide.
     #[arg(long, value_parser = parse_size, value_name = "M,K,H,N", default_value = "32,1024,2048,256",
         allow_hyphen_values = true)]
@@ -44,7 +51,7 @@ struct Options {
     #[arg(long = "type", value_parser = dtype_parser(), value_name = "TYPE", default_value = "f32")]
     dtype: DType,
     /// Makes up X as `polyshard random` does with this seed, W1 and W2 with the next ones.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_parser = whole::<u64>, default_value = "1", allow_negative_numbers = true)]
     seed: u64,
     /// Print this instead of running.
     #[arg(long, value_enum)]
@@ -74,7 +81,7 @@ fn run() -> Result<(), Stop> {
 }
 
 fn perform<T: Number>(options: &Options) -> Result<(), Stop> {
-    let chain = chain::<T>(&mesh(options)?, options.size)?;
+    let chain = chain::<T>(&mesh("chain", options.mesh.as_ref(), &["devs"], &[4])?, options.size)?;
     match options.print {
         Some(Print::Explain) => return Err(Stop::Said(chain.explain())),
         None => polyshard::spmd(chain.mesh().size(), |world| measure::<T>(world, &chain, options))?,
@@ -147,7 +154,7 @@ fn measure<T: Number>(world: &World, chain: &Sequence, options: &Options) -> pol
     if world.is_root() {
         let [m, k, h, n] = options.size.0.map(|extent| extent as f64);
         progress.say(&timing(&mut seconds, 2.0 * m * h * (k + n)))?;
-        progress.say(&format!("received per rank: at most {received} bytes"))?;
+        progress.say(&format!("received per rank: at most {}", counted(received, "byte")))?;
     }
     if options.measuring.no_check {
         return Ok(());
@@ -176,20 +183,6 @@ fn heading(world: &World, chain: &Sequence, options: &Options) -> String {
         text += &format!("\n{}: {} to {}", each.value(), each.source(), each.target());
     }
     text
-}
-
-fn mesh(options: &Options) -> Result<Mesh, String> {
-    let ranks = match (&options.mesh, polyshard::runtime::launched_ranks()) {
-        (Some(Extents(extents)), _) => match extents[..] {
-            [ranks] => ranks,
-            _ => {
-                let shown = shown(extents);
-                return Err(format!("`chain` runs on a mesh of 1 axis, but `--mesh {shown}` is none; give one like 4"));
-            }
-        },
-        (None, ranks) => ranks.unwrap_or(4),
-    };
-    Ok(Mesh::new([("devs", ranks)]))
 }
 
 fn parse_size(text: &str) -> Result<Size, String> {

@@ -96,6 +96,9 @@ kernel! {
 
 /// SUMMA, PUMMA, Cannon and AllGather-GEMM in compiled form, on 4 ranks.
 #[derive(Parser)]
+#[command(after_help = "Examples:
+  cargo run --release --example compiled -- --source
+  mpirun -n 4 target/release/examples/compiled --no-check")]
 struct Arguments {
     /// Print the emitted Rust instead of running it.
     #[arg(long)]

@@ -18,14 +18,16 @@ mod judge;
 mod lines;
 
 use clap::{Parser, ValueEnum};
+use common::axes::Axes;
 use common::launch::{Stop, failure, finish};
-use common::mesh::{Extents, parse_mesh};
+use common::numbers::whole;
 use common::room::{bytes_of, check_room};
 use common::run::{Measuring, most, place, slowest};
 use common::say::say;
 use common::size::parse_extents;
 use common::values::{self, Number};
 use lines::{Direction, Lines, Seconds};
+use polyshard::planner::units::counted;
 use polyshard::prelude::*;
 use polyshard::runtime::{Stage, Sweep};
 use std::process::ExitCode;
@@ -33,11 +35,14 @@ use std::time::Instant;
 
 /// A complex Fourier transform of three dimensions, forward and back.
 #[derive(Parser)]
+#[command(after_help = "Examples:
+  cargo run --release --example fft3d -- --mesh 2x2 --size 60,70,80
+  mpirun -n 4 target/release/examples/fft3d --mesh 4 --size 64,64,64 --type f32")]
 struct Options {
-    /// Ranks along each axis of the mesh, as 4 for slabs or as 2x2 for pencils [default: slabs, on 4 ranks; under
-    /// an MPI launcher, on as many as it started].
-    #[arg(long, value_parser = parse_mesh, value_name = "MESH")]
-    mesh: Option<Extents>,
+    /// The mesh, as 4 for slabs, as 2x2 for pencils, or with names of its axes, as p=2,q=2 [default: slabs, on 4 ranks;
+    /// under an MPI launcher, on as many as it started].
+    #[arg(long, value_name = "MESH")]
+    mesh: Option<Axes>,
     /// Extents of the three dimensions; they need not divide.
     #[arg(long, value_parser = parse_size, value_name = "N0,N1,N2", default_value = "64,64,64",
         allow_hyphen_values = true)]
@@ -46,7 +51,7 @@ struct Options {
     #[arg(long = "type", value_name = "TYPE", default_value = "f64")]
     dtype: Type,
     /// Makes up the array with this seed.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_parser = whole::<u64>, default_value = "1", allow_negative_numbers = true)]
     seed: u64,
     #[command(flatten)]
     measuring: Measuring,
@@ -83,12 +88,12 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Stop> {
     let options = Options::try_parse()?;
-    let extents = match (&options.mesh, polyshard::runtime::launched_ranks()) {
-        (Some(Extents(extents)), _) => extents.clone(),
-        (None, ranks) => vec![ranks.unwrap_or(4)],
+    let axes = match (&options.mesh, polyshard::runtime::launched_ranks()) {
+        (Some(axes), _) => axes.clone(),
+        (None, ranks) => Axes::unnamed(&[ranks.unwrap_or(4)]),
     };
     // A sweep refuses a mesh of three axes, and says why.
-    let mesh = Mesh::new((0..).map(|axis| format!("p{axis}")).zip(extents));
+    let mesh = axes.mesh(|axis| format!("p{axis}"));
     polyshard::spmd(mesh.size(), |world| match options.dtype {
         Type::F32 => transform::<f32>(world, &mesh, &options),
         Type::F64 => transform::<f64>(world, &mesh, &options),
@@ -129,7 +134,7 @@ fn transform<T: Real>(world: &World, mesh: &Mesh, options: &Options) -> polyshar
     if world.is_root() {
         line(&format!("forward: {}", Seconds::of_runs(&mut there)))?;
         line(&format!("back: {}", Seconds::of_runs(&mut back)))?;
-        line(&format!("received per rank: at most {received} bytes on the way there"))?;
+        line(&format!("received per rank: at most {} on the way there", counted(received, "byte")))?;
     }
     if options.measuring.no_check {
         return Ok(());

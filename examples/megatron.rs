@@ -21,9 +21,11 @@ mod network;
 mod plans;
 
 use clap::{Parser, ValueEnum};
+use common::axes::Axes;
 use common::dtypes::{dtype_parser, with_type};
 use common::launch::{Stop, finish};
-use common::mesh::{Extents, most_square, parse_mesh, shown};
+use common::mesh::mesh;
+use common::numbers::whole;
 use common::progress::Progress;
 use common::run::{Measuring, most, place, slowest, timing};
 use common::size::parse_extents;
@@ -31,17 +33,21 @@ use common::values::Number;
 use network::Network;
 use plans::{Plans, Size};
 use polyshard::DType;
+use polyshard::planner::units::counted;
 use polyshard::prelude::*;
 use std::process::ExitCode;
 use std::time::Instant;
 
 /// Y = relu(X·W1)·W2 and the gradients of W1, W2 and X, by data (d) and tensor (t) parallelism.
 #[derive(Parser)]
+#[command(after_help = "Examples:
+  cargo run --release --example megatron -- --mesh d=2,t=4 --print explain
+  mpirun -n 6 target/release/examples/megatron --mesh 2x3 --size 30,50,70 --type f64")]
 struct Options {
-    /// Ranks along the data axis d and the tensor axis t, as 2x2 [default: 2x2; under an MPI launcher, as many as it
-    /// started].
-    #[arg(long, value_parser = parse_mesh, value_name = "MESH")]
-    mesh: Option<Extents>,
+    /// The mesh of data axis and tensor axis, as 2x4 or with names, as d=2,t=4 [default: 2x2; under an MPI launcher, as
+    /// many ranks as it started].
+    #[arg(long, value_name = "MESH")]
+    mesh: Option<Axes>,
     /// Rows of X, columns of X and Y, and columns of W1; they need not divide.
     #[arg(long, value_parser = parse_size, value_name = "BATCH,MODEL,HIDDEN", default_value = "64,256,1024",
         allow_hyphen_values = true)]
@@ -50,7 +56,7 @@ struct Options {
     #[arg(long = "type", value_parser = dtype_parser(), value_name = "TYPE", default_value = "f32")]
     dtype: DType,
     /// Makes up X as `polyshard random` does with this seed, W1, W2 and the target with the next ones.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_parser = whole::<u64>, default_value = "1", allow_negative_numbers = true)]
     seed: u64,
     /// Print this instead of running.
     #[arg(long, value_enum)]
@@ -76,7 +82,7 @@ fn run() -> Result<(), Stop> {
 }
 
 fn perform<T: Number>(options: &Options) -> Result<(), Stop> {
-    let plans = Plans::new::<T>(&mesh(options)?, options.size)?;
+    let plans = Plans::new::<T>(&mesh("megatron", options.mesh.as_ref(), &["d", "t"], &[2, 2])?, options.size)?;
     match options.print {
         Some(Print::Explain) => return Err(Stop::Said(plans.explain())),
         None => polyshard::spmd(plans.mesh().size(), |world| measure::<T>(world, &plans, options))?,
@@ -110,8 +116,8 @@ fn measure<T: Number>(world: &World, plans: &Plans, options: &Options) -> polysh
     if world.is_root() {
         let Size { batch, model, hidden } = options.size;
         progress.say(&timing(&mut seconds, 12.0 * batch as f64 * model as f64 * hidden as f64))?;
-        progress
-            .say(&format!("received per rank: at most {received} bytes; planned for whole tiles: {}", plans.bytes()))?;
+        let received = counted(received, "byte");
+        progress.say(&format!("received per rank: at most {received}; planned for whole tiles: {}", plans.bytes()))?;
     }
     if !options.measuring.no_check {
         progress.phase("checking");
@@ -122,18 +128,6 @@ fn measure<T: Number>(world: &World, plans: &Plans, options: &Options) -> polysh
         }
     }
     Ok(())
-}
-
-fn mesh(options: &Options) -> Result<Mesh, String> {
-    let extents = match (&options.mesh, polyshard::runtime::launched_ranks()) {
-        (Some(Extents(extents)), _) => extents.clone(),
-        (None, ranks) => most_square(ranks.unwrap_or(4), 2),
-    };
-    if extents.len() != 2 {
-        let shown = shown(&extents);
-        return Err(format!("`megatron` runs on a mesh of 2 axes, but `--mesh {shown}` is none; give one like 2x2"));
-    }
-    Ok(Mesh::new(["d", "t"].into_iter().zip(extents)))
 }
 
 fn parse_size(text: &str) -> Result<Size, String> {

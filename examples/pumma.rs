@@ -39,6 +39,9 @@ fn schedule<T: polyshard::Element>(mesh: &Mesh, size: Size) -> Schedule {
 
 /// C = A·B by PUMMA, Choi, Dongarra and Walker 1994.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo run --release --example pumma -- --mesh x=3,y=3 --print explain
+  mpirun -n 4 target/release/examples/pumma --size 50,30,70 --type f64")]
 struct Pumma {}
 
 impl Algorithm for Pumma {

@@ -42,6 +42,9 @@ fn least_common_multiple(a: usize, b: usize) -> usize {
 
 /// C = A·B by SUMMA, van de Geijn and Watts 1997.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo run --release --example summa -- --print program
+  mpirun -n 6 target/release/examples/summa --mesh 2x3 --size 50,30,70 --type f64")]
 struct Summa {}
 
 impl Algorithm for Summa {

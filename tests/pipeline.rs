@@ -75,12 +75,12 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
         redistribute Y for stage 2: [32, 64{devs}2048] to [1{devs}32, 2048]
             redistribution over (devs: 32), 8 bytes per element
               [32, 64{devs}2048]
-            1 alltoall of devs, in groups {0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ..}: 2048 elements per device, at most 16384 bytes per tile
+            1 alltoall of devs, in groups {0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ..}: costs 16384 bytes per device, tiles of at most 16384 bytes
               [1{devs}32, 2048]
-            cost 2048 elements per device; without regard to which rank gets which tile 2048
+            cost 16384 bytes per device; without regard to which rank gets which tile 16384
             peak 16384 bytes per device, of which the source tile 16384 and the target tile 16384
-            all-gather and slice would cost 65536 elements per device and take 524288 bytes
-            devices lack 63488 elements in all, less cannot move; this plan moves 63488
+            all-gather and slice would cost 524288 bytes per device and take 524288
+            devices lack 507904 bytes in all, less cannot move; this plan moves 507904
         stage 2: Z = second(Y, W2), Z[m, n] += Y[m, k] * W2[k, n]
             Y: [1{devs}32, 2048], local
             W2: [2048, 256], local
@@ -177,7 +177,7 @@ fn shardings_that_no_plan_is_for_go_by_exchange() {
     let sequence = Pipeline::new().stage(&dealt, ["A", "B"], "C").stage(&dealt, ["C", "B"], "D").build();
     let sequence = sequence.expect("stages that fit");
     let [only] = sequence.conversions() else { panic!("{}", sequence.explain()) };
-    let why = "dimension 0 of [0 @ cyclic(x, 1), 1 @ y] is no distributed type: it is dealt out cyclically";
+    let why = "dimension 0 of [0 @ cyclic(x, 1), 1 @ y] cannot be written as a distributed type: it is block-cyclic";
     assert_eq!(*only.way(), Way::Exchange { why: why.into() });
     let line = format!("    by one exchange, each element that a rank lacks once: {why}\n");
     assert!(sequence.explain().contains(&line), "{}", sequence.explain());

@@ -1,6 +1,8 @@
-//! The documents name files that exist.
+//! The documents name files that exist, and a library user builds what the library needs.
 
+use std::collections::HashSet;
 use std::path::Path;
+use std::process::Command;
 
 /// Words in backticks and links that look like paths of the repository.
 fn paths(text: &str) -> impl Iterator<Item = &str> {
@@ -22,4 +24,27 @@ fn documents_name_files_that_exist() {
         assert!(gone.is_empty(), "{document} names files that are gone: {gone:?}");
         assert!(document == "CHANGELOG.md" || named.len() > 3, "{document} names hardly a file; is the search right?");
     }
+}
+
+/// The names of the packages that the root needs with these features.
+fn dependencies(features: &[&str]) -> HashSet<String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["tree", "--offline", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+    cargo.args(["--package", "polyshard"]).args(features).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let tree = cargo.output().expect("cargo starts");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let lines = String::from_utf8(tree.stdout).expect("names are text");
+    lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_only_the_command_line_needs_is_behind_its_feature() {
+    let only = ["clap", "indicatif", "plotters", "svg", "serde_json"];
+    let library = dependencies(&["--no-default-features", "--features", "mpi"]);
+    let found: Vec<_> = only.iter().filter(|name| library.contains(**name)).collect();
+    assert!(found.is_empty(), "a library user builds {found:?}");
+    assert!(library.contains("mpi") && library.contains("polyshard-runtime"), "is this the tree? {library:?}");
+    let all = dependencies(&[]);
+    assert!(["clap", "plotters", "svg"].iter().all(|name| all.contains(*name)), "{all:?}");
+    assert!(!dependencies(&["--no-default-features"]).contains("mpi"));
 }

@@ -1,5 +1,6 @@
 //! The algorithms as schedules, for any grid and any extents.
 
+use crate::common::axes::Axes;
 use clap::ValueEnum;
 use polyshard::prelude::*;
 use std::fmt;
@@ -54,9 +55,8 @@ impl FromStr for Grid {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let extents = text.split_once('x').and_then(|(x, y)| Some([x.parse().ok()?, y.parse().ok()?]));
-        let extents = extents.filter(|extents| !extents.contains(&0));
-        Ok(Self { extents: extents.ok_or_else(|| format!("`{text}` is no grid; write it as 2x2"))? })
+        let extents = text.parse::<Axes>()?.extents().try_into();
+        Ok(Self { extents: extents.map_err(|_| format!("`{text}` does not have two axes; write it as 2x2"))? })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is redistributed: an array, and the grids of ranks that it lies on before and after.
 
+use crate::common::axes::Axes;
 use crate::common::record::Case;
 use polyshard::prelude::*;
 use polyshard::{AxisExpr, Backend, Placement};
@@ -97,8 +98,10 @@ impl FromStr for Grid {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let extents: Option<Vec<usize>> = text.split('x').map(|extent| extent.parse().ok()).collect();
-        let extents = extents.filter(|extents| extents.len() == 2 && !extents.contains(&0));
-        Ok(Self(extents.ok_or_else(|| format!("`{text}` is no grid; write it as 2x2"))?))
+        let extents = text.parse::<Axes>()?.extents();
+        if extents.len() != 2 {
+            return Err(format!("`{text}` does not have two axes; write it as 2x2"));
+        }
+        Ok(Self(extents))
     }
 }

@@ -2,8 +2,12 @@
  *
  *   mpirun -n ROWS*COLUMNS pgemm ROWS COLUMNS f32|f64 N RUNS BLOCK..
  *
- * C += A * B for N x N matrices on a grid of ROWS x COLUMNS ranks, dealt out in square blocks of each size BLOCK
- * in turn. Prints, per block size and timed run, the seconds from the first rank's start to the last rank's end,
+ * C += A * B for N x N matrices on a grid of ROWS x COLUMNS ranks, block-cyclic in square blocks of each size BLOCK
+ * in turn. Prints the kernel that OpenBLAS has chosen for the processor, and how it was built:
+ *
+ *   kernel OpenBLAS SkylakeX (OpenBLAS 0.3.21 DYNAMIC_ARCH NO_AFFINITY SkylakeX SINGLE_THREADED)
+ *
+ * then, per block size and timed run, the seconds from the first rank's start to the last rank's end,
  * after a barrier and one run that is not timed:
  *
  *   record seconds mpi 2x2 f64 4096 scalapack(256) 1.234
@@ -21,6 +25,8 @@ void Cblacs_get(int context, int what, int *value);
 void Cblacs_gridinit(int *context, const char *order, int rows, int columns);
 void Cblacs_gridinfo(int context, int *rows, int *columns, int *row, int *column);
 void Cblacs_gridexit(int context);
+char *openblas_get_corename(void);
+char *openblas_get_config(void);
 int numroc_(const int *n, const int *block, const int *process, const int *source, const int *processes);
 void descinit_(int *descriptor, const int *rows, const int *columns, const int *row_block, const int *column_block,
                const int *source_row, const int *source_column, const int *context, const int *leading, int *info);
@@ -50,7 +56,7 @@ static int first(int k) { return k * 7 % 11 - 4; }
 static int second(int k) { return k * 3 % 11 - 4; }
 static int column(int n) { return n % 3 + 1; }
 
-/* The global index of local index i, where blocks are dealt out in turn. */
+/* The global index of local index i, where blocks go to the processes in turn. */
 static int global(int i, int block, int process, int processes) {
   return (i / block * processes + process) * block + i % block;
 }
@@ -95,6 +101,8 @@ int main(int argc, char **argv) {
   if (!is_double && strcmp(type, "f32") != 0) stop("the type is f32 or f64");
   if (rows < 1 || columns < 1 || rows * columns != size) stop("start it on ROWS * COLUMNS ranks");
   if (n < 1 || runs < 1) stop("N and RUNS are at least 1");
+
+  if (rank == 0) printf("kernel OpenBLAS %s (%s)\n", openblas_get_corename(), openblas_get_config());
 
   int context, my_row, my_column;
   const int zero = 0;

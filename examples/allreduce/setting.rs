@@ -1,7 +1,8 @@
 //! The machine and the numbers that the command line names.
 
 use crate::common::launch::Stop;
-use polyshard::Machine;
+use crate::common::numbers::{list, whole};
+use polyshard::{Machine, Mesh};
 
 /// Numbers as `2,4`; a type of its own because clap takes a `Vec` for several arguments.
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ fn spread(levels: usize, devices: usize) -> Vec<usize> {
 
 /// Reads `2,4`.
 pub(crate) fn parse_counts(text: &str) -> Result<Counts, String> {
-    let Counts(counts) = parse_positions(text)?;
+    let counts = list(text, "2,4")?;
     if counts.contains(&0) {
         return Err("each is at least 1".into());
     }
@@ -50,8 +51,19 @@ pub(crate) fn parse_counts(text: &str) -> Result<Counts, String> {
     }
 }
 
-/// Reads `0,2`.
-pub(crate) fn parse_positions(text: &str) -> Result<Counts, String> {
-    let positions: Result<Vec<usize>, _> = text.split(',').map(|number| number.trim().parse()).collect();
-    positions.map(Counts).map_err(|_| "give numbers with commas between them, such as 2,4".into())
+/// Reads the axes `0,2` of a mesh, or `data,tensor`. What position has no axis the planner says.
+pub(crate) fn positions(text: &str, mesh: &Mesh) -> Result<Vec<usize>, Stop> {
+    let position = |axis: &str| {
+        let axis = axis.trim();
+        let named = mesh.as_slice().iter().position(|other| other.name.as_str() == axis);
+        named.or_else(|| whole(axis).ok()).ok_or_else(|| {
+            let names: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name.to_string()).collect();
+            let last = mesh.ndim() - 1;
+            Stop::Failed(format!(
+                "no axis `{axis}` to reduce over; give a name of {} or a number of 0 to {last}",
+                names.join(", ")
+            ))
+        })
+    };
+    text.split(',').map(position).collect()
 }

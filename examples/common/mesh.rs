@@ -1,34 +1,35 @@
-//! Meshes on the command line.
+//! The mesh of an example: as asked for on the command line, or what suits the ranks that there are.
 
-/// The extents of a mesh; a type of its own because clap takes a `Vec` for several arguments.
-#[derive(Clone, Debug)]
-pub(crate) struct Extents(pub(crate) Vec<usize>);
+use super::axes::Axes;
+use polyshard::Mesh;
+use polyshard::planner::units::counted;
 
-/// Extents as they are written on the command line.
-pub(crate) fn shown(extents: &[usize]) -> String {
-    extents.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
+/// Returns the mesh of the example `name`, which runs on as many axes as `names` has; `unless_told` are their extents
+/// without `--mesh` and without an MPI launcher.
+///
+/// # Errors
+/// If another number of axes is asked for.
+pub(crate) fn mesh(name: &str, asked: Option<&Axes>, names: &[&str], unless_told: &[usize]) -> Result<Mesh, String> {
+    let axes = match (asked, polyshard::runtime::launched_ranks()) {
+        (Some(axes), _) => axes.clone(),
+        (None, Some(ranks)) => Axes::unnamed(&most_square(ranks, names.len())),
+        (None, None) => Axes::unnamed(unless_told),
+    };
+    let found = axes.extents().len();
+    if found != names.len() {
+        let (needs, like) = (counted(names.len(), "axis"), Axes::unnamed(unless_told));
+        return Err(format!(
+            "`{name}` runs on a mesh of {needs}, but `--mesh {axes}` has {found}; give one like {like}"
+        ));
+    }
+    Ok(axes.mesh(|nth| names[nth].to_owned()))
 }
 
 /// The extents of a mesh of one or two axes, as square as the number of ranks allows.
-pub(crate) fn most_square(ranks: usize, axes: usize) -> Vec<usize> {
+fn most_square(ranks: usize, axes: usize) -> Vec<usize> {
     if axes == 1 {
         return vec![ranks];
     }
     let x = (1..=ranks.isqrt()).rev().find(|&x| ranks.is_multiple_of(x)).unwrap_or(1);
     vec![x, ranks / x]
-}
-
-/// Reads `2x3`.
-pub(crate) fn parse_mesh(text: &str) -> Result<Extents, String> {
-    let extents: Result<Vec<usize>, _> = text.split('x').map(str::parse).collect();
-    let extents = extents.map_err(|_| "give the ranks along each axis, such as 2x3")?;
-    if extents.contains(&0) {
-        return Err("each axis has at least 1 rank".into());
-    }
-    let ranks = extents.iter().try_fold(1usize, |ranks, &extent| ranks.checked_mul(extent));
-    // Ranks of MPI are numbered by a C int, and no machine has more threads than that.
-    match ranks.filter(|&ranks| ranks <= i32::MAX as usize) {
-        Some(_) => Ok(Extents(extents)),
-        None => Err(format!("no more than {} ranks are possible", i32::MAX)),
-    }
 }

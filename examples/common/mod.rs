@@ -3,6 +3,8 @@
 //! An example is an [`Algorithm`]: a kernel and its schedule. Everything else is here, and nothing here
 //! knows which algorithm it runs.
 
+#[path = "../../src/bin/polyshard/axes.rs"]
+pub(crate) mod axes;
 pub(crate) mod check;
 #[path = "../../src/bin/polyshard/dtypes.rs"]
 pub(crate) mod dtypes;
@@ -10,6 +12,9 @@ pub(crate) mod launch;
 pub(crate) mod mesh;
 #[path = "../../src/bin/polyshard/npy.rs"]
 mod npy;
+#[allow(dead_code, reason = "each example reads some of these numbers")]
+#[path = "../../src/bin/polyshard/numbers.rs"]
+pub(crate) mod numbers;
 pub(crate) mod operand;
 mod options;
 pub(crate) mod progress;

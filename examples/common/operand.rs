@@ -36,8 +36,9 @@ impl Operand {
         match self {
             Self::File(path) => {
                 let array = npy::read(path)?.into_dimensionality::<Ix2>();
-                array
-                    .map_err(|_| format!("`{}` is no matrix any more; leave it alone while it is used", path.display()))
+                array.map_err(|_| {
+                    format!("`{}` is not a matrix any more; do not change it during the run", path.display())
+                })
             }
             Self::Random(seed) => {
                 Ok(Array2::from_shape_fn((shape[0], shape[1]), |(i, j)| values::element(*seed, &[i, j])))

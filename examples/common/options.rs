@@ -1,9 +1,10 @@
 //! The command line of an example: what it says, and what follows from what it leaves out.
 
+use super::axes::Axes;
 use super::dtypes::dtype_parser;
 use super::launch::Stop;
-use super::mesh::{Extents, most_square, parse_mesh, shown};
 use super::npy;
+use super::numbers::whole;
 use super::operand::Operand;
 use super::run::Measuring;
 use super::size::parse_extents;
@@ -15,9 +16,10 @@ use std::path::{Path, PathBuf};
 // The text of `--help` begins with the documentation of the algorithm's type.
 #[derive(Parser)]
 pub(crate) struct Options<A: Args> {
-    /// Ranks along each axis of the mesh, as 8x8 [default: 4 ranks; under an MPI launcher, as many as it started].
-    #[arg(long, value_parser = parse_mesh, value_name = "MESH")]
-    mesh: Option<Extents>,
+    /// The mesh, as 8x8 or with names of its axes, as x=8,y=8 [default: 4 ranks; under an MPI launcher, as many as it
+    /// started].
+    #[arg(long, value_name = "MESH")]
+    mesh: Option<Axes>,
     /// Extents m,k,n of the product [default: that of the files, or the algorithm's].
     #[arg(long, value_parser = parse_size, value_name = "M,K,N", allow_hyphen_values = true)]
     size: Option<Size>,
@@ -34,7 +36,7 @@ pub(crate) struct Options<A: Args> {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Makes up what is in no file: A as `polyshard random` does with this seed, B with the next.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_parser = whole::<u64>, default_value = "1", allow_negative_numbers = true)]
     seed: u64,
     /// Print this instead of running.
     #[arg(long, value_enum)]
@@ -82,21 +84,7 @@ impl<A: Algorithm> Options<A> {
 
     /// Returns the mesh: as asked for, or as square as the number of ranks allows.
     pub(crate) fn mesh(&self) -> Result<Mesh, String> {
-        let axes = A::MESH.len();
-        let extents = match (&self.mesh, polyshard::runtime::launched_ranks()) {
-            (Some(Extents(extents)), _) => extents.clone(),
-            (None, Some(ranks)) => most_square(ranks, axes),
-            (None, None) => A::MESH.to_vec(),
-        };
-        if extents.len() != axes {
-            let (shown, axes) = (shown(&extents), if axes == 1 { "1 axis" } else { "2 axes" });
-            let like = super::mesh::shown(A::MESH);
-            return Err(format!(
-                "`{}` runs on a mesh of {axes}, but `--mesh {shown}` is none; give one like {like}",
-                A::NAME
-            ));
-        }
-        Ok(Mesh::new(["x", "y"].into_iter().zip(extents)))
+        super::mesh::mesh(A::NAME, self.mesh.as_ref(), &["x", "y"][..A::MESH.len()], A::MESH)
     }
 
     /// Returns the size: that of the files, else as asked for, else the algorithm's.

@@ -2,10 +2,12 @@
 
 use super::check::{Verdict, check};
 use super::launch::failure;
+use super::numbers::whole;
 use super::operand::Operand;
 use super::progress::Progress;
 use super::room::{bytes_of, check_room};
 use super::values::Number;
+use polyshard::planner::units::counted;
 use polyshard::runtime::Output;
 use polyshard::{Backend, DType, DistArray, Program, World};
 use std::fmt::Write;
@@ -19,8 +21,12 @@ pub(crate) struct Measuring {
     #[arg(long)]
     pub(crate) no_check: bool,
     /// Run this often and tell the best and the median time.
-    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value = "1", value_name = "N", value_parser = parse_repeat, allow_negative_numbers = true)]
     pub(crate) repeat: u32,
+}
+
+fn parse_repeat(text: &str) -> Result<u32, String> {
+    whole(text).ok().filter(|&runs| runs > 0).ok_or_else(|| "give a whole number, 1 or more".into())
 }
 
 /// A program and the inputs to run it on.
@@ -133,8 +139,7 @@ pub(crate) fn place(world: &World) -> String {
         Backend::Threads => "threads",
         Backend::Mpi => "MPI",
     };
-    let ranks = if world.size() == 1 { "1 rank".into() } else { format!("{} ranks", world.size()) };
-    format!("{ranks} on {place}")
+    format!("{} on {place}", counted(world.size(), "rank"))
 }
 
 fn heading<T>(world: &World, case: &Case<T>) -> String {
@@ -158,7 +163,7 @@ fn heading<T>(world: &World, case: &Case<T>) -> String {
 fn figures(program: &Program, seconds: &mut [f64], received: u64) -> String {
     let flops = 2.0 * program.kernel().vars().iter().map(|var| var.extent as f64).product::<f64>();
     let time = timing(seconds, flops);
-    format!("{time}\nreceived per rank: at most {received} bytes")
+    format!("{time}\nreceived per rank: at most {}", counted(received, "byte"))
 }
 
 /// The seconds of runs of so many operations each, in words.

@@ -9,6 +9,7 @@ use polyshard::Mesh;
 use polyshard::planner::machine::Machine;
 use polyshard::planner::placement::ParallelismMatrix;
 use polyshard::planner::product::{Element, Product, ProductPlan, Roofline, Sharded, Step, StepCost, reshard};
+use polyshard::planner::units::counted;
 use polyshard::runtime::ElementKind;
 use std::fmt::Write;
 
@@ -91,7 +92,7 @@ impl Plans {
         let mut text: String = self.products.iter().map(|plan| plan.explain() + "\n").collect();
         for (step, cost) in self.closing_steps() {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{step}: {} bytes", cost.bytes);
+            let _ = writeln!(text, "{step}: {}", counted(cost.bytes, "byte"));
         }
         text
     }

@@ -20,7 +20,7 @@ impl DistType {
     /// ```
     ///
     /// # Errors
-    /// The first dimension that is dealt out, skewed or divided unequally, or that a pin keeps somewhere.
+    /// The first dimension that is block-cyclic, skewed or divided unequally, or that a pin keeps somewhere.
     pub fn from_sharding(sharding: &Sharding) -> Result<Self, TypeError> {
         let dims = block_dims(sharding)?;
         let mut typed = Vec::with_capacity(dims.len());
@@ -106,7 +106,7 @@ pub(crate) fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usiz
         dims.push(match layout {
             DimLayout::Whole => (Vec::new(), sharding.shape()[dim]),
             DimLayout::Cyclic { parts: 1, .. } => (Vec::new(), sharding.shape()[dim]),
-            DimLayout::Cyclic { .. } => return Err(not(dim, "it is dealt out cyclically")),
+            DimLayout::Cyclic { .. } => return Err(not(dim, "it is block-cyclic")),
             DimLayout::Block { at, block, .. } => {
                 let digits = digits(at, mesh).ok_or_else(|| not(dim, "its blocks are not numbered by whole axes"))?;
                 (digits, *block)
@@ -161,13 +161,15 @@ mod tests {
         };
         assert_eq!(
             said(Placement::block(0, x)),
-            "dimension 0: 7 indices do not divide into 4 equal pieces; choose other axes or another size"
+            "dimension 0: a plan is made for equal tiles, and 7 indices cannot be cut into 4 of them; pad to 8, or \
+                  choose other axes"
         );
-        let none = "of [1 @ cyclic(x, 1)] is no distributed type: it is dealt out cyclically";
+        let none = "of [1 @ cyclic(x, 1)] cannot be written as a distributed type: it is block-cyclic";
         assert_eq!(said(Placement::cyclic(1, x, 1)), format!("dimension 1 {none}"));
-        let none = "of [1 @ (x + y) % 4] is no distributed type: its blocks are not numbered by whole axes";
+        let none =
+            "of [1 @ (x + y) % 4] cannot be written as a distributed type: its blocks are not numbered by whole axes";
         assert_eq!(said(Placement::block(1, (x + y) % 4)), format!("dimension 1 {none}"));
-        let none = "of [pin(y, 0)] is no distributed type: it is pinned to a part of the mesh";
+        let none = "of [pin(y, 0)] cannot be written as a distributed type: it is pinned to a part of the mesh";
         assert_eq!(said(Placement::pin("y", 0)), format!("dimension 0 {none}"));
     }
 

@@ -50,7 +50,7 @@ pub enum TypeError {
         axes: usize,
     },
     /// A part of an axis that is no digit of its coordinate.
-    #[error("dimension {dim}: `{part}` is no digit of axis `{axis}`: its divisor and its values must divide {extent}")]
+    #[error("dimension {dim}: `{part}` does not fit axis `{axis}`: divisor and extent of a part must divide {extent}")]
     Part {
         /// The dimension.
         dim: usize,
@@ -92,7 +92,8 @@ pub enum TypeError {
     },
     /// The axes make more pieces than a size divides into.
     #[error(
-        "dimension {dim}: {size} indices do not divide into {pieces} equal pieces; choose other axes or another size"
+        "dimension {dim}: a plan is made for equal tiles, and {size} indices cannot be cut into {pieces} of them; pad to \
+         {}, or choose other axes", size.div_ceil(*pieces).saturating_mul(*pieces)
     )]
     Indivisible {
         /// The dimension.
@@ -102,18 +103,14 @@ pub enum TypeError {
         /// Indices in all.
         size: usize,
     },
-    /// A named dimension has no size, or one that is not a dimension has.
-    #[error("`{name}` {why}; the dimensions are {dims}")]
+    /// A named dimension has no size.
+    #[error("dimension `{name}` has no size; give one, as `{name}=64`")]
     Size {
         /// The dimension's name.
         name: String,
-        /// What is wrong.
-        why: &'static str,
-        /// The dimensions that exist.
-        dims: String,
     },
     /// A sharding that is not in equal blocks numbered by whole axes.
-    #[error("dimension {dim} of {sharding} is no distributed type: {why}")]
+    #[error("dimension {dim} of {sharding} cannot be written as a distributed type: {why}")]
     NotBlocks {
         /// The dimension.
         dim: usize,
@@ -173,7 +170,7 @@ pub enum PlanError {
         /// What the target tile takes.
         target_bytes: usize,
     },
-    /// A cost model that is none.
+    /// A cost model with numbers that cannot be.
     #[error("{0}")]
     Model(String),
 }

@@ -50,7 +50,7 @@ impl NamedType {
                     Some((name, axes)) => (name, letters(axes, mesh)),
                 };
                 if name.is_empty() || dims.iter().any(|(other, _)| other == name) {
-                    return Err(scanner.error(format!("each dimension has a name of its own; `{word}` has not")));
+                    return Err(scanner.error(format!("two dimensions are named `{word}`; give each its own name")));
                 }
                 let mut positions = Vec::with_capacity(axes.len());
                 for name in axes {
@@ -97,8 +97,7 @@ impl NamedType {
         let mut dims = Vec::with_capacity(self.dims.len());
         for (dim, (name, axes)) in self.dims.iter().enumerate() {
             let Some(&(_, size)) = sizes.iter().find(|(other, _)| other == name) else {
-                let names = self.names().collect::<Vec<_>>().join(", ");
-                return Err(TypeError::Size { name: name.clone(), why: "has no size", dims: names });
+                return Err(TypeError::Size { name: name.clone() });
             };
             let parts: Vec<_> = axes.iter().rev().map(|&axis| AxisPart::whole(&self.mesh, axis)).collect();
             let pieces = extent(&parts);
@@ -199,15 +198,16 @@ mod tests {
     fn what_is_wrong_is_said() {
         check("A[I_Z]", "dimension 0: no axis `Z`; the mesh is (X: 4, Y: 2, rows: 3)");
         check("A[I_X, J_X]", "axis `X` partitions dimensions 0 and 1; an axis partitions one dimension, once");
-        check("A[I_X, I]", "cannot read `A[I_X, I]` at column 9: each dimension has a name of its own; `I` has not");
+        check("A[I_X, I]", "cannot read `A[I_X, I]` at column 9: two dimensions are named `I`; give each its own name");
         check("A[I_X", "cannot read `A[I_X` at column 6: a `,` or a `]` follows a dimension");
         let mesh = Mesh::new([("X", 4)]);
         let a = NamedType::parse("A[I_X, J]", &mesh).expect("a type");
         let said = |sizes: &[(&str, usize)]| a.with_sizes(sizes).expect_err("refused").to_string();
-        assert_eq!(said(&[("I", 8)]), "`J` has no size; the dimensions are I, J");
+        assert_eq!(said(&[("I", 8)]), "dimension `J` has no size; give one, as `J=64`");
         assert_eq!(
             said(&[("I", 7), ("J", 1)]),
-            "dimension 0: 7 indices do not divide into 4 equal pieces; choose other axes or another size"
+            "dimension 0: a plan is made for equal tiles, and 7 indices cannot be cut into 4 of them; pad to 8, or \
+                  choose other axes"
         );
     }
 }

@@ -2,6 +2,29 @@
 //!
 //! For text only: reports as data keep all digits, in bytes and seconds.
 
+use std::fmt;
+
+/// Returns a number of things in words.
+///
+/// ```
+/// use polyshard_planner::units::counted;
+/// assert_eq!([counted(1, "rank"), counted(4, "rank")], ["1 rank", "4 ranks"]);
+/// assert_eq!([counted(2, "axis"), counted(0, "matrix")], ["2 axes", "0 matrices"]);
+/// ```
+#[must_use]
+pub fn counted(count: impl fmt::Display, noun: &str) -> String {
+    let count = count.to_string();
+    if count == "1" {
+        return format!("1 {noun}");
+    }
+    for (one, many) in [("axis", "axes"), ("matrix", "matrices"), ("index", "indices")] {
+        if let Some(before) = noun.strip_suffix(one) {
+            return format!("{count} {before}{many}");
+        }
+    }
+    format!("{count} {noun}s")
+}
+
 /// Returns bytes as `1.05 MB`, a MB being a million.
 ///
 /// ```

@@ -150,7 +150,7 @@ fn exchanges_that_cannot_be_are_refused() {
         1.0,
         expect!["rank 1 is twice in the groups of one exchange; groups that run at once are disjoint"],
     );
-    refused(vec![vec![0, 1]], f64::NAN, expect!["NaN bytes is no amount of data; give 0 or more"]);
+    refused(vec![vec![0, 1]], f64::NAN, expect!["an amount of data must be 0 bytes or more, found NaN"]);
 }
 
 #[test]

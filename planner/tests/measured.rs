@@ -189,7 +189,7 @@ fn profiles_that_are_none_are_refused() {
         &[1.0, 2.0],
         &[1.0],
         expect![
-            "the profile of Reduce on 2 ranks is wrong: 2 sizes and 1 factors; give one factor for each size, at least one"
+            "the profile of Reduce on 2 ranks is wrong: 2 sizes and 1 factor; give one factor for each size, at least one"
         ],
     );
     check(

@@ -73,7 +73,7 @@ fn axes_that_cannot_be_placed_are_told_what_would_fit() {
     );
     refused(
         ParallelismMatrix::new(vec![vec![1, 2], vec![2]]),
-        expect!["row 1 has 1 factors and row 0 has 2; give each axis one factor per level"],
+        expect!["row 1 has 1 factor and row 0 has 2; give each axis one factor per level"],
     );
     refused(ParallelismMatrix::new(vec![vec![1, 0]]), expect!["axis 0 has size 0; give 1 or more"]);
     let matrix = ParallelismMatrix::new(vec![vec![2, 2], vec![2, 8]]).expect("a matrix");
@@ -91,7 +91,7 @@ fn axes_that_cannot_be_placed_are_told_what_would_fit() {
     );
     refused(
         best(&machine, &[8, 8], &[Traffic { axes: vec![0], bytes: -1.0, ..traffic }]),
-        expect!["-1 bytes is no amount of data; give 0 or more"],
+        expect!["an amount of data must be 0 bytes or more, found -1"],
     );
 }
 

@@ -204,8 +204,8 @@ fn what_cannot_be_planned_is_refused() {
     let exact = Options { memory: MemoryBound::Bytes(48), ..Options::default() };
     assert!(Plan::new(&rows, &columns, &exact).is_ok());
     for (links, why) in [
-        (Links::new(-1.0, 1.0), "a latency of -1 s is none; give 0 or more"),
-        (Links::new(0.0, 0.0), "a bandwidth of 0 bytes/s is none; give more than 0"),
+        (Links::new(-1.0, 1.0), "latency must be 0 or more, found -1"),
+        (Links::new(0.0, 0.0), "bandwidth must be positive, found 0"),
         (Links::new(0.0, 1.0).along("z", 1.0), "no axis `z` to give a bandwidth; the mesh is (x: 4, y: 6)"),
     ] {
         let options = Options { model: CostModel::Links(links), ..Options::default() };

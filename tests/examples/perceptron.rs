@@ -71,7 +71,7 @@ fn a_perceptron_that_cannot_be_planned_is_refused_with_what_would_fit() {
         assert!(!success);
         assert_eq!(stderr, format!("error: {expected}\n"));
     };
-    check(&["--mesh", "2x2x2"], "`megatron` runs on a mesh of 2 axes, but `--mesh 2x2x2` is none; give one like 2x2");
+    check(&["--mesh", "2x2x2"], "`megatron` runs on a mesh of 2 axes, but `--mesh 2x2x2` has 3; give one like 2x2");
     check(
         &["--size", "1000000,1000000,1000000"],
         "no sequence fits into 40000000000 bytes per device: `X * W1` takes least, 5000000000000 bytes; even with `X[B_d, \

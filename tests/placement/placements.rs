@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 fn the_matrices_of_the_worked_examples_are_found() {
     for case in cases("matrices") {
         let (hierarchy, axes) = (joined(&case["hierarchy"]), joined(&case["axes"]));
-        let answer = answered(&["placement", "--hierarchy", &hierarchy, "--axes", &axes]);
+        let answer = answered(&["placement", "--hierarchy", &hierarchy, "--mesh", &axes]);
         let expected = ["hierarchy", "axes", "matrices"].map(|key| (key.to_owned(), case[key].clone()));
         assert_eq!(answer, Value::Object(expected.into_iter().collect()));
     }
     for case in cases("simulated").iter().filter(|case| case["matrices"].is_array()) {
-        let answer = answered(&["placement", "--machine", "a100", "--axes", &joined(&case["axes"])]);
+        let answer = answered(&["placement", "--machine", "a100", "--mesh", &joined(&case["axes"])]);
         assert_eq!(answer["matrices"], case["matrices"]);
     }
 }
@@ -22,7 +22,7 @@ fn the_matrices_of_the_worked_examples_are_found() {
 #[test]
 fn placements_say_where_each_axis_is_cut() {
     expect![[r#"
-        axes 8,2,4 on 4 level0 x 16 level1
+        mesh 8x2x4 on 4 level0 x 16 level1
            matrix               axis 0               axis 1    axis 2
         1  [[1 8] [1 2] [4 1]]  8 level1             2 level1  4 level0
         2  [[1 8] [2 1] [2 2]]  8 level1             2 level0  2 level0 x 2 level1
@@ -30,20 +30,20 @@ fn placements_say_where_each_axis_is_cut() {
         4  [[2 4] [2 1] [1 4]]  2 level0 x 4 level1  2 level0  4 level1
         5  [[4 2] [1 2] [1 4]]  4 level0 x 2 level1  2 level1  4 level1
     "#]]
-    .assert_eq(&said(&["placement", "--hierarchy", "4,16", "--axes", "8,2,4"]));
+    .assert_eq(&said(&["placement", "--hierarchy", "4,16", "--mesh", "8x2x4"]));
     expect![[r#"
-        axes 1,4,8 on v100: 4 node x 8 gpu
+        mesh 1x4x8 on v100: 4 node x 8 gpu
            matrix               axis 0  axis 1  axis 2
         1  [[1 1] [1 4] [4 2]]  1       4 gpu   4 node x 2 gpu
         and 2 more
     "#]]
-    .assert_eq(&said(&["placement", "--machine", "v100", "--axes", "1,4,8", "--top", "1"]));
+    .assert_eq(&said(&["placement", "--machine", "v100", "--mesh", "1x4x8", "--top", "1"]));
 }
 
 #[test]
 fn a_workload_ranks_placements_and_says_what_each_part_takes() {
     expect![[r#"
-        axes 8,2,4 on a100: 4 node x 16 gpu
+        mesh 8x2x4 on a100: 4 node x 16 gpu
         AllReduce 0 of 1 GB, AllToAll 1 of 200 MB, AllGather 1,2 of 10 MB, by ring
             matrix                seconds  slower  AllReduce 0  AllToAll 1  AllGather 1,2  axis 0          axis 1  axis 2
         *1  [[1 8] [1 2] [4 1]]  76.92 ms   1.00x      6.51 ms    373.4 us       70.05 ms  8 gpu           2 gpu   4 node
@@ -55,8 +55,8 @@ fn a_workload_ranks_placements_and_says_what_each_part_takes() {
         "placement",
         "--machine",
         "a100",
-        "--axes",
-        "8,2,4",
+        "--mesh",
+        "8x2x4",
         "--traffic",
         "allreduce:0:1e9; alltoall:1:2e8",
         "--traffic",
@@ -66,7 +66,7 @@ fn a_workload_ranks_placements_and_says_what_each_part_takes() {
 
 #[test]
 fn ranked_placements_are_those_that_there_are_best_first() {
-    let problem = ["placement", "--hierarchy", "2,8", "--machine", "a100", "--axes", "4,4"];
+    let problem = ["placement", "--hierarchy", "2,8", "--machine", "a100", "--mesh", "4x4"];
     let plain = answered(&problem);
     assert_eq!(plain["ranked"], Value::Null, "without traffic there is no best one");
     let ranked = answered(&[&problem[..], &["--traffic", "allreduce:0:1e9;alltoall:1:1e8"]].concat());
@@ -93,7 +93,7 @@ fn ranked_placements_are_those_that_there_are_best_first() {
 #[test]
 fn machines_are_presets_or_files_with_counts_and_bandwidths_of_ones_own() {
     let seconds = |flags: &[&str]| -> f64 {
-        let traffic = ["placement", "--axes", "64", "--traffic", "broadcast:0:8e9"];
+        let traffic = ["placement", "--mesh", "64", "--traffic", "broadcast:0:8e9"];
         numbers(&answered(&[&traffic, flags].concat())["ranked"][0]["seconds"])
     };
     let preset = Machine::preset("a100").expect("a preset");
@@ -108,7 +108,7 @@ fn machines_are_presets_or_files_with_counts_and_bandwidths_of_ones_own() {
     // 16 chips of a v5e in a row are a ring, 8 are not.
     let gather = |counts: &str, axes: &str, along: &str| -> f64 {
         let traffic = format!("allgather:{along}:1e9");
-        let machine = ["placement", "--machine", "tpu-v5e", "--hierarchy", counts, "--axes", axes];
+        let machine = ["placement", "--machine", "tpu-v5e", "--hierarchy", counts, "--mesh", axes];
         numbers(&answered(&[&machine[..], &["--traffic", &traffic]].concat())["ranked"][0]["seconds"])
     };
     assert!(gather("16", "16", "0") < gather("8", "8", "0") * 1.5, "twice as much over twice as many links");
@@ -117,7 +117,7 @@ fn machines_are_presets_or_files_with_counts_and_bandwidths_of_ones_own() {
 #[test]
 fn algorithms_and_direct_reductions_can_be_asked_for() {
     let seconds = |flags: &[&str]| -> Vec<f64> {
-        let problem = ["placement", "--machine", "a100", "--axes", "4,16", "--traffic", "allreduce:0:21474836480"];
+        let problem = ["placement", "--machine", "a100", "--mesh", "4x16", "--traffic", "allreduce:0:21474836480"];
         let answer = answered(&[&problem, flags].concat());
         answer["ranked"].as_array().expect("a list").iter().map(|placed| numbers(&placed["seconds"])).collect()
     };

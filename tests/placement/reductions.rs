@@ -16,7 +16,7 @@ fn programs(answer: &Value) -> &[Value] {
 #[test]
 fn totals_are_those_of_the_papers_tables() {
     for case in cases("totals") {
-        let found = answered(&["placement", "--machine", "a100", "--axes", &joined(&case["axes"])]);
+        let found = answered(&["placement", "--machine", "a100", "--mesh", &joined(&case["axes"])]);
         let total = found["matrices"].as_array().expect("a list").iter().map(|matrix| {
             let (matrix, reduce) = (matrix.to_string(), joined(&case["reduce"]));
             let answer = answered(&[

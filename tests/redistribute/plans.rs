@@ -96,12 +96,12 @@ fn a_plan_is_told_with_its_steps_and_bounds() {
     expect![[r#"
         redistribution over (a: 2, b: 2), 4 bytes per element
           [4{a}8, 4{b}8]
-        1 alltoall of b, in groups {0 1} {2 3}: 16 elements per device, at most 64 bytes per tile
+        1 alltoall of b, in groups {0 1} {2 3}: costs 64 bytes per device, tiles of at most 64 bytes
           [2{b,a}8, 8]
-        cost 16 elements per device; without regard to which rank gets which tile 16
+        cost 64 bytes per device; without regard to which rank gets which tile 64
         peak 64 bytes per device, of which the source tile 64 and the target tile 64
-        all-gather and slice would cost 96 elements per device and take 256 bytes
-        devices lack 32 elements in all, less cannot move; this plan moves 32
+        all-gather and slice would cost 384 bytes per device and take 256
+        devices lack 128 bytes in all, less cannot move; this plan moves 128
         checked 4 tiles
         received per rank: 32 bytes, 128 in all; on every rank what the plan says
     "#]]
@@ -126,7 +126,7 @@ fn steps_are_told_as_data() {
 
 #[test]
 fn dimensions_with_names_are_those_with_sizes() {
-    let named = said(&["--mesh", "X=4,Y=2", "A[I_XY, J]", "A[I, J_{Y,X}]", "--size", "I=8192,J=64"]);
+    let named = said(&["--mesh", "4x2", "A[I_XY, J]", "A[I, J_{Y,X}]", "--size", "I=8192,J=64"]);
     assert_eq!(named, said(&["--mesh", "X=4,Y=2", "[1024{Y,X}8192, 64]", "[8192, 8{X,Y}64]"]));
 }
 
@@ -144,7 +144,7 @@ fn every_worked_example_runs_by_all_operations_on_all_types() {
 
 #[test]
 fn nothing_to_do_is_no_step_and_runs() {
-    let text = said(&["--mesh", "x=3", "[4{x}12, 5]", "[4{x}12, 5]", "--run"]);
+    let text = said(&["--mesh", "3", "[4{x}12, 5]", "[4{x}12, 5]", "--run"]);
     assert!(text.contains("nothing to do: every rank has its tile\n"), "{text}");
     assert!(
         text.ends_with("checked 3 tiles\nreceived per rank: 0 bytes, 0 in all; on every rank what the plan says\n")
@@ -202,7 +202,7 @@ fn a_batch_answers_each_line_in_order_and_goes_on_after_bad_ones() {
     fs::write(&bad, text).expect("the folder is ours");
     let ended = redistribute(&["--batch", bad.to_str().expect("cargo's folder has a plain name"), "--ops", "paper"]);
     assert!(!ended.success);
-    assert_eq!(ended.stderr, "error: 2 of 4 problems have no plan; their lines are printed with the reason\n");
+    assert_eq!(ended.stderr, "error: no plan for 2 of 4 problems; the answer on the line of each says why\n");
     let answers: Vec<_> = ended.stdout.lines().map(parsed).collect();
     assert_eq!(answers.len(), 4);
     assert_eq!(answers[0]["total_cost"], json!(4));

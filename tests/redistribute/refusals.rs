@@ -5,15 +5,23 @@ use super::{redistribute, refused};
 #[test]
 fn meshes_that_are_none_are_refused() {
     let on = |mesh: &str, message: &str| refused(&["--mesh", mesh, "[8]", "[8]"], message);
-    let like = "write names and whole numbers, such as x=4,y=6";
-    on("x4", &format!("cannot read `x4` in the mesh `x4`; {like}"));
+    let like = "write the extent of each axis, such as 4x6, or names too, such as x=4,y=6";
+    on("x4", &format!("cannot read the mesh `x4`; {like}"));
     on("x=4,", &format!("cannot read `` in the mesh `x=4,`; {like}"));
+    on("x=4,6", &format!("cannot read `6` in the mesh `x=4,6`; {like}"));
     on("x=four", &format!("cannot read `x=four` in the mesh `x=four`; {like}"));
     on("2=4", &format!("cannot read `2=4` in the mesh `2=4`; {like}"));
-    on("", &format!("cannot read `` in the mesh ``; {like}"));
+    on("", &format!("cannot read the mesh ``; {like}"));
+    let names = "name them, as in a0=2,a1=2,a2=2,a3=2";
+    on("2x2x2x2", &format!("the mesh `2x2x2x2` has 4 axes without names; {names}"));
+    on("4x0", "axis 1 of the mesh `4x0` has extent 0; an axis has at least one rank");
     on("x=4,x=2", "the mesh has two axes named `x`; give each axis its own name");
-    on("x=4,y=0", "axis `y` of the mesh has extent 0; an axis has at least one coordinate");
-    on("x=4294967296,y=4294967296", "the mesh has more than 1048576 ranks; plan on a smaller one");
+    on("x=4,y=0", "axis `y` of the mesh `x=4,y=0` has extent 0; an axis has at least one rank");
+    on("x=2048,y=2048", "the mesh has more than 1048576 ranks; plan on a smaller one");
+    let many = "x=4294967296,y=4294967296";
+    on(many, &format!("the mesh `{many}` has more than 2147483647 ranks; give a smaller one"));
+    let digits = "x=99999999999999999999";
+    on(digits, &format!("`{digits}` in the mesh `{digits}` is more than can be counted; give a smaller number"));
 }
 
 #[test]
@@ -40,12 +48,13 @@ fn names_and_sizes_that_do_not_fit_are_refused() {
     let cure = "give one for each dimension, as `--size I=8,J=16`";
     named(from, "A[I, J]", &[], &format!("`I` of A[I_X, J] has no size; {cure}"));
     named(from, "A[I, J]", &["--size", "I=8"], &format!("`J` of A[I_X, J] has no size; {cure}"));
-    let unknown = "a size is given for `K`, which is no dimension; the dimensions are I, J";
+    let unknown = "a size is given for `K`, which is not a dimension; the dimensions are I, J";
     named(from, "A[I, J]", &["--size", "I=8,J=8,K=8"], unknown);
     named(from, "A[I, J]", &["--size", "I=8,J=8,I=8"], "two sizes are given for `I`; give one");
     let left = "a size is given for `I`, but the types say their sizes; leave it out";
     named("[8]", "[8]", &["--size", "I=8"], left);
-    let pieces = "dimension 0: 9 indices do not divide into 4 equal pieces; choose other axes or another size";
+    let pieces = "dimension 0: a plan is made for equal tiles, and 9 indices cannot be cut into 4 of them; pad to 12, or \
+                  choose other axes";
     named(from, "A[I, J]", &["--size", "I=9,J=8"], &format!("A[I_X, J]: {pieces}"));
     let same = "give both the same name, and the same dimensions in the same order";
     for target in ["B[I, J]", "A[J, I]", "A[I]"] {
@@ -74,15 +83,15 @@ fn links_that_are_none_are_refused() {
     with(&["--bandwidth", "1e9,z=1"], "no axis `z` to give a bandwidth; the mesh is (x: 4, y: 2)");
     with(&["--bandwidth", "1,2"], "two bandwidths are given for all other axes; give one");
     with(&["--bandwidth", "x=1,x=2,3"], "two bandwidths are given for x; give one");
-    with(&["--bandwidth", "-1"], "a bandwidth of -1 bytes/s is none; give more than 0");
-    with(&["--bandwidth", "1", "--latency", "-1"], "a latency of -1 s is none; give 0 or more");
+    with(&["--bandwidth", "-1"], "`x`: bandwidth must be positive, found -1");
+    with(&["--bandwidth", "1", "--latency", "-1"], "latency must be 0 or more, found -1");
     let text = "cannot read `fast` in the bandwidth `fast`; write bytes per second, such as x=1e9,1e10";
     with(&["--bandwidth", "fast"], text);
 }
 
 #[test]
 fn more_ranks_than_threads_or_the_page_hold_are_refused() {
-    let message = "`--run` starts a thread per rank, 256 at most, but the mesh has 257; run a smaller one";
+    let message = "`--run` starts a thread per rank, 256 at most, but the mesh has 257 ranks; run a smaller one";
     refused(&["--mesh", "x=257", "[257, 1{x}257]", "[1{x}257, 257]", "--run"], message);
     let message = "`--draw` has room for 512 ranks, but the mesh has 513; draw a smaller one";
     refused(&["--mesh", "x=513", "[1{x}513]", "[513]", "--draw", "never.svg"], message);
@@ -101,7 +110,7 @@ fn arrays_that_no_memory_holds_are_not_run() {
         redistribute(&["--mesh", "x=2", "[1073741824{x}2147483648, 1024]", "[2147483648, 512{x}1024]", "--run"]);
     let (before, after) = ended.stderr.split_once(", but ").expect("what is free");
     assert_eq!(before, "error: `--run` holds the tiles of all ranks, up to 70368744177664 bytes");
-    assert!(!ended.success && after.ends_with(" are free; run a smaller array\n"), "{after}");
+    assert!(!ended.success && after.ends_with(" bytes are free; run a smaller array\n"), "{after}");
 }
 
 #[test]

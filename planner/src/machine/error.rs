@@ -1,6 +1,7 @@
 //! What can be wrong with a machine that a user describes.
 
 use super::Operation;
+use crate::units::counted;
 use std::fmt;
 
 /// Why a machine is none, or cannot do what is asked of it.
@@ -30,8 +31,8 @@ pub enum MachineError {
         levels: Vec<String>,
     },
     /// There is not one count for each level.
-    #[error("{counts:?} gives {} counts for {} levels; give one for each of {}",
-        .counts.len(), .levels.len(), .levels.join(", "))]
+    #[error("{counts:?} gives {} for {}; give one for each of {}",
+        counted(.counts.len(), "count"), counted(.levels.len(), "level"), .levels.join(", "))]
     Counts {
         /// The counts given.
         counts: Vec<usize>,
@@ -94,7 +95,7 @@ pub enum MachineError {
         rank: usize,
     },
     /// Bytes that are no amount.
-    #[error("{bytes} bytes is no amount of data; give 0 or more")]
+    #[error("an amount of data must be 0 bytes or more, found {bytes}")]
     Bytes {
         /// What was given.
         bytes: String,
@@ -108,7 +109,7 @@ pub enum MachineError {
         why: String,
     },
     /// A profile that is none.
-    #[error("the profile of {operation} on {ranks} ranks is wrong: {why}")]
+    #[error("the profile of {operation} on {} is wrong: {why}", counted(ranks, "rank"))]
     Profile {
         /// Whose it is.
         operation: Operation,

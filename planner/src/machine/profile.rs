@@ -8,6 +8,7 @@
 //! is not derived from anything, and an operation without one takes what its links take.
 
 use super::{Exchange, Machine, MachineError, Measurement, Operation, seconds};
+use crate::units::counted;
 use serde::{Deserialize, Serialize};
 
 /// How many times as long as its links say an operation takes, by size.
@@ -57,7 +58,8 @@ impl Profile {
         }
         let (sizes, factors) = (self.bytes.len(), self.factor.len());
         if sizes == 0 || sizes != factors {
-            return wrong(format!("{sizes} sizes and {factors} factors; give one factor for each size, at least one"));
+            let (sizes, factors) = (counted(sizes, "size"), counted(factors, "factor"));
+            return wrong(format!("{sizes} and {factors}; give one factor for each size, at least one"));
         }
         let positive = |value: &&f64| **value > 0.0 && value.is_finite();
         if let Some(bad) = self.bytes.iter().chain(&self.factor).find(|value| !positive(value)) {

@@ -2,6 +2,7 @@
 
 use crate::machine::MachineError;
 use crate::reduce::ReduceError;
+use crate::units::counted;
 use std::fmt;
 
 /// Why axes cannot be placed.
@@ -32,9 +33,9 @@ pub enum PlacementError {
     },
     /// The mesh has not as many ranks as the machine has devices.
     #[error(
-        "the axes {axes:?} make {} ranks, but the hierarchy {hierarchy:?} has {} devices; {}",
-        axes.iter().product::<usize>(),
-        hierarchy.iter().product::<usize>(),
+        "the axes {axes:?} make {}, but the hierarchy {hierarchy:?} has {}; {}",
+        counted(axes.iter().product::<usize>(), "rank"),
+        counted(hierarchy.iter().product::<usize>(), "device"),
         fitting(hierarchy, axes)
     )]
     Sizes {
@@ -44,7 +45,7 @@ pub enum PlacementError {
         axes: Vec<usize>,
     },
     /// A matrix that is no rectangle.
-    #[error("row {row} has {columns} factors and row 0 has {first}; give each axis one factor per level")]
+    #[error("row {row} has {} and row 0 has {first}; give each axis one factor per level", counted(columns, "factor"))]
     Ragged {
         /// The row.
         row: usize,

@@ -4,6 +4,7 @@
 //! A roofline holds no more than plans need, one number each; it knows nothing of hosts or of what is measured.
 
 use super::{Element, ProductError};
+use crate::units::counted;
 use polyshard_layout::{Mesh, Name};
 
 /// How the ranks along an axis are connected.
@@ -141,18 +142,15 @@ impl Roofline {
         let refuse = |why: String| Err(ProductError::Machine(why));
         for (what, value) in [("flops", self.flops), ("memory_bandwidth", self.memory_bandwidth)] {
             if !(value > 0.0 && value.is_finite()) {
-                return refuse(format!("`{what}` of {value} per second is none; give more than 0"));
+                return refuse(format!("`{what}` must be positive, found {value}"));
             }
         }
         for (axis, link) in &self.links {
             if !(link.bandwidth > 0.0 && link.bandwidth.is_finite()) {
-                return refuse(format!(
-                    "a bandwidth of {} bytes/s along `{axis}` is none; give more than 0",
-                    link.bandwidth
-                ));
+                return refuse(format!("`{axis}`: bandwidth must be positive, found {}", link.bandwidth));
             }
             if !(link.latency >= 0.0 && link.latency.is_finite()) {
-                return refuse(format!("a latency of {} s along `{axis}` is none; give 0 or more", link.latency));
+                return refuse(format!("`{axis}`: latency must be 0 or more, found {}", link.latency));
             }
         }
         match mesh.as_slice().iter().find(|axis| axis.extent > 1 && self.find(axis.name).is_none()) {
@@ -189,8 +187,10 @@ impl Generation {
         let axes: Vec<_> = mesh.as_slice().iter().filter(|axis| axis.extent > 1).collect();
         if axes.len() > self.torus {
             let (name, torus) = (self.name, self.torus);
-            let why =
-                format!("{name} is a torus of {torus} dimensions, but ({mesh}) has {} axes; join some", axes.len());
+            let why = format!(
+                "{name} is a torus of {torus} dimensions, but ({mesh}) has {}; join some",
+                counted(axes.len(), "axis")
+            );
             return Err(ProductError::Machine(why));
         }
         let links = axes.iter().map(|axis| {
@@ -246,12 +246,9 @@ mod tests {
         let link = Link { wiring: Wiring::Ring, bandwidth: 0.0, latency: 1e-6 };
         assert_eq!(
             v5p.clone().with_link("Z", link).check(&cube).expect_err("no bandwidth").to_string(),
-            "a bandwidth of 0 bytes/s along `Z` is none; give more than 0"
+            "`Z`: bandwidth must be positive, found 0"
         );
         let slow = Roofline { flops: f64::NAN, ..v5p };
-        assert_eq!(
-            slow.check(&cube).expect_err("no rate").to_string(),
-            "`flops` of NaN per second is none; give more than 0"
-        );
+        assert_eq!(slow.check(&cube).expect_err("no rate").to_string(), "`flops` must be positive, found NaN");
     }
 }

@@ -44,13 +44,15 @@ impl Links {
     pub(super) fn check(&self, mesh: &Mesh) -> Result<(), PlanError> {
         let positive = |value: f64| value > 0.0 && value.is_finite();
         if !(self.latency >= 0.0 && self.latency.is_finite()) {
-            return Err(PlanError::Model(format!("a latency of {} s is none; give 0 or more", self.latency)));
+            return Err(PlanError::Model(format!("latency must be 0 or more, found {}", self.latency)));
         }
-        for bandwidth in [self.bandwidth].iter().chain(self.along.iter().map(|(_, bandwidth)| bandwidth)) {
+        for (axis, bandwidth) in &self.along {
             if !positive(*bandwidth) {
-                let why = format!("a bandwidth of {bandwidth} bytes/s is none; give more than 0");
-                return Err(PlanError::Model(why));
+                return Err(PlanError::Model(format!("`{axis}`: bandwidth must be positive, found {bandwidth}")));
             }
+        }
+        if !positive(self.bandwidth) {
+            return Err(PlanError::Model(format!("bandwidth must be positive, found {}", self.bandwidth)));
         }
         match self.along.iter().find(|(axis, _)| mesh.position(*axis).is_none()) {
             Some((axis, _)) => {

@@ -2,6 +2,7 @@
 
 use super::plan::Plan;
 use super::step::{Op, Step};
+use crate::units::counted;
 use std::fmt::{self, Write as _};
 
 /// Groups that are listed before the rest is only counted.
@@ -19,52 +20,54 @@ impl Plan {
     /// assert_eq!(plan.explain(8), "\
     /// redistribution over (a: 2), 8 bytes per element
     ///   [4{a}8, 8]
-    /// 1 alltoall of a, in groups {0 1}: 32 elements per device, at most 256 bytes per tile
+    /// 1 alltoall of a, in groups {0 1}: costs 256 bytes per device, tiles of at most 256 bytes
     ///   [8, 4{a}8]
-    /// cost 32 elements per device; without regard to which rank gets which tile 32
+    /// cost 256 bytes per device; without regard to which rank gets which tile 256
     /// peak 256 bytes per device, of which the source tile 256 and the target tile 256
-    /// all-gather and slice would cost 64 elements per device and take 512 bytes
-    /// devices lack 32 elements in all, less cannot move; this plan moves 32
+    /// all-gather and slice would cost 512 bytes per device and take 512
+    /// devices lack 256 bytes in all, less cannot move; this plan moves 256
     /// ");
     /// # Ok::<(), polyshard_planner::PlanError>(())
     /// ```
     #[must_use]
     pub fn explain(&self, element_bytes: usize) -> String {
-        let bytes = |elements: usize| elements as u128 * element_bytes as u128;
+        // In one unit throughout, so that what is moved and what is held can be compared.
+        let bytes = |elements: u128| elements * element_bytes as u128;
         let mut text = format!(
-            "redistribution over ({}), {element_bytes} bytes per element\n  {}\n",
+            "redistribution over ({}), {} per element\n  {}\n",
             self.source.mesh(),
+            counted(element_bytes, "byte"),
             self.source
         );
         for (nth, step) in self.steps.iter().enumerate() {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "{} {step}: {} elements per device, at most {} bytes per tile\n  {}",
+                "{} {step}: costs {} bytes per device, tiles of at most {} bytes\n  {}",
                 nth + 1,
-                step.elements(),
-                bytes(step.peak()),
+                bytes(step.elements()),
+                bytes(step.peak() as u128),
                 step.to()
             );
         }
         if self.steps.is_empty() {
             text += "nothing to do: every rank has its tile\n";
         }
-        let moved: u128 = (0..self.source.mesh().size()).map(|rank| self.received(rank) as u128).sum();
+        let moved: u128 = (0..self.source.mesh().size()).map(|rank| bytes(self.received(rank) as u128)).sum();
         let _ = write!(
             text,
-            "cost {} elements per device; without regard to which rank gets which tile {}\n\
+            "cost {} bytes per device; without regard to which rank gets which tile {}\n\
              peak {} bytes per device, of which the source tile {} and the target tile {}\n\
-             all-gather and slice would cost {} elements per device and take {} bytes\n\
-             devices lack {} elements in all, less cannot move; this plan moves {moved}\n",
-            self.total_cost(),
-            self.weak_cost(),
-            bytes(self.peak()),
-            bytes(self.source.tile_len()),
-            bytes(self.target.tile_len()),
-            self.naive_cost(),
-            bytes(self.source.len()),
-            self.exchange_total(),
+             all-gather and slice would cost {} bytes per device and take {}\n\
+             devices lack {} bytes in all, less cannot move; this plan moves {moved}\n",
+            bytes(self.total_cost()),
+            bytes(self.weak_cost()),
+            bytes(self.peak() as u128),
+            bytes(self.source.tile_len() as u128),
+            bytes(self.target.tile_len() as u128),
+            bytes(self.naive_cost()),
+            bytes(self.source.len() as u128),
+            bytes(self.exchange_total()),
         );
         text
     }

@@ -3,6 +3,7 @@
 use super::{Collective, Violation};
 use crate::machine::MachineError;
 use crate::placement::PlacementError;
+use crate::units::counted;
 use std::fmt;
 
 /// Why a reduction cannot be made.
@@ -37,7 +38,9 @@ pub enum ReduceError {
         slice: usize,
     },
     /// A level of count 0, or too many devices.
-    #[error("levels of {counts:?} members are no hierarchy; give each 1 or more, and fewer than 2^64 devices in all")]
+    #[error(
+        "levels of {counts:?} members are not a hierarchy; give each 1 or more, and fewer than 2^64 devices in all"
+    )]
     Counts {
         /// The counts.
         counts: Vec<usize>,
@@ -114,7 +117,10 @@ pub enum ReduceError {
     #[error("an array of 0 chunks has nothing to sum; give 1 or more")]
     NoChunks,
     /// A step that says that ranks hold something else than they do.
-    #[error("step {step}: rank {rank} holds {held} of {chunks} chunks, which is not one of {parts} parts of the array")]
+    #[error(
+        "step {step}: rank {rank} holds {held} of {}, which is not one of {parts} parts of the array",
+        counted(chunks, "chunk")
+    )]
     Parts {
         /// The step, counted from 1.
         step: usize,
@@ -128,7 +134,7 @@ pub enum ReduceError {
         parts: usize,
     },
     /// A program that ends before the sum is everywhere.
-    #[error("after the last step rank {rank} lacks {missing} of {chunks} chunks of the sum; add steps")]
+    #[error("after the last step rank {rank} lacks {missing} of {} of the sum; add steps", counted(chunks, "chunk"))]
     Incomplete {
         /// A rank that lacks some.
         rank: usize,

@@ -14,6 +14,7 @@
 
 use super::state::Context;
 use crate::machine::Operation;
+use crate::units::counted;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -72,8 +73,11 @@ pub enum Violation {
         /// Where.
         chunk: usize,
     },
-    /// Chunks that cannot be dealt out evenly.
-    #[error("{chunks} chunks cannot be scattered over {devices} devices; the number of chunks must be a multiple")]
+    /// Chunks that cannot be scattered evenly.
+    #[error(
+        "{} cannot be scattered over {devices} devices; the number of chunks must be a multiple",
+        counted(chunks, "chunk")
+    )]
     Indivisible {
         /// How many chunks each device holds.
         chunks: usize,
@@ -92,7 +96,8 @@ pub enum Violation {
     },
     /// A gather of unequal pieces.
     #[error(
-        "device {first} holds {chunks} chunks and device {other} holds {others}; a gather needs as many of each, and some"
+        "device {first} holds {} and device {other} holds {others}; a gather needs as many of each, and some",
+        counted(chunks, "chunk")
     )]
     Unequal {
         /// A device.

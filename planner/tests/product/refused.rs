@@ -96,7 +96,8 @@ fn sizes_that_are_missing_indivisible_or_too_large_are_refused() {
     assert_eq!(with(&[("I", 8), ("J", 8), ("K", 8), ("I", 9)]), "dimension `I` has two sizes; give one");
     assert_eq!(
         with(&[("I", 8), ("J", 6), ("K", 8)]),
-        "in `A[I, J_Y]`: dimension 1: 6 indices do not divide into 4 equal pieces; choose other axes or another size"
+        "in `A[I, J_Y]`: dimension 1: a plan is made for equal tiles, and 6 indices cannot be cut into 4 of them; pad to 8, or \
+                  choose other axes"
     );
     assert_eq!(
         with(&[("I", 1 << 40), ("J", 1 << 40), ("K", 8)]),

@@ -4,8 +4,10 @@
 //! for the planner to say; here it is only found.
 
 use crate::npy::failed;
+use crate::numbers::whole;
 use clap::ValueEnum;
 use polyshard::planner::machine::{Algorithm, Machine, MachineError, PRESETS};
+use polyshard::planner::units::counted;
 use std::fs;
 use std::path::Path;
 
@@ -25,7 +27,7 @@ pub(crate) struct Hardware {
     #[arg(long, value_enum, default_value_t = Carried::Ring)]
     algorithm: Carried,
     /// The most steps of a reduction's program.
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(long, default_value = "5", value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     max_steps: usize,
 }
 
@@ -58,7 +60,7 @@ impl Hardware {
         }
         let devices = machine.devices();
         if devices > DEVICES {
-            return Err(format!("{machine} has {devices} devices; times are simulated for {DEVICES} at most"));
+            return Err(format!("{machine} makes {devices} devices; times are simulated for {DEVICES} at most"));
         }
         Ok(Some(machine))
     }
@@ -83,15 +85,15 @@ impl Hardware {
             6..=8 => 1,
             _ => {
                 return Err(format!(
-                    "a reduction over {levels} levels is not sought, over 8 at most; join some of them"
+                    "reductions are sought over 8 levels at most, and this one crosses {levels}; join some of them"
                 ));
             }
         };
         match self.max_steps {
             0 => Err("a reduction takes at least one step; give `--max-steps 1` or more".into()),
             steps if steps > most => Err(format!(
-                "programs of {steps} steps over {levels} levels are too many to be sought; give `--max-steps {most}` \
-                 or fewer"
+                "there are too many programs of {steps} steps over {} to search; give `--max-steps {most}` or less",
+                counted(levels, "level")
             )),
             steps => Ok(steps),
         }
@@ -108,12 +110,12 @@ pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine, S
         ("tpu-v4p", Some(counts)) => Machine::tpu_v4p(counts),
         ("tpu-v5e", Some(counts)) => Machine::tpu_v5e(counts),
         ("tpu-v5p", Some(counts)) => Machine::tpu_v5p(counts),
-        (preset, _) if PRESETS.contains(&preset) => counted(Machine::preset(preset), hierarchy),
+        (preset, _) if PRESETS.contains(&preset) => with_counts(Machine::preset(preset), hierarchy),
         (file, _) if file.ends_with(".toml") || Path::new(file).exists() => {
             let path = Path::new(file);
             let text = fs::read_to_string(path).map_err(|why| failed("read", path, why))?;
             let machine = Machine::from_toml(&text).map_err(|why| format!("`{file}`: {why}"))?;
-            counted(Ok(machine), hierarchy)
+            with_counts(Ok(machine), hierarchy)
         }
         (unknown, _) => {
             // The planner knows presets only.
@@ -124,7 +126,7 @@ pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine, S
     made.map_err(|why| why.to_string())
 }
 
-fn counted(machine: Result<Machine, MachineError>, hierarchy: Option<&[usize]>) -> Result<Machine, MachineError> {
+fn with_counts(machine: Result<Machine, MachineError>, hierarchy: Option<&[usize]>) -> Result<Machine, MachineError> {
     let machine = machine?;
     match hierarchy {
         // A machine that has these counts already stays as it is, with all that is known of it.

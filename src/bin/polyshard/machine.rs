@@ -9,6 +9,7 @@ mod units;
 
 use crate::files;
 use crate::hardware::find;
+use crate::numbers::whole;
 use clap::Subcommand;
 use polyshard::planner::machine::{Machine, PRESETS};
 use polyshard::runtime::machine::{MeasureOptions, Measured, Row, Topology, detect, measure};
@@ -20,6 +21,10 @@ use std::time::Duration;
 
 /// What follows `polyshard machine`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard machine list
+  polyshard machine show a100
+  mpirun -n 4 polyshard machine detect --out machine.toml")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -28,12 +33,17 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// List the machines that have a name.
+    #[command(after_help = "Example:
+  polyshard machine list --json")]
     List {
         /// Print a JSON array of machines instead of text.
         #[arg(long)]
         json: bool,
     },
     /// Show one machine: its levels, its devices, and what its collectives take.
+    #[command(after_help = "Examples:
+  polyshard machine show v100
+  polyshard machine show machine.toml --json")]
     Show {
         /// A name that `list` knows, or a TOML file.
         #[arg(value_name = "NAME|FILE")]
@@ -43,6 +53,9 @@ enum Command {
         json: bool,
     },
     /// Take a quick look at the machine that this runs on: one device per rank.
+    #[command(after_help = "Examples:
+  polyshard machine detect --ranks 2
+  mpirun -n 4 polyshard machine detect --out machine.toml")]
     Detect {
         #[command(flatten)]
         ranks: Ranks,
@@ -57,6 +70,9 @@ enum Command {
     ///
     /// Times messages and collectives by size, products of matrices by type, and copies, on all ranks at once. It
     /// takes some ten seconds, and wants the machine for itself.
+    #[command(after_help = "Examples:
+  polyshard machine measure --ranks 2 --quick --sizes 1KiB,64KiB,1MiB
+  mpirun -n 4 polyshard machine measure --quick --out machine.toml --plot machine.svg")]
     Measure {
         #[command(flatten)]
         ranks: Ranks,
@@ -81,7 +97,7 @@ enum Command {
 #[derive(clap::Args)]
 struct Ranks {
     /// The number of ranks: threads, or the processes that `mpirun` has started [default: those, or 2].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     ranks: Option<usize>,
 }
 

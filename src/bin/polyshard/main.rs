@@ -3,6 +3,7 @@
 //!
 //! Running a kernel is not its affair: programs do that, see `examples/`.
 
+mod axes;
 mod devices;
 mod drawing;
 mod dtypes;
@@ -12,6 +13,7 @@ mod machine;
 mod matmul;
 mod mesh;
 mod npy;
+mod numbers;
 mod placement;
 mod print;
 mod random;
@@ -23,6 +25,7 @@ mod values;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use dtypes::{dtype_parser, with_type};
+use numbers::{list, real, whole};
 use polyshard::{DType, SourceOptions, Trace, rust_source};
 use say::{complain, say};
 use std::fmt::Write as _;
@@ -35,7 +38,14 @@ use values::Number;
 /// Tensor kernels over a mesh of ranks: matrices to run them on, a look at what was derived, and plans to
 /// redistribute arrays, place meshes on machines, reduce over them and multiply.
 #[derive(Parser)]
-#[command(version)]
+#[command(
+    version,
+    after_help = "Examples:
+  polyshard random --shape 512,2048 --seed 1 --out A.npy
+  polyshard redistribute --mesh x=4,y=6 '[3{x}12, 2{y}12]' '[2{y}12, 3{x}12]'
+
+`polyshard COMMAND --help` has more of them."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -44,15 +54,18 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Make a `.npy` array of random numbers: floats in [-1, 1), integers in -9..=9.
+    #[command(after_help = "Examples:
+  polyshard random --shape 512,2048 --seed 1 --out A.npy
+  polyshard random --shape 64,64,64 --type i32 --fortran --out cube.npy")]
     Random {
         /// Its extents, separated by commas.
-        #[arg(long, value_delimiter = ',', required = true, value_name = "M,N")]
-        shape: Vec<usize>,
+        #[arg(long, value_parser = shape, value_name = "M,N", allow_hyphen_values = true)]
+        shape: Shape,
         /// Its element type.
         #[arg(long = "type", value_parser = dtype_parser(), default_value = "f32")]
         dtype: DType,
         /// Arrays of one seed are equal.
-        #[arg(long, default_value_t = 1)]
+        #[arg(long, value_parser = whole::<u64>, default_value = "1", allow_negative_numbers = true)]
         seed: u64,
         /// The file to write.
         #[arg(long, value_name = "FILE")]
@@ -62,6 +75,9 @@ enum Command {
         fortran: bool,
     },
     /// Lower a schedule's trace, which `--print trace` of an example wrote, and print what it became.
+    #[command(after_help = "Examples:
+  cargo run --release --example summa -- --print trace > trace.json
+  polyshard show trace.json --print source")]
     Show {
         /// The trace, as JSON.
         trace: PathBuf,
@@ -70,13 +86,17 @@ enum Command {
         print: Print,
     },
     /// Print the largest difference of two `.npy` arrays; it is an error if it exceeds the tolerance.
+    #[command(after_help = "Examples:
+  polyshard compare threads.npy mpi.npy
+  polyshard compare C.npy expected.npy --tolerance 1e-4")]
     Compare {
-        /// The one.
+        /// The `.npy` file to compare.
         left: PathBuf,
-        /// The other.
+        /// The `.npy` file to compare it with.
         right: PathBuf,
-        /// The largest difference that is none.
-        #[arg(long, default_value_t = 0.0)]
+        /// Largest absolute difference to accept.
+        #[arg(long, value_parser = real, default_value = "0", value_name = "DIFFERENCE",
+            allow_negative_numbers = true)]
         tolerance: f64,
     },
     /// Plan how an array gets from one distributed type to another, and print the plan, its cost and its bounds.
@@ -89,6 +109,14 @@ enum Command {
     Matmul(matmul::Arguments),
     /// Show machines, and find or measure the one that this runs on.
     Machine(machine::Arguments),
+}
+
+/// The extents of an array; a type of its own because clap takes a `Vec` for several arguments.
+#[derive(Clone)]
+struct Shape(Vec<usize>);
+
+fn shape(text: &str) -> Result<Shape, String> {
+    list(text, "512,2048").map(Shape)
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -110,7 +138,7 @@ fn main() -> ExitCode {
     };
     let done = match command {
         Command::Random { shape, dtype, seed, out, fortran } => {
-            with_type!(dtype, T => random::random::<T>(&shape, seed, &out, fortran))
+            with_type!(dtype, T => random::random::<T>(&shape.0, seed, &out, fortran))
         }
         Command::Show { trace, print } => show(&trace, print),
         Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
@@ -143,8 +171,9 @@ fn without_command(error: &clap::Error) -> ExitCode {
 
 fn show(path: &Path, print: Print) -> Result<String, String> {
     let text = fs::read_to_string(path).map_err(|why| format!("cannot read `{}`: {why}", path.display()))?;
-    let trace: Trace = serde_json::from_str(&text)
-        .map_err(|why| format!("`{}` is no trace: {why}; `--print trace` of an example writes one", path.display()))?;
+    let trace: Trace = serde_json::from_str(&text).map_err(|why| {
+        format!("`{}` is not a trace: {why}; `--print trace` of an example writes one", path.display())
+    })?;
     if let Print::Trace = print {
         return Ok(trace.to_string());
     }

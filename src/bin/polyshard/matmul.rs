@@ -8,7 +8,7 @@ mod draw;
 mod trial;
 
 use crate::files;
-use crate::mesh::{mesh, pairs};
+use crate::mesh::{named_mesh, pairs};
 use crate::print::json;
 use clap::ValueEnum;
 use device::Device;
@@ -19,11 +19,17 @@ use trial::Trial;
 
 /// What follows `polyshard matmul`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard matmul 'A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]' --mesh X=4,Y=4 --size I=8192,J=8192,K=8192 --machine tpu-v5e
+  polyshard matmul 'A[I,J_X] * B[J_X,K] -> C[I,K]' --mesh 4 --size I=24,J=36,K=48 --machine tpu-v5p --run
+  polyshard matmul 'A[I,J] * B[J,K] -> C[I_X,K_Y]' --mesh 2x2 --size I=64,J=64,K=64 --machine tpu-v4p --search both
+  polyshard matmul 'A[I_X,J] * B[J,K] -> C[I_X,K]' --mesh X=8 --size I=512,J=512,K=512 --machine a100 \
+      --matrix '[[2,4]]' --draw steps.svg")]
 pub(crate) struct Arguments {
     /// The product: which axes cut which dimension, as 'A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]'; `C[I, K] {U_X}` leaves
     /// sums along X open.
     product: String,
-    /// The mesh: each axis' name and extent, outermost first.
+    /// The mesh: each axis' name and extent, outermost first; `4x4` is `X=4,Y=4`.
     #[arg(long, value_name = "X=4,Y=4")]
     mesh: String,
     /// The sizes of the dimensions.
@@ -74,7 +80,7 @@ struct Answer {
 /// What is wrong with the product, the mesh or the machine, or that nothing fits into its memory.
 pub(crate) fn matmul(arguments: &Arguments) -> Result<String, String> {
     files::check(arguments.draw.as_deref())?;
-    let mesh = mesh(&pairs("mesh", &arguments.mesh, "X=4,Y=4")?)?;
+    let mesh = named_mesh(&arguments.mesh, ["X", "Y", "Z"])?;
     let sizes = pairs("size", &arguments.size, "I=8192,J=8192,K=8192")?;
     let sizes: Vec<_> = sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect();
     let said = |why: polyshard::planner::product::ProductError| why.to_string();

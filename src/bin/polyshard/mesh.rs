@@ -1,7 +1,8 @@
-//! Meshes, sizes, counts and matrices in the words of a command line: `x=4,y=6`, `4,16`, `[[1,4],[4,4]]`.
+//! Meshes to plan on, sizes, counts and matrices in the words of a command line: `x=4,y=6`, `4,16`, `[[1,4],[4,4]]`.
 //!
 //! Everything is read by hand, so that what is wrong is said with the text in which it is.
 
+use crate::axes::Axes;
 use polyshard::{Mesh, ParallelismMatrix};
 use std::num::IntErrorKind;
 
@@ -11,11 +12,11 @@ const RANKS: usize = 1 << 20;
 /// Returns the mesh with these axes, outermost first.
 ///
 /// # Errors
-/// If a name is none or there twice, an axis has no coordinate, or there are too many ranks.
+/// If a name cannot be one or is there twice, an axis has no coordinate, or there are too many ranks.
 pub(crate) fn mesh(axes: &[(String, usize)]) -> Result<Mesh, String> {
     for (nth, (name, extent)) in axes.iter().enumerate() {
         if name.is_empty() || name.contains('"') {
-            return Err(format!("`{name}` is no name of a mesh axis; write one of letters, digits and `_`"));
+            return Err(format!("`{name}` cannot name a mesh axis; write letters, digits and `_`"));
         }
         if *extent == 0 {
             return Err(format!("axis `{name}` of the mesh has extent 0; an axis has at least one coordinate"));
@@ -24,14 +25,35 @@ pub(crate) fn mesh(axes: &[(String, usize)]) -> Result<Mesh, String> {
             return Err(format!("the mesh has two axes named `{name}`; give each axis its own name"));
         }
     }
-    let ranks = axes.iter().try_fold(1usize, |ranks, (_, extent)| ranks.checked_mul(*extent));
-    if ranks.is_none_or(|ranks| ranks > RANKS) {
-        return Err(format!("the mesh has more than {RANKS} ranks; plan on a smaller one"));
-    }
+    check_ranks(axes.iter().map(|(_, extent)| *extent))?;
     Ok(Mesh::new(axes.iter().map(|(name, extent)| (name.as_str(), *extent))))
 }
 
-/// Reads `x=4,y=6`; `like` is what else to write.
+/// Reads the mesh `x=4,y=6`, or `4x6`, whose axes are then called by these names.
+///
+/// # Errors
+/// If it is neither, there are too many ranks, or more axes without a name than names.
+pub(crate) fn named_mesh(text: &str, names: [&str; 3]) -> Result<Mesh, String> {
+    let axes: Axes = text.parse()?;
+    let count = axes.extents().len();
+    if !axes.are_named() && count > names.len() {
+        let like: Vec<_> = axes.extents().iter().enumerate().map(|(nth, extent)| format!("a{nth}={extent}")).collect();
+        return Err(format!("the mesh `{text}` has {count} axes without names; name them, as in {}", like.join(",")));
+    }
+    let mesh = axes.mesh(|nth| names[nth].to_owned());
+    check_ranks(mesh.as_slice().iter().map(|axis| axis.extent))?;
+    Ok(mesh)
+}
+
+/// Checks that a mesh is small enough to plan on.
+fn check_ranks(mut extents: impl Iterator<Item = usize>) -> Result<(), String> {
+    match extents.try_fold(1usize, |ranks, extent| ranks.checked_mul(extent)) {
+        Some(..=RANKS) => Ok(()),
+        _ => Err(format!("the mesh has more than {RANKS} ranks; plan on a smaller one")),
+    }
+}
+
+/// Reads `I=8,J=16`; `like` is what else to write.
 ///
 /// # Errors
 /// If it is not names and whole numbers, or one is too large.
@@ -69,14 +91,12 @@ pub(crate) fn numbers(what: &str, text: &str, like: &str) -> Result<Vec<usize>, 
 /// Reads a parallelism matrix as JSON, or as it is printed, `[[1 4] [4 4]]`.
 ///
 /// # Errors
-/// If it is neither, or is no matrix.
+/// If it is neither, or not a matrix.
 pub(crate) fn matrix(text: &str) -> Result<ParallelismMatrix, String> {
     let commas = || text.split_whitespace().collect::<Vec<_>>().join(",");
-    let rows = serde_json::from_str::<Vec<Vec<usize>>>(text).or_else(|why| {
-        serde_json::from_str(&commas()).map_err(|_| {
-            format!("cannot read the matrix `{text}`: {why}; write a row for each axis, such as [[1,4],[4,4]]")
-        })
-    })?;
+    let rows = serde_json::from_str::<Vec<Vec<usize>>>(text).or_else(|_| serde_json::from_str(&commas()));
+    let rows =
+        rows.map_err(|_| format!("cannot read the matrix `{text}`; write a row for each axis, such as [[1,4],[4,4]]"))?;
     ParallelismMatrix::new(rows).map_err(|why| format!("the matrix `{text}`: {why}"))
 }
 

@@ -4,14 +4,16 @@
 
 mod traffic;
 
+use crate::axes::Axes;
 use crate::devices::{self, Panel, Talk};
 use crate::files;
 use crate::hardware::Hardware;
 use crate::mesh::numbers;
+use crate::numbers::whole;
 use crate::print::{json, listed, table};
 use polyshard::planner::machine::{Machine, Operation};
 use polyshard::planner::placement::{Choice, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices};
-use polyshard::planner::units::seconds;
+use polyshard::planner::units::{counted, seconds};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -24,22 +26,27 @@ const TIMED: u128 = 2_000;
 
 /// What follows `polyshard placement`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard placement --machine a100 --mesh data=8,tensor=2,pipe=4 \
+      --traffic 'allreduce:data:1e9; alltoall:tensor:2e8' --draw placements.svg
+  polyshard placement --machine v100 --hierarchy 2,8 --mesh 4x4 --traffic allgather:0,1:1e8 --top 3
+  polyshard placement --hierarchy 4,16 --mesh 8x2x4 --json")]
 pub(crate) struct Arguments {
     /// The machine's levels: how many members each has in one of the level outside, outermost first [default: those
     /// of the machine].
-    #[arg(long, value_name = "4,16", required_unless_present = "machine")]
+    #[arg(long, value_name = "4,16")]
     hierarchy: Option<String>,
-    /// The extents of the mesh's axes.
-    #[arg(long, value_name = "8,2,4")]
-    axes: String,
-    /// A collective of the workload, by which placements are ranked: operation, axes, and bytes that each rank holds
-    /// before it. May be given often, or as several with `;` between them.
-    #[arg(long, value_name = "allreduce:0:1e9", requires = "machine", value_delimiter = ';')]
+    /// The mesh: the extents of its axes, with names or without.
+    #[arg(long, visible_alias = "axes", value_name = "8x2x4")]
+    mesh: String,
+    /// A collective of the workload, by which placements are ranked: operation, axes by name or by number, and bytes
+    /// that each rank holds before it. May be given often, or as several with `;` between them.
+    #[arg(long, value_name = "allreduce:0:1e9", value_delimiter = ';')]
     traffic: Vec<String>,
     #[command(flatten)]
     hardware: Hardware,
     /// List the first N only.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     top: Option<usize>,
     /// Print one JSON object instead of text.
     #[arg(long)]
@@ -78,13 +85,23 @@ struct Timed<'a> {
 pub(crate) fn placement(arguments: &Arguments) -> Result<String, String> {
     files::check(arguments.draw.as_deref())?;
     let given = arguments.hierarchy.as_deref().map(|text| numbers("hierarchy", text, "4,16")).transpose()?;
-    let axes = numbers("axes", &arguments.axes, "8,2,4")?;
+    let axes: Axes = arguments.mesh.parse()?;
+    let names = axes.mesh(|nth| nth.to_string());
+    let names: Vec<_> = names.as_slice().iter().map(|axis| axis.name.to_string()).collect();
+    let axes = axes.extents();
     let machine = arguments.hardware.machine(given.as_deref())?;
-    let hierarchy = machine.as_ref().map(Machine::hierarchy).or(given).unwrap_or_default();
-    let workload = arguments.traffic.iter().map(|text| traffic::traffic(text));
+    let hierarchy = machine.as_ref().map(Machine::hierarchy).or(given);
+    let hierarchy = hierarchy.ok_or(
+        "no machine to place the mesh on; give `--machine a100` or a file, or its levels alone, as `--hierarchy 4,16`",
+    )?;
+    if machine.is_none() && !arguments.traffic.is_empty() {
+        return Err("no machine to time the traffic on; give `--machine a100` or a file".into());
+    }
+    let workload = arguments.traffic.iter().map(|text| traffic::traffic(text, &names));
     let workload = workload.collect::<Result<Vec<_>, _>>()?;
     check(&hierarchy, &axes, if workload.is_empty() { LISTED } else { TIMED })?;
-    let mut found = Found { levels: levels(machine.as_ref(), &hierarchy), axes, machine, workload, ranked: Vec::new() };
+    let mut found =
+        Found { levels: levels(machine.as_ref(), &hierarchy), axes, names, machine, workload, ranked: Vec::new() };
     found.ranked = match &found.machine {
         Some(machine) if !found.workload.is_empty() => {
             let sums = found.workload.iter().any(|traffic| traffic.operation == Operation::AllReduce);
@@ -108,11 +125,6 @@ pub(crate) fn placement(arguments: &Arguments) -> Result<String, String> {
     Ok(if arguments.json { found.json(&hierarchy) + "\n" } else { found.text(arguments, all) })
 }
 
-/// Returns numbers with commas between them.
-fn joined(numbers: &[usize]) -> String {
-    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
-}
-
 /// Names and counts of levels.
 fn levels(machine: Option<&Machine>, hierarchy: &[usize]) -> Vec<(String, usize)> {
     let name = |level: usize| machine.map_or(format!("level{level}"), |machine| machine.levels()[level].name.clone());
@@ -121,25 +133,23 @@ fn levels(machine: Option<&Machine>, hierarchy: &[usize]) -> Vec<(String, usize)
 
 /// Checks that the placements can all be written down.
 fn check(hierarchy: &[usize], axes: &[usize], most: u128) -> Result<(), String> {
-    for (flag, sizes) in [("hierarchy", hierarchy), ("axes", axes)] {
+    for (flag, what, sizes) in [("hierarchy", "level", hierarchy), ("mesh", "axis", axes)] {
         if sizes.len() > LEVELS {
-            let many = sizes.len();
-            return Err(format!(
-                "`--{flag}` has {many} numbers; give {LEVELS} at most, and leave out those that are 1"
-            ));
+            let many = counted(sizes.len(), what);
+            return Err(format!("`--{flag}` has {many}; give {LEVELS} at most, and leave out those of extent 1"));
         }
     }
     // What overflows is told by the planner.
     let devices = hierarchy.iter().try_fold(1usize, |devices, &count| devices.checked_mul(count));
     if let Some(devices) = devices.filter(|&devices| devices > DEVICES) {
-        return Err(format!("the hierarchy {hierarchy:?} has {devices} devices; {DEVICES} at most are placed"));
+        return Err(format!("the hierarchy {hierarchy:?} has {devices} devices; give {DEVICES} at most"));
     }
     match count(hierarchy, axes).map_err(|why| why.to_string())? {
         found if found > most => {
             let done = if most == LISTED { "listed" } else { "timed" };
             Err(format!(
-                "there are {found} placements of the axes {axes:?} on {hierarchy:?}; {most} at most are {done}: join \
-                 axes or levels"
+                "there are {found} placements of the axes {axes:?} on {hierarchy:?}, but {most} at most are {done}; \
+                 join axes or levels"
             ))
         }
         _ => Ok(()),
@@ -150,6 +160,8 @@ fn check(hierarchy: &[usize], axes: &[usize], most: u128) -> Result<(), String> 
 struct Found {
     levels: Vec<(String, usize)>,
     axes: Vec<usize>,
+    /// The names of the axes, or their numbers if they have none.
+    names: Vec<String>,
     machine: Option<Machine>,
     workload: Vec<Traffic>,
     ranked: Vec<Ranked>,
@@ -159,7 +171,13 @@ impl Found {
     fn title(&self) -> String {
         let levels: Vec<_> = self.levels.iter().map(|(name, count)| format!("{count} {name}")).collect();
         let machine = self.machine.as_ref().map(|machine| format!("{}: ", machine.name())).unwrap_or_default();
-        format!("axes {} on {machine}{}", joined(&self.axes), levels.join(" x "))
+        let named = self.names.iter().enumerate().any(|(nth, name)| *name != nth.to_string());
+        let axes = self.names.iter().zip(&self.axes);
+        let mesh = match named {
+            true => axes.map(|(name, extent)| format!("{name}={extent}")).collect::<Vec<_>>().join(","),
+            false => Axes::unnamed(&self.axes).to_string(),
+        };
+        format!("mesh {mesh} on {machine}{}", levels.join(" x "))
     }
 
     fn json(&self, hierarchy: &[usize]) -> String {
@@ -176,16 +194,17 @@ impl Found {
     fn text(&self, arguments: &Arguments, all: usize) -> String {
         let mut text = format!("{}\n", self.title());
         if !self.workload.is_empty() {
-            let workload: Vec<_> = self.workload.iter().map(traffic::describe).collect();
+            let workload: Vec<_> =
+                self.workload.iter().map(|traffic| traffic::describe(traffic, &self.names)).collect();
             text += &format!("{}, by {}\n", workload.join(", "), arguments.hardware.algorithm());
         }
         let mut head = vec![String::new(), "matrix".into()];
         if !self.workload.is_empty() {
             head.extend(["seconds", "slower"].map(String::from));
-            head.extend(self.workload.iter().map(traffic::brief));
+            head.extend(self.workload.iter().map(|traffic| traffic::brief(traffic, &self.names)));
         }
         let before = head.len();
-        head.extend((0..self.axes.len()).map(|axis| format!("axis {axis}")));
+        head.extend(self.names.iter().map(|name| format!("axis {name}")));
         let words: Vec<usize> = [1].into_iter().chain(before..head.len()).collect();
         let rows = self.ranked.iter().enumerate().map(|(nth, ranked)| self.row(nth, ranked));
         text += &table(&[head].into_iter().chain(rows).collect::<Vec<_>>(), &words);
@@ -219,7 +238,7 @@ impl Found {
         let panel = |axis: usize| {
             let groups = matrix.groups(&[axis]).map_err(|why| why.to_string())?;
             let note = devices::count_groups(&groups);
-            Ok(Panel { title: format!("{matrix}, axis {axis}"), note, groups, talk: Talk::Around })
+            Ok(Panel { title: format!("{matrix}, axis {}", self.names[axis]), note, groups, talk: Talk::Around })
         };
         (0..self.axes.len()).map(panel).collect()
     }

@@ -22,14 +22,18 @@ use trial::Trial;
 
 /// What follows `polyshard redistribute`.
 #[derive(clap::Args)]
-#[command(group = ArgGroup::new("problem").args(["source", "batch"]).required(true))]
+#[command(group = ArgGroup::new("problem").args(["source", "batch"]).required(true), after_help = "Examples:
+  polyshard redistribute --mesh x=4,y=6 '[3{x}12, 2{y}12]' '[2{y}12, 3{x}12]' --run --draw plan.svg
+  polyshard redistribute --mesh 2x2 --size I=8,J=16 'A[I_X, J_Y]' 'A[I, J_XY]' --type f32 --ops any
+  polyshard redistribute --mesh 8 '[8{x}64, 64]' '[64, 8{x}64]' --latency 1e-6 --bandwidth 1e10 --json
+  polyshard redistribute --batch problems.json")]
 pub(crate) struct Arguments {
     /// The type before: tile, axes minor first and size of each dimension, as '[3{x}12, 8]'; or 'A[I_X, J]'.
     #[arg(requires = "target", requires = "mesh")]
     source: Option<String>,
     /// The type after.
     target: Option<String>,
-    /// The mesh: each axis' name and extent, outermost first.
+    /// The mesh: each axis' name and extent, outermost first; `4x6` is `x=4,y=6`.
     #[arg(long, value_name = "x=4,y=6")]
     mesh: Option<String>,
     /// The sizes of the dimensions of 'A[I_X, J]'.

@@ -9,12 +9,13 @@ use crate::devices::{self, Panel, Talk};
 use crate::files;
 use crate::hardware::Hardware;
 use crate::mesh::{matrix, numbers};
+use crate::numbers::whole;
 use crate::print::{json, listed, table};
 use answer::Answer;
 use polyshard::planner::machine::{Machine, Seconds};
 use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
 use polyshard::planner::reduce::{Collective, Form, Hierarchy, LoweredStep, Options, Ranked, best_with};
-use polyshard::planner::units::{scaled, seconds};
+use polyshard::planner::units::{counted, scaled, seconds};
 use std::path::PathBuf;
 
 /// Programs that a table lists unless it is told otherwise.
@@ -25,6 +26,10 @@ const SUGGESTED: u128 = 8;
 
 /// What follows `polyshard reduce`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard reduce --matrix '[[2,4],[2,4]]' --reduce 0 --machine a100 --bytes 1e9 --draw steps.svg
+  polyshard reduce --matrix '[[2,2],[1,2]]' --reduce 0,1 --machine v100 --bytes 1e6 --algorithm tree --top 4 --run
+  polyshard reduce --matrix '[[4,4]]' --reduce 0 --machine a100 --bytes 1e9 --program AllReduce --json")]
 pub(crate) struct Arguments {
     /// The placement: for each axis its factors, outermost level first; `polyshard placement` lists them.
     #[arg(long, value_name = "[[1,4],[4,4]]")]
@@ -41,7 +46,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     hardware: Hardware,
     /// List the N fastest [default: 16 in a table, all as JSON].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     top: Option<usize>,
     /// The program to explain and to draw, by its number in the table or by its collectives, as AllReduce or
     /// Reduce-Broadcast; the fastest of several [default: the fastest of all].
@@ -54,7 +59,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     run: bool,
     /// The numbers that each rank holds in a run.
-    #[arg(long, value_name = "N", default_value_t = 1003)]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, default_value = "1003", allow_negative_numbers = true)]
     elements: usize,
     /// Draw who talks to whom in each step of the program.
     #[arg(long, value_name = "FILE.svg")]
@@ -118,7 +123,7 @@ impl Reduction {
         let machine = arguments.hardware.machine(Some(&matrix.hierarchy()))?;
         let machine = machine.ok_or("no machine to time programs on; give `--machine a100` or a file")?;
         let hierarchy = Hierarchy::on(&machine, &matrix, &axes).map_err(|why| why.to_string())?;
-        // The root is not one that is crossed.
+        // The root is not crossed.
         let max_steps = arguments.hardware.max_steps(hierarchy.counts().len() - 1)?;
         let options = Options { max_steps, algorithm: arguments.hardware.algorithm(), ..Options::default() };
         let programs = best_with(&machine, &matrix, &axes, bytes, &options).map_err(|why| why.to_string())?;
@@ -179,7 +184,7 @@ impl Reduction {
     fn text(&self, arguments: &Arguments, listed: usize, shown: usize) -> String {
         let all = self.programs.len();
         let mut text = format!("{}\n", self.title(arguments));
-        let programs = if all == 1 { "one program".into() } else { format!("{all} programs") };
+        let programs = if all == 1 { "one program".into() } else { counted(all, "program") };
         text += &format!("levels {}; {programs}, speed against AllReduce in one step\n", self.hierarchy);
         let mut rows = vec![["", "seconds", "speed", "program"].map(String::from).to_vec()];
         for (nth, ranked) in self.programs[..listed].iter().enumerate() {
@@ -232,7 +237,7 @@ impl Reduction {
 fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
     let found = match count(hierarchy, axes) {
         Ok(1..=SUGGESTED) => matrices(hierarchy, axes),
-        Ok(many) => return format!("{many} others are for it, which `polyshard placement` lists"),
+        Ok(many) => return format!("{many} other matrices are; `polyshard placement` lists them"),
         Err(why) => Err(why),
     };
     match found {

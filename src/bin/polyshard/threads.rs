@@ -4,6 +4,7 @@
 //! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
 
 use polyshard::DistType;
+use polyshard::planner::units::counted;
 use polyshard::runtime::free_memory;
 use std::fmt::Display;
 
@@ -14,7 +15,8 @@ use std::fmt::Display;
 pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<(), String> {
     if ranks > most {
         return Err(format!(
-            "`--run` starts a thread per rank, {most} at most, but {of} has {ranks}; run a smaller one"
+            "`--run` starts a thread per rank, {most} at most, but {of} has {}; run a smaller one",
+            counted(ranks, "rank")
         ));
     }
     if polyshard::runtime::launched_ranks().is_some() {
@@ -30,7 +32,7 @@ pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<(), Str
 pub(crate) fn check_memory(what: &str, needed: u128) -> Result<(), String> {
     match free_memory() {
         Some(free) if needed > free.into() => {
-            Err(format!("`--run` holds {what}, up to {needed} bytes, but {free} are free; run a smaller array"))
+            Err(format!("`--run` holds {what}, up to {needed} bytes, but {free} bytes are free; run a smaller array"))
         }
         _ => Ok(()),
     }
@@ -45,7 +47,7 @@ pub(crate) fn wrong<T: PartialEq + Display>(
 ) -> Option<String> {
     let tile_shape = dist_type.tile_shape();
     if tile.len() != dist_type.tile_len() {
-        return Some(format!("it has {} elements, not {}", tile.len(), dist_type.tile_len()));
+        return Some(format!("it has {}, not {}", counted(tile.len(), "element"), dist_type.tile_len()));
     }
     let mut index = dist_type.offset(&dist_type.mesh().coordinates(rank));
     let start = index.clone();
@@ -68,6 +70,6 @@ pub(crate) fn wrong<T: PartialEq + Display>(
 /// Returns in words what ranks received.
 pub(crate) fn received(bytes: &[u64]) -> String {
     let (least, most) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
-    let each = if least == most { most.to_string() } else { format!("{least} to {most}") };
-    format!("received per rank: {each} bytes, {} in all", bytes.iter().sum::<u64>())
+    let each = if least == most { counted(most, "byte") } else { format!("{least} to {most} bytes") };
+    format!("received per rank: {each}, {} in all", bytes.iter().sum::<u64>())
 }

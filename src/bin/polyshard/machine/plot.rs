@@ -14,7 +14,7 @@ use crate::files::save;
 use crate::npy::failed;
 use plotters::coord::combinators::IntoLogRange;
 use plotters::prelude::*;
-use polyshard::planner::units::seconds;
+use polyshard::planner::units::{counted, seconds};
 use polyshard::runtime::machine::{Measured, Point};
 use std::error::Error;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn draw(measured: &Measured, text: &mut String) -> Result<(), Box<dyn Error>> {
 
     let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
-    let title = format!("{ranks} ranks: measured (dots) and predicted from the other sizes (lines)");
+    let title = format!("{}: measured (dots) and predicted from the other sizes (lines)", counted(ranks, "rank"));
     let mut chart = ChartBuilder::on(&root)
         .caption(title, ("sans-serif", 18))
         .margin(12)

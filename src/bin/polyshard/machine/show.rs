@@ -3,7 +3,7 @@
 use super::units::binary;
 use crate::print::table;
 use polyshard::planner::machine::{Interconnect, Level, Machine};
-use polyshard::planner::units::{scaled, seconds};
+use polyshard::planner::units::{counted, scaled, seconds};
 use polyshard::runtime::machine::{Measured, Row};
 
 /// Returns one line for each machine.
@@ -40,8 +40,8 @@ pub(crate) fn machine(machine: &Machine) -> String {
     let flops = device.flops.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
     let flops = flops.collect::<Vec<_>>().join(", ");
     let mut text = format!(
-        "{machine}, {} devices\n\n{}\ndevice: {capacity} of memory at {rate}",
-        machine.devices(),
+        "{machine}, {}\n\n{}\ndevice: {capacity} of memory at {rate}",
+        counted(machine.devices(), "device"),
         table(&rows, &[0, 2])
     );
     text += &if flops.is_empty() { "\n".into() } else { format!("; {flops}\n") };
@@ -92,8 +92,7 @@ fn connection(level: &Level) -> String {
         }
     };
     match level.shared_ports {
-        Some(1) => text += ", 1 port shared",
-        Some(ports) => text += &format!(", {ports} ports shared"),
+        Some(ports) => text += &format!(", {} shared", counted(ports, "port")),
         None => {}
     }
     if let Some(bypass) = level.bypass {

@@ -1,6 +1,7 @@
 //! The device and the links that a product is planned for, as flags: a TPU, or figures of one's own.
 
 use crate::hardware;
+use crate::numbers::real;
 use polyshard::Mesh;
 use polyshard::planner::product::{Element, Link, ProductError, Roofline, Wiring};
 
@@ -9,19 +10,19 @@ use polyshard::planner::product::{Element, Link, ProductError, Roofline, Wiring}
 pub(super) struct Device {
     /// The machine: tpu-v4p, tpu-v5e or tpu-v5p, whose torus then has a dimension for each axis of the mesh; or with
     /// `--matrix` any that has levels, a100, v100 or a file.
-    #[arg(long, value_name = "NAME", required_unless_present_all = ["flops", "memory_bandwidth", "memory_bytes"])]
+    #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
     /// How the mesh is placed on the machine's levels; `polyshard placement` lists the ways.
     #[arg(long, value_name = "[[1,4],[4,4]]", requires = "machine")]
     matrix: Option<String>,
     /// A device's operations per second for the type of elements, instead of the machine's.
-    #[arg(long, value_name = "PER_S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PER_S", value_parser = real, allow_negative_numbers = true)]
     flops: Option<f64>,
     /// The bytes per second between a device and its memory, instead of the machine's.
-    #[arg(long, value_name = "BYTES_PER_S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES_PER_S", value_parser = real, allow_negative_numbers = true)]
     memory_bandwidth: Option<f64>,
     /// A device's bytes of memory, instead of the machine's.
-    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", value_parser = real, allow_negative_numbers = true)]
     memory_bytes: Option<f64>,
     /// The links along an axis, instead of the machine's: bytes per second in each direction, seconds per hop, and
     /// ring, line or switch. May be given for each axis.
@@ -38,17 +39,22 @@ impl Device {
     /// Returns what these flags say of the devices and links of a mesh.
     ///
     /// # Errors
-    /// If the machine has no such mesh or no rate for the type, a link is none, or an axis has no link.
+    /// If there is no machine, it has no such mesh or no rate for the type, a link cannot be read, or an axis has none.
     pub(super) fn roofline(&self, mesh: &Mesh, element: Element) -> Result<Roofline, String> {
         let mut roofline = match &self.machine {
             Some(name) => self.preset(name, mesh, element)?,
+            None if self.flops.is_none() || self.memory_bandwidth.is_none() || self.memory_bytes.is_none() => {
+                return Err("no machine to plan the product for; give `--machine tpu-v5e` or another, or all of \
+                            `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis"
+                    .into());
+            }
             None => Roofline { flops: 0.0, memory_bandwidth: 0.0, memory_bytes: 0, links: Vec::new() },
         };
         roofline.flops = self.flops.unwrap_or(roofline.flops);
         roofline.memory_bandwidth = self.memory_bandwidth.unwrap_or(roofline.memory_bandwidth);
         if let Some(bytes) = self.memory_bytes {
             if !(bytes >= 1.0 && bytes.is_finite()) {
-                return Err(format!("a memory of {bytes} bytes is none; give 1 or more"));
+                return Err(format!("`--memory-bytes` must be 1 or more, found {bytes}"));
             }
             // Fractions of a byte hold nothing.
             roofline.memory_bytes = bytes as u128;

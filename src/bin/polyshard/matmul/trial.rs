@@ -7,7 +7,7 @@ use crate::threads;
 use crate::values::element;
 use polyshard::DistArray;
 use polyshard::planner::product::{Element, Product, ProductPlan, Sharded};
-use polyshard::planner::units::scaled;
+use polyshard::planner::units::{counted, scaled};
 use polyshard::runtime::ShardedProduct;
 use serde::Serialize;
 use std::fmt;
@@ -31,7 +31,7 @@ pub(super) struct Trial {
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let received = threads::received(&self.received_bytes);
-        write!(f, "ran on numbers of 8 bytes, checked {} tiles of the product\n{received}\n", self.tiles)
+        write!(f, "ran on numbers of 8 bytes, checked {} of the product\n{received}\n", counted(self.tiles, "tile"))
     }
 }
 

@@ -5,6 +5,7 @@ use super::judge::Judge;
 use super::problem::Problem;
 use crate::npy::failed;
 use crate::print::json;
+use polyshard::planner::units::counted;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -57,7 +58,10 @@ pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<(), String> {
     }
     match refused {
         0 => Ok(()),
-        _ => Err(format!("{refused} of {problems} problems have no plan; their lines are printed with the reason")),
+        _ => Err(format!(
+            "no plan for {refused} of {}; the answer on the line of each says why",
+            counted(problems, "problem")
+        )),
     }
 }
 

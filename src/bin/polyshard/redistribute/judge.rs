@@ -1,6 +1,7 @@
 //! What a plan may do and what it is judged by, as flags.
 
 use crate::dtypes::dtype_parser;
+use crate::numbers::{real, whole};
 use clap::ValueEnum;
 use polyshard::planner::{CostModel, Links, MemoryBound, Ops};
 use polyshard::{DType, DistType, Mesh, Plan, PlanOptions};
@@ -12,13 +13,13 @@ pub(crate) struct Judge {
     #[arg(long, value_enum, default_value_t = Operations::Fused)]
     ops: Operations,
     /// The memory that a tile may take on each device [default: what the larger of source and target tile takes].
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<usize>, allow_negative_numbers = true)]
     memory: Option<usize>,
     /// The element type, which says what bytes are meant.
     #[arg(long = "type", value_parser = dtype_parser(), default_value = "f64", value_name = "TYPE")]
     dtype: DType,
     /// The seconds that each message takes beside its bytes: plans are judged by time.
-    #[arg(long, value_name = "S", requires = "bandwidth", allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", value_parser = real, requires = "bandwidth", allow_negative_numbers = true)]
     latency: Option<f64>,
     /// The bytes per second and rank: plans are judged by time. For single axes as `x=1e9`, and then a plain number
     /// for the others.
@@ -47,7 +48,7 @@ impl Judge {
     /// Returns the best plan.
     ///
     /// # Errors
-    /// If the arrays are not the same, no plan fits into the memory, or the links are none.
+    /// If the arrays are not the same, no plan fits into the memory, or a latency or bandwidth cannot be one.
     pub(crate) fn plan(&self, source: &DistType, target: &DistType) -> Result<Plan, String> {
         let options = PlanOptions {
             ops: match self.ops {
@@ -66,7 +67,7 @@ impl Judge {
     /// Returns the seconds that a plan takes, if links are given.
     ///
     /// # Errors
-    /// If the links are none.
+    /// If a latency or bandwidth cannot be one.
     pub(crate) fn seconds(&self, plan: &Plan) -> Result<Option<f64>, String> {
         let links = self.links(plan.source().mesh())?;
         Ok(links.map(|links| plan.seconds(&links, self.dtype.size())))

@@ -1,6 +1,6 @@
 //! A redistribution as it is written, and as it is meant: from texts to a mesh and two types on it.
 
-use crate::mesh::{mesh, pairs};
+use crate::mesh::{mesh, named_mesh, pairs};
 use polyshard::{DistType, Mesh, NamedType};
 use serde::Deserialize;
 
@@ -31,7 +31,11 @@ impl Problem {
     /// If mesh or sizes are not names and numbers.
     pub(crate) fn from_texts(mesh: &str, source: String, target: String, size: &str) -> Result<Self, String> {
         let size = if size.is_empty() { Vec::new() } else { pairs("size", size, "I=8,J=16")? };
-        Ok(Self { mesh: pairs("mesh", mesh, "x=4,y=6")?, source, target, size })
+        // The axes of `A[I_X, J]` are written in capitals.
+        let names = if is_named(&source) { ["X", "Y", "Z"] } else { ["x", "y", "z"] };
+        let mesh = named_mesh(mesh, names)?;
+        let mesh = mesh.as_slice().iter().map(|axis| (axis.name.to_string(), axis.extent)).collect();
+        Ok(Self { mesh, source, target, size })
     }
 
     /// Returns the types of source and target.
@@ -63,7 +67,9 @@ impl Problem {
             };
             if named.names().all(|other| other != name) {
                 let names = named.names().collect::<Vec<_>>().join(", ");
-                return Err(format!("a size is given for `{name}`, which is no dimension; the dimensions are {names}"));
+                return Err(format!(
+                    "a size is given for `{name}`, which is not a dimension; the dimensions are {names}"
+                ));
             }
             if self.size[..nth].iter().any(|(other, _)| other == name) {
                 return Err(format!("two sizes are given for `{name}`; give one"));
@@ -87,10 +93,13 @@ impl Problem {
     }
 }
 
+/// Returns whether a type is of the form `A[I_X, J]`: a name comes first in that form only.
+fn is_named(text: &str) -> bool {
+    text.trim_start().starts_with(|first: char| first.is_alphabetic() || first == '_')
+}
+
 fn written(text: &str, mesh: &Mesh) -> Result<Written, String> {
-    // A name comes first in one form only.
-    let named = text.trim_start().starts_with(|first: char| first.is_alphabetic() || first == '_');
-    let written = if named {
+    let written = if is_named(text) {
         NamedType::parse(text, mesh).map(Written::Named)
     } else {
         DistType::parse(text, mesh).map(Written::Sized)

@@ -2,6 +2,7 @@
 
 use crate::dtypes::with_type;
 use crate::threads;
+use polyshard::planner::units::counted;
 use polyshard::{DType, DistArray, Element, Plan, Redistribution};
 use serde::Serialize;
 use std::fmt;
@@ -21,7 +22,7 @@ pub(crate) struct Trial {
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let received = threads::received(&self.received_bytes);
-        write!(f, "checked {} tiles\n{received}; on every rank what the plan says\n", self.tiles)
+        write!(f, "checked {}\n{received}; on every rank what the plan says\n", counted(self.tiles, "tile"))
     }
 }
 

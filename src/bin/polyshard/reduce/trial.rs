@@ -7,6 +7,7 @@ use super::Reduction;
 use crate::threads;
 use crate::values::element;
 use polyshard::planner::reduce::Ranked;
+use polyshard::planner::units::counted;
 use polyshard::{Mesh, Place, ReduceOp, Strategy};
 use serde::Serialize;
 use std::fmt;
@@ -32,10 +33,11 @@ impl fmt::Display for Trial {
         let Self { programs, ranks, elements, received_bytes } = self;
         let bytes = |bytes: Option<&u64>| bytes.copied().unwrap_or(0);
         let (least, most) = (bytes(received_bytes.iter().min()), bytes(received_bytes.iter().max()));
-        let programs = if *programs == 1 { "one program".into() } else { format!("{programs} programs") };
-        let received = if least == most { most.to_string() } else { format!("{least} to {most}") };
-        writeln!(f, "ran {programs} on {ranks} threads with {elements} numbers each, and checked all sums")?;
-        writeln!(f, "received by all ranks together: {received} bytes")
+        let programs = if *programs == 1 { "one program".into() } else { counted(programs, "program") };
+        let received = if least == most { counted(most, "byte") } else { format!("{least} to {most} bytes") };
+        let (ranks, elements) = (counted(ranks, "thread"), counted(elements, "number"));
+        writeln!(f, "ran {programs} on {ranks} with {elements} each, and checked all sums")?;
+        writeln!(f, "received by all ranks together: {received}")
     }
 }
 
