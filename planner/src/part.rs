@@ -44,8 +44,13 @@ impl AxisPart {
     /// Returns whether the two digits take all pairs of values equally often over the ranks.
     #[must_use]
     pub fn is_independent_of(&self, other: &Self) -> bool {
-        let above = |high: &Self, low: &Self| high.stride.is_multiple_of(low.stride * low.extent);
+        let above = |high: &Self, low: &Self| low.end().is_some_and(|end| high.stride.is_multiple_of(end));
         self.axis != other.axis || self.extent == 1 || other.extent == 1 || above(self, other) || above(other, self)
+    }
+
+    /// Returns the stride of the digit above it; none if no axis is so long.
+    pub(crate) fn end(&self) -> Option<usize> {
+        self.stride.checked_mul(self.extent)
     }
 
     /// Returns the lower digit of extent `low` and the digit above it.
@@ -65,7 +70,7 @@ impl AxisPart {
                 if self.0.stride > 1 {
                     write!(f, "/{}", self.0.stride)?;
                 }
-                if self.0.stride * self.0.extent < axis.extent {
+                if self.0.end() != Some(axis.extent) {
                     write!(f, "%{}", self.0.extent)?;
                 }
                 Ok(())
@@ -150,6 +155,7 @@ mod tests {
         assert!(!part(1, 3).is_independent_of(&part(2, 3)), "they overlap");
         assert!(!part(1, 2).is_independent_of(&part(3, 2)), "2 does not divide 3: pairs are not equally frequent");
         assert!(part(1, 3).is_independent_of(&AxisPart { axis: 1, stride: 1, extent: 3 }));
+        assert!(!part(1, 2).is_independent_of(&part(1 << 32, 1 << 32)), "no axis is so long, whatever the product wraps to");
     }
 
     #[test]

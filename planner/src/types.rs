@@ -55,7 +55,7 @@ impl DistType {
                 let Some(axis) = mesh.as_slice().get(part.axis) else {
                     return Err(TypeError::NoAxis { dim, axis: part.axis, axes: mesh.ndim() });
                 };
-                if part.stride * part.extent == 0 || !axis.extent.is_multiple_of(part.stride * part.extent) {
+                if part.end().is_none_or(|end| end == 0 || !axis.extent.is_multiple_of(end)) {
                     let part = part.display(mesh).to_string();
                     return Err(TypeError::Part { dim, part, axis: axis.name, extent: axis.extent });
                 }

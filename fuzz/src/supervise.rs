@@ -1,0 +1,145 @@
+//! Starts workers, sees to it that they go on, and says what came of them.
+
+use crate::mutate::minimised;
+use crate::worker::{Progress, report, scratch};
+use crate::{Options, Target};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Inputs of which a worker may die before no further one is started.
+const DEATHS: usize = 8;
+/// The most memory of a worker, beyond what its own allocator counts: isl allocates by itself.
+const RESIDENT: u64 = 3 << 30;
+/// Inputs that are tried to make one shorter: each takes a process.
+const TRIES: usize = 300;
+
+/// Feeds all targets, and returns whether none failed.
+pub(crate) fn run(options: &Options) -> Result<bool, String> {
+    let mut all_right = true;
+    for target in &options.target {
+        let folder = options.out.join(target.name);
+        // What an earlier run left there is not what this one finds.
+        let _ = fs::remove_dir_all(&folder);
+        let scratch = scratch(options, target);
+        fs::create_dir_all(&scratch).map_err(|why| format!("cannot make `{}`: {why}", scratch.display()))?;
+        let start = Instant::now();
+        let total = feed(options, target)?;
+        let failed = failures(&folder)?;
+        println!(
+            "{:<10} {:>8} inputs, {:>7} accepted, {failed} failed, {:>5} s, at most {} KiB and {} ms for one",
+            target.name,
+            total.input,
+            total.accepted,
+            start.elapsed().as_secs(),
+            total.bytes >> 10,
+            total.micros / 1000
+        );
+        fs::remove_dir_all(&scratch).map_err(|why| format!("cannot remove `{}`: {why}", scratch.display()))?;
+        all_right &= failed == 0;
+    }
+    Ok(all_right)
+}
+
+/// How a worker ended.
+enum End {
+    Done,
+    Died,
+    Hung,
+    TooLarge(u64),
+}
+
+fn feed(options: &Options, target: &'static Target) -> Result<Progress, String> {
+    let folder = scratch(options, target);
+    let mut total = Progress::default();
+    for _ in 0..DEATHS {
+        let end = watch(options, &mut start(options, target, &["--worker", &total.input.to_string()])?, &folder)?;
+        let note = fs::read(folder.join("current")).map_err(|why| why.to_string())?;
+        let progress = Progress::from_bytes(&note).ok_or("a worker died before its first input")?;
+        total.input = progress.input;
+        total.accepted += progress.accepted;
+        total.bytes = total.bytes.max(progress.bytes);
+        total.micros = total.micros.max(progress.micros);
+        let input = &note[Progress::LEN..];
+        match end {
+            End::Done => return Ok(total),
+            End::Hung => {
+                let why = format!("it takes more than {} s", options.seconds);
+                report(&options.out, target, "hang", &why, input)?;
+            }
+            End::TooLarge(bytes) => {
+                report(&options.out, target, "memory", &format!("it takes {bytes} bytes of memory"), input)?;
+            }
+            End::Died => {
+                let why = fs::read_to_string(folder.join("stderr")).map_err(|why| why.to_string())?;
+                let dies = |input: &[u8]| dies(options, target, &folder, input);
+                report(&options.out, target, "death", why.trim(), &minimised(input, TRIES, dies))?;
+            }
+        }
+        total.input += 1;
+    }
+    println!("{}: {DEATHS} workers died; no further one is started", target.name);
+    Ok(total)
+}
+
+/// Starts a worker.
+fn start(options: &Options, target: &Target, arguments: &[&str]) -> Result<Child, String> {
+    let program = std::env::current_exe().map_err(|why| why.to_string())?;
+    let stderr = File::create(scratch(options, target).join("stderr")).map_err(|why| why.to_string())?;
+    let [inputs, seed, memory] = [options.inputs, options.seed, options.memory as u64].map(|number| number.to_string());
+    let mut command = Command::new(program);
+    command.args(["--target", target.name, "--inputs", &inputs, "--seed", &seed, "--memory", &memory]);
+    command.arg("--out").arg(&options.out).args(arguments).stdin(Stdio::null()).stderr(stderr);
+    command.spawn().map_err(|why| format!("cannot start a worker: {why}"))
+}
+
+/// Waits for a worker to end, and ends it itself if one input takes too long or too much.
+fn watch(options: &Options, worker: &mut Child, folder: &Path) -> Result<End, String> {
+    let current = folder.join("current");
+    let (mut input, mut since) = (None, Instant::now());
+    loop {
+        if let Some(status) = worker.try_wait().map_err(|why| why.to_string())? {
+            return Ok(if status.success() { End::Done } else { End::Died });
+        }
+        let now = fs::read(&current).ok().and_then(|note| Progress::from_bytes(&note)).map(|progress| progress.input);
+        if now != input {
+            (input, since) = (now, Instant::now());
+        }
+        let resident = resident(worker.id());
+        let end = if since.elapsed() > Duration::from_secs(options.seconds) {
+            Some(End::Hung)
+        } else if resident > RESIDENT {
+            Some(End::TooLarge(resident))
+        } else {
+            None
+        };
+        if let Some(end) = end {
+            worker.kill().and_then(|()| worker.wait()).map_err(|why| why.to_string())?;
+            return Ok(end);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The bytes of memory that a process takes now; 0 where the system does not tell.
+fn resident(process: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+    line.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+/// Whether a worker dies of an input: of a signal, not of a panic.
+fn dies(options: &Options, target: &Target, folder: &Path, input: &[u8]) -> bool {
+    let path = folder.join("tried");
+    let tried = fs::write(&path, input).map_err(|why| why.to_string());
+    let worker = tried.and_then(|()| start(options, target, &["--one", &path.to_string_lossy()]));
+    worker.is_ok_and(|mut worker| worker.wait().is_ok_and(|status| status.code().is_none()))
+}
+
+/// The number of inputs that have failed.
+fn failures(folder: &Path) -> Result<usize, String> {
+    let entries = fs::read_dir(folder).map_err(|why| why.to_string())?;
+    Ok(entries.flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "why")).count())
+}

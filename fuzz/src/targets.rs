@@ -1,0 +1,137 @@
+//! What reads inputs: each target is a function from bytes to an answer, or to the message of a refusal.
+//!
+//! Those of the command line take one argument per line and go all the way to what would be printed. What would start
+//! ranks, read other files or write some is left out.
+
+use crate::command_line::{dtypes, matmul, mesh, npy, placement, redistribute, reduce, show};
+use clap::{Args, Command, FromArgMatches};
+use polyshard::planner::machine::Machine;
+use polyshard::runtime::layout::{Mesh, Sharding};
+use polyshard::{DistArray, DistType, Element, NamedType, SourceOptions, Trace, rust_source};
+use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+
+/// Something that reads inputs.
+pub(crate) struct Target {
+    /// What it is called on the command line, and the name of its folders.
+    pub(crate) name: &'static str,
+    /// The most bytes of an input.
+    pub(crate) longest: usize,
+    /// Reads an input; files are written to the folder. Refusals are `Err`.
+    pub(crate) read: fn(&[u8], &Path) -> Result<String, String>,
+}
+
+/// All targets.
+pub(crate) const TARGETS: [Target; 7] = [
+    Target { name: "npy", longest: 1024, read: read_npy },
+    Target { name: "machines", longest: 4096, read: read_machine },
+    Target { name: "traces", longest: 16384, read: read_trace },
+    Target { name: "types", longest: 512, read: read_types },
+    Target { name: "products", longest: 512, read: read_product },
+    Target { name: "reductions", longest: 512, read: read_reduction },
+    Target { name: "meshes", longest: 256, read: read_mesh },
+];
+
+/// A `.npy` file, as the command line compares it and as a distributed array is read from it.
+fn read_npy(input: &[u8], scratch: &Path) -> Result<String, String> {
+    let path = scratch.join("input.npy");
+    fs::write(&path, input).map_err(|why| why.to_string())?;
+    let (dtype, shape) = npy::header(&path)?;
+    dtypes::with_type!(dtype, T => {
+        let whole = npy::read::<T>(&path).map(|array| array.len());
+        // The other reader is asked whatever this one says.
+        let distributed = distributed::<T>(&path, &shape)?;
+        whole.map(|len| format!("{len} {distributed}"))
+    })
+}
+
+fn distributed<T: Element>(path: &Path, shape: &[usize]) -> Result<usize, String> {
+    let sharding = Sharding::new(&Mesh::new([("x", 1)]), shape, &[]).map_err(|why| why.to_string())?;
+    let read = polyshard::spmd(1, |world| -> polyshard::Result<usize> {
+        Ok(DistArray::<T>::read_npy(world, path, &sharding)?.block().len())
+    });
+    read.map(|blocks| blocks.into_iter().sum()).map_err(|why| why.to_string())
+}
+
+/// A machine as TOML.
+fn read_machine(input: &[u8], _: &Path) -> Result<String, String> {
+    let machine = Machine::from_toml(&text(input)).map_err(|why| why.to_string())?;
+    let again = Machine::from_toml(&machine.to_toml()).map_err(|why| why.to_string());
+    assert_eq!(again.as_ref(), Ok(&machine), "a machine that was written is read as another");
+    Ok(show::list(std::slice::from_ref(&machine)) + &show::machine(&machine))
+}
+
+/// A schedule as JSON, as `polyshard show` reads and prints it.
+fn read_trace(input: &[u8], _: &Path) -> Result<String, String> {
+    let trace: Trace = serde_json::from_str(&text(input)).map_err(|why| why.to_string())?;
+    let shown = trace.to_string();
+    let program = trace.replay().lower().map_err(|why| why.to_string())?;
+    Ok(shown + &program.to_string() + &program.explain() + &rust_source(&program, &SourceOptions::default()))
+}
+
+/// The arguments of `polyshard redistribute`; the first line is also read as a type by itself.
+fn read_types(input: &[u8], _: &Path) -> Result<String, String> {
+    thread_local!(static COMMAND: RefCell<Command> = RefCell::new(command::<redistribute::Arguments>()));
+    let text = text(input);
+    let mesh = Mesh::new([("x", 4), ("y", 6), ("X", 8)]);
+    for line in text.lines().take(2) {
+        if let Ok(read) = DistType::parse(line, &mesh) {
+            assert_eq!(DistType::parse(&read.to_string(), &mesh).as_ref(), Ok(&read), "it reads as another type");
+        }
+        if let Ok(read) = NamedType::parse(line, &mesh) {
+            let again = NamedType::parse(&read.to_string(), &mesh).map(|again| again.to_string());
+            assert_eq!(again, Ok(read.to_string()), "it reads as another type");
+        }
+    }
+    redistribute::redistribute(&arguments(&COMMAND, &text)?)
+}
+
+/// The arguments of `polyshard matmul`.
+fn read_product(input: &[u8], _: &Path) -> Result<String, String> {
+    thread_local!(static COMMAND: RefCell<Command> = RefCell::new(command::<matmul::Arguments>()));
+    matmul::matmul(&arguments(&COMMAND, &text(input))?)
+}
+
+/// The arguments of `polyshard reduce`.
+fn read_reduction(input: &[u8], _: &Path) -> Result<String, String> {
+    thread_local!(static COMMAND: RefCell<Command> = RefCell::new(command::<reduce::Arguments>()));
+    reduce::reduce(&arguments(&COMMAND, &text(input))?)
+}
+
+/// A mesh, its matrix, and the arguments of `polyshard placement`.
+fn read_mesh(input: &[u8], _: &Path) -> Result<String, String> {
+    thread_local!(static COMMAND: RefCell<Command> = RefCell::new(command::<placement::Arguments>()));
+    let text = text(input);
+    if text.starts_with('-') {
+        return placement::placement(&arguments(&COMMAND, &text)?);
+    }
+    if text.trim_start().starts_with('[') {
+        return mesh::matrix(&text).map(|matrix| format!("{matrix} {:?} {:?}", matrix.axes(), matrix.hierarchy()));
+    }
+    if !text.contains('=') {
+        return mesh::numbers("axes", &text, "4,6").map(|numbers| format!("{numbers:?}"));
+    }
+    let mesh = mesh::mesh(&mesh::pairs("mesh", &text, "x=4,y=6")?)?;
+    assert_eq!(mesh.rank(&mesh.coordinates(mesh.size() - 1)), mesh.size() - 1);
+    Ok(mesh.to_string())
+}
+
+fn text(input: &[u8]) -> String {
+    String::from_utf8_lossy(input).into_owned()
+}
+
+fn command<A: Args>() -> Command {
+    A::augment_args(Command::new("polyshard").no_binary_name(true))
+}
+
+fn arguments<A: FromArgMatches>(
+    command: &'static std::thread::LocalKey<RefCell<Command>>,
+    text: &str,
+) -> Result<A, String> {
+    if text.lines().any(|word| ["--run", "--draw", "--batch"].iter().any(|flag| word.starts_with(flag))) {
+        return Err("it would start ranks or write files".into());
+    }
+    let matches = command.with_borrow_mut(|command| command.try_get_matches_from_mut(text.lines()));
+    A::from_arg_matches(&matches.map_err(|why| why.to_string())?).map_err(|why| why.to_string())
+}

@@ -1,0 +1,217 @@
+//! A process that feeds one target, and may die of it.
+//!
+//! Before each input it writes the input down, with what came of those before, so that whoever started it knows of what
+//! it died. Memory is counted and limited by the allocator, from input to input: what is asked for beyond the limit is
+//! refused, and the process aborts. Panics are caught, and each place that panics is reported once.
+
+use crate::mutate::{minimised, mutated};
+use crate::{Options, Target};
+use cap::Cap;
+use fastrand::Rng;
+use std::alloc::System;
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::FileExt;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Inputs that are kept as material beside the first ones.
+const POOL: usize = 4096;
+/// Inputs that are tried to make one shorter.
+const TRIES: usize = 2000;
+
+/// Where the last panic was, and what it said.
+static PANIC: Mutex<Option<(String, String)>> = Mutex::new(None);
+
+/// What a worker writes down before each input.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Progress {
+    /// The number of this input; all if it is the number of inputs.
+    pub(crate) input: u64,
+    /// How many before it were accepted.
+    pub(crate) accepted: u64,
+    /// The most bytes that one of them took.
+    pub(crate) bytes: u64,
+    /// The most microseconds.
+    pub(crate) micros: u64,
+}
+
+impl Progress {
+    pub(crate) const LEN: usize = 32;
+
+    fn to_bytes(self) -> [u8; Self::LEN] {
+        let words = [self.input, self.accepted, self.bytes, self.micros].map(u64::to_le_bytes);
+        std::array::from_fn(|at| words[at / 8][at % 8])
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let word = |nth: usize| Some(u64::from_le_bytes(bytes.get(8 * nth..8 * nth + 8)?.try_into().ok()?));
+        Some(Self { input: word(0)?, accepted: word(1)?, bytes: word(2)?, micros: word(3)? })
+    }
+}
+
+/// The folder in which a worker for this target keeps its files.
+pub(crate) fn scratch(options: &Options, target: &Target) -> PathBuf {
+    options.out.join(target.name).join("scratch")
+}
+
+/// Feeds the first target in `options`, from input number `from` on.
+pub(crate) fn feed(options: &Options, from: u64) -> Result<(), String> {
+    let target = options.target[0];
+    let folder = scratch(options, target);
+    let current = File::create(folder.join("current")).map_err(|why| why.to_string())?;
+    remember_panics();
+    let (seeds, found) = (inputs("seeds", target)?, inputs("found", target)?);
+    let valid = seeds.len();
+    let first: Vec<_> = seeds.into_iter().chain(found).collect();
+    let mut feeder = Feeder { options, target, folder, panics: HashSet::new() };
+    let mut pool = first.clone();
+    let (mut answers, mut progress) = (HashSet::new(), Progress { input: from, ..Progress::default() });
+    let all = first.len() as u64 + options.inputs;
+    while progress.input < all {
+        let given = first.get(progress.input as usize);
+        let mut rng = Rng::with_seed(hash(&(options.seed, progress.input)));
+        let input = given.cloned().unwrap_or_else(|| mutated(&mut rng, &pool, target.longest));
+        let mut note = progress.to_bytes().to_vec();
+        note.extend_from_slice(&input);
+        current
+            .write_all_at(&note, 0)
+            .and_then(|()| current.set_len(note.len() as u64))
+            .map_err(|why| why.to_string())?;
+
+        let fed = feeder.feed(&input);
+        progress.accepted += u64::from(fed.answer.is_ok());
+        progress.bytes = progress.bytes.max(fed.bytes);
+        progress.micros = progress.micros.max(fed.micros);
+        if progress.input < valid as u64
+            && let Err(why) = &fed.answer
+        {
+            feeder.report("refused", &format!("a seed must be accepted, but: {why}"), &input)?;
+        }
+        if let Some((place, said)) = fed.panic {
+            feeder.panicked(place, &said, &input)?;
+        } else if given.is_none() && pool.len() < first.len() + POOL && answers.insert(kind(&fed.answer)) {
+            pool.push(input);
+        }
+        progress.input += 1;
+    }
+    current.write_all_at(&progress.to_bytes(), 0).map_err(|why| why.to_string())
+}
+
+/// Feeds one input to the first target in `options`.
+///
+/// # Errors
+/// If it panics.
+pub(crate) fn feed_one(options: &Options, path: &Path) -> Result<(), String> {
+    let target = options.target[0];
+    remember_panics();
+    let input = fs::read(path).map_err(|why| format!("cannot read `{}`: {why}", path.display()))?;
+    let feeder = Feeder { options, target, folder: scratch(options, target), panics: HashSet::new() };
+    let fed = feeder.feed(&input);
+    println!("{} us, {} bytes: {:?}", fed.micros, fed.bytes, fed.answer);
+    fed.panic.map_or(Ok(()), |(place, said)| Err(format!("panic at {place}: {said}")))
+}
+
+struct Feeder<'a> {
+    options: &'a Options,
+    target: &'static Target,
+    folder: PathBuf,
+    /// The places that have panicked.
+    panics: HashSet<String>,
+}
+
+/// What came of an input.
+struct Fed {
+    answer: Result<String, String>,
+    panic: Option<(String, String)>,
+    bytes: u64,
+    micros: u64,
+}
+
+impl Feeder<'_> {
+    fn feed(&self, input: &[u8]) -> Fed {
+        *last_panic() = None;
+        let before = ALLOCATOR.allocated();
+        let most = before + (self.options.memory << 20);
+        ALLOCATOR.set_limit(most).expect("more than is taken now");
+        let peak = ALLOCATOR.max_allocated();
+        let start = Instant::now();
+        let read = || (self.target.read)(input, &self.folder);
+        let answer = panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("it panics".into()));
+        let micros = start.elapsed().as_micros() as u64;
+        // The allocator keeps the highest of all; one that is no higher than before says nothing.
+        let bytes = if ALLOCATOR.max_allocated() > peak { ALLOCATOR.max_allocated() - before } else { 0 };
+        ALLOCATOR.set_limit(usize::MAX).expect("more than is taken now");
+        Fed { answer, panic: last_panic().take(), bytes: bytes as u64, micros }
+    }
+
+    /// Reports a panic, unless one at its place was reported before.
+    fn panicked(&mut self, place: String, said: &str, input: &[u8]) -> Result<(), String> {
+        if !self.panics.insert(place.clone()) {
+            return Ok(());
+        }
+        let again = |input: &[u8]| self.feed(input).panic.is_some_and(|(other, _)| other == place);
+        let least = minimised(input, TRIES, again);
+        self.report("panic", &format!("panic at {place}: {said}"), &least)
+    }
+
+    fn report(&self, kind: &str, why: &str, input: &[u8]) -> Result<(), String> {
+        report(&self.options.out, self.target, kind, why, input)
+    }
+}
+
+/// Leaves an input that failed, and a note of why.
+pub(crate) fn report(out: &Path, target: &Target, kind: &str, why: &str, input: &[u8]) -> Result<(), String> {
+    let path = out.join(target.name).join(format!("{kind}-{:016x}", hash(&(why, input))));
+    println!("{}: {why}\n  {}", target.name, path.display());
+    fs::write(&path, input)
+        .and_then(|()| fs::write(path.with_extension("why"), format!("{why}\n")))
+        .map_err(|error| format!("cannot write `{}`: {error}", path.display()))
+}
+
+fn remember_panics() {
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let said = info.payload_as_str().unwrap_or_default().to_owned();
+        *last_panic() = Some((place, said));
+    }));
+}
+
+fn last_panic() -> std::sync::MutexGuard<'static, Option<(String, String)>> {
+    PANIC.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The inputs that are kept for a target, by name.
+fn inputs(folder: &str, target: &Target) -> Result<Vec<Vec<u8>>, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(target.name);
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let wrong = |why: std::io::Error| format!("cannot read `{}`: {why}", folder.display());
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(wrong)? {
+        paths.push(entry.map_err(wrong)?.path());
+    }
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).map_err(wrong)).collect()
+}
+
+/// What kind of answer it is, by which inputs that lead to others are told: a message without what it quotes.
+fn kind(answer: &Result<String, String>) -> u64 {
+    let text = answer.as_ref().unwrap_or_else(|message| message);
+    let unquoted: String = text.split(['`', '\'', '"']).step_by(2).take(4).collect();
+    let words: String = unquoted.chars().filter(|c| !c.is_ascii_digit()).take(120).collect();
+    hash(&(answer.is_ok(), words))
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,50 @@
+//! A short run of all targets: what failed once, and new inputs that are the same each time.
+
+use std::process::Command;
+
+/// Feeds a target in a process, and checks that nothing failed.
+#[track_caller]
+fn check(target: &str, inputs: u32) {
+    let out = format!("{}/{target}", env!("CARGO_TARGET_TMPDIR"));
+    let arguments = ["--target", target, "--inputs", &inputs.to_string(), "--out", &out, "--seconds", "60"];
+    let run = Command::new(env!("CARGO_BIN_EXE_polyshard-fuzz")).args(arguments).output().expect("it was built");
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stderr));
+    assert!(said.contains(" 0 failed"), "{said}");
+    assert!(!said.contains(" 0 accepted"), "nothing was accepted, so little was tried: {said}");
+}
+
+#[test]
+fn npy_files_are_read_or_refused() {
+    check("npy", 20_000);
+}
+
+#[test]
+fn machines_are_read_or_refused() {
+    check("machines", 20_000);
+}
+
+#[test]
+fn traces_are_lowered_or_refused() {
+    check("traces", 20_000);
+}
+
+#[test]
+fn types_are_planned_or_refused() {
+    check("types", 20_000);
+}
+
+#[test]
+fn products_are_planned_or_refused() {
+    check("products", 20_000);
+}
+
+#[test]
+fn reductions_are_planned_or_refused() {
+    check("reductions", 20_000);
+}
+
+#[test]
+fn meshes_are_placed_or_refused() {
+    check("meshes", 20_000);
+}
