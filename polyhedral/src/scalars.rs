@@ -29,18 +29,24 @@ impl Kernel {
             };
             scalar.1 = value;
         }
+        KernelSpec { scalars, ..self.spec() }.check()
+    }
+
+    /// What was written, as it was before it was checked.
+    fn spec(&self) -> KernelSpec {
         let extents = |shape: &[usize]| shape.iter().map(|&extent| extent as i128).collect();
-        let spec = KernelSpec {
+        let stated = self.vars.iter().filter(|var| self.written.stated.contains(&var.name));
+        let range = |start: i128, extent: usize| start..start + extent as i128;
+        KernelSpec {
             name: self.name,
             dtype: self.dtype,
             inputs: self.inputs.iter().map(|tensor| (tensor.name, extents(&tensor.shape))).collect(),
             output: (self.output.name, extents(&self.output.shape)),
-            ranges: self.vars.iter().map(|var| (var.name, var.extent as i128)).collect(),
-            scalars,
-            target: self.target.clone(),
+            ranges: stated.map(|var| (var.name, range(var.start.into(), var.extent))).collect(),
+            scalars: self.scalars.clone(),
+            target: self.written.target.clone(),
             assign: self.assign,
-            value: self.value.clone(),
-        };
-        spec.check()
+            value: self.written.value.clone(),
+        }
     }
 }
