@@ -97,8 +97,8 @@ pub mod prelude {
 pub mod __private {
     pub use polyshard_layout::{AxisExpr, Mesh, Name};
     pub use polyshard_polyhedral::{
-        Access, Affine, Assign, Clause, DType, Dim, KernelSpec, LeafKind, Number, Pattern, ScalarType, Schedule, Step,
-        Value, Var, extent,
+        Access, Affine, Assign, Clause, DType, Dim, KernelSpec, LeafKind, Modulus, Number, Pattern, ScalarType,
+        Schedule, Step, Value, Var, extent,
     };
 }
 

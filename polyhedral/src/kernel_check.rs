@@ -3,9 +3,11 @@
 use crate::dtype::{DType, Number};
 use crate::kernel::{Access, Affine, IndexVar, Kernel, KernelSpec, Tensor, Value};
 use crate::kernel_error::KernelError;
+use crate::periodic;
 use polyshard_layout::Name;
 
-pub(crate) fn check(spec: KernelSpec) -> Result<Kernel, KernelError> {
+pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
+    periodic::resolve(&mut spec)?;
     let inputs = spec.inputs.iter().map(|t| tensor(t, spec.dtype)).collect::<Result<Vec<_>, _>>()?;
     let output = tensor(&spec.output, spec.dtype)?;
     distinct_names(&spec)?;
@@ -38,6 +40,7 @@ pub(crate) fn check(spec: KernelSpec) -> Result<Kernel, KernelError> {
         assign: spec.assign,
         value: spec.value,
     };
+    periodic::check(&kernel)?;
     if space.iter().all(|&extent| extent > 0) {
         in_bounds(&kernel)?;
     }
@@ -209,7 +212,8 @@ fn in_bounds(kernel: &Kernel) -> Result<(), KernelError> {
         let tensor = kernel.tensors().find(|tensor| tensor.name == access.tensor);
         let shape = tensor.map_or(&[][..], |tensor| &tensor.shape);
         for (dim, (index, &extent)) in access.index.iter().zip(shape).enumerate() {
-            let (low, high) = span(index, &kernel.vars);
+            // A periodic index stays inside, since its modulus is at most the extent.
+            let (low, high) = if index.modulus.is_some() { (0, 0) } else { span(index, &kernel.vars) };
             if low < 0 || high > extent as i128 {
                 return Err(KernelError::OutOfBounds {
                     access: access.to_string(),
@@ -227,7 +231,7 @@ fn in_bounds(kernel: &Kernel) -> Result<(), KernelError> {
 }
 
 /// The half-open range of values of an index expression; no variable is empty.
-fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
+pub(crate) fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
     let start = (i128::from(index.constant), i128::from(index.constant) + 1);
     index.terms.iter().fold(start, |(low, high), &(name, factor)| {
         let last = vars.iter().find(|var| var.name == name).map_or(0, |var| var.extent as i128 - 1);

@@ -32,6 +32,7 @@ mod leaf;
 mod lower;
 mod nest;
 mod output;
+mod periodic;
 mod program;
 mod range;
 mod relation;
@@ -47,6 +48,7 @@ pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
 pub use kernel::{Access, Affine, Assign, IndexVar, Kernel, KernelSpec, Tensor, Value};
 pub use kernel_error::KernelError;
+pub use periodic::Modulus;
 pub use program::{
     Leaf, LeafAccess, LeafLoop, LeafOp, Loop, Output, OutputRoute, Program, Region, Report, Role, Route, Statement,
     Transfer,
