@@ -2,7 +2,7 @@
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::{Element, Program, Route, ScalarType, reference};
+use polyshard::{Element, Program, Route, reference};
 
 /// Another value for every element of a tensor, small enough for sums to be exact.
 fn value<T: Element>(tensor: usize, index: &[usize]) -> T {
@@ -21,7 +21,7 @@ fn sequential<T: Element>(program: &Program) -> ArrayD<T> {
 }
 
 /// Runs the program as it was derived and by exchange alone; returns what each rank received in the first run.
-fn check<T: Element + ScalarType>(schedule: &Schedule) -> Vec<u64> {
+fn check<T: Element>(schedule: &Schedule) -> Vec<u64> {
     let program = schedule.lower().unwrap_or_else(|error| panic!("{error}\n{schedule}"));
     let expected = sequential::<T>(&program);
     let run = |program: &Program| {
@@ -47,7 +47,7 @@ fn check<T: Element + ScalarType>(schedule: &Schedule) -> Vec<u64> {
     received
 }
 
-fn ring<T: Element + ScalarType>(n: usize) -> Schedule {
+fn ring<T: Element>(n: usize) -> Schedule {
     kernel! { fn ring(A: [T; n]) -> B: [T; n] { B[i] = A[(i + n - 1) % n] - A[i] + A[(i + 1) % n] * A[(i - 2) % n] } }
 }
 
@@ -55,7 +55,7 @@ fn divided(schedule: Schedule, mesh: &Mesh) -> Schedule {
     schedule.distribute(["i"], ["io"], ["ii"], mesh)
 }
 
-fn torus<T: Element + ScalarType>(m: usize, n: usize) -> Schedule {
+fn torus<T: Element>(m: usize, n: usize) -> Schedule {
     let four: T = num_traits::NumCast::from(4).expect("a small integer is of every type");
     kernel! {
         fn torus(A: [T; m, n]) -> B: [T; m, n] {
@@ -118,7 +118,7 @@ fn a_torus_of_any_size_on_any_mesh_is_the_sequential_one() {
 fn what_all_ranks_read_is_gathered_once() {
     let mesh = Mesh::new([("x", 3)]);
     let [x] = mesh.axes();
-    for n in [1, 5, 7] {
+    for n in [1_usize, 5, 7] {
         let circulant = kernel! {
             fn circulant(c: [i64; n], V: [i64; n, 4]) -> B: [i64; n, 4] { B[i, f] += c[(i - j) % n] * V[j, f] }
         };

@@ -58,7 +58,9 @@ use syn::parse::{ParseStream, Parser};
 ///   dimensions and is read as `s[]`.
 /// - *Indices* are affine: `i`, `i + 1`, `2*i + r`, `i - j`. An index has the extent of the dimensions where
 ///   it stands alone, or of its range `for r in 0..3` before or after the statement. Those of the output
-///   number its elements; the others are contracted.
+///   number its elements; the others are contracted. Those of inputs may be *periodic*, `(i + n - 1) % n` or
+///   `(i - 1) % n`: the remainder of the whole index, never negative, by a number or a captured size between 1
+///   and the extent of the dimension. An index under `%` gets no extent there.
 /// - *OP* is `=` (a contracted index sums, as in einsum), `+=`, `*=`, `max=` or `min=`, which go on from what
 ///   the output holds.
 /// - *Values* are made of `+`, `-`, `*`, division by scalars, parentheses, numbers, accesses, and scalars

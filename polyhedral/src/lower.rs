@@ -211,10 +211,10 @@ impl Pass<'_> {
             && periodic
         {
             // Nor does the hull of several, and what wraps is not clipped.
-            let common = |name: &Name| {
-                others.iter().all(|other| other.index.iter().any(|index| index.coefficient(*name) != 0))
-            };
-            let names: BTreeSet<_> = first.index.iter().flat_map(|index| index.terms.iter().map(|term| term.0)).collect();
+            let common =
+                |name: &Name| others.iter().all(|other| other.index.iter().any(|index| index.coefficient(*name) != 0));
+            let names: BTreeSet<_> =
+                first.index.iter().flat_map(|index| index.terms.iter().map(|term| term.0)).collect();
             names.into_iter().filter(common).for_each(unless_empty);
         }
         region

@@ -193,12 +193,15 @@ pub(crate) fn periods(accesses: &[&Access], vars: &[IndexVar]) -> Vec<Option<i64
 }
 
 /// The box of a tile whose ranges are hulls in unwrapped coordinates: clipped to the tensor where it does not wrap.
-pub(crate) fn clipped(ranges: Vec<(Expr, Expr)>, periods: Vec<Option<i64>>, shape: &[usize], symbols: &Ranges) -> Region {
+pub(crate) fn clipped(
+    ranges: Vec<(Expr, Expr)>,
+    periods: Vec<Option<i64>>,
+    shape: &[usize],
+    symbols: &Ranges,
+) -> Region {
     let clip = |((low, high), (period, &extent)): ((Expr, Expr), (&Option<i64>, &usize))| match period {
         Some(_) => (low, high),
-        None => {
-            (low.greater(&Expr::constant(0), symbols), high.lesser(&Expr::constant(extent as i64), symbols))
-        }
+        None => (low.greater(&Expr::constant(0), symbols), high.lesser(&Expr::constant(extent as i64), symbols)),
     };
     let ranges = ranges.into_iter().zip(periods.iter().zip(shape)).map(clip).collect();
     Region { ranges, when: Vec::new(), periods }

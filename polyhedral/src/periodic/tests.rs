@@ -50,7 +50,10 @@ fn check(spec: KernelSpec, expect: Expect) {
 
 #[test]
 fn a_captured_modulus_is_its_number() {
-    check(sum_of(8, 8, [captured("n"), index(1, 7, 8)]), expect!["B[i] = A[(i + 1) % 8] + A[(i + 7) % 8] wraps at [8]"]);
+    check(
+        sum_of(8, 8, [captured("n"), index(1, 7, 8)]),
+        expect!["B[i] = A[(i + 1) % 8] + A[(i + 7) % 8] wraps at [8]"],
+    );
     check(sum_of(8, 8, [captured("m")]), expect!["no modulus `m`; capture it from the surroundings"]);
 }
 
@@ -65,11 +68,15 @@ fn an_index_that_stays_inside_its_period_does_not_wrap() {
 fn a_modulus_is_between_1_and_the_extent() {
     check(
         sum_of(8, 8, [index(1, 1, 9)]),
-        expect!["`A[(i + 1) % 9]` wraps at 9, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"],
+        expect![
+            "`A[(i + 1) % 9]` wraps at 9, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"
+        ],
     );
     check(
         sum_of(8, 8, [index(1, 1, -8)]),
-        expect!["`A[(i + 1) % -8]` wraps at -8, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"],
+        expect![
+            "`A[(i + 1) % -8]` wraps at -8, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"
+        ],
     );
     check(
         sum_of(8, 8, [captured("none")]),
@@ -112,7 +119,10 @@ fn a_dimension_wraps_at_one_place() {
 fn an_output_does_not_wrap() {
     let mut spec = sum_of(8, 8, [index(1, 0, None)]);
     spec.target.index = vec![index(1, 1, 8)];
-    check(spec, expect!["`B[(i + 1) % 8]` is written, but its index `(i + 1) % 8` wraps; only indices of inputs may wrap"]);
+    check(
+        spec,
+        expect!["`B[(i + 1) % 8]` is written, but its index `(i + 1) % 8` wraps; only indices of inputs may wrap"],
+    );
 }
 
 #[test]
@@ -150,7 +160,9 @@ fn elements_are_the_remainders_of_a_range() {
     let kernel = sum_of(8, 8, [index(1, 1, 8)]).check().expect("a kernel");
     let nest = Nest::default();
     let relations = Relations { kernel: &kernel, nest: &nest };
-    for (low, high, period) in [(-1, 3, 8), (6, 10, 8), (-9, -7, 8), (5, 5, 8), (7, 2, 8), (-3, 20, 8), (3, 7, 1), (0, 8, 8)] {
+    for (low, high, period) in
+        [(-1, 3, 8), (6, 10, 8), (-9, -7, 8), (5, 5, 8), (7, 2, 8), (-3, 20, 8), (3, 7, 1), (0, 8, 8)]
+    {
         let range = (Expr::constant(low), Expr::constant(high));
         let region = Region { ranges: vec![range], when: Vec::new(), periods: vec![Some(period)] };
         let said = isl.relation(&relations.elements(0, &region)).expect("isl reads it");
