@@ -22,6 +22,7 @@ golden! {
     cannon_plain "golden/cannon_plain.rs"
     ag_gemm "golden/ag_gemm.rs"
     every_route "golden/every_route.rs"
+    torus "golden/torus.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {
@@ -166,4 +167,27 @@ fn source_of_every_route_is_pinned_compiles_and_agrees() {
     check!(every_route, schedule, i32, |world, arrays| {
         every_route::run(world, &arrays[0], &arrays[1], &arrays[2], 3)
     });
+}
+
+/// Indices that wrap in both dimensions, and a table that goes round several times.
+#[test]
+fn source_of_a_torus_is_pinned_compiles_and_agrees() {
+    vars!(i, j);
+    let mesh = Mesh::new([("x", 3), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let (m, n) = (7, 5);
+    let kernel = kernel! {
+        fn torus(A: [f64; m, n], w: [f64; 4]) -> B: [f64; m, n] {
+            B[i, j] = A[(i + m - 1) % m, j] + A[(i + 1) % m, j] + A[i, (j - 1) % n] + A[i, (j + 1) % n] - w[(i + j) % 4] * A[i, j]
+        }
+    };
+    let schedule = kernel
+        .distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh)
+        .split("ii", "it", "ie", 2)
+        .reorder(["it", "ie", "ji"])
+        .shard("A", [dim(0).at(x), dim(1).at(y)])
+        .shard("w", [dim(0).at(x)])
+        .shard("B", [i.at(x), j.at(y)])
+        .communicate("A", "it");
+    check!(torus, schedule, f64, |world, arrays| torus::run(world, &arrays[0], &arrays[1]));
 }

@@ -83,8 +83,11 @@ fn index(access: &Access, kernel: &Kernel, at: &[i64]) -> Vec<usize> {
         at[var.expect("a checked kernel binds all its indices; this is a bug of polyshard")]
     };
     let dims = access.index.iter().map(|index| {
-        let sum = index.terms.iter().map(|&(name, factor)| factor * value(name)).sum::<i64>() + index.constant;
-        usize::try_from(sum).expect("a checked kernel stays inside its tensors; this is a bug of polyshard")
+        // A periodic index may be large before its remainder is taken.
+        let terms = index.terms.iter().map(|&(name, factor)| i128::from(factor) * i128::from(value(name)));
+        let sum = terms.sum::<i128>() + i128::from(index.constant);
+        let element = index.period().map_or(sum, |period| sum.rem_euclid(i128::from(period)));
+        usize::try_from(element).expect("a checked kernel stays inside its tensors; this is a bug of polyshard")
     });
     dims.collect()
 }

@@ -57,6 +57,10 @@ fn constants(kernel: &Checked) -> Result<()> {
         let help = "write a number, or use the chain as methods for sizes known at run time";
         errors.push(extent, "the compiled form needs literal extents", help);
     }
+    for (_, modulus) in &kernel.moduli {
+        let help = "write a number, or use the chain as methods for sizes known at run time";
+        errors.push(modulus, "the compiled form needs literal moduli", help);
+    }
     if kernel.element.known.is_none() {
         let help = "write `f32`, `f64`, `i32` or `i64`, or use the chain as methods for types known later";
         errors.push(&kernel.element.written, "the compiled form needs a literal element type", help);

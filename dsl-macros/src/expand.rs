@@ -11,7 +11,7 @@ use crate::check::{Checked, Element};
 use crate::constant::evaluate;
 use crate::syntax::Tensor;
 use polyshard_layout::Name;
-use polyshard_polyhedral::{Access, Affine, Assign, Choice, Number, Value};
+use polyshard_polyhedral::{Access, Affine, Assign, Choice, Modulus, Number, Value};
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -37,6 +37,10 @@ pub(crate) fn schedule_with(kernel: &Checked, variables: &[Ident]) -> TokenStrea
         let (var, start, end) = (name_of(&range.var), bound(&range.start), bound(&range.end));
         quote!((#var, #start..#end))
     });
+    let moduli = kernel.moduli.iter().map(|(text, value)| {
+        let (text, value) = (interned(*text), extent(value));
+        quote!((#text, #value))
+    });
     let scalars = kernel.scalars.iter().zip(variables);
     let scalars = scalars.map(|(captured, variable)| scalar(captured, variable, &kernel.element));
     let target = access(&kernel.target);
@@ -50,6 +54,7 @@ pub(crate) fn schedule_with(kernel: &Checked, variables: &[Ident]) -> TokenStrea
             output: #output,
             ranges: ::std::vec![#(#ranges),*],
             scalars: ::std::vec![#(#scalars),*],
+            moduli: ::std::vec![#(#moduli),*],
             target: #target,
             assign: #assign,
             value: #value,
@@ -129,13 +134,20 @@ fn access(Access { tensor, index }: &Access) -> TokenStream {
     quote!(#p::Access { tensor: #tensor, index: ::std::vec![#(#index),*] })
 }
 
-fn affine(Affine { terms, constant }: &Affine) -> TokenStream {
+fn affine(Affine { terms, constant, modulus }: &Affine) -> TokenStream {
     let p = private();
     let terms = terms.iter().map(|&(name, factor)| {
         let name = interned(name);
         quote!((#name, #factor))
     });
-    quote!(#p::Affine::new([#(#terms),*], #constant))
+    let modulo = modulus.map(|modulus| match modulus {
+        Modulus::Number(number) => quote!(.modulo(#p::Modulus::Number(#number))),
+        Modulus::Captured(name) => {
+            let name = interned(name);
+            quote!(.modulo(#p::Modulus::Captured(#name)))
+        }
+    });
+    quote!(#p::Affine::new([#(#terms),*], #constant) #modulo)
 }
 
 fn assign(assign: Assign) -> TokenStream {

@@ -60,6 +60,9 @@ use syn::parse::{ParseStream, Parser};
 ///   before or after the statement, and which may start anywhere: `B[i] = A[i - 1] + A[i + 1] for i in 1..n - 1`;
 ///   accesses need only stay inside their tensors. Without one it has the extent of the dimensions where it stands
 ///   alone, which must agree. The indices of the output number its elements; the others are contracted.
+/// - Indices of inputs may be *periodic*, `(i + n - 1) % n` or `(i - 1) % n`: the remainder of the whole index, never
+///   negative, by a number or a captured size between 1 and the extent of the dimension. An index under `%` gets no
+///   extent there.
 /// - *OP* is `=` (a contracted index sums, as in einsum), `+=`, `*=`, `max=` or `min=`, which go on from what
 ///   the output holds.
 /// - *Values* are made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses, scalars captured from the

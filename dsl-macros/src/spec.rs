@@ -11,6 +11,7 @@ pub(crate) fn constant(kernel: &Checked) -> Option<KernelSpec> {
     let inputs = kernel.inputs.iter().map(|input| Some((name(&input.name), all(&input.extents)?)));
     let ranges =
         kernel.ranges.iter().map(|range| Some((name(&range.var), evaluate(&range.start)?..evaluate(&range.end)?)));
+    let moduli = kernel.moduli.iter().map(|(text, modulus)| Some((*text, evaluate(modulus)?)));
     Some(KernelSpec {
         name: name(&kernel.name),
         dtype: kernel.element.known?,
@@ -19,6 +20,7 @@ pub(crate) fn constant(kernel: &Checked) -> Option<KernelSpec> {
         ranges: ranges.collect::<Option<_>>()?,
         // Their values come when the program runs; 1 is legal wherever a number is.
         scalars: kernel.scalars.iter().map(|scalar| (name(scalar), Number::Int(1))).collect(),
+        moduli: moduli.collect::<Option<_>>()?,
         target: kernel.target.clone(),
         assign: kernel.assign,
         value: kernel.value.clone(),

@@ -85,7 +85,8 @@ fn captures(kernel: &Checked) -> String {
         true => String::new(),
         false => format!("{title}: {}\n", items.join(", ")),
     };
-    line("scalars", scalars) + &line("ranges", ranges)
+    let moduli: Vec<_> = kernel.moduli.iter().map(|(text, _)| text.to_string()).collect();
+    line("scalars", scalars) + &line("ranges", ranges) + &line("moduli", moduli)
 }
 
 fn line(error: syn::Error) -> String {

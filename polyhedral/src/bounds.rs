@@ -54,6 +54,8 @@ pub(crate) fn mesh(mesh: &Mesh) -> Result<(), ErrorKind> {
 fn beyond(kernel: &Kernel, reaches: &[i128]) -> Option<String> {
     let of = |access: &Access| {
         let index = access.index.iter().find(|index| {
+            // What a modulus takes away need not be counted to.
+            let index = index.unwrapped();
             let terms =
                 kernel.vars().iter().zip(reaches).map(|(var, reach)| {
                     i128::from(index.coefficient(var.name)).saturating_abs().saturating_mul(*reach)

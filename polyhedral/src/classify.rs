@@ -41,8 +41,7 @@ impl Classifier<'_> {
     }
 
     pub(crate) fn needed(&self, fixed: usize, region: &Region) -> IslResult<Relation> {
-        let ranges: Vec<_> = region.ranges.iter().map(|(low, high)| (low.clone(), high.clone(), 1)).collect();
-        self.isl.relation(&self.relations.boxes(fixed, &ranges, &region.when))
+        self.isl.relation(&self.relations.elements(fixed, region))
     }
 
     fn route_of(&self, need: &Need<'_>, may_shift: bool, trail: &mut Trail) -> IslResult<Route> {
@@ -53,9 +52,13 @@ impl Classifier<'_> {
                 false => "each rank owns all it needs: local",
             });
             trail.proved(Property::Residency, "each rank owns its tile");
-            return Ok(if dealt { Route::Copy } else { Route::Hold });
+            return Ok(if dealt || need.region.wraps() { Route::Copy } else { Route::Hold });
         }
         let sources = Sources { relations: self.relations, sharding: need.sharding, ranges: self.ranges };
+        if need.region.wraps() {
+            trail.test("what one rank needs goes round the end of the tensor");
+            return self.gather(need, &sources, trail);
+        }
         let needed = self.needed(need.fixed, need.region)?;
         // If a region has one owner, it is the owner of its low corner.
         let from = sources.at_low(need.region);
@@ -131,8 +134,8 @@ impl Classifier<'_> {
             // Ranges that neither the step nor the neighbour changes are the same on both sides.
             let changing = [symbol, Symbol::Coordinate(axis)];
             let changes = |(low, high): &&(Expr, Expr)| changing.iter().any(|&s| low.mentions(s) || high.mentions(s));
-            let ranges = need.region.ranges.iter().filter(changes).cloned().collect();
-            let region = Region { ranges, when: need.region.when.clone() };
+            let ranges: Vec<_> = need.region.ranges.iter().filter(changes).cloned().collect();
+            let region = Region { periods: vec![None; ranges.len()], ranges, when: need.region.when.clone() };
             let moving = self.needed(need.fixed, &region)?;
             let neighbours = self.isl.relation(&self.relations.neighbour(need.fixed, axis, by))?;
             let held = neighbours.then(&moving)?.restrict(&early)?;

@@ -43,13 +43,14 @@ impl Program {
 
     /// `64*x .. +64` per dimension.
     pub(crate) fn show_region(&self, region: &Region) -> String {
-        let ranges = region.ranges.iter().map(|(low, high)| {
+        let ranges = region.ranges.iter().zip(&region.periods).map(|((low, high), period)| {
             let length = high.minus(low);
-            match (low.as_constant(), length.as_constant()) {
+            let range = match (low.as_constant(), length.as_constant()) {
                 (Some(low), Some(length)) => format!("{low}..{}", low.saturating_add(length)),
                 (None, Some(length)) => format!("{} .. +{length}", self.show(low)),
                 _ => format!("{}..{}", self.show(low), self.show(high)),
-            }
+            };
+            period.map_or_else(|| range.clone(), |period| format!("({range}) % {period}"))
         });
         let ranges = ranges.collect::<Vec<_>>().join(", ");
         let when: Vec<_> = region.when.iter().map(|(a, b)| format!("{} < {}", self.show(a), self.show(b))).collect();

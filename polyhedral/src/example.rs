@@ -14,6 +14,7 @@ pub fn matmul(m: usize, n: usize, k: usize) -> KernelSpec {
         output: (Name::new("C"), vec![m, n]),
         ranges: Vec::new(),
         scalars: Vec::new(),
+        moduli: Vec::new(),
         target: access("C", &["m", "n"]),
         assign: Assign::Add,
         value: Value::Mul(

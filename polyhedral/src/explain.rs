@@ -31,7 +31,8 @@ impl Program {
                 self.show_region(&transfer.region)
             )?;
             if !matches!(transfer.route, Route::Hold | Route::Copy) {
-                writeln!(text, "    at most {} bytes received per rank and step", transfer.capacity * size)?;
+                let distinct: i64 = transfer.region.most_distinct(&self.ranges()).into_iter().product();
+                writeln!(text, "    at most {} bytes received per rank and step", distinct as usize * size)?;
             }
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
         }

@@ -6,19 +6,23 @@
 use crate::dtype::{DType, Number};
 use crate::kernel_error::KernelError;
 use crate::kernel_form::KernelForm;
+use crate::periodic::Modulus;
 use crate::value::Value;
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
-/// An affine index expression, `sum of coefficient * variable + constant`.
+/// An affine index expression, `sum of coefficient * variable + constant`, perhaps periodic: `(i + 1) % 8`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Affine {
     /// Variables with their coefficients; no variable twice, no coefficient 0.
     pub terms: Vec<(Name, i64)>,
     /// What is added.
     pub constant: i64,
+    /// Where the index starts again from 0; the remainder is never negative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modulus: Option<Modulus>,
 }
 
 impl Affine {
@@ -34,14 +38,14 @@ impl Affine {
             }
         }
         sum.retain(|term| term.1 != 0);
-        Self { terms: sum, constant }
+        Self { terms: sum, constant, modulus: None }
     }
 
     /// Returns the variable, if the expression is nothing else.
     #[must_use]
     pub fn as_variable(&self) -> Option<Name> {
-        match (&self.terms[..], self.constant) {
-            (&[(name, 1)], 0) => Some(name),
+        match (&self.terms[..], self.constant, &self.modulus) {
+            (&[(name, 1)], 0, None) => Some(name),
             _ => None,
         }
     }
@@ -159,6 +163,8 @@ pub struct KernelSpec {
     pub ranges: Vec<(Name, Range<i128>)>,
     /// Captured scalars.
     pub scalars: Vec<(Name, Number)>,
+    /// Captured moduli of periodic indices, which may be out of range.
+    pub moduli: Vec<(Name, i128)>,
     /// Where the statement writes.
     pub target: Access,
     /// How it writes.
@@ -318,6 +324,11 @@ impl Kernel {
 
 impl fmt::Display for Affine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(modulus) = self.modulus {
+            let sum = Self { modulus: None, ..self.clone() };
+            let alone = sum.as_variable().is_some() || sum.terms.is_empty() && sum.constant >= 0;
+            return if alone { write!(f, "{sum} % {modulus}") } else { write!(f, "({sum}) % {modulus}") };
+        }
         let mut text = String::new();
         for &(name, factor) in &self.terms {
             let sign = match (text.is_empty(), factor < 0) {

@@ -4,12 +4,14 @@ use crate::dtype::DType;
 use crate::kernel::{Access, Affine, IndexVar, Kernel, KernelSpec, Tensor, Written};
 use crate::kernel_error::KernelError;
 use crate::kernel_numbers;
+use crate::periodic;
 use crate::value::Value;
 use polyshard_layout::Name;
 use std::ops::Range;
 
 pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
     names(&spec)?;
+    periodic::resolve(&mut spec)?;
     let inputs = spec.inputs.iter().map(|t| tensor(t, spec.dtype)).collect::<Result<Vec<_>, _>>()?;
     let output = tensor(&spec.output, spec.dtype)?;
     distinct_names(&spec)?;
@@ -63,6 +65,7 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
         written: Written { target: spec.target, value: spec.value, stated },
     };
     crate::bounds::kernel(&kernel)?;
+    periodic::check(&kernel)?;
     Ok(kernel)
 }
 
@@ -209,14 +212,16 @@ fn places<'a>(target: &'a Access, value: &'a Value, inputs: &[Tensor], output: &
 
 /// The range of `name` with which all accesses by it alone stay inside, to offer it in a message.
 fn fitting(name: Name, places: &[Place<'_>]) -> Option<String> {
-    let indices = places.iter().map(|place| (place.index, place.extent as i128));
+    let indices = places.iter().filter(|place| place.index.modulus.is_none());
+    let indices = indices.map(|place| (place.index, place.extent as i128));
     let range = Affine::fitting_range(name, indices)?;
     Some(format!("`for {name} in {}..{}`", range.start, range.end))
 }
 
 fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &Tensor) -> Result<(), KernelError> {
     let places = places(&spec.target, &spec.value, inputs, output);
-    for Place { access, dim, index, extent } in &places {
+    // A periodic index stays inside, since its modulus is at most the extent.
+    for Place { access, dim, index, extent } in places.iter().filter(|place| place.index.modulus.is_none()) {
         let (low, high) = span(index, vars);
         if low < 0 || high > *extent as i128 {
             let var = match index.terms[..] {
@@ -239,7 +244,7 @@ fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &T
 }
 
 /// The half-open range of values of an index expression; no variable is empty.
-fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
+pub(crate) fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
     let start = (i128::from(index.constant), i128::from(index.constant) + 1);
     index.terms.iter().fold(start, |(low, high), &(name, factor)| {
         let var = vars.iter().find(|var| var.name == name);
@@ -268,6 +273,9 @@ fn counted(access: &Access, vars: &[IndexVar]) -> Access {
             if empty || extent == 1 {
                 *factor = factor.signum();
             }
+        }
+        if let Some(period) = index.period() {
+            constant %= i128::from(period);
         }
         index.constant = if empty { 0 } else { saturated(constant) };
         index

@@ -164,6 +164,50 @@ pub enum KernelError {
         /// The range with which all accesses stay inside, if there is one.
         range: Option<String>,
     },
+    /// A periodic index wraps outside its dimension, or nowhere.
+    #[error(
+        "`{access}` wraps at {modulus}, but dimension {dim} of `{tensor}` has extent {extent}; a modulus is between 1 and the extent"
+    )]
+    ModulusOutOfRange {
+        /// The access.
+        access: String,
+        /// The modulus.
+        modulus: i128,
+        /// The tensor.
+        tensor: Name,
+        /// The dimension.
+        dim: usize,
+        /// The dimension's extent.
+        extent: usize,
+    },
+    /// A modulus that is not declared.
+    #[error("no modulus `{name}`; capture it from the surroundings")]
+    UnknownModulus {
+        /// The name.
+        name: Name,
+    },
+    /// One dimension is read by indices that wrap at different places.
+    #[error(
+        "`{first}` and `{second}` read dimension {dim} of `{tensor}`, but do not wrap at the same place; pass the array twice, under two names"
+    )]
+    TwoModuli {
+        /// The tensor.
+        tensor: Name,
+        /// The dimension.
+        dim: usize,
+        /// An access whose index wraps.
+        first: String,
+        /// An access whose index wraps elsewhere, or leaves the period of the other.
+        second: String,
+    },
+    /// The output is written at a periodic index.
+    #[error("`{access}` is written, but its index `{index}` wraps; only indices of inputs may wrap")]
+    PeriodicOutput {
+        /// The access.
+        access: String,
+        /// The index.
+        index: String,
+    },
     /// A float in a kernel of integers.
     #[error("`{number}` is a float, but the elements are {dtype}; write an integer")]
     FloatInInteger {

@@ -98,6 +98,7 @@ impl TryFrom<KernelForm> for Kernel {
             output: tensor(form.output),
             ranges,
             scalars: form.scalars,
+            moduli: Vec::new(),
             target: form.target,
             assign: form.assign,
             value: form.value,

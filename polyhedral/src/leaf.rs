@@ -46,6 +46,8 @@ pub(crate) fn build(
 }
 
 fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span], order: &[usize]) -> LeafAccess {
+    // A tile holds what a periodic index touches as if it did not wrap, so that the leaf walks with one stride.
+    let access = &access.unwrapped();
     let tensor = kernel.tensors().position(|tensor| tensor.name == access.tensor);
     let base = access.index.iter().map(|index| {
         index.terms.iter().fold(Expr::constant(index.constant), |sum, &(name, factor)| {
@@ -74,10 +76,11 @@ pub(crate) fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String>
     let [a, b] = accesses[..] else {
         return Err(format!("`{}` is not a product of two tensors", kernel.value()));
     };
+    let [a, b] = [a.unwrapped(), b.unwrapped()];
     let has = |access: &Access, var| access.index.iter().any(|index| index.coefficient(var) != 0);
     let mut roles = Vec::new();
     for var in kernel.vars() {
-        let in_each = (has(a, var.name), has(b, var.name), has(kernel.target(), var.name));
+        let in_each = (has(&a, var.name), has(&b, var.name), has(kernel.target(), var.name));
         roles.push(match in_each {
             (true, true, true) => Role::Batch,
             (true, false, true) => Role::M,
@@ -116,6 +119,7 @@ fn flatten<'a>(value: &'a Value, accesses: &mut Vec<&'a Access>, factors: &mut V
 /// Kernel order, but innermost the variable that walks the most tensors with stride 1.
 fn nest_order(kernel: &Kernel) -> Vec<usize> {
     let unit = |access: &Access, var| {
+        let access = access.unwrapped();
         let last = access.index.last().is_some_and(|index| matches!(index.coefficient(var), -1 | 1));
         let others = access.index.iter().rev().skip(1).any(|index| index.coefficient(var) != 0);
         usize::from(last && !others)

@@ -37,6 +37,7 @@ mod lower;
 mod matching;
 mod nest;
 mod output;
+mod periodic;
 mod program;
 mod proof;
 mod range;
@@ -57,6 +58,7 @@ pub use extent::{Extent, extent};
 pub use hint::Hint;
 pub use kernel::{Access, Affine, Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
+pub use periodic::Modulus;
 pub use program::{
     Leaf, LeafAccess, LeafLoop, LeafOp, Loop, Output, OutputRoute, Program, Region, Report, Role, Route, Statement,
     Transfer,

@@ -14,6 +14,7 @@ use crate::leaf;
 use crate::matching::Matching;
 use crate::nest::Made;
 use crate::output;
+use crate::periodic;
 use crate::program::{Leaf, Loop, Output, OutputRoute, Program, Region, Report, Route, Statement, Transfer};
 use crate::proof::{Proof, Proofs, Property, Trail};
 use crate::range::Fixed;
@@ -24,6 +25,7 @@ use crate::source::Sources;
 use crate::state::State;
 use crate::step::{LeafKind, list};
 use polyshard_layout::{Name, Sharding};
+use std::collections::BTreeSet;
 
 pub(crate) fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
     let state = schedule.state()?;
@@ -212,28 +214,40 @@ impl Pass<'_> {
         let kernel = &self.state.kernel;
         if kernel.is_empty() {
             // Nothing runs and nothing is touched, whatever the accesses say.
-            return Region { ranges: vec![Default::default(); shape.len()], when: Vec::new() };
+            let ndim = shape.len();
+            return Region { ranges: vec![Default::default(); ndim], when: Vec::new(), periods: vec![None; ndim] };
         }
         let fixed = Fixed { nest: &self.state.nest, fixed: self.distributed() + level, ranges: self.ranges };
-        let ranges = shape.iter().enumerate().map(|(dim, &extent)| {
+        let periods = periodic::periods(accesses, kernel.vars());
+        let periodic = periods.iter().any(Option::is_some);
+        let accesses: Vec<_> = accesses.iter().map(|access| access.unwrapped()).collect();
+        let ranges = (0..shape.len()).map(|dim| {
             let spans: Vec<_> = accesses.iter().map(|access| fixed.index(&access.index[dim], kernel)).collect();
             let low = spans.iter().map(|span| span.low.clone()).reduce(|a, b| a.lesser(&b, self.ranges));
             let high = spans.iter().map(|span| span.high.clone()).reduce(|a, b| a.greater(&b, self.ranges));
-            let (zero, end) = (Expr::constant(0), Expr::constant(extent as i64));
-            let low = low.unwrap_or_default().greater(&zero, self.ranges);
-            (low, high.unwrap_or_default().lesser(&end, self.ranges))
+            (low.unwrap_or_default(), high.unwrap_or_default())
         });
-        let mut region = Region { ranges: ranges.collect(), when: Vec::new() };
-        // A sum of indices is empty if one of them is, which the sum of their bounds does not show.
-        if let [access] = accesses {
-            for index in access.index.iter().filter(|index| index.terms.len() > 1) {
-                for &(name, _) in &index.terms {
-                    let span = fixed.variable(crate::range::position(kernel, name));
-                    if span.high.minus(&span.low).bounds(self.ranges).0 < 1 {
-                        region.when.push((span.low, span.high));
-                    }
-                }
+        let mut region = periodic::clipped(ranges.collect(), periods, shape, self.ranges);
+        let mut unless_empty = |name: Name| {
+            let span = fixed.variable(crate::range::position(kernel, name));
+            if span.high.minus(&span.low).bounds(self.ranges).0 < 1 {
+                region.when.push((span.low, span.high));
             }
+        };
+        // A sum of indices is empty if one of them is, which the sum of their bounds does not show.
+        if let [access] = &accesses[..] {
+            for index in access.index.iter().filter(|index| index.terms.len() > 1) {
+                index.terms.iter().for_each(|&(name, _)| unless_empty(name));
+            }
+        } else if let [first, others @ ..] = &accesses[..]
+            && periodic
+        {
+            // Nor does the hull of several, and what wraps is not clipped.
+            let common =
+                |name: &Name| others.iter().all(|other| other.index.iter().any(|index| index.coefficient(*name) != 0));
+            let names: BTreeSet<_> =
+                first.index.iter().flat_map(|index| index.terms.iter().map(|term| term.0)).collect();
+            names.into_iter().filter(common).for_each(unless_empty);
         }
         region
     }
@@ -254,20 +268,27 @@ impl Pass<'_> {
                 let ranges: Vec<_> = region.ranges.iter().map(|(a, b)| (a.clone(), b.clone(), 1)).collect();
                 let boxes = self.isl.relation(&self.relations.boxes(fixed, &ranges, &region.when))?;
                 for access in accesses {
-                    let needed = self.isl.relation(&self.relations.needed(fixed, &access.index))?;
+                    let needed = self.isl.relation(&self.relations.needed(fixed, &access.unwrapped().index))?;
                     if !needed.is_subset(&boxes)? {
                         return Ok(false);
+                    }
+                    let periods = access.index.iter().map(Affine::period);
+                    if !periods.eq(region.periods.iter().copied()) {
+                        let meant = self.relations.boxes(fixed, &periodic::meant(access, region), &[]);
+                        if !needed.is_subset(&self.isl.relation(&meant)?)? {
+                            return Ok(false);
+                        }
                     }
                 }
                 let inside = |((low, high), &extent): (&(Expr, Expr), &usize)| {
                     low.bounds(self.ranges).0 >= 0 && high.bounds(self.ranges).1 <= extent as i64
                 };
-                if region.ranges.iter().zip(shape).all(inside) {
+                if !region.wraps() && region.ranges.iter().zip(shape).all(inside) {
                     return Ok(true);
                 }
                 let tensor = shape.iter().map(|&extent| (Expr::constant(0), Expr::constant(extent as i64), 1));
                 let tensor = self.isl.relation(&self.relations.boxes(fixed, &tensor.collect::<Vec<_>>(), &[]))?;
-                boxes.is_subset(&tensor)
+                self.isl.relation(&self.relations.elements(fixed, region))?.is_subset(&tensor)
             })(),
         )?;
         let name = tensor.name;

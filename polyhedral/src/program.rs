@@ -76,6 +76,9 @@ pub struct Region {
     pub ranges: Vec<(Expr, Expr)>,
     /// The box is empty unless each first is below its second.
     pub when: Vec<(Expr, Expr)>,
+    /// Per dimension, where indices start again from 0, if they do: then the range may begin below 0 and go on
+    /// beyond the end, and index `i` of it is element `i mod period`.
+    pub periods: Vec<Option<i64>>,
 }
 
 impl Region {
@@ -96,7 +99,24 @@ impl Region {
     pub fn fixed(&self, symbol: Symbol, value: i64, ranges: &Ranges) -> Self {
         let value = Expr::constant(value);
         let both = |(a, b): &(Expr, Expr)| (a.replace(symbol, &value, ranges), b.replace(symbol, &value, ranges));
-        Self { ranges: self.ranges.iter().map(both).collect(), when: self.when.iter().map(both).collect() }
+        Self {
+            ranges: self.ranges.iter().map(both).collect(),
+            when: self.when.iter().map(both).collect(),
+            periods: self.periods.clone(),
+        }
+    }
+
+    /// Returns whether the box goes round the end of some dimension.
+    #[must_use]
+    pub fn wraps(&self) -> bool {
+        self.periods.iter().any(Option::is_some)
+    }
+
+    /// Returns the most different elements that the box ever has, per dimension.
+    #[must_use]
+    pub fn most_distinct(&self, ranges: &Ranges) -> Vec<i64> {
+        let most = self.most(ranges).into_iter().zip(&self.periods);
+        most.map(|(most, period)| period.map_or(most, |period| most.min(period))).collect()
     }
 }
 

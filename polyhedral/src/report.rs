@@ -18,7 +18,9 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
         tile_bytes = tile_bytes.saturating_add(tile.saturating_mul(transfer.buffers as u64));
         tile_bytes = tile_bytes.saturating_add(staging(&transfer.route, tile, shards[transfer.tensor], ranks));
         let times = executions(ranges, transfer.level);
-        traffic_bytes = traffic_bytes.saturating_add(received(&transfer.route, tile, times, ranges));
+        // What is read twice, on both sides of the end of a periodic dimension, is received once.
+        let distinct = transfer.region.most_distinct(ranges).into_iter().fold(size, |n, m| n.saturating_mul(m as u64));
+        traffic_bytes = traffic_bytes.saturating_add(received(&transfer.route, distinct.min(tile), times, ranges));
     }
     let tile = (output.capacity as u64).saturating_mul(size);
     let shard = *shards.last().expect("a kernel has an output; this is a bug of polyshard");

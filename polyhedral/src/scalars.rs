@@ -44,6 +44,7 @@ impl Kernel {
             output: (self.output.name, extents(&self.output.shape)),
             ranges: stated.map(|var| (var.name, range(var.start.into(), var.extent))).collect(),
             scalars: self.scalars.clone(),
+            moduli: Vec::new(),
             target: self.written.target.clone(),
             assign: self.assign,
             value: self.written.value.clone(),

@@ -19,8 +19,7 @@ impl Sources<'_> {
         let isl = |expr: &Expr| self.relations.isl(expr);
         let mut parts = vec![self.relations.counters(fixed)];
         parts.extend(region.when.iter().map(|(a, b)| format!("{} < {}", isl(a), isl(b))));
-        let elements = region.ranges.iter().enumerate();
-        parts.extend(elements.map(|(dim, (low, high))| self.relations.between_bounds(&format!("e{dim}"), low, high)));
+        parts.extend(self.relations.inside(region));
         let (more, owned) = owned(self.sharding, &|axis| format!("q{axis}"));
         parts.push(owned);
         // Where several own the element, the one that the sharding's solution picks.

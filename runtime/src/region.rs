@@ -19,6 +19,8 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
     ranges: Vec<Range<i64>>,
+    /// Where indices start again from 0, per dimension; 0 where they do not.
+    periods: Vec<i64>,
     nothing: bool,
 }
 
@@ -28,14 +30,33 @@ impl Region {
     /// With no ranges it is the region of a 0-dimensional array, which has one element.
     #[must_use]
     pub fn new(ranges: impl IntoIterator<Item = Range<i64>>) -> Self {
-        let ranges = ranges.into_iter().map(|range| range.start..range.end.max(range.start)).collect();
-        Self { ranges, nothing: false }
+        let ranges: Vec<_> = ranges.into_iter().map(|range| range.start..range.end.max(range.start)).collect();
+        Self { periods: vec![0; ranges.len()], ranges, nothing: false }
+    }
+
+    /// Returns the region in which index `i` of dimension `dim` means the element `i mod period`, so that its range
+    /// may begin below 0 and go on beyond the end, round and round.
+    ///
+    /// ```
+    /// use polyshard_runtime::Region;
+    /// let around = Region::new([-1..3, 0..2]).periodic(0, 8);
+    /// assert_eq!(around.to_string(), "[(-1..3) % 8, 0..2]");
+    /// assert_eq!(around.len(), 8);
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such dimension, or `period` is not positive.
+    #[must_use]
+    pub fn periodic(mut self, dim: usize, period: i64) -> Self {
+        assert!(period > 0, "a region with a period of {period}; this is a bug of polyshard");
+        self.periods[dim] = period;
+        self
     }
 
     /// Returns a region of `ndim` dimensions that holds nothing, not even for `ndim` 0.
     #[must_use]
     pub fn empty(ndim: usize) -> Self {
-        Self { ranges: vec![0..0; ndim], nothing: true }
+        Self { ranges: vec![0..0; ndim], periods: vec![0; ndim], nothing: true }
     }
 
     /// Returns all of an array of `shape`.
@@ -54,6 +75,27 @@ impl Region {
     #[must_use]
     pub fn ranges(&self) -> &[Range<i64>] {
         &self.ranges
+    }
+
+    /// Returns where the indices of dimension `dim` start again from 0, if they do.
+    #[must_use]
+    pub fn period(&self, dim: usize) -> Option<i64> {
+        Some(self.periods[dim]).filter(|&period| period > 0)
+    }
+
+    /// Whether it goes beyond an end of its array, to begin again at the other.
+    pub(crate) fn wraps(&self) -> bool {
+        let beyond = |(range, &period): (&Range<i64>, &i64)| period > 0 && (range.start < 0 || range.end > period);
+        !self.is_empty() && self.ranges.iter().zip(&self.periods).any(beyond)
+    }
+
+    /// The number of different elements, which is less than [`len`](Self::len) where it goes round more than once.
+    pub(crate) fn distinct(&self) -> usize {
+        let of = |(range, &period): (&Range<i64>, &i64)| {
+            let len = range.end - range.start;
+            (if period > 0 { len.min(period) } else { len }) as usize
+        };
+        if self.nothing { 0 } else { self.ranges.iter().zip(&self.periods).map(of).product() }
     }
 
     /// Returns the global index of the first element.
@@ -83,11 +125,12 @@ impl Region {
     /// Returns the elements that both regions hold.
     ///
     /// # Panics
-    /// If the numbers of dimensions differ.
+    /// If the numbers of dimensions differ, or one of the regions goes round the end of its array.
     #[track_caller]
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         assert!(self.ndim() == other.ndim(), "{self} and {other} have different numbers of dimensions");
+        assert!(!self.wraps() && !other.wraps(), "{self} and {other} may meet in several places");
         let both = self.ranges.iter().zip(&other.ranges);
         let region = Self::new(both.map(|(a, b)| a.start.max(b.start)..a.end.min(b.end)));
         Self { nothing: self.nothing || other.nothing, ..region }
@@ -99,7 +142,11 @@ impl fmt::Display for Region {
         if self.nothing {
             return f.write_str("nothing");
         }
-        let ranges: Vec<_> = self.ranges.iter().map(|range| format!("{}..{}", range.start, range.end)).collect();
+        let shown = |(range, &period): (&Range<i64>, &i64)| match period {
+            0 => format!("{}..{}", range.start, range.end),
+            _ => format!("({}..{}) % {period}", range.start, range.end),
+        };
+        let ranges: Vec<_> = self.ranges.iter().zip(&self.periods).map(shown).collect();
         write!(f, "[{}]", ranges.join(", "))
     }
 }

@@ -9,7 +9,7 @@ pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let [m, n, k, b] = [(); 4].map(|()| choices.pick(&extents));
     let two = number::<T>(2);
     let three = number::<T>(3);
-    match choices.below(32) {
+    match choices.below(36) {
         0 => kernel! { fn nn(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[i, l] * B[l, j] } },
         1 => kernel! { fn tn(A: [T; k, m], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[l, i] * B[l, j] } },
         2 => kernel! { fn nt(A: [T; m, k], B: [T; n, k]) -> C: [T; m, n] { C[i, j] = A[i, l] * B[j, l] } },
@@ -88,6 +88,23 @@ pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
             }
         },
         30 => kernel! { fn farthest(A: [T; m, k]) -> C: [T; m] { C[i] max= abs(A[i, l]) * min(A[i, l], two) } },
+        31 => kernel! {
+            fn ring(A: [T; m]) -> C: [T; m] { C[i] = A[(i + m - 1) % m] - two * A[i] + A[(i + 1) % m] }
+        },
+        32 => kernel! {
+            fn torus(A: [T; m, n], v: [T; n]) -> C: [T; m, n] {
+                C[i, j] = A[(i + 1) % m, (j - 2) % n] + A[i, j] * v[(i + j) % n]
+            }
+        },
+        33 => kernel! {
+            fn circulant(c: [T; k], V: [T; k, n]) -> C: [T; k, n] { C[i, f] += c[(i - l) % k] * V[l, f] }
+        },
+        34 => {
+            let period = 1 + choices.below(m + 3);
+            kernel! {
+                fn table(A: [T; m + 3], B: [T; n, k]) -> C: [T; n, k] { C[i, j] = B[i, j] - A[(3*i - 2*j + 5) % period] }
+            }
+        }
         _ => kernel! { fn inner(u: [T; k], v: [T; k]) -> s: [T;] { s[] += u[l] * v[l] } },
     }
 }

@@ -236,7 +236,9 @@ fn region_at(region: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> 
     if region.when.iter().any(|(a, b)| value(a) >= value(b)) {
         return Region::empty(region.ranges.len());
     }
-    Region::new(region.ranges.iter().map(|(low, high)| value(low)..value(high)))
+    let ranges = Region::new(region.ranges.iter().map(|(low, high)| value(low)..value(high)));
+    let periods = region.periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
+    periods.fold(ranges, |region, (dim, period)| region.periodic(dim, period))
 }
 
 fn role_of(role: SymbolicRole) -> Role {

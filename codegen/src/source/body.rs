@@ -117,6 +117,11 @@ impl Writer<'_> {
             [range] => quote! { Region::new(std::iter::once(#range)) },
             ranges => quote! { Region::new([#(#ranges),*]) },
         };
+        let periods = region.periods.iter().enumerate().filter_map(|(dim, period)| {
+            let (dim, period) = (literal(dim as i64), literal((*period)?));
+            Some(quote! { .periodic(#dim, #period) })
+        });
+        let new = quote! { #new #(#periods)* };
         if region.when.is_empty() {
             return new;
         }

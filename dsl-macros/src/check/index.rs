@@ -1,9 +1,10 @@
-//! Index expressions: Rust expressions that must be affine, `2*i + r - 1`.
+//! Index expressions: Rust expressions that must be affine, `2*i + r - 1`, or the remainder of one, `(i + 1) % n`.
 
 use crate::constant::evaluate;
 use crate::errors::error;
 use polyshard_layout::Name;
-use polyshard_polyhedral::Affine;
+use polyshard_polyhedral::{Affine, Modulus};
+use quote::ToTokens;
 use syn::{BinOp, Expr, Ident, Result, UnOp};
 
 /// Returns the affine form of an index expression.
@@ -11,7 +12,49 @@ use syn::{BinOp, Expr, Ident, Result, UnOp};
 /// # Errors
 /// On the part that is not affine.
 pub(crate) fn affine(index: &Expr) -> Result<Affine> {
-    let sum = sum(index)?;
+    let Some((inner, modulus)) = remainder(index) else { return narrow(index, sum(index)?) };
+    let (inner_sum, value) = (without_multiples(inner, sum(inner)?, modulus)?, evaluate(modulus));
+    let modulus = match value.map(i64::try_from) {
+        None => Modulus::Captured(Name::new(&modulus.to_token_stream().to_string())),
+        Some(Ok(number @ 1..)) => Modulus::Number(number),
+        Some(Ok(number)) => {
+            let message = format!("the modulus is {number}, where the index cannot wrap");
+            return Err(error(modulus, message, "a modulus is between 1 and the extent"));
+        }
+        Some(Err(_)) => return Err(error(modulus, "this modulus does not fit 64 bits", "use a smaller number")),
+    };
+    Ok(narrow(inner, inner_sum)?.modulo(modulus))
+}
+
+/// Returns what a remainder is taken of, and by what, if the index is one.
+pub(crate) fn remainder(index: &Expr) -> Option<(&Expr, &Expr)> {
+    match index {
+        Expr::Paren(inner) => remainder(&inner.expr),
+        Expr::Group(inner) => remainder(&inner.expr),
+        Expr::Binary(binary) if matches!(binary.op, BinOp::Rem(_)) => Some((&binary.left, &binary.right)),
+        _ => None,
+    }
+}
+
+/// The sum without multiples of a captured modulus, which make no difference: `(i + n - 1) % n`.
+fn without_multiples(inner: &Expr, mut sum: Sum, modulus: &Expr) -> Result<Sum> {
+    let names: Vec<Name> = identifiers(modulus).iter().map(super::name).collect();
+    let Some(&(first, factor)) = sum.terms.iter().find(|term| names.contains(&term.0)) else { return Ok(sum) };
+    let multiple = || {
+        let period = self::sum(modulus).ok()?;
+        let of_first = period.terms.iter().find(|term| term.0 == first)?.1;
+        let times = factor.checked_div(of_first)?;
+        sum = sum.plus(period.times(times.checked_neg()?)?)?;
+        sum.terms.retain(|term| term.1 != 0);
+        (!sum.terms.iter().any(|term| names.contains(&term.0))).then_some(sum)
+    };
+    multiple().ok_or_else(|| {
+        let help = "in the index, it may stand in multiples of the modulus only, such as `(i + n - 1) % n`";
+        error(inner, format!("`{first}` is part of the modulus, so it is not an index"), help)
+    })
+}
+
+fn narrow(index: &Expr, sum: Sum) -> Result<Affine> {
     let small = |number: i128| {
         i64::try_from(number).map_err(|_| error(index, format!("{number} does not fit 64 bits"), "use smaller numbers"))
     };
@@ -26,6 +69,11 @@ pub(crate) fn identifiers(index: &Expr) -> Vec<Ident> {
         Expr::Paren(inner) => identifiers(&inner.expr),
         Expr::Group(inner) => identifiers(&inner.expr),
         Expr::Unary(inner) => identifiers(&inner.expr),
+        // What the modulus is made of is captured.
+        Expr::Binary(binary) if matches!(binary.op, BinOp::Rem(_)) => {
+            let captured = identifiers(&binary.right);
+            identifiers(&binary.left).into_iter().filter(|name| !captured.contains(name)).collect()
+        }
         Expr::Binary(binary) => [identifiers(&binary.left), identifiers(&binary.right)].concat(),
         Expr::Cast(inner) => identifiers(&inner.expr),
         Expr::Index(inner) => identifiers(&inner.index),
@@ -71,6 +119,10 @@ fn sum(index: &Expr) -> Result<Sum> {
                         (_, []) => left.times(right.constant).ok_or_else(large),
                         _ => Err(wrong()),
                     }
+                }
+                BinOp::Rem(_) => {
+                    let help = "an index may be the remainder of a sum as a whole, such as `(2*i + r - 1) % n`";
+                    Err(error(index, "this remainder is inside of an index", help))
                 }
                 // A quotient of numbers would be a number, but reads as one of indices.
                 _ => Err(wrong()),

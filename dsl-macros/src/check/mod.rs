@@ -10,6 +10,7 @@ mod access;
 mod element;
 mod extents;
 mod index;
+mod periodic;
 mod value;
 
 pub(crate) use element::Element;
@@ -34,6 +35,8 @@ pub(crate) struct Checked {
     pub(crate) output: Tensor,
     pub(crate) ranges: Vec<Bounds>,
     pub(crate) scalars: Vec<Ident>,
+    /// Captured moduli, with their text.
+    pub(crate) moduli: Vec<(Name, Expr)>,
     pub(crate) target: Access,
     pub(crate) assign: Assign,
     pub(crate) value: Value,
@@ -68,6 +71,7 @@ pub(crate) fn check(block: Block) -> Result<Checked> {
     let sites: Vec<&Site> = target.iter().chain(&inputs).collect();
     index_names(&block, &sites, &mut errors);
     extents::check(&block, &sites, &ranges, &mut errors);
+    let moduli = periodic::check(&block, &sites, &ranges, &mut errors);
     unused(&block, &sites, &ranges, &mut errors);
     let mut scalars = Vec::new();
     let value = value::check(&block, element.as_ref(), &sites, &mut scalars, &mut errors);
@@ -87,6 +91,7 @@ pub(crate) fn check(block: Block) -> Result<Checked> {
         output,
         ranges,
         scalars,
+        moduli,
         target,
         assign,
         value,
@@ -108,6 +113,10 @@ fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], state
             };
             let text = wrong.to_string();
             error(at, text.split("; ").next().unwrap_or(&text), help)
+        }
+        KernelError::TwoModuli { second, .. } => {
+            let at = written.iter().find(|site| site.0 == *second).map_or(statement, |site| &site.1);
+            reported(at, &wrong.to_string())
         }
         _ => reported(statement, &wrong.to_string()),
     }

@@ -1,6 +1,6 @@
 //! Tiles that a whole group fetches at once: broadcast and all-gather.
 
-use super::{Held, Overlap, Place, Tile, owned};
+use super::{Held, Overlap, Place, Tile, one_box, owned};
 use crate::comm::Broadcast;
 use crate::{DistArray, Element, Group, Region, Result, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -30,6 +30,7 @@ impl<T: Element> Tile<T> {
         source: &DistArray<T>,
         region: &Region,
     ) -> Result<()> {
+        one_box(region);
         if region.is_empty() {
             self.held = Held::Nothing;
             return Ok(());
@@ -89,10 +90,10 @@ impl<T: Element> Tile<T> {
         let parts: Vec<_> = (0..group.size()).map(part).collect();
         let total: usize = parts.iter().map(Overlap::len).sum();
         assert!(
-            total == region.len(),
+            total == region.distinct(),
             "the members of a group own {total} of the {} elements of {region} of an array sharded {sharding}; this \
              is a bug of polyshard",
-            region.len()
+            region.distinct()
         );
         let counts: Vec<_> = parts.iter().map(|part| part.len() * size_of::<T>()).collect();
         let in_order = parts.iter().scan(0, |next, part| {

@@ -1,6 +1,6 @@
 //! Tiles that pairs of ranks hand one another: permutations, and exchanges of any pattern.
 
-use super::{Held, Overlap, Place, Tile, mail, owned};
+use super::{Held, Overlap, Place, Tile, mail, one_box, owned};
 use crate::{DistArray, Element, Grid, Region, Result, memory};
 
 impl<T: Element> Tile<T> {
@@ -29,6 +29,7 @@ impl<T: Element> Tile<T> {
         region: &Region,
     ) -> Result<()> {
         let me = grid.world().rank();
+        one_box(region);
         let mut sends = Vec::new();
         if let Some((to, region)) = to.filter(|(to, region)| *to != me && !region.is_empty()) {
             sends.push((to, owned(source, source.coordinates(), &region)));
@@ -84,10 +85,10 @@ impl<T: Element> Tile<T> {
         }
         let remote: usize = receives.iter().map(|(_, overlap)| overlap.len()).sum();
         assert!(
-            local.len() + remote == region.len(),
+            local.len() + remote == region.distinct(),
             "{} of the {} elements of {region} have an owner, in an array sharded {sharding}; this is a bug of polyshard",
             local.len() + remote,
-            region.len()
+            region.distinct()
         );
         let comm = grid.world().comm();
         let block = source.block();

@@ -77,7 +77,11 @@ impl<T: Element> Tile<T> {
     }
 
     /// Holds `region`, which is one box of this rank's own shard, without a copy. Moves no data.
+    ///
+    /// # Panics
+    /// If the region goes round the end of its array: a bug of polyshard.
     pub fn hold(&mut self, region: &Region) {
+        one_box(region);
         self.held = Held::Shard(region.clone());
     }
 
@@ -109,7 +113,7 @@ impl<T: Element> Tile<T> {
 
     /// Holds `region` of the shard if it is one box there, else copies it.
     fn hold_or_copy(&mut self, source: &DistArray<T>, region: &Region) {
-        if owned(source, source.coordinates(), region).is_box() {
+        if !region.wraps() && owned(source, source.coordinates(), region).is_box() {
             self.hold(region);
         } else {
             self.copy(source, region);
@@ -132,15 +136,21 @@ fn room<'a, T>(buffer: &'a mut [T], region: &Region) -> &'a mut [T] {
     &mut buffer[..len]
 }
 
+/// What goes round the end of its array is copied, gathered or exchanged: other operations send from shards, or
+/// write elements in one place.
+fn one_box(region: &Region) {
+    assert!(!region.wraps(), "{region} is not one box of its array; this is a bug of polyshard");
+}
+
 /// Where the rank at `owner`, which owns all of `region`, has it.
 fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -> Overlap {
     let overlap = Overlap::of(array.sharding(), owner, region);
     assert!(
-        overlap.len() == region.len(),
+        overlap.len() == region.distinct(),
         "the rank at {owner:?} owns {} of the {} elements of {region} of an array sharded {}; this is a bug of \
          polyshard",
         overlap.len(),
-        region.len(),
+        region.distinct(),
         array.sharding()
     );
     overlap

@@ -1,6 +1,6 @@
 //! Output tiles: what a step writes, combined into the shards of those who own it.
 
-use super::{Overlap, Place, Written, mail, owned, room};
+use super::{Overlap, Place, Written, mail, one_box, owned, room};
 use crate::region::row_major;
 use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut, memory};
 
@@ -41,8 +41,9 @@ impl<T: Element> OutTile<T> {
     /// Makes it the tile of `region`, each element of it the identity of `op`. Moves no data.
     ///
     /// # Panics
-    /// If the region does not fit the buffer: a bug of polyshard.
+    /// If the region does not fit the buffer, or goes round the end of its array: a bug of polyshard.
     pub fn reset(&mut self, region: &Region, op: ReduceOp) {
+        one_box(region);
         room(&mut self.buffer, region).fill(op.identity());
         self.region = region.clone();
     }

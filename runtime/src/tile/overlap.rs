@@ -1,8 +1,11 @@
 //! Overlaps: the part of a region that one rank's shard holds, and where it is stored.
 //!
 //! Both ends of a message compute the same overlap from the region and the sharding, and put its elements in
-//! one order, row-major by global index; so no message carries indices. An overlap is a product of spans per
-//! dimension and is never listed element by element: it is copied by whole rows.
+//! one order, row-major by their first place in the region; so no message carries indices. An overlap is a product
+//! of spans per dimension and is never listed element by element: it is copied by whole rows.
+//!
+//! A region that goes round the end of its array is one piece more per round. What it holds more than once is in a
+//! message once, and is copied to each of its places.
 
 use crate::layout::Sharding;
 use crate::region::row_major;
@@ -50,21 +53,29 @@ impl Overlap {
         let mut counts = Vec::with_capacity(ndim);
         let mut first = Vec::with_capacity(ndim);
         for (dim, range) in region.ranges().iter().enumerate() {
-            let within = range.start.max(0) as usize..range.end.max(0) as usize;
             let mut spans: Vec<Span> = Vec::new();
             let mut packed = 0;
-            for (piece, local) in sharding.pieces(dim, coordinates, within) {
-                let starts = [local, (piece.start as i64 - range.start) as usize, packed];
-                packed += piece.len();
-                match spans.last_mut() {
-                    // Cyclic blocks of an axis of one rank, say, are neighbours in every place.
-                    Some(last) if last.starts[0] + last.len == starts[0] && last.starts[1] + last.len == starts[1] => {
-                        last.len += piece.len();
+            for (within, at) in rounds(range, region.period(dim)) {
+                for (piece, local) in sharding.pieces(dim, coordinates, within.clone()) {
+                    let starts = [local, at + piece.start - within.start, packed];
+                    packed += piece.len();
+                    match spans.last_mut() {
+                        // Cyclic blocks of an axis of one rank, say, are neighbours in every place.
+                        Some(last)
+                            if last.starts[0] + last.len == starts[0] && last.starts[1] + last.len == starts[1] =>
+                        {
+                            last.len += piece.len();
+                        }
+                        _ => spans.push(Span { starts, len: piece.len() }),
                     }
-                    _ => spans.push(Span { starts, len: piece.len() }),
                 }
             }
-            first.push(spans.first().map_or(0, |span| (range.start + span.starts[1] as i64) as usize));
+            let index = |span: &Span| range.start + span.starts[1] as i64;
+            let index = |span: &Span| region.period(dim).map_or(index(span), |period| index(span).rem_euclid(period));
+            first.push(spans.first().map_or(0, |span| index(span) as usize));
+            if let Some(period) = region.period(dim) {
+                repeat(&mut spans, period as usize, (range.end - range.start) as usize);
+            }
             dims.push(spans);
             counts.push(packed);
         }
@@ -88,7 +99,7 @@ impl Overlap {
         &self.first
     }
 
-    /// Returns the number of elements.
+    /// Returns the number of different elements.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -178,5 +189,38 @@ impl Overlap {
         memory::grow(staging, self.len, "what is packed to be sent")?;
         self.copy(place, data, Place::Packed, staging);
         Ok(&staging[..self.len])
+    }
+}
+
+/// The indices of a range, in order, each once: as ranges inside of the array, with their positions in the range.
+fn rounds(range: &Range<i64>, period: Option<i64>) -> impl Iterator<Item = (Range<usize>, usize)> {
+    let inside = |range: Range<i64>| range.start.max(0) as usize..range.end.max(0) as usize;
+    let [first, second] = match period {
+        None => {
+            let within = inside(range.clone());
+            // Of what begins below 0, the first index is not the first position.
+            let at = (within.start as i64 - range.start).max(0) as usize;
+            [(within, at), (0..0, 0)]
+        }
+        Some(period) => {
+            let start = range.start.rem_euclid(period);
+            let end = start + (range.end - range.start).min(period);
+            let around = (end - period).max(0);
+            [(inside(start..end.min(period)), 0), (inside(0..around), (period - start) as usize)]
+        }
+    };
+    [first, second].into_iter().filter(|(within, _)| !within.is_empty())
+}
+
+/// Adds the places where what `spans` holds of the first `period` positions is again in `len` positions.
+fn repeat(spans: &mut Vec<Span>, period: usize, len: usize) {
+    let once = spans.clone();
+    for round in (period..len).step_by(period) {
+        for Span { starts: [block, region, packed], len: of } in &once {
+            let start = region + round;
+            if start < len {
+                spans.push(Span { starts: [*block, start, *packed], len: (*of).min(len - start) });
+            }
+        }
     }
 }

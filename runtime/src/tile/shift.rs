@@ -1,6 +1,6 @@
 //! Tiles that travel round a group: each step a rank hands on what it holds.
 
-use super::{Held, Place, Tile, owned, room};
+use super::{Held, Place, Tile, one_box, owned, room};
 use crate::{DistArray, Element, Group, Region, Result, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::mem::swap;
@@ -23,6 +23,7 @@ impl<T: Element> Tile<T> {
     /// # Panics
     /// If `by` leads back to this rank and `region` is not what it holds: a bug of polyshard.
     pub fn shift(&mut self, group: &Group, by: i64, source: &DistArray<T>, region: &Region) -> Result<()> {
+        one_box(region);
         let (me, size) = (group.rank() as i64, group.size() as i64);
         let from = (me + by).rem_euclid(size);
         let to = (me - by).rem_euclid(size);

@@ -8,6 +8,8 @@ use crate::sample::{
 use crate::{Grid, ReduceOp, Result, World};
 use proptest::prelude::*;
 
+mod periodic;
+
 const ROOM: usize = 9 * 9 * 9;
 
 fn axes_of(seed: u64, mesh: &Mesh) -> Vec<usize> {

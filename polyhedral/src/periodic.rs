@@ -1,0 +1,249 @@
+//! Periodic indices: `A[(i + 1) % n]`, which starts again from 0 where it reaches the modulus.
+//!
+//! Everything but ownership is said in *unwrapped* coordinates, in which the index is affine: tiles hold
+//! what is read as if the tensor went on and on, so that leaves walk through them as through any other. Only
+//! what asks who owns an element, and what copies it, takes the remainder.
+
+use crate::expr::{Expr, Ranges};
+use crate::kernel::{Access, Affine, IndexVar, Kernel, KernelSpec};
+use crate::kernel_check::span;
+use crate::kernel_error::KernelError;
+use crate::program::Region;
+use crate::relation::Relations;
+use crate::value::Value;
+use polyshard_layout::Name;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Where a periodic index starts again from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Modulus {
+    /// At this number, which in a checked [`Kernel`] is between 1 and the extent of the dimension.
+    Number(i64),
+    /// At the number that [`KernelSpec::moduli`] has under this name; not in a checked [`Kernel`].
+    Captured(Name),
+}
+
+impl fmt::Display for Modulus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Captured(name) => write!(f, "{name}"),
+        }
+    }
+}
+
+impl Affine {
+    /// Returns the remainder of the expression by `modulus`, which is never negative.
+    ///
+    /// ```
+    /// use polyshard_polyhedral::{Affine, Modulus};
+    /// let next = Affine::new([("i".into(), 1)], 1).modulo(Modulus::Number(8));
+    /// assert_eq!(next.to_string(), "(i + 1) % 8");
+    /// ```
+    #[must_use]
+    pub fn modulo(self, modulus: Modulus) -> Self {
+        Self { modulus: Some(modulus), ..self }
+    }
+
+    /// Returns the modulus, if the expression of a checked kernel has one.
+    ///
+    /// # Panics
+    /// If the modulus is not a number, as in a [`KernelSpec`] that is not checked.
+    #[must_use]
+    pub fn period(&self) -> Option<i64> {
+        self.modulus.map(|modulus| match modulus {
+            Modulus::Number(number) => number,
+            Modulus::Captured(name) => panic!("the modulus `{name}` has no value, since the kernel is not checked"),
+        })
+    }
+
+    /// Returns an expression without a modulus whose remainder is this one: coefficients and constant are the
+    /// ones nearest to 0 that have the same remainders, so that what an iteration reads stays close together.
+    ///
+    /// ```
+    /// use polyshard_polyhedral::{Affine, Modulus};
+    /// let previous = Affine::new([("i".into(), 1)], 7).modulo(Modulus::Number(8));
+    /// assert_eq!(previous.unwrapped().to_string(), "i - 1");
+    /// ```
+    ///
+    /// # Panics
+    /// As [`period`](Self::period).
+    #[must_use]
+    pub fn unwrapped(&self) -> Self {
+        let Some(modulus) = self.period() else { return self.clone() };
+        let near = |value: i64| {
+            let rest = value.rem_euclid(modulus);
+            if rest > modulus / 2 { rest - modulus } else { rest }
+        };
+        Self::new(self.terms.iter().map(|&(name, factor)| (name, near(factor))), near(self.constant))
+    }
+}
+
+impl Access {
+    /// Returns the access with every index [unwrapped](Affine::unwrapped).
+    #[must_use]
+    pub fn unwrapped(&self) -> Self {
+        Self { tensor: self.tensor, index: self.index.iter().map(Affine::unwrapped).collect() }
+    }
+}
+
+/// Puts numbers in the place of captured moduli, and checks them against the extents.
+pub(crate) fn resolve(spec: &mut KernelSpec) -> Result<(), KernelError> {
+    let tensors = [&spec.inputs[..], std::slice::from_ref(&spec.output)].concat();
+    let moduli = std::mem::take(&mut spec.moduli);
+    let mut result = Ok(());
+    let mut resolve = |access: &mut Access| {
+        if result.is_ok() {
+            result = resolve_access(access, &moduli, &tensors);
+        }
+    };
+    resolve(&mut spec.target);
+    spec.value.rewrite(&mut |value| {
+        if let Value::Access(access) = value {
+            resolve(access);
+        }
+    });
+    result
+}
+
+fn resolve_access(
+    access: &mut Access,
+    moduli: &[(Name, i128)],
+    tensors: &[(Name, Vec<i128>)],
+) -> Result<(), KernelError> {
+    let shown = access.to_string();
+    let shape = tensors.iter().find(|tensor| tensor.0 == access.tensor).map_or(&[][..], |tensor| &tensor.1);
+    for (dim, index) in access.index.iter_mut().enumerate() {
+        let modulus = match index.modulus {
+            None => continue,
+            Some(Modulus::Number(number)) => i128::from(number),
+            Some(Modulus::Captured(name)) => {
+                let found = moduli.iter().find(|modulus| modulus.0 == name);
+                found.ok_or(KernelError::UnknownModulus { name })?.1
+            }
+        };
+        // Of a tensor that is unknown or has fewer dimensions, something else is said.
+        let Some(&extent) = shape.get(dim).filter(|&&extent| extent >= 0) else { continue };
+        index.modulus = match (modulus, extent) {
+            // Nothing is read of a dimension of 0 elements, so there is nothing to wrap.
+            (0, 0) => None,
+            (1.., _) if modulus <= extent => i64::try_from(modulus).ok().map(Modulus::Number),
+            _ => {
+                let (tensor, extent) = (access.tensor, usize::try_from(extent).unwrap_or(usize::MAX));
+                return Err(KernelError::ModulusOutOfRange { access: shown, modulus, tensor, dim, extent });
+            }
+        };
+    }
+    Ok(())
+}
+
+/// Inputs alone wrap, each dimension at one place, and no index grows beyond what fits.
+pub(crate) fn check(kernel: &Kernel) -> Result<(), KernelError> {
+    if let Some(index) = kernel.target.index.iter().find(|index| index.modulus.is_some()) {
+        return Err(KernelError::PeriodicOutput { access: kernel.target.to_string(), index: index.to_string() });
+    }
+    for tensor in &kernel.inputs {
+        let accesses = kernel.accesses_of(tensor.name);
+        for (dim, period) in periods(&accesses, &kernel.vars).into_iter().enumerate() {
+            let Some(period) = period else { continue };
+            let wrapping = |access: &&&Access| wraps(&access.index[dim], &kernel.vars);
+            let first = accesses.iter().find(wrapping).map_or(String::new(), |access| access.to_string());
+            for access in &accesses {
+                let (low, high) = span_of_counted(&access.index[dim].unwrapped(), &kernel.vars);
+                if i64::try_from(low).and(i64::try_from(high)).and(i64::try_from(high - low)).is_err() {
+                    let what = format!("the index `{}`", access.index[dim]);
+                    return Err(KernelError::TooLarge { what, product: (high - low).to_string() });
+                }
+                let agrees = access.index[dim].period() == Some(period)
+                    || !wraps(&access.index[dim], &kernel.vars) && low >= 0 && high <= i128::from(period);
+                if !agrees {
+                    let (tensor, second) = (tensor.name, access.to_string());
+                    return Err(KernelError::TwoModuli { tensor, dim, first, second });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a periodic index leaves its period, so that the modulus makes a difference.
+fn wraps(index: &Affine, vars: &[IndexVar]) -> bool {
+    index.period().is_some_and(|period| {
+        let (low, high) = span_of_counted(&index.unwrapped(), vars);
+        low < 0 || high > i128::from(period)
+    })
+}
+
+/// The values of an index expression of a checked kernel, in which all variables count from 0.
+fn span_of_counted(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
+    let counted: Vec<_> = vars.iter().map(|var| IndexVar { start: 0, ..*var }).collect();
+    span(index, &counted)
+}
+
+/// Where what the accesses of one tensor touch wraps, per dimension.
+pub(crate) fn periods(accesses: &[&Access], vars: &[IndexVar]) -> Vec<Option<i64>> {
+    let ndim = accesses.first().map_or(0, |access| access.index.len());
+    let of = |dim: usize| {
+        accesses.iter().map(|access| &access.index[dim]).find(|index| wraps(index, vars)).and_then(Affine::period)
+    };
+    (0..ndim).map(of).collect()
+}
+
+/// The box of a tile whose ranges are hulls in unwrapped coordinates: clipped to the tensor where it does not wrap.
+pub(crate) fn clipped(
+    ranges: Vec<(Expr, Expr)>,
+    periods: Vec<Option<i64>>,
+    shape: &[usize],
+    symbols: &Ranges,
+) -> Region {
+    let clip = |((low, high), (period, &extent)): ((Expr, Expr), (&Option<i64>, &usize))| match period {
+        Some(_) => (low, high),
+        None => (low.greater(&Expr::constant(0), symbols), high.lesser(&Expr::constant(extent as i64), symbols)),
+    };
+    let ranges = ranges.into_iter().zip(periods.iter().zip(shape)).map(clip).collect();
+    Region { ranges, when: Vec::new(), periods }
+}
+
+/// What an access may touch of a tile, for its remainder to be the element that the tile has there: where it takes
+/// another remainder than the tile or none, the indices that both leave alone.
+pub(crate) fn meant(access: &Access, region: &Region) -> Vec<(Expr, Expr, i64)> {
+    let dims = access.index.iter().zip(&region.periods).zip(&region.ranges);
+    let range = |((index, period), (low, high)): ((&Affine, &Option<i64>), &(Expr, Expr))| {
+        let of = index.period();
+        match of.into_iter().chain(*period).min() {
+            Some(least) if of != *period => (Expr::constant(0), Expr::constant(least), 1),
+            _ => (low.clone(), high.clone(), 1),
+        }
+    };
+    dims.map(range).collect()
+}
+
+impl Relations<'_> {
+    /// Iterations of the first `fixed` loops to the elements of the region, each inside the tensor.
+    pub(crate) fn elements(&self, fixed: usize, region: &Region) -> String {
+        let outputs: Vec<_> = (0..region.ranges.len()).map(|dim| format!("e{dim}")).collect();
+        let mut parts = vec![self.counters(fixed)];
+        parts.extend(region.when.iter().map(|(a, b)| format!("{} < {}", self.isl(a), self.isl(b))));
+        parts.extend(self.inside(region));
+        format!("{{ [{}] -> [{}] : {} }}", self.inputs(fixed), outputs.join(", "), parts.join(" and "))
+    }
+
+    /// The conditions that element `e0, ..` is in the ranges of the region.
+    pub(crate) fn inside(&self, region: &Region) -> Vec<String> {
+        let dims = region.ranges.iter().zip(&region.periods).enumerate();
+        let inside = |(dim, ((low, high), period)): (usize, (&(Expr, Expr), &Option<i64>))| match period {
+            None => self.between_bounds(&format!("e{dim}"), low, high),
+            // Some index of the range has this remainder if the first one that has it is not too far from `low`.
+            Some(period) => {
+                let (low, length) = (self.isl(low), self.isl(&high.minus(low)));
+                format!("0 <= e{dim} < {period} and (e{dim} - ({low})) mod {period} < {length}")
+            }
+        };
+        dims.map(inside).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! What wraps, what is refused, and that the conditions isl reads say the same as arithmetic.
+
+use super::*;
+use crate::isl::Isl;
+use crate::nest::Nest;
+use crate::{Assign, DType, Number, Program, Schedule, dim};
+use expect_test::{Expect, expect};
+use polyshard_layout::{AxisExpr, Mesh};
+
+fn index(factor: i64, constant: i64, modulus: impl Into<Option<i64>>) -> Affine {
+    let sum = Affine::new([("i".into(), factor)], constant);
+    match modulus.into() {
+        Some(modulus) => sum.modulo(Modulus::Number(modulus)),
+        None => sum,
+    }
+}
+
+/// `B[i]` of `extent` elements is the sum of `A`, of `of` elements, at these indices.
+fn sum_of(extent: i128, of: i128, indices: impl IntoIterator<Item = Affine>) -> KernelSpec {
+    let access = |index| Value::Access(Access { tensor: "A".into(), index: vec![index] });
+    let value = indices.into_iter().map(access).reduce(|a, b| Value::Add(Box::new(a), Box::new(b)));
+    KernelSpec {
+        name: "ring".into(),
+        dtype: DType::F64,
+        inputs: vec![("A".into(), vec![of])],
+        output: ("B".into(), vec![extent]),
+        ranges: Vec::new(),
+        scalars: Vec::new(),
+        moduli: vec![("n".into(), of), ("far".into(), 1 << 70), ("none".into(), 0)],
+        target: Access { tensor: "B".into(), index: vec![index(1, 0, None)] },
+        assign: Assign::Set,
+        value: value.unwrap_or(Value::Literal(Number::Int(0))),
+    }
+}
+
+fn captured(name: &str) -> Affine {
+    index(1, 1, None).modulo(Modulus::Captured(name.into()))
+}
+
+fn check(spec: KernelSpec, expect: Expect) {
+    expect.assert_eq(&match spec.check() {
+        Ok(kernel) => {
+            let accesses = kernel.accesses_of("A".into());
+            let periods: Vec<_> = periods(&accesses, kernel.vars()).into_iter().flatten().collect();
+            format!("{} wraps at {periods:?}", kernel.statement())
+        }
+        Err(error) => error.to_string(),
+    });
+}
+
+#[test]
+fn a_captured_modulus_is_its_number() {
+    check(
+        sum_of(8, 8, [captured("n"), index(1, 7, 8)]),
+        expect!["B[i] = A[(i + 1) % 8] + A[(i + 7) % 8] wraps at [8]"],
+    );
+    check(sum_of(8, 8, [captured("m")]), expect!["no modulus `m`; capture it from the surroundings"]);
+}
+
+#[test]
+fn an_index_that_stays_inside_its_period_does_not_wrap() {
+    check(sum_of(8, 8, [index(1, 0, 8), index(1, 0, None)]), expect!["B[i] = A[i % 8] + A[i] wraps at []"]);
+    check(sum_of(4, 8, [index(1, 3, 8)]), expect!["B[i] = A[(i + 3) % 8] wraps at []"]);
+    check(sum_of(1, 1, [index(1, 1, 1)]), expect!["B[i] = A[(i + 1) % 1] wraps at []"]);
+}
+
+#[test]
+fn a_modulus_is_between_1_and_the_extent() {
+    check(
+        sum_of(8, 8, [index(1, 1, 9)]),
+        expect![
+            "`A[(i + 1) % 9]` wraps at 9, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"
+        ],
+    );
+    check(
+        sum_of(8, 8, [index(1, 1, -8)]),
+        expect![
+            "`A[(i + 1) % -8]` wraps at -8, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"
+        ],
+    );
+    check(
+        sum_of(8, 8, [captured("none")]),
+        expect![
+            "`A[(i + 1) % none]` wraps at 0, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"
+        ],
+    );
+    check(
+        sum_of(8, 8, [captured("far")]),
+        expect![
+            "`A[(i + 1) % far]` wraps at 1180591620717411303424, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"
+        ],
+    );
+}
+
+#[test]
+fn nothing_wraps_in_a_dimension_of_no_elements() {
+    check(sum_of(0, 0, [captured("n")]), expect!["B[i] = A[i + 1] wraps at []"]);
+    check(
+        sum_of(3, 0, [captured("n"), index(1, 0, None)]),
+        expect!["index `i` has extent 3 in `B[i]`, but 0 in `A[i]`; let them agree"],
+    );
+}
+
+#[test]
+fn a_dimension_wraps_at_one_place() {
+    let message = expect![
+        "`A[(i + 1) % 8]` and `A[(i + 1) % 4]` read dimension 0 of `A`, but do not wrap at the same place; pass the array twice, under two names"
+    ];
+    check(sum_of(8, 8, [index(1, 1, 8), index(1, 1, 4)]), message);
+    let message = expect![
+        "`A[(i + 1) % 4]` and `A[i]` read dimension 0 of `A`, but do not wrap at the same place; pass the array twice, under two names"
+    ];
+    check(sum_of(8, 8, [index(1, 1, 4), index(1, 0, None)]), message);
+    // What stays inside both means the same with either.
+    check(sum_of(4, 8, [index(1, 1, 4), index(1, 0, 8)]), expect!["B[i] = A[(i + 1) % 4] + A[i % 8] wraps at [4]"]);
+}
+
+#[test]
+fn an_output_does_not_wrap() {
+    let mut spec = sum_of(8, 8, [index(1, 0, None)]);
+    spec.target.index = vec![index(1, 1, 8)];
+    check(
+        spec,
+        expect!["`B[(i + 1) % 8]` is written, but its index `(i + 1) % 8` wraps; only indices of inputs may wrap"],
+    );
+}
+
+#[test]
+fn large_coefficients_count_by_their_remainders() {
+    check(
+        sum_of(8, 8, [index(i64::MAX, i64::MIN, 8)]),
+        expect!["B[i] = A[(9223372036854775807*i - 9223372036854775808) % 8] wraps at [8]"],
+    );
+    for (factor, constant, modulus) in [(3, 7, 5), (-9, 4, 7), (i64::MIN, i64::MAX, 6), (8, -16, 8), (1, 1, 2)] {
+        let (written, unwrapped) = (index(factor, constant, modulus), index(factor, constant, modulus).unwrapped());
+        assert!(unwrapped.modulus.is_none(), "{unwrapped}");
+        assert!(unwrapped.coefficient("i".into()).abs() <= modulus / 2 && unwrapped.constant.abs() <= modulus / 2);
+        let at = |index: &Affine, i: i128| {
+            (i128::from(index.coefficient("i".into())) * i + i128::from(index.constant)).rem_euclid(modulus.into())
+        };
+        assert!((-20..20).all(|i| at(&written, i) == at(&unwrapped, i)), "{written}: {unwrapped}");
+    }
+}
+
+#[test]
+fn a_periodic_index_is_saved_and_read_again() {
+    let kernel = sum_of(8, 8, [captured("n")]).check().expect("a kernel");
+    let text = serde_json::to_string(&kernel).expect("plain data");
+    assert_eq!(serde_json::from_str::<Kernel>(&text).expect("what was written"), kernel);
+    // What was saved before there were periodic indices has no modulus.
+    let plain: Affine = serde_json::from_str(r#"{"terms":[["i",1]],"constant":2}"#).expect("an index");
+    assert_eq!(plain, index(1, 2, None));
+    assert_eq!(serde_json::to_string(&plain).expect("plain data"), r#"{"terms":[["i",1]],"constant":2}"#);
+}
+
+/// The condition by which isl knows the elements of a wrapped range, against counting.
+#[test]
+fn elements_are_the_remainders_of_a_range() {
+    let isl = Isl::new().expect("isl starts");
+    let kernel = sum_of(8, 8, [index(1, 1, 8)]).check().expect("a kernel");
+    let nest = Nest::default();
+    let relations = Relations { kernel: &kernel, nest: &nest };
+    for (low, high, period) in
+        [(-1, 3, 8), (6, 10, 8), (-9, -7, 8), (5, 5, 8), (7, 2, 8), (-3, 20, 8), (3, 7, 1), (0, 8, 8)]
+    {
+        let range = (Expr::constant(low), Expr::constant(high));
+        let region = Region { ranges: vec![range], when: Vec::new(), periods: vec![Some(period)] };
+        let said = isl.relation(&relations.elements(0, &region)).expect("isl reads it");
+        let elements = (0..period).filter(|element| (low..high).any(|i: i64| i.rem_euclid(period) == *element));
+        let elements: Vec<_> = elements.map(|element| format!("[] -> [{element}]")).collect();
+        let counted = isl.relation(&format!("{{ {} }}", elements.join("; "))).expect("isl reads it");
+        let same = match elements.is_empty() {
+            true => said.is_subset(&isl.relation("{ [] -> [e0] : 1 = 0 }").expect("isl reads it")),
+            false => said.is_equal(&counted),
+        };
+        assert!(same.expect("isl decides"), "{low}..{high} mod {period}");
+    }
+}
+
+fn ring(n: usize, ranks: usize) -> Program {
+    let mesh = Mesh::new([("x", ranks)]);
+    let spec = sum_of(n as i128, n as i128, [index(1, n as i64 - 1, n as i64), index(1, 1, n as i64)]);
+    let schedule = Schedule::from_spec(spec)
+        .distribute(["i"], ["io"], ["ii"], &mesh)
+        .shard("A", [dim(0).at(AxisExpr::axis("x"))])
+        .shard("B", [dim(0).at(AxisExpr::axis("x"))]);
+    schedule.lower().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_program_shows_where_it_wraps() {
+    let program = ring(12, 3);
+    let shown = program.to_string();
+    let transfer = shown.lines().find(|line| line.contains("A_tile")).unwrap_or_default();
+    expect!["    A_tile[6] = A[(4*x - 1 .. +6) % 12]: exchange with all owners"].assert_eq(transfer);
+    let explained = program.explain();
+    let of_a = explained.lines().take_while(|line| !line.starts_with("B:")).map(|line| format!("{line}\n"));
+    expect![[r#"
+        A: exchange, once, outside all serial loops
+            exchange with all owners
+            tile [6] of A[(4*x - 1 .. +6) % 12]
+            at most 48 bytes received per rank and step
+            - what one rank needs goes round the end of the tensor
+            - axis x: neither aligned, nor the same region for all x: exchange
+    "#]]
+    .assert_eq(&of_a.collect::<String>());
+}
+
+#[test]
+fn what_wraps_is_copied_even_if_it_is_there() {
+    let shown = ring(12, 1).to_string();
+    let transfer = shown.lines().find(|line| line.contains("A_tile")).unwrap_or_default();
+    expect!["    A_tile[14] = A[(-1..13) % 12]: gathered from own shard"].assert_eq(transfer);
+}
+
+/// Tiles that no rank has are empty, also where the hull of what is read is not.
+#[test]
+fn empty_tiles_read_nothing() {
+    let program = ring(5, 8);
+    let region = &program.transfers()[0].region;
+    for x in 0..8 {
+        let empty = region.when.iter().any(|(a, b)| a.eval(&[x], &[]) >= b.eval(&[x], &[]));
+        assert_eq!(empty, x >= 5, "rank {x}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Tiles of regions that go round the end of their array.
+
+use super::*;
+
+/// A box whose dimensions wrap, mostly: before the start, beyond the end, several times round, or not at all.
+fn around(seed: u64, salt: usize, shape: &[usize]) -> Region {
+    let periods = (0..shape.len()).map(|dim| match pick(seed, ("period", dim), 4) {
+        0 => None,
+        1 => Some(1 + pick(seed, ("shorter", dim), shape[dim])),
+        _ => Some(shape[dim]),
+    });
+    let periods: Vec<_> = periods.map(|period| period.filter(|&period| period > 0)).collect();
+    let ranges = periods.iter().zip(shape).enumerate().map(|(dim, (period, &extent))| match period {
+        None => range(seed, (salt, dim), 0..extent),
+        Some(period) => {
+            let start = pick(seed, (salt, "start", dim), 3 * period) as i64 - 2 * *period as i64;
+            start..start + pick(seed, (salt, "length", dim), (2 * period + 2).min(9)) as i64
+        }
+    });
+    let region = Region::new(ranges);
+    let periods = periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
+    periods.fold(region, |region, (dim, period)| region.periodic(dim, period as i64))
+}
+
+/// The elements that a periodic region has, one after the other.
+fn expected_around(region: &Region) -> Vec<i32> {
+    let element = |index: Vec<usize>| {
+        let inside = index.iter().enumerate().map(|(dim, &i)| match region.period(dim) {
+            Some(period) => (i as i64).rem_euclid(period) as usize,
+            None => i,
+        });
+        element(&inside.collect::<Vec<_>>())
+    };
+    indices(region).into_iter().map(element).collect()
+}
+
+fn check_around(tile: &Tile<i32>, source: &DistArray<i32>, region: &Region) {
+    assert_eq!(contents(tile.view(source), region), expected_around(region), "{region} of {}", source.sharding());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// However often a region goes round, whoever owns what, each element of it is at each of its places, and is
+    /// received once.
+    #[test]
+    fn an_exchange_brings_what_lies_round_the_end(sharding in shardings(), seed in any::<u64>()) {
+        on_ranks(sharding.mesh().size(), |world| {
+            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let mut tile = Tile::new(ROOM);
+            for step in 0..3_u64 {
+                let of = |at: &[i64]| around(seed + step, at[0] as usize, sharding.shape());
+                let before = world.bytes_received();
+                tile.exchange(&grid, &source, of)?;
+                let region = of(grid.coords());
+                check_around(&tile, &source, &region);
+                let received = (world.bytes_received() - before) as usize / size_of::<i32>();
+                let own = Overlap::read(&sharding, source.coordinates(), source.coordinates(), &region);
+                assert_eq!(received, region.distinct() - own.len());
+            }
+            unchanged(world, &source)
+        });
+    }
+
+    /// Members of a group gather all parts of a region that goes round.
+    #[test]
+    fn an_all_gather_brings_what_lies_round_the_end(sharding in shardings(), seed in any::<u64>()) {
+        on_ranks(sharding.mesh().size(), |world| {
+            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let group = grid.group(&(0..grid.mesh().ndim()).collect::<Vec<_>>())?;
+            let mut tile = Tile::new(ROOM);
+            let region = around(seed, 0, sharding.shape());
+            tile.all_gather(&group, &source, &region)?;
+            check_around(&tile, &source, &region);
+            unchanged(world, &source)
+        });
+    }
+
+    /// A rank that owns all of an array copies any of its regions.
+    #[test]
+    fn a_copy_goes_round_the_end(shape in prop::collection::vec(1_usize..9, 1..4), seed in any::<u64>()) {
+        on_ranks(1, |world| {
+            let source = array(world, &Sharding::replicated(&Mesh::new([("x", 1)]), &shape))?;
+            let (mut tile, region) = (Tile::new(ROOM), around(seed, 0, &shape));
+            tile.copy(&source, &region);
+            check_around(&tile, &source, &region);
+            unchanged(world, &source)
+        });
+    }
+}
+
+#[test]
+fn ranks_at_the_ends_receive_no_more_than_others() {
+    let mesh = Mesh::new([("x", 4)]);
+    let sharding = rows_over(&mesh, &[8, 4]);
+    on_ranks(4, |world| {
+        let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
+        let received = |before: u64| (world.bytes_received() - before) as usize / size_of::<i32>();
+        let mut tile = Tile::new(80);
+        let before = world.bytes_received();
+        tile.exchange(&grid, &source, |at| Region::new([2 * at[0] - 1..2 * at[0] + 3, 0..4]).periodic(0, 8))?;
+        assert_eq!(received(before), 8, "a row from each neighbour");
+        let before = world.bytes_received();
+        tile.exchange(&grid, &source, |_| Region::new([-5..15, 0..4]).periodic(0, 8))?;
+        assert_eq!(received(before), 24, "all rows of the others, once");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_lies_round_the_end_is_never_held_in_place() {
+    let error = crate::spmd(1, |_| {
+        Tile::<i32>::new(3).hold(&Region::new([7..9]).periodic(0, 8));
+        Ok::<(), crate::Error>(())
+    });
+    let message = error.expect_err("it is two pieces").to_string();
+    assert!(message.contains("[(7..9) % 8] is not one box of its array; this is a bug"), "{message}");
+}
