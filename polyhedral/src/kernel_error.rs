@@ -152,6 +152,12 @@ pub enum KernelError {
         /// The element type.
         dtype: &'static str,
     },
+    /// A literal that is no number.
+    #[error("`{number}` is not a number that can be written in a kernel; capture it as a scalar")]
+    NotFinite {
+        /// The literal.
+        number: String,
+    },
     /// A number that no element can be.
     #[error("`{number}` does not fit {dtype}; write a smaller number, or let the tensors hold a larger type")]
     NumberTooLarge {

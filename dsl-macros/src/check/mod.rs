@@ -158,7 +158,7 @@ fn index_names(block: &Block, sites: &[&Site], errors: &mut Errors) {
 }
 
 fn bounds(Range { var, bounds }: &Range) -> Result<Bounds> {
-    let wrong = |help: &str| Err(error(bounds, format!("the range of `{var}` is not of the form `0..n`"), help));
+    let wrong = |help: &str| Err(error(bounds, format!("the range of `{var}` is not of the form `start..end`"), help));
     let Expr::Range(range) = bounds else { return wrong(&format!("write `for {var} in 0..n`")) };
     match (&range.start, &range.limits, &range.end) {
         (Some(start), RangeLimits::HalfOpen(_), Some(end)) => {

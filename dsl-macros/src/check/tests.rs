@@ -241,13 +241,13 @@ fn ranges_have_two_ends_and_are_half_open() {
     check(
         "fn f() -> C: [f32; n, n, n, n] { C[i, j, k, l] = 1 for i in ..n for j in 0..=n for l in n for k in 0.. }",
         expect![[r#"
-            error on `1..n`: the range of `i` is not of the form `0..n`
+            error on `1..n`: the range of `i` is not of the form `start..end`
               help: ranges start at 0: add the start to the index in the accesses
-            error on `0..=n`: the range of `j` is not of the form `0..n`
+            error on `0..=n`: the range of `j` is not of the form `start..end`
               help: ranges are half-open: write `0..n + 1` for `0..=n`
-            error on `n`: the range of `l` is not of the form `0..n`
+            error on `n`: the range of `l` is not of the form `start..end`
               help: write `for l in 0..n`
-            error on `0..`: the range of `k` is not of the form `0..n`
+            error on `0..`: the range of `k` is not of the form `start..end`
               help: give the range an end
         "#]],
     );

@@ -20,7 +20,10 @@ fn affine(text: &str) -> Affine {
             },
         }
     }
-    Affine { terms, constant }
+    // Terms as they are, not yet added up.
+    let mut index = Affine::new([], constant);
+    index.terms = terms;
+    index
 }
 
 fn read(tensor: &str, index: &[&str]) -> Value {
