@@ -206,10 +206,10 @@ fn places<'a>(target: &'a Access, value: &'a Value, inputs: &[Tensor], output: &
 }
 
 /// The range of `name` with which all accesses by it alone stay inside, to offer it in a message.
-fn fitting(name: Name, places: &[Place<'_>]) -> Option<String> {
+fn fitting(name: Name, places: &[Place<'_>]) -> Option<Box<str>> {
     let indices = places.iter().map(|place| (place.index, place.extent as i128));
     let range = Affine::fitting_range(name, indices)?;
-    Some(format!("`for {name} in {}..{}`", range.start, range.end))
+    Some(format!("`for {name} in {}..{}`", range.start, range.end).into())
 }
 
 fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &Tensor) -> Result<(), KernelError> {

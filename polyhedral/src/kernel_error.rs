@@ -103,7 +103,7 @@ pub enum KernelError {
         /// Where that comes from.
         second_at: String,
         /// The range with which all accesses stay inside, if there is one.
-        range: Option<String>,
+        range: Option<Box<str>>,
     },
     /// An index variable has no extent.
     #[error("index `{name}` has no extent, since it stands nowhere alone; give its range: `for {name} in 0..n`")]
@@ -142,7 +142,7 @@ pub enum KernelError {
         /// The dimension's extent.
         extent: usize,
         /// The range with which all accesses stay inside, if there is one.
-        range: Option<String>,
+        range: Option<Box<str>>,
     },
     /// A float in a kernel of integers.
     #[error("`{number}` is a float, but the elements are {dtype}; write an integer")]

@@ -104,7 +104,7 @@ fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], state
             let at = written.iter().find(|site| site.0 == *access).map_or(statement, |site| &site.1);
             let help = match range {
                 Some(range) => format!("state the range that fits: {range}"),
-                None => format!("make `{tensor}` larger, or the extents of the indices smaller"),
+                None => format!("make `{tensor}` larger, or the ranges of the indices smaller"),
             };
             let text = wrong.to_string();
             error(at, text.split("; ").next().unwrap_or(&text), help)
