@@ -139,7 +139,7 @@ macro_rules! check {
             let $arrays = inputs::<$type>($world, &program, $value)?;
             let executed = program.run($world, &$arrays.iter().collect::<Vec<_>>())?;
             let compiled: DistArray<$type> = $run?;
-            assert_eq!(bits(executed.block().as_slice().expect("a block")), bits(compiled.block().as_slice().expect("a block")));
+            assert_eq!(bits(executed.block()), bits(compiled.block()));
             Ok(executed.gather($world)?)
         });
         let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");

@@ -70,7 +70,7 @@ impl Affine {
             } else {
                 ((constant + 1).saturating_sub(extent), constant + 1)
             };
-            let ceil = |value: i128| -(-value).div_euclid(by);
+            let ceil = |value: i128| -value.saturating_neg().div_euclid(by);
             (name == var).then(|| ceil(low)..ceil(high))
         });
         ranges.reduce(|a, b| a.start.max(b.start)..a.end.min(b.end)).filter(|range| range.start < range.end)

@@ -211,11 +211,11 @@ fn places<'a>(target: &'a Access, value: &'a Value, inputs: &[Tensor], output: &
 }
 
 /// The range of `name` with which all accesses by it alone stay inside, to offer it in a message.
-fn fitting(name: Name, places: &[Place<'_>]) -> Option<String> {
+fn fitting(name: Name, places: &[Place<'_>]) -> Option<Box<str>> {
     let indices = places.iter().filter(|place| place.index.modulus.is_none());
     let indices = indices.map(|place| (place.index, place.extent as i128));
     let range = Affine::fitting_range(name, indices)?;
-    Some(format!("`for {name} in {}..{}`", range.start, range.end))
+    Some(format!("`for {name} in {}..{}`", range.start, range.end).into())
 }
 
 fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &Tensor) -> Result<(), KernelError> {
@@ -246,13 +246,14 @@ fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &T
 /// The half-open range of values of an index expression; no variable is empty.
 pub(crate) fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
     let start = (i128::from(index.constant), i128::from(index.constant) + 1);
-    index.terms.iter().fold(start, |(low, high), &(name, factor)| {
+    let span = index.terms.iter().try_fold(start, |(low, high), &(name, factor)| {
         let var = vars.iter().find(|var| var.name == name);
         let (first, extent) = var.map_or((0, 1), |var| (i128::from(var.start), var.extent as i128));
-        // Bounds are below 2^63 and factors too, but a sum of many products may leave even 128 bits.
         let ends = [first, first + extent - 1].map(|value| i128::from(factor) * value);
-        (low.saturating_add(ends[0].min(ends[1])), high.saturating_add(ends[0].max(ends[1])))
-    })
+        Some((low.checked_add(ends[0].min(ends[1]))?, high.checked_add(ends[0].max(ends[1]))?))
+    });
+    // A product of two numbers fits 128 bits, a sum of many need not; it is outside of every tensor.
+    span.unwrap_or((i128::MIN, i128::MAX))
 }
 
 fn saturated(value: i128) -> i64 {
@@ -268,7 +269,7 @@ fn counted(access: &Access, vars: &[IndexVar]) -> Access {
         for (name, factor) in &mut index.terms {
             let var = vars.iter().find(|var| var.name == *name);
             let (start, extent) = var.map_or((0, 0), |var| (var.start, var.extent));
-            constant += i128::from(*factor) * i128::from(start);
+            constant = constant.saturating_add(i128::from(*factor) * i128::from(start));
             // Where an index has one value, 0, any factor gives the same, and a small one gives no overflow.
             if empty || extent == 1 {
                 *factor = factor.signum();

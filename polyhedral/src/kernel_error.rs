@@ -123,7 +123,7 @@ pub enum KernelError {
         /// Where that comes from.
         second_at: String,
         /// The range with which all accesses stay inside, if there is one.
-        range: Option<String>,
+        range: Option<Box<str>>,
     },
     /// An index variable has no extent.
     #[error("index `{name}` has no extent, since it stands nowhere alone; give its range: `for {name} in 0..n`")]
@@ -162,7 +162,7 @@ pub enum KernelError {
         /// The dimension's extent.
         extent: usize,
         /// The range with which all accesses stay inside, if there is one.
-        range: Option<String>,
+        range: Option<Box<str>>,
     },
     /// A periodic index wraps outside its dimension, or nowhere.
     #[error(
@@ -215,6 +215,12 @@ pub enum KernelError {
         number: String,
         /// The element type.
         dtype: &'static str,
+    },
+    /// A literal that is no number.
+    #[error("`{number}` is not a number that can be written in a kernel; capture it as a scalar")]
+    NotFinite {
+        /// The literal.
+        number: String,
     },
     /// A number that no element can be.
     #[error("`{number}` does not fit {dtype}; write a smaller number, or let the tensors hold a larger type")]

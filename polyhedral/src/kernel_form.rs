@@ -47,7 +47,7 @@ struct VarForm {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FormError {
     #[error("kernel `{name}`: {error}")]
-    Kernel { name: Name, error: KernelError },
+    Kernel { name: Name, error: Box<KernelError> },
     #[error("kernel `{name}`: `vars` gives index `{var}` the extent {given}, but it is {extent}; leave `vars` out")]
     Var { name: Name, var: Name, given: usize, extent: usize },
     #[error("kernel `{name}`: `vars` names index `{var}`, which no access holds; leave `vars` out")]
@@ -103,7 +103,7 @@ impl TryFrom<KernelForm> for Kernel {
             assign: form.assign,
             value: form.value,
         };
-        let kernel = spec.check().map_err(|error| FormError::Kernel { name, error })?;
+        let kernel = spec.check().map_err(|error| FormError::Kernel { name, error: Box::new(error) })?;
         for VarForm { name: var, extent: given } in vars {
             match kernel.vars.iter().find(|other| other.name == var) {
                 Some(found) if found.extent == given => {}

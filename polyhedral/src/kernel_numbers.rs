@@ -5,11 +5,13 @@ use crate::kernel::KernelSpec;
 use crate::kernel_error::KernelError;
 use crate::value::Value;
 
-/// Checks literals, scalars, divisors and functions; a sign goes into the literal that does not fit without it.
+/// Checks literals, scalars, divisors and functions.
+///
+/// Literals come out without a sign, as they do from source, but for the least integer, which needs it.
 pub(crate) fn check(spec: &mut KernelSpec) -> Result<(), KernelError> {
     let dtype = spec.dtype;
     spec.value.rewrite(&mut |value| {
-        if let Some(literal) = least(value, dtype) {
+        if let Some(literal) = least(value, dtype).or_else(|| unsigned(value, dtype)) {
             *value = literal;
         }
     });
@@ -28,12 +30,26 @@ fn least(value: &Value, dtype: DType) -> Option<Value> {
     meant.then_some(Value::Literal(Number::Int(negated)))
 }
 
+/// The negation of a positive literal that a negative one stands for.
+fn unsigned(value: &Value, dtype: DType) -> Option<Value> {
+    let Value::Literal(number) = *value else { return None };
+    let negated = match number {
+        Number::Int(number) if number < 0 => Number::Int(number.checked_neg()?),
+        Number::Float(number) if number.is_sign_negative() => Number::Float(-number),
+        _ => return None,
+    };
+    dtype.holds(negated).then(|| Value::Neg(Box::new(Value::Literal(negated))))
+}
+
 fn check_value(value: &Value, spec: &KernelSpec) -> Result<(), KernelError> {
     let dtype = spec.dtype;
     for part in value.parts() {
         check_value(part, spec)?;
     }
     match value {
+        Value::Literal(Number::Float(number)) if !number.is_finite() => {
+            Err(KernelError::NotFinite { number: number.to_string() })
+        }
         Value::Literal(number) => element(&number.to_string(), *number, dtype),
         Value::Scalar(name) if spec.scalars.iter().all(|scalar| scalar.0 != *name) => {
             Err(KernelError::UnknownScalar { name: *name })

@@ -109,7 +109,7 @@ fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], state
             let at = written.iter().find(|site| site.0 == *access).map_or(statement, |site| &site.1);
             let help = match range {
                 Some(range) => format!("state the range that fits: {range}"),
-                None => format!("make `{tensor}` larger, or the extents of the indices smaller"),
+                None => format!("make `{tensor}` larger, or the ranges of the indices smaller"),
             };
             let text = wrong.to_string();
             error(at, text.split("; ").next().unwrap_or(&text), help)
@@ -167,7 +167,7 @@ fn index_names(block: &Block, sites: &[&Site], errors: &mut Errors) {
 }
 
 fn bounds(Range { var, bounds }: &Range) -> Result<Bounds> {
-    let wrong = |help: &str| Err(error(bounds, format!("the range of `{var}` is not of the form `0..n`"), help));
+    let wrong = |help: &str| Err(error(bounds, format!("the range of `{var}` is not of the form `start..end`"), help));
     let Expr::Range(range) = bounds else { return wrong(&format!("write `for {var} in 0..n`")) };
     match (&range.start, &range.limits, &range.end) {
         (Some(start), RangeLimits::HalfOpen(_), Some(end)) => {

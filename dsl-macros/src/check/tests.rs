@@ -111,9 +111,9 @@ fn one_index_has_one_literal_extent() {
         "fn f(A: [f32; 512, 2048], B: [f32; 1024, n]) -> C: [f32; 500 + 1, n] { C[m, n] += A[m, k] * B[k, n] }",
         expect![[r#"
             error on `k`: index `k` has extent 1024 in `B[k, n]`, but 2048 in `A[m, k]`
-              help: let the extents agree, or use two indices
+              help: let the extents agree, use two indices, or state the range that fits: `for k in 0..1024`
             error on `m`: index `m` has extent 501 in `C[m, n]`, but 512 in `A[m, k]`
-              help: let the extents agree, or use two indices
+              help: let the extents agree, use two indices, or state the range that fits: `for m in 0..501`
         "#]],
     );
 }
@@ -123,8 +123,8 @@ fn a_range_holds_but_stays_inside() {
     check(
         "fn f(A: [f32; 8]) -> C: [f32; 8] { C[i] = A[i] for i in 0..9 }",
         expect![[r#"
-            error on `i`: index `i` has extent 8 in `A[i]`, but 9 in its range `for i in 0..9`
-              help: let the extents agree, or use two indices
+            error on `C[i]`: `C[i]` leaves `C`: index `i` spans 0..9, but dimension 0 has extent 8
+              help: make `C` larger, or the ranges of the indices smaller
         "#]],
     );
 }
@@ -241,13 +241,13 @@ fn ranges_have_two_ends_and_are_half_open() {
     check(
         "fn f() -> C: [f32; n, n, n, n] { C[i, j, k, l] = 1 for i in ..n for j in 0..=n for l in n for k in 0.. }",
         expect![[r#"
-            error on `1..n`: the range of `i` is not of the form `0..n`
-              help: ranges start at 0: add the start to the index in the accesses
-            error on `0..=n`: the range of `j` is not of the form `0..n`
+            error on `..n`: the range of `i` is not of the form `start..end`
+              help: give the range a start
+            error on `0..=n`: the range of `j` is not of the form `start..end`
               help: ranges are half-open: write `0..n + 1` for `0..=n`
-            error on `n`: the range of `l` is not of the form `0..n`
+            error on `n`: the range of `l` is not of the form `start..end`
               help: write `for l in 0..n`
-            error on `0..`: the range of `k` is not of the form `0..n`
+            error on `0..`: the range of `k` is not of the form `start..end`
               help: give the range an end
         "#]],
     );
@@ -325,8 +325,8 @@ fn extents_are_not_negative() {
               help: an extent is at least 0
             error on `3 - 5`: `C` has the extent -2
               help: an extent is at least 0
-            error on `-(1)`: `j` has the extent -1
-              help: an extent is at least 0
+            error on `-(1)`: the range of `j` ends before it starts: 0..-1
+              help: an empty range is `0..0`
         "#]],
     );
 }
@@ -337,7 +337,7 @@ fn constant_kernels_are_checked_whole() {
         "fn f(A: [f32; 8]) -> C: [f32; 8] { C[i] = alpha * A[i + 1] }",
         expect![[r#"
             error on `A[i + 1]`: `A[i + 1]` leaves `A`: index `i + 1` spans 1..9, but dimension 0 has extent 8
-              help: make `A` larger, or the extents of the indices smaller
+              help: state the range that fits: `for i in 0..7`
         "#]],
     );
 }

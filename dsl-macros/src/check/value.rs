@@ -65,6 +65,11 @@ impl Context<'_> {
     }
 
     fn call(&mut self, name: &Ident, arguments: &[Syntax]) -> Option<Value> {
+        if super::tensors(self.block).any(|tensor| tensor.name == *name) {
+            let help = format!("an access is written with brackets: `{name}[..]`");
+            self.errors.push(name, format!("the tensor `{name}` is called like a function"), help);
+            return None;
+        }
         let values: Vec<_> = arguments.iter().map(|argument| self.value(argument)).collect();
         let text = name.to_string();
         let function = Function::ALL.into_iter().find(|function| function.name() == text);
@@ -72,13 +77,9 @@ impl Context<'_> {
             "max" | "min" => 2,
             _ if function.is_some() => 1,
             _ => {
-                let tensor = super::tensors(self.block).find(|tensor| tensor.name == *name);
-                let help = match tensor {
-                    Some(_) => format!("an access is written with brackets: `{name}[..]`"),
-                    None => format!(
-                        "the functions are {FUNCTIONS}; bind what depends on no index first, `let alpha = {name}(..);`, and write `alpha`"
-                    ),
-                };
+                let help = format!(
+                    "the functions are {FUNCTIONS}; bind what depends on no index first, `let alpha = {name}(..);`, and write `alpha`"
+                );
                 self.errors.push(name, format!("no function `{name}`"), help);
                 return None;
             }

@@ -165,8 +165,10 @@ fn affine_indices_and_ranges_expand() {
                 output: (__::Name::new("c"), vec![]),
                 ranges: vec![
                     (__::Name::new("r"),
+                    __::extent(0usize)..
                     __::extent(3usize)),
-                    (__::Name::new("i"), __::extent(n))
+                    (__::Name::new("i"),
+                    __::extent(0usize).. __::extent(n))
                 ],
                 scalars: vec![],
                 target: __::Access {

@@ -183,7 +183,7 @@ fn a_value_follows_the_assignment() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = }",
         expect![[r#"
             error on `}`: expected a value
-              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]` and scalars by name
+              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`
         "#]],
     );
 }
@@ -194,7 +194,7 @@ fn a_value_follows_an_operator() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] * (2 + ) }",
         expect![[r#"
             error on `)`: expected a value
-              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]` and scalars by name
+              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`
         "#]],
     );
 }
@@ -205,7 +205,7 @@ fn other_operators_are_unexpected() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] % 2 }",
         expect![[r#"
             error on `%`: unexpected `%`
-              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]` and scalars by name
+              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`
         "#]],
     );
 }
@@ -216,7 +216,7 @@ fn blocks_are_unexpected() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] + { 2 } }",
         expect![[r#"
             error on `{ 2 }`: unexpected group
-              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]` and scalars by name
+              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`
         "#]],
     );
 }
@@ -226,8 +226,8 @@ fn keywords_are_unexpected() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = if x { 1 } else { 2 } }",
         expect![[r#"
-            error on `if`: unexpected `if`
-              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]` and scalars by name
+            error on `{ 1 }`: expected a comparison
+              help: a choice compares two values by `<`, `<=`, `>`, `>=`, `==` or `!=`: `if a < b { x } else { y }`
         "#]],
     );
 }
@@ -238,7 +238,7 @@ fn juxtaposition_is_unexpected() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = 2 A[i] }",
         expect![[r#"
             error on `A`: unexpected `A`
-              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]` and scalars by name
+              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`
         "#]],
     );
 }
@@ -249,7 +249,7 @@ fn parentheses_hold_one_value() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = (A[i], 2) }",
         expect![[r#"
             error on `,`: unexpected `,`
-              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]` and scalars by name
+              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`
         "#]],
     );
 }
@@ -259,8 +259,7 @@ fn calls_are_bound_first() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = sqrt(2.0) * A[i] }",
         expect![[r#"
-            error on `sqrt`: a value holds scalars by name only, no paths, fields or calls
-              help: bind it first, `let alpha = ..;`, and write `alpha`
+            C[i] = sqrt(2.0) * A[i]
         "#]],
     );
 }
@@ -270,8 +269,8 @@ fn fields_are_bound_first() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = config.alpha * A[i] }",
         expect![[r#"
-            error on `config`: a value holds scalars by name only, no paths, fields or calls
-              help: bind it first, `let alpha = ..;`, and write `alpha`
+            error on `alpha`: a value has no methods or fields
+              help: functions are written before their arguments: `max(a, b)`; they are `exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`
         "#]],
     );
 }
@@ -281,8 +280,8 @@ fn paths_are_bound_first() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = f32::MAX * A[i] }",
         expect![[r#"
-            error on `f32`: a value holds scalars by name only, no paths, fields or calls
-              help: bind it first, `let alpha = ..;`, and write `alpha`
+            error on `f32`: a value holds scalars and functions by name only, no paths or macros
+              help: bind it first, `let alpha = ..;`, and write `alpha`; the functions are `exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`
         "#]],
     );
 }

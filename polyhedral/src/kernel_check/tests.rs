@@ -20,7 +20,10 @@ fn affine(text: &str) -> Affine {
             },
         }
     }
-    Affine { terms, constant }
+    // Terms as they are, not yet added up.
+    let mut index = Affine::new([], constant);
+    index.terms = terms;
+    index
 }
 
 fn read(tensor: &str, index: &[&str]) -> Value {
@@ -179,7 +182,7 @@ fn factors_that_overflow_are_refused_or_make_no_difference() {
     check(
         stencil(read("A", &["9223372036854775807*i"])),
         expect![[r#"
-            error: `A[9223372036854775807*i]` leaves `A`: index `9223372036854775807*i` spans 0..9223372036854775807, but dimension 0 has extent 18
+            error: `A[9223372036854775807*i]` leaves `A`: index `9223372036854775807*i` spans 0..9223372036854775807, but dimension 0 has extent 18; state the range that fits: `for i in 0..1`
         "#]],
     );
     check(

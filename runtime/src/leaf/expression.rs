@@ -109,7 +109,8 @@ impl<T: Element> Expression<T> {
             Self::Operand(_) | Self::Const(_) => false,
             Self::Div(a, b) => {
                 let number = matches!(**b, Self::Const(value) if value != T::ZERO);
-                matches!(T::KIND, ElementKind::I32 | ElementKind::I64) && !number || a.may_fail() || b.may_fail()
+                let integers = matches!(T::KIND, ElementKind::I32 | ElementKind::I64);
+                (integers && !number) || a.may_fail() || b.may_fail()
             }
             Self::Add(a, b) | Self::Sub(a, b) | Self::Mul(a, b) | Self::Max(a, b) | Self::Min(a, b) => {
                 a.may_fail() || b.may_fail()
