@@ -193,6 +193,10 @@ mod tests {
         check("[4{x}13]", "dimension 0: tiles of 4 in 4 pieces make 16, not 13");
         check("[3{x:5}15]", "dimension 0: axis `x` has extent 4 in the mesh, not 5");
         check("[3{x/3}15]", "dimension 0: `x/3%1` is no digit of axis `x`: its divisor and its values must divide 4");
+        // A third of 2^64, rounded up: three times that is 2 in 64 bits.
+        let why =
+            "dimension 0: `x/6148914691236517206` is no digit of axis `x`: its divisor and its values must divide 4";
+        check("[1{x/6148914691236517206%3}3]", why);
         check("[4294967296{}4294967296, 4294967296]", "the array has 2^63 elements or more");
     }
 

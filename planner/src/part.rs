@@ -65,7 +65,7 @@ impl AxisPart {
                 if self.0.stride > 1 {
                     write!(f, "/{}", self.0.stride)?;
                 }
-                if self.0.stride * self.0.extent < axis.extent {
+                if self.0.stride.saturating_mul(self.0.extent) < axis.extent {
                     write!(f, "%{}", self.0.extent)?;
                 }
                 Ok(())

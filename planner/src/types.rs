@@ -55,7 +55,8 @@ impl DistType {
                 let Some(axis) = mesh.as_slice().get(part.axis) else {
                     return Err(TypeError::NoAxis { dim, axis: part.axis, axes: mesh.ndim() });
                 };
-                if part.stride * part.extent == 0 || !axis.extent.is_multiple_of(part.stride * part.extent) {
+                let span = part.stride.checked_mul(part.extent).filter(|&span| span > 0);
+                if span.is_none_or(|span| !axis.extent.is_multiple_of(span)) {
                     let part = part.display(mesh).to_string();
                     return Err(TypeError::Part { dim, part, axis: axis.name, extent: axis.extent });
                 }
