@@ -119,6 +119,75 @@ fn an_inner_mesh_level_gives_the_sequential_result() -> Result<(), TestCaseError
     Ok(())
 }
 
+/// A product whose `k` has 7 values, on a mesh of 2 by 3.
+fn seven() -> (Schedule, Mesh) {
+    let matmul = kernel! {
+        fn matmul(A: [i64; 5, 7], B: [i64; 7, 6]) -> C: [i64; 5, 6] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    (matmul, Mesh::new([("x", 2), ("y", 3)]))
+}
+
+/// The last tile of a loop that was rotated before is as short as that of any other loop.
+#[test]
+fn rotated_loops_are_split_and_distributed_where_tiles_do_not_divide() -> Result<(), TestCaseError> {
+    vars!(m, n, k, mo, mi, no, ni, ka, kb, kc, kd, f);
+    let (matmul, mesh) = seven();
+    let [x, y] = mesh.axes();
+    let grid = || matmul.clone().distribute([m, n], [mo, no], [mi, ni], &mesh);
+    let split = || grid().reorder([k, mi, ni]).rotate(k, [mo, no]).split(k, ka, kb, 3);
+    let schedules = [
+        split(),
+        split().shard("A", [m.at(x), k.at(y)]).communicate("A", ka),
+        split().shard("A", [m.at(x), k.at(y)]).communicate("A", kb).shard("B", [n.at(y)]).communicate("B", kb),
+        split().split(ka, kc, kd, 2).rotate(kb, [kc, mo]),
+        split().fuse(ka, kb, f),
+        grid().rotate(k, [mo]).divide(k, ka, kb, 1).divide(ka, kc, kd, 2),
+        split().fuse(ka, kb, f).rotate(f, [mo]).split(f, kc, kd, 4),
+        grid().reorder([mi, k, ni]).rotate(k, [mi]).divide(mi, ka, kb, 2).rotate(kb, [mo]),
+        matmul.clone().rotate(m, [] as [Var; 0]).distribute([m, n], [mo, no], [mi, ni], &mesh),
+        matmul.clone().rotate(n, [m]).distribute([m], [mo], [mi], &Mesh::new([("x", 3)])).split(n, no, ni, 4),
+    ];
+    for (number, schedule) in schedules.iter().enumerate() {
+        let lowered = schedule.lower();
+        prop_assert!(lowered.is_ok(), "schedule {number}: {}\n{schedule}", lowered.expect_err("an error"));
+        check::<i64>(schedule)?;
+    }
+    Ok(())
+}
+
+/// Both dimensions skewed over the same two axes, by their sum and by their difference.
+#[test]
+fn homes_skewed_by_sum_and_difference_give_the_sequential_result() -> Result<(), TestCaseError> {
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let (matmul, _) = seven();
+    let on = |extent: usize| {
+        let mesh = Mesh::new([("x", extent), ("y", extent)]);
+        let [x, y] = mesh.axes();
+        let by = extent as i64;
+        matmul
+            .clone()
+            .distribute([m, n], [mo, no], [mi, ni], &mesh)
+            .divide(k, ko, ki, extent)
+            .reorder([ko, mi, ni, ki])
+            .rotate(ko, [mo, no])
+            .shard("A", [m.at((x + y) % by), k.at((x - y) % by)])
+            .shard("B", [k.at((x * 2 + y) % by), n.at((x + y + 1) % by)])
+            .shard("C", [m.at(x), n.at((x + y) % by)])
+            .communicate("A", ko)
+            .communicate("B", ko)
+            .tensorize([mi, ni, ki])
+    };
+    for extent in [3, 5] {
+        let lowered = on(extent).lower();
+        prop_assert!(lowered.is_ok(), "{}", lowered.expect_err("an error"));
+        check::<i64>(&on(extent))?;
+    }
+    // Modulo 2, the difference is the sum.
+    let why = on(2).lower().expect_err("half of the blocks have no owner").to_string();
+    prop_assert!(why.contains("some blocks have no owner"), "{why}");
+    Ok(())
+}
+
 /// The properties above would hold of schedules that are all refused; so count what the random ones are.
 #[test]
 fn random_schedules_are_mostly_legal_and_show_every_pattern() {

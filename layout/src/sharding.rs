@@ -335,10 +335,14 @@ impl Sharding {
             .collect()
     }
 
-    /// Returns the number of elements that the rank at `coordinates` owns.
+    /// Returns the number of elements that the rank at `coordinates` owns; `usize::MAX` if there are more.
     #[must_use]
     pub fn local_len(&self, coordinates: &[usize]) -> usize {
-        if self.keeps(coordinates) { self.local_shape(coordinates).iter().product() } else { 0 }
+        if self.keeps(coordinates) {
+            self.local_shape(coordinates).into_iter().fold(1, usize::saturating_mul)
+        } else {
+            0
+        }
     }
 
     /// Returns the digit of `index` along `dim`: the number of the block that holds it.

@@ -4,7 +4,7 @@
 pub(crate) fn primes(mut number: usize) -> Vec<usize> {
     let mut primes = Vec::new();
     let mut candidate = 2;
-    while candidate * candidate <= number {
+    while candidate <= number / candidate {
         while number.is_multiple_of(candidate) {
             primes.push(candidate);
             number /= candidate;
@@ -51,6 +51,8 @@ mod tests {
     fn factors_are_found() {
         assert_eq!(primes(360), [2, 2, 2, 3, 3, 5]);
         assert_eq!(primes(1), []);
+        // The square of the last candidate would not fit.
+        assert_eq!(primes(4294967291 * 4294967291), [4294967291; 2]);
         assert_eq!(divisors(12), [1, 2, 3, 4, 6, 12]);
         assert_eq!(divisors(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
         assert_eq!(divisors(1), [1]);

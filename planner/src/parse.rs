@@ -195,6 +195,10 @@ mod tests {
         check("[3{x/3}15]", "dimension 0: `x/3%1` does not fit axis `x`: divisor and extent of a part must divide 4");
         let long = "dimension 0: `x/4294967296%4294967296` does not fit axis `x`: divisor and extent of a part must divide 4";
         check("[1{x/4294967296%4294967296}4]", long);
+        // A third of 2^64, rounded up: three times that is 2 in 64 bits.
+        let why =
+            "dimension 0: `x/6148914691236517206%3` does not fit axis `x`: divisor and extent of a part must divide 4";
+        check("[1{x/6148914691236517206%3}3]", why);
         check("[4294967296{}4294967296, 4294967296]", "the array has 2^63 elements or more");
     }
 

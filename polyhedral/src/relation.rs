@@ -189,15 +189,6 @@ impl Writer<'_> {
         name
     }
 
-    /// The end of a node that is split into tiles of which the last ones are short or empty.
-    fn ragged(&mut self, id: NodeId) -> Option<String> {
-        let nest = self.relations.nest;
-        let node = nest.node(id);
-        let Made::Split { outer, factor, .. } = &node.made else { return None };
-        let tiled = i128::from(nest.node(*outer).extent) * i128::from(*factor);
-        (tiled > i128::from(node.extent)).then(|| format!("{} < {}", self.name(id), node.extent))
-    }
-
     fn constrain(&mut self, id: NodeId) {
         let node = self.relations.nest.node(id);
         let this = self.name(id);
@@ -227,10 +218,12 @@ impl Writer<'_> {
                 let terms: Vec<_> = [rotated].into_iter().chain(by).map(|&id| self.name(id)).collect();
                 let turns = format!("q{}", id.0);
                 let extent = node.extent.max(1);
-                // The remainder hides the ends of what it is taken of, which may be split into ragged tiles.
+                // The remainder hides the end of what it is taken of, which short tiles anywhere below go by.
                 for &summand in [rotated].into_iter().chain(by) {
-                    if let Some(bound) = self.ragged(summand) {
-                        self.say(bound);
+                    let of = self.relations.nest.node(summand);
+                    if matches!(of.made, Made::Split { .. }) {
+                        let name = self.name(summand);
+                        self.say(format!("{name} < {}", of.extent));
                     }
                 }
                 self.say(format!("{this} = {} - {extent}*{turns}", terms.join(" + ")));

@@ -205,6 +205,21 @@ fn an_expected_pattern_is_asserted() {
 }
 
 /// Ranks are never enumerated: the texts given to isl differ in constants alone, so programs differ in them alone.
+/// One further and one back are the same neighbour of two.
+#[test]
+fn an_expected_shift_counts_modulo_the_axis() {
+    let mesh = mesh(2, 2);
+    let [x, y] = mesh.axes();
+    let cannon = || inside(skewed(tiled(&mesh, [6, 4, 8]).rotate("ko", ["mo", "no"]), 2));
+    for by in [1, -1, 3, i64::MIN + 1, i64::MAX] {
+        lowered(&cannon().expect("A", Pattern::shift(y, by)).expect("B", Pattern::shift(x, by)));
+    }
+    let error = cannon().expect("A", Pattern::shift(y, 2)).lower().expect_err("to itself");
+    assert!(error.message().contains("not shift(y, 2)"), "{error}");
+    let axes = lowered(&inside(plain(tiled(&mesh, [6, 4, 8]))));
+    assert_eq!(axes.pattern("A"), Some(Pattern::broadcast([y])));
+}
+
 #[test]
 fn the_program_of_a_large_mesh_is_that_of_a_small_one_with_other_constants() {
     let shape = |extent: usize| {

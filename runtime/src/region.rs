@@ -62,7 +62,7 @@ impl Region {
     /// Returns all of an array of `shape`.
     #[must_use]
     pub fn whole(shape: &[usize]) -> Self {
-        Self::new(shape.iter().map(|&extent| 0..extent as i64))
+        Self::new(shape.iter().map(|&extent| 0..i64::try_from(extent).unwrap_or(i64::MAX)))
     }
 
     /// Returns the number of dimensions.
@@ -107,13 +107,13 @@ impl Region {
     /// Returns the extent of each dimension, in elements.
     #[must_use]
     pub fn shape(&self) -> Vec<usize> {
-        self.ranges.iter().map(|range| (range.end - range.start) as usize).collect()
+        self.ranges.iter().map(length).collect()
     }
 
-    /// Returns the number of elements.
+    /// Returns the number of elements; `usize::MAX` if there are more, which no memory holds.
     #[must_use]
     pub fn len(&self) -> usize {
-        if self.nothing { 0 } else { self.ranges.iter().map(|range| (range.end - range.start) as usize).product() }
+        if self.nothing { 0 } else { self.ranges.iter().map(length).fold(1, usize::saturating_mul) }
     }
 
     /// Returns whether it holds no element.
@@ -135,6 +135,10 @@ impl Region {
         let region = Self::new(both.map(|(a, b)| a.start.max(b.start)..a.end.min(b.end)));
         Self { nothing: self.nothing || other.nothing, ..region }
     }
+}
+
+fn length(range: &Range<i64>) -> usize {
+    range.end.abs_diff(range.start) as usize
 }
 
 impl fmt::Display for Region {
@@ -172,6 +176,13 @@ mod tests {
         assert_eq!(Region::empty(0).len(), 0);
         assert!(Region::empty(0).is_empty() && !Region::new([]).is_empty());
         assert!(Region::new([]).intersection(&Region::empty(0)).is_empty());
+    }
+
+    #[test]
+    fn lengths_beyond_what_can_be_counted_saturate() {
+        assert_eq!(Region::whole(&[1 << 40, 1 << 40]).len(), usize::MAX);
+        assert_eq!(Region::whole(&[1 << 40, 1 << 40, 0]).len(), 0);
+        assert_eq!(Region::new([i64::MIN..i64::MAX]).shape(), [usize::MAX]);
     }
 
     #[test]

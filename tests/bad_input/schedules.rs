@@ -279,3 +279,39 @@ fn parts_and_tiles_of_no_size_are_refused() {
         "#]],
     );
 }
+
+#[test]
+fn a_loop_at_which_a_tensor_is_communicated_stays_out_of_the_leaf() {
+    vars!(m, k, mi, ni, ko, ki);
+    let [x, y] = mesh().axes();
+    check(
+        tiled().reorder([ko, mi, ni, ki]).shard("A", [m.at(x), k.at(y)]).communicate("A", ko).tensorize([ko, ni, ki]),
+        expect![[r#"
+            schedule step 6, `tensorize([ko, ni, ki])`:
+            loop `ko` cannot be tensorized, since `A` is communicated at it;
+            leave `ko` out of `tensorize`, or communicate `A` at a loop outside the leaf
+        "#]],
+    );
+    check(
+        tiled().shard("A", [m.at(x), k.at(y)]).tensorize([mi, ni, ko, ki]).communicate("A", ki),
+        expect![[r#"
+            schedule step 5, `communicate(A, ki)`:
+            loop `ki` is tensorized, so it is inside the leaf;
+            communicate at a loop outside it
+        "#]],
+    );
+}
+
+#[test]
+fn shards_before_a_mesh_are_told_who_defines_it() {
+    vars!(m);
+    let [x, _] = mesh().axes();
+    check(
+        matmul().shard("A", [m.at(x)]),
+        expect![[r#"
+            schedule step 1, `shard(A, m @ x)`:
+            there is no mesh yet;
+            call `distribute` first: it defines the mesh
+        "#]],
+    );
+}

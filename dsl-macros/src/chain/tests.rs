@@ -38,7 +38,7 @@ fn every_clause_is_read() {
 #[test]
 fn every_pattern_is_read() {
     check(
-        ".expect(A, local) .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, allgather(x)) .expect(A, exchange)",
+        ".expect(A, local) .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, allgather([x])) .expect(A, exchange)",
         expect![[r#"
             expect(A, local)
             expect(A, broadcast(x, y))

@@ -43,8 +43,8 @@ impl<T: Element> DistArray<T> {
     /// in row-major order. Does not communicate.
     ///
     /// # Errors
-    /// If the sharding's mesh has not as many ranks as the world, or this rank's block does not fit the memory that
-    /// is free.
+    /// If the sharding's mesh has not as many ranks as the world, the array has 2^63 bytes or more, or this rank's block
+    /// does not fit the memory that is free.
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);
@@ -110,6 +110,15 @@ impl<T: Element> DistArray<T> {
 
     fn empty(world: &World, sharding: &Sharding) -> Result<Self> {
         world.check_mesh(sharding.mesh())?;
+        // An extent of 0 does not excuse the others: with it, strides would still overflow.
+        let bytes =
+            sharding.shape().iter().try_fold(size_of::<T>().max(1), |bytes, &extent| bytes.checked_mul(extent.max(1)));
+        if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
+            return Err(Error::Usage(format!(
+                "an array of shape {:?} has more bytes than 63 bits count; make it smaller",
+                sharding.shape()
+            )));
+        }
         let coordinates = sharding.mesh().coordinates(world.rank());
         let local_shape = sharding.local_shape(&coordinates);
         Ok(Self { sharding: sharding.clone(), coordinates, local_shape, block: Block::default() })

@@ -214,6 +214,23 @@ fn an_array_that_lies_otherwise_is_told_apart() {
 }
 
 #[test]
+fn arrays_beyond_what_can_be_counted_are_refused() {
+    for shape in [vec![1usize << 40, 1 << 40], vec![0, 1 << 40, 1 << 40], vec![1 << 62]] {
+        on_ranks(1, |world| {
+            let whole = Sharding::replicated(&Mesh::default(), &shape);
+            let arrays = [DistArray::filled(world, &whole, 1i32), DistArray::from_fn(world, &whole, |_| 1i32)];
+            for array in arrays {
+                let why = array.expect_err("there is no such array").to_string();
+                let expected =
+                    format!("an array of shape {shape:?} has more bytes than 63 bits count; make it smaller");
+                assert_eq!(why, expected);
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
 fn shapes_and_meshes_that_do_not_match_are_refused() {
     let mesh = Mesh::new([("x", 2)]);
     let sharding = Sharding::replicated(&mesh, &[4]);
