@@ -47,7 +47,9 @@ mod error;
 pub use error::{Error, Result};
 /// Arrays in the memory of one rank: what [`DistArray::from_array`] takes and [`DistArray::gather`] gives.
 pub use ndarray;
-pub use polyshard_codegen::{Execute, Pipeline, PipelineError, SourceOptions, pipeline, reference, rust_source};
+pub use polyshard_codegen::{
+    Execute, Pipeline, PipelineError, SourceOptions, TypedProgram, pipeline, reference, rust_source,
+};
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{Axis, AxisExpr, Mesh, Name, Placement, Sharding, ShardingError};
 pub use polyshard_planner as planner;

@@ -47,8 +47,8 @@ fn finished(schedule: Schedule) -> Schedule {
 macro_rules! check {
     ($module:ident, $schedule:expr, $type:ty, |$world:ident, $arrays:ident| $run:expr) => {{
         let program = $schedule.lower().expect("a legal schedule");
-        let options = SourceOptions { runtime: "polyshard::runtime".into() };
-        expect_file![concat!("golden/", stringify!($module), ".rs")].assert_eq(&rust_source(&program, &options));
+        let source = rust_source(&program, &SourceOptions::default());
+        expect_file![concat!("golden/", stringify!($module), ".rs")].assert_eq(&source);
         let shards = polyshard::spmd(program.mesh().size(), |$world| {
             let $arrays: Vec<_> = inputs::<$type>($world, &program)?;
             let executed = program.run($world, &$arrays.iter().collect::<Vec<_>>())?;

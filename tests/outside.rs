@@ -1,33 +1,39 @@
 //! A crate outside of this repository, which depends on `polyshard` by path alone: the README's program, a stencil,
 //! kernels compiled with the crate, and emitted source, under whatever names. It builds and gives the right numbers.
 //!
-//! It is built into this workspace's target folder, with its lock file and profiles, so that what both have in common
-//! is built once; `tests/outside/program.rs` is its program.
+//! It is built into this workspace's target folder, with its lock file and profiles, and beside an empty crate that
+//! asks for the features that the tests of this workspace ask of their dependencies; so what both have in common is
+//! built once. `tests/outside/program.rs` is its program.
 
 use polyshard::__private::{Access, Affine, Assign, DType, KernelSpec, Number, Value};
 use polyshard::prelude::*;
 use polyshard::{LeafKind, Name, Program, SourceOptions, rust_source};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Writes the crate and returns its folder, another one for each workspace.
+/// Writes the crate and returns its folder, which is another one for each workspace.
 fn write_crate() -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("polyshard-outside-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("polyshard-outside{}", ROOT.replace(['/', '\\', ':'], "-")));
     let write = |path: &str, text: &str| {
         let path = folder.join(path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a temporary folder");
         fs::write(path, text).expect("a temporary file");
     };
     let own = fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).expect("the manifest");
+    // Without MPI here, there is none to link there.
+    let features = if cfg!(feature = "mpi") { "" } else { ", default-features = false" };
     let manifest = format!(
-        "[package]\nname = \"outside\"\nversion = \"0.1.0\"\nedition = \"2024\"\ndefault-run = \"outside\"\n\n\
-         [dependencies]\npolyshard = {{ path = {ROOT:?} }}\n\n[workspace]\n\n{}",
+        "[package]\nname = \"outside\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\npolyshard = {{ path = {ROOT:?}{features} }}\n\n\
+         [workspace]\nmembers = [\"features\"]\n\n{}",
         profiles(&own)
     );
+    write("features/Cargo.toml", &features_manifest());
+    write("features/src/lib.rs", "");
     write("Cargo.toml", &manifest);
     fs::copy(Path::new(ROOT).join("Cargo.lock"), folder.join("Cargo.lock")).expect("the lock file");
     let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("the README");
@@ -65,13 +71,37 @@ fn one(names: &[&str], [a, b, c]: [Sharding; 3], run: Run) -> polyshard::Result<
         Ok(found.gather(world)?)
     })?;
     let found = found.into_iter().flatten().next().expect("rank 0 gathers");
-    for ((i, j), value) in (0..7).flat_map(|i| (0..5).map(move |j| (i, j))).zip(&found) {
+    for ((i, j), value) in (0..9).flat_map(|i| (0..5).map(move |j| (i, j))).zip(&found) {
         let sum: i64 = (0..8).map(|k| 7 * (8 * (i - 1) + k) * (k - 3 * j)).sum();
-        assert_eq!(*value, if i == 0 { 0 } else { sum }, "{names:?} at {i}, {j}");
+        assert_eq!(*value, if (1..7).contains(&i) { sum } else { 0 }, "{names:?} at {i}, {j}");
     }
     Ok(())
 }
 "#;
+
+/// The manifest of a crate with the dependencies of this workspace and of its tests, and their features.
+fn features_manifest() -> String {
+    let metadata = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(ROOT));
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).expect("metadata in JSON");
+    let mut wanted: BTreeMap<&str, (&str, BTreeSet<&str>, bool)> = BTreeMap::new();
+    let packages = metadata["packages"].as_array().expect("packages");
+    for dependency in packages.iter().flat_map(|package| package["dependencies"].as_array().expect("dependencies")) {
+        if dependency["path"].is_string() || dependency["optional"] == true || dependency["kind"] == "build" {
+            continue;
+        }
+        let text = |key: &str| dependency[key].as_str().expect("a text");
+        let (_, features, default) = wanted.entry(text("name")).or_insert((text("req"), BTreeSet::new(), false));
+        let more = dependency["features"].as_array().expect("features");
+        features.extend(more.iter().filter_map(|feature| feature.as_str()));
+        *default |= dependency["uses_default_features"] == true;
+    }
+    let lines = wanted.iter().map(|(name, (version, features, default))| {
+        let features: Vec<_> = features.iter().collect();
+        format!("{name} = {{ version = {version:?}, features = {features:?}, default-features = {default} }}\n")
+    });
+    let lines: String = lines.collect();
+    format!("[package]\nname = \"features\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n{lines}")
+}
 
 /// The sections of a manifest that say how things are compiled.
 fn profiles(manifest: &str) -> String {
@@ -129,7 +159,7 @@ fn named(names: &[String; ROLES]) -> Program {
         name: Name::new("named"),
         dtype: DType::I64,
         inputs: vec![(a, vec![6, 8]), (b, vec![8, 5])],
-        output: (c, vec![7, 5]),
+        output: (c, vec![9, 5]),
         ranges: vec![],
         scalars: vec![(alpha, Number::Int(1))],
         target,
@@ -175,14 +205,19 @@ fn name_sets() -> Vec<[String; ROLES]> {
     sets.into_iter().enumerate().map(turned).collect()
 }
 
-/// Runs cargo on the crate, with the target folder that this test was built into.
-fn cargo(folder: &Path, arguments: &[&str]) {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
+/// Cargo without the network, which the lock file makes needless.
+fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let cargo = cargo.args(arguments).args(["--offline", "--target-dir"]).arg(target).current_dir(folder);
-    let output = cargo.output().expect("cargo is there");
-    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(output.status.success(), "cargo {arguments:?} in {}:\n{out}\n{err}", folder.display());
+    cargo.env("CARGO_NET_OFFLINE", "true");
+    cargo
+}
+
+/// What a command wrote; it must succeed.
+fn output(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{command:?}:\n{out}\n{err}");
+    output
 }
 
 /// The last element of a matrix of `f32` in a `.npy` file of version 1.
@@ -195,8 +230,15 @@ fn last_element(path: &Path) -> f32 {
 #[test]
 fn a_crate_outside_builds_and_runs() {
     let folder = write_crate();
-    cargo(&folder, &["run"]);
-    cargo(&folder, &["run", "--bin", "readme"]);
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
+    output(cargo().args(["build", "--workspace", "--target-dir"]).arg(target).current_dir(&folder));
+    let run = |name: &str| {
+        let program = target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+        output(Command::new(program).current_dir(&folder))
+    };
+    let said = run("outside").stdout;
+    assert_eq!(String::from_utf8_lossy(&said), "all of it is right\n");
+    run("readme");
     let found = f64::from(last_element(&folder.join("C.npy")));
     let expected: f64 = (0..2048).map(|k| ((511 + k) * (k * 1023 % 7)) as f64).sum();
     assert!((found - expected).abs() < 1e-4 * expected, "{found} is not {expected}");

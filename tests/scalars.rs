@@ -46,7 +46,7 @@ fn a_product_has_another_factor_in_each_run() {
     let program = matmul.distribute([m], [mo], [mi], &mesh).tensorize([mi, n, k]).lower().expect("a legal schedule");
     assert_eq!(program.leaf().op.kind().to_string(), "contraction");
     let found = polyshard::spmd(2, |world| {
-        let a = DistArray::filled(world, program.sharding("A"), 1.0)?;
+        let a = DistArray::filled(world, program.sharding("A"), 1.0f32)?;
         let runs = [0.5, 3.0].map(|alpha| program.run_with(world, &[&a, &a], &[("alpha", alpha)]));
         let [half, triple] = runs;
         Ok((half?.get(&[0, 1]), triple?.get(&[0, 1])))

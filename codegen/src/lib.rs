@@ -14,7 +14,7 @@ mod reference;
 mod source;
 
 #[cfg(feature = "execute")]
-pub use execute::Execute;
+pub use execute::{Execute, TypedProgram};
 #[cfg(feature = "execute")]
 pub use pipeline::{Pipeline, PipelineError};
 #[cfg(feature = "execute")]

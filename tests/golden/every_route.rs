@@ -10,9 +10,9 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
-
     DistArray, Element, Grid, OutTile, ReduceOp, Region, Result, Tile, World, count,
 };
+
 /// The mesh: x: 3, y: 2.
 pub fn mesh() -> Mesh {
     Mesh::new([("x", 3), ("y", 2)])

@@ -1,7 +1,10 @@
 //! A program run at once: the same calls that emitted source makes, decided while walking the program.
 
+mod typed;
 mod value;
 mod walk;
+
+pub use typed::TypedProgram;
 
 use polyshard_layout::{Name, Sharding};
 use polyshard_polyhedral::{Assign, DType, Kernel, Number, Program, ScalarType};
@@ -86,6 +89,12 @@ pub trait Execute {
         output: &mut DistArray<T>,
         scalars: &[(&str, T)],
     ) -> Result<()>;
+
+    /// Returns the program as one over elements of type `T`, which the compiler lets run on arrays of `T` alone.
+    ///
+    /// # Errors
+    /// If `T` is not the kernel's element type.
+    fn typed<T: Element + ScalarType>(&self) -> Result<TypedProgram<T>>;
 }
 
 impl Execute for Program {
@@ -139,6 +148,10 @@ impl Execute for Program {
             }
         }
         walk::Walk::new(self, &kernel, world, inputs, output, written)?.run()
+    }
+
+    fn typed<T: Element + ScalarType>(&self) -> Result<TypedProgram<T>> {
+        TypedProgram::new(self)
     }
 }
 

@@ -134,14 +134,19 @@ fn comment(text: &str) -> TokenStream {
 fn with_comments(formatted: &str) -> String {
     let mut text = String::new();
     let mut before = "";
-    for line in formatted.lines() {
+    let mut lines = formatted.lines();
+    while let Some(line) = lines.next() {
         let used = before == "};" || before.starts_with("use ") && before.ends_with(';');
         if (before == "}" || used) && !line.starts_with("use ") {
             text.push('\n');
         }
         let indent = &line[..line.len() - line.trim_start().len()];
-        let comment = line.trim().strip_prefix("comment!(\"").and_then(|rest| rest.strip_suffix("\");"));
-        match comment {
+        let comment = match line.trim() {
+            // One that does not fit its line is on the next one.
+            "comment!(" => lines.next().zip(lines.next()).map(|(comment, _)| comment.trim()),
+            line => line.strip_prefix("comment!(").and_then(|rest| rest.strip_suffix(");")),
+        };
+        match comment.and_then(|comment| comment.strip_prefix('"')?.strip_suffix('"')) {
             Some(comment) => {
                 text += &format!("{indent}// {}\n", comment.replace("\\\"", "\"").replace("\\\\", "\\"));
             }

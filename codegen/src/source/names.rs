@@ -152,13 +152,13 @@ fn identifiers(code: &TokenStream, found: &mut BTreeSet<String>) {
 fn identifier(name: &str) -> String {
     let mut text = String::new();
     for c in name.to_lowercase().chars() {
-        let c = if c.is_alphanumeric() && is_identifier(&format!("a{c}")) { c } else { '_' };
+        let c = if c.is_alphanumeric() && is_identifier(&format!("xx{c}")) { c } else { '_' };
         // Two underscores in a row are no way to write a variable in Rust, which would warn of it.
         if c != '_' || !text.ends_with('_') {
             text.push(c);
         }
     }
-    let begins = text.chars().next().is_some_and(|c| is_identifier(&format!("{c}a")));
+    let begins = text.chars().next().is_some_and(|c| is_identifier(&format!("{c}xx")));
     if begins && text != "_" { text } else { format!("v{text}") }
 }
 

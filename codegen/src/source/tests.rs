@@ -26,7 +26,7 @@ fn program(names: [&str; ROLES]) -> Program {
         name: Name::new("f"),
         dtype: DType::I64,
         inputs: vec![(a, vec![6, 8]), (b, vec![8, 5])],
-        output: (c, vec![7, 5]),
+        output: (c, vec![9, 5]),
         ranges: vec![],
         scalars: vec![(alpha, polyshard_polyhedral::Number::Int(1))],
         target: Access { tensor: c, index: vec![Affine::new([(m, 1)], 1), Affine::new([(n, 1)], 0)] },
@@ -196,6 +196,16 @@ fn groups_of_axes_whose_names_run_together_stay_apart() {
     let groups = source.lines().filter(|line| line.contains("grid.group(")).count();
     let names: BTreeSet<_> = source.lines().filter_map(|line| line.trim().strip_prefix("let along_")).collect();
     assert_eq!(names.len(), groups, "{source}");
+}
+
+/// A comment is a statement until all is formatted, and one that is too long for a line takes several.
+#[test]
+fn a_comment_is_one_line_however_long_it_is() {
+    let long = "a_loop_with_a_name_that_is_longer_than_any_line_of_emitted_source_would_be_without_it_and_longer_still";
+    let source = rust_source(&program(["p", "q", long, "ki", "A", "B", "C", "alpha"]), &SourceOptions::default());
+    let comment = format!("    // step 2: divide(k_, {long}, ki, 2)");
+    assert!(source.lines().any(|line| line == comment), "{source}");
+    assert!(source.lines().all(|line| !line.contains("comment!")), "{source}");
 }
 
 #[test]
