@@ -9,8 +9,8 @@ use std::sync::Mutex;
 static SAID: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
 #[track_caller]
-fn check(mistake: impl FnOnce(), message: &str) {
-    catch_unwind(AssertUnwindSafe(mistake)).expect_err(message);
+fn check<R>(mistake: impl FnOnce() -> R, message: &str) {
+    assert!(catch_unwind(AssertUnwindSafe(mistake)).is_err(), "there should be a panic: {message}");
     let (file, said) = SAID.lock().unwrap().pop().expect("the hook has been called");
     assert_eq!(said, message);
     assert!(file.ends_with("tests/blame.rs"), "`{message}` is blamed on {file}");
@@ -27,21 +27,21 @@ fn mistakes(world: &World) -> Result<()> {
     if world.rank() == 1 {
         return Ok(());
     }
-    check(|| drop(array.get(&[4, 0])), "index [4, 0] is outside an array of shape [4, 6]");
-    check(|| drop(array.get(&[1])), "index [1] is outside an array of shape [4, 6]");
-    let no_view = "what a rank owns of [0..4, 0..6], sharded [0 @ x cyclic(1)], is not one box, so it has no view: use \
+    check(|| array.get(&[4, 0]), "index [4, 0] is outside an array of shape [4, 6]");
+    check(|| array.get(&[1]), "index [1] is outside an array of shape [4, 6]");
+    let no_view = "what a rank owns of [0..4, 0..6], sharded [0 @ cyclic(x, 1)], is not one box, so it has no view: use \
                    `get` or `block`";
-    check(|| drop(dealt.view()), no_view);
-    check(|| drop(dealt.view_mut()), no_view);
-    check(|| drop(group.rank_of(&[0, 1])), "coordinates [0, 1] of a group along axes [0]: give one per axis");
-    check(|| drop(group.rank_of(&[2])), "coordinate 2 is outside an axis of extent 2");
-    check(|| drop(group.coordinates(2)), "no member 2: the group has members 0..2");
-    check(|| drop(group.world_rank(5)), "no member 5: the group has members 0..2");
-    check(|| drop(grid.coordinates::<3>()), "3 coordinates on the mesh (x: 2): ask for 1, one per axis");
-    let (line, square) = (Region::new([0..4]), Region::new([0..4, 1..2]));
-    check(|| drop(line.intersection(&square)), "[0..4] and [0..4, 1..2] have different numbers of dimensions");
+    check(|| dealt.view(), no_view);
+    check(|| dealt.view_mut(), no_view);
+    check(|| group.rank_of(&[0, 1]), "coordinates [0, 1] of a group along axes [0]: give one per axis");
+    check(|| group.rank_of(&[2]), "coordinate 2 is outside an axis of extent 2");
+    check(|| group.coordinates(2), "no member 2: the group has members 0..2");
+    check(|| group.world_rank(5), "no member 5: the group has members 0..2");
+    check(|| grid.coordinates::<3>(), "3 coordinates on the mesh (x: 2): ask for 1, one per axis");
+    let (square, cube) = (Region::new([0..4, 1..2]), Region::new([0..4, 1..2, 0..3]));
+    check(|| square.intersection(&cube), "[0..4, 1..2] and [0..4, 1..2, 0..3] have different numbers of dimensions");
     check(
-        || drop(View::new(&[1.0][..], vec![0], vec![1, 1])),
+        || View::new(&[1.0][..], vec![0], vec![1, 1]),
         "2 strides for a view of 1 dimensions: give one per dimension",
     );
     Ok(())
@@ -53,10 +53,10 @@ fn mistakes_with_sweeps(world: &World) -> Result<()> {
     if world.rank() == 1 {
         return Ok(());
     }
-    check(|| drop(sweep.axis(1)), "no move between stages 1 and 2: the sweep has stages 0..2");
-    check(|| drop(sweep.forward(7)), "no move between stages 7 and 8: the sweep has stages 0..2");
-    check(|| drop(sweep.backward(1)), "no move between stages 1 and 2: the sweep has stages 0..2");
-    check(|| drop(sweep.array::<f32>(world, 2)), "no stage 2: the sweep has stages 0..2");
+    check(|| sweep.axis(1), "no move between stages 1 and 2: the sweep has stages 0..2");
+    check(|| sweep.forward(7), "no move between stages 7 and 8: the sweep has stages 0..2");
+    check(|| sweep.backward(1), "no move between stages 1 and 2: the sweep has stages 0..2");
+    check(|| sweep.array::<f32>(world, 2), "no stage 2: the sweep has stages 0..2");
     Ok(())
 }
 

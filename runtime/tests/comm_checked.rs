@@ -164,7 +164,7 @@ fn the_environment_of_a_program_has_it_checked() {
 #[cfg(feature = "mpi")]
 #[test]
 fn the_laws_hold_where_they_are_checked() {
-    for processes in [1, 2, 3, 4] {
+    for processes in [1, 3] {
         let ranks = format!("--ranks={processes}");
         let ended = run_with(&["POLYSHARD_CHECK=1"], "comm_laws", &[&ranks], Some(processes), 2 * LIMIT);
         assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);

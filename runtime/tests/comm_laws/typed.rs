@@ -12,19 +12,17 @@ impl Collectives for Typed<'_> {
     }
 }
 
-/// Lengths in elements: none, one, some, and more than is short.
-const LENGTHS: [usize; 4] = [0, 1, 37, 20_011];
-
 pub(super) fn sums_are_in_rank_order(comm: &dyn Communicator) -> Result<()> {
-    for op in [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min] {
-        for len in LENGTHS {
-            in_rank_order::<f32>(comm, op, len)?;
-            in_rank_order::<f64>(comm, op, len)?;
-            in_rank_order::<i32>(comm, op, len)?;
-            in_rank_order::<i64>(comm, op, len)?;
-        }
+    // None, one, some, and so many that a rank gets a piece of each.
+    for len in [0, 1, 37, 9_001] {
+        in_rank_order::<f32>(comm, ReduceOp::Sum, len)?;
+        in_rank_order::<f64>(comm, ReduceOp::Sum, len)?;
     }
-    Ok(())
+    for op in [ReduceOp::Product, ReduceOp::Max, ReduceOp::Min] {
+        in_rank_order::<f32>(comm, op, 37)?;
+        in_rank_order::<i64>(comm, op, 37)?;
+    }
+    in_rank_order::<i32>(comm, ReduceOp::Sum, 37)
 }
 
 /// Element `i` of a rank: of such different sizes that floats show the order in which they were added.
@@ -55,8 +53,8 @@ fn in_rank_order<T: Element>(comm: &dyn Communicator, op: ReduceOp, len: usize) 
     let received = if is_whole { len * (size - 1) } else { own * (size - 1) + len - own };
     assert_eq!(comm.bytes_received() - before, (received * bytes) as u64, "{what}");
 
-    // Long data go to one root only, which saves time.
-    for root in if len < 100 { 0..size } else { size - 1..size } {
+    // One root is enough but for some: laws run often.
+    for root in if len == 37 && op == ReduceOp::Sum { 0..size } else { size - 1..size } {
         let (mut data, before) = (mine.clone(), comm.bytes_received());
         typed.reduce(&mut data, op, root)?;
         assert!(rank != root || bits(&data) == bits(&expected), "{what} to {root}");

@@ -12,6 +12,7 @@ pub(crate) use support::{Ended, example};
 ///
 /// # Panics
 /// If it cannot be built or started, or runs longer than `limit`; it is ended then.
+#[allow(dead_code, reason = "some of the tests that share this file set variables")]
 pub(crate) fn run(name: &str, arguments: &[&str], processes: Option<usize>, limit: Duration) -> Ended {
     support::run(processes.map_or(Start::Plain, Start::Mpi), &example(name), arguments, limit)
 }

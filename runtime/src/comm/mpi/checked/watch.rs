@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The time between two questions that must find the same.
 const BETWEEN: Duration = Duration::from_millis(500);
 
-/// Polls without sleeping: most waits are short.
-const EAGER: u32 = 500;
+/// How long a rank polls without sleeping or answering: most waits are short.
+const EAGER: Duration = Duration::from_micros(200);
 
 /// What a process knows of its own waits and asks of the others'.
 pub(super) struct Watch {
@@ -94,17 +94,15 @@ impl Watch {
     }
 
     fn poll<T>(&self, ready: &mut impl FnMut() -> Result<Option<T>>) -> Result<T> {
-        for _ in 0..EAGER {
-            if let Some(found) = ready()? {
-                return Ok(found);
-            }
-            thread::yield_now();
-        }
         let began = Instant::now();
         let mut inquiry = Inquiry { began, next: began + self.limit, counting: None, before: None };
         loop {
             if let Some(found) = ready()? {
                 return Ok(found);
+            }
+            if began.elapsed() < EAGER {
+                thread::yield_now();
+                continue;
             }
             self.answer()?;
             self.inquire(&mut inquiry)?;
