@@ -74,7 +74,12 @@ impl<A: Algorithm> Options<A> {
             let (dtype, _) = npy::header(path)?;
             match &known {
                 Some((other, at)) if *other != dtype => {
-                    return Err(format!("{name} holds {dtype}, but {at} says {other}; they must agree"));
+                    let type_too = if at == "`--type`" { format!(", or give `--type {dtype}`") } else { String::new() };
+                    return Err(format!(
+                        "{name} holds {dtype}, but {at} says {other}; they must agree: convert {name} with NumPy's \
+                         `.astype('{}')`{type_too}",
+                        numpy(*other)
+                    ));
                 }
                 _ => known = Some((dtype, name)),
             }
@@ -132,6 +137,16 @@ impl<A: Algorithm> Options<A> {
             Some(path) => Operand::File(path.clone()),
             None => Operand::Random(seed),
         })
+    }
+}
+
+/// NumPy's name of the type.
+fn numpy(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "float32",
+        DType::F64 => "float64",
+        DType::I32 => "int32",
+        DType::I64 => "int64",
     }
 }
 

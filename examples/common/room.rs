@@ -5,7 +5,8 @@ use polyshard::planner::units;
 use polyshard::runtime::free_memory;
 use polyshard::{Backend, World};
 
-/// Checks that so many bytes on each rank, and so many more for the check on the first, fit the memory that is free.
+/// Checks that so many bytes on each rank, and so many more for the check on the first, fit the memory that is free;
+/// collective.
 ///
 /// Ranks that are processes may be on machines of their own, so each is asked for its own.
 ///
@@ -29,7 +30,8 @@ pub(crate) fn check_room(world: &World, rank: u128, checking: u128) -> polyshard
             let message = format!("{whose} up to {held}{check}, but {free} of memory are free; run a smaller size");
             Err(failure(message))
         }
-        _ => Ok(()),
+        // Nobody makes arrays before all have looked.
+        _ => Ok(world.comm().barrier()?),
     }
 }
 

@@ -93,6 +93,9 @@ impl NpyFile {
     ///
     /// # Errors
     /// If the file holds another type than `T`, is changed meanwhile, or does not fit the memory that is free.
+    ///
+    /// # Panics
+    /// If the elements do not make the array: a bug of polyshard.
     pub fn read<T: Element>(mut self) -> Result<ArrayD<T>> {
         self.expect::<T>(None)?;
         let what = format_args!("the array in `{}`", self.path.display());
@@ -202,7 +205,7 @@ fn header_text(file: &mut impl Read) -> Result<(String, u64), String> {
     if bytes.len() < before {
         return Err(cut(bytes.len()));
     }
-    let len = bytes[8..].iter().rev().fold(0, |len, &byte| len << 8 | usize::from(byte));
+    let len = bytes[8..].iter().rev().fold(0, |len, &byte| (len << 8) | usize::from(byte));
     if len > HEADER {
         return Err(format!(
             "its header is damaged: it claims to have {len} bytes, and {HEADER} are read at most; write it again with \

@@ -7,7 +7,7 @@
 use crate::{Element, Error, Result};
 use polyshard_planner::units;
 use std::fmt::Display;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
@@ -250,7 +250,7 @@ fn beside(place: &Path) -> io::Result<NamedTempFile> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        builder.permissions(Permissions::from_mode(0o666));
+        builder.permissions(fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(folder_of(place))
 }
@@ -262,12 +262,16 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Returns the bytes that are free on the file system of `folder`.
+/// Returns the bytes that this user may still write to the file system of `folder`.
 #[cfg(unix)]
 fn free_space(folder: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
     let system = rustix::fs::statvfs(folder).ok()?;
-    // File systems without blocks count none. What is kept for the superuser may be had by some.
-    (system.f_blocks > 0).then(|| system.f_bfree.saturating_mul(system.f_frsize))
+    // Some blocks are kept for the superuser, who owns this process where it is one. File systems without blocks count
+    // none.
+    let superuser = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    let blocks = if superuser { system.f_bfree } else { system.f_bavail };
+    (system.f_blocks > 0).then(|| blocks.saturating_mul(system.f_frsize))
 }
 
 #[cfg(not(unix))]

@@ -63,9 +63,12 @@ fn files_of_types_that_do_not_fit_are_refused() {
     let folder = folder("types");
     let (a, b) = (random(&folder, "A.npy", "30,20", "f64"), random(&folder, "B.npy", "20,10", "i32"));
     let (a, b) = (a.display(), b.display());
-    let message = format!("A (`{a}`) holds f64, but `--type` says f32; they must agree");
+    let convert = |name: &str| format!("they must agree: convert {name} with NumPy's `.astype(");
+    let convert_a = convert(&format!("A (`{a}`)"));
+    let message = format!("holds f64, but `--type` says f32; {convert_a}'float32')`, or give `--type f64`");
     refused_everywhere(&format!("summa --type f32 --a {a}"), &message);
-    let message = format!("B (`{b}`) holds i32, but A (`{a}`) says f64; they must agree");
+    let convert_b = convert(&format!("B (`{b}`)"));
+    let message = format!("B (`{b}`) holds i32, but A (`{a}`) says f64; {convert_b}'float64')`");
     refused_everywhere(&format!("summa --a {a} --b {b}"), &message);
 }
 

@@ -104,7 +104,7 @@ pub fn run_into(
     let [x, y] = grid.coordinates();
     let mut a_tile = Tile::new("A", 25)?;
     let mut b_tile = Tile::new("B", 25)?;
-    let mut d_tile = Tile::new("D", 5)?;
+    let mut d_tile = Tile::new("d", 5)?;
     let mut c_tile = OutTile::new("C", 25)?;
     // step 2: shard(A, dim(0) @ x, dim(1) @ y): A, exchange
     let a_region = |at: &[i64]| {

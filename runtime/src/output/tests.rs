@@ -101,7 +101,7 @@ fn places_without_permission_are_refused_with_what_to_do() {
     let sealed = folder.at("sealed");
     fs::create_dir(&sealed).expect("the folder is ours");
     for (path, mode) in [(&file, 0o444), (&sealed, 0o555)] {
-        fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
     }
     let why = "write elsewhere, or change that";
     // The superuser needs no permission.
@@ -114,7 +114,7 @@ fn places_without_permission_are_refused_with_what_to_do() {
         let message = "there is no permission to write to the folder `F/sealed`";
         assert_eq!(folder.refused(sealed.join("c")), format!("cannot write `F/sealed/c`: {message}; {why}"));
     }
-    fs::set_permissions(&sealed, Permissions::from_mode(0o755)).expect("it is ours");
+    fs::set_permissions(&sealed, fs::Permissions::from_mode(0o755)).expect("it is ours");
 }
 
 #[test]

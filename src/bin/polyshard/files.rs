@@ -1,7 +1,13 @@
-//! Text files that are written: drawings, and machines as TOML.
+//! Files of the command line: those that are written are drawings, and machines as TOML.
 
 use polyshard::runtime::Output;
+use std::fmt::Display;
 use std::path::Path;
+
+/// Returns what could not be done with a file, and why.
+pub(crate) fn failed(doing: &str, path: &Path, why: impl Display) -> String {
+    format!("cannot {doing} `{}`: {why}", path.display())
+}
 
 /// Looks at the place of a file that is asked for, before the work for it is done.
 ///

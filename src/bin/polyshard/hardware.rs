@@ -3,7 +3,7 @@
 //! A machine is a preset or a file of TOML, with the counts and bandwidths that other flags give. What it cannot be is
 //! for the planner to say; here it is only found.
 
-use crate::npy::failed;
+use crate::files::failed;
 use crate::numbers::whole;
 use clap::ValueEnum;
 use polyshard::planner::machine::{Algorithm, Machine, MachineError, PRESETS};

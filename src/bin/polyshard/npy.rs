@@ -6,7 +6,6 @@
 use ndarray::ArrayD;
 use polyshard::runtime::{ElementKind, NpyFile};
 use polyshard::{DType, Element};
-use std::fmt::Display;
 use std::path::Path;
 
 /// Returns the element type and the shape that a file's header names.
@@ -24,9 +23,4 @@ pub(crate) fn header(path: &Path) -> Result<(DType, Vec<usize>), String> {
 /// Returns the array in a file of elements `T`.
 pub(crate) fn read<T: Element>(path: &Path) -> Result<ArrayD<T>, String> {
     NpyFile::open(path).and_then(NpyFile::read).map_err(|why| why.to_string())
-}
-
-/// Returns what could not be done with a file, and why.
-pub(crate) fn failed(doing: &str, path: &Path, why: impl Display) -> String {
-    format!("cannot {doing} `{}`: {why}", path.display())
 }

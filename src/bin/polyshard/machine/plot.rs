@@ -10,8 +10,7 @@
 //! Lines through predictions that have seen their own measurement would pass through every dot and show nothing.
 
 use super::units::binary;
-use crate::files::save;
-use crate::npy::failed;
+use crate::files::{failed, save};
 use plotters::coord::combinators::IntoLogRange;
 use plotters::prelude::*;
 use polyshard::planner::units::{counted, seconds};

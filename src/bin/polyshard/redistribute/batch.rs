@@ -3,7 +3,7 @@
 use super::Answer;
 use super::judge::Judge;
 use super::problem::Problem;
-use crate::npy::failed;
+use crate::files::failed;
 use crate::print::json;
 use polyshard::planner::units::counted;
 use serde::Serialize;
