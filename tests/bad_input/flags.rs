@@ -57,7 +57,7 @@ fn unknown_types_are_refused_with_those_that_exist() {
 
 #[test]
 fn machines_and_axes_that_do_not_fit_are_refused_with_what_would() {
-    let message = "[4] gives 1 counts for 2 levels; give one for each of node, gpu";
+    let message = "[4] gives 1 count for 2 levels; give one for each of node, gpu";
     refused_everywhere("allreduce --hierarchy 4", message);
     let message = "the axes [3, 2] make 6 ranks, but the hierarchy [2, 2] has 4 devices; 2 for axis 0 would fit";
     refused_everywhere("allreduce --hierarchy 2,2 --mesh 3x2", message);

@@ -138,15 +138,15 @@ fn plans_explain_themselves() {
     expect_test::expect![[r#"
         redistribution over (x: 4, y: 6), 8 bytes per element
           [3{x}12, 2{y}12]
-        1 alltoall of y%3, in groups {0 1 2} {3 4 5} {6 7 8} {9 10 11} .. 8 in all: 6 elements per device, at most 48 bytes per tile
+        1 alltoall of y%3, in groups {0 1 2} {3 4 5} {6 7 8} {9 10 11} .. 8 in all: costs 48 bytes per device, tiles of at most 48 bytes
           [1{y%3,x}12, 6{y/3}12]
-        2 allpermute, in cycles {1 6 7 2} {3 12} {4 18 10 14} {5 13 9 19} .. 6 in all: 6 elements per device, at most 48 bytes per tile
+        2 allpermute, in cycles {1 6 7 2} {3 12} {4 18 10 14} {5 13 9 19} .. 6 in all: costs 48 bytes per device, tiles of at most 48 bytes
           [1{x%2,y}12, 6{x/2}12]
-        3 alltoall of x%2, in groups {0 6} {1 7} {2 8} {3 9} .. 12 in all: 6 elements per device, at most 48 bytes per tile
+        3 alltoall of x%2, in groups {0 6} {1 7} {2 8} {3 9} .. 12 in all: costs 48 bytes per device, tiles of at most 48 bytes
           [2{y}12, 3{x}12]
-        cost 18 elements per device; without regard to which rank gets which tile 12
+        cost 144 bytes per device; without regard to which rank gets which tile 96
         peak 48 bytes per device, of which the source tile 48 and the target tile 48
-        all-gather and slice would cost 168 elements per device and take 1152 bytes
-        devices lack 124 elements in all, less cannot move; this plan moves 288
+        all-gather and slice would cost 1344 bytes per device and take 1152
+        devices lack 992 bytes in all, less cannot move; this plan moves 2304
     "#]].assert_eq(&plan.explain(8));
 }

@@ -27,7 +27,7 @@ const TIMED: u128 = 2_000;
 /// What follows `polyshard placement`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  polyshard placement --machine a100 --mesh data=8,tensor=2,pipe=4 \
+  polyshard placement --machine a100 --mesh data=8,tensor=2,pipe=4 \\
       --traffic 'allreduce:data:1e9; alltoall:tensor:2e8' --draw placements.svg
   polyshard placement --machine v100 --hierarchy 2,8 --mesh 4x4 --traffic allgather:0,1:1e8 --top 3
   polyshard placement --hierarchy 4,16 --mesh 8x2x4 --json")]
