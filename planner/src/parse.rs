@@ -193,7 +193,8 @@ mod tests {
         check("[4{x}13]", "dimension 0: tiles of 4 in 4 pieces make 16, not 13");
         check("[3{x:5}15]", "dimension 0: axis `x` has extent 4 in the mesh, not 5");
         check("[3{x/3}15]", "dimension 0: `x/3%1` is no digit of axis `x`: its divisor and its values must divide 4");
-        let long = "dimension 0: `x/4294967296%4294967296` is no digit of axis `x`: its divisor and its values must divide 4";
+        let long =
+            "dimension 0: `x/4294967296%4294967296` is no digit of axis `x`: its divisor and its values must divide 4";
         check("[1{x/4294967296%4294967296}4]", long);
         check("[4294967296{}4294967296, 4294967296]", "the array has 2^63 elements or more");
     }
