@@ -52,15 +52,31 @@ const PIECES: [&str; 32] = [
     "(", ")", "<", ">", "x", "é", "Ⅳ", "𝐗", "\u{2028}", "null",
 ];
 
+/// Inputs to make others of.
+pub(crate) struct Pool {
+    /// Those that were accepted: never none.
+    pub(crate) valid: Vec<Vec<u8>>,
+    /// Those that were refused.
+    pub(crate) refused: Vec<Vec<u8>>,
+}
+
+impl Pool {
+    /// Mostly one that is valid: what is refused already is refused for the same reason again.
+    fn choose(&self, rng: &mut Rng) -> &[u8] {
+        let from = if self.refused.is_empty() || rng.u8(..) < 216 { &self.valid } else { &self.refused };
+        &from[rng.usize(..from.len())]
+    }
+}
+
 /// Returns an input made of those in `pool`, of at most `longest` bytes.
-pub(crate) fn mutated(rng: &mut Rng, pool: &[Vec<u8>], longest: usize) -> Vec<u8> {
-    let mut bytes = pool[rng.usize(..pool.len())].clone();
+pub(crate) fn mutated(rng: &mut Rng, pool: &Pool, longest: usize) -> Vec<u8> {
+    let mut bytes = pool.choose(rng).to_vec();
     loop {
-        let other = &pool[rng.usize(..pool.len())];
+        let other = pool.choose(rng);
         mutate(rng, &mut bytes, other);
         bytes.truncate(longest);
         // Mostly one change, so that the rest of the input stays valid.
-        if rng.u8(..) < 140 {
+        if rng.u8(..) < 180 {
             return bytes;
         }
     }

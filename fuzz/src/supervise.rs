@@ -1,7 +1,7 @@
 //! Starts workers, sees to it that they go on, and says what came of them.
 
 use crate::mutate::minimised;
-use crate::worker::{Progress, report, scratch};
+use crate::worker::{Progress, failure, report, scratch};
 use crate::{Options, Target};
 use std::fs::{self, File};
 use std::path::Path;
@@ -63,19 +63,22 @@ fn feed(options: &Options, target: &'static Target) -> Result<Progress, String> 
         total.bytes = total.bytes.max(progress.bytes);
         total.micros = total.micros.max(progress.micros);
         let input = &note[Progress::LEN..];
+        let failure = |kind: &str| failure(&options.out, target, kind, progress.input);
         match end {
             End::Done => return Ok(total),
             End::Hung => {
                 let why = format!("it takes more than {} s", options.seconds);
-                report(&options.out, target, "hang", &why, input)?;
+                report(&failure("hang"), &why, input)?;
             }
             End::TooLarge(bytes) => {
-                report(&options.out, target, "memory", &format!("it takes {bytes} bytes of memory"), input)?;
+                report(&failure("memory"), &format!("it takes {bytes} bytes of memory"), input)?;
             }
             End::Died => {
                 let why = fs::read_to_string(folder.join("stderr")).map_err(|why| why.to_string())?;
                 let dies = |input: &[u8]| dies(options, target, &folder, input);
-                report(&options.out, target, "death", why.trim(), &minimised(input, TRIES, dies))?;
+                // What follows is a stack of this process' own making.
+                let why = why.lines().find(|line| !line.is_empty()).unwrap_or("it ended the process");
+                report(&failure("death"), why, &minimised(input, TRIES, dies))?;
             }
         }
         total.input += 1;
@@ -92,23 +95,29 @@ fn start(options: &Options, target: &Target, arguments: &[&str]) -> Result<Child
     let mut command = Command::new(program);
     command.args(["--target", target.name, "--inputs", &inputs, "--seed", &seed, "--memory", &memory]);
     command.arg("--out").arg(&options.out).args(arguments).stdin(Stdio::null()).stderr(stderr);
+    if arguments[0] == "--one" {
+        command.stdout(Stdio::null());
+    }
     command.spawn().map_err(|why| format!("cannot start a worker: {why}"))
 }
 
 /// Waits for a worker to end, and ends it itself if one input takes too long or too much.
 fn watch(options: &Options, worker: &mut Child, folder: &Path) -> Result<End, String> {
     let current = folder.join("current");
-    let (mut input, mut since) = (None, Instant::now());
+    let (mut input, mut since) = (None, (Instant::now(), Duration::ZERO));
     loop {
         if let Some(status) = worker.try_wait().map_err(|why| why.to_string())? {
             return Ok(if status.success() { End::Done } else { End::Died });
         }
         let now = fs::read(&current).ok().and_then(|note| Progress::from_bytes(&note)).map(|progress| progress.input);
+        let busy = busy(worker.id());
         if now != input {
-            (input, since) = (now, Instant::now());
+            (input, since) = (now, (Instant::now(), busy));
         }
         let resident = resident(worker.id());
-        let end = if since.elapsed() > Duration::from_secs(options.seconds) {
+        // A machine may have other things to do, so what counts is how long it worked on this, or hardly at all.
+        let limit = Duration::from_secs(options.seconds);
+        let end = if busy.saturating_sub(since.1) > limit || since.0.elapsed() > 20 * limit {
             Some(End::Hung)
         } else if resident > RESIDENT {
             Some(End::TooLarge(resident))
@@ -123,6 +132,15 @@ fn watch(options: &Options, worker: &mut Child, folder: &Path) -> Result<End, St
     }
 }
 
+/// How long a process has kept processors busy; 0 where the system does not tell.
+fn busy(process: u32) -> Duration {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name of the program, in parentheses, may contain anything; the ticks are the 12th and 13th word after it.
+    let words = text.rsplit_once(')').map_or("", |(_, words)| words).split_whitespace();
+    let ticks: u64 = words.skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum();
+    Duration::from_millis(10 * ticks)
+}
+
 /// The bytes of memory that a process takes now; 0 where the system does not tell.
 fn resident(process: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
@@ -135,7 +153,10 @@ fn dies(options: &Options, target: &Target, folder: &Path, input: &[u8]) -> bool
     let path = folder.join("tried");
     let tried = fs::write(&path, input).map_err(|why| why.to_string());
     let worker = tried.and_then(|()| start(options, target, &["--one", &path.to_string_lossy()]));
-    worker.is_ok_and(|mut worker| worker.wait().is_ok_and(|status| status.code().is_none()))
+    let ended = worker.and_then(|mut worker| watch(options, &mut worker, folder).map(|end| (end, worker)));
+    ended.is_ok_and(|(end, mut worker)| {
+        matches!(end, End::Died) && worker.wait().is_ok_and(|status| status.code().is_none())
+    })
 }
 
 /// The number of inputs that have failed.

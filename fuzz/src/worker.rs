@@ -4,11 +4,12 @@
 //! it died. Memory is counted and limited by the allocator, from input to input: what is asked for beyond the limit is
 //! refused, and the process aborts. Panics are caught, and each place that panics is reported once.
 
-use crate::mutate::{minimised, mutated};
+use crate::mutate::{Pool, minimised, mutated};
 use crate::{Options, Target};
 use cap::Cap;
 use fastrand::Rng;
 use std::alloc::System;
+use std::backtrace::Backtrace;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,8 +22,8 @@ use std::time::Instant;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Inputs that are kept as material beside the first ones.
-const POOL: usize = 4096;
+/// Inputs of each kind, valid and refused, that are kept as material.
+const POOL: usize = 2048;
 /// Inputs that are tried to make one shorter.
 const TRIES: usize = 2000;
 
@@ -69,9 +70,9 @@ pub(crate) fn feed(options: &Options, from: u64) -> Result<(), String> {
     remember_panics();
     let (seeds, found) = (inputs("seeds", target)?, inputs("found", target)?);
     let valid = seeds.len();
+    let mut pool = Pool { valid: seeds.clone(), refused: found.clone() };
     let first: Vec<_> = seeds.into_iter().chain(found).collect();
     let mut feeder = Feeder { options, target, folder, panics: HashSet::new() };
-    let mut pool = first.clone();
     let (mut answers, mut progress) = (HashSet::new(), Progress { input: from, ..Progress::default() });
     let all = first.len() as u64 + options.inputs;
     while progress.input < all {
@@ -92,12 +93,16 @@ pub(crate) fn feed(options: &Options, from: u64) -> Result<(), String> {
         if progress.input < valid as u64
             && let Err(why) = &fed.answer
         {
-            feeder.report("refused", &format!("a seed must be accepted, but: {why}"), &input)?;
+            let path = failure(&options.out, target, "refused", progress.input);
+            report(&path, &format!("a seed must be accepted, but: {why}"), &input)?;
         }
         if let Some((place, said)) = fed.panic {
             feeder.panicked(place, &said, &input)?;
-        } else if given.is_none() && pool.len() < first.len() + POOL && answers.insert(kind(&fed.answer)) {
-            pool.push(input);
+        } else if given.is_none() {
+            let pool = if fed.answer.is_ok() { &mut pool.valid } else { &mut pool.refused };
+            if pool.len() < POOL && answers.insert(kind(&fed.answer)) {
+                pool.push(input);
+            }
         }
         progress.input += 1;
     }
@@ -156,21 +161,26 @@ impl Feeder<'_> {
         if !self.panics.insert(place.clone()) {
             return Ok(());
         }
+        // A worker before this one may have been there.
+        let key = hash(&place);
+        if failure(&self.options.out, self.target, "panic", key).exists() {
+            return Ok(());
+        }
         let again = |input: &[u8]| self.feed(input).panic.is_some_and(|(other, _)| other == place);
         let least = minimised(input, TRIES, again);
-        self.report("panic", &format!("panic at {place}: {said}"), &least)
-    }
-
-    fn report(&self, kind: &str, why: &str, input: &[u8]) -> Result<(), String> {
-        report(&self.options.out, self.target, kind, why, input)
+        report(&failure(&self.options.out, self.target, "panic", key), &format!("panic at {place}: {said}"), &least)
     }
 }
 
+/// The file for an input that failed; those of one key are one failure.
+pub(crate) fn failure(out: &Path, target: &Target, kind: &str, key: u64) -> PathBuf {
+    out.join(target.name).join(format!("{kind}-{key:016x}"))
+}
+
 /// Leaves an input that failed, and a note of why.
-pub(crate) fn report(out: &Path, target: &Target, kind: &str, why: &str, input: &[u8]) -> Result<(), String> {
-    let path = out.join(target.name).join(format!("{kind}-{:016x}", hash(&(why, input))));
-    println!("{}: {why}\n  {}", target.name, path.display());
-    fs::write(&path, input)
+pub(crate) fn report(path: &Path, why: &str, input: &[u8]) -> Result<(), String> {
+    println!("{}: {why}", path.display());
+    fs::write(path, input)
         .and_then(|()| fs::write(path.with_extension("why"), format!("{why}\n")))
         .map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
@@ -178,9 +188,21 @@ pub(crate) fn report(out: &Path, target: &Target, kind: &str, why: &str, input: 
 fn remember_panics() {
     panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
+        // What panics in the standard library was called from somewhere.
+        let place = if place.starts_with("/rustc/") { caller().unwrap_or(place) } else { place };
         let said = info.payload_as_str().unwrap_or_default().to_owned();
         *last_panic() = Some((place, said));
     }));
+}
+
+/// The innermost place on the stack that is neither in the standard library nor here.
+fn caller() -> Option<String> {
+    let stack = Backtrace::force_capture().to_string();
+    let mut places = stack.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
+    let elsewhere = |place: &&str| !place.starts_with("/rustc/") && !place.contains("fuzz/src/worker.rs:");
+    let place = places.find(|place| place.contains(".rs:") && elsewhere(place));
+    // The column is that of a part of the expression.
+    Some(place?.rsplit_once(':')?.0.to_owned())
 }
 
 fn last_panic() -> std::sync::MutexGuard<'static, Option<(String, String)>> {

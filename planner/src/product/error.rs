@@ -73,6 +73,20 @@ pub enum ProductError {
         /// The most that there may be.
         most: usize,
     },
+    /// More dimensions than plans are sought over with so many axes.
+    #[error(
+        "{dims} dimensions over {axes} {} of more than one rank; plans are then sought over at most {most} \
+         dimensions: join those that lie alike{}", if *axes == 1 { "axis" } else { "axes" },
+        if *axes == 1 { "" } else { ", or join axes" }
+    )]
+    Dimensions {
+        /// The number of dimensions.
+        dims: usize,
+        /// The number of axes.
+        axes: usize,
+        /// The most dimensions that there may be.
+        most: usize,
+    },
     /// Sizes leave no work in equal tiles that ends in the result wanted.
     #[error("no sequence of equal tiles ends in `{out}`: {why}")]
     NoSequence {

@@ -42,7 +42,8 @@ pub fn reshard(
     }
     let mesh = from.dist_type().mesh();
     roofline.check(mesh)?;
-    let graph = Graph::new(array, &axes(mesh)?, true, roofline, element);
+    let axes = axes(mesh, array.names.len())?;
+    let graph = Graph::new(array, &axes, true, roofline, element);
     let priced = |step: Step| {
         let (before, after) = (step.before().map_or(0, |before| before.bytes(element)), step.result().bytes(element));
         let communication = cost::communication(roofline, &step, element);

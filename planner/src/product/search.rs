@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 
 /// Axes beyond which there are too many ways to write them all down.
 const MOST_AXES: usize = 4;
+/// The most layouts of an array times its dimensions: some hundred megabytes with all steps between them.
+const MOST_LAYOUTS: usize = 31_000;
 
 /// Returns the plan, the factors in `free` sharded as the multiplication needs them.
 pub(super) fn plan(product: &Product, roofline: &Roofline, free: Option<Free>) -> Result<ProductPlan, ProductError> {
@@ -40,7 +42,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(product: &'a Product, roofline: &'a Roofline, free: Option<Free>) -> Result<Self, ProductError> {
-        let axes = axes(&product.mesh)?;
+        let axes = axes(&product.mesh, product.loops.len())?;
         let graph = |array: &Sharded, partial| Graph::new(Array::of(array), &axes, partial, roofline, product.element);
         let (left, right, out) = (graph(&product.left, false), graph(&product.right, false), graph(&product.out, true));
         Ok(Self { product, roofline, free, axes, left, right, out })
@@ -238,11 +240,20 @@ fn steps(graph: &Graph, fast: Option<&[Paths<'_>]>, operand: Operand, ends: [&La
     }
 }
 
-/// The axes of more than one rank, if they are not too many.
-pub(super) fn axes(mesh: &Mesh) -> Result<Vec<usize>, ProductError> {
+/// The axes of more than one rank, if they are not too many for an array of so many dimensions.
+pub(super) fn axes(mesh: &Mesh, dims: usize) -> Result<Vec<usize>, ProductError> {
     let extents = mesh.as_slice().iter().enumerate();
     let axes: Vec<usize> = extents.filter(|(_, axis)| axis.extent > 1).map(|(nth, _)| nth).collect();
-    if axes.len() > MOST_AXES { Err(ProductError::Axes { axes: axes.len(), most: MOST_AXES }) } else { Ok(axes) }
+    if axes.len() > MOST_AXES {
+        return Err(ProductError::Axes { axes: axes.len(), most: MOST_AXES });
+    }
+    // Each axis goes to a dimension, above or below those that are there, or to none.
+    let layouts = |dims: usize| (1..=axes.len()).fold(dims, |ways, nth| ways.saturating_mul(dims.saturating_add(nth)));
+    if layouts(dims) > MOST_LAYOUTS {
+        let most = (0..dims).rev().find(|&fewer| layouts(fewer) <= MOST_LAYOUTS).unwrap_or(0);
+        return Err(ProductError::Dimensions { dims, axes: axes.len(), most });
+    }
+    Ok(axes)
 }
 
 /// The better first: of two that fit the faster, of two that do not the smaller.

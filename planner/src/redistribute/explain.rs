@@ -53,7 +53,7 @@ impl Plan {
         if self.steps.is_empty() {
             text += "nothing to do: every rank has its tile\n";
         }
-        let moved: u128 = (0..self.source.mesh().size()).map(|rank| bytes(self.received(rank) as u128)).sum();
+        let moved: u128 = self.steps.iter().map(|step| bytes(step.received_by_all())).sum();
         let _ = write!(
             text,
             "cost {} bytes per device; without regard to which rank gets which tile {}\n\

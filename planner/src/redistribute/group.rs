@@ -57,22 +57,36 @@ pub(super) fn members(mesh: &Mesh, diagonals: &[Diagonal], rank: usize) -> Vec<u
     members
 }
 
-/// Returns the rank that has, by `from`, the tile that `rank` has by `to`; each rank is this for one other.
-pub(super) fn sender(from: &DistType, to: &DistType, rank: usize) -> usize {
-    let mesh = from.mesh();
-    let coordinates = mesh.coordinates(rank);
-    let mut sender = vec![0; mesh.ndim()];
-    for (before, after) in from.dims().iter().zip(to.dims()) {
-        let mut tile = number(&after.parts, &coordinates);
-        for part in &before.parts {
-            sender[part.axis] += tile % part.extent * part.stride;
-            tile /= part.extent;
+/// Who has by one type what a rank has by another; each rank is this for one other.
+pub(super) struct Senders<'a> {
+    from: &'a DistType,
+    to: &'a DistType,
+    /// Digits that replicate by the first type, and what they are by the second: the same for all ranks.
+    free: Vec<(AxisPart, AxisPart)>,
+}
+
+impl<'a> Senders<'a> {
+    pub(super) fn new(from: &'a DistType, to: &'a DistType) -> Self {
+        Self { from, to, free: pairs(free(from), free(to)) }
+    }
+
+    /// Returns the rank that has, by `from`, the tile that `rank` has by `to`.
+    pub(super) fn of(&self, rank: usize) -> usize {
+        let mesh = self.from.mesh();
+        let coordinates = mesh.coordinates(rank);
+        let mut sender = vec![0; mesh.ndim()];
+        for (before, after) in self.from.dims().iter().zip(self.to.dims()) {
+            let mut tile = number(&after.parts, &coordinates);
+            for part in &before.parts {
+                sender[part.axis] += tile % part.extent * part.stride;
+                tile /= part.extent;
+            }
         }
+        for (there, here) in &self.free {
+            sender[there.axis] += here.digit(&coordinates) * there.stride;
+        }
+        mesh.rank(&sender)
     }
-    for (there, here) in pairs(free(from), free(to)) {
-        sender[there.axis] += here.digit(&coordinates) * there.stride;
-    }
-    mesh.rank(&sender)
 }
 
 /// Pairs digits of equal extents: a digit with itself where it can be.

@@ -1,6 +1,6 @@
 //! One step of a plan: an operation from one type to another, and who takes part.
 
-use super::group::{Diagonal, diagonals, members, moved, sender};
+use super::group::{Diagonal, Senders, diagonals, members, moved};
 use super::problem::Cost;
 use crate::DistType;
 use crate::part::{AxisPart, extent, joined, split};
@@ -143,13 +143,14 @@ impl Step {
     pub fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups = Vec::new();
         let mut seen = vec![false; self.from.mesh().size()];
+        let receivers = (self.op == Op::AllPermute).then(|| Senders::new(&self.to, &self.from));
         for rank in 0..seen.len() {
             if seen[rank] {
                 continue;
             }
-            let group = match self.op {
-                Op::AllPermute => self.cycle(rank),
-                _ => self.members(rank),
+            let group = match &receivers {
+                Some(receivers) => cycle(receivers, rank),
+                None => self.members(rank),
             };
             group.iter().for_each(|&member| seen[member] = true);
             if group.len() > 1 {
@@ -166,7 +167,7 @@ impl Step {
     #[must_use]
     pub fn sender(&self, rank: usize) -> usize {
         assert_eq!(self.op, Op::AllPermute, "only a permutation has one sender per rank");
-        sender(&self.from, &self.to, rank)
+        Senders::new(&self.from, &self.to).of(rank)
     }
 
     /// Returns the rank to which, in a permutation, `rank` gives its tile.
@@ -176,7 +177,7 @@ impl Step {
     #[must_use]
     pub fn receiver(&self, rank: usize) -> usize {
         assert_eq!(self.op, Op::AllPermute, "only a permutation has one receiver per rank");
-        sender(&self.to, &self.from, rank)
+        Senders::new(&self.to, &self.from).of(rank)
     }
 
     /// Returns the elements that a device sends, as the literature counts them (Rink et al., figure 11): its tile
@@ -217,15 +218,29 @@ impl Step {
         self.from.tile_len().max(self.to.tile_len())
     }
 
-    fn cycle(&self, rank: usize) -> Vec<usize> {
-        let mut cycle = vec![rank];
-        let mut next = self.receiver(rank);
-        while next != rank {
-            cycle.push(next);
-            next = self.receiver(next);
+    /// Returns the elements that all ranks get from others, together.
+    pub(super) fn received_by_all(&self) -> Cost {
+        let ranks = 0..self.from.mesh().size();
+        match self.op {
+            Op::AllPermute => {
+                let senders = Senders::new(&self.from, &self.to);
+                let moved = ranks.filter(|&rank| senders.of(rank) != rank).count();
+                moved as Cost * self.to.tile_len() as Cost
+            }
+            _ => ranks.map(|rank| self.received(rank) as Cost).sum(),
         }
-        cycle
     }
+}
+
+/// The cycle of a permutation that begins with `rank`.
+fn cycle(receivers: &Senders<'_>, rank: usize) -> Vec<usize> {
+    let mut cycle = vec![rank];
+    let mut next = receivers.of(rank);
+    while next != rank {
+        cycle.push(next);
+        next = receivers.of(next);
+    }
+    cycle
 }
 
 /// The digits in which two types differ: below what both cut alike. Digits that overlap

@@ -162,6 +162,30 @@ fn searches_and_meshes_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn dimensions_in_too_many_layouts_are_refused_before_they_are_written_down() {
+    let names: Vec<String> = (0..200).map(|nth| format!("D{nth}")).collect();
+    let mesh = Mesh::new(["a", "b", "c", "d"].map(|name| (name, 2)));
+    let link = Link { wiring: Wiring::Ring, bandwidth: 1e9, latency: 0.0 };
+    for (axes, most) in [(1, 175), (2, 30), (3, 11), (4, 6)] {
+        let mesh = Mesh::new(mesh.as_slice()[..axes].iter().map(|axis| (axis.name, axis.extent)));
+        let linked = mesh.as_slice().iter().fold(machine(1 << 30), |machine, axis| machine.with_link(axis.name, link));
+        let sizes: Vec<_> = names[..most + 1].iter().map(|name| (name.as_str(), 1)).collect();
+        let dims = names[..most + 1].join(", ");
+        let text = format!("A[{dims}] * B[{dims}] -> C[{dims}]");
+        let product = Product::new(&text, &mesh, &sizes, Element::F32).expect("a product");
+        let (dims, over) = (most + 1, if axes == 1 { "1 axis".to_owned() } else { format!("{axes} axes") });
+        let expected = format!(
+            "{dims} dimensions over {over} of more than one rank; plans are then sought over at most {most} \
+             dimensions: join those that lie alike{}",
+            if axes == 1 { "" } else { ", or join axes" }
+        );
+        assert_eq!(said(product.plan(&linked)), expected);
+        let array = product.out();
+        assert_eq!(said(reshard(array, array, Element::F32, &linked)), expected);
+    }
+}
+
+#[test]
 fn arrays_that_are_not_one_and_sums_to_open_are_refused() {
     let parse = |text| Sharded::parse(text, &mesh(), &SIZES).expect("a type");
     let move_to = |to| said(reshard(&parse("A[I, J]"), &parse(to), Element::F32, &machine(1 << 30)));
