@@ -23,13 +23,16 @@
 #[path = "../../src/bin/polyshard"]
 #[allow(dead_code, reason = "not all that the command line does is done here")]
 mod command_line {
+    pub(crate) mod axes;
     pub(crate) mod devices;
     pub(crate) mod drawing;
     pub(crate) mod dtypes;
+    pub(crate) mod files;
     pub(crate) mod hardware;
     pub(crate) mod matmul;
     pub(crate) mod mesh;
     pub(crate) mod npy;
+    pub(crate) mod numbers;
     pub(crate) mod placement;
     pub(crate) mod print;
     pub(crate) mod redistribute;
@@ -48,7 +51,7 @@ mod worker;
 
 use clap::Parser;
 // The files name each other as modules of the root.
-use command_line::{devices, drawing, dtypes, hardware, mesh, npy, print, threads, values};
+use command_line::{axes, devices, drawing, dtypes, files, hardware, mesh, npy, numbers, print, threads, values};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use targets::{TARGETS, Target};

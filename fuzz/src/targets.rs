@@ -109,10 +109,10 @@ fn read_mesh(input: &[u8], _: &Path) -> Result<String, String> {
     if text.trim_start().starts_with('[') {
         return mesh::matrix(&text).map(|matrix| format!("{matrix} {:?} {:?}", matrix.axes(), matrix.hierarchy()));
     }
-    if !text.contains('=') {
+    if !text.contains(['=', 'x']) {
         return mesh::numbers("axes", &text, "4,6").map(|numbers| format!("{numbers:?}"));
     }
-    let mesh = mesh::mesh(&mesh::pairs("mesh", &text, "x=4,y=6")?)?;
+    let mesh = mesh::named_mesh(&text, ["x", "y", "z"])?;
     assert_eq!(mesh.rank(&mesh.coordinates(mesh.size() - 1)), mesh.size() - 1);
     Ok(mesh.to_string())
 }
