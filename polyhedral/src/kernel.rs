@@ -287,13 +287,13 @@ impl fmt::Display for Affine {
                 (false, false) => " + ",
                 (false, true) => " - ",
             };
-            let times = if factor.abs() == 1 { String::new() } else { format!("{}*", factor.abs()) };
+            let times = if factor.unsigned_abs() == 1 { String::new() } else { format!("{}*", factor.unsigned_abs()) };
             text += &format!("{sign}{times}{name}");
         }
         match (text.is_empty(), self.constant) {
             (true, constant) => write!(f, "{constant}"),
             (false, 0) => f.write_str(&text),
-            (false, constant) if constant < 0 => write!(f, "{text} - {}", -constant),
+            (false, constant) if constant < 0 => write!(f, "{text} - {}", constant.unsigned_abs()),
             (false, constant) => write!(f, "{text} + {constant}"),
         }
     }
