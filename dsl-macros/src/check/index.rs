@@ -18,7 +18,7 @@ pub(crate) fn affine(index: &Expr) -> Result<Affine> {
         None => Modulus::Captured(Name::new(&modulus.to_token_stream().to_string())),
         Some(Ok(number @ 1..)) => Modulus::Number(number),
         Some(Ok(number)) => {
-            let message = format!("the modulus is {number}, where the index cannot wrap");
+            let message = format!("the index wraps at {number}");
             return Err(error(modulus, message, "a modulus is between 1 and the extent"));
         }
         Some(Err(_)) => return Err(error(modulus, "this modulus does not fit 64 bits", "use a smaller number")),

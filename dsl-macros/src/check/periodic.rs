@@ -30,6 +30,7 @@ pub(crate) fn check(
             }
             let extent = site.tensor.and_then(|tensor| evaluate(&tensor.extents[dim]));
             if let (Some(value), Some(extent)) = (evaluate(modulus), extent)
+                && affine.modulus.is_some()
                 && value > extent.max(0)
             {
                 let tensor = &site.syntax.tensor;

@@ -28,6 +28,7 @@ fn a_kernel_expands_to_its_data() {
                 ),
                 ranges: vec![],
                 scalars: vec![],
+                moduli: vec![],
                 target: __::Access {
                     tensor: __::Name::new("C"),
                     index: vec![
@@ -90,6 +91,7 @@ fn scalars_are_of_the_element_type() {
                     (__::Name::new("beta"), { let scalar : T = beta;
                     __::ScalarType::number(scalar) })
                 ],
+                moduli: vec![],
                 target: __::Access {
                     tensor: __::Name::new("C"),
                     index: vec![
@@ -171,6 +173,7 @@ fn affine_indices_and_ranges_expand() {
                     __::extent(0usize).. __::extent(n))
                 ],
                 scalars: vec![],
+                moduli: vec![],
                 target: __::Access {
                     tensor: __::Name::new("c"),
                     index: vec![],

@@ -7,7 +7,9 @@ use expect_test::expect;
 fn a_remainder_is_a_periodic_index() {
     check(
         "fn ring(A: [f64; 8]) -> B: [f64; 8] { B[i] = A[(i - 1) % 8] + A[((2 * i + 1) % (4 + 4))] }",
-        expect![[r#""#]],
+        expect![[r#"
+            B[i] = A[(i - 1) % 8] + A[(2*i + 1) % 8]
+        "#]],
     );
 }
 
@@ -17,25 +19,80 @@ fn a_modulus_may_be_captured() {
         "fn torus(A: [f64; n, 2 * m]) -> B: [f64; n, 2 * m] {
             B[i, j] = A[(i + n - 1) % n, j] + A[i, (j - 1 + 2*m) % (2 * m)] + A[(3*n - i) % n, (j + 1) % (2 * m)]
         }",
-        expect![[r#""#]],
+        expect![[r#"
+            B[i, j] = A[(i - 1) % n, j] + A[i, (j - 1) % (2 * m)] + A[(-i) % n, (j + 1) % (2 * m)]
+            moduli: n, (2 * m)
+        "#]],
     );
 }
 
 #[test]
 fn a_captured_modulus_is_an_expression_of_the_user() {
-    check_kernel("fn ring(A: [f64; n]) -> B: [f64; n] { B[i] = A[(i + 1) % n] }", expect![[r#""#]]);
+    check_kernel(
+        "fn ring(A: [f64; n]) -> B: [f64; n] { B[i] = A[(i + 1) % n] }",
+        expect![[r#"
+        __::Schedule::from_spec(__::KernelSpec {
+            name: __::Name::new("ring"),
+            dtype: __::DType::F64,
+            inputs: vec![
+                (__::Name::new("A"),
+                vec![__::extent(n)])
+            ],
+            output: (
+                __::Name::new("B"),
+                vec![__::extent(n)],
+            ),
+            ranges: vec![],
+            scalars: vec![],
+            moduli: vec![
+                (__::Name::new("n"), __::extent(n))
+            ],
+            target: __::Access {
+                tensor: __::Name::new("B"),
+                index: vec![
+                    __::Affine::new([(__::Name::new("i"),
+                    1i64)], 0i64)
+                ],
+            },
+            assign: __::Assign::Set,
+            value: __::Value::Access(__::Access {
+                tensor: __::Name::new("A"),
+                index: vec![
+                    __::Affine::new([(__::Name::new("i"),
+                    1i64)], 1i64)
+                    .modulo(__::Modulus::Captured(__::Name::new("n")))
+                ],
+            }),
+        })
+    "#]],
+    );
 }
 
 #[test]
 fn an_index_under_a_remainder_has_no_extent() {
-    check("fn f(A: [f32; 4]) -> s: [f32;] { s[] += A[i % 4] }", expect![[r#""#]]);
+    check(
+        "fn f(A: [f32; 4]) -> s: [f32;] { s[] += A[i % 4] }",
+        expect![[r#"
+        error on `i`: index `i` stands nowhere alone, so its extent is unknown
+          help: give its range: `for i in 0..n`; a constant in an index is written as a number
+    "#]],
+    );
 }
 
 #[test]
 fn a_modulus_is_between_1_and_the_extent() {
     check(
         "fn f(A: [f32; 8]) -> B: [f32; 8] { B[i] = A[(i + 1) % 0] + A[i % -3] + A[i % (4 * 3)] + A[i % 18446744073709551616] }",
-        expect![[r#""#]],
+        expect![[r#"
+            error on `0`: the index wraps at 0
+              help: a modulus is between 1 and the extent
+            error on `-3`: the index wraps at -3
+              help: a modulus is between 1 and the extent
+            error on `18446744073709551616`: this modulus does not fit 64 bits
+              help: use a smaller number
+            error on `(4 * 3)`: the index wraps at 12, but dimension 0 of `A` has extent 8
+              help: a modulus is between 1 and the extent
+        "#]],
     );
 }
 
@@ -43,7 +100,12 @@ fn a_modulus_is_between_1_and_the_extent() {
 fn a_modulus_is_no_index() {
     check(
         "fn f(A: [f32; n, m]) -> B: [f32; n, m] { B[i, j] = A[(i + 1) % j, j] + A[i % (n + j), j] }",
-        expect![[r#""#]],
+        expect![[r#"
+            error on `j`: the modulus `j` is an index
+              help: a modulus is a number, or captured from the surroundings as extents are
+            error on `j`: the modulus `j` is an index
+              help: a modulus is a number, or captured from the surroundings as extents are
+        "#]],
     );
 }
 
@@ -51,7 +113,12 @@ fn a_modulus_is_no_index() {
 fn a_part_of_the_modulus_is_no_index() {
     check(
         "fn f(A: [f32; n]) -> B: [f32; n] { B[i] = A[(i + n) % (2 * n)] + A[(i + m) % (n / m)] + A[(i + 2*n + 3) % (n + 1)] }",
-        expect![[r#""#]],
+        expect![[r#"
+            error on `(i + n)`: `n` is part of the modulus, so it is not an index
+              help: in the index, it may stand in multiples of the modulus only, such as `(i + n - 1) % n`
+            error on `(i + m)`: `m` is part of the modulus, so it is not an index
+              help: in the index, it may stand in multiples of the modulus only, such as `(i + n - 1) % n`
+        "#]],
     );
 }
 
@@ -59,16 +126,35 @@ fn a_part_of_the_modulus_is_no_index() {
 fn a_remainder_is_taken_of_the_whole_index() {
     check(
         "fn f(A: [f32; n]) -> B: [f32; n] { B[i] = A[i + 1 % n] + A[(i % 4 + 1) % n] + A[2 * (i % 3)] }",
-        expect![[r#""#]],
+        expect![[r#"
+            error on `1 % n`: this remainder is inside of an index
+              help: an index may be the remainder of a sum as a whole, such as `(2*i + r - 1) % n`
+            error on `i % 4`: this remainder is inside of an index
+              help: an index may be the remainder of a sum as a whole, such as `(2*i + r - 1) % n`
+            error on `i % 3`: this remainder is inside of an index
+              help: an index may be the remainder of a sum as a whole, such as `(2*i + r - 1) % n`
+        "#]],
     );
 }
 
 #[test]
 fn an_output_does_not_wrap() {
-    check("fn f(A: [f32; n]) -> B: [f32; n] { B[(i + 1) % n] = A[i] }", expect![[r#""#]]);
+    check(
+        "fn f(A: [f32; n]) -> B: [f32; n] { B[(i + 1) % n] = A[i] }",
+        expect![[r#"
+        error on `(i + 1) % n`: the output `B` is written at an index that wraps
+          help: only indices of inputs may wrap; let the other side of the statement wrap
+    "#]],
+    );
 }
 
 #[test]
 fn a_dimension_wraps_at_one_place() {
-    check("fn f(A: [f32; 8]) -> B: [f32; 8] { B[i] = A[(i + 1) % 8] + A[(i + 1) % 4] }", expect![[r#""#]]);
+    check(
+        "fn f(A: [f32; 8]) -> B: [f32; 8] { B[i] = A[(i + 1) % 8] + A[(i + 1) % 4] }",
+        expect![[r#"
+        error on `A[(i + 1) % 4]`: `A[(i + 1) % 8]` and `A[(i + 1) % 4]` read dimension 0 of `A`, but do not wrap at the same place
+          help: pass the array twice, under two names
+    "#]],
+    );
 }

@@ -4,12 +4,13 @@ use super::*;
 
 /// A box whose dimensions wrap, mostly: before the start, beyond the end, several times round, or not at all.
 fn around(seed: u64, salt: usize, shape: &[usize]) -> Region {
-    let periods = (0..shape.len()).map(|dim| match pick(seed, ("period", dim), 4) {
+    let period = |dim: usize| match pick(seed, ("period", dim), 4) {
         0 => None,
         1 => Some(1 + pick(seed, ("shorter", dim), shape[dim])),
         _ => Some(shape[dim]),
-    });
-    let periods: Vec<_> = periods.map(|period| period.filter(|&period| period > 0)).collect();
+    };
+    // A dimension of no elements has nothing to wrap.
+    let periods: Vec<_> = (0..shape.len()).map(|dim| period(dim).filter(|_| shape[dim] > 0)).collect();
     let ranges = periods.iter().zip(shape).enumerate().map(|(dim, (period, &extent))| match period {
         None => range(seed, (salt, dim), 0..extent),
         Some(period) => {
