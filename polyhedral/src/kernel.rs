@@ -61,7 +61,9 @@ impl Affine {
     /// assert_eq!(Affine::fitting_range(i, [(&before, 18), (&after, 18)]), Some(1..17));
     /// ```
     pub fn fitting_range<'a>(var: Name, indices: impl IntoIterator<Item = (&'a Affine, i128)>) -> Option<Range<i128>> {
-        let ranges = indices.into_iter().filter_map(|(index, extent)| {
+        // A periodic index stays inside for any value.
+        let affine = indices.into_iter().filter(|(index, _)| index.modulus.is_none());
+        let ranges = affine.filter_map(|(index, extent)| {
             let &[(name, factor)] = &index.terms[..] else { return None };
             let (constant, by) = (i128::from(index.constant), i128::from(factor).abs());
             // `by*v + c` is in `0..extent`, or with the sign turned, in `1 - extent..1`.

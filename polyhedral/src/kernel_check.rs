@@ -212,8 +212,7 @@ fn places<'a>(target: &'a Access, value: &'a Value, inputs: &[Tensor], output: &
 
 /// The range of `name` with which all accesses by it alone stay inside, to offer it in a message.
 fn fitting(name: Name, places: &[Place<'_>]) -> Option<Box<str>> {
-    let indices = places.iter().filter(|place| place.index.modulus.is_none());
-    let indices = indices.map(|place| (place.index, place.extent as i128));
+    let indices = places.iter().map(|place| (place.index, place.extent as i128));
     let range = Affine::fitting_range(name, indices)?;
     Some(format!("`for {name} in {}..{}`", range.start, range.end).into())
 }

@@ -1,5 +1,6 @@
 //! Periodic indices: `A[(i + 1) % n]`, whose modulus is a number or a name from the surroundings.
 
+use super::Bounds;
 use super::access::Site;
 use super::index::{identifiers, remainder};
 use crate::constant::evaluate;
@@ -13,7 +14,7 @@ use syn::{Expr, Ident};
 pub(crate) fn check(
     block: &Block,
     sites: &[&Site],
-    ranges: &[(Ident, Expr)],
+    ranges: &[Bounds],
     errors: &mut Errors,
 ) -> Vec<(Name, Expr)> {
     let mut captured: Vec<(Name, Expr)> = Vec::new();
@@ -40,7 +41,7 @@ pub(crate) fn check(
             }
             let mut names = identifiers(modulus).into_iter();
             let index = |name: &Ident| {
-                sites.iter().any(|site| site.vars.contains(name)) || ranges.iter().any(|range| range.0 == *name)
+                sites.iter().any(|site| site.vars.contains(name)) || ranges.iter().any(|range| range.var == *name)
             };
             if let Some(name) = names.find(index) {
                 let help = "a modulus is a number, or captured from the surroundings as extents are";
