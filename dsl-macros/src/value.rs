@@ -156,9 +156,13 @@ fn unary(input: ParseStream) -> Result<Value> {
     let value = atom(input)?;
     if input.peek(Token![.]) {
         input.parse::<Token![.]>()?;
-        let method: TokenTree = input.parse()?;
-        let help = format!("functions are written before their arguments: `max(a, b)`; they are {FUNCTIONS}");
-        return Err(error(method, "a value has no methods or fields", help));
+        let member: TokenTree = input.parse()?;
+        if input.peek(token::Paren) {
+            let help = format!("functions stand before their arguments: `max(a, b)`; they are {FUNCTIONS}");
+            return Err(error(member, "a value has no methods", help));
+        }
+        let help = "bind it first, `let alpha = ..;`, and write `alpha`";
+        return Err(error(member, "a value holds scalars by name only, no fields", help));
     }
     Ok(value)
 }

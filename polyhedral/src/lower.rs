@@ -432,6 +432,10 @@ impl Pass<'_> {
 
 /// Each transfer has the pattern that a step expects of it.
 fn expectations(schedule: &Schedule, state: &State, program: &Program) -> Result<(), LowerError> {
+    if state.kernel.is_empty() {
+        // Nothing is transferred where nothing runs, and no size is refused for that.
+        return Ok(());
+    }
     for (tensor, expected, step) in &state.expectations {
         let found = program.pattern(tensor.as_str());
         if !found.as_ref().is_some_and(|found| found.is_same(expected, &state.mesh)) {

@@ -224,10 +224,10 @@ fn blocks_are_unexpected() {
 #[test]
 fn keywords_are_unexpected() {
     check(
-        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = if x { 1 } else { 2 } }",
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = match x { _ => 1 } }",
         expect![[r#"
-            error on `{ 1 }`: expected a comparison
-              help: a choice compares two values by `<`, `<=`, `>`, `>=`, `==` or `!=`: `if a < b { x } else { y }`
+            error on `match`: unexpected `match`
+              help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`
         "#]],
     );
 }
@@ -255,7 +255,7 @@ fn parentheses_hold_one_value() {
 }
 
 #[test]
-fn calls_are_bound_first() {
+fn functions_of_numbers_are_values() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = sqrt(2.0) * A[i] }",
         expect![[r#"
@@ -269,8 +269,8 @@ fn fields_are_bound_first() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = config.alpha * A[i] }",
         expect![[r#"
-            error on `alpha`: a value has no methods or fields
-              help: functions are written before their arguments: `max(a, b)`; they are `exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`
+            error on `alpha`: a value holds scalars by name only, no fields
+              help: bind it first, `let alpha = ..;`, and write `alpha`
         "#]],
     );
 }

@@ -138,8 +138,8 @@ fn a_value_has_no_methods() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i].max(0) }",
         expect![[r#"
-            error on `max`: a value has no methods or fields
-              help: functions are written before their arguments: `max(a, b)`; they are `exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`
+            error on `max`: a value has no methods
+              help: functions stand before their arguments: `max(a, b)`; they are `exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`
         "#]],
     );
 }
