@@ -49,7 +49,7 @@ fn write_crate() -> PathBuf {
         let shardings = source.lines().filter_map(|line| line.strip_prefix("pub fn sharding_")?.split('(').next());
         let shardings: Vec<_> = shardings.map(|name| format!("{module}::sharding_{name}()")).collect();
         check += &format!("mod {module};\n");
-        calls += &format!("    one({names:?}, [{}], {module}::run)?;\n", shardings.join(", "));
+        calls += &format!("    one(&{names:?}, [{}], {module}::run)?;\n", shardings.join(", "));
     }
     write(
         "src/named/mod.rs",

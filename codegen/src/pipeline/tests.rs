@@ -1,6 +1,7 @@
 //! Where a pipeline keeps its arrays, and for how long.
 
 use super::{Pipeline, Sequence};
+use expect_test::expect;
 use polyshard_layout::Mesh;
 use polyshard_polyhedral::{Clause, Schedule, Var, example};
 
@@ -39,4 +40,9 @@ fn an_array_is_given_back_once_and_never_touched_again() {
     let result = sequence.actions.last().expect("there are stages").writes;
     assert_eq!(live, [0, result], "the input and the result are left");
     assert!(most < sequence.places, "{most} arrays at once, of {}", sequence.places);
+}
+
+#[test]
+fn a_sequence_prints_what_it_runs() {
+    expect![[""]].assert_eq(&sequence().to_string());
 }

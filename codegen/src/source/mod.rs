@@ -39,8 +39,11 @@ impl Default for SourceOptions {
 #[must_use]
 pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
     let runtime: syn::Path = syn::parse_str(&options.runtime).expect("`SourceOptions::runtime` is a path");
-    let items = named_items(program);
+    let names = Names::new(program);
+    let items = items(program, &names);
+    // Before names are chosen, since one of the user's may be that of an item, which is then imported for nothing.
     let uses = imports(&runtime, &items);
+    let items = names.chosen(&items).write(items);
     let file: syn::File = syn::parse2(quote! { #uses #items })
         .unwrap_or_else(|error| panic!("emitted source does not parse; this is a bug of polyshard: {error}"));
     format!("{}\n{}", header(program), with_comments(&prettyplease::unparse(&file)))
@@ -53,13 +56,6 @@ pub fn scalar_parameters(program: &Program) -> Vec<String> {
     let names = Names::new(program);
     let chosen = names.chosen(&items(program, &names));
     names.scalars.iter().map(|scalar| chosen.name(scalar).to_string()).collect()
-}
-
-/// The items of the module.
-fn named_items(program: &Program) -> TokenStream {
-    let names = Names::new(program);
-    let items = items(program, &names);
-    names.chosen(&items).write(items)
 }
 
 /// The items of the module, with placeholders for names.

@@ -1,10 +1,12 @@
 //! Whatever the user calls things, emitted source is the same but for the names.
 
-use super::{SourceOptions, named_items, rust_source};
+use super::names::Names;
+use super::{SourceOptions, items, rust_source};
 use polyshard_layout::{Mesh, Name};
 use polyshard_polyhedral::{Access, Affine, Assign, DType, KernelSpec, Program, Schedule, Value, Var};
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 /// The names in a program: two axes, a loop in time, a loop inside, tensors and scalars.
 const ROLES: usize = 8;
@@ -76,6 +78,20 @@ fn words(tokens: TokenStream) -> Vec<String> {
     words
 }
 
+/// The items of the module, as they are before they are formatted.
+fn named_items(program: &Program) -> TokenStream {
+    let names = Names::new(program);
+    let items = items(program, &names);
+    names.chosen(&items).write(items)
+}
+
+/// The functions and types that the source imports.
+fn imports(source: &str) -> BTreeSet<String> {
+    let lines = source.lines().skip_while(|line| !line.starts_with("use ")).take_while(|line| !line.starts_with("///"));
+    let words = lines.flat_map(|line| line.split(|c: char| c != '_' && !c.is_alphanumeric()));
+    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
 /// All identifiers that emitted code has: those of golden files, and of this program.
 fn identifiers() -> BTreeSet<String> {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden");
@@ -143,6 +159,9 @@ fn same_but_for_names(plain: &[String], names: [&str; ROLES]) {
     let program = program(names);
     let text = rust_source(&program, &SourceOptions::default());
     assert!(!text.contains("comment!"), "{names:?}\n{text}");
+    static PLAIN_SOURCE: OnceLock<String> = OnceLock::new();
+    let plain_source = PLAIN_SOURCE.get_or_init(|| rust_source(&self::program(PLAIN), &SourceOptions::default()));
+    assert_eq!(imports(&text), imports(plain_source), "{names:?} changes what is imported");
     let other_words = words(named_items(&program));
     let (mut there, mut back) = (BTreeMap::new(), BTreeMap::new());
     assert_eq!(plain.len(), other_words.len(), "{names:?}\n{text}");
