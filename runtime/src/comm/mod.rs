@@ -6,7 +6,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | `threads` | ranks are threads; a deadlock, or collectives called differently, is an error on all ranks |
-//! | [`mpi`] | ranks are processes; the only module that knows MPI, and the only one with unsafe code; finds what the threads find if it is asked to |
+//! | [`mpi`] | ranks are processes; the only module that knows MPI, and with unsafe code; it checks calls if asked to |
 //! | `emulated` | threads again, as the devices of a machine whose network takes its time |
 //! | `alone` | a group of one, which needs neither |
 //! | `shared` | memory that ranks see of one another |
