@@ -46,6 +46,8 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
         ("panic in a redistribution" | "error between redistributions" | "different redistributions", _) => {
             redistribute(way, world)?
         }
+        ("memory", 2) => drop(DistArray::filled(world, &whole(world, &[1 << 30, 1 << 25])?, 0.0)?),
+        ("unwritable", _) => DistArray::filled(world, &whole(world, &[4])?, 0.0)?.to_npy(world, "/none/a.npy")?,
         ("nested", _) => drop(spmd(2, |_| Ok::<_, Failure>(()))?),
         _ => {}
     }
@@ -53,6 +55,11 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
         comm.barrier()?;
     }
     Ok(())
+}
+
+/// An array that every rank has a copy of.
+fn whole(world: &World, shape: &[usize]) -> Result<Sharding, Failure> {
+    Ok(Sharding::new(&Mesh::new([("x", world.size())]), shape, &[])?)
 }
 
 /// Fails while arrays are in memory that the ranks share, and others wait to write into it.

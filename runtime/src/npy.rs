@@ -23,7 +23,7 @@ const HEADER: usize = 10_000;
 /// use polyshard_runtime::{ElementKind, NpyFile, npy_header};
 /// let path = std::env::temp_dir().join(format!("polyshard-doc-{}.npy", std::process::id()));
 /// let elements: [f32; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
-/// std::fs::write(&path, [&npy_header::<f32>(&[2, 3], false), bytemuck::cast_slice(&elements)].concat())?;
+/// std::fs::write(&path, [&npy_header::<f32>(&[2, 3], false)[..], bytemuck::cast_slice(&elements)].concat())?;
 /// let file = NpyFile::open(&path)?;
 /// assert_eq!((file.kind(), file.shape()), (ElementKind::F32, &[2, 3][..]));
 /// assert_eq!(file.read::<f32>()?[[1, 0]], 4.0);

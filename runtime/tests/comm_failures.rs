@@ -57,6 +57,17 @@ fn an_error_on_all_ranks_is_told_once() {
 }
 
 #[test]
+fn memory_that_one_rank_does_not_get_ends_all() {
+    let what = "a rank's block of an array of shape [1073741824, 33554432]";
+    check("memory", &format!("rank 2: cannot allocate 288230376151711744 bytes (288.2 PB) for {what}: "));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_once() {
+    check("unwritable", "rank 0: cannot write `/none/a.npy`: there is no folder `/none`; make it first\n");
+}
+
+#[test]
 fn messages_of_another_length_are_told_with_both_lengths() {
     check("length", "rank 3 receives 64 bytes from rank 0 into a buffer of 48: the ranks disagree on the message\n");
     let message = "rank 1 receives 64 bytes from rank 0 into a buffer of 65: the ranks disagree on the message\n";
