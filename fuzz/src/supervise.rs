@@ -109,7 +109,7 @@ fn watch(options: &Options, worker: &mut Child, folder: &Path) -> Result<End, St
         if let Some(status) = worker.try_wait().map_err(|why| why.to_string())? {
             return Ok(if status.success() { End::Done } else { End::Died });
         }
-        let now = fs::read(&current).ok().and_then(|note| Progress::from_bytes(&note)).map(|progress| progress.input);
+        let now = fs::read(&current).ok();
         let busy = busy(worker.id());
         if now != input {
             (input, since) = (now, (Instant::now(), busy));

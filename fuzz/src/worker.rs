@@ -25,7 +25,7 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 /// Inputs of each kind, valid and refused, that are kept as material.
 const POOL: usize = 2048;
 /// Inputs that are tried to make one shorter.
-const TRIES: usize = 2000;
+const TRIES: usize = 600;
 
 /// Where the last panic was, and what it said.
 static PANIC: Mutex<Option<(String, String)>> = Mutex::new(None);
@@ -65,28 +65,19 @@ pub(crate) fn scratch(options: &Options, target: &Target) -> PathBuf {
 /// Feeds the first target in `options`, from input number `from` on.
 pub(crate) fn feed(options: &Options, from: u64) -> Result<(), String> {
     let target = options.target[0];
-    let folder = scratch(options, target);
-    let current = File::create(folder.join("current")).map_err(|why| why.to_string())?;
     remember_panics();
     let (seeds, found) = (inputs("seeds", target)?, inputs("found", target)?);
     let valid = seeds.len();
     let mut pool = Pool { valid: seeds.clone(), refused: found.clone() };
     let first: Vec<_> = seeds.into_iter().chain(found).collect();
-    let mut feeder = Feeder { options, target, folder, panics: HashSet::new() };
+    let mut feeder = Feeder::new(options, target)?;
     let (mut answers, mut progress) = (HashSet::new(), Progress { input: from, ..Progress::default() });
     let all = first.len() as u64 + options.inputs;
     while progress.input < all {
         let given = first.get(progress.input as usize);
         let mut rng = Rng::with_seed(hash(&(options.seed, progress.input)));
         let input = given.cloned().unwrap_or_else(|| mutated(&mut rng, &pool, target.longest));
-        let mut note = progress.to_bytes().to_vec();
-        note.extend_from_slice(&input);
-        current
-            .write_all_at(&note, 0)
-            .and_then(|()| current.set_len(note.len() as u64))
-            .map_err(|why| why.to_string())?;
-
-        let fed = feeder.feed(&input);
+        let fed = feeder.feed(progress, &input);
         progress.accepted += u64::from(fed.answer.is_ok());
         progress.bytes = progress.bytes.max(fed.bytes);
         progress.micros = progress.micros.max(fed.micros);
@@ -97,7 +88,7 @@ pub(crate) fn feed(options: &Options, from: u64) -> Result<(), String> {
             report(&path, &format!("a seed must be accepted, but: {why}"), &input)?;
         }
         if let Some((place, said)) = fed.panic {
-            feeder.panicked(place, &said, &input)?;
+            feeder.panicked(progress, place, &said, &input)?;
         } else if given.is_none() {
             let pool = if fed.answer.is_ok() { &mut pool.valid } else { &mut pool.refused };
             if pool.len() < POOL && answers.insert(kind(&fed.answer)) {
@@ -106,7 +97,8 @@ pub(crate) fn feed(options: &Options, from: u64) -> Result<(), String> {
         }
         progress.input += 1;
     }
-    current.write_all_at(&progress.to_bytes(), 0).map_err(|why| why.to_string())
+    feeder.write_down(progress, &[]);
+    Ok(())
 }
 
 /// Feeds one input to the first target in `options`.
@@ -117,8 +109,7 @@ pub(crate) fn feed_one(options: &Options, path: &Path) -> Result<(), String> {
     let target = options.target[0];
     remember_panics();
     let input = fs::read(path).map_err(|why| format!("cannot read `{}`: {why}", path.display()))?;
-    let feeder = Feeder { options, target, folder: scratch(options, target), panics: HashSet::new() };
-    let fed = feeder.feed(&input);
+    let fed = Feeder::new(options, target)?.feed(Progress::default(), &input);
     println!("{} us, {} bytes: {:?}", fed.micros, fed.bytes, fed.answer);
     fed.panic.map_or(Ok(()), |(place, said)| Err(format!("panic at {place}: {said}")))
 }
@@ -127,6 +118,8 @@ struct Feeder<'a> {
     options: &'a Options,
     target: &'static Target,
     folder: PathBuf,
+    /// What is fed now.
+    current: File,
     /// The places that have panicked.
     panics: HashSet<String>,
 }
@@ -139,8 +132,21 @@ struct Fed {
     micros: u64,
 }
 
-impl Feeder<'_> {
-    fn feed(&self, input: &[u8]) -> Fed {
+impl<'a> Feeder<'a> {
+    fn new(options: &'a Options, target: &'static Target) -> Result<Self, String> {
+        let folder = scratch(options, target);
+        let current = File::create(folder.join("current")).map_err(|why| why.to_string())?;
+        Ok(Self { options, target, folder, current, panics: HashSet::new() })
+    }
+
+    fn write_down(&self, progress: Progress, input: &[u8]) {
+        let note = [&progress.to_bytes(), input].concat();
+        let written = self.current.write_all_at(&note, 0).and_then(|()| self.current.set_len(note.len() as u64));
+        written.expect("the folder is ours");
+    }
+
+    fn feed(&self, progress: Progress, input: &[u8]) -> Fed {
+        self.write_down(progress, input);
         *last_panic() = None;
         let before = ALLOCATOR.allocated();
         let most = before + (self.options.memory << 20);
@@ -157,7 +163,7 @@ impl Feeder<'_> {
     }
 
     /// Reports a panic, unless one at its place was reported before.
-    fn panicked(&mut self, place: String, said: &str, input: &[u8]) -> Result<(), String> {
+    fn panicked(&mut self, progress: Progress, place: String, said: &str, input: &[u8]) -> Result<(), String> {
         if !self.panics.insert(place.clone()) {
             return Ok(());
         }
@@ -166,7 +172,7 @@ impl Feeder<'_> {
         if failure(&self.options.out, self.target, "panic", key).exists() {
             return Ok(());
         }
-        let again = |input: &[u8]| self.feed(input).panic.is_some_and(|(other, _)| other == place);
+        let again = |input: &[u8]| self.feed(progress, input).panic.is_some_and(|(other, _)| other == place);
         let least = minimised(input, TRIES, again);
         report(&failure(&self.options.out, self.target, "panic", key), &format!("panic at {place}: {said}"), &least)
     }
