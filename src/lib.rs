@@ -123,8 +123,8 @@ pub mod prelude {
 pub mod __private {
     pub use polyshard_layout::{AxisExpr, Mesh, Name};
     pub use polyshard_polyhedral::{
-        Access, Affine, Assign, Choice, Clause, Comparison, DType, Dim, Function, KernelSpec, LeafKind,
-        Modulus, Number, Pattern, ScalarType, Schedule, Step, Value, Var, extent,
+        Access, Affine, Assign, Choice, Clause, Comparison, DType, Dim, Function, KernelSpec, LeafKind, Modulus,
+        Number, Pattern, ScalarType, Schedule, Step, Value, Var, extent,
     };
 }
 

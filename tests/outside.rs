@@ -162,6 +162,7 @@ fn named(names: &[String; ROLES]) -> Program {
         output: (c, vec![9, 5]),
         ranges: vec![],
         scalars: vec![(alpha, Number::Int(1))],
+        moduli: Vec::new(),
         target,
         assign: Assign::Set,
         value: product(scaled, Value::Access(access(b, [k, n]))),

@@ -51,7 +51,7 @@ mod worker;
 
 use clap::Parser;
 // The files name each other as modules of the root.
-use command_line::{axes, devices, drawing, dtypes, files, hardware, mesh, npy, numbers, print, threads, values};
+use command_line::{axes, devices, drawing, dtypes, files, hardware, mesh, numbers, print, threads, values};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use targets::{TARGETS, Target};

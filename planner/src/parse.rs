@@ -193,7 +193,8 @@ mod tests {
         check("[4{x}13]", "dimension 0: tiles of 4 in 4 pieces make 16, not 13");
         check("[3{x:5}15]", "dimension 0: axis `x` has extent 4 in the mesh, not 5");
         check("[3{x/3}15]", "dimension 0: `x/3%1` does not fit axis `x`: divisor and extent of a part must divide 4");
-        let long = "dimension 0: `x/4294967296%4294967296` does not fit axis `x`: divisor and extent of a part must divide 4";
+        let long =
+            "dimension 0: `x/4294967296%4294967296` does not fit axis `x`: divisor and extent of a part must divide 4";
         check("[1{x/4294967296%4294967296}4]", long);
         // A third of 2^64, rounded up: three times that is 2 in 64 bits.
         let why =

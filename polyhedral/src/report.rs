@@ -10,7 +10,8 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
     let (ranges, output) = (&program.ranges(), &program.output);
     let size = program.kernel.dtype().size() as u64;
     let ranks = program.mesh.size() as u64;
-    let shards: Vec<u64> = program.shardings.iter().map(|sharding| largest_shard(sharding).saturating_mul(size)).collect();
+    let shards: Vec<u64> =
+        program.shardings.iter().map(|sharding| largest_shard(sharding).saturating_mul(size)).collect();
     let mut tile_bytes = 0u64;
     let mut traffic_bytes = 0u64;
     for transfer in &program.transfers {

@@ -62,6 +62,7 @@ mod tests {
             output: (Name::new("C"), shape.iter().map(|&extent| extent as i128).collect()),
             ranges: vec![],
             scalars: vec![],
+            moduli: Vec::new(),
             target: Access { tensor: Name::new("C"), index: index.iter().map(affine).collect() },
             assign: Assign::Set,
             value: Value::Access(access("A", &["i", "j"])),

@@ -80,8 +80,8 @@ pub fn run_into(
     b.expect("B", &sharding_b())?;
     b.block_mut().fill(0f64);
     let [x, y] = grid.coordinates();
-    let mut a_tile = Tile::new(20);
-    let mut w_tile = Tile::new(5);
+    let mut a_tile = Tile::new("A", 20)?;
+    let mut w_tile = Tile::new("V", 5)?;
     // step 5: shard(w, dim(0) @ x): w, exchange
     let w_region = |at: &[i64]| {
         let x = at[0];

@@ -169,7 +169,11 @@ fn of_output(program: &Program, error: Error) -> Error {
     match error {
         Error::Memory { bytes, why, .. } => {
             let output = program.kernel().output();
-            Error::Memory { what: format!("a rank's block of `{}`, of shape {:?}", output.name, output.shape), bytes, why }
+            Error::Memory {
+                what: format!("a rank's block of `{}`, of shape {:?}", output.name, output.shape),
+                bytes,
+                why,
+            }
         }
         error => error,
     }

@@ -31,6 +31,7 @@ fn program(names: [&str; ROLES]) -> Program {
         output: (c, vec![9, 5]),
         ranges: vec![],
         scalars: vec![(alpha, polyshard_polyhedral::Number::Int(1))],
+        moduli: Vec::new(),
         target: Access { tensor: c, index: vec![Affine::new([(m, 1)], 1), Affine::new([(n, 1)], 0)] },
         assign: Assign::Set,
         value: product,

@@ -11,12 +11,7 @@ use polyshard_polyhedral::Modulus;
 use syn::{Expr, Ident};
 
 /// Checks the moduli, and returns those that are captured from the surroundings, each once.
-pub(crate) fn check(
-    block: &Block,
-    sites: &[&Site],
-    ranges: &[Bounds],
-    errors: &mut Errors,
-) -> Vec<(Name, Expr)> {
+pub(crate) fn check(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &mut Errors) -> Vec<(Name, Expr)> {
     let mut captured: Vec<(Name, Expr)> = Vec::new();
     for site in sites {
         for (dim, (index, affine)) in site.syntax.indices.iter().zip(&site.access.index).enumerate() {

@@ -47,6 +47,7 @@ fn stencil(value: Value) -> KernelSpec {
         output: ("C".into(), vec![16]),
         ranges: Vec::new(),
         scalars: Vec::new(),
+        moduli: Vec::new(),
         target: at("C", &["i"]),
         assign: Assign::Set,
         value,

@@ -48,7 +48,7 @@ proptest! {
     fn an_exchange_brings_what_lies_round_the_end(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let mut tile = Tile::new(ROOM);
+            let mut tile = Tile::new("A", ROOM).expect("a small tile");
             for step in 0..3_u64 {
                 let of = |at: &[i64]| around(seed + step, at[0] as usize, sharding.shape());
                 let before = world.bytes_received();
@@ -69,7 +69,7 @@ proptest! {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let group = grid.group(&(0..grid.mesh().ndim()).collect::<Vec<_>>())?;
-            let mut tile = Tile::new(ROOM);
+            let mut tile = Tile::new("A", ROOM).expect("a small tile");
             let region = around(seed, 0, sharding.shape());
             tile.all_gather(&group, &source, &region)?;
             check_around(&tile, &source, &region);
@@ -82,7 +82,8 @@ proptest! {
     fn a_copy_goes_round_the_end(shape in prop::collection::vec(1_usize..9, 1..4), seed in any::<u64>()) {
         on_ranks(1, |world| {
             let source = array(world, &Sharding::replicated(&Mesh::new([("x", 1)]), &shape))?;
-            let (mut tile, region) = (Tile::new(ROOM), around(seed, 0, &shape));
+            let mut tile = Tile::new("A", ROOM).expect("a small tile");
+            let region = around(seed, 0, &shape);
             tile.copy(&source, &region);
             check_around(&tile, &source, &region);
             unchanged(world, &source)
@@ -97,7 +98,7 @@ fn ranks_at_the_ends_receive_no_more_than_others() {
     on_ranks(4, |world| {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
         let received = |before: u64| (world.bytes_received() - before) as usize / size_of::<i32>();
-        let mut tile = Tile::new(80);
+        let mut tile = Tile::new("A", 80).expect("a small tile");
         let before = world.bytes_received();
         tile.exchange(&grid, &source, |at| Region::new([2 * at[0] - 1..2 * at[0] + 3, 0..4]).periodic(0, 8))?;
         assert_eq!(received(before), 8, "a row from each neighbour");
@@ -111,7 +112,7 @@ fn ranks_at_the_ends_receive_no_more_than_others() {
 #[test]
 fn what_lies_round_the_end_is_never_held_in_place() {
     let error = crate::spmd(1, |_| {
-        Tile::<i32>::new(3).hold(&Region::new([7..9]).periodic(0, 8));
+        Tile::<i32>::new("A", 3).expect("a small tile").hold(&Region::new([7..9]).periodic(0, 8));
         Ok::<(), crate::Error>(())
     });
     let message = error.expect_err("it is two pieces").to_string();
