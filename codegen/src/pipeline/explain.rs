@@ -36,9 +36,10 @@ impl Sequence {
 /// ```text
 /// pipeline over (x: 2), f32
 ///     input         X: [2{x}4, 4]
-///  1  run           Y = matmul(X, X), C[m, n] += A[m, k] * B[k, n]
+///     input         W: [4, 4]
+///  1  run           Y = rows(X, W), C[m, n] += A[m, k] * B[k, n]
 ///  2  redistribute  Y: [2{x}4, 4] to [4, 2{x}4]
-///  3  run           Z = matmul(Y, X), C[m, n] += A[m, k] * B[k, n]
+///  3  run           Z = columns(Y, W), C[m, n] += A[m, k] * B[k, n]
 ///     output        Z: [2{x}4, 4]
 /// ```
 impl fmt::Display for Sequence {

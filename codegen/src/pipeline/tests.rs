@@ -44,5 +44,20 @@ fn an_array_is_given_back_once_and_never_touched_again() {
 
 #[test]
 fn a_sequence_prints_what_it_runs() {
-    expect![[""]].assert_eq(&sequence().to_string());
+    expect![[r#"
+        pipeline over (x: 2), f32
+            input         A: [2{x}4, 4]
+         1  redistribute  A: [2{x}4, 4] to [4, 4]
+         2  run           B = matmul(A, A), C[m, n] += A[m, k] * B[k, n]
+         3  run           C = matmul(A, A), C[m, n] += A[m, k] * B[k, n]
+         4  redistribute  A: [2{x}4, 4] to [4, 2{x}4]
+         5  run           D = matmul(A, A), C[m, n] += A[m, k] * B[k, n]
+         6  redistribute  D: [2{x}4, 4] to [4, 2{x}4]
+         7  redistribute  B: [2{x}4, 4] to [4, 4]
+         8  run           E = matmul(D, B), C[m, n] += A[m, k] * B[k, n]
+         9  redistribute  E: [2{x}4, 4] to [4, 4]
+        10  run           F = matmul(D, E), C[m, n] += A[m, k] * B[k, n]
+            output        F: [2{x}4, 4]
+    "#]]
+    .assert_eq(&sequence().to_string());
 }
