@@ -81,7 +81,7 @@ pub fn run_into(
     b.block_mut().fill(0f64);
     let [x, y] = grid.coordinates();
     let mut a_tile = Tile::new("A", 20)?;
-    let mut w_tile = Tile::new("V", 5)?;
+    let mut w_tile = Tile::new("w", 5)?;
     // step 5: shard(w, dim(0) @ x): w, exchange
     let w_region = |at: &[i64]| {
         let x = at[0];

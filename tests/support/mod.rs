@@ -24,6 +24,7 @@ pub(crate) struct Ended {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
     /// From the program: threads.
+    #[allow(dead_code, reason = "not all tests that share this file run on threads")]
     Plain,
     /// From `mpirun`: so many processes.
     #[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "there is nothing to start without MPI"))]
