@@ -141,6 +141,7 @@ fn rotated_loops_are_split_and_distributed_where_tiles_do_not_divide() -> Result
         split().shard("A", [m.at(x), k.at(y)]).communicate("A", kb).shard("B", [n.at(y)]).communicate("B", kb),
         split().split(ka, kc, kd, 2).rotate(kb, [kc, mo]),
         split().fuse(ka, kb, f),
+        split().rotate(ka, [no]).rotate(ka, [mo]),
         grid().rotate(k, [mo]).divide(k, ka, kb, 1).divide(ka, kc, kd, 2),
         split().fuse(ka, kb, f).rotate(f, [mo]).split(f, kc, kd, 4),
         grid().reorder([mi, k, ni]).rotate(k, [mi]).divide(mi, ka, kb, 2).rotate(kb, [mo]),

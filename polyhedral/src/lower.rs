@@ -125,7 +125,7 @@ impl Pass<'_> {
         let nest = &self.state.nest;
         for node in &nest.nodes {
             let Made::Rotated { rotated, by } = &node.made else { continue };
-            let first = nest.loops_of(*rotated).into_iter().min().unwrap_or(usize::MAX);
+            let first = nest.outermost(*rotated).unwrap_or(usize::MAX);
             for &other in by {
                 if nest.loops_of(other).into_iter().any(|position| position >= first) {
                     let kind =

@@ -125,6 +125,18 @@ impl Nest {
         found
     }
 
+    /// The position of the outermost loop that steps through a node; those that only rotate it do not.
+    pub(crate) fn outermost(&self, id: NodeId) -> Option<usize> {
+        match &self.node(id).made {
+            Made::Loop => self.loops.iter().position(|&other| other == id),
+            Made::Split { outer, inner, .. } => {
+                [outer, inner].into_iter().filter_map(|&made| self.outermost(made)).min()
+            }
+            Made::FusedOuter { fused, .. } | Made::FusedInner { fused, .. } => self.outermost(*fused),
+            Made::Rotated { rotated, .. } => self.outermost(*rotated),
+        }
+    }
+
     pub(crate) fn visit(&self, id: NodeId, seen: &mut impl FnMut(NodeId)) {
         seen(id);
         match &self.node(id).made {
