@@ -196,7 +196,8 @@ fn remember_panics() {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         // What panics in the standard library was called from somewhere.
         let place = if place.starts_with("/rustc/") { caller().unwrap_or(place) } else { place };
-        let said = info.payload_as_str().unwrap_or_default().to_owned();
+        let text = info.payload().downcast_ref::<&str>().map(ToString::to_string);
+        let said = text.or_else(|| info.payload().downcast_ref::<String>().cloned()).unwrap_or_default();
         *last_panic() = Some((place, said));
     }));
 }

@@ -170,8 +170,7 @@ fn empty_iterations(pass: &Pass<'_>) -> Vec<Hint> {
     });
     let empty = split.filter_map(|(extent, outer, factor)| {
         let filled = extent / factor + i64::from(extent % factor != 0);
-        let outer = (outer, nest.node(outer));
-        (filled < outer.1.extent).then(|| (outer.0, outer.1, filled))
+        (filled < nest.node(outer).extent).then_some((outer, nest.node(outer), filled))
     });
     empty
         .map(|(id, node, filled)| {
@@ -195,8 +194,8 @@ fn replicated_output(pass: &Pass<'_>) -> Option<Hint> {
 }
 
 fn one_element(pass: &Pass<'_>, tensor: Name, capacity: usize, level: usize) -> Option<Hint> {
-    let around = pass.state.nest.loops[pass.distributed()..].iter().take(level).map(|&id| pass.state.nest.node(id));
-    let repeats = around.filter(|node| node.extent > 1).last()?;
+    let around = &pass.state.nest.loops[pass.distributed()..][..level];
+    let repeats = around.iter().map(|&id| pass.state.nest.node(id)).rfind(|node| node.extent > 1)?;
     (capacity == 1).then_some(Hint::OneElementMessages { tensor, at: repeats.name })
 }
 

@@ -40,15 +40,14 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
     kernel_numbers::check(&mut spec)?;
     let space: Vec<_> = vars.iter().map(|var| var.extent as i128).collect();
     fits("the index variables", &space, 1)?;
-    // Without an instance nothing is accessed, so nothing can be outside.
-    if space.iter().all(|&extent| extent > 0) {
-        in_bounds(&spec, &vars, &inputs, &output)?;
-    }
-    let target = counted(&spec.target, &vars);
+    in_bounds(&spec, &vars, &inputs, &output)?;
+    let nothing_runs = vars.iter().any(|var| var.extent == 0);
+    // With no values of a contracted index, `=` still writes empty sums, where the target says.
+    let target = counted(&spec.target, &vars, is_empty(&spec.target, &vars));
     let mut value = spec.value.clone();
     value.rewrite(&mut |value| {
         if let Value::Access(access) = value {
-            *access = counted(access, &vars);
+            *access = counted(access, &vars, nothing_runs);
         }
     });
     let stated = spec.ranges.into_iter().map(|range| range.0).collect();
@@ -219,8 +218,14 @@ fn fitting(name: Name, places: &[Place<'_>]) -> Option<Box<str>> {
 
 fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &Tensor) -> Result<(), KernelError> {
     let places = places(&spec.target, &spec.value, inputs, output);
-    // A periodic index stays inside, since its modulus is at most the extent.
-    for Place { access, dim, index, extent } in places.iter().filter(|place| place.index.modulus.is_none()) {
+    let nothing_runs = vars.iter().any(|var| var.extent == 0);
+    // Without an instance nothing is read, so nothing can be outside; only an index of the target's own keeps `=` from
+    // writing. A periodic index stays inside, since its modulus is at most the extent.
+    let touched = |place: &&Place<'_>| match place.access.tensor == output.name {
+        true => !is_empty(place.access, vars),
+        false => !nothing_runs && place.index.modulus.is_none(),
+    };
+    for Place { access, dim, index, extent } in places.iter().filter(touched) {
         let (low, high) = span(index, vars);
         if low < 0 || high > *extent as i128 {
             let var = match index.terms[..] {
@@ -259,9 +264,14 @@ fn saturated(value: i128) -> i64 {
     value.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// The access with indices that count from 0; it is inside its tensor, or no instance runs.
-fn counted(access: &Access, vars: &[IndexVar]) -> Access {
-    let empty = vars.iter().any(|var| var.extent == 0);
+/// Whether one of the indices that the access holds has no values.
+fn is_empty(access: &Access, vars: &[IndexVar]) -> bool {
+    let holds = |var: &IndexVar| access.index.iter().any(|index| index.coefficient(var.name) != 0);
+    vars.iter().any(|var| var.extent == 0 && holds(var))
+}
+
+/// The access with indices that count from 0; it is inside its tensor, or `empty`, and touches nothing.
+fn counted(access: &Access, vars: &[IndexVar], empty: bool) -> Access {
     let index = access.index.iter().map(|index| {
         let mut index = index.clone();
         let mut constant = i128::from(index.constant);

@@ -60,7 +60,7 @@ mod tests {
             dtype: DType::I64,
             inputs: vec![(Name::new("A"), vec![3, 2])],
             output: (Name::new("C"), shape.iter().map(|&extent| extent as i128).collect()),
-            ranges: vec![],
+            ranges: vec![(Name::new("i"), 0..3), (Name::new("j"), 0..2)],
             scalars: vec![],
             moduli: Vec::new(),
             target: Access { tensor: Name::new("C"), index: index.iter().map(affine).collect() },

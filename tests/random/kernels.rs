@@ -66,7 +66,7 @@ pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
         },
         24 => kernel! { fn window(A: [T; m + 1]) -> C: [T; m] { C[i] = A[i] - two * A[i + 1] for i in 0..m } },
         25 => {
-            let (m, k) = (m.max(1), k.max(1));
+            let (m, k) = (m.max(1) as i64, k.max(1) as i64);
             kernel! {
                 fn centred(A: [T; m + k], W: [T; k, n]) -> C: [T; m, n] {
                     C[i + 1, j] += A[i + r + 3] * W[r + 2, j] for i in -1..m - 1 for r in -2..k - 2

@@ -2,7 +2,6 @@
 
 use super::index::literal;
 use super::names::Names;
-use super::one_line;
 use polyshard_layout::{AxisExpr, Placement, Sharding};
 use polyshard_polyhedral::{Assign, OutputRoute, Program, Written};
 use proc_macro2::{Literal, TokenStream};
@@ -13,7 +12,7 @@ pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> Tok
     let mesh = mesh(program);
     let shardings =
         kernel.tensors().zip(program.shardings()).zip(&names.shardings).map(|((tensor, sharding), name)| {
-            let doc = one_line(&format!(" Which rank owns which elements of `{}`: {sharding}.", tensor.name));
+            let doc = format!(" Which rank owns which elements of `{}`: {sharding}.", tensor.name);
             let sharding = new_sharding(sharding);
             quote! {
                 #[doc = #doc]
@@ -26,7 +25,6 @@ pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> Tok
     let sharding_c = &names.shardings[inputs.len()];
     let identity = reduce_op(program);
     let run_doc = format!(" Runs `{}` on all ranks, which each return their shard of the output.", kernel.statement());
-    let run_doc = one_line(&run_doc);
     let into_doc = match kernel.assign() {
         Assign::Set if kernel.written().is_some() => {
             " As `run`, into an output that exists, of which the elements that the kernel writes are overwritten."
@@ -111,7 +109,7 @@ pub(super) fn reduce_op(program: &Program) -> TokenStream {
 fn mesh(program: &Program) -> TokenStream {
     let doc = format!(
         " The mesh: {}.",
-        if program.mesh().ndim() == 0 { "one rank".into() } else { one_line(&program.mesh().to_string()) }
+        if program.mesh().ndim() == 0 { "one rank".into() } else { program.mesh().to_string() }
     );
     let axes = program.mesh().as_slice().iter().map(|axis| {
         let (name, extent) = (axis.name.as_str(), literal(axis.extent as i64));

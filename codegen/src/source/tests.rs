@@ -190,7 +190,9 @@ fn same_but_for_names(plain: &[String], names: [&str; ROLES]) {
 #[test]
 fn source_is_the_same_but_for_the_users_names() {
     let known = identifiers();
-    let all: BTreeSet<&str> = known.iter().map(String::as_str).chain(MORE).collect();
+    // Others are no names of a kernel in the first place.
+    let all = known.iter().map(String::as_str).chain(MORE).filter(|name| Name::new(name).is_identifier());
+    let all: BTreeSet<&str> = all.collect();
     let all: Vec<&str> = all.into_iter().collect();
     let plain = words(named_items(&program(PLAIN)));
     assert!(all.len() > 100 && known.contains("permutation") && known.contains("v0"), "{all:?}");
@@ -204,9 +206,9 @@ fn source_is_the_same_but_for_the_users_names() {
 }
 
 #[test]
-fn names_that_differ_in_case_or_in_odd_characters_stay_apart() {
+fn names_that_differ_in_case_or_underscores_stay_apart() {
     let plain = words(named_items(&program(PLAIN)));
-    same_but_for_names(&plain, ["x", "X", "x_", "x__", "y", "Y", "y y", "y-y"]);
+    same_but_for_names(&plain, ["x", "X", "x_", "x__", "y", "Y", "y_", "Y_"]);
     same_but_for_names(&plain, ["A_tile", "a_region", "along_a", "v0", "A", "a_", "sharding_a", "c_written"]);
 }
 
@@ -226,10 +228,4 @@ fn a_comment_is_one_line_however_long_it_is() {
     let comment = format!("    // step 2: divide(k_, {long}, ki, 2)");
     assert!(source.lines().any(|line| line == comment), "{source}");
     assert!(source.lines().all(|line| !line.contains("comment!")), "{source}");
-}
-
-#[test]
-fn a_name_that_breaks_the_line_stays_in_its_comment() {
-    let source = rust_source(&program(["p", "q", "k\no", "ki", "A", "B", "C", "alpha"]), &SourceOptions::default());
-    assert!(source.lines().any(|line| line.starts_with("//") && line.contains("k\\no")), "{source}");
 }

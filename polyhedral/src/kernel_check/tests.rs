@@ -1,6 +1,7 @@
 use crate::{Access, Affine, Assign, Choice, Comparison, DType, Function, Kernel, KernelSpec, Number, Value};
 use expect_test::{Expect, expect};
 use polyshard_layout::Name;
+use std::ops::Range;
 
 /// `A[2*i + r - 1, k]`, with indices as they print.
 fn at(tensor: &str, index: &[&str]) -> Access {
@@ -143,7 +144,7 @@ fn a_stated_range_stays_inside() {
 #[test]
 fn a_range_ends_where_it_starts_at_the_earliest() {
     check(
-        with_range(stencil(read("A", &["i"])), 5..3),
+        with_range(stencil(read("A", &["i"])), Range { start: 5, end: 3 }),
         expect![[r#"
             error: the range of `i` ends before it starts: 5..3; an empty one is `5..5`
         "#]],

@@ -91,9 +91,8 @@ fn connection(level: &Level) -> String {
             format!("torus {}", extents.iter().map(usize::to_string).collect::<Vec<_>>().join("x"))
         }
     };
-    match level.shared_ports {
-        Some(ports) => text += &format!(", {} shared", counted(ports, "port")),
-        None => {}
+    if let Some(ports) = level.shared_ports {
+        text += &format!(", {} shared", counted(ports, "port"));
     }
     if let Some(bypass) = level.bypass {
         text += &format!(", bypass {}", scaled(bypass, "B/s"));
