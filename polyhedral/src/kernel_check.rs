@@ -221,11 +221,12 @@ fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &T
     let nothing_runs = vars.iter().any(|var| var.extent == 0);
     // Without an instance nothing is read, so nothing can be outside; only an index of the target's own keeps `=` from
     // writing. A periodic index stays inside, since its modulus is at most the extent.
-    let touched = |place: &&Place<'_>| match place.access.tensor == output.name {
-        true => !is_empty(place.access, vars),
-        false => !nothing_runs && place.index.modulus.is_none(),
+    let touched = |access: &Access| match access.tensor == output.name {
+        true => !is_empty(access, vars),
+        false => !nothing_runs,
     };
-    for Place { access, dim, index, extent } in places.iter().filter(touched) {
+    let affine = places.iter().filter(|place| touched(place.access) && place.index.modulus.is_none());
+    for Place { access, dim, index, extent } in affine {
         let (low, high) = span(index, vars);
         if low < 0 || high > *extent as i128 {
             let var = match index.terms[..] {

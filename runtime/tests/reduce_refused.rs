@@ -109,7 +109,7 @@ fn programs_that_do_not_reduce() {
         &[(ReduceScatter, 0, Form::InsideGroup)],
         "after the last step rank 0 lacks 3 of 4 chunks of the sum; add steps",
     );
-    check_program("nothing", &[], "after the last step rank 0 lacks 1 of 1 chunks of the sum; add steps");
+    check_program("nothing", &[], "after the last step rank 0 lacks 1 of 1 chunk of the sum; add steps");
     check_program(
         "AllReduce-AllReduce",
         &[(AllReduce, 0, Form::InsideGroup), (AllReduce, 1, Form::InsideGroup)],
@@ -144,7 +144,7 @@ fn steps_that_do_not_reduce() {
         "step 1, Broadcast in the group [0, 1, 2, 3]: device 1 knows something that the first, 0, does not, and a \
          broadcast would lose it",
     );
-    check_steps(&[(AllReduce, &[&[0, 1, 2]])], "after the last step rank 0 lacks 1 of 1 chunks of the sum; add steps");
+    check_steps(&[(AllReduce, &[&[0, 1, 2]])], "after the last step rank 0 lacks 1 of 1 chunk of the sum; add steps");
 }
 
 #[test]

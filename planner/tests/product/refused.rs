@@ -88,7 +88,7 @@ fn dimensions_that_make_no_product_are_refused() {
 fn sizes_that_are_missing_indivisible_or_too_large_are_refused() {
     let matrices = "A[I, J_Y] * B[J_Y, K] -> C[I, K]";
     let with = |sizes: &[(&str, usize)]| said(read(matrices, sizes));
-    assert_eq!(with(&[("I", 8), ("J", 8)]), "in `B[J_Y, K]`: `K` has no size; the dimensions are J, K");
+    assert_eq!(with(&[("I", 8), ("J", 8)]), "in `B[J_Y, K]`: dimension `K` has no size; give one, as `K=64`");
     assert_eq!(
         with(&[("I", 8), ("J", 8), ("K", 8), ("L", 1)]),
         "dimension `L` has a size but is in no array; the dimensions are I, J, K"

@@ -30,11 +30,15 @@ fn refused(schedule: &Schedule, why: Expect) {
 fn numbers_that_could_overflow_are_refused_where_they_are_written() {
     refused(
         &Schedule::from_spec(convolution([1 << 60, 0], [2, 1, 1, (1 << 60) + 1])),
-        expect!["kernel `matmul`: index `1152921504606846976*i + r` of `A` goes beyond 2^60, so that sums of indices might overflow; use smaller extents and coefficients"],
+        expect![
+            "kernel `matmul`: index `1152921504606846976*i + r` of `A` goes beyond 2^60, so that sums of indices might overflow; use smaller extents and coefficients"
+        ],
     );
     refused(
         &Schedule::from_spec(convolution([1, 1 << 60], [1, 1, 1, (1 << 60) + 1])),
-        expect!["kernel `matmul`: index `i + r + 1152921504606846976` of `A` goes beyond 2^60, so that sums of indices might overflow; use smaller extents and coefficients"],
+        expect![
+            "kernel `matmul`: index `i + r + 1152921504606846976` of `A` goes beyond 2^60, so that sums of indices might overflow; use smaller extents and coefficients"
+        ],
     );
     // Where an index has one value or none, what it is multiplied by and added to makes no difference.
     for harmless in [convolution([i64::MAX, 0], [1, 1, 1, 1]), convolution([1, i64::MIN], [0, 1, 1, 1])] {

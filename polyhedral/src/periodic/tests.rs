@@ -121,7 +121,7 @@ fn an_output_does_not_wrap() {
     spec.target.index = vec![index(1, 1, 8)];
     check(
         spec,
-        expect!["`B[(i + 1) % 8]` leaves `B`: index `(i + 1) % 8` spans 1..9, but dimension 0 has extent 8; state the range that fits: `for i in 0..8`"],
+        expect!["`B[(i + 1) % 8]` is written, but its index `(i + 1) % 8` wraps; only indices of inputs may wrap"],
     );
 }
 
