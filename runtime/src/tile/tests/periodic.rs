@@ -112,7 +112,7 @@ fn ranks_at_the_ends_receive_no_more_than_others() {
 #[test]
 fn what_lies_round_the_end_is_never_held_in_place() {
     let error = crate::spmd(1, |_| {
-        Tile::<i32>::new("A", 3).expect("a small tile").hold(&Region::new([7..9]).periodic(0, 8));
+        Tile::<i32>::new("A", 3).expect("a small tile").hold(&Region::new(std::iter::once(7..9)).periodic(0, 8));
         Ok::<(), crate::Error>(())
     });
     let message = error.expect_err("it is two pieces").to_string();
