@@ -158,7 +158,7 @@ impl Pattern {
 }
 
 impl Pattern {
-    /// Whether both are one pattern on this mesh, where a shift around a whole axis is none.
+    /// Whether both are one pattern on this mesh, where shifts by distances that are equal modulo the axis are the same.
     pub(crate) fn is_same(&self, other: &Self, mesh: &Mesh) -> bool {
         match (self, other) {
             (Self::Shift { axis, by }, Self::Shift { axis: other, by: as_far }) if axis == other => {

@@ -39,7 +39,7 @@ pub(crate) fn words<T: bytemuck::Zeroable>(elements: usize, what: impl Display) 
     zeroed(elements).ok_or_else(|| refused::<T>(elements, &what, None))
 }
 
-/// Returns an empty vector with room for so many elements of `what`.
+/// Returns an empty vector with room for `elements` elements of `what`.
 pub(crate) fn room<T>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     check::<T>(elements, &what)?;
     let mut room = Vec::new();

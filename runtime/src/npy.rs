@@ -173,7 +173,7 @@ pub fn npy_header<T: Element>(shape: &[usize], fortran: bool) -> Vec<u8> {
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Reads the header's text, and returns where it ends; or why there is none.
+/// Reads the header's text, and returns where it ends; or why it cannot be read.
 fn header_text(file: &mut impl Read) -> Result<(String, u64), String> {
     let mut bytes = Vec::new();
     // Read as far as there are bytes, so that what is missing can be told.

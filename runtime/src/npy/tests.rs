@@ -1,4 +1,4 @@
-//! Files of every kind that is none, and of what is one but cannot be read.
+//! Files that are not `.npy` files, and such as are but cannot be read.
 
 use super::*;
 use std::fs;
