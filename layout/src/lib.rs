@@ -17,9 +17,11 @@ mod mesh;
 mod name;
 mod sharding;
 mod solve;
+mod sums;
 
 pub use axis::{Axis, AxisExpr};
 pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
 pub use name::Name;
 pub use sharding::{DimLayout, Placement, Sharding, ShardingError};
 pub use solve::{AxisSource, LinearAxes};
+pub use sums::SumKind;

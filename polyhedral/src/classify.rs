@@ -26,6 +26,16 @@ pub(crate) struct Need<'a> {
     pub region: &'a Region,
     pub sharding: &'a Sharding,
     pub owners: &'a Relation,
+    /// Whether ranks write the region, so that time runs backwards.
+    pub written: bool,
+}
+
+impl Need<'_> {
+    /// The iteration of the loop `counter` that no neighbour serves, and the region in it.
+    pub(crate) fn alone(&self, counter: usize, ranges: &Ranges) -> Region {
+        let value = if self.written { ranges.counters[counter] - 1 } else { 0 };
+        self.region.fixed(Symbol::Counter(counter), value, ranges)
+    }
 }
 
 impl Classifier<'_> {
@@ -144,14 +154,15 @@ impl Classifier<'_> {
                 trail.test(format!(
                     "axis {name}: the next need is what the neighbour at {name} + {by} holds now, shift"
                 ));
-                let region = need.region.fixed(symbol, 0, self.ranges);
-                trail.test("the first iteration on its own:");
+                let region = need.alone(counter, self.ranges);
+                let (place, this) = if need.written { ("last", "in the last") } else { ("first", "in the first") };
+                trail.test(format!("the {place} iteration on its own:"));
                 let mut start = Trail::default();
                 let first = Need { fixed: need.fixed - 1, region: &region, ..*need };
                 let first = Box::new(self.route_of(&first, false, &mut start)?);
                 trail.tests.extend(start.tests.into_iter().map(|test| format!("  {test}")));
                 let first_proved = start.proved.into_iter();
-                trail.proved.extend(first_proved.map(|(of, asked)| (of, format!("in the first iteration {asked}"))));
+                trail.proved.extend(first_proved.map(|(of, asked)| (of, format!("{this} iteration {asked}"))));
                 let next = format!("in each later one it is the tile that the neighbour at {name} + {by} has had");
                 trail.proved(Property::Residency, next);
                 return Ok(Some(Route::Shift { axis, by, counter, first }));

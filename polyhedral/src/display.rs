@@ -98,9 +98,26 @@ impl Program {
     }
 
     pub(crate) fn show_output_route(&self, route: &OutputRoute) -> String {
+        let name = |axis: usize| self.mesh.as_slice()[axis].name;
+        let names = |axes: &[usize]| axes.iter().map(|&axis| name(axis).as_str()).collect::<Vec<_>>().join(", ");
         match route {
             OutputRoute::InPlace => "own shard, in place".into(),
             OutputRoute::Combine => "combined into own shard".into(),
+            OutputRoute::Reduce { axes, root } => {
+                let root: Vec<_> = axes
+                    .iter()
+                    .zip(root)
+                    .map(|(&axis, root)| format!("{} = {}", name(axis), self.show(root)))
+                    .collect();
+                format!("reduce along {} to {}", names(axes), root.join(", "))
+            }
+            OutputRoute::AllReduce { axes } => format!("all-reduce along {}", names(axes)),
+            OutputRoute::ReduceScatter { axes } => format!("reduce-scatter along {}", names(axes)),
+            OutputRoute::Shift { axis, by, counter, last } => {
+                let (axis, end) = (name(*axis), self.loops[*counter].extent - 1);
+                let (counter, at_last) = (self.loops[*counter].name, self.show_output_route(last));
+                format!("sums shift along {axis} by {by}; at {counter} = {end}: {at_last}")
+            }
             OutputRoute::Permute { to, from } => {
                 format!("permute: to rank {}, from rank {}", self.show_rank(to), self.show_rank(from))
             }
@@ -163,10 +180,16 @@ impl Page<'_, '_, '_> {
             Statement::Start => {
                 let output = &program.output;
                 let (name, most) = (program.kernel.output().name, program.show_most(&output.region));
-                self.line(
-                    depth,
-                    &format!("{name}_tile{most} = {} of {name}, empty", program.show_region(&output.region)),
-                )
+                let start = match &output.route {
+                    OutputRoute::Shift { axis, by, counter, .. } => {
+                        let (axis, sign) = (program.mesh.as_slice()[*axis].name, if *by < 0 { '-' } else { '+' });
+                        let (counter, by) = (program.loops[*counter].name, by.unsigned_abs());
+                        format!("empty at {counter} = 0, then the sums of {axis} {sign} {by}")
+                    }
+                    _ => "empty".into(),
+                };
+                let region = program.show_region(&output.region);
+                self.line(depth, &format!("{name}_tile{most} = {region} of {name}, {start}"))
             }
             Statement::Finish => {
                 let output = &program.output;

@@ -189,26 +189,6 @@ pub enum ErrorKind {
         /// The axis.
         axis: Name,
     },
-    /// A contracted loop is distributed.
-    #[error(
-        "cannot distribute `{name}`: it carries the reduction into `{output}`, so ranks would hold partial sums of the \
-         same elements, and the step that reduces them does not exist yet; distribute an index of `{output}` instead"
-    )]
-    Contracted {
-        /// The loop.
-        name: Name,
-        /// The output.
-        output: Name,
-    },
-    /// Several ranks would hold partial results of one output element.
-    #[error(
-        "ranks would hold partial sums of the same elements of `{output}`, and the step that reduces them does not \
-         exist yet; distribute loops that give each rank its own elements"
-    )]
-    PartialSums {
-        /// The output.
-        output: Name,
-    },
     /// A loop is rotated by one that is not outside it.
     #[error(
         "cannot rotate `{name}` by `{by}`, which is not outside it; reorder it outside first: the loops are {loops}"

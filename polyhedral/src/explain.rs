@@ -37,7 +37,7 @@ impl Program {
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
         }
         let (name, output) = (self.kernel.output().name, &self.output);
-        writeln!(text, "{name}: {}, {}", output.route.pattern(), self.place(output.level))?;
+        writeln!(text, "{name}: {}, {}", output.route.pattern(&self.mesh), self.place(output.level))?;
         if output.route != OutputRoute::InPlace {
             writeln!(text, "    {}", self.show_output_route(&output.route))?;
             writeln!(

@@ -323,8 +323,8 @@ impl Pass<'_> {
             let what = format!("the route of `{}`", tensor.name);
             let route = self.decide(&what, || {
                 let owners = self.owners(&sharding)?;
-                let need =
-                    Need { fixed: self.distributed() + level, region: &region, sharding: &sharding, owners: &owners };
+                let fixed = self.distributed() + level;
+                let need = Need { fixed, region: &region, sharding: &sharding, owners: &owners, written: false };
                 self.classifier.route(&need, &mut trail)
             })?;
             self.proofs.add_route(tensor.name, trail.proved);
@@ -448,7 +448,7 @@ fn expectations(schedule: &Schedule, state: &State, program: &Program) -> Result
 }
 
 /// The statements inside the first `level` serial loops.
-fn body(level: usize, depth: usize, transfers: &[Transfer], output: &Output) -> Vec<Statement> {
+pub(crate) fn body(level: usize, depth: usize, transfers: &[Transfer], output: &Output) -> Vec<Statement> {
     let tiled = output.level == level && output.route != OutputRoute::InPlace;
     let mut statements = Vec::new();
     let here = transfers.iter().enumerate().filter(|(_, transfer)| transfer.level == level);

@@ -47,7 +47,7 @@ impl Matching<'_> {
             let tensor = name(transfer.tensor);
             record(tensor, self.input(&transfer.route, &transfer.region, transfer.level))?;
         }
-        record(output_name, self.output(output))?;
+        record(output_name, self.output(&output.route, &output.region, output.level))?;
         if !proofs.is_empty() {
             let asked = match self.loops {
                 0 => "no loop is around a call".to_owned(),
@@ -95,16 +95,38 @@ impl Matching<'_> {
         }
     }
 
-    fn output(&self, output: &Output) -> Result<Option<String>, String> {
-        match &output.route {
+    /// What was decided of the output's route; nothing if ranks do not communicate.
+    fn output(&self, route: &OutputRoute, region: &Region, level: usize) -> Result<Option<String>, String> {
+        match route {
             OutputRoute::InPlace | OutputRoute::Combine => Ok(None),
+            OutputRoute::Reduce { axes, root } => {
+                self.known(region, root, level)?;
+                self.shared(axes, region, root)?;
+                Ok(Some(format!("its extent and its root are the same for all of {}", self.names(axes))))
+            }
+            OutputRoute::AllReduce { axes } | OutputRoute::ReduceScatter { axes } => {
+                self.known(region, &[], level)?;
+                self.shared(axes, region, &[])?;
+                Ok(Some(format!("what is summed up is the same for all of {}", self.names(axes))))
+            }
+            OutputRoute::Shift { axis, counter, last, .. } => {
+                self.known(region, &[], level)?;
+                if *counter + 1 != level {
+                    return Err(format!("a shift at loop {counter} is inside {level} loops"));
+                }
+                let axis = self.mesh.as_slice()[*axis].name;
+                let end = region.fixed(Symbol::Counter(*counter), self.ranges.counters[*counter] - 1, self.ranges);
+                let last = self.output(last, &end, level - 1)?;
+                let last = last.map(|last| format!("; in the last iteration {last}")).unwrap_or_default();
+                Ok(Some(format!("all of {axis} shift in the same iterations{last}")))
+            }
             OutputRoute::Permute { to, from } => {
-                self.known(&output.region, to, output.level)?;
-                self.known(&output.region, from, output.level)?;
+                self.known(region, to, level)?;
+                self.known(region, from, level)?;
                 Ok(Some("sender and receiver work out the same region".into()))
             }
             OutputRoute::Exchange => {
-                self.known(&output.region, &[], output.level)?;
+                self.known(region, &[], level)?;
                 Ok(Some("sender and receiver work out the same pieces".into()))
             }
         }

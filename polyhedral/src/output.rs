@@ -1,30 +1,33 @@
-//! How the output gets from the ranks that compute it to the ranks that own it.
+//! How the output gets from the ranks that compute it to the ranks that own it: the transpose of an input.
 //!
-//! Every element must have one rank that computes it, or ranks would hold partial sums. If that rank is
-//! the only owner, the leaf accumulates into its shard; else into a tile that is combined into the
-//! owners' shards at the end of each iteration at which the output is communicated.
+//! Run time backwards and a tile that leaves is a tile that is fetched. So an output is classified as an input of the
+//! same region and sharding is, and each route is replaced by its partner: a broadcast by a reduction, an all-gather by
+//! a reduce-scatter, a shift by a shift of sums. Every statement instance adds to one tile, so what is left to show is
+//! that each tile reaches each owner of its elements once. If a rank is the only owner of all that it computes, the
+//! leaf accumulates into its shard; else into a tile that starts from the identity of the kernel's operation, and is
+//! combined into the shards at the end of each iteration at which the output is communicated. So what the output held
+//! before counts once.
 
 use crate::classify::Need;
-use crate::error::{ErrorKind, LowerError};
+use crate::error::LowerError;
+use crate::expr::{Expr, Symbol};
+use crate::isl::IslResult;
 use crate::lower::Pass;
-use crate::program::{Output, OutputRoute, Region};
+use crate::program::{Output, OutputRoute, Region, Route};
 use crate::proof::{Property, Trail};
 use crate::source::Sources;
-use crate::step::Step;
-use polyshard_layout::{DimLayout, Sharding};
+use polyshard_layout::{AxisSource, DimLayout, Sharding};
 
 pub(crate) fn build(pass: &Pass<'_>) -> Result<Output, LowerError> {
     let kernel = &pass.state.kernel;
     let tensor = kernel.output();
     let target = kernel.target();
     let sharding = pass.state.sharding(tensor.name);
-    one_writer(pass)?;
     let (asked, step) = pass.level(tensor.name);
     let mut trail = Trail::default();
-    trail.test("each element is computed by one rank");
     let (_, whole) = pass.hoisted(&[target], 0, &tensor.shape);
     if in_place(pass, &whole, &sharding)? {
-        trail.test("that rank is its only owner, and has it as one block: local");
+        trail.test("each rank is the only owner of what it computes, and has it as one block: local");
         trail.proved(Property::Delivery, "each rank is the only owner of what it computes");
         pass.proofs.add_route(tensor.name, trail.proved);
         let route = OutputRoute::InPlace;
@@ -38,34 +41,31 @@ pub(crate) fn build(pass: &Pass<'_>) -> Result<Output, LowerError> {
         ));
     }
     pass.covers(&region, level, &[target], tensor)?;
-    let route = route(pass, level, &region, &sharding, &mut trail)?;
+    let route = pass.decide("the route of the output", || {
+        let owners = pass.owners(&sharding)?;
+        let fixed = pass.distributed() + level;
+        let need = Need { fixed, region: &region, sharding: &sharding, owners: &owners, written: true };
+        let mut found = Trail::default();
+        let route = pass.classifier.route(&need, &mut found)?;
+        trail.test("an input of this region and sharding would be fetched so:");
+        trail.tests.extend(found.tests.into_iter().map(|test| format!("  {test}")));
+        // Of what was proved of an input, who sends to whom holds of an output too.
+        trail.proved.extend(found.proved.into_iter().filter(|(property, _)| *property == Property::Matching));
+        Transpose { pass, sharding: &sharding, replicated: replicated(&sharding) }.route(route, &need, &mut trail)
+    })?;
     pass.proofs.add_route(tensor.name, trail.proved);
     let capacity = pass.capacity(&region, step, tensor.name)?;
     Ok(Output { level, region, route, capacity, step, tests: trail.tests })
 }
 
-/// What an exchange does by its definition, once tiles are known to stay inside the tensor.
-const SENT: &str = "each element of a tile goes to all of its owners";
-
-/// No element is computed by two ranks.
-fn one_writer(pass: &Pass<'_>) -> Result<(), LowerError> {
-    let kernel = &pass.state.kernel;
-    let unique = pass.decide("who writes the output", || {
-        // What holds of the instances without regard to summed indices holds of the instances.
-        let index = &kernel.target().index;
-        if pass.isl.relation(&pass.relations.needed(pass.distributed(), index))?.is_injective()? {
-            return Ok(true);
-        }
-        pass.isl.relation(&pass.relations.exact(pass.distributed(), index))?.is_injective()
-    })?;
-    if unique {
-        let asked = "ranks write disjoint sets of elements";
-        pass.proofs.add(Property::OneWriter, Some(kernel.output().name), asked);
-        return Ok(());
-    }
-    let distributes = |step: &Step| matches!(step, Step::Distribute { .. });
-    let step = pass.steps().position(distributes).map(|position| position + 1);
-    Err(pass.blame(step, ErrorKind::PartialSums { output: kernel.output().name }))
+/// The axes along which all coordinates own the same elements.
+fn replicated(sharding: &Sharding) -> Vec<usize> {
+    let extents = sharding.mesh().extents();
+    let free =
+        sharding.sources().iter().filter(|(axis, source)| matches!(source, AxisSource::Reader) && extents[*axis] > 1);
+    let mut axes: Vec<usize> = free.map(|(axis, _)| *axis).collect();
+    axes.sort_unstable();
+    axes
 }
 
 fn in_place(pass: &Pass<'_>, region: &Region, sharding: &Sharding) -> Result<bool, LowerError> {
@@ -74,7 +74,7 @@ fn in_place(pass: &Pass<'_>, region: &Region, sharding: &Sharding) -> Result<boo
     }
     let only = pass.decide("who owns the output", || {
         let owners = pass.owners(sharding)?;
-        let need = Need { fixed: pass.distributed(), region, sharding, owners: &owners };
+        let need = Need { fixed: pass.distributed(), region, sharding, owners: &owners, written: true };
         Ok(owners.is_single_valued()? && pass.classifier.is_local(&need)?)
     })?;
     if only {
@@ -84,44 +84,106 @@ fn in_place(pass: &Pass<'_>, region: &Region, sharding: &Sharding) -> Result<boo
     Ok(only)
 }
 
-fn route(
-    pass: &Pass<'_>,
-    level: usize,
-    region: &Region,
-    sharding: &Sharding,
-    trail: &mut Trail,
-) -> Result<OutputRoute, LowerError> {
-    pass.decide("the route of the output", || {
-        let fixed = pass.distributed() + level;
-        let owners = pass.owners(sharding)?;
-        if !owners.is_single_valued()? {
-            trail.test("elements have several owners: exchange");
-            trail.proved(Property::Delivery, SENT);
-            return Ok(OutputRoute::Exchange);
+/// What an exchange does by its definition, once tiles are known to stay inside the tensor.
+pub(crate) const SENT: &str = "each element of a tile goes to all of its owners";
+
+/// Routes of inputs, run backwards.
+struct Transpose<'a> {
+    pass: &'a Pass<'a>,
+    sharding: &'a Sharding,
+    replicated: Vec<usize>,
+}
+
+impl Transpose<'_> {
+    /// The partner of the route by which an input of this region would be fetched.
+    fn route(&self, route: Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<OutputRoute> {
+        if !self.replicated.is_empty() && !matches!(route, Route::Shift { .. }) {
+            return self.to_all_owners(&route, need, trail);
         }
-        let need = Need { fixed, region, sharding, owners: &owners };
-        if pass.classifier.is_local(&need)? {
-            trail.test("that rank is its only owner, and has it block-cyclic: local");
-            trail.proved(Property::Delivery, "each rank is the only owner of its tile");
-            return Ok(OutputRoute::Combine);
+        let names = |axes: &[usize]| {
+            let names: Vec<_> = axes.iter().map(|&axis| self.pass.classifier.axes[axis].as_str()).collect();
+            names.join(", ")
+        };
+        Ok(match route {
+            Route::Hold | Route::Copy => {
+                trail.test("each rank is the only owner of what it computes: local");
+                trail.proved(Property::Delivery, "each rank is the only owner of its tile");
+                OutputRoute::Combine
+            }
+            Route::Broadcast { axes, root } => {
+                let names = names(&axes);
+                trail.test(format!("run backwards, a broadcast is a reduction: reduce({names})"));
+                let asked =
+                    format!("one of the ranks along {names} is the only owner of the tile that all of them have");
+                trail.proved(Property::Delivery, asked);
+                OutputRoute::Reduce { axes, root }
+            }
+            Route::Allgather { axes } => {
+                let names = names(&axes);
+                trail.test(format!("run backwards, an all-gather is a reduce-scatter: reduce_scatter({names})"));
+                let asked =
+                    format!("each element of the tile that all ranks along {names} have is one rank's of these");
+                trail.proved(Property::Delivery, asked);
+                OutputRoute::ReduceScatter { axes }
+            }
+            Route::Permute { from, to } => {
+                trail.test("run backwards: permute");
+                trail.proved(Property::Delivery, "one rank is the only owner of a tile");
+                OutputRoute::Permute { to: from, from: to }
+            }
+            Route::Shift { axis, by, counter, first } => {
+                let name = self.pass.classifier.axes[axis];
+                trail.test(format!("run backwards, the sums travel: shift({name}, {by})"));
+                let asked = format!(
+                    "in each iteration but the first, a rank goes on from the tile that the neighbour at {name} + {by} \
+                     had in the one before, so each term is in one tile"
+                );
+                trail.proved(Property::Delivery, asked);
+                let last = need.alone(counter, self.pass.ranges);
+                let need = Need { fixed: need.fixed - 1, region: &last, ..*need };
+                let last = Box::new(self.route(*first, &need, trail)?);
+                OutputRoute::Shift { axis, by, counter, last }
+            }
+            Route::Exchange => self.exchange("run backwards: combining exchange", trail),
+        })
+    }
+
+    /// Elements have several owners: an all-reduce if these are those who compute them.
+    fn to_all_owners(&self, route: &Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<OutputRoute> {
+        let axes = &self.replicated;
+        let names: Vec<_> = axes.iter().map(|&axis| self.pass.classifier.axes[axis].as_str()).collect();
+        let names = names.join(", ");
+        let local = matches!(route, Route::Hold | Route::Copy);
+        let same = axes.iter().all(|&axis| !need.region.mentions(Symbol::Coordinate(axis)));
+        if local && same && self.owned_along(axes, need)? {
+            trail
+                .test(format!("its owners are the ranks along {names}, and all compute the same: all_reduce({names})"));
+            let asked = format!("the owners of the tile that all ranks along {names} have are these ranks");
+            trail.proved(Property::Delivery, asked);
+            return Ok(OutputRoute::AllReduce { axes: axes.clone() });
         }
-        let sources = Sources { relations: pass.relations, sharding, ranges: pass.ranges };
-        let needed = pass.classifier.needed(fixed, region)?;
-        let to = sources.at_low(region);
-        let timed = pass.classifier.timed(fixed, &to)?.restrict(&needed)?;
-        if !needed.is_subset(&pass.isl.relation(&sources.owned_by(fixed, &to))?)? || !timed.is_injective()? {
-            trail.test("one tile has several owners, or several tiles one: exchange");
-            trail.proved(Property::Delivery, SENT);
-            return Ok(OutputRoute::Exchange);
+        Ok(self.exchange(&format!("all ranks along {names} own it, but not alone or not as one tile: exchange"), trail))
+    }
+
+    /// Whether all owners of what a rank computes differ from it along `axes` alone.
+    fn owned_along(&self, axes: &[usize], need: &Need<'_>) -> IslResult<bool> {
+        let Pass { isl, relations, ranges, .. } = self.pass;
+        let sources = Sources { relations, sharding: self.sharding, ranges };
+        let owners = isl.relation(&sources.all_owners(need.fixed, need.region))?;
+        let others = (0..self.sharding.mesh().ndim()).filter(|axis| !axes.contains(axis));
+        for axis in others {
+            let own = Expr::symbol(Symbol::Coordinate(axis));
+            let own = isl.relation(&relations.points(need.fixed, &[own], &[]))?;
+            if !owners.output(axis)?.is_subset(&own)? {
+                return Ok(false);
+            }
         }
-        if let Some(from) = pass.classifier.inverse(fixed, &to, &timed)? {
-            trail.test("each tile has one owner, and each owner one tile: permute");
-            trail.proved(Property::Delivery, "one rank is the only owner of a tile");
-            trail.proved(Property::Matching, "the rank that a tile is sent to is the one that receives it");
-            return Ok(OutputRoute::Permute { to, from });
-        }
-        trail.test("no closed form of who sends to whom: exchange");
+        Ok(true)
+    }
+
+    fn exchange(&self, test: &str, trail: &mut Trail) -> OutputRoute {
+        trail.test(test);
         trail.proved(Property::Delivery, SENT);
-        Ok(OutputRoute::Exchange)
-    })
+        OutputRoute::Exchange
+    }
 }

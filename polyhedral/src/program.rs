@@ -7,7 +7,7 @@
 //! body      = statement*
 //! statement = Loop counter body         counter in 0..extent, the same on all ranks
 //!           | Fetch transfer            bring the transfer's region of an input here
-//!           | Start                     an output tile of identities
+//!           | Start                     an output tile of identities, or the sums of a neighbour
 //!           | Leaf                      compute on tiles
 //!           | Finish                    combine the output tile into its owners' shards
 //! ```
@@ -61,7 +61,7 @@ pub enum Statement {
     },
     /// Performs the transfer with this number.
     Fetch(usize),
-    /// Fills the output tile with the identity of the kernel's operation.
+    /// Fills the output tile with the identity of the kernel's operation, or takes over the sums of a neighbour.
     Start,
     /// Computes.
     Leaf,
@@ -222,6 +222,36 @@ pub enum OutputRoute {
     InPlace,
     /// The rank owns it, but block-cyclic: the tile is combined into the rank's own shard.
     Combine,
+    /// The tiles of all ranks along the axes are summed up at one of them: a broadcast run backwards.
+    Reduce {
+        /// The axes' positions, ascending.
+        axes: Vec<usize>,
+        /// The coordinates of the owner along them.
+        root: Vec<Expr>,
+    },
+    /// The tiles of all ranks along the axes are summed up at each of them, as all own it.
+    AllReduce {
+        /// The axes' positions, ascending.
+        axes: Vec<usize>,
+    },
+    /// The tiles of all ranks along the axes are summed up part by part, each at the rank that owns it: an
+    /// all-gather run backwards.
+    ReduceScatter {
+        /// The axes' positions, ascending.
+        axes: Vec<usize>,
+    },
+    /// The sums travel: in each iteration but the first of the innermost loop around, a rank goes on from the tile
+    /// that its neighbour had in the one before; after the last, they go home by another route.
+    Shift {
+        /// The axis' position.
+        axis: usize,
+        /// The neighbour's distance along the axis, modulo its extent.
+        by: i64,
+        /// The loop.
+        counter: usize,
+        /// The route of the last iteration.
+        last: Box<OutputRoute>,
+    },
     /// To one rank, and one tile from another.
     Permute {
         /// The coordinates of the rank that owns this rank's tile.
@@ -234,11 +264,16 @@ pub enum OutputRoute {
 }
 
 impl OutputRoute {
-    /// Returns the pattern.
+    /// Returns the pattern, with axes by name.
     #[must_use]
-    pub fn pattern(&self) -> Pattern {
+    pub fn pattern(&self, mesh: &Mesh) -> Pattern {
+        let names = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].name).collect();
         match self {
             Self::InPlace | Self::Combine => Pattern::Local,
+            Self::Reduce { axes, .. } => Pattern::Reduce { axes: names(axes) },
+            Self::AllReduce { axes } => Pattern::AllReduce { axes: names(axes) },
+            Self::ReduceScatter { axes } => Pattern::ReduceScatter { axes: names(axes) },
+            Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
             Self::Permute { .. } => Pattern::Permute,
             Self::Exchange => Pattern::Exchange,
         }

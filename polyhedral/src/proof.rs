@@ -12,9 +12,7 @@ pub enum Property {
     EveryInstanceOnce,
     /// At each leaf, all that it reads is on that rank, and fresh.
     Residency,
-    /// No two ranks compute the same element of the output.
-    OneWriter,
-    /// What a rank computes reaches the ranks that own it.
+    /// Each contribution to the output reaches each rank that owns the element once.
     Delivery,
     /// Ranks that communicate together make the same calls, and each message that is sent is received.
     Matching,
@@ -25,7 +23,6 @@ impl fmt::Display for Property {
         f.write_str(match self {
             Self::EveryInstanceOnce => "every instance once",
             Self::Residency => "residency",
-            Self::OneWriter => "one writer",
             Self::Delivery => "delivery",
             Self::Matching => "matching",
         })

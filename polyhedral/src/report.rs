@@ -3,7 +3,7 @@
 use crate::expr::Ranges;
 use crate::program::{OutputRoute, Program, Report, Route};
 use crate::proof::Proof;
-use polyshard_layout::{DimLayout, Sharding};
+use polyshard_layout::{DimLayout, Sharding, SumKind};
 
 /// The bounds of a program, beside what was proved of it.
 pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
@@ -24,21 +24,11 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
         traffic_bytes = traffic_bytes.saturating_add(received(&transfer.route, distinct.min(tile), times, ranges));
     }
     let tile = (output.capacity as u64).saturating_mul(size);
-    let shard = *shards.last().expect("a kernel has an output; this is a bug of polyshard");
     tile_bytes = tile_bytes.saturating_add(tile);
     let times = executions(ranges, output.level);
-    match output.route {
-        OutputRoute::InPlace | OutputRoute::Combine => {}
-        OutputRoute::Permute { .. } => {
-            tile_bytes = tile_bytes.saturating_add(tile);
-            traffic_bytes = traffic_bytes.saturating_add(tile.saturating_mul(times));
-        }
-        OutputRoute::Exchange => {
-            let others = (ranks - 1).saturating_mul(tile.min(shard));
-            tile_bytes = tile_bytes.saturating_add(others.saturating_mul(2));
-            traffic_bytes = traffic_bytes.saturating_add(others.saturating_mul(times));
-        }
-    }
+    let sums = Sums { program, tile, part: part(program).saturating_mul(size).min(tile) };
+    tile_bytes = tile_bytes.saturating_add(sums.staging(&output.route));
+    traffic_bytes = traffic_bytes.saturating_add(sums.received(&output.route, times, ranges));
     let shard_bytes = shards.iter().fold(0, |sum: u64, &shard| sum.saturating_add(shard));
     Report { proofs, shard_bytes, tile_bytes, traffic_bytes }
 }
@@ -84,4 +74,73 @@ fn received(route: &Route, tile: u64, times: u64, ranges: &Ranges) -> u64 {
         }
         _ => tile.saturating_mul(times),
     }
+}
+
+/// The output's tiles on their way to the owners, in bytes.
+struct Sums<'a> {
+    program: &'a Program,
+    tile: u64,
+    /// The most of one tile that one rank owns.
+    part: u64,
+}
+
+impl Sums<'_> {
+    fn members(&self, axes: &[usize]) -> u64 {
+        axes.iter().fold(1, |size, &axis| size.saturating_mul(self.program.mesh.as_slice()[axis].extent as u64))
+    }
+
+    /// What is packed and received besides the tile.
+    fn staging(&self, route: &OutputRoute) -> u64 {
+        let Self { tile, part, .. } = *self;
+        let ranks = self.program.mesh.size() as u64;
+        match route {
+            OutputRoute::InPlace | OutputRoute::Combine => 0,
+            OutputRoute::Permute { .. } => tile,
+            // The members' contributions to one part, and the part.
+            OutputRoute::Reduce { .. } | OutputRoute::AllReduce { .. } => tile.saturating_mul(2),
+            // The parts one after the other, the contributions to one of them, and the part.
+            OutputRoute::ReduceScatter { .. } => tile.saturating_mul(2).saturating_add(part),
+            OutputRoute::Shift { last, .. } => tile.max(self.staging(last)),
+            OutputRoute::Exchange => (ranks - 1).saturating_mul(part).saturating_mul(2),
+        }
+    }
+
+    fn received(&self, route: &OutputRoute, times: u64, ranges: &Ranges) -> u64 {
+        let Self { tile, part, .. } = *self;
+        let dtype = self.program.kernel.dtype();
+        let kind = SumKind { element: dtype.size() as u64, exact: !dtype.is_float() };
+        match route {
+            OutputRoute::InPlace | OutputRoute::Combine => 0,
+            OutputRoute::Permute { .. } => tile.saturating_mul(times),
+            OutputRoute::Reduce { axes, .. } | OutputRoute::AllReduce { axes } => {
+                kind.most_received(tile, self.members(axes)).saturating_mul(times)
+            }
+            OutputRoute::ReduceScatter { axes } => (self.members(axes) - 1).saturating_mul(part).saturating_mul(times),
+            OutputRoute::Shift { counter, last, .. } => {
+                let rounds = times / ranges.counters[*counter].max(1) as u64;
+                let shifted = tile.saturating_mul(times - rounds);
+                shifted.saturating_add(self.received(last, rounds, ranges))
+            }
+            OutputRoute::Exchange => (self.program.mesh.size() as u64 - 1).saturating_mul(part).saturating_mul(times),
+        }
+    }
+}
+
+/// The most elements of one output tile that one rank owns.
+fn part(program: &Program) -> u64 {
+    let sharding = program.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
+    let most = program.output.region.most(&program.ranges());
+    let owned = sharding.dims().iter().zip(most).map(|(layout, most)| {
+        let most = most as u64;
+        match layout {
+            DimLayout::Whole => most,
+            DimLayout::Block { block, .. } => most.min(*block as u64),
+            DimLayout::Cyclic { parts, block, .. } => {
+                // Whole rounds of all parts, and at most one block more, wherever the tile begins.
+                let (block, round) = (*block as u64, parts.saturating_mul(*block) as u64);
+                most / round * block + (most % round).min(block)
+            }
+        }
+    });
+    owned.fold(1, u64::saturating_mul)
 }

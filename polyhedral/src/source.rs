@@ -15,6 +15,21 @@ pub(crate) struct Sources<'a> {
 impl Sources<'_> {
     /// Iterations to the owners that serve the elements of their regions.
     pub(crate) fn relation(&self, fixed: usize, region: &Region) -> String {
+        // Where several own the element, the one that the sharding's solution picks.
+        let picked = self.sharding.sources().iter().filter_map(|(axis, source)| match source {
+            AxisSource::Reader => Some(format!("q{axis} = i{axis}")),
+            AxisSource::Skew { modulus, .. } => Some(format!("q{axis} < {modulus}")),
+            AxisSource::Pin(_) | AxisSource::Digit { .. } => None,
+        });
+        self.owners(fixed, region, picked.collect())
+    }
+
+    /// Iterations to all owners of elements of their regions.
+    pub(crate) fn all_owners(&self, fixed: usize, region: &Region) -> String {
+        self.owners(fixed, region, Vec::new())
+    }
+
+    fn owners(&self, fixed: usize, region: &Region, which: Vec<String>) -> String {
         let outputs: Vec<_> = (0..self.sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
         let isl = |expr: &Expr| self.relations.isl(expr);
         let mut parts = vec![self.relations.counters(fixed)];
@@ -22,12 +37,7 @@ impl Sources<'_> {
         parts.extend(self.relations.inside(region));
         let (more, owned) = owned(self.sharding, &|axis| format!("q{axis}"));
         parts.push(owned);
-        // Where several own the element, the one that the sharding's solution picks.
-        parts.extend(self.sharding.sources().iter().filter_map(|(axis, source)| match source {
-            AxisSource::Reader => Some(format!("q{axis} = i{axis}")),
-            AxisSource::Skew { modulus, .. } => Some(format!("q{axis} < {modulus}")),
-            AxisSource::Pin(_) | AxisSource::Digit { .. } => None,
-        }));
+        parts.extend(which);
         let witnesses: Vec<_> = (0..region.ranges.len()).map(|dim| format!("e{dim}")).chain(more).collect();
         let exists = exists(&witnesses);
         let inputs = self.relations.inputs(fixed);

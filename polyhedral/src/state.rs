@@ -3,7 +3,7 @@
 use crate::bounds;
 use crate::error::ErrorKind;
 use crate::kernel::Kernel;
-use crate::nest::{Nest, NodeId};
+use crate::nest::Nest;
 use crate::step::{Clause, Dim, LeafKind, Pattern, Step, list};
 use polyshard_layout::{Mesh, Name, Placement, ProductError, Sharding};
 use std::sync::Arc;
@@ -216,9 +216,6 @@ impl State {
         bounds::mesh(&whole)?;
         for (&name, axis) in loops.iter().zip(mesh.as_slice()) {
             self.free_loop(name, "distribute")?;
-            if axis.extent > 1 && self.carries_reduction(name)? {
-                return Err(ErrorKind::Contracted { name, output: self.kernel.output().name });
-            }
             count("an axis of", axis.extent)?;
             identifier(axis.name, "mesh axis")?;
         }
@@ -246,29 +243,6 @@ impl State {
             self.shards[i].sharding = self.place(tensor, &clauses)?;
         }
         Ok(())
-    }
-
-    /// Whether a loop steps through an index that the output lacks.
-    fn carries_reduction(&self, name: Name) -> Result<bool, ErrorKind> {
-        let id = self.nest.loops[self.find(name)?];
-        let kept = |var: Name| self.kernel.target().index.iter().any(|index| index.coefficient(var) != 0);
-        Ok(self.kernel.vars().iter().enumerate().any(|(i, var)| {
-            let mut below = false;
-            self.nest.visit(NodeId(i), &mut |node| below |= node == id);
-            // A loop that only rotates another does not step through its index.
-            below && !kept(var.name) && self.steps_through(NodeId(i), id)
-        }))
-    }
-
-    fn steps_through(&self, from: NodeId, to: NodeId) -> bool {
-        use crate::nest::Made;
-        from == to
-            || match &self.nest.node(from).made {
-                Made::Loop => false,
-                Made::Split { outer, inner, .. } => self.steps_through(*outer, to) || self.steps_through(*inner, to),
-                Made::FusedOuter { fused, .. } | Made::FusedInner { fused, .. } => self.steps_through(*fused, to),
-                Made::Rotated { rotated, .. } => self.steps_through(*rotated, to),
-            }
     }
 
     fn rotate(&mut self, t: Name, by: &[Name], number: usize) -> Result<(), ErrorKind> {
@@ -385,7 +359,11 @@ impl State {
 
     fn axes_exist(&self, pattern: &Pattern) -> Result<(), ErrorKind> {
         let axes: &[Name] = match pattern {
-            Pattern::Broadcast { axes } | Pattern::Allgather { axes } => axes,
+            Pattern::Broadcast { axes }
+            | Pattern::Allgather { axes }
+            | Pattern::Reduce { axes }
+            | Pattern::AllReduce { axes }
+            | Pattern::ReduceScatter { axes } => axes,
             Pattern::Shift { axis, .. } => std::slice::from_ref(axis),
             Pattern::Local | Pattern::Permute | Pattern::Exchange => &[],
         };

@@ -124,6 +124,21 @@ pub enum Pattern {
         /// The axes, in mesh order.
         axes: Vec<Name>,
     },
+    /// Of an output: the sums of all ranks along `axes` meet at one of them, a broadcast run backwards.
+    Reduce {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
+    /// Of an output: the sums of all ranks along `axes` meet at each of them.
+    AllReduce {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
+    /// Of an output: the sums of all ranks along `axes` meet part by part, an all-gather run backwards.
+    ReduceScatter {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
     /// Each pair of ranks exchanges exactly what one needs and the other owns.
     Exchange,
 }
@@ -158,6 +173,31 @@ impl Pattern {
 }
 
 impl Pattern {
+    /// A reduction along `axes`, given as values or by name, to one of the ranks along them.
+    ///
+    /// ```
+    /// # use polyshard_polyhedral::Pattern;
+    /// assert_eq!(Pattern::reduce(["z"]).to_string(), "reduce(z)");
+    /// assert_eq!(Pattern::all_reduce(["z"]).to_string(), "all_reduce(z)");
+    /// assert_eq!(Pattern::reduce_scatter(["y", "z"]).to_string(), "reduce_scatter(y, z)");
+    /// ```
+    #[must_use]
+    pub fn reduce<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::Reduce { axes: axes.into_iter().map(Into::into).collect() }
+    }
+
+    /// A reduction along `axes`, given as values or by name, to all ranks along them.
+    #[must_use]
+    pub fn all_reduce<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::AllReduce { axes: axes.into_iter().map(Into::into).collect() }
+    }
+
+    /// A reduction along `axes`, given as values or by name, of which each rank along them keeps a part.
+    #[must_use]
+    pub fn reduce_scatter<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::ReduceScatter { axes: axes.into_iter().map(Into::into).collect() }
+    }
+
     /// Whether both are one pattern on this mesh, where shifts by distances that are equal modulo the axis are the same.
     pub(crate) fn is_same(&self, other: &Self, mesh: &Mesh) -> bool {
         match (self, other) {
@@ -348,6 +388,9 @@ impl fmt::Display for Pattern {
             Self::Shift { axis, by } => write!(f, "shift({axis}, {by})"),
             Self::Permute => f.write_str("permute"),
             Self::Allgather { axes } => write!(f, "allgather({})", list(axes)),
+            Self::Reduce { axes } => write!(f, "reduce({})", list(axes)),
+            Self::AllReduce { axes } => write!(f, "all_reduce({})", list(axes)),
+            Self::ReduceScatter { axes } => write!(f, "reduce_scatter({})", list(axes)),
             Self::Exchange => f.write_str("exchange"),
         }
     }

@@ -201,19 +201,6 @@ fn a_loop_rotates_by_loops_outside_it_alone() {
 }
 
 #[test]
-fn a_contracted_loop_is_not_distributed() {
-    vars!(m, k, mo, mi, ko, ki);
-    check(
-        matmul().distribute([m, k], [mo, ko], [mi, ki], &mesh()),
-        expect![[r#"
-            schedule step 1, `distribute([m, k], [mo, ko], [mi, ki], mesh(x: 2, y: 2))`:
-            cannot distribute `k`: it carries the reduction into `C`, so ranks would hold partial sums of the same elements, and the step that reduces them does not exist yet;
-            distribute an index of `C` instead
-        "#]],
-    );
-}
-
-#[test]
 fn extents_whose_product_overflows_are_refused() {
     let huge = 1u64 << 40;
     check(

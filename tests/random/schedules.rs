@@ -49,17 +49,15 @@ impl Loops {
 /// Random steps on `kernel`; a step may turn out illegal, and `lower` then says why.
 pub(crate) fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> Schedule {
     let Ok(parsed) = kernel.kernel().cloned() else { return kernel };
-    let kept: Vec<_> = parsed.target().index.iter().flat_map(|index| index.terms.iter().map(|t| t.0)).collect();
     let mut loops = Loops {
         serial: parsed.vars().iter().map(|var| var.name.to_string()).collect(),
         distributed: Vec::new(),
         made: 0,
     };
     let mut schedule = kernel;
-    // One loop per axis: those of the output first, as contracted ones are refused on axes longer than 1.
+    // One loop per axis, contracted or not.
     let order = choices.shuffled(parsed.vars());
-    let (kept, contracted): (Vec<_>, Vec<_>) = order.into_iter().partition(|var| kept.contains(&var.name));
-    let mut pool: Vec<String> = kept.iter().chain(&contracted).map(|var| var.name.to_string()).collect();
+    let mut pool: Vec<String> = order.iter().map(|var| var.name.to_string()).collect();
     let axes = mesh.ndim();
     if pool.len() < axes {
         // Not enough loops: split the first until there are.

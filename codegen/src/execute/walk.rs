@@ -100,17 +100,27 @@ impl<'a, T: Element> Walk<'a, T> {
                 self.fetch(transfer.tensor, &transfer.route, &transfer.region)
             }
             Statement::Start => {
-                let region = self.here(&self.program.output().region);
-                if let Some(tile) = &mut self.out_tile {
-                    tile.reset(&region, self.op);
+                let output = self.program.output();
+                let region = self.here(&output.region);
+                let Some(tile) = &mut self.out_tile else { return Ok(()) };
+                match &output.route {
+                    OutputRoute::Shift { axis, by, counter, .. } if self.counters[*counter] > 0 => {
+                        tile.shift(&self.groups[&vec![*axis]], *by, &region)
+                    }
+                    _ => {
+                        tile.reset(&region, self.op);
+                        Ok(())
+                    }
                 }
-                Ok(())
             }
             Statement::Leaf => {
                 self.run_leaf();
                 Ok(())
             }
-            Statement::Finish => self.finish(),
+            Statement::Finish => {
+                let output = self.program.output();
+                self.finish(&output.route, &output.region)
+            }
         }
     }
 
@@ -171,17 +181,27 @@ impl<'a, T: Element> Walk<'a, T> {
         self.grid.permutation(from, &to, region_of)
     }
 
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self, route: &OutputRoute, region: &SymbolicRegion) -> Result<()> {
+        if let OutputRoute::Shift { counter, last, .. } = route {
+            // On the way, sums stay in the tile.
+            let end = self.counters[*counter] + 1 == self.program.loops()[*counter].extent;
+            return if end { self.finish(last, region) } else { Ok(()) };
+        }
         let Some(mut tile) = self.out_tile.take() else { return Ok(()) };
-        let output = self.program.output();
         let counters = &self.counters;
-        let region_of = |at: &[i64]| region_at(&output.region, at, counters);
-        let done = match &output.route {
-            OutputRoute::InPlace => Ok(()),
+        let region_of = |at: &[i64]| region_at(region, at, counters);
+        let done = match route {
+            OutputRoute::InPlace | OutputRoute::Shift { .. } => Ok(()),
             OutputRoute::Combine => {
                 tile.combine_local(self.output, self.op);
                 Ok(())
             }
+            OutputRoute::Reduce { axes, root } => {
+                let root: Vec<_> = root.iter().map(|root| self.value(root)).collect();
+                tile.reduce(&self.groups[axes], &root, self.output, self.op)
+            }
+            OutputRoute::AllReduce { axes } => tile.all_reduce(&self.groups[axes], self.output, self.op),
+            OutputRoute::ReduceScatter { axes } => tile.reduce_scatter(&self.groups[axes], self.output, self.op),
             OutputRoute::Permute { to, from } => {
                 // The roles are those of an input, reversed: the owner of my tile receives it.
                 let (to, from) = self.permutation(to, from, region_of);

@@ -226,23 +226,62 @@ impl Writer<'_> {
     }
 
     fn start(&self) -> TokenStream {
-        let (tile, region) = (self.names.tiles.last(), self.region(&self.program.output().region));
+        let output = self.program.output();
+        let (tile, region) = (self.names.tiles.last(), self.region(&output.region));
         let op = reduce_op(self.program);
-        quote! { #tile.reset(&#region, #op); }
+        match &output.route {
+            OutputRoute::Shift { axis, by, counter, .. } => {
+                let (group, counter) = (self.names.group(&[*axis]), &self.names.loops[*counter]);
+                let by = proc_macro2::Literal::i64_unsuffixed(*by);
+                quote! {
+                    if #counter == 0 {
+                        #tile.reset(&#region, #op);
+                    } else {
+                        #tile.shift(&#group, #by, &#region)?;
+                    }
+                }
+            }
+            _ => quote! { #tile.reset(&#region, #op); },
+        }
     }
 
     fn finish(&self) -> TokenStream {
         let output = self.program.output();
+        let by = output.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
+        let tensor = self.program.kernel().output().name;
+        let note = comment(&format!("{by}{tensor}, {}", output.route.pattern(self.program.mesh())));
+        let sent = self.sent(&output.route, &output.region);
+        quote! { #note #sent }
+    }
+
+    fn sent(&self, route: &OutputRoute, symbolic: &Region) -> TokenStream {
         let (tile, c) = (self.names.tiles.last(), self.names.tensors.last());
         let name = self.names.regions.last().expect("a kernel has an output; this is a bug of polyshard");
         let op = reduce_op(self.program);
-        let by = output.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
-        let tensor = self.program.kernel().output().name;
-        let note = comment(&format!("{by}{tensor}, {}", output.route.pattern()));
-        let region = self.region(&output.region);
-        let sent = match &output.route {
+        let region = self.region(symbolic);
+        match route {
             OutputRoute::InPlace => TokenStream::new(),
             OutputRoute::Combine => quote! { #tile.combine_local(#c, #op); },
+            OutputRoute::Reduce { axes, root } => {
+                let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
+                quote! { #tile.reduce(&#group, &[#(#root),*], #c, #op)?; }
+            }
+            OutputRoute::AllReduce { axes } => {
+                let group = self.names.group(axes);
+                quote! { #tile.all_reduce(&#group, #c, #op)?; }
+            }
+            OutputRoute::ReduceScatter { axes } => {
+                let group = self.names.group(axes);
+                quote! { #tile.reduce_scatter(&#group, #c, #op)?; }
+            }
+            OutputRoute::Shift { counter, last, .. } => {
+                let extent = self.program.loops()[*counter].extent;
+                let end = symbolic.fixed(Symbol::Counter(*counter), extent - 1, &self.index.ranges);
+                let (last, counter) = (self.sent(last, &end), &self.names.loops[*counter]);
+                let extent = proc_macro2::Literal::i64_unsuffixed(extent);
+                // On the way, sums stay in the tile.
+                quote! { if #counter + 1 == #extent { #last } }
+            }
             OutputRoute::Permute { to, from } => {
                 let permutation = self.permutation(to, from, region, name);
                 quote! { #permutation let (to, from) = permutation; #tile.permute_back(&grid, to, from, #c, #op)?; }
@@ -251,8 +290,7 @@ impl Writer<'_> {
                 let closure = self.of_rank(region);
                 quote! { #tile.write_back(&grid, #c, #closure, #op)?; }
             }
-        };
-        quote! { #note #sent }
+        }
     }
 
     fn leaf(&self) -> TokenStream {

@@ -147,6 +147,9 @@ fn pattern(input: ParseStream) -> Result<Pattern> {
         "exchange" => Ok(Pattern::Exchange),
         "broadcast" => Ok(Pattern::Broadcast { axes: arguments(input)? }),
         "allgather" => Ok(Pattern::Allgather { axes: arguments(input)? }),
+        "reduce" => Ok(Pattern::Reduce { axes: arguments(input)? }),
+        "all_reduce" => Ok(Pattern::AllReduce { axes: arguments(input)? }),
+        "reduce_scatter" => Ok(Pattern::ReduceScatter { axes: arguments(input)? }),
         "shift" => {
             let content;
             parenthesized!(content in input);
@@ -157,8 +160,8 @@ fn pattern(input: ParseStream) -> Result<Pattern> {
             Ok(Pattern::Shift { axis, by })
         }
         _ => {
-            let help =
-                "the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)` and `exchange`";
+            let help = "the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)` and `exchange`, and of \
+                 outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`";
             Err(error(&word, format!("no pattern `{word}`"), help))
         }
     }

@@ -220,17 +220,6 @@ fn an_axis_used_twice_in_one_sharding_is_refused() {
 }
 
 #[test]
-fn a_contracted_loop_that_is_distributed_is_refused() {
-    refuse(
-        "mesh(x: 2, y: 2).distribute([m, k], [mo, ko], [mi, ki])",
-        expect![[r#"
-            error on `distribute`: cannot distribute `k`: it carries the reduction into `C`, so ranks would hold partial sums of the same elements, and the step that reduces them does not exist yet
-              help: distribute an index of `C` instead
-        "#]],
-    );
-}
-
-#[test]
 fn a_distributed_loop_that_is_reordered_is_refused() {
     refuse(
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).reorder([mi, mo])",

@@ -145,6 +145,18 @@ fn pattern(pattern: &Pattern) -> TokenStream {
             let axes = names(axes);
             quote!(Allgather { axes: #axes })
         }
+        Pattern::Reduce { axes } => {
+            let axes = names(axes);
+            quote!(Reduce { axes: #axes })
+        }
+        Pattern::AllReduce { axes } => {
+            let axes = names(axes);
+            quote!(AllReduce { axes: #axes })
+        }
+        Pattern::ReduceScatter { axes } => {
+            let axes = names(axes);
+            quote!(ReduceScatter { axes: #axes })
+        }
         Pattern::Shift { axis, by } => {
             let axis = interned(*axis);
             quote!(Shift { axis: #axis, by: #by })

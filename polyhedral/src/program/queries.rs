@@ -1,11 +1,12 @@
 //! What a program says of itself.
 
-use super::{Leaf, Loop, Output, Program, Report, Route, Statement, Transfer};
+use super::{Leaf, Loop, Output, OutputRoute, Program, Report, Route, Statement, Transfer};
 use crate::expr::{Ranges, Symbol};
 use crate::hint::Hint;
 use crate::kernel::Kernel;
 use crate::matching::Matching;
-use crate::proof::Property;
+use crate::output;
+use crate::proof::{Proof, Property};
 use crate::report;
 use crate::step::{Pattern, Step};
 use polyshard_layout::{Mesh, Name, Sharding};
@@ -110,7 +111,22 @@ impl Program {
                 Route::Hold | Route::Copy | Route::Permute { .. } | Route::Exchange => {}
             }
         }
+        fn add_output(route: &OutputRoute, groups: &mut BTreeSet<Vec<usize>>) {
+            match route {
+                OutputRoute::Reduce { axes, .. }
+                | OutputRoute::AllReduce { axes }
+                | OutputRoute::ReduceScatter { axes } => {
+                    groups.insert(axes.clone());
+                }
+                OutputRoute::Shift { axis, last, .. } => {
+                    groups.insert(vec![*axis]);
+                    add_output(last, groups);
+                }
+                OutputRoute::InPlace | OutputRoute::Combine | OutputRoute::Permute { .. } | OutputRoute::Exchange => {}
+            }
+        }
         let mut groups = BTreeSet::new();
+        add_output(&self.output.route, &mut groups);
         self.transfers.iter().for_each(|transfer| add(&transfer.route, &mut groups));
         groups
     }
@@ -136,17 +152,23 @@ impl Program {
             transfer.route = Route::Exchange;
             transfer.tests = vec!["asked for: exchange".into()];
         }
+        let output = &mut program.output;
+        output.capacity = output.region.most(&ranges).into_iter().product::<i64>() as usize;
+        output.route = OutputRoute::Exchange;
+        output.tests = vec!["asked for: exchange".into()];
+        program.body = crate::lower::body(0, self.loops.len(), &program.transfers, &program.output);
         let inputs: Vec<_> = self.kernel.inputs().iter().map(|tensor| tensor.name).collect();
-        let of_gone_route = |tensor: Option<Name>| tensor.is_some_and(|tensor| inputs.contains(&tensor));
-        let kept = self.report.proofs.iter().filter(|proof| proof.property != Property::Matching || proof.of_route);
-        let kept = kept.filter(|proof| !proof.of_route || !of_gone_route(proof.tensor));
+        let kept = self.report.proofs.iter().filter(|proof| proof.property != Property::Matching && !proof.of_route);
         let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
-        let found = matching.check(&program.transfers, &self.output, |input| inputs[input], self.kernel.output().name);
+        let found =
+            matching.check(&program.transfers, &program.output, |input| inputs[input], self.kernel.output().name);
         let found = found.unwrap_or_else(|mismatch| {
             panic!("ranks differ on an exchange of {}: {}; this is a bug of polyshard", mismatch.tensor, mismatch.why)
         });
-        let kept = kept.filter(|proof| !found.contains(proof)).cloned().collect::<Vec<_>>();
-        program.report = report::report(&program, [kept, found].concat());
+        let kept = kept.cloned().collect::<Vec<_>>();
+        let (property, tensor) = (Property::Delivery, Some(self.kernel.output().name));
+        let sent = Proof { property, tensor, asked: output::SENT.into(), of_route: true };
+        program.report = report::report(&program, [kept, vec![sent], found].concat());
         program
     }
 
@@ -173,7 +195,7 @@ impl Program {
     pub fn pattern(&self, tensor: &str) -> Option<Pattern> {
         let position = self.kernel.tensors().position(|other| other.name == *tensor)?;
         if position == self.kernel.inputs().len() {
-            return Some(self.output.route.pattern());
+            return Some(self.output.route.pattern(&self.mesh));
         }
         let transfer = self.transfers.iter().find(|transfer| transfer.tensor == position);
         Some(transfer.map_or(Pattern::Local, |transfer| transfer.route.pattern(&self.mesh)))

@@ -8,10 +8,8 @@
 //! combines them all, since one collective takes less time than two.
 
 use super::{Communicator, check, combine};
+use crate::layout::SumKind;
 use crate::{ElementKind, ReduceOp, Result};
-
-/// Data are short if those of all ranks together are no longer than this, in bytes.
-const SHORT: usize = 1 << 16;
 
 /// Reduces to all ranks; see [`Communicator::all_reduce_in_order`].
 pub(super) fn all_reduce<C: Communicator + ?Sized>(
@@ -138,12 +136,12 @@ fn is_exact(kind: ElementKind) -> bool {
 }
 
 fn is_short(len: usize, size: usize) -> bool {
-    len.saturating_mul(size) <= SHORT
+    SumKind::is_short(len as u64, size as u64)
 }
 
 /// Returns the bytes of each rank's piece, as equal as elements allow.
 fn pieces(len: usize, size: usize, kind: ElementKind) -> Vec<usize> {
     let elements = len / combine::bytes(kind);
-    let piece = |rank: usize| elements / size + usize::from(rank < elements % size);
+    let piece = |rank: usize| SumKind::piece(elements as u64, size as u64, rank as u64) as usize;
     (0..size).map(|rank| piece(rank) * combine::bytes(kind)).collect()
 }

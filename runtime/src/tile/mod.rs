@@ -13,6 +13,9 @@
 //! | [`all_gather`](Tile::all_gather) | a group | its part, to all | the region, if parts interleave |
 //! | [`exchange`](Tile::exchange) | pairs | what others read of its shard | what is scattered on either side |
 //! | [`write_back`](OutTile::write_back) | pairs | its region, to each owner | what it receives |
+//! | [`reduce`](OutTile::reduce), [`all_reduce`](OutTile::all_reduce) | a group | as the reduction in rank order | a second tile |
+//! | [`reduce_scatter`](OutTile::reduce_scatter) | a group | the others' parts | a second tile, a third if parts interleave |
+//! | [`shift`](OutTile::shift) of sums | a group | its sums | a second tile, in turns |
 //!
 //! A tile decides nothing: which region, from whom and along which axes is the program's to say. Operations
 //! on a group are called by all of its members, with equal arguments up to their own coordinates; empty
@@ -24,6 +27,7 @@ mod mail;
 mod out;
 mod overlap;
 mod shift;
+mod sums;
 mod written;
 
 pub use out::OutTile;

@@ -15,11 +15,11 @@ use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut, memory}
 /// all of its output, the tile is combined [`within`](Self::within) what it writes.
 #[derive(Debug)]
 pub struct OutTile<T> {
-    region: Region,
-    written: Option<Written>,
-    buffer: Vec<T>,
-    outgoing: Vec<T>,
-    incoming: Vec<T>,
+    pub(super) region: Region,
+    pub(super) written: Option<Written>,
+    pub(super) buffer: Vec<T>,
+    pub(super) outgoing: Vec<T>,
+    pub(super) incoming: Vec<T>,
 }
 
 impl<T: Element> OutTile<T> {
@@ -173,7 +173,7 @@ impl<T: Element> OutTile<T> {
     }
 }
 
-fn combine<T: Element>(
+pub(super) fn combine<T: Element>(
     overlap: &Overlap,
     place: Place,
     data: &[T],

@@ -1,0 +1,48 @@
+//! What a reduction in rank order moves: known to the analysis, which states it, and to the runtime, which does it.
+
+/// The elements that a reduction adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SumKind {
+    /// Bytes of an element.
+    pub element: u64,
+    /// Whether any order gives the same bits, so that the communication library may choose it: integers.
+    pub exact: bool,
+}
+
+impl SumKind {
+    /// Returns whether the ranks' data are so short that each rank which wants the result gets them all, since one
+    /// collective takes less time than two.
+    ///
+    /// `bytes` are those of one rank.
+    #[must_use]
+    pub fn is_short(bytes: u64, ranks: u64) -> bool {
+        bytes.saturating_mul(ranks) <= 1 << 16
+    }
+
+    /// Returns the elements of the piece that `rank` sums up, of `elements` in all: pieces are as equal as can be.
+    #[must_use]
+    pub fn piece(elements: u64, ranks: u64, rank: u64) -> u64 {
+        elements / ranks + u64::from(rank < elements % ranks)
+    }
+
+    /// Returns the most bytes that one rank receives when the data of `ranks` ranks, `bytes` of each, are summed up at
+    /// one of them, or at all.
+    ///
+    /// ```
+    /// use polyshard_layout::SumKind;
+    /// let floats = SumKind { element: 8, exact: false };
+    /// // Half of the other's data, then the other half of the sum.
+    /// assert_eq!(floats.most_received(1 << 20, 2), 1 << 20);
+    /// assert_eq!(floats.most_received(1 << 20, 4), 2 * (1 << 20) * 3 / 4);
+    /// // Short data are gathered whole.
+    /// assert_eq!(floats.most_received(1 << 10, 4), 3 << 10);
+    /// ```
+    #[must_use]
+    pub fn most_received(self, bytes: u64, ranks: u64) -> u64 {
+        if self.exact || Self::is_short(bytes, ranks) {
+            return bytes.saturating_mul(ranks - 1);
+        }
+        let piece = Self::piece(bytes / self.element, ranks, 0) * self.element;
+        (piece.saturating_mul(ranks - 1)).saturating_add(bytes - piece)
+    }
+}

@@ -1,0 +1,159 @@
+//! Sums over ranks: the output's route is the transpose of an input's.
+
+use expect_test::{Expect, expect};
+use polyshard_layout::{AxisExpr, Mesh};
+use polyshard_polyhedral::{Clause, Pattern, Program, Schedule, Var, example, pin};
+
+fn lowered(schedule: &Schedule) -> Program {
+    schedule.lower().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// C[m, n] += A[m, k] * B[k, n], all loops distributed over a cube, with A and B on faces of it.
+fn cube(extents: [usize; 3], [rows, columns, depth]: [usize; 3]) -> Schedule {
+    let [x, y, z] = extents;
+    let mesh = Mesh::new([("x", x), ("y", y), ("z", z)]);
+    let [x, y, z] = mesh.axes();
+    let [m, n, k] = ["m", "n", "k"].map(Var::new);
+    Schedule::from_spec(example::matmul(rows, columns, depth))
+        .distribute(["m", "n", "k"], ["mo", "no", "ko"], ["mi", "ni", "ki"], &mesh)
+        .shard("A", [m.at(x), k.at(z), pin(y, 0)])
+        .shard("B", [k.at(z), n.at(y), pin(x, 0)])
+        .tensorize(["mi", "ni", "ki"])
+}
+
+fn johnson(clauses: impl IntoIterator<Item = Clause>) -> Program {
+    lowered(&cube([2, 2, 2], [64, 64, 64]).shard("C", clauses))
+}
+
+fn axis(name: &str) -> AxisExpr {
+    AxisExpr::axis(name)
+}
+
+fn check(program: &Program, expect: Expect) {
+    let text: String = ["A", "B", "C"]
+        .into_iter()
+        .map(|tensor| format!("{tensor}: {}\n", program.pattern(tensor).expect("a tensor of the kernel")))
+        .collect();
+    expect.assert_eq(&text);
+}
+
+#[test]
+fn johnson_broadcasts_twice_and_reduces() {
+    let [m, n] = ["m", "n"].map(Var::new);
+    let z = Mesh::new([("z", 2)]).axes::<1>()[0];
+    let program = johnson([m.at(axis("x")), n.at(axis("y")), pin(z, 0)]);
+    check(
+        &program,
+        expect![[r#"
+        A: broadcast(y)
+        B: broadcast(x)
+        C: reduce(z)
+    "#]],
+    );
+    expect![[r#"
+        A: broadcast(y), once, outside all serial loops
+            broadcast along y from y = 0
+            tile [32, 32] of A[32*x .. +32, 32*z .. +32]
+            at most 4096 bytes received per rank and step
+            - what one rank needs has one owner, (x, 0, z)
+            - axis x: the owner's coordinate is the reader's, aligned
+            - axis y: owner and region are the same for all y, broadcast
+            - axis z: the owner's coordinate is the reader's, aligned
+        B: broadcast(x), once, outside all serial loops
+            broadcast along x from x = 0
+            tile [32, 32] of B[32*z .. +32, 32*y .. +32]
+            at most 4096 bytes received per rank and step
+            - what one rank needs has one owner, (0, y, z)
+            - axis x: owner and region are the same for all x, broadcast
+            - axis y: the owner's coordinate is the reader's, aligned
+            - axis z: the owner's coordinate is the reader's, aligned
+        C: reduce(z), once, outside all serial loops
+            reduce along z to z = 0
+            tile [32, 32] of C[32*x .. +32, 32*y .. +32]
+            - an input of this region and sharding would be fetched so:
+            -   what one rank needs has one owner, (x, y, 0)
+            -   axis x: the owner's coordinate is the reader's, aligned
+            -   axis y: the owner's coordinate is the reader's, aligned
+            -   axis z: owner and region are the same for all z, broadcast
+            - run backwards, a broadcast is a reduction: reduce(z)
+        proved
+            - every instance once: the relation from iterations to statement instances is single-valued, injective and onto
+            - residency of A: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside A; rank (x, 0, z) owns the tile
+            - residency of B: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside B; rank (0, y, z) owns the tile
+            - delivery of C: what the leaf writes is in the tile; the tile is inside C; one of the ranks along z is the only owner of the tile that all of them have
+            - matching: no loop is around a call
+            - matching of A: its extent and its root are the same for all of y
+            - matching of B: its extent and its root are the same for all of x
+            - matching of C: its extent and its root are the same for all of z
+        bounds per rank
+            - shards 12288 bytes
+            - tiles and staging 20480 bytes
+            - received 12288 bytes
+    "#]].assert_eq(&program.explain());
+}
+
+#[test]
+fn where_the_output_lies_says_where_sums_meet() {
+    let [m, n] = ["m", "n"].map(Var::new);
+    let replicated = johnson([m.at(axis("x")), n.at(axis("y"))]);
+    assert_eq!(replicated.pattern("C"), Some(Pattern::all_reduce(["z"])));
+    let scattered = johnson([m.at(AxisExpr::list(&["x", "z"])), n.at(axis("y"))]);
+    assert_eq!(scattered.pattern("C"), Some(Pattern::reduce_scatter(["z"])));
+    let scattered = johnson([m.at(axis("x")), n.at(AxisExpr::list(&["y", "z"]))]);
+    assert_eq!(scattered.pattern("C"), Some(Pattern::reduce_scatter(["z"])));
+    let nowhere = johnson([]);
+    assert_eq!(nowhere.pattern("C"), Some(Pattern::Exchange));
+}
+
+#[test]
+fn ragged_sizes_and_empty_tiles_keep_the_patterns() {
+    let [m, n] = ["m", "n"].map(Var::new);
+    for size in [[5, 7, 3], [1, 1, 1], [64, 63, 65], [2, 9, 1]] {
+        for extents in [[2, 2, 2], [3, 2, 4], [1, 5, 3]] {
+            let c = |clauses: &[Clause]| lowered(&cube(extents, size).shard("C", clauses.to_vec())).pattern("C");
+            let z = Mesh::new([("z", 9)]).axes::<1>()[0];
+            let home = [m.at(axis("x")), n.at(axis("y")), pin(z, extents[2] - 1)];
+            assert_eq!(c(&home), Some(Pattern::reduce(["z"])), "{size:?} on {extents:?}");
+            assert_eq!(c(&home[..2]), Some(Pattern::all_reduce(["z"])), "{size:?} on {extents:?}");
+        }
+    }
+}
+
+/// GEMM-ReduceScatter on one axis: k distributed, C by rows.
+fn gemm_rs(ranks: usize, panels: usize) -> Schedule {
+    let mesh = Mesh::new([("x", ranks)]);
+    let [x] = mesh.axes();
+    let [m, k] = ["m", "k"].map(Var::new);
+    Schedule::from_spec(example::matmul(64, 48, 32))
+        .distribute(["k"], ["ko"], ["ki"], &mesh)
+        .divide("m", "mo", "mi", panels)
+        .reorder(["mo", "mi", "n", "ki"])
+        .shard("A", [k.at(x)])
+        .shard("B", [k.at(x)])
+        .shard("C", [m.at(x)])
+}
+
+#[test]
+fn sums_meet_at_the_end_per_panel_or_on_a_ring() {
+    let whole = gemm_rs(4, 4).tensorize(["mi", "n", "ki"]);
+    assert_eq!(lowered(&whole).pattern("C"), Some(Pattern::reduce_scatter(["x"])));
+    let panels = gemm_rs(4, 4).communicate("C", "mo").tensorize(["mi", "n", "ki"]);
+    assert_eq!(lowered(&panels).pattern("C"), Some(Pattern::reduce(["x"])));
+    let ring = gemm_rs(4, 4).rotate("mo", ["ko"]).communicate("C", "mo").tensorize(["mi", "n", "ki"]);
+    assert_eq!(lowered(&ring).pattern("C"), Some(Pattern::shift("x", 1)));
+    expect![[r#"
+        // matmul: C[m, n] += A[m, k] * B[k, n], f32
+        // mesh(x: 4), 4 ranks
+        // A[64, 32]: k @ x
+        // B[32, 48]: k @ x
+        // C[64, 48]: m @ x
+        on each rank (x):
+            A_tile[64, 8] = A[0..64, 8*x .. +8]: own shard
+            B_tile[8, 48] = B[8*x .. +8, 0..48]: own shard
+            for mo in 0..4:    // divide(m, mo, mi, 4), rotate(mo, [ko])
+                C_tile[16, 48] = [16*((x + mo) % 4) .. +16, 0..48] of C, empty at mo = 0, then the sums of x + 1
+                C[m, n] += A[m, k] * B[k, n]    // product (m=M, n=N, k=K)
+                    over m: 16 from 16*((x + mo) % 4); n: 48 from 0; k: 8 from 8*x
+                C <- C_tile: sums shift along x by 1; at mo = 3: permute: to rank ((x + 3) % 4), from rank ((x + 1) % 4)
+    "#]].assert_eq(&lowered(&ring).to_string());
+}

@@ -1,0 +1,180 @@
+//! Output tiles whose partial sums meet in a group: the operations of inputs, run backwards.
+//!
+//! A broadcast run backwards is a reduction, an all-gather a reduce-scatter, and a shift of inputs a shift of sums.
+//! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere.
+
+use super::out::combine;
+use super::{OutTile, Overlap, Place, one_box, room};
+use crate::{DistArray, Element, Group, ReduceOp, Region, Result, memory};
+use bytemuck::{cast_slice, cast_slice_mut};
+
+impl<T: Element> OutTile<T> {
+    /// Combines the tiles of all members, which have the same region, into the shard of the member at
+    /// `root_coordinates` along the group's axes, which owns all of it (MPI 3.1, section 5.9).
+    ///
+    /// ```text
+    /// before   member 0: a0    member 1: a1    member 2: a2
+    /// after    root: a op ((a0 op a1) op a2)
+    /// ```
+    ///
+    /// If the region is empty, which it is on all members or on none, nothing is sent. Stages as much as the tile.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If the root does not own all of the region: a bug of polyshard.
+    pub fn reduce(
+        &mut self,
+        group: &Group,
+        root_coordinates: &[i64],
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+    ) -> Result<()> {
+        if self.region.is_empty() {
+            return Ok(());
+        }
+        let inside = |&coordinate: &i64| {
+            usize::try_from(coordinate)
+                .unwrap_or_else(|_| panic!("a reduction to coordinate {coordinate}; this is a bug of polyshard"))
+        };
+        let root = group.rank_of(&root_coordinates.iter().map(inside).collect::<Vec<_>>());
+        let tile = room(&mut self.buffer, &self.region);
+        group.comm().reduce_in_order(root, cast_slice_mut(tile), T::KIND, op)?;
+        if group.rank() == root {
+            self.combine_local(target, op);
+        }
+        Ok(())
+    }
+
+    /// Combines the tiles of all members, which have the same region, into the shard of each of them, which all own
+    /// all of it (MPI 3.1, section 5.9.6).
+    ///
+    /// ```text
+    /// before   member 0: a0    member 1: a1    member 2: a2
+    /// after    each member: a op ((a0 op a1) op a2)
+    /// ```
+    ///
+    /// If the region is empty, which it is on all members or on none, nothing is sent. Stages as much as the tile.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If a member does not own all of the region: a bug of polyshard.
+    pub fn all_reduce(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
+        if self.region.is_empty() {
+            return Ok(());
+        }
+        let tile = room(&mut self.buffer, &self.region);
+        group.comm().all_reduce_in_order(cast_slice_mut(tile), T::KIND, op)?;
+        self.combine_local(target, op);
+        Ok(())
+    }
+
+    /// Combines the tiles of all members, which have the same region, into the shards of those who own a part of it
+    /// (MPI 3.1, section 5.10).
+    ///
+    /// ```text
+    /// before   member 0: a0 b0 c0    member 1: a1 b1 c1    member 2: a2 b2 c2
+    /// after    owner of a: a op ((a0 op a1) op a2)    owner of b: b op ((b0 op b1) op b2)    ..
+    /// ```
+    ///
+    /// Parts that follow one another in the tile, in the members' order, are sent from it; else they are packed first.
+    /// Parts may be of any size, also empty. If the region is empty, which it is on all members or on none, nothing is
+    /// sent. Stages as much as the tile, twice if parts interleave.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If the members do not own all of the region, each element once: a bug of polyshard.
+    pub fn reduce_scatter(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
+        if self.region.is_empty() {
+            return Ok(());
+        }
+        let part = |member| Overlap::of(target.sharding(), &group.coordinates(member), &self.region);
+        let parts: Vec<_> = (0..group.size()).map(part).collect();
+        let total: usize = parts.iter().map(Overlap::len).sum();
+        assert!(
+            total == self.region.len(),
+            "the members of a group own {total} of the {} elements of {} of an array sharded {}; this is a bug of \
+             polyshard",
+            self.region.len(),
+            self.region,
+            target.sharding()
+        );
+        let counts: Vec<_> = parts.iter().map(|part| part.len() * size_of::<T>()).collect();
+        let tile = &self.buffer[..total];
+        let packed: &[T] = if in_order(&parts) {
+            tile
+        } else {
+            memory::grow(&mut self.outgoing, total, "what is packed to be sent")?;
+            let mut rest = &mut self.outgoing[..total];
+            for part in &parts {
+                let (packed, others) = rest.split_at_mut(part.len());
+                part.copy(Place::Region, tile, Place::Packed, packed);
+                rest = others;
+            }
+            &self.outgoing[..total]
+        };
+        let own = &parts[group.rank()];
+        memory::grow(&mut self.incoming, own.len(), "what is combined into an array")?;
+        let into = &mut self.incoming[..own.len()];
+        let comm = group.comm();
+        comm.reduce_scatter_in_order(cast_slice(packed), cast_slice_mut(into), &counts, T::KIND, op)?;
+        combine(own, Place::Packed, into, target, self.written.as_ref(), op);
+        Ok(())
+    }
+
+    /// Takes over the sums of the member `by` further on, round the group, which are those of `region`, and gives its
+    /// own to the member `by` before (MPI 3.1, section 3.7).
+    ///
+    /// ```text
+    /// by 1     member 0: a    member 1: b    member 2: c
+    /// after    member 0: b    member 1: c    member 2: a        to which each then adds its own terms
+    /// ```
+    ///
+    /// Sizes may differ between members, as tiles may be short or empty; nothing is sent of those. Stages a second
+    /// tile, in turns with the first.
+    ///
+    /// # Errors
+    /// If another rank failed, or its tile has another size than `region`.
+    ///
+    /// # Panics
+    /// If `by` leads back to this rank and `region` is not that of its tile: a bug of polyshard.
+    pub fn shift(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
+        one_box(region);
+        let (me, size) = (group.rank() as i64, group.size() as i64);
+        let from = (me + by).rem_euclid(size);
+        let to = (me - by).rem_euclid(size);
+        if from == me {
+            assert!(
+                *region == self.region || region.is_empty() && self.region.is_empty(),
+                "a shift by {by} in a group of {size} changes a tile of {} to {region}; this is a bug of polyshard",
+                self.region
+            );
+            return Ok(());
+        }
+        memory::grow(&mut self.incoming, self.buffer.len(), "the second buffer of a tile")?;
+        let data = cast_slice(&self.buffer[..self.region.len()]);
+        let sends = [(to as usize, data)];
+        let into = room(&mut self.incoming, region);
+        let receive = !into.is_empty();
+        let mut receives = [(from as usize, cast_slice_mut(into))];
+        group.comm().exchange(&sends[..usize::from(!data.is_empty())], &mut receives[..usize::from(receive)])?;
+        std::mem::swap(&mut self.buffer, &mut self.incoming);
+        self.region = region.clone();
+        Ok(())
+    }
+}
+
+/// Whether the parts follow one another in their region.
+fn in_order(parts: &[Overlap]) -> bool {
+    let mut next = 0;
+    parts.iter().all(|part| {
+        let here = part.contiguous(Place::Region).is_some_and(|range| range.is_empty() || range.start == next);
+        next += part.len();
+        here
+    })
+}
