@@ -59,7 +59,7 @@ pub use polyshard_planner::reduce::ReduceError;
 pub use polyshard_planner::{DistType, NamedType, Options as PlanOptions, Plan, PlanError, TypeError};
 pub use polyshard_polyhedral::{
     Clause, DType, ErrorKind, Hint, Kernel, KernelError, LeafKind, LowerError, Pattern, Program, Proof, Property,
-    Route, Schedule, Step, Tensor, Trace, Transfer, Var, dim, pin,
+    Route, Schedule, Step, Tensor, Trace, Transfer, Var, dim, partial, pin,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::machine::Detect;
@@ -114,7 +114,7 @@ pub fn spmd_checked<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Syn
 pub mod prelude {
     pub use crate::{
         AllReduce, Collectives, Detect, DistArray, Execute, Machine, Mesh, Pattern, Pipeline, Place, ReduceOp,
-        Schedule, Sharding, Var, World, dim, kernel, pin, vars,
+        Schedule, Sharding, Var, World, dim, kernel, partial, pin, vars,
     };
 }
 

@@ -33,6 +33,11 @@ pub enum Placement {
         /// The coordinate that keeps it.
         coordinate: usize,
     },
+    /// Each coordinate of an axis holds a term of every element: the array is their sum, which is still open.
+    Partial {
+        /// The axis.
+        axis: Name,
+    },
 }
 
 impl Placement {
@@ -52,6 +57,12 @@ impl Placement {
     #[must_use]
     pub fn pin(axis: impl Into<Name>, coordinate: usize) -> Self {
         Self::Pin { axis: axis.into(), coordinate }
+    }
+
+    /// Each coordinate of an axis holds a term of every element: the array is their sum, which is still open.
+    #[must_use]
+    pub fn partial(axis: impl Into<Name>) -> Self {
+        Self::Partial { axis: axis.into() }
     }
 }
 
@@ -82,7 +93,8 @@ pub enum DimLayout {
 
 /// Which rank of a mesh owns which elements of an array; row-major, tiles never need to divide.
 ///
-/// An axis that no clause names replicates. Each element has at least one owner.
+/// An axis that no clause names replicates. Each element has at least one owner. Along an axis of partial sums, each
+/// coordinate owns a term of every element, and the array is the sum of the terms.
 ///
 /// ```
 /// use polyshard_layout::{Mesh, Placement, Sharding};
@@ -103,6 +115,8 @@ pub struct Sharding {
     shape: Vec<usize>,
     dims: Vec<DimLayout>,
     pins: Vec<(usize, usize)>,
+    /// Ascending.
+    partial: Vec<usize>,
     sources: Vec<(usize, AxisSource)>,
 }
 
@@ -151,6 +165,14 @@ pub enum ShardingError {
         /// The axis' extent.
         extent: usize,
     },
+    /// An axis holds partial sums, and something else as well.
+    #[error(
+        "axis `{axis}` holds partial sums, so it cannot place a dimension, pin, or hold them twice; leave either out"
+    )]
+    PartialTwice {
+        /// The axis.
+        axis: Name,
+    },
     /// A block of no indices.
     #[error("dimension {dim} is block-cyclic in blocks of 0; a block has at least one index")]
     EmptyBlock {
@@ -196,10 +218,19 @@ impl Sharding {
         let mut placed: Vec<(usize, LinearAxes)> = Vec::new();
         let mut blocks = Vec::new();
         let mut pins: Vec<(usize, usize)> = Vec::new();
+        let mut partial: Vec<usize> = Vec::new();
         for placement in placements {
             let (dim, at, block) = match placement {
                 Placement::Pin { axis, coordinate } => {
                     pins.push(pin(mesh, *axis, *coordinate, &pins)?);
+                    continue;
+                }
+                Placement::Partial { axis } => {
+                    let position = mesh.position(*axis).ok_or_else(|| ShardingError::unknown_axis(*axis, mesh))?;
+                    if partial.contains(&position) {
+                        return Err(ShardingError::PartialTwice { axis: *axis });
+                    }
+                    partial.push(position);
                     continue;
                 }
                 Placement::Block { dim, at } => (*dim, at, None),
@@ -215,6 +246,14 @@ impl Sharding {
             placed.push((dim, LinearAxes::new(at, mesh)?));
             blocks.push(block);
         }
+        partial.sort_unstable();
+        let used = |axis: usize| {
+            let places = placed.iter().any(|(_, at)| at.terms.iter().any(|term| term.0 == axis));
+            places || pins.iter().any(|pin| pin.0 == axis)
+        };
+        if let Some(&axis) = partial.iter().find(|&&axis| used(axis)) {
+            return Err(ShardingError::PartialTwice { axis: mesh.as_slice()[axis].name });
+        }
         let (sources, parts) = solve(&placed, &pins, mesh)?;
         let mut dims = vec![DimLayout::Whole; shape.len()];
         for (((dim, at), block), parts) in placed.into_iter().zip(blocks).zip(parts) {
@@ -225,7 +264,7 @@ impl Sharding {
                 None => DimLayout::Block { at, parts, block: shape[dim].div_ceil(parts).max(1) },
             };
         }
-        Ok(Self { mesh: mesh.clone(), shape: shape.to_vec(), dims, pins, sources })
+        Ok(Self { mesh: mesh.clone(), shape: shape.to_vec(), dims, pins, partial, sources })
     }
 
     /// Returns the sharding that gives every rank the whole array.
@@ -236,6 +275,7 @@ impl Sharding {
             shape: shape.to_vec(),
             dims: vec![DimLayout::Whole; shape.len()],
             pins: Vec::new(),
+            partial: Vec::new(),
             sources: (0..mesh.ndim()).map(|axis| (axis, AxisSource::Reader)).collect(),
         }
     }
@@ -264,6 +304,56 @@ impl Sharding {
         &self.pins
     }
 
+    /// Returns the positions of the axes along which each coordinate holds a term of the sum, ascending; none if the
+    /// array is no sum.
+    ///
+    /// ```
+    /// use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding};
+    /// let mesh = Mesh::new([("x", 2), ("z", 3)]);
+    /// let open = Sharding::new(&mesh, &[4], &[Placement::block(0, AxisExpr::axis("x")), Placement::partial("z")])?;
+    /// assert_eq!((open.partial(), open.to_string()), (&[1][..], "[0 @ x, partial(z)]".into()));
+    /// assert_eq!(open.closed().to_string(), "[0 @ x]");
+    /// # Ok::<(), polyshard_layout::ShardingError>(())
+    /// ```
+    #[must_use]
+    pub fn partial(&self) -> &[usize] {
+        &self.partial
+    }
+
+    /// Returns the names of the axes along which each coordinate holds a term of the sum.
+    #[must_use]
+    pub fn partial_axes(&self) -> Vec<Name> {
+        self.partial.iter().map(|&axis| self.mesh.as_slice()[axis].name).collect()
+    }
+
+    /// Returns the sharding of the sum of the terms where each coordinate of the axes that now hold them owns it.
+    #[must_use]
+    pub fn closed(&self) -> Self {
+        self.closed_along(&self.partial)
+    }
+
+    /// As [`closed`](Self::closed), along these axes, given as positions; sums along others stay open.
+    #[must_use]
+    pub fn closed_along(&self, axes: &[usize]) -> Self {
+        let partial = self.partial.iter().copied().filter(|axis| !axes.contains(axis)).collect();
+        Self { partial, ..self.clone() }
+    }
+
+    /// Returns the sharding that is the same but that the array is at one coordinate alone of axes along which it is
+    /// replicated or partial, given as positions and coordinates.
+    #[must_use]
+    pub fn pinned(&self, at: &[(usize, usize)]) -> Self {
+        let mut pinned = self.clone();
+        for &(axis, coordinate) in at {
+            pinned.partial.retain(|&other| other != axis);
+            pinned.pins.push((axis, coordinate));
+            if let Some(source) = pinned.sources.iter_mut().find(|source| source.0 == axis) {
+                source.1 = AxisSource::Pin(coordinate);
+            }
+        }
+        pinned
+    }
+
     /// Returns the clauses that give this sharding, with placements in normal form.
     #[must_use]
     pub fn placements(&self) -> Vec<Placement> {
@@ -278,7 +368,8 @@ impl Sharding {
             .pins
             .iter()
             .map(|&(axis, coordinate)| Placement::Pin { axis: self.mesh.as_slice()[axis].name, coordinate });
-        dims.chain(pins).collect()
+        let partial = self.partial_axes().into_iter().map(|axis| Placement::Partial { axis });
+        dims.chain(pins).chain(partial).collect()
     }
 
     /// Returns where the owner of an element stands along each axis, in an order in which each entry
@@ -418,6 +509,7 @@ impl fmt::Display for Sharding {
         for &(axis, coordinate) in &self.pins {
             clauses.push(format!("pin({}, {coordinate})", self.mesh.as_slice()[axis].name));
         }
+        clauses.extend(self.partial_axes().into_iter().map(|axis| format!("partial({axis})")));
         if clauses.is_empty() { f.write_str("replicated") } else { write!(f, "[{}]", clauses.join(", ")) }
     }
 }

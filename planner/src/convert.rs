@@ -101,6 +101,9 @@ pub(crate) fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usiz
     if !sharding.pins().is_empty() {
         return Err(not(0, "it is pinned to a part of the mesh"));
     }
+    if !sharding.partial().is_empty() {
+        return Err(not(0, "its sums are still open"));
+    }
     let mut dims = Vec::with_capacity(sharding.shape().len());
     for (dim, layout) in sharding.dims().iter().enumerate() {
         dims.push(match layout {

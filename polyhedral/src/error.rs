@@ -189,6 +189,27 @@ pub enum ErrorKind {
         /// The axis.
         axis: Name,
     },
+    /// An input whose sums are still open.
+    #[error(
+        "`{tensor}` would be read while its sums are open along {axes}; close them first: `redistribute` it to a \
+         sharding without `partial`, and shard it so here"
+    )]
+    PartialInput {
+        /// The tensor.
+        tensor: Name,
+        /// The axes along which each coordinate holds a term.
+        axes: String,
+    },
+    /// An output that is no sum, and is to hold partial sums.
+    #[error("`{tensor} {assign} ..` is no sum, so it cannot hold partial sums along {axes}; leave `partial` out")]
+    NoSum {
+        /// The tensor.
+        tensor: Name,
+        /// The kernel's assignment.
+        assign: String,
+        /// The axes along which each coordinate would hold a term.
+        axes: String,
+    },
     /// A loop is rotated by one that is not outside it.
     #[error(
         "cannot rotate `{name}` by `{by}`, which is not outside it; reorder it outside first: the loops are {loops}"

@@ -65,6 +65,6 @@ pub use program::{
 };
 pub use proof::{Proof, Property};
 pub use schedule::{Schedule, Trace};
-pub use step::{Clause, Dim, LeafKind, Pattern, Step, Var, dim, pin};
+pub use step::{Clause, Dim, LeafKind, Pattern, Step, Var, dim, partial, pin};
 pub use value::{Choice, Comparison, Function, Value};
 pub use written::Written;

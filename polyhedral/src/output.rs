@@ -6,7 +6,7 @@
 //! that each tile reaches each owner of its elements once. If a rank is the only owner of all that it computes, the
 //! leaf accumulates into its shard; else into a tile that starts from the identity of the kernel's operation, and is
 //! combined into the shards at the end of each iteration at which the output is communicated. So what the output held
-//! before counts once.
+//! before counts once. Along axes of partial sums, a rank's owner is the one at its own coordinate.
 
 use crate::classify::Need;
 use crate::error::LowerError;
@@ -15,6 +15,7 @@ use crate::isl::IslResult;
 use crate::lower::Pass;
 use crate::program::{Output, OutputRoute, Region, Route};
 use crate::proof::{Property, Trail};
+use crate::relation::owners_of_one_term;
 use crate::source::Sources;
 use polyshard_layout::{AxisSource, DimLayout, Sharding};
 
@@ -27,8 +28,9 @@ pub(crate) fn build(pass: &Pass<'_>) -> Result<Output, LowerError> {
     let mut trail = Trail::default();
     let (_, whole) = pass.hoisted(&[target], 0, &tensor.shape);
     if in_place(pass, &whole, &sharding)? {
-        trail.test("each rank is the only owner of what it computes, and has it as one block: local");
-        trail.proved(Property::Delivery, "each rank is the only owner of what it computes");
+        let term = if sharding.partial().is_empty() { "" } else { " of its term" };
+        trail.test(format!("each rank is the only owner{term} of what it computes, and has it as one block: local"));
+        trail.proved(Property::Delivery, format!("each rank is the only owner{term} of what it computes"));
         pass.proofs.add_route(tensor.name, trail.proved);
         let route = OutputRoute::InPlace;
         return Ok(Output { level: 0, region: whole, route, capacity: 0, step, tests: trail.tests });
@@ -61,8 +63,9 @@ pub(crate) fn build(pass: &Pass<'_>) -> Result<Output, LowerError> {
 /// The axes along which all coordinates own the same elements.
 fn replicated(sharding: &Sharding) -> Vec<usize> {
     let extents = sharding.mesh().extents();
-    let free =
-        sharding.sources().iter().filter(|(axis, source)| matches!(source, AxisSource::Reader) && extents[*axis] > 1);
+    let free = sharding.sources().iter().filter(|(axis, source)| {
+        matches!(source, AxisSource::Reader) && extents[*axis] > 1 && !sharding.partial().contains(axis)
+    });
     let mut axes: Vec<usize> = free.map(|(axis, _)| *axis).collect();
     axes.sort_unstable();
     axes
@@ -75,7 +78,8 @@ fn in_place(pass: &Pass<'_>, region: &Region, sharding: &Sharding) -> Result<boo
     let only = pass.decide("who owns the output", || {
         let owners = pass.owners(sharding)?;
         let need = Need { fixed: pass.distributed(), region, sharding, owners: &owners, written: true };
-        Ok(owners.is_single_valued()? && pass.classifier.is_local(&need)?)
+        let of_one_term = pass.isl.relation(&owners_of_one_term(sharding))?;
+        Ok(of_one_term.is_single_valued()? && pass.classifier.is_local(&need)?)
     })?;
     if only {
         let target = pass.state.kernel.target();

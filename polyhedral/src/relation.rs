@@ -243,6 +243,11 @@ pub(crate) fn owners(sharding: &Sharding) -> String {
     format!("{{ [{}] -> [{}] : {exists}{parts} }}", elements.join(", "), ranks.join(", "))
 }
 
+/// Elements of a sharded array to the ranks that own one of their terms, as if the array had no others.
+pub(crate) fn owners_of_one_term(sharding: &Sharding) -> String {
+    owners(&sharding.pinned(&sharding.partial().iter().map(|&axis| (axis, 0)).collect::<Vec<_>>()))
+}
+
 /// The condition that the rank at the coordinates that `rank` names owns the element `e0, ..`, and the
 /// witnesses it needs.
 pub(crate) fn owned(sharding: &Sharding, rank: &dyn Fn(usize) -> String) -> (Vec<String>, String) {

@@ -89,10 +89,15 @@ impl Sums<'_> {
         axes.iter().fold(1, |size, &axis| size.saturating_mul(self.program.mesh.as_slice()[axis].extent as u64))
     }
 
+    /// The ranks with which one exchanges sums: those of its own term.
+    fn others(&self) -> u64 {
+        let sharding = self.program.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
+        self.program.mesh.size() as u64 / self.members(sharding.partial()) - 1
+    }
+
     /// What is packed and received besides the tile.
     fn staging(&self, route: &OutputRoute) -> u64 {
         let Self { tile, part, .. } = *self;
-        let ranks = self.program.mesh.size() as u64;
         match route {
             OutputRoute::InPlace | OutputRoute::Combine => 0,
             OutputRoute::Permute { .. } => tile,
@@ -101,7 +106,7 @@ impl Sums<'_> {
             // The parts one after the other, the contributions to one of them, and the part.
             OutputRoute::ReduceScatter { .. } => tile.saturating_mul(2).saturating_add(part),
             OutputRoute::Shift { last, .. } => tile.max(self.staging(last)),
-            OutputRoute::Exchange => (ranks - 1).saturating_mul(part).saturating_mul(2),
+            OutputRoute::Exchange => self.others().saturating_mul(part).saturating_mul(2),
         }
     }
 
@@ -121,7 +126,7 @@ impl Sums<'_> {
                 let shifted = tile.saturating_mul(times - rounds);
                 shifted.saturating_add(self.received(last, rounds, ranges))
             }
-            OutputRoute::Exchange => (self.program.mesh.size() as u64 - 1).saturating_mul(part).saturating_mul(times),
+            OutputRoute::Exchange => self.others().saturating_mul(part).saturating_mul(times),
         }
     }
 }

@@ -24,9 +24,10 @@ impl Sources<'_> {
         self.owners(fixed, region, picked.collect())
     }
 
-    /// Iterations to all owners of elements of their regions.
+    /// Iterations to all owners of elements of their regions; along axes of partial sums, to those of their own term.
     pub(crate) fn all_owners(&self, fixed: usize, region: &Region) -> String {
-        self.owners(fixed, region, Vec::new())
+        let own = self.sharding.partial().iter().map(|axis| format!("q{axis} = i{axis}"));
+        self.owners(fixed, region, own.collect())
     }
 
     fn owners(&self, fixed: usize, region: &Region, which: Vec<String>) -> String {

@@ -2,7 +2,7 @@
 
 use crate::bounds;
 use crate::error::ErrorKind;
-use crate::kernel::Kernel;
+use crate::kernel::{Assign, Kernel};
 use crate::nest::Nest;
 use crate::step::{Clause, Dim, LeafKind, Pattern, Step, list};
 use polyshard_layout::{Mesh, Name, Placement, ProductError, Sharding};
@@ -280,6 +280,16 @@ impl State {
             return Err(ErrorKind::NoMesh);
         }
         let sharding = self.place(tensor, clauses)?;
+        if !sharding.partial().is_empty() {
+            let axes = list(&sharding.partial_axes());
+            if tensor != self.kernel.output().name {
+                return Err(ErrorKind::PartialInput { tensor, axes });
+            }
+            let assign = self.kernel.assign();
+            if !matches!(assign, Assign::Set | Assign::Add) {
+                return Err(ErrorKind::NoSum { tensor, assign: assign.to_string(), axes });
+            }
+        }
         self.shards.push(Shard { tensor, clauses: clauses.to_vec(), sharding, step: number });
         Ok(())
     }
@@ -296,6 +306,7 @@ impl State {
                         Placement::Cyclic { dim, at: at.clone(), block: *block }
                     }
                     Clause::Pin { axis, coordinate } => Placement::Pin { axis: *axis, coordinate: *coordinate },
+                    Clause::Partial { axis } => Placement::Partial { axis: *axis },
                 })
             })
             .collect::<Result<Vec<_>, ErrorKind>>()?;

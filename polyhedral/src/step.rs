@@ -46,6 +46,12 @@ pub fn pin(axis: impl Into<polyshard_layout::Axis>, coordinate: usize) -> Clause
     Clause::Pin { axis: axis.into().name, coordinate }
 }
 
+/// Leaves the sums of an output open along `axis`: each coordinate holds a term of every element.
+#[must_use]
+pub fn partial(axis: impl Into<polyshard_layout::Axis>) -> Clause {
+    Clause::Partial { axis: axis.into().name }
+}
+
 /// A dimension of a tensor, named by an index variable of its accesses or by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -96,6 +102,11 @@ pub enum Clause {
         axis: Name,
         /// The coordinate.
         coordinate: usize,
+    },
+    /// `partial(z)`: each coordinate of an axis holds a term of every element.
+    Partial {
+        /// The axis.
+        axis: Name,
     },
 }
 
@@ -376,6 +387,7 @@ impl fmt::Display for Clause {
             Self::Block { dim, at } => write!(f, "{dim} @ ({at})"),
             Self::Cyclic { dim, at, block } => write!(f, "{dim} @ cyclic({at}, {block})"),
             Self::Pin { axis, coordinate } => write!(f, "pin({axis}, {coordinate})"),
+            Self::Partial { axis } => write!(f, "partial({axis})"),
         }
     }
 }

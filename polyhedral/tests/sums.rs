@@ -155,5 +155,6 @@ fn sums_meet_at_the_end_per_panel_or_on_a_ring() {
                 C[m, n] += A[m, k] * B[k, n]    // product (m=M, n=N, k=K)
                     over m: 16 from 16*((x + mo) % 4); n: 48 from 0; k: 8 from 8*x
                 C <- C_tile: sums shift along x by 1; at mo = 3: permute: to rank ((x + 3) % 4), from rank ((x + 1) % 4)
-    "#]].assert_eq(&lowered(&ring).to_string());
+    "#]]
+    .assert_eq(&lowered(&ring).to_string());
 }

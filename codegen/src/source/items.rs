@@ -145,6 +145,10 @@ fn new_sharding(sharding: &Sharding) -> TokenStream {
             let axis = axis.as_str();
             quote! { Placement::pin(#axis, #coordinate) }
         }
+        Placement::Partial { axis } => {
+            let axis = axis.as_str();
+            quote! { Placement::partial(#axis) }
+        }
     });
     quote! {
         Sharding::new(&mesh(), &[#(#shape),*], &[#(#placements),*]).expect("the sharding was checked when this was generated")

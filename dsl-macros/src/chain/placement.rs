@@ -1,4 +1,5 @@
-//! Clauses of `shard`: `m @ x`, `m @ [x, y]`, `k @ ((x + y) % 2)`, `m @ cyclic(x, 16)`, `dim(0) @ x`, `pin(z, 0)`.
+//! Clauses of `shard`: `m @ x`, `m @ [x, y]`, `k @ ((x + y) % 2)`, `m @ cyclic(x, 16)`, `dim(0) @ x`, `pin(z, 0)`,
+//! `partial(z)`.
 
 use super::arguments::{comma, end, ident, list, size, small};
 use crate::check::name;
@@ -23,6 +24,13 @@ pub(crate) fn clause(input: ParseStream) -> Result<Clause> {
             end(&content)?;
             return Ok(Clause::Pin { axis, coordinate });
         }
+        "partial" if called => {
+            let content;
+            parenthesized!(content in input);
+            let axis = ident(&content)?;
+            end(&content)?;
+            return Ok(Clause::Partial { axis });
+        }
         "dim" if called => {
             let content;
             parenthesized!(content in input);
@@ -33,7 +41,8 @@ pub(crate) fn clause(input: ParseStream) -> Result<Clause> {
         _ => Dim::Var(name(&word)),
     };
     if !input.peek(Token![@]) {
-        let help = format!("write `{word} @ x`, `{word} @ [x, y]`, `{word} @ cyclic(x, 16)`, or `pin(z, 0)`");
+        let help =
+            format!("write `{word} @ x`, `{word} @ [x, y]`, `{word} @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`");
         return Err(error(&word, "expected a dimension and its axes", help));
     }
     input.parse::<Token![@]>()?;

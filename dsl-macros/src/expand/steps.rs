@@ -98,6 +98,10 @@ fn clause(clause: &Clause) -> TokenStream {
             let axis = interned(*axis);
             quote!(#p::Clause::Pin { axis: #axis, coordinate: #coordinate })
         }
+        Clause::Partial { axis } => {
+            let axis = interned(*axis);
+            quote!(#p::Clause::Partial { axis: #axis })
+        }
     }
 }
 

@@ -17,11 +17,12 @@ impl<T: Element> DistArray<T> {
     /// 8 MiB beside the result.
     ///
     /// # Errors
-    /// On all ranks, if it does not fit the memory of rank 0. If another rank failed.
+    /// On all ranks, if it holds partial sums, or does not fit the memory of rank 0. If another rank failed.
     ///
     /// # Panics
     /// If the pieces do not make the array: a bug of polyshard.
     pub fn gather(&self, world: &World) -> Result<Option<ArrayD<T>>> {
+        self.closed("gathered")?;
         let len = if world.is_root() { self.shape().iter().product() } else { 0 };
         let what = format_args!("all of an array of shape {:?} on rank 0", self.shape());
         let mut whole = agreed(world, memory::room(len, what))?;

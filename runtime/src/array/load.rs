@@ -30,6 +30,9 @@ impl<T: Element> DistArray<T> {
         if own.len() == 0 {
             return Ok(array);
         }
+        if !array.has_first_term() {
+            return Self::filled(world, sharding, T::ZERO);
+        }
         let map = map(&file.file, file.start, whole.len() * size_of::<T>());
         let map = map.map_err(|why| failed("map", &file.path, why))?;
         if file.fortran {

@@ -42,12 +42,19 @@ impl<T: Element> DistArray<T> {
     /// Returns the array whose element at global index `i` is `f(i)`; each rank calls `f` for its own block,
     /// in row-major order. Does not communicate.
     ///
+    /// Where the sharding says partial sums, `f(i)` is the first term of an element, and the others are 0: so it is for
+    /// every way to make an array.
+    ///
     /// # Errors
     /// If the sharding's mesh has not as many ranks as the world, the array has 2^63 bytes or more, or this rank's block
     /// does not fit the memory that is free.
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);
+        if !array.has_first_term() {
+            array.block = memory::zeros(len, of_block(sharding))?.into();
+            return Ok(array);
+        }
         let mut block = memory::room(len, of_block(sharding))?;
         if len > 0 {
             let owned: Vec<Vec<usize>> = (0..array.ndim()).map(|dim| array.owned(dim)).collect();
@@ -65,7 +72,8 @@ impl<T: Element> DistArray<T> {
     pub fn filled(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);
-        array.block = if bytemuck::bytes_of(&value) == bytemuck::bytes_of(&T::ZERO) {
+        let zero = bytemuck::bytes_of(&value) == bytemuck::bytes_of(&T::ZERO);
+        array.block = if zero || !array.has_first_term() {
             // Such memory the system has in store.
             memory::zeros(len, of_block(sharding))?
         } else {
@@ -122,6 +130,19 @@ impl<T: Element> DistArray<T> {
         let coordinates = sharding.mesh().coordinates(world.rank());
         let local_shape = sharding.local_shape(&coordinates);
         Ok(Self { sharding: sharding.clone(), coordinates, local_shape, block: Block::default() })
+    }
+
+    /// Whether this rank holds the first term of its elements: any rank, unless sums are open.
+    fn has_first_term(&self) -> bool {
+        self.sharding.partial().iter().all(|&axis| self.coordinates[axis] == 0)
+    }
+
+    /// Checks that the elements are known: that their sums are not open.
+    ///
+    /// # Errors
+    /// If they are.
+    fn closed(&self, what: &str) -> Result<()> {
+        if self.sharding.partial().is_empty() { Ok(()) } else { Err(Error::Usage(open(&self.sharding, what))) }
     }
 
     /// The global indices along `dim` that this rank owns, ascending.
@@ -186,7 +207,8 @@ impl<T> DistArray<T> {
     /// Returns the element at a global index, if this rank owns it.
     ///
     /// # Panics
-    /// If `index` is outside the array.
+    /// If `index` is outside the array, or the array holds partial sums: [`redistribute`](Self::redistribute) closes
+    /// them.
     #[track_caller]
     #[must_use]
     pub fn get(&self, index: &[usize]) -> Option<T>
@@ -195,6 +217,7 @@ impl<T> DistArray<T> {
     {
         let inside = index.len() == self.ndim() && index.iter().zip(self.shape()).all(|(&i, &extent)| i < extent);
         assert!(inside, "index {index:?} is outside an array of shape {:?}", self.shape());
+        assert!(self.sharding.partial().is_empty(), "{}", open(&self.sharding, "indexed"));
         if !self.sharding.keeps(&self.coordinates) {
             return None;
         }
@@ -290,7 +313,18 @@ pub fn same_owners(left: &Sharding, right: &Sharding) -> bool {
         DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => *parts == 1,
     };
     left.pins() == right.pins()
+        && left.partial() == right.partial()
         && left.dims().iter().zip(right.dims()).all(|(left, right)| left == right || whole(left) && whole(right))
+}
+
+/// What is said of an array whose sums are open, and which would be used as if they were not.
+fn open(sharding: &Sharding, what: &str) -> String {
+    let axes: Vec<_> = sharding.partial_axes().iter().map(|axis| axis.as_str().to_owned()).collect();
+    format!(
+        "an array sharded {sharding} cannot be {what}: its elements are sums that are still open along {}; close them \
+         first, by `redistribute` to a sharding without `partial`",
+        axes.join(", ")
+    )
 }
 
 fn of_block(sharding: &Sharding) -> String {

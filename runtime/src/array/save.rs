@@ -14,8 +14,9 @@ impl<T: Element> DistArray<T> {
     /// `/dev/null` or a pipe, is written to as it is. [`Output`] can look at the path before the work.
     ///
     /// # Errors
-    /// On all ranks, if rank 0 cannot write the file, which then is what it was before. If another rank failed.
+    /// On all ranks, if the array holds partial sums, or rank 0 cannot write the file, which then is what it was before. If another rank failed.
     pub fn to_npy(&self, world: &World, path: impl AsRef<Path>) -> Result<()> {
+        self.closed("written to a file")?;
         let bytes = (self.shape().iter().product::<usize>() * size_of::<T>()) as u128;
         let create = || Output::new(path)?.with_room(bytes)?.create();
         let created = if world.is_root() { create().map(Some) } else { Ok(None) };

@@ -25,6 +25,17 @@ pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> 
     Ok(())
 }
 
+/// Checks that no sums are open on either side, which a plan does not close.
+pub(super) fn no_sums(source: &Sharding, target: &Sharding) -> Result<()> {
+    match [source, target].into_iter().find(|sharding| !sharding.partial().is_empty()) {
+        None => Ok(()),
+        Some(open) => Err(Error::Usage(format!(
+            "a plan moves elements, but an array sharded {open} holds terms of sums; use `Redistribution::new`, which \
+             closes them"
+        ))),
+    }
+}
+
 /// Checks that all ranks mean the same redistribution; collective.
 pub(super) fn agree(
     world: &World,

@@ -14,6 +14,7 @@
 //! | `hop`, `steps` | who takes part, and the pieces; for a plan, a hop per step |
 //! | `messages`, `shared` | the transports |
 //! | `copy`, `stream` | rows from here to there |
+//! | `sums` | partial sums, closed on the way |
 //! | `work` | what is held besides input and output |
 //! | `check` | what is refused |
 //!
@@ -27,6 +28,7 @@ mod piece;
 mod shared;
 mod steps;
 mod stream;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -42,6 +44,7 @@ use polyshard_planner::{DistType, Plan};
 use shared::{Outcome, Tile};
 use std::cell::RefCell;
 use std::rc::Rc;
+use sums::Sums;
 use work::{Between, Work};
 
 /// How a redistribution moves what ranks hand to one another.
@@ -82,7 +85,8 @@ pub struct Redistribution {
     memory: Rc<dyn SharedMemory>,
     /// The same on all ranks, and of no other redistribution of the world.
     number: u64,
-    /// At least one.
+    /// How partial sums are closed, if they are; then there are no hops here.
+    sums: Option<Sums>,
     hops: Vec<Hop>,
     between: Between,
     /// The largest scattered piece on each side, on any rank.
@@ -94,16 +98,23 @@ impl Redistribution {
     /// Works out how to get from `source` to `target` directly, each element by one message or copy; collective
     /// over the world.
     ///
+    /// Partial sums that the target does not keep open are closed on the way, in the order of their coordinates: at all
+    /// ranks along their axes, at the one to which the target pins them, or scattered.
+    ///
     /// The ranks that have something for each other become a group (MPI 3.1, section 6.4.2), which the world
     /// keeps. Takes time in proportion to the number of ranks.
     ///
     /// # Errors
-    /// If the shapes or the meshes differ, the mesh has not as many ranks as the world, the ranks give
-    /// different shardings, or another rank failed.
+    /// If the shapes or the meshes differ, the mesh has not as many ranks as the world, the target has partial sums
+    /// along axes where the source has none, the ranks give different shardings, or another rank failed.
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
         check::shardings(world, source, target)?;
         let number = world.number_redistribution();
         check::agree(world, number, source, target, None)?;
+        if let Some(sums) = Sums::new(world, source, target)? {
+            let closing = Self::of(world, number, [source, target], Vec::new(), Between::default())?;
+            return Ok(Self { sums: Some(sums), ..closing });
+        }
         let mesh = source.mesh();
         let hop = Hop::new(world, |owner, reader| {
             Piece::between(source, &mesh.coordinates(owner), target, &mesh.coordinates(reader))
@@ -151,9 +162,10 @@ impl Redistribution {
     /// tiles, `plan` is for an array that is larger, and its tiles are cut off.
     ///
     /// # Errors
-    /// If a rank has another tile by the plan than by the sharding. As [`new`](Self::new).
+    /// If a rank has another tile by the plan than by the sharding, or one of these has partial sums. As [`new`](Self::new).
     pub fn with_plan_between(world: &World, source: &Sharding, target: &Sharding, plan: &Plan) -> Result<Self> {
         check::shardings(world, source, target)?;
+        check::no_sums(source, target)?;
         steps::check(plan.source(), source)?;
         steps::check(plan.target(), target)?;
         let number = world.number_redistribution();
@@ -178,6 +190,7 @@ impl Redistribution {
             transport: Transport::Auto,
             memory: world.memory()?,
             number,
+            sums: None,
             hops,
             between,
             scattered,
@@ -188,7 +201,8 @@ impl Redistribution {
     /// Sets the transport, which is [`Auto`](Transport::Auto) otherwise. All ranks must set the same.
     #[must_use]
     pub fn over(self, transport: Transport) -> Self {
-        Self { transport, ..self }
+        let sums = self.sums.map(|sums| sums.over(transport));
+        Self { transport, sums, ..self }
     }
 
     /// Returns the sharding of the arrays that it takes.
@@ -207,6 +221,9 @@ impl Redistribution {
     /// many bytes.
     #[must_use]
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
+        if let Some(sums) = &self.sums {
+            return sums.staging_bytes(&self.source, &self.target, element_bytes);
+        }
         Staging::bytes(self.scattered, element_bytes) + self.between.bytes(element_bytes)
     }
 
@@ -277,6 +294,9 @@ impl Redistribution {
     /// Writes the blocks of an array that is laid out as the source says to one as the target says, however their
     /// shardings are written.
     pub(crate) fn run_blocks<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
+        if let Some(sums) = &self.sums {
+            return sums.run(source, target);
+        }
         let element = size_of::<T>();
         let work = &mut *self.work.borrow_mut();
         work.prepare(&self.between, element, self.shares())?;
@@ -333,6 +353,7 @@ const SOURCE: &str = "make one for this array's sharding";
 
 impl<T: Element> DistArray<T> {
     /// Returns the array laid out by `target`, a sharding of the same shape and mesh; collective over the world.
+    /// Partial sums that the target does not keep open are closed.
     ///
     /// To do the same many times, make one [`Redistribution`].
     ///

@@ -191,3 +191,4 @@ proptest! {
 }
 
 mod refusals;
+mod sums;

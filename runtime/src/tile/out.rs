@@ -104,7 +104,7 @@ impl<T: Element> OutTile<T> {
     /// ```
     ///
     /// One message per pair of ranks; where an axis replicates the array, every owner gets its own. Stages what
-    /// it receives. Working out the messages takes time in proportion to the number of ranks.
+    /// it receives. Along axes of partial sums, owners are those at this rank's coordinate. Working out the messages takes time in proportion to the number of ranks.
     ///
     /// # Errors
     /// If another rank failed.
@@ -127,7 +127,9 @@ impl<T: Element> OutTile<T> {
         let me = grid.world().rank();
         let (sharding, mine) = (target.sharding(), target.coordinates());
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
-        for (rank, coordinates, indices) in grid.ranks().filter(|(rank, ..)| *rank != me) {
+        // Of what is partial, each rank's own term.
+        let term = |coordinates: &[usize]| sharding.partial().iter().all(|&axis| coordinates[axis] == mine[axis]);
+        for (rank, coordinates, indices) in grid.ranks().filter(|(rank, at, _)| *rank != me && term(at)) {
             let send = Overlap::of(sharding, &coordinates, &region);
             if send.len() > 0 {
                 sends.push((rank, send));

@@ -1,0 +1,137 @@
+//! Redistribution of partial sums: they are closed on the way.
+//!
+//! Where the target keeps the axes of the terms out of its dimensions, the terms of an element are on the ranks of one
+//! group, which sum them up by one reduction: to all, or to the one to which the target pins them. Where it places
+//! dimensions over these axes, each rank needs a part of every term: each layer of terms is redistributed by itself, as
+//! if the others were not there, and the parts are added up. Both sum in the order of the coordinates, so that the bits
+//! are the same everywhere, and each rank receives what a reduction or a reduce-scatter has to move.
+
+use super::{Redistribution, Transport};
+use crate::layout::{DimLayout, Sharding};
+use crate::{DistArray, Element, Error, Group, ReduceOp, Result, World, memory};
+use bytemuck::cast_slice_mut;
+use std::rc::Rc;
+
+/// How the sums of an array are closed.
+pub(super) enum Sums {
+    /// The terms are summed up in a group, at all of its members or at the one with this rank; then the sums go on.
+    Group { group: Rc<Group>, root: Option<usize>, then: Box<Redistribution> },
+    /// Each layer of terms goes to the target, and is added there.
+    Layers { mine: usize, layers: Vec<Redistribution> },
+}
+
+impl Sums {
+    /// Works out how to close the sums of `source` along the axes that `target` does not keep open.
+    ///
+    /// # Errors
+    /// If the target would open sums. As [`Redistribution::new`].
+    pub(super) fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Option<Self>> {
+        if let Some(axis) = target.partial().iter().find(|axis| !source.partial().contains(axis)) {
+            return Err(Error::Usage(format!(
+                "an array sharded {source} cannot be redistributed to {target}: its elements are no sums along {}, and \
+                 a redistribution opens none; leave that `partial` out",
+                source.mesh().as_slice()[*axis].name
+            )));
+        }
+        let axes: Vec<usize> =
+            source.partial().iter().copied().filter(|axis| !target.partial().contains(axis)).collect();
+        if axes.is_empty() {
+            return Ok(None);
+        }
+        let mesh = source.mesh();
+        if axes.iter().all(|&axis| !places(target, axis)) {
+            let pins: Vec<(usize, usize)> =
+                target.pins().iter().copied().filter(|(axis, _)| axes.contains(axis)).collect();
+            let group = world.group(mesh, &axes)?;
+            // One of several axes pinned: all get the sums, and those that the target does not want drop them.
+            let pinned = pins.len() == axes.len();
+            let root = pinned.then(|| {
+                let along = |axis: &usize| pins.iter().find(|pin| pin.0 == *axis).map_or(0, |pin| pin.1);
+                group.rank_of(&axes.iter().map(along).collect::<Vec<_>>())
+            });
+            let summed = if pinned { source.pinned(&pins) } else { source.closed_along(&axes) };
+            let then = Box::new(Redistribution::new(world, &summed, target)?);
+            return Ok(Some(Self::Group { group, root, then }));
+        }
+        let extents = mesh.extents();
+        let count = axes.iter().map(|&axis| extents[axis]).product();
+        let coordinates_of = |layer: usize| {
+            let mut rest = layer;
+            let digits = axes.iter().rev().map(|&axis| {
+                let coordinate = rest % extents[axis];
+                rest /= extents[axis];
+                (axis, coordinate)
+            });
+            digits.collect::<Vec<_>>()
+        };
+        let at = mesh.coordinates(world.rank());
+        let mine = axes.iter().fold(0, |layer, &axis| layer * extents[axis] + at[axis]);
+        let layer = |layer| Redistribution::new(world, &source.pinned(&coordinates_of(layer)), target);
+        Ok(Some(Self::Layers { mine, layers: (0..count).map(layer).collect::<Result<_>>()? }))
+    }
+
+    /// Sets the transport of what moves the sums or the terms.
+    pub(super) fn over(self, transport: Transport) -> Self {
+        match self {
+            Self::Group { group, root, then } => Self::Group { group, root, then: Box::new(then.over(transport)) },
+            Self::Layers { mine, layers } => {
+                // A term is received beside the sums, in memory that nobody shares.
+                let transport = if transport == Transport::Shared { Transport::Auto } else { transport };
+                Self::Layers { mine, layers: layers.into_iter().map(|layer| layer.over(transport)).collect() }
+            }
+        }
+    }
+
+    /// The bytes held besides input and output, at most.
+    pub(super) fn staging_bytes(&self, source: &Sharding, target: &Sharding, element: usize) -> usize {
+        let ranks = 0..source.mesh().size();
+        let most = |sharding: &Sharding| {
+            ranks.clone().map(|rank| sharding.local_len(&sharding.mesh().coordinates(rank))).max().unwrap_or(0)
+        };
+        match self {
+            // A copy of the terms, the others' terms of a piece, and the piece.
+            Self::Group { then, .. } => 3 * most(source) * element + then.staging_bytes(element),
+            Self::Layers { layers, .. } => {
+                let staging = layers.iter().map(|layer| layer.staging_bytes(element)).max().unwrap_or(0);
+                most(target) * element + staging
+            }
+        }
+    }
+
+    /// Writes the sums of the terms in `source` to `target`.
+    pub(super) fn run<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
+        match self {
+            Self::Group { group, root, then } => {
+                let mut sums = memory::room(source.len(), "partial sums")?;
+                sums.extend_from_slice(source);
+                let bytes = cast_slice_mut(&mut sums);
+                match root {
+                    None => group.comm().all_reduce_in_order(bytes, T::KIND, ReduceOp::Sum)?,
+                    Some(root) => group.comm().reduce_in_order(*root, bytes, T::KIND, ReduceOp::Sum)?,
+                }
+                let kept = root.is_none_or(|root| root == group.rank());
+                then.run_blocks(if kept { &sums } else { &[] }, target)
+            }
+            Self::Layers { mine, layers } => {
+                let block = |layer: usize| if layer == *mine { source } else { &[] };
+                let [first, others @ ..] = &layers[..] else { return Ok(()) };
+                first.run_blocks(block(0), target)?;
+                let mut term = target.clone();
+                for (number, layer) in (1..).zip(others) {
+                    layer.run_blocks(block(number), &mut term)?;
+                    let sums = target.block_mut().iter_mut().zip(term.block());
+                    sums.for_each(|(sum, &term)| *sum = sum.plus(term));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether a coordinate along the axis is part of where an element is.
+pub(super) fn places(sharding: &Sharding, axis: usize) -> bool {
+    sharding.dims().iter().any(|layout| match layout {
+        DimLayout::Whole => false,
+        DimLayout::Block { at, .. } | DimLayout::Cyclic { at, .. } => at.terms.iter().any(|term| term.0 == axis),
+    })
+}
