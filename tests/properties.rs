@@ -5,12 +5,13 @@ mod random;
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::{Element, ErrorKind, Program, Route, Transfer, reference};
+use polyshard::{Element, ErrorKind, OutputRoute, Program, Route, Transfer, reference};
 use proptest::prelude::*;
 use random::Choices;
 use random::algorithms::algorithm_of;
 use random::kernels::{element, kernel_of};
 use random::schedules::{mesh_of, schedule_of};
+use random::sums::summed_of;
 
 /// A random schedule of a random kernel.
 fn anything<T: Element>(choices: &[u32]) -> Schedule {
@@ -23,6 +24,11 @@ fn anything<T: Element>(choices: &[u32]) -> Schedule {
 /// A random relative of the classical matrix products.
 fn algorithm<T: Element>(choices: &[u32]) -> Schedule {
     algorithm_of::<T>(&mut Choices::new(choices)).0
+}
+
+/// A random product whose sums meet over ranks.
+fn summed<T: Element>(choices: &[u32]) -> Schedule {
+    summed_of::<T>(&mut Choices::new(choices))
 }
 
 /// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
@@ -71,6 +77,7 @@ fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<A
         let before = arrays.clone();
         let mut output = arrays.pop().expect("a kernel has an output");
         let inputs: Vec<_> = arrays.iter().collect();
+        let received = world.bytes_received();
         if into {
             program.run_into(world, &inputs, &mut output)?;
         } else {
@@ -78,6 +85,13 @@ fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<A
         }
         // The caller's arrays are never written.
         assert!(arrays.iter().zip(&before).all(|(a, b)| a.block() == b.block()), "an input was written");
+        // What others contribute to this rank's result is no more than the program says.
+        let received = world.bytes_received() - received;
+        let stated = program.report().traffic_bytes;
+        assert!(received <= stated, "rank {} received {received} bytes, and {stated} are stated", world.rank());
+        if !output.sharding().partial().is_empty() {
+            output = output.redistribute(world, &output.sharding().closed())?;
+        }
         Ok(output.gather(world)?)
     })?;
     Ok(shards.into_iter().flatten().next().expect("rank 0 gathers"))
@@ -198,7 +212,11 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
     let (cases, mut lowered) = (600, 0);
     for case in 0..cases {
         let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
-        let schedule = if case % 2 == 0 { anything::<i64>(&drawn) } else { algorithm::<i64>(&drawn) };
+        let schedule = match case % 3 {
+            0 => anything::<i64>(&drawn),
+            1 => algorithm::<i64>(&drawn),
+            _ => summed::<i64>(&drawn),
+        };
         match schedule.lower() {
             Ok(program) => {
                 lowered += 1;
@@ -208,6 +226,10 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
                     *found.entry(kind).or_default() += 1;
                 }
                 *found.entry(program.leaf().op.kind().to_string()).or_default() += 1;
+                let partial = program.shardings().iter().any(|sharding| !sharding.partial().is_empty());
+                *found.entry("partial sums".into()).or_default() += usize::from(partial);
+                let travels = matches!(program.output().route, OutputRoute::Shift { .. });
+                *found.entry("shift of sums".into()).or_default() += usize::from(travels);
                 let moved = |t: &&Transfer| matches!(&t.route, Route::Shift { first, .. } if **first != Route::Hold);
                 let count = program.transfers().iter().filter(moved).count();
                 *found.entry("shift after a first step".into()).or_default() += count;
@@ -234,6 +256,8 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
         "contraction",
         "nest",
         "shift after a first step",
+        "shift of sums",
+        "partial sums",
     ] {
         assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
     }
@@ -278,5 +302,19 @@ proptest! {
     #[test]
     fn random_matrix_products_of_f64_give_the_sequential_result(choices in choices()) {
         check::<f64>(&algorithm::<f64>(&choices))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_sums_of_i64_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&summed::<i64>(&choices))?;
+    }
+
+    #[test]
+    fn random_sums_of_f64_give_the_sequential_result(choices in choices()) {
+        check::<f64>(&summed::<f64>(&choices))?;
     }
 }

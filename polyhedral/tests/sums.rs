@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use polyshard_layout::{AxisExpr, Mesh};
-use polyshard_polyhedral::{Clause, Pattern, Program, Schedule, Var, example, pin};
+use polyshard_polyhedral::{Assign, Clause, Pattern, Program, Schedule, Var, example, partial, pin};
 
 fn lowered(schedule: &Schedule) -> Program {
     schedule.lower().unwrap_or_else(|error| panic!("{error}"))
@@ -157,4 +157,40 @@ fn sums_meet_at_the_end_per_panel_or_on_a_ring() {
                 C <- C_tile: sums shift along x by 1; at mo = 3: permute: to rank ((x + 3) % 4), from rank ((x + 1) % 4)
     "#]]
     .assert_eq(&lowered(&ring).to_string());
+}
+
+#[test]
+fn sums_stay_open_where_the_output_says_so() {
+    let [m, n, k] = ["m", "n", "k"].map(Var::new);
+    let [x, y, z] = Mesh::new([("x", 2), ("y", 2), ("z", 2)]).axes();
+    let open = johnson([m.at(x), n.at(y), partial(z)]);
+    assert_eq!(open.pattern("C"), Some(Pattern::Local));
+    assert_eq!(open.sharding("C").to_string(), "[0 @ x, 1 @ y, partial(z)]");
+    assert!(open.to_string().contains("// C[64, 64]: m @ x, n @ y, partial(z)"), "{open}");
+    assert_eq!(open.report().traffic_bytes, 2 * 32 * 32 * 4, "only A and B move");
+    let moved = johnson([m.at(y), n.at(x), partial(z)]);
+    assert_eq!(moved.pattern("C"), Some(Pattern::Permute));
+
+    let message = |schedule: Schedule| schedule.lower().expect_err("it is refused").message();
+    let cube = || cube([2, 2, 2], [8, 8, 8]);
+    expect!["axis `x` holds partial sums, so it cannot place a dimension, pin, or hold them twice; leave either out"].assert_eq(&message(cube().shard("C", [m.at(x), n.at(x), partial(x)])));
+    let read = Schedule::from_spec(example::matmul(8, 8, 8))
+        .distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]))
+        .shard("A", [k.at(0), partial(x)]);
+    expect!["`A` would be read while its sums are open along x; close them first: `redistribute` it to a sharding without `partial`, and shard it so here"].assert_eq(&message(read));
+    let mut greatest = example::matmul(8, 8, 8);
+    greatest.assign = Assign::Max;
+    let open = Schedule::from_spec(greatest)
+        .distribute(["k"], ["ko"], ["ki"], &Mesh::new([("x", 2)]))
+        .shard("C", [partial(x)]);
+    expect!["`C max= ..` is no sum, so it cannot hold partial sums along x; leave `partial` out"].assert_eq(&message(open));
+}
+
+#[test]
+fn what_the_output_expects_is_checked() {
+    let [m, n] = ["m", "n"].map(Var::new);
+    let cube = cube([2, 2, 2], [8, 8, 8]).shard("C", [m.at(axis("x")), n.at(axis("y"))]);
+    lowered(&cube.clone().expect("C", Pattern::all_reduce(["z"])));
+    let message = cube.expect("C", Pattern::reduce(["z"])).lower().expect_err("all own it").message();
+    expect!["the transfer of `C` is all_reduce(z), not reduce(z); `explain()` prints the tests that led to it"].assert_eq(&message);
 }

@@ -9,7 +9,7 @@ pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let [m, n, k, b] = [(); 4].map(|()| choices.pick(&extents));
     let two = number::<T>(2);
     let three = number::<T>(3);
-    match choices.below(36) {
+    match choices.below(40) {
         0 => kernel! { fn nn(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[i, l] * B[l, j] } },
         1 => kernel! { fn tn(A: [T; k, m], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[l, i] * B[l, j] } },
         2 => kernel! { fn nt(A: [T; m, k], B: [T; n, k]) -> C: [T; m, n] { C[i, j] = A[i, l] * B[j, l] } },
@@ -105,6 +105,16 @@ pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
                 fn table(A: [T; m + 3], B: [T; n, k]) -> C: [T; n, k] { C[i, j] = B[i, j] - A[(3*i - 2*j + 5) % period] }
             }
         }
+        35 => {
+            let (m, k) = (m.max(1), k.max(1));
+            kernel! { fn scatter(A: [T; m, n], W: [T; k]) -> C: [T; m + k - 1, n] { C[i + r, j] += A[i, j] * W[r] } }
+        }
+        36 => {
+            let (m, k) = (m.max(1), k.max(1));
+            kernel! { fn spread(A: [T; m], W: [T; k]) -> C: [T; 2 * m + 3 * k] { C[2*i + 3*r + 1] max= A[i] - W[r] } }
+        }
+        37 => kernel! { fn syrk(A: [T; m, k]) -> C: [T; m, m] { C[i, j] += A[i, l] * A[j, l] } },
+        38 => kernel! { fn symmetrized(A: [T; m, m], v: [T; m]) -> C: [T; m] { C[i] += (A[i, j] + A[j, i]) * v[j] } },
         _ => kernel! { fn inner(u: [T; k], v: [T; k]) -> s: [T;] { s[] += u[l] * v[l] } },
     }
 }

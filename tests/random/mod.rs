@@ -3,6 +3,7 @@
 pub(crate) mod algorithms;
 pub(crate) mod kernels;
 pub(crate) mod schedules;
+pub(crate) mod sums;
 
 /// A list of choices, used up one after the other; when it is empty, every choice is the first.
 pub(crate) struct Choices<'a> {

@@ -1,7 +1,7 @@
 //! Random schedules: steps in random order, most of them legal.
 
 use super::Choices;
-use polyshard::{AxisExpr, Mesh, Schedule, Var, dim, pin};
+use polyshard::{AxisExpr, Mesh, Schedule, Var, dim, partial, pin};
 
 /// A mesh of 1 to 3 axes and 1 to 12 ranks.
 pub(crate) fn mesh_of(choices: &mut Choices<'_>) -> Mesh {
@@ -112,6 +112,10 @@ pub(crate) fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'
             let axis = mesh.as_slice()[choices.below(mesh.ndim())];
             let coordinate = choices.below(axis.extent);
             clauses.push(pin(mesh.axis(axis.name.as_str()).expect("an axis of the mesh"), coordinate));
+        }
+        if tensor.name == parsed.output().name && choices.one_in(5) {
+            let axis = mesh.as_slice()[choices.below(mesh.ndim())];
+            clauses.push(partial(mesh.axis(axis.name.as_str()).expect("an axis of the mesh")));
         }
         schedule = schedule.shard(tensor.name, clauses);
         if choices.below(4) > 0 {
