@@ -23,6 +23,9 @@ golden! {
     ag_gemm "golden/ag_gemm.rs"
     every_route "golden/every_route.rs"
     torus "golden/torus.rs"
+    johnson "golden/johnson.rs"
+    gemm_rs_ring "golden/gemm_rs_ring.rs"
+    scattered "golden/scattered.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {
@@ -190,4 +193,60 @@ fn source_of_a_torus_is_pinned_compiles_and_agrees() {
         .shard("B", [i.at(x), j.at(y)])
         .communicate("A", "it");
     check!(torus, schedule, f64, |world, arrays| torus::run(world, &arrays[0], &arrays[1]));
+}
+
+/// Sums that meet at one of the ranks along `z`.
+#[test]
+fn johnson_source_is_pinned_compiles_and_agrees() {
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let mesh = Mesh::new([("x", 2), ("y", 2), ("z", 2)]);
+    let [x, y, z] = mesh.axes();
+    let matmul = kernel! {
+        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let schedule = matmul
+        .distribute([m, n, k], [mo, no, ko], [mi, ni, ki], &mesh)
+        .shard("A", [m.at(x), k.at(z), pin(y, 0)])
+        .shard("B", [k.at(z), n.at(y), pin(x, 0)])
+        .shard("C", [m.at(x), n.at(y), pin(z, 0)])
+        .tensorize([mi, ni, ki]);
+    check!(johnson, schedule, f64, |world, arrays| johnson::run(world, &arrays[0], &arrays[1]));
+}
+
+fn reduced_over(mesh: &Mesh) -> Schedule {
+    let matmul = kernel! {
+        fn matmul(A: [f32; 14, 17], B: [f32; 17, 11]) -> C: [f32; 14, 11] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    matmul.distribute(["k"], ["ko"], ["ki"], mesh).divide("m", "mo", "mi", 4).reorder(["mo", "mi", "n", "ki"])
+}
+
+/// Sums that travel round a ring.
+#[test]
+fn gemm_reduce_scatter_on_a_ring_is_pinned_compiles_and_agrees() {
+    vars!(m, k);
+    let mesh = Mesh::new([("x", 4)]);
+    let [x] = mesh.axes();
+    let schedule = reduced_over(&mesh)
+        .rotate("mo", ["ko"])
+        .shard("A", [k.at(x)])
+        .shard("B", [k.at(x)])
+        .shard("C", [m.at(x)])
+        .communicate("C", "mo")
+        .tensorize(["mi", "n", "ki"]);
+    check!(gemm_rs_ring, schedule, f32, |world, arrays| gemm_rs_ring::run(world, &arrays[0], &arrays[1]));
+}
+
+/// Sums that meet part by part, each panel's in turn, or at all ranks.
+#[test]
+fn scattered_and_replicated_sums_are_pinned_compile_and_agree() {
+    vars!(m, k);
+    let mesh = Mesh::new([("x", 4)]);
+    let [x] = mesh.axes();
+    let schedule = reduced_over(&mesh)
+        .shard("A", [k.at(x)])
+        .shard("B", [k.at(x)])
+        .shard("C", [m.cyclic(x, 1)])
+        .communicate("C", "mo")
+        .tensorize(["mi", "n", "ki"]);
+    check!(scattered, schedule, f32, |world, arrays| scattered::run(world, &arrays[0], &arrays[1]));
 }

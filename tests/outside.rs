@@ -1,9 +1,14 @@
 //! A crate outside of this repository, which depends on `polyshard` by path alone: the README's program, a stencil,
-//! kernels compiled with the crate, and emitted source, under whatever names. It builds and gives the right numbers.
+//! kernels compiled with the crate, and emitted source, under whatever names. It builds and gives the right numbers;
+//! and random programs, as source, give the bits that the executor gives.
 //!
 //! It is built into this workspace's target folder, with its lock file and profiles, and beside an empty crate that
 //! asks for the features that the tests of this workspace ask of their dependencies; so what both have in common is
 //! built once. `tests/outside/program.rs` is its program.
+
+#[path = "outside/emitted.rs"]
+mod emitted;
+mod random;
 
 use polyshard::__private::{Access, Affine, Assign, DType, KernelSpec, Number, Value};
 use polyshard::prelude::*;
@@ -16,7 +21,7 @@ use std::process::{Command, Output};
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Writes the crate and returns its folder, which is another one for each workspace.
-fn write_crate() -> PathBuf {
+fn write_crate(more: &[(String, String)]) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("polyshard-outside{}", ROOT.replace(['/', '\\', ':'], "-")));
     let write = |path: &str, text: &str| {
         let path = folder.join(path);
@@ -29,7 +34,8 @@ fn write_crate() -> PathBuf {
     let manifest = format!(
         "[package]\nname = \"outside\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
          [dependencies]\npolyshard = {{ path = {ROOT:?}{features} }}\n\n\
-         [workspace]\nmembers = [\"features\"]\n\n{}",
+         [workspace]\nmembers = [\"features\"]\n\n{}\n\
+         [profile.dev.package.outside]\nopt-level = 0\ndebug = false\n",
         profiles(&own)
     );
     write("features/Cargo.toml", &features_manifest());
@@ -37,6 +43,7 @@ fn write_crate() -> PathBuf {
     write("Cargo.toml", &manifest);
     fs::copy(Path::new(ROOT).join("Cargo.lock"), folder.join("Cargo.lock")).expect("the lock file");
     let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("the README");
+    more.iter().for_each(|(path, text)| write(path, text));
     write("src/bin/readme.rs", first_program(&readme));
     write("src/main.rs", include_str!("outside/program.rs"));
     write("src/emitted.rs", &format!("#![allow(dead_code)]\n{}", rust_source(&summa(), &SourceOptions::default())));
@@ -230,7 +237,8 @@ fn last_element(path: &Path) -> f32 {
 
 #[test]
 fn a_crate_outside_builds_and_runs() {
-    let folder = write_crate();
+    let programs = emitted::programs();
+    let folder = write_crate(&emitted::modules(&programs));
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
     output(cargo().args(["build", "--workspace", "--target-dir"]).arg(target).current_dir(&folder));
     let run = |name: &str| {
@@ -239,6 +247,13 @@ fn a_crate_outside_builds_and_runs() {
     };
     let said = run("outside").stdout;
     assert_eq!(String::from_utf8_lossy(&said), "all of it is right\n");
+    let bits = run("random").stdout;
+    let bits: Vec<String> = String::from_utf8_lossy(&bits).lines().map(str::to_owned).collect();
+    let executed = emitted::executed(&programs);
+    assert_eq!(bits.len(), executed.len());
+    for ((emitted, executed), program) in bits.iter().zip(&executed).zip(&programs) {
+        assert_eq!(emitted, executed, "source and executor differ on\n{program}");
+    }
     run("readme");
     let found = f64::from(last_element(&folder.join("C.npy")));
     let expected: f64 = (0..2048).map(|k| ((511 + k) * (k * 1023 % 7)) as f64).sum();

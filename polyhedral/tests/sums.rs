@@ -173,7 +173,8 @@ fn sums_stay_open_where_the_output_says_so() {
 
     let message = |schedule: Schedule| schedule.lower().expect_err("it is refused").message();
     let cube = || cube([2, 2, 2], [8, 8, 8]);
-    expect!["axis `x` holds partial sums, so it cannot place a dimension, pin, or hold them twice; leave either out"].assert_eq(&message(cube().shard("C", [m.at(x), n.at(x), partial(x)])));
+    expect!["axis `x` holds partial sums, so it cannot place a dimension, pin, or hold them twice; leave either out"]
+        .assert_eq(&message(cube().shard("C", [m.at(x), n.at(x), partial(x)])));
     let read = Schedule::from_spec(example::matmul(8, 8, 8))
         .distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]))
         .shard("A", [k.at(0), partial(x)]);
@@ -183,7 +184,8 @@ fn sums_stay_open_where_the_output_says_so() {
     let open = Schedule::from_spec(greatest)
         .distribute(["k"], ["ko"], ["ki"], &Mesh::new([("x", 2)]))
         .shard("C", [partial(x)]);
-    expect!["`C max= ..` is no sum, so it cannot hold partial sums along x; leave `partial` out"].assert_eq(&message(open));
+    expect!["`C max= ..` is no sum, so it cannot hold partial sums along x; leave `partial` out"]
+        .assert_eq(&message(open));
 }
 
 #[test]
@@ -192,5 +194,6 @@ fn what_the_output_expects_is_checked() {
     let cube = cube([2, 2, 2], [8, 8, 8]).shard("C", [m.at(axis("x")), n.at(axis("y"))]);
     lowered(&cube.clone().expect("C", Pattern::all_reduce(["z"])));
     let message = cube.expect("C", Pattern::reduce(["z"])).lower().expect_err("all own it").message();
-    expect!["the transfer of `C` is all_reduce(z), not reduce(z); `explain()` prints the tests that led to it"].assert_eq(&message);
+    expect!["the transfer of `C` is all_reduce(z), not reduce(z); `explain()` prints the tests that led to it"]
+        .assert_eq(&message);
 }

@@ -45,11 +45,11 @@ impl Values<'_> {
                 }
             }
             Value::Max(a, b) => {
-                let (a, b) = (self.expr(a, next), self.expr(b, next));
+                let (a, b) = (bare(self.expr(a, next)), bare(self.expr(b, next)));
                 parse_quote!(Element::greater(#a, #b))
             }
             Value::Min(a, b) => {
-                let (a, b) = (self.expr(a, next), self.expr(b, next));
+                let (a, b) = (bare(self.expr(a, next)), bare(self.expr(b, next)));
                 parse_quote!(Element::smaller(#a, #b))
             }
             Value::Call(function, inner) => {

@@ -1,0 +1,22 @@
+// What the programs of a crate outside and the executor both run on, and what they say of the result: included by both.
+
+/// The element of an input: no small integer, so that another order of operations gives other bits.
+fn input<T: polyshard::Element>(tensor: usize, index: &[usize]) -> T {
+    let sum: usize = index.iter().zip([7, 3, 5, 2]).map(|(i, factor)| i * factor).sum::<usize>() + 11 * tensor;
+    T::from((sum % 17) as f64 / 3.0 - 2.1).expect("a small number is of every type")
+}
+
+/// A number that depends on every bit of the result, on all ranks.
+fn bits<T: polyshard::Element>(
+    ranks: usize,
+    run: impl Fn(&polyshard::World) -> polyshard::runtime::Result<polyshard::DistArray<T>> + Sync,
+) -> polyshard::Result<u64> {
+    let blocks = polyshard::spmd(ranks, |world| Ok(run(world)?.block().to_vec()))?;
+    // Fowler, Noll and Vo's hash, version 1a.
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let bytes = blocks.iter().flat_map(|block| {
+        let elements = block.iter().flat_map(|element| format!("{element:?} ").into_bytes());
+        elements.chain([b'\n'])
+    });
+    Ok(bytes.fold(0xcbf2_9ce4_8422_2325, hash))
+}
