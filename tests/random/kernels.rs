@@ -119,14 +119,6 @@ pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     }
 }
 
-#[expect(clippy::allow_attributes, reason = "some tests draw kernels and have elements of their own")]
-#[allow(dead_code)]
-/// The value of a tensor's element: small integers that tell indices apart, so that sums are exact.
-pub(crate) fn element<T: Element>(tensor: usize, product: bool, index: &[usize]) -> T {
-    let sum: usize = index.iter().zip([7, 3, 5, 2]).map(|(i, factor)| i * factor).sum::<usize>() + 11 * tensor;
-    if product { number([1, -1, 2][sum % 3]) } else { number((sum % 13) as i64 - 6) }
-}
-
 fn number<T: Element>(value: i64) -> T {
     num_traits::NumCast::from(value).expect("a small integer is of every type")
 }
