@@ -120,6 +120,26 @@ fn panels_fetched_at_once_are_gathered() {
     );
 }
 
+/// Panels that do not fit the blocks have one owner in some steps and two in others.
+#[test]
+fn panels_that_cross_blocks_are_gathered() {
+    for [m, n, k] in [[512, 1024, 2048], [513, 1021, 2047], [5, 7, 13]] {
+        let mesh = mesh(2, 3);
+        let crossed = Schedule::from_spec(example::matmul(m, n, k))
+            .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
+            .divide("k", "ko", "ki", 6)
+            .reorder(["mo", "no", "ko", "mi", "ni", "ki"]);
+        check(
+            inside(plain(crossed)),
+            expect![[r#"
+            A: allgather(y)
+            B: allgather(x)
+            C: local
+        "#]],
+        );
+    }
+}
+
 #[test]
 fn a_pinned_operand_is_broadcast_over_both_axes() {
     let mesh = mesh(4, 2);

@@ -241,6 +241,34 @@ fn only_what_is_asked_for_is_sent() {
     });
 }
 
+/// What a panel costs does not depend on how many owners it has.
+#[test]
+fn an_all_gather_of_few_parts_receives_each_element_once() {
+    let mesh = Mesh::new([("x", 4)]);
+    let [x] = mesh.axes();
+    for dim in [0, 1] {
+        let sharding = Sharding::new(&mesh, &[8, 8], &[Placement::Block { dim, at: x.into() }]).expect("a sharding");
+        on_ranks(4, |world| {
+            let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
+            let group = grid.group(&[0])?;
+            let mut tile = Tile::new("A", 64)?;
+            // Of one owner, of two with parts of different sizes or of one, and of all but one.
+            for panel in [2..4, 3..6, 3..5, 1..4, 1..6, 0..6] {
+                let ranges = [0..8, 0..8].into_iter().enumerate();
+                let region = Region::new(ranges.map(|(d, whole)| if d == dim { panel.clone() } else { whole }));
+                let before = world.bytes_received();
+                tile.all_gather(&group, &source, &region)?;
+                check(&tile, &source, &region);
+                let own = Overlap::of(&sharding, source.coordinates(), &region).len();
+                assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), region.len() - own);
+                let one_box = panel == (2..4) && world.rank() == 1;
+                assert_eq!(matches!(tile.held, Held::Shard(_)), one_box, "{region}");
+            }
+            unchanged(world, &source)
+        });
+    }
+}
+
 #[test]
 fn the_root_of_a_broadcast_copies_nothing_that_lies_together() {
     let mesh = Mesh::new([("x", 2)]);
