@@ -227,6 +227,7 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
         "shift",
         "permute",
         "allgather",
+        "halo",
         "exchange",
         "contraction",
         "nest",

@@ -143,7 +143,7 @@ use syn::parse::{ParseStream, Parser};
 /// .shard(A, m @ x, k @ ((x + y) % 2))     also m @ [x, y], m @ cyclic(x, 16), dim(0) @ x, pin(z, 0)
 /// .shard(A)                               replicated
 /// .tensorize_as([mi, ni, ki], nest)       or contraction
-/// .expect(A, shift(y, 1))                 or local, broadcast(x, y), permute, allgather(x), exchange
+/// .expect(A, shift(y, 1))                 or local, broadcast(x, y), permute, allgather(x), halo(x: -1..=1), exchange
 /// ```
 ///
 /// # Errors

@@ -15,11 +15,13 @@ mod axis;
 mod congruence;
 mod mesh;
 mod name;
+mod reach;
 mod sharding;
 mod solve;
 
 pub use axis::{Axis, AxisExpr};
 pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
 pub use name::Name;
+pub use reach::Reach;
 pub use sharding::{DimLayout, Placement, Sharding, ShardingError};
 pub use solve::{AxisSource, LinearAxes};

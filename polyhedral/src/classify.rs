@@ -1,6 +1,6 @@
 //! How a region gets to the ranks that read it: the cheapest pattern that isl can prove.
 //!
-//! The tests follow the order local, broadcast, shift, permute, allgather, exchange. Closed forms propose
+//! The tests follow the order local, broadcast, shift, permute, allgather, halo, exchange. Closed forms propose
 //! (where a root stands, which neighbour to ask) and isl disposes: a pattern is taken only if the relation
 //! of what is needed says so. The exchange needs no test; it is right for every region and sharding.
 
@@ -93,7 +93,7 @@ impl Classifier<'_> {
         if may_shift && let Some(route) = self.shift(need, &other, trail)? {
             return Ok(route);
         }
-        let route = self.permute(need, &needed, from, trail)?;
+        let route = self.permute(need, &sources, &needed, from, trail)?;
         if matches!(route, Route::Permute { .. }) {
             trail.proved(Property::Residency, owned_there);
         }
@@ -187,11 +187,18 @@ impl Classifier<'_> {
     }
 
     /// Each rank sends one tile and receives one.
-    fn permute(&self, need: &Need<'_>, needed: &Relation, from: Vec<Expr>, trail: &mut Trail) -> IslResult<Route> {
+    fn permute(
+        &self,
+        need: &Need<'_>,
+        sources: &Sources<'_>,
+        needed: &Relation,
+        from: Vec<Expr>,
+        trail: &mut Trail,
+    ) -> IslResult<Route> {
         let timed = self.timed(need.fixed, &from)?.restrict(needed)?;
         if !timed.is_injective()? {
-            trail.test("one owner serves several ranks at a time: exchange");
-            return Ok(Route::Exchange);
+            trail.test("one owner serves several ranks at a time");
+            return self.exchange(need, sources, trail);
         }
         trail.test("each owner serves one rank at a time");
         match self.inverse(need.fixed, &from, &timed)? {
@@ -201,8 +208,8 @@ impl Classifier<'_> {
                 Ok(Route::Permute { from, to })
             }
             None => {
-                trail.test("no closed form of the rank that it serves: exchange");
-                Ok(Route::Exchange)
+                trail.test("no closed form of the rank that it serves");
+                self.exchange(need, sources, trail)
             }
         }
     }
@@ -234,8 +241,8 @@ impl Classifier<'_> {
             if along.is_subset(&self.own_coordinate(need.fixed, axis)?)? {
                 trail.test(format!("axis {name}: the owners' coordinate is the reader's, aligned"));
             } else if need.region.mentions(Symbol::Coordinate(axis)) {
-                trail.test(format!("axis {name}: neither aligned, nor the same region for all {name}: exchange"));
-                return Ok(Route::Exchange);
+                trail.test(format!("axis {name}: neither aligned, nor the same region for all {name}"));
+                return self.exchange(need, sources, trail);
             } else {
                 trail.test(format!("axis {name}: the region is the same for all {name}"));
                 axes.push(axis);

@@ -2,7 +2,7 @@
 
 use crate::expr::Expr;
 use crate::program::{LeafOp, OutputRoute, Program, Region, Route, Statement, Transfer};
-use polyshard_layout::Sharding;
+use polyshard_layout::{Reach, Sharding};
 use std::fmt;
 
 impl fmt::Display for Program {
@@ -88,8 +88,27 @@ impl Program {
                 format!("permute: from rank {}, to rank {}", self.show_rank(from), self.show_rank(to))
             }
             Route::Allgather { axes } => format!("allgather along {}", names(axes)),
-            Route::Exchange => "exchange with all owners".into(),
+            Route::Halo { reach } => format!("halo from {}", self.show_reach(reach)),
+            Route::Exchange { reach } => format!("exchange with the owners at {}", self.show_reach(reach)),
         }
+    }
+
+    /// Which ranks are looked at: `x - 1 ..= x + 1, any y`.
+    fn show_reach(&self, reach: &[Reach]) -> String {
+        let along = self.mesh.as_slice().iter().zip(reach).filter(|(axis, _)| axis.extent > 1).map(|(axis, reach)| {
+            let name = axis.name;
+            let at = |by: i64| match by {
+                0 => name.to_string(),
+                _ => format!("{name} {} {}", if by < 0 { '-' } else { '+' }, by.unsigned_abs()),
+            };
+            match reach {
+                Reach::All => format!("any {name}"),
+                Reach::Within { low, high } | Reach::Around { low, high } if low == high => at(*low),
+                Reach::Within { low, high } => format!("{}..={}", at(*low), at(*high)),
+                Reach::Around { low, high } => format!("{}..={} around the axis", at(*low), at(*high)),
+            }
+        });
+        along.collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn show_rank(&self, coordinates: &[Expr]) -> String {
@@ -104,7 +123,7 @@ impl Program {
             OutputRoute::Permute { to, from } => {
                 format!("permute: to rank {}, from rank {}", self.show_rank(to), self.show_rank(from))
             }
-            OutputRoute::Exchange => "exchange with all owners".into(),
+            OutputRoute::Exchange { reach } => format!("exchange with the owners at {}", self.show_reach(reach)),
         }
     }
 

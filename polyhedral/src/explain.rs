@@ -34,6 +34,9 @@ impl Program {
                 let distinct: i64 = transfer.region.most_distinct(&self.ranges()).into_iter().product();
                 writeln!(text, "    at most {} bytes received per rank and step", distinct as usize * size)?;
             }
+            if let Route::Halo { .. } | Route::Exchange { .. } = &transfer.route {
+                writeln!(text, "    messages with at most {} other ranks", transfer.route.partners(&self.mesh))?;
+            }
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
         }
         let (name, output) = (self.kernel.output().name, &self.output);

@@ -205,7 +205,7 @@ fn crossed_blocks(pass: &Pass<'_>, transfer: &Transfer, tensor: &Tensor) -> Opti
         Route::Shift { first, .. } => &**first,
         route => route,
     };
-    if !matches!(routes_of_several_owners, Route::Exchange | Route::Allgather { .. }) {
+    if !matches!(routes_of_several_owners, Route::Exchange { .. }) {
         return None;
     }
     let sharding = pass.state.sharding(tensor.name);

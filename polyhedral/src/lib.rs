@@ -41,6 +41,7 @@ mod periodic;
 mod program;
 mod proof;
 mod range;
+mod reach;
 mod relation;
 mod report;
 mod scalars;
@@ -65,6 +66,6 @@ pub use program::{
 };
 pub use proof::{Proof, Property};
 pub use schedule::{Schedule, Trace};
-pub use step::{Clause, Dim, LeafKind, Pattern, Step, Var, dim, pin};
+pub use step::{Clause, Dim, LeafKind, Offsets, Pattern, Step, Var, dim, pin};
 pub use value::{Choice, Comparison, Function, Value};
 pub use written::Written;

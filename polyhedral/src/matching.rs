@@ -88,7 +88,7 @@ impl Matching<'_> {
                 self.known(region, to, level)?;
                 Ok(Some("sender and receiver work out the same region".into()))
             }
-            Route::Exchange => {
+            Route::Halo { .. } | Route::Exchange { .. } => {
                 self.known(region, &[], level)?;
                 Ok(Some("sender and receiver work out the same pieces".into()))
             }
@@ -103,7 +103,7 @@ impl Matching<'_> {
                 self.known(&output.region, from, output.level)?;
                 Ok(Some("sender and receiver work out the same region".into()))
             }
-            OutputRoute::Exchange => {
+            OutputRoute::Exchange { .. } => {
                 self.known(&output.region, &[], output.level)?;
                 Ok(Some("sender and receiver work out the same pieces".into()))
             }
@@ -144,7 +144,7 @@ mod tests {
     use super::{Matching, Mismatch};
     use crate::expr::{Expr, Ranges, Symbol};
     use crate::program::{Output, OutputRoute, Region, Route, Transfer};
-    use polyshard_layout::{Mesh, Name};
+    use polyshard_layout::{Mesh, Name, Reach};
 
     fn region(symbols: &[Symbol]) -> Region {
         let low = symbols.iter().fold(Expr::constant(0), |sum, &symbol| sum.plus(&Expr::symbol(symbol)));
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_call_depends_on_loops_around_it_alone() {
         for route in [
-            Route::Exchange,
+            Route::Exchange { reach: vec![Reach::All; 2] },
             Route::Permute { from: vec![Expr::symbol(X), Expr::symbol(Y)], to: vec![Expr::symbol(X), Expr::symbol(Y)] },
             Route::Broadcast { axes: vec![1], root: vec![Expr::constant(0)] },
         ] {
@@ -215,7 +215,8 @@ mod tests {
     #[test]
     fn a_shift_is_as_good_as_its_first_iteration() {
         let shift = |first| Route::Shift { axis: 1, by: 1, counter: 0, first: Box::new(first) };
-        check(shift(Route::Exchange), &[X, Y, OUTER]).expect("pairs work out the same pieces");
+        check(shift(Route::Exchange { reach: vec![Reach::All; 2] }), &[X, Y, OUTER])
+            .expect("pairs work out the same pieces");
         check(shift(Route::Allgather { axes: vec![0] }), &[X, OUTER]).expect_err("ranks along x differ");
     }
 

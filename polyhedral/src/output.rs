@@ -6,9 +6,11 @@
 
 use crate::classify::Need;
 use crate::error::{ErrorKind, LowerError};
+use crate::isl::{IslResult, Relation};
 use crate::lower::Pass;
 use crate::program::{Output, OutputRoute, Region};
 use crate::proof::{Property, Trail};
+use crate::reach::Owners;
 use crate::source::Sources;
 use crate::step::Step;
 use polyshard_layout::{DimLayout, Sharding};
@@ -95,9 +97,8 @@ fn route(
         let fixed = pass.distributed() + level;
         let owners = pass.owners(sharding)?;
         if !owners.is_single_valued()? {
-            trail.test("elements have several owners: exchange");
-            trail.proved(Property::Delivery, SENT);
-            return Ok(OutputRoute::Exchange);
+            trail.test("elements have several owners");
+            return exchange(pass, fixed, region, sharding, &owners, trail);
         }
         let need = Need { fixed, region, sharding, owners: &owners };
         if pass.classifier.is_local(&need)? {
@@ -110,9 +111,8 @@ fn route(
         let to = sources.at_low(region);
         let timed = pass.classifier.timed(fixed, &to)?.restrict(&needed)?;
         if !needed.is_subset(&pass.isl.relation(&sources.owned_by(fixed, &to))?)? || !timed.is_injective()? {
-            trail.test("one tile has several owners, or several tiles one: exchange");
-            trail.proved(Property::Delivery, SENT);
-            return Ok(OutputRoute::Exchange);
+            trail.test("one tile has several owners, or several tiles one");
+            return exchange(pass, fixed, region, sharding, &owners, trail);
         }
         if let Some(from) = pass.classifier.inverse(fixed, &to, &timed)? {
             trail.test("each tile has one owner, and each owner one tile: permute");
@@ -120,8 +120,24 @@ fn route(
             trail.proved(Property::Matching, "the rank that a tile is sent to is the one that receives it");
             return Ok(OutputRoute::Permute { to, from });
         }
-        trail.test("no closed form of who sends to whom: exchange");
-        trail.proved(Property::Delivery, SENT);
-        Ok(OutputRoute::Exchange)
+        trail.test("no closed form of who sends to whom");
+        exchange(pass, fixed, region, sharding, &owners, trail)
     })
+}
+
+/// To all owners, which are no further away than their reach says.
+fn exchange(
+    pass: &Pass<'_>,
+    fixed: usize,
+    region: &Region,
+    sharding: &Sharding,
+    owners: &Relation,
+    trail: &mut Trail,
+) -> IslResult<OutputRoute> {
+    let sources = Sources { relations: pass.relations, sharding, ranges: pass.ranges };
+    let to = pass.classifier.needed(fixed, region)?.then(owners)?;
+    let reach = pass.classifier.reach(fixed, sources.reach(region, Owners::Every), &to, trail)?;
+    trail.test("exchange");
+    trail.proved(Property::Delivery, SENT);
+    Ok(OutputRoute::Exchange { reach })
 }

@@ -20,7 +20,7 @@ use crate::kernel::Kernel;
 use crate::proof::Proof;
 use crate::step::{LeafKind, Pattern, Step};
 use crate::value::Value;
-use polyshard_layout::{Mesh, Name, Sharding};
+use polyshard_layout::{Mesh, Name, Reach, Sharding};
 
 /// A lowered schedule: proved, and ready to be executed or emitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,8 +178,16 @@ pub enum Route {
         /// The axes' positions, ascending.
         axes: Vec<usize>,
     },
+    /// Neighbours send what they own of the region, whose rest is what the rank owns itself.
+    Halo {
+        /// Per axis, how far owners are from the rank that reads.
+        reach: Vec<Reach>,
+    },
     /// Each owner sends each reader the intersection of what it owns and what the other reads.
-    Exchange,
+    Exchange {
+        /// Per axis, how far owners are from the rank that reads.
+        reach: Vec<Reach>,
+    },
 }
 
 impl Route {
@@ -193,9 +201,37 @@ impl Route {
             Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
             Self::Permute { .. } => Pattern::Permute,
             Self::Allgather { axes } => Pattern::Allgather { axes: names(axes) },
-            Self::Exchange => Pattern::Exchange,
+            Self::Halo { reach } => {
+                let along = mesh.as_slice().iter().zip(reach);
+                let offsets = along.filter_map(|(axis, reach)| Some((axis.name, reach.offsets()?)));
+                let moved = offsets.filter(|(_, offsets)| *offsets != (0, 0));
+                Pattern::halo(moved.map(|(axis, (low, high))| (axis, low..=high)))
+            }
+            Self::Exchange { .. } => Pattern::Exchange,
         }
     }
+
+    /// Returns the most other ranks that a rank looks at in one step: as partners of its messages, or as members of
+    /// its group.
+    ///
+    /// For a halo it does not depend on the mesh.
+    #[must_use]
+    pub fn partners(&self, mesh: &Mesh) -> usize {
+        let group = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>() - 1;
+        match self {
+            Self::Hold | Self::Copy => 0,
+            Self::Broadcast { axes, .. } | Self::Allgather { axes } => group(axes),
+            Self::Shift { first, .. } => first.partners(mesh).max(2),
+            Self::Permute { .. } => 2,
+            Self::Halo { reach } | Self::Exchange { reach } => partners(reach, mesh),
+        }
+    }
+}
+
+/// The most other ranks within a reach.
+pub(crate) fn partners(reach: &[Reach], mesh: &Mesh) -> usize {
+    let along = reach.iter().zip(mesh.as_slice()).map(|(reach, axis)| reach.count(axis.extent));
+    along.fold(1, usize::saturating_mul).saturating_sub(1)
 }
 
 /// How the output gets from the rank that computes it to its owners.
@@ -230,17 +266,30 @@ pub enum OutputRoute {
         from: Vec<Expr>,
     },
     /// To every owner of each piece.
-    Exchange,
+    Exchange {
+        /// Per axis, how far owners are from the rank that writes.
+        reach: Vec<Reach>,
+    },
 }
 
 impl OutputRoute {
+    /// Returns the most other ranks that a rank looks at in one step, as [`Route::partners`].
+    #[must_use]
+    pub fn partners(&self, mesh: &Mesh) -> usize {
+        match self {
+            Self::InPlace | Self::Combine => 0,
+            Self::Permute { .. } => 2,
+            Self::Exchange { reach } => partners(reach, mesh),
+        }
+    }
+
     /// Returns the pattern.
     #[must_use]
     pub fn pattern(&self) -> Pattern {
         match self {
             Self::InPlace | Self::Combine => Pattern::Local,
             Self::Permute { .. } => Pattern::Permute,
-            Self::Exchange => Pattern::Exchange,
+            Self::Exchange { .. } => Pattern::Exchange,
         }
     }
 }

@@ -153,7 +153,7 @@ impl<'a, T: Element> Walk<'a, T> {
                 let (from, to) = self.permutation(from, to, region_of);
                 tile.permute(&self.grid, from, to, source, &here)
             }
-            Route::Exchange => tile.exchange(&self.grid, source, region_of),
+            Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(&self.grid, reach, source, region_of),
         };
         self.tiles[tensor] = Some(tile);
         done
@@ -187,7 +187,7 @@ impl<'a, T: Element> Walk<'a, T> {
                 let (to, from) = self.permutation(to, from, region_of);
                 tile.permute_back(&self.grid, to, from, self.output, self.op)
             }
-            OutputRoute::Exchange => tile.write_back(&self.grid, self.output, region_of, self.op),
+            OutputRoute::Exchange { reach } => tile.write_back(&self.grid, reach, self.output, region_of, self.op),
         };
         self.out_tile = Some(tile);
         done

@@ -5,6 +5,7 @@ use super::items::reduce_op;
 use super::names::Names;
 use super::value::{Values, bare};
 use super::{comment, mentions};
+use polyshard_layout::Reach;
 use polyshard_polyhedral::{
     Expr, LeafAccess, LeafOp, OutputRoute, Program, Region, Role, Route, Statement, Symbol, Transfer,
 };
@@ -195,9 +196,9 @@ impl Writer<'_> {
                 let permutation = self.permutation(from, to, shown, name);
                 quote! { #permutation let (from, to) = permutation; #tile.permute(&grid, from, to, #source, &#name(grid.coords()))?; }
             }
-            Route::Exchange => {
-                let closure = self.of_rank(shown);
-                quote! { let #name = #closure; #tile.exchange(&grid, #source, #name)?; }
+            Route::Halo { reach } | Route::Exchange { reach } => {
+                let (closure, reach) = (self.of_rank(shown), reach_of(reach));
+                quote! { let #name = #closure; #tile.exchange(&grid, #reach, #source, #name)?; }
             }
         }
     }
@@ -247,9 +248,9 @@ impl Writer<'_> {
                 let permutation = self.permutation(to, from, region, name);
                 quote! { #permutation let (to, from) = permutation; #tile.permute_back(&grid, to, from, #c, #op)?; }
             }
-            OutputRoute::Exchange => {
-                let closure = self.of_rank(region);
-                quote! { #tile.write_back(&grid, #c, #closure, #op)?; }
+            OutputRoute::Exchange { reach } => {
+                let (closure, reach) = (self.of_rank(region), reach_of(reach));
+                quote! { #tile.write_back(&grid, #reach, #c, #closure, #op)?; }
             }
         };
         quote! { #note #sent }
@@ -323,6 +324,24 @@ impl Writer<'_> {
         });
         quote! { .strided(&[#(#base),*], &[#(#steps),*]) }
     }
+}
+
+/// How far owners are, per axis.
+fn reach_of(reach: &[Reach]) -> TokenStream {
+    let number = proc_macro2::Literal::i64_unsuffixed;
+    let axes = reach.iter().map(|reach| match reach {
+        Reach::All => quote! { Reach::All },
+        &Reach::OWN => quote! { Reach::OWN },
+        Reach::Within { low, high } => {
+            let (low, high) = (number(*low), number(*high));
+            quote! { Reach::Within { low: #low, high: #high } }
+        }
+        Reach::Around { low, high } => {
+            let (low, high) = (number(*low), number(*high));
+            quote! { Reach::Around { low: #low, high: #high } }
+        }
+    });
+    quote! { &[#(#axes),*] }
 }
 
 fn role_name(role: Role) -> &'static str {

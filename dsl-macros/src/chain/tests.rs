@@ -283,7 +283,7 @@ fn patterns_are_of_their_kind() {
         ".expect(A, ring) .expect(A, shift(x)) .expect(A, broadcast) .tensorize_as([m], gemm)",
         expect![[r#"
             error on `ring`: no pattern `ring`
-              help: the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)` and `exchange`
+              help: the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)`, `halo(x: -1..=1)` and `exchange`
             error on `)`: expected `,`
               help: write `.expect(A, shift(y, 1))`
             error on `)`: unexpected end of input, expected parentheses

@@ -8,7 +8,7 @@ use crate::matching::Matching;
 use crate::proof::Property;
 use crate::report;
 use crate::step::{Pattern, Step};
-use polyshard_layout::{Mesh, Name, Sharding};
+use polyshard_layout::{Mesh, Name, Reach, Sharding};
 use std::collections::BTreeSet;
 
 impl Program {
@@ -107,7 +107,7 @@ impl Program {
                     groups.insert(vec![*axis]);
                     add(first, groups);
                 }
-                Route::Hold | Route::Copy | Route::Permute { .. } | Route::Exchange => {}
+                Route::Hold | Route::Copy | Route::Permute { .. } | Route::Halo { .. } | Route::Exchange { .. } => {}
             }
         }
         let mut groups = BTreeSet::new();
@@ -133,7 +133,7 @@ impl Program {
             let most = transfer.region.most(&ranges);
             transfer.capacity = most.into_iter().product::<i64>() as usize;
             transfer.buffers = 1;
-            transfer.route = Route::Exchange;
+            transfer.route = Route::Exchange { reach: vec![Reach::All; self.mesh.ndim()] };
             transfer.tests = vec!["asked for: exchange".into()];
         }
         let inputs: Vec<_> = self.kernel.inputs().iter().map(|tensor| tensor.name).collect();
@@ -148,6 +148,14 @@ impl Program {
         let kept = kept.filter(|proof| !found.contains(proof)).cloned().collect::<Vec<_>>();
         program.report = report::report(&program, [kept, found].concat());
         program
+    }
+
+    /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working
+    /// out its messages takes time for. See [`Route::partners`].
+    #[must_use]
+    pub fn partners(&self) -> usize {
+        let inputs = self.transfers.iter().map(|transfer| transfer.route.partners(&self.mesh));
+        inputs.chain([self.output.route.partners(&self.mesh)]).max().unwrap_or(0)
     }
 
     /// Returns the ranges of coordinates and counters.
