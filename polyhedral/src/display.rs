@@ -127,6 +127,17 @@ impl Program {
         }
     }
 
+    /// What a transfer is of: the tensor, or the accesses that read what it brings if others read something else.
+    pub(crate) fn show_read(&self, transfer: &Transfer) -> String {
+        let same = self.transfers.iter().filter(|other| other.tensor == transfer.tensor).count();
+        if same == 1 {
+            return self.kernel.inputs()[transfer.tensor].name.to_string();
+        }
+        let accesses = self.kernel.written_value().accesses();
+        let read: Vec<_> = transfer.operands.iter().map(|&operand| accesses[operand].to_string()).collect();
+        read.join(", ")
+    }
+
     /// The tile's greatest shape, as text.
     pub(crate) fn show_most(&self, region: &Region) -> String {
         let most: Vec<_> = region.most(&self.ranges()).iter().map(i64::to_string).collect();
@@ -178,7 +189,7 @@ impl Page<'_, '_, '_> {
                 self.line(depth, &format!("for {} in 0..{}:{note}", of.name, of.extent))?;
                 self.statements(body, depth + 1)
             }
-            Statement::Fetch(number) => self.fetch(&program.transfers[*number], depth),
+            Statement::Fetch(number) => self.fetch(*number, depth),
             Statement::Start => {
                 let output = &program.output;
                 let (name, most) = (program.kernel.output().name, program.show_most(&output.region));
@@ -196,13 +207,14 @@ impl Page<'_, '_, '_> {
         }
     }
 
-    fn fetch(&mut self, transfer: &Transfer, depth: usize) -> fmt::Result {
+    fn fetch(&mut self, number: usize, depth: usize) -> fmt::Result {
         let program = self.program;
+        let (transfer, tile) = (&program.transfers[number], program.tile_name(number));
         let name = program.kernel.inputs()[transfer.tensor].name;
         let region = program.show_region(&transfer.region);
         let route = program.show_route(&transfer.route);
         let most = program.show_most(&transfer.region);
-        self.line(depth, &format!("{name}_tile{most} = {name}{region}: {route}"))
+        self.line(depth, &format!("{tile}{most} = {name}{region}: {route}"))
     }
 
     fn leaf(&mut self, depth: usize) -> fmt::Result {

@@ -19,8 +19,9 @@ impl Program {
         let size = self.kernel.dtype().size();
         for transfer in &self.transfers {
             let name = self.kernel.inputs()[transfer.tensor].name;
+            let read = self.show_read(transfer);
             let pattern = transfer.route.pattern(&self.mesh);
-            writeln!(text, "{name}: {pattern}, {}", self.place(transfer.level))?;
+            writeln!(text, "{read}: {pattern}, {}", self.place(transfer.level))?;
             if !matches!(transfer.route, Route::Hold) {
                 writeln!(text, "    {}", self.show_route(&transfer.route))?;
             }

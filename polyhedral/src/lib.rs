@@ -26,6 +26,7 @@ mod explain;
 mod expr;
 mod extent;
 mod hint;
+mod input;
 mod isl;
 mod kernel;
 mod kernel_check;

@@ -156,6 +156,7 @@ mod tests {
         let mesh = Mesh::new([("x", 2), ("y", 3)]);
         let transfer = Transfer {
             tensor: 0,
+            operands: vec![0],
             level: 1,
             region: region(symbols),
             route,

@@ -120,11 +120,15 @@ impl Region {
     }
 }
 
-/// One `communicate` of an input made concrete: how its region gets here.
+/// One `communicate` of an input made concrete: how a region of it gets here.
+///
+/// An input has one transfer per region that its accesses touch: one for accesses that differ in constants alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
     /// The position of the input.
     pub tensor: usize,
+    /// The leaf's operands that read what it brings, by their numbers, ascending.
+    pub operands: Vec<usize>,
     /// The number of serial loops around it.
     pub level: usize,
     /// What it brings.

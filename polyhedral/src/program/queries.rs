@@ -176,14 +176,47 @@ impl Program {
         }
     }
 
-    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners.
+    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners. Of an
+    /// input with several transfers it is the first one by which anything moves; see [`patterns`](Self::patterns).
     #[must_use]
     pub fn pattern(&self, tensor: &str) -> Option<Pattern> {
-        let position = self.kernel.tensors().position(|other| other.name == *tensor)?;
+        let patterns = self.patterns(tensor);
+        patterns.iter().find(|pattern| **pattern != Pattern::Local).or(patterns.first()).cloned()
+    }
+
+    /// Returns the patterns of all transfers of a tensor, in the order in which its accesses are written; none if there
+    /// is no such tensor.
+    #[must_use]
+    pub fn patterns(&self, tensor: &str) -> Vec<Pattern> {
+        let Some(position) = self.kernel.tensors().position(|other| other.name == *tensor) else { return Vec::new() };
         if position == self.kernel.inputs().len() {
-            return Some(self.output.route.pattern());
+            return vec![self.output.route.pattern()];
         }
-        let transfer = self.transfers.iter().find(|transfer| transfer.tensor == position);
-        Some(transfer.map_or(Pattern::Local, |transfer| transfer.route.pattern(&self.mesh)))
+        let transfers = self.transfers.iter().filter(|transfer| transfer.tensor == position);
+        let patterns: Vec<_> = transfers.map(|transfer| transfer.route.pattern(&self.mesh)).collect();
+        // What the value does not read is not moved.
+        if patterns.is_empty() { vec![Pattern::Local] } else { patterns }
+    }
+
+    /// Returns the number of the transfer that brings what an operand of the leaf reads.
+    ///
+    /// # Panics
+    /// If the leaf has no such operand.
+    #[must_use]
+    pub fn transfer_of(&self, operand: usize) -> usize {
+        let found = self.transfers.iter().position(|transfer| transfer.operands.contains(&operand));
+        found.unwrap_or_else(|| panic!("no operand {operand}; the leaf has {}", self.leaf.operands.len()))
+    }
+
+    /// Returns the name of a transfer's tile: `A_tile`, and `A_tile_2` if it is the second one of its tensor.
+    ///
+    /// # Panics
+    /// If there is no such transfer.
+    #[must_use]
+    pub fn tile_name(&self, transfer: usize) -> String {
+        let tensor = self.transfers[transfer].tensor;
+        let nth = self.transfers[..=transfer].iter().filter(|other| other.tensor == tensor).count();
+        let name = self.kernel.inputs()[tensor].name;
+        if nth == 1 { format!("{name}_tile") } else { format!("{name}_tile_{nth}") }
     }
 }
