@@ -26,6 +26,7 @@ golden! {
     johnson "golden/johnson.rs"
     gemm_rs_ring "golden/gemm_rs_ring.rs"
     scattered "golden/scattered.rs"
+    syrk "golden/syrk.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {
@@ -147,6 +148,26 @@ fn ag_gemm_source_is_pinned_compiles_and_agrees() {
         .communicate("B", no)
         .tensorize([mi, ni, k]);
     check!(ag_gemm, schedule, f32, |world, arrays| ag_gemm::run(world, &arrays[0], &arrays[1]));
+}
+
+/// Two accesses of one tensor, with a tile each.
+#[test]
+fn source_of_two_accesses_is_pinned_compiles_and_agrees() {
+    vars!(i, j, k);
+    let mesh = Mesh::new([("x", 2), ("y", 3)]);
+    let [x, y] = mesh.axes();
+    let kernel = kernel! {
+        fn syrk(A: [f64; 13, 7]) -> C: [f64; 13, 13] { C[i, j] += A[i, k] * A[j, k] }
+    };
+    let schedule = kernel
+        .distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh)
+        .divide(k, "ko", "ki", 2)
+        .reorder(["ko", "ii", "ji", "ki"])
+        .shard("A", [i.at(x), k.at(y)])
+        .shard("C", [i.at(x), dim(1).at(y)])
+        .communicate("A", "ko")
+        .tensorize(["ii", "ji", "ki"]);
+    check!(syrk, schedule, f64, |world, arrays| syrk::run(world, &arrays[0]));
 }
 
 /// Integers that wrap, a scalar, an affine index, cyclic and pinned homes, an output that travels.

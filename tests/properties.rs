@@ -259,6 +259,7 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
         "reduce",
         "all_reduce",
         "reduce_scatter",
+        "halo",
         "exchange",
         "contraction",
         "nest",

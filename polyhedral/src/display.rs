@@ -2,7 +2,7 @@
 
 use crate::expr::Expr;
 use crate::program::{LeafOp, OutputRoute, Program, Region, Route, Statement, Transfer};
-use polyshard_layout::Sharding;
+use polyshard_layout::{Reach, Sharding};
 use std::fmt;
 
 impl fmt::Display for Program {
@@ -88,8 +88,27 @@ impl Program {
                 format!("permute: from rank {}, to rank {}", self.show_rank(from), self.show_rank(to))
             }
             Route::Allgather { axes } => format!("allgather along {}", names(axes)),
-            Route::Exchange => "exchange with all owners".into(),
+            Route::Halo { reach } => format!("halo from {}", self.show_reach(reach)),
+            Route::Exchange { reach } => format!("exchange with the owners at {}", self.show_reach(reach)),
         }
+    }
+
+    /// Which ranks are looked at: `x - 1 ..= x + 1, any y`.
+    fn show_reach(&self, reach: &[Reach]) -> String {
+        let along = self.mesh.as_slice().iter().zip(reach).filter(|(axis, _)| axis.extent > 1).map(|(axis, reach)| {
+            let name = axis.name;
+            let at = |by: i64| match by {
+                0 => name.to_string(),
+                _ => format!("{name} {} {}", if by < 0 { '-' } else { '+' }, by.unsigned_abs()),
+            };
+            match reach {
+                Reach::All => format!("any {name}"),
+                Reach::Within { low, high } | Reach::Around { low, high } if low == high => at(*low),
+                Reach::Within { low, high } => format!("{}..={}", at(*low), at(*high)),
+                Reach::Around { low, high } => format!("{}..={} around the axis", at(*low), at(*high)),
+            }
+        });
+        along.collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn show_rank(&self, coordinates: &[Expr]) -> String {
@@ -121,8 +140,20 @@ impl Program {
             OutputRoute::Permute { to, from } => {
                 format!("permute: to rank {}, from rank {}", self.show_rank(to), self.show_rank(from))
             }
-            OutputRoute::Exchange => "exchange with all owners".into(),
+            OutputRoute::Halo { reach } => format!("halo to {}", self.show_reach(reach)),
+            OutputRoute::Exchange { reach } => format!("exchange with the owners at {}", self.show_reach(reach)),
         }
+    }
+
+    /// What a transfer is of: the tensor, or the accesses that read what it brings if others read something else.
+    pub(crate) fn show_read(&self, transfer: &Transfer) -> String {
+        let same = self.transfers.iter().filter(|other| other.tensor == transfer.tensor).count();
+        if same == 1 {
+            return self.kernel.inputs()[transfer.tensor].name.to_string();
+        }
+        let accesses = self.kernel.written_value().accesses();
+        let read: Vec<_> = transfer.operands.iter().map(|&operand| accesses[operand].to_string()).collect();
+        read.join(", ")
     }
 
     /// The tile's greatest shape, as text.
@@ -176,7 +207,7 @@ impl Page<'_, '_, '_> {
                 self.line(depth, &format!("for {} in 0..{}:{note}", of.name, of.extent))?;
                 self.statements(body, depth + 1)
             }
-            Statement::Fetch(number) => self.fetch(&program.transfers[*number], depth),
+            Statement::Fetch(number) => self.fetch(*number, depth),
             Statement::Start => {
                 let output = &program.output;
                 let (name, most) = (program.kernel.output().name, program.show_most(&output.region));
@@ -200,13 +231,14 @@ impl Page<'_, '_, '_> {
         }
     }
 
-    fn fetch(&mut self, transfer: &Transfer, depth: usize) -> fmt::Result {
+    fn fetch(&mut self, number: usize, depth: usize) -> fmt::Result {
         let program = self.program;
+        let (transfer, tile) = (&program.transfers[number], program.tile_name(number));
         let name = program.kernel.inputs()[transfer.tensor].name;
         let region = program.show_region(&transfer.region);
         let route = program.show_route(&transfer.route);
         let most = program.show_most(&transfer.region);
-        self.line(depth, &format!("{name}_tile{most} = {name}{region}: {route}"))
+        self.line(depth, &format!("{tile}{most} = {name}{region}: {route}"))
     }
 
     fn leaf(&mut self, depth: usize) -> fmt::Result {

@@ -20,7 +20,7 @@ use crate::kernel::Kernel;
 use crate::proof::Proof;
 use crate::step::{LeafKind, Pattern, Step};
 use crate::value::Value;
-use polyshard_layout::{Mesh, Name, Sharding};
+use polyshard_layout::{Mesh, Name, Reach, Sharding};
 
 /// A lowered schedule: proved, and ready to be executed or emitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,11 +120,15 @@ impl Region {
     }
 }
 
-/// One `communicate` of an input made concrete: how its region gets here.
+/// One `communicate` of an input made concrete: how a region of it gets here.
+///
+/// An input has one transfer per region that its accesses touch: one for accesses that differ in constants alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
     /// The position of the input.
     pub tensor: usize,
+    /// The leaf's operands that read what it brings, by their numbers, ascending.
+    pub operands: Vec<usize>,
     /// The number of serial loops around it.
     pub level: usize,
     /// What it brings.
@@ -178,8 +182,16 @@ pub enum Route {
         /// The axes' positions, ascending.
         axes: Vec<usize>,
     },
+    /// Neighbours send what they own of the region, whose rest is what the rank owns itself.
+    Halo {
+        /// Per axis, how far owners are from the rank that reads.
+        reach: Vec<Reach>,
+    },
     /// Each owner sends each reader the intersection of what it owns and what the other reads.
-    Exchange,
+    Exchange {
+        /// Per axis, how far owners are from the rank that reads.
+        reach: Vec<Reach>,
+    },
 }
 
 impl Route {
@@ -193,9 +205,40 @@ impl Route {
             Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
             Self::Permute { .. } => Pattern::Permute,
             Self::Allgather { axes } => Pattern::Allgather { axes: names(axes) },
-            Self::Exchange => Pattern::Exchange,
+            Self::Halo { reach } => halo(reach, mesh),
+            Self::Exchange { .. } => Pattern::Exchange,
         }
     }
+
+    /// Returns the most other ranks that a rank looks at in one step: as partners of its messages, or as members of
+    /// its group.
+    ///
+    /// For a halo it does not depend on the mesh.
+    #[must_use]
+    pub fn partners(&self, mesh: &Mesh) -> usize {
+        let group = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>() - 1;
+        match self {
+            Self::Hold | Self::Copy => 0,
+            Self::Broadcast { axes, .. } | Self::Allgather { axes } => group(axes),
+            Self::Shift { first, .. } => first.partners(mesh).max(2),
+            Self::Permute { .. } => 2,
+            Self::Halo { reach } | Self::Exchange { reach } => partners(reach, mesh),
+        }
+    }
+}
+
+/// The pattern of neighbours, along the axes on which there are any.
+fn halo(reach: &[Reach], mesh: &Mesh) -> Pattern {
+    let along = mesh.as_slice().iter().zip(reach);
+    let offsets = along.filter_map(|(axis, reach)| Some((axis.name, reach.offsets()?)));
+    let moved = offsets.filter(|(_, offsets)| *offsets != (0, 0));
+    Pattern::halo(moved.map(|(axis, (low, high))| (axis, low..=high)))
+}
+
+/// The most other ranks within a reach.
+pub(crate) fn partners(reach: &[Reach], mesh: &Mesh) -> usize {
+    let along = reach.iter().zip(mesh.as_slice()).map(|(reach, axis)| reach.count(axis.extent));
+    along.fold(1, usize::saturating_mul).saturating_sub(1)
 }
 
 /// How the output gets from the rank that computes it to its owners.
@@ -259,11 +302,32 @@ pub enum OutputRoute {
         /// The coordinates of the rank whose tile this rank owns.
         from: Vec<Expr>,
     },
+    /// To neighbours, who own what the rank writes beyond what it owns itself.
+    Halo {
+        /// Per axis, how far owners are from the rank that writes.
+        reach: Vec<Reach>,
+    },
     /// To every owner of each piece.
-    Exchange,
+    Exchange {
+        /// Per axis, how far owners are from the rank that writes.
+        reach: Vec<Reach>,
+    },
 }
 
 impl OutputRoute {
+    /// Returns the most other ranks that a rank looks at in one step, as [`Route::partners`].
+    #[must_use]
+    pub fn partners(&self, mesh: &Mesh) -> usize {
+        let group = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>() - 1;
+        match self {
+            Self::InPlace | Self::Combine => 0,
+            Self::Reduce { axes, .. } | Self::AllReduce { axes } | Self::ReduceScatter { axes } => group(axes),
+            Self::Shift { last, .. } => last.partners(mesh).max(2),
+            Self::Permute { .. } => 2,
+            Self::Halo { reach } | Self::Exchange { reach } => partners(reach, mesh),
+        }
+    }
+
     /// Returns the pattern, with axes by name.
     #[must_use]
     pub fn pattern(&self, mesh: &Mesh) -> Pattern {
@@ -275,7 +339,8 @@ impl OutputRoute {
             Self::ReduceScatter { axes } => Pattern::ReduceScatter { axes: names(axes) },
             Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
             Self::Permute { .. } => Pattern::Permute,
-            Self::Exchange => Pattern::Exchange,
+            Self::Halo { reach } => halo(reach, mesh),
+            Self::Exchange { .. } => Pattern::Exchange,
         }
     }
 }

@@ -326,7 +326,8 @@ impl Schedule {
         self.apply(Step::Tensorize { loops: names(loops), kind: Some(kind) })
     }
 
-    /// Refuses the schedule unless the transfer of `tensor` has this pattern.
+    /// Refuses the schedule unless the transfer of `tensor` has this pattern. An input whose accesses touch several
+    /// regions has a transfer for each: then all of them have it, but for those that are local.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn expect(self, tensor: impl Into<Name>, pattern: Pattern) -> Self {

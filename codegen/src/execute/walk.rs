@@ -21,7 +21,7 @@ pub(super) struct Walk<'a, T: Element> {
     output: &'a mut DistArray<T>,
     op: ReduceOp,
     groups: BTreeMap<Vec<usize>, Rc<Group>>,
-    /// By input; `None` where the leaf reads the shard.
+    /// By transfer; `None` where the leaf reads the shard.
     tiles: Vec<Option<Tile<T>>>,
     out_tile: Option<OutTile<T>>,
     leaf: LeafPlan<T>,
@@ -45,14 +45,14 @@ impl<'a, T: Element> Walk<'a, T> {
     ) -> Result<Self> {
         let grid = Grid::new(world, program.mesh())?;
         let mut groups = BTreeMap::new();
-        let mut tiles: Vec<Option<Tile<T>>> = inputs.iter().map(|_| None).collect();
+        let mut tiles = Vec::with_capacity(program.transfers().len());
         for transfer in program.transfers() {
             let name = program.kernel().inputs()[transfer.tensor].name.as_str();
-            tiles[transfer.tensor] = match transfer.buffers {
+            tiles.push(match transfer.buffers {
                 0 => None,
                 1 => Some(Tile::new(name, transfer.capacity)?),
                 _ => Some(Tile::relay(name, transfer.capacity)?),
-            };
+            });
         }
         for axes in program.groups() {
             let group = grid.group(&axes)?;
@@ -97,7 +97,7 @@ impl<'a, T: Element> Walk<'a, T> {
             }
             Statement::Fetch(number) => {
                 let transfer = &self.program.transfers()[*number];
-                self.fetch(transfer.tensor, &transfer.route, &transfer.region)
+                self.fetch(*number, &transfer.route, &transfer.region)
             }
             Statement::Start => {
                 let output = self.program.output();
@@ -132,10 +132,10 @@ impl<'a, T: Element> Walk<'a, T> {
         expr.eval(self.grid.coords(), &self.counters)
     }
 
-    fn fetch(&mut self, tensor: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
+    fn fetch(&mut self, number: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
         let here = self.here(region);
-        let source = self.inputs[tensor];
-        let Some(mut tile) = self.tiles[tensor].take() else { return Ok(()) };
+        let source = self.inputs[self.program.transfers()[number].tensor];
+        let Some(mut tile) = self.tiles[number].take() else { return Ok(()) };
         let counters = &self.counters;
         let region_of = |at: &[i64]| region_at(region, at, counters);
         let done = match route {
@@ -154,8 +154,8 @@ impl<'a, T: Element> Walk<'a, T> {
             Route::Allgather { axes } => tile.all_gather(&self.groups[axes], source, &here),
             Route::Shift { axis, by, counter, first } => {
                 if self.counters[*counter] == 0 {
-                    self.tiles[tensor] = Some(tile);
-                    return self.fetch(tensor, first, region);
+                    self.tiles[number] = Some(tile);
+                    return self.fetch(number, first, region);
                 }
                 tile.shift(&self.groups[&vec![*axis]], *by, source, &here)
             }
@@ -163,9 +163,9 @@ impl<'a, T: Element> Walk<'a, T> {
                 let (from, to) = self.permutation(from, to, region_of);
                 tile.permute(&self.grid, from, to, source, &here)
             }
-            Route::Exchange => tile.exchange(&self.grid, source, region_of),
+            Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(&self.grid, reach, source, region_of),
         };
-        self.tiles[tensor] = Some(tile);
+        self.tiles[number] = Some(tile);
         done
     }
 
@@ -207,7 +207,9 @@ impl<'a, T: Element> Walk<'a, T> {
                 let (to, from) = self.permutation(to, from, region_of);
                 tile.permute_back(&self.grid, to, from, self.output, self.op)
             }
-            OutputRoute::Exchange => tile.write_back(&self.grid, self.output, region_of, self.op),
+            OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
+                tile.write_back(&self.grid, reach, self.output, region_of, self.op)
+            }
         };
         self.out_tile = Some(tile);
         done
@@ -223,10 +225,11 @@ impl<'a, T: Element> Walk<'a, T> {
         let operands: Vec<_> = leaf
             .operands
             .iter()
-            .map(|access| {
+            .enumerate()
+            .map(|(operand, access)| {
                 let (base, steps) = walk(access);
                 let source = self.inputs[access.tensor];
-                let view = match &self.tiles[access.tensor] {
+                let view = match &self.tiles[self.program.transfer_of(operand)] {
                     Some(tile) => tile.view(source),
                     None => source.view(),
                 };

@@ -10,7 +10,7 @@
 //! | [`broadcast`](Tile::broadcast) | a group | the root: the region, as MPI spreads it | 0 |
 //! | [`shift`](Tile::shift) | a group | what it held | a second tile, in turns |
 //! | [`permute`](Tile::permute) | pairs | one region | the region sent, if scattered in the shard |
-//! | [`all_gather`](Tile::all_gather) | a group | its part, to all | the region, if parts interleave |
+//! | [`all_gather`](Tile::all_gather) | a group | its part, if it has one, to all | the region, if parts interleave |
 //! | [`exchange`](Tile::exchange) | pairs | what others read of its shard | what is scattered on either side |
 //! | [`write_back`](OutTile::write_back) | pairs | its region, to each owner | what it receives |
 //! | [`reduce`](OutTile::reduce), [`all_reduce`](OutTile::all_reduce) | a group | as the reduction in rank order | a second tile |
