@@ -58,8 +58,8 @@ pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, Place, Placed
 pub use polyshard_planner::reduce::ReduceError;
 pub use polyshard_planner::{DistType, NamedType, Options as PlanOptions, Plan, PlanError, TypeError};
 pub use polyshard_polyhedral::{
-    Clause, DType, ErrorKind, Hint, Kernel, KernelError, LeafKind, LowerError, Pattern, Program, Proof, Property,
-    Route, Schedule, Step, Tensor, Trace, Transfer, Var, dim, pin,
+    Clause, DType, ErrorKind, Hint, Kernel, KernelError, LeafKind, LowerError, OutputRoute, Pattern, Program, Proof,
+    Property, Route, Schedule, Step, Tensor, Trace, Transfer, Var, dim, pin,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::machine::Detect;

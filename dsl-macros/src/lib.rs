@@ -144,6 +144,7 @@ use syn::parse::{ParseStream, Parser};
 /// .shard(A)                               replicated
 /// .tensorize_as([mi, ni, ki], nest)       or contraction
 /// .expect(A, shift(y, 1))                 or local, broadcast(x, y), permute, allgather(x), halo(x: -1..=1), exchange
+/// .expect(A, permute, broadcast(z))       one after the other
 /// ```
 ///
 /// # Errors

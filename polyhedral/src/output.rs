@@ -114,7 +114,7 @@ fn route(
             trail.test("one tile has several owners, or several tiles one");
             return exchange(pass, fixed, region, sharding, &owners, trail);
         }
-        if let Some(from) = pass.classifier.inverse(fixed, &to, &timed)? {
+        if let Some(from) = pass.classifier.inverse(fixed, &to, &[], &timed)? {
             trail.test("each tile has one owner, and each owner one tile: permute");
             trail.proved(Property::Delivery, "one rank is the only owner of a tile");
             trail.proved(Property::Matching, "the rank that a tile is sent to is the one that receives it");

@@ -145,6 +145,10 @@ fn pattern(pattern: &Pattern) -> TokenStream {
             let axes = names(axes);
             quote!(Allgather { axes: #axes })
         }
+        Pattern::Sequence { patterns } => {
+            let patterns = patterns.iter().map(self::pattern);
+            quote!(Sequence { patterns: ::std::vec![#(#patterns),*] })
+        }
         Pattern::Halo { reach } => {
             let reach = reach.iter().map(|offsets| {
                 let (axis, low, high) = (interned(offsets.axis), offsets.low, offsets.high);
@@ -270,7 +274,7 @@ mod tests {
         check(
             ".tensorize([m]) .tensorize_as([m], contraction) .tensorize_as([m], nest) .expect(A, local) \
              .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, allgather(x)) \
-             .expect(A, halo(x: -1..=1, y: 0..=2)) .expect(A, exchange)",
+             .expect(A, halo(x: -1..=1, y: 0..=2)) .expect(A, exchange) .expect(A, permute, broadcast(x))",
             expect![[r#"
                 __::Step::Tensorize {
                     loops: vec![__::Name::new("m")],
