@@ -322,15 +322,26 @@ mod tests {
                     tensor: __::Name::new("A"),
                     pattern: __::Pattern::Halo {
                         reach: vec![
-                            __::Offsets { axis : __::Name::new("x"), low : -1i64,
-                            high : 1i64 }, __::Offsets { axis : __::Name::new("y"), low :
-                            0i64, high : 2i64 }
+                            __::Offsets { axis :
+                            __::Name::new("x"), low : - 1i64, high : 1i64 },
+                            __::Offsets { axis :
+                            __::Name::new("y"), low : 0i64, high : 2i64 }
                         ],
                     },
                 };
                 __::Step::Expect {
                     tensor: __::Name::new("A"),
                     pattern: __::Pattern::Exchange,
+                };
+                __::Step::Expect {
+                    tensor: __::Name::new("A"),
+                    pattern: __::Pattern::Sequence {
+                        patterns: vec![
+                            __::Pattern::Permute,
+                            __::Pattern::Broadcast { axes :
+                            vec![__::Name::new("x")] }
+                        ],
+                    },
                 };
             "#]],
         );
