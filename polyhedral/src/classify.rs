@@ -1,6 +1,6 @@
 //! How a region gets to the ranks that read it: the cheapest pattern that isl can prove.
 //!
-//! The tests follow the order local, broadcast, shift, permute, allgather, halo, exchange. Closed forms propose
+//! The tests follow the order local, broadcast, shift, permute, two steps, allgather, halo, exchange. Closed forms propose
 //! (where a root stands, which neighbour to ask) and isl disposes: a pattern is taken only if the relation
 //! of what is needed says so. The exchange needs no test; it is right for every region and sharding.
 
@@ -103,14 +103,14 @@ impl Classifier<'_> {
         if may_shift && let Some(route) = self.shift(need, &other, trail)? {
             return Ok(route);
         }
-        let route = self.permute(need, &sources, &needed, from, trail)?;
-        if matches!(route, Route::Permute { .. }) {
+        let route = self.permute(need, &sources, &needed, from, &broadcast, trail)?;
+        if matches!(route, Route::Permute { .. } | Route::Sequence { .. }) {
             trail.proved(Property::Residency, owned_there);
         }
         Ok(route)
     }
 
-    fn rank(&self, coordinates: &[Expr]) -> String {
+    pub(crate) fn rank(&self, coordinates: &[Expr]) -> String {
         let distributed = self.relations.nest.distributed;
         let name = |symbol| match symbol {
             Symbol::Coordinate(axis) => self.axes[axis].to_string(),
@@ -197,22 +197,26 @@ impl Classifier<'_> {
         held.into_iter().find(|(_, held)| *held == wanted).map(|(by, _)| by)
     }
 
-    /// Each rank sends one tile and receives one.
+    /// Each rank sends one tile and receives one; `same` are the axes along which region and owner do not change.
     fn permute(
         &self,
         need: &Need<'_>,
         sources: &Sources<'_>,
         needed: &Relation,
         from: Vec<Expr>,
+        same: &[usize],
         trail: &mut Trail,
     ) -> IslResult<Route> {
         let timed = self.timed(need.fixed, &from)?.restrict(needed)?;
         if !timed.is_injective()? {
             trail.test("one owner serves several ranks at a time");
+            if let Some(route) = self.composed(need, sources, needed, &from, same, trail)? {
+                return Ok(route);
+            }
             return self.exchange(need, sources, trail);
         }
         trail.test("each owner serves one rank at a time");
-        match self.inverse(need.fixed, &from, &timed)? {
+        match self.inverse(need.fixed, &from, &[], &timed)? {
             Some(to) => {
                 trail.test("each rank sends one tile and receives one: permute");
                 trail.proved(Property::Matching, "the rank that a tile is sent to is the one that receives it");
@@ -233,8 +237,15 @@ impl Classifier<'_> {
     }
 
     /// The closed form of who maps to this rank, if `timed` maps iterations to (rank, counters) as `from` says.
-    pub(crate) fn inverse(&self, fixed: usize, from: &[Expr], timed: &Relation) -> IslResult<Option<Vec<Expr>>> {
-        let Some(to) = invert(from, self.ranges) else { return Ok(None) };
+    /// Along the axes in `kept` they have one coordinate.
+    pub(crate) fn inverse(
+        &self,
+        fixed: usize,
+        from: &[Expr],
+        kept: &[usize],
+        timed: &Relation,
+    ) -> IslResult<Option<Vec<Expr>>> {
+        let Some(to) = invert(from, kept, self.ranges) else { return Ok(None) };
         let axes = (0..self.relations.nest.distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis)));
         let same = self.timed(fixed, &axes.collect::<Vec<_>>())?;
         Ok(timed.then(&self.timed(fixed, &to)?)?.is_subset(&same)?.then_some(to))

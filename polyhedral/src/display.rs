@@ -88,6 +88,9 @@ impl Program {
                 format!("permute: from rank {}, to rank {}", self.show_rank(from), self.show_rank(to))
             }
             Route::Allgather { axes } => format!("allgather along {}", names(axes)),
+            Route::Sequence { first, held, next } => {
+                format!("{} of {}; then {}", self.show_route(first), self.show_region(held), self.show_route(next))
+            }
             Route::Halo { reach } => format!("halo from {}", self.show_reach(reach)),
             Route::Exchange { reach } => format!("exchange with the owners at {}", self.show_reach(reach)),
         }

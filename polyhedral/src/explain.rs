@@ -33,7 +33,8 @@ impl Program {
             )?;
             if !matches!(transfer.route, Route::Hold | Route::Copy) {
                 let distinct: i64 = transfer.region.most_distinct(&self.ranges()).into_iter().product();
-                writeln!(text, "    at most {} bytes received per rank and step", distinct as usize * size)?;
+                let bytes = (distinct as usize * size) as u64 * transfer.route.tiles_received();
+                writeln!(text, "    at most {bytes} bytes received per rank and step")?;
             }
             if let Route::Halo { .. } | Route::Exchange { .. } = &transfer.route {
                 writeln!(text, "    messages with at most {} other ranks", transfer.route.partners(&self.mesh))?;

@@ -126,10 +126,23 @@ fn transfer(
         pass.classifier.route(&need, &mut trail)
     })?;
     pass.proofs.add_route(tensor.name, trail.proved);
-    let (capacity, buffers) = match route {
-        Route::Hold => (0, 0),
-        Route::Shift { .. } => (pass.capacity(&region, step, tensor.name)?, 2),
-        _ => (pass.capacity(&region, step, tensor.name)?, 1),
-    };
+    let buffers = route.buffers();
+    let mut capacity = 0;
+    if buffers > 0 {
+        capacity = pass.capacity(&region, step, tensor.name)?;
+        // The closed forms of what is passed on need not be as tight.
+        if let Some(held) = held(&route) {
+            capacity = capacity.max(pass.capacity(held, step, tensor.name)?);
+        }
+    }
     Ok(Transfer { tensor: position, operands, level, region, route, capacity, buffers, step, tests: trail.tests })
+}
+
+/// What ranks pass on, if they do.
+fn held(route: &Route) -> Option<&Region> {
+    match route {
+        Route::Sequence { held, .. } => Some(held),
+        Route::Shift { first, .. } => held(first),
+        _ => None,
+    }
 }

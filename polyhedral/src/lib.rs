@@ -17,6 +17,7 @@
 
 mod bounds;
 mod classify;
+mod compose;
 mod display;
 mod dtype;
 mod error;
@@ -50,6 +51,7 @@ mod schedule;
 mod source;
 mod state;
 mod step;
+mod traffic;
 mod value;
 mod written;
 

@@ -88,6 +88,10 @@ impl Matching<'_> {
                 self.known(region, to, level)?;
                 Ok(Some("sender and receiver work out the same region".into()))
             }
+            Route::Sequence { first, held, next } => {
+                let steps = [self.input(first, held, level)?, self.input(next, region, level)?];
+                Ok(Some(steps.into_iter().flatten().collect::<Vec<_>>().join("; ")))
+            }
             Route::Halo { .. } | Route::Exchange { .. } => {
                 self.known(region, &[], level)?;
                 Ok(Some("sender and receiver work out the same pieces".into()))

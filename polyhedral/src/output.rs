@@ -149,6 +149,7 @@ impl Transpose<'_> {
                 let last = Box::new(self.route(*first, &need, trail)?);
                 OutputRoute::Shift { axis, by, counter, last }
             }
+            Route::Sequence { .. } => return self.exchange("run backwards: combining exchange", need, trail),
             Route::Halo { reach } => {
                 trail.test("run backwards, neighbours get their rims: halo");
                 trail.proved(Property::Delivery, SENT);

@@ -13,6 +13,10 @@
 //! ```
 
 mod queries;
+mod route;
+
+pub use route::Route;
+pub(crate) use route::{halo, partners};
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::hint::Hint;
@@ -106,6 +110,18 @@ impl Region {
         }
     }
 
+    /// Returns the box of the ranks that have these coordinates along `axes`, empty on all others.
+    #[must_use]
+    pub fn where_equal(&self, axes: &[usize], coordinates: &[Expr]) -> Self {
+        let mut region = self.clone();
+        for (&axis, coordinate) in axes.iter().zip(coordinates) {
+            let own = Expr::symbol(Symbol::Coordinate(axis));
+            region.when.push((own.clone(), coordinate.offset_by(1)));
+            region.when.push((coordinate.clone(), own.offset_by(1)));
+        }
+        region
+    }
+
     /// Returns whether the box goes round the end of some dimension.
     #[must_use]
     pub fn wraps(&self) -> bool {
@@ -143,102 +159,6 @@ pub struct Transfer {
     pub step: Option<usize>,
     /// The tests that led to the route, for [`Program::explain`].
     pub tests: Vec<String>,
-}
-
-/// How a region gets to the rank that reads it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Route {
-    /// It lies in the rank's own shard, which the leaf reads in place.
-    Hold,
-    /// The rank owns it, but block-cyclic: it is gathered from the rank's own shard.
-    Copy,
-    /// One rank along the axes sends it to all of them.
-    Broadcast {
-        /// The axes' positions, ascending.
-        axes: Vec<usize>,
-        /// The root's coordinates along them.
-        root: Vec<Expr>,
-    },
-    /// In the first iteration of the innermost loop around by another route; then from the neighbour.
-    Shift {
-        /// The axis' position.
-        axis: usize,
-        /// The neighbour's distance along the axis, modulo its extent.
-        by: i64,
-        /// The loop.
-        counter: usize,
-        /// The route of the first iteration.
-        first: Box<Route>,
-    },
-    /// From one rank, and what this rank owns to one rank.
-    Permute {
-        /// The coordinates of the rank that owns this rank's region.
-        from: Vec<Expr>,
-        /// The coordinates of the rank whose region this rank owns.
-        to: Vec<Expr>,
-    },
-    /// Every rank along the axes contributes the part that it owns.
-    Allgather {
-        /// The axes' positions, ascending.
-        axes: Vec<usize>,
-    },
-    /// Neighbours send what they own of the region, whose rest is what the rank owns itself.
-    Halo {
-        /// Per axis, how far owners are from the rank that reads.
-        reach: Vec<Reach>,
-    },
-    /// Each owner sends each reader the intersection of what it owns and what the other reads.
-    Exchange {
-        /// Per axis, how far owners are from the rank that reads.
-        reach: Vec<Reach>,
-    },
-}
-
-impl Route {
-    /// Returns the pattern, with axes by name.
-    #[must_use]
-    pub fn pattern(&self, mesh: &Mesh) -> Pattern {
-        let names = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].name).collect();
-        match self {
-            Self::Hold | Self::Copy => Pattern::Local,
-            Self::Broadcast { axes, .. } => Pattern::Broadcast { axes: names(axes) },
-            Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
-            Self::Permute { .. } => Pattern::Permute,
-            Self::Allgather { axes } => Pattern::Allgather { axes: names(axes) },
-            Self::Halo { reach } => halo(reach, mesh),
-            Self::Exchange { .. } => Pattern::Exchange,
-        }
-    }
-
-    /// Returns the most other ranks that a rank looks at in one step: as partners of its messages, or as members of
-    /// its group.
-    ///
-    /// For a halo it does not depend on the mesh.
-    #[must_use]
-    pub fn partners(&self, mesh: &Mesh) -> usize {
-        let group = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>() - 1;
-        match self {
-            Self::Hold | Self::Copy => 0,
-            Self::Broadcast { axes, .. } | Self::Allgather { axes } => group(axes),
-            Self::Shift { first, .. } => first.partners(mesh).max(2),
-            Self::Permute { .. } => 2,
-            Self::Halo { reach } | Self::Exchange { reach } => partners(reach, mesh),
-        }
-    }
-}
-
-/// The pattern of neighbours, along the axes on which there are any.
-fn halo(reach: &[Reach], mesh: &Mesh) -> Pattern {
-    let along = mesh.as_slice().iter().zip(reach);
-    let offsets = along.filter_map(|(axis, reach)| Some((axis.name, reach.offsets()?)));
-    let moved = offsets.filter(|(_, offsets)| *offsets != (0, 0));
-    Pattern::halo(moved.map(|(axis, (low, high))| (axis, low..=high)))
-}
-
-/// The most other ranks within a reach.
-pub(crate) fn partners(reach: &[Reach], mesh: &Mesh) -> usize {
-    let along = reach.iter().zip(mesh.as_slice()).map(|(reach, axis)| reach.count(axis.extent));
-    along.fold(1, usize::saturating_mul).saturating_sub(1)
 }
 
 /// How the output gets from the rank that computes it to its owners.
@@ -431,6 +351,7 @@ pub struct Report {
     pub shard_bytes: u64,
     /// The most bytes of tile buffers and staging on one rank.
     pub tile_bytes: u64,
-    /// The most bytes that one rank receives.
+    /// The most bytes that one rank receives. Of inputs they are counted, where ranks times steps are in the thousands
+    /// or fewer; else, and of the output, they are a bound.
     pub traffic_bytes: u64,
 }

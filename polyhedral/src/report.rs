@@ -3,6 +3,7 @@
 use crate::expr::Ranges;
 use crate::program::{OutputRoute, Program, Report, Route, partners};
 use crate::proof::Proof;
+use crate::traffic;
 use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumKind};
 
 /// The bounds of a program, beside what was proved of it.
@@ -21,6 +22,9 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
         // What is read twice, on both sides of the end of a periodic dimension, is received once.
         let distinct = transfer.region.most_distinct(ranges).into_iter().fold(size, |n, m| n.saturating_mul(m as u64));
         traffic_bytes = traffic_bytes.saturating_add(received(&transfer.route, distinct.min(tile), times, ranges));
+    }
+    if let Some(counted) = traffic::of_inputs(program) {
+        traffic_bytes = counted.saturating_mul(size);
     }
     let tile = (output.capacity as u64).saturating_mul(size);
     tile_bytes = tile_bytes.saturating_add(tile);
@@ -58,6 +62,7 @@ fn staging(route: &Route, tile: u64, shard: u64, mesh: &Mesh) -> u64 {
         Route::Permute { .. } => tile.min(shard),
         Route::Shift { first, .. } => staging(first, tile, shard, mesh).max(tile.min(shard)),
         Route::Allgather { .. } => tile.saturating_add(tile.min(shard)),
+        Route::Sequence { first, .. } => staging(first, tile, shard, mesh),
         Route::Halo { reach } | Route::Exchange { reach } => {
             tile.saturating_add((partners(reach, mesh) as u64).saturating_mul(tile.min(shard)))
         }
@@ -66,14 +71,13 @@ fn staging(route: &Route, tile: u64, shard: u64, mesh: &Mesh) -> u64 {
 
 fn received(route: &Route, tile: u64, times: u64, ranges: &Ranges) -> u64 {
     match route {
-        Route::Hold | Route::Copy => 0,
         Route::Shift { counter, first, .. } => {
             let extent = ranges.counters[*counter].max(1) as u64;
             let rounds = times / extent;
             let shifted = tile.saturating_mul(times - rounds);
             shifted.saturating_add(received(first, tile, rounds, ranges))
         }
-        _ => tile.saturating_mul(times),
+        route => tile.saturating_mul(route.tiles_received()).saturating_mul(times),
     }
 }
 

@@ -369,6 +369,9 @@ impl State {
     }
 
     fn axes_exist(&self, pattern: &Pattern) -> Result<(), ErrorKind> {
+        if let Pattern::Sequence { patterns } = pattern {
+            return patterns.iter().try_for_each(|pattern| self.axes_exist(pattern));
+        }
         let axes = match pattern {
             Pattern::Broadcast { axes }
             | Pattern::Allgather { axes }
@@ -377,7 +380,7 @@ impl State {
             | Pattern::ReduceScatter { axes } => axes.clone(),
             Pattern::Shift { axis, .. } => vec![*axis],
             Pattern::Halo { reach } => reach.iter().map(|offsets| offsets.axis).collect(),
-            Pattern::Local | Pattern::Permute | Pattern::Exchange => Vec::new(),
+            Pattern::Local | Pattern::Permute | Pattern::Exchange | Pattern::Sequence { .. } => Vec::new(),
         };
         match axes.iter().find(|&&axis| self.mesh.position(axis).is_none()) {
             None => Ok(()),

@@ -151,6 +151,11 @@ pub enum Pattern {
         /// The axes, in mesh order.
         axes: Vec<Name>,
     },
+    /// One after the other: to ranks that pass it on, and from those to all that need it.
+    Sequence {
+        /// The patterns, in order.
+        patterns: Vec<Pattern>,
+    },
     /// Neighbours own what a rank needs beyond what it owns itself.
     Halo {
         /// How far those neighbours are, along each axis on which there are any.
@@ -191,6 +196,21 @@ impl Pattern {
     #[must_use]
     pub fn shift(axis: impl Into<Name>, by: i64) -> Self {
         Self::Shift { axis: axis.into(), by }
+    }
+
+    /// This pattern, and then another from where it has brought tiles to.
+    ///
+    /// ```
+    /// # use polyshard_polyhedral::Pattern;
+    /// assert_eq!(Pattern::Permute.then(Pattern::broadcast(["z"])).to_string(), "permute, broadcast(z)");
+    /// ```
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        let list = |pattern| match pattern {
+            Self::Sequence { patterns } => patterns,
+            one => vec![one],
+        };
+        Self::Sequence { patterns: [list(self), list(next)].concat() }
     }
 
     /// A halo from the neighbours at these offsets along each axis, given as values or by name; axes without offsets
@@ -443,6 +463,7 @@ impl fmt::Display for Pattern {
             Self::Reduce { axes } => write!(f, "reduce({})", list(axes)),
             Self::AllReduce { axes } => write!(f, "all_reduce({})", list(axes)),
             Self::ReduceScatter { axes } => write!(f, "reduce_scatter({})", list(axes)),
+            Self::Sequence { patterns } => f.write_str(&list(patterns)),
             Self::Halo { reach } => write!(f, "halo({})", list(reach)),
             Self::Exchange => f.write_str("exchange"),
         }

@@ -170,7 +170,7 @@ fn accesses_of_one_tensor_have_a_route_each() {
         on each rank (x, y):
             for ko in 0..4:    // divide(k, ko, ki, 4)
                 A_tile[128, 64] = A[128*x .. +128, 64*ko .. +64]: broadcast along y from y = ko
-                A_tile_2[128, 64] = A[128*y .. +128, 64*ko .. +64]: exchange with the owners at any x, any y
+                A_tile_2[128, 64] = A[128*y .. +128, 64*ko .. +64]: permute: from rank (y, ko), to rank (x, x) of [128*y .. +128, 64*ko .. +64] when x < y + 1 and y < x + 1; then broadcast along x from x = y
                 C[m, n] += A[m, k] * A[n, k]    // product (m=M, n=N, k=K)
                     over m: 128 from 128*x; n: 128 from 128*y; k: 64 from 64*ko
     "#]]
@@ -179,10 +179,10 @@ fn accesses_of_one_tensor_have_a_route_each() {
     let heads: Vec<_> = program.explain().lines().filter(|line| line.starts_with('A')).map(str::to_owned).collect();
     expect![[r#"
         A[m, k]: broadcast(y), in each iteration of ko
-        A[n, k]: exchange, in each iteration of ko"#]]
+        A[n, k]: permute, broadcast(x), in each iteration of ko"#]]
     .assert_eq(&heads.join("\n"));
     let error = schedule.expect("A", Pattern::broadcast([y])).lower().expect_err("one of two");
-    expect!["the transfer of `A` is broadcast(y) and exchange, not broadcast(y); `explain()` prints the tests that led to it"].assert_eq(&error.message());
+    expect!["the transfer of `A` is broadcast(y) and permute, broadcast(x), not broadcast(y); `explain()` prints the tests that led to it"].assert_eq(&error.message());
 }
 
 #[test]

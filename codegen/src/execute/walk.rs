@@ -163,7 +163,33 @@ impl<'a, T: Element> Walk<'a, T> {
                 let (from, to) = self.permutation(from, to, region_of);
                 tile.permute(&self.grid, from, to, source, &here)
             }
+            Route::Sequence { first, held, next } => {
+                self.tiles[number] = Some(tile);
+                self.fetch(number, first, held)?;
+                return self.pass_on(number, next, region);
+            }
             Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(&self.grid, reach, source, region_of),
+        };
+        self.tiles[number] = Some(tile);
+        done
+    }
+
+    /// The second of two steps: out of tiles, not of shards.
+    fn pass_on(&mut self, number: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
+        let here = self.here(region);
+        let source = self.inputs[self.program.transfers()[number].tensor];
+        let Some(mut tile) = self.tiles[number].take() else { return Ok(()) };
+        let counters = &self.counters;
+        let done = match route {
+            Route::Broadcast { axes, root } => {
+                let root: Vec<_> = root.iter().map(|root| self.value(root)).collect();
+                tile.broadcast_held(&self.groups[axes], &root, source, &here)
+            }
+            Route::Permute { from, to } => {
+                let (from, to) = self.permutation(from, to, |at: &[i64]| region_at(region, at, counters));
+                tile.permute_held(&self.grid, from, to, source, &here)
+            }
+            _ => unreachable!("tiles are broadcast or permuted; this is a bug of polyshard"),
         };
         self.tiles[number] = Some(tile);
         done

@@ -196,10 +196,36 @@ impl Writer<'_> {
                 let permutation = self.permutation(from, to, shown, name);
                 quote! { #permutation let (from, to) = permutation; #tile.permute(&grid, from, to, #source, &#name(grid.coords()))?; }
             }
+            Route::Sequence { first, held, next } => {
+                let (first, next) = (self.moved(number, first, held), self.passed_on(number, next, region));
+                quote! { #first #next }
+            }
             Route::Halo { reach } | Route::Exchange { reach } => {
                 let (closure, reach) = (self.of_rank(shown), reach_of(reach));
                 quote! { let #name = #closure; #tile.exchange(&grid, #reach, #source, #name)?; }
             }
+        }
+    }
+
+    /// The second of two steps: out of tiles, not of shards.
+    fn passed_on(&self, number: usize, route: &Route, region: &Region) -> TokenStream {
+        let (tile, name) = (&self.names.tiles[number], &self.names.regions[number]);
+        let source = &self.names.tensors[self.program.transfers()[number].tensor];
+        let shown = self.region(region);
+        match route {
+            Route::Broadcast { axes, root } => {
+                let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
+                quote! { let #name = #shown; #tile.broadcast_held(&#group, &[#(#root),*], #source, &#name)?; }
+            }
+            Route::Permute { from, to } => {
+                let permutation = self.permutation(from, to, shown, name);
+                quote! {
+                    #permutation
+                    let (from, to) = permutation;
+                    #tile.permute_held(&grid, from, to, #source, &#name(grid.coords()))?;
+                }
+            }
+            _ => unreachable!("tiles are broadcast or permuted; this is a bug of polyshard"),
         }
     }
 

@@ -86,7 +86,14 @@ fn arguments(method: &Ident, input: ParseStream) -> Result<Written> {
         "expect" => {
             let tensor = ident(input)?;
             comma(input)?;
-            Step::Expect { tensor, pattern: pattern(input)? }
+            let mut found = pattern(input)?;
+            while input.peek(Token![,]) {
+                comma(input)?;
+                if !input.is_empty() {
+                    found = found.then(pattern(input)?);
+                }
+            }
+            Step::Expect { tensor, pattern: found }
         }
         // What is left of the table.
         _ => Step::Reorder { order: list(input)? },

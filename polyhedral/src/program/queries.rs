@@ -108,6 +108,10 @@ impl Program {
                     groups.insert(vec![*axis]);
                     add(first, groups);
                 }
+                Route::Sequence { first, next, .. } => {
+                    add(first, groups);
+                    add(next, groups);
+                }
                 Route::Hold | Route::Copy | Route::Permute { .. } | Route::Halo { .. } | Route::Exchange { .. } => {}
             }
         }

@@ -35,12 +35,43 @@ impl<T: Element> Tile<T> {
             self.held = Held::Nothing;
             return Ok(());
         }
-        let inside = |&coordinate: &i64| {
-            usize::try_from(coordinate)
-                .unwrap_or_else(|_| panic!("a broadcast from coordinate {coordinate}; this is a bug of polyshard"))
-        };
-        let root = group.rank_of(&root_coordinates.iter().map(inside).collect::<Vec<_>>());
-        self.broadcast_from(group, root, source, region)
+        self.broadcast_from(group, member_at(group, root_coordinates), source, region)
+    }
+
+    /// Gives all members of the group `region`, which the tile of the member at `root_coordinates` holds already, from
+    /// whoever it came (MPI 3.1, section 5.4).
+    ///
+    /// Otherwise as [`broadcast`](Self::broadcast). Tiles of other members lose what they hold.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If the root's tile does not hold the region: a bug of polyshard.
+    pub fn broadcast_held(
+        &mut self,
+        group: &Group,
+        root_coordinates: &[i64],
+        source: &DistArray<T>,
+        region: &Region,
+    ) -> Result<()> {
+        one_box(region);
+        if region.is_empty() {
+            self.held = Held::Nothing;
+            return Ok(());
+        }
+        let root = member_at(group, root_coordinates);
+        if group.rank() != root {
+            group.comm().broadcast(Broadcast::Receive { root, into: cast_slice_mut(self.room(region)) })?;
+            self.held = Held::Buffer(region.clone());
+            return Ok(());
+        }
+        self.holds(region);
+        if group.size() == 1 {
+            return Ok(());
+        }
+        let data = self.held.data(&mut self.buffer, source);
+        group.comm().broadcast(Broadcast::Send(cast_slice(data)))
     }
 
     /// As [`broadcast`](Self::broadcast), from the member `root`.
@@ -176,6 +207,15 @@ impl<T: Element> Tile<T> {
         }
         Ok(())
     }
+}
+
+/// The rank of the member at these coordinates along the group's axes.
+fn member_at(group: &Group, coordinates: &[i64]) -> usize {
+    let inside = |&coordinate: &i64| {
+        usize::try_from(coordinate)
+            .unwrap_or_else(|_| panic!("a broadcast from coordinate {coordinate}; this is a bug of polyshard"))
+    };
+    group.rank_of(&coordinates.iter().map(inside).collect::<Vec<_>>())
 }
 
 /// Broadcasts each part from the member that owns it: `own` is this member's, the others are received.
