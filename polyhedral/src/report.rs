@@ -26,6 +26,7 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
     let tile = (output.capacity as u64).saturating_mul(size);
     let shard = *shards.last().expect("a kernel has an output; this is a bug of polyshard");
     tile_bytes = tile_bytes.saturating_add(tile);
+    tile_bytes = tile_bytes.saturating_add((program.leaf.op.scratch() as u64).saturating_mul(size));
     let times = executions(ranges, output.level);
     match output.route {
         OutputRoute::InPlace | OutputRoute::Combine => {}

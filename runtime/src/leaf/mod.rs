@@ -1,7 +1,8 @@
 //! Leaf kernels: what one rank computes on tiles that it holds.
 //!
 //! Two kernels do it all: [`contract`] for sums of products of two operands, through a fast GEMM, and
-//! [`nest`] for everything else. They take strided operands, so no leaf copies a tile to transpose it, and visit the same points in the same order
+//! [`nest`] for everything else; [`Products`] is a sequence of both for sums of products of several operands. They
+//! take strided operands, so no leaf copies a tile to transpose it, and visit the same points in the same order
 //! for the same arguments: a generated program and the executor give the same bits. A leaf moves no data between ranks and starts no threads.
 
 mod contract;
@@ -13,6 +14,7 @@ mod integer;
 mod nest;
 mod order;
 mod pointwise;
+mod products;
 mod vector;
 mod walk;
 
@@ -20,6 +22,7 @@ pub use contract::{Role, contract};
 pub use expression::{Comparison, Expression};
 pub use nest::nest;
 pub use pointwise::{Closure, Pointwise, Rows, pointwise};
+pub use products::{Factor, Product, Products};
 
 #[cfg(test)]
 mod tests;
