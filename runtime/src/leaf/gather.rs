@@ -27,7 +27,8 @@ pub(super) struct Gather<'a, T> {
 /// How the rows of an operand are had.
 #[derive(Clone, Copy)]
 enum Place {
-    InPlace,
+    /// They are read where they lie.
+    Contiguous,
     /// One element fills the row, which starts here; the element's offset if it is filled already.
     Repeated(usize, Option<i64>),
     /// The row is gathered to here, one at a time.
@@ -46,7 +47,7 @@ impl<'a, T: Element> Gather<'a, T> {
         };
         let strides = cross.strides.iter().zip(&inner.strides).skip(1);
         let places = strides.map(|(&cross, &inner)| match (cross, inner) {
-            (_, 1) => Place::InPlace,
+            (_, 1) => Place::Contiguous,
             (_, 0) => Place::Repeated(rows(1), None),
             (1, _) => Place::Block(rows(ROWS)),
             _ => Place::Row(rows(1)),
@@ -77,7 +78,7 @@ impl<'a, T: Element> Gather<'a, T> {
             let stride = self.inner.strides[i + 1];
             let offset = at[i + 1] + row as i64 * self.cross.strides[i + 1] + chunk.start as i64 * stride;
             self.starts[i] = match &mut self.places[i] {
-                Place::InPlace => offset as usize,
+                Place::Contiguous => offset as usize,
                 Place::Repeated(place, filled) => {
                     // Written out once for as long as the element stays the same.
                     if filled.replace(offset) != Some(offset) {
