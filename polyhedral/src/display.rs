@@ -1,7 +1,9 @@
 //! A program as one page of pseudo-code.
 
 use crate::expr::Expr;
-use crate::program::{LeafOp, OutputRoute, Program, Region, Route, Statement, Transfer};
+use crate::program::{
+    Factor, LeafOp, LoopBlock, OutputRoute, Product, ProductOp, Program, Region, Route, Statement, Transfer,
+};
 use polyshard_layout::{Reach, Sharding};
 use std::fmt;
 
@@ -260,9 +262,52 @@ impl Page<'_, '_, '_> {
                     leaf.loops.iter().zip(roles).map(|(l, role)| format!("{}={role:?}", l.var)).collect();
                 format!("product ({})", roles.join(", "))
             }
+            LeafOp::Products { .. } => "products of two at a time".into(),
             LeafOp::Nest => "nest".into(),
         };
         self.line(depth, &format!("{}    // {kind}", self.program.kernel.counted_statement()))?;
-        self.line(depth + 1, &format!("over {}", loops.join("; ")))
+        self.line(depth + 1, &format!("over {}", loops.join("; ")))?;
+        match &leaf.op {
+            LeafOp::Products { steps, blocks, .. } => self.products(steps, blocks, depth + 1),
+            LeafOp::Contraction { .. } | LeafOp::Nest => Ok(()),
+        }
+    }
+
+    /// The products of a leaf of several operands, inside the blocks that they run in.
+    fn products(&mut self, steps: &[Product], blocks: &[LoopBlock], depth: usize) -> fmt::Result {
+        let program = self.program;
+        let var = |l: usize| program.leaf.loops[l].var.to_string();
+        let accesses = program.kernel.value().accesses();
+        let result = |step: usize| {
+            let kept: Vec<_> = steps[step].kept.iter().map(|&l| var(l)).collect();
+            format!("T{step}[{}]", kept.join(", "))
+        };
+        for level in 0..=blocks.len() {
+            if let Some(block) = level.checked_sub(1).map(|outer| blocks[outer]) {
+                self.line(depth + level - 1, &format!("for blocks of {} of {}:", block.size, var(block.number)))?;
+            }
+            for (number, step) in steps.iter().enumerate().filter(|(_, step)| step.level == level) {
+                let factors = step.factors.map(|factor| match factor {
+                    Factor::Operand(operand) => accesses[operand].to_string(),
+                    Factor::Scratch(step) => result(step),
+                });
+                let [left, right] = factors;
+                let made = if number + 1 == steps.len() {
+                    format!("{} +=", program.kernel.target())
+                } else {
+                    format!("{} =", result(number))
+                };
+                let how = match &step.op {
+                    ProductOp::Matrix { roles } => {
+                        let roles = step.loops.iter().zip(roles);
+                        let roles: Vec<_> = roles.map(|(&l, role)| format!("{}={role:?}", var(l))).collect();
+                        format!("product ({})", roles.join(", "))
+                    }
+                    ProductOp::Elementwise => "nest".into(),
+                };
+                self.line(depth + level, &format!("{made} {left} * {right}    // {how}"))?;
+            }
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::expr::{Expr, Symbol};
 use crate::kernel::{Access, Tensor};
-use crate::leaf::contraction;
+use crate::leaf::has_products;
 use crate::lower::Pass;
 use crate::nest::{Made, NodeId};
 use crate::program::{Leaf, LeafOp, Output, OutputRoute, Route, Transfer};
@@ -262,6 +262,8 @@ fn leaf_hint(pass: &Pass<'_>, leaf: &Leaf, depth: usize) -> Option<Hint> {
     if instances <= 1 && runs {
         return Some(Hint::LeafPerInstance { loops: around.iter().map(name).collect() });
     }
-    let product = leaf.op == LeafOp::Nest && pass.state.tensorized.is_none() && contraction(&pass.state.kernel).is_ok();
+    let counts = || leaf.loops.iter().map(|l| l.count.bounds(pass.ranges).1).collect();
+    let nest = leaf.op == LeafOp::Nest && pass.state.tensorized.is_none();
+    let product = nest && has_products(&pass.state.kernel, counts());
     product.then(|| Hint::ScalarProduct { loops: inside.iter().map(name).collect() })
 }

@@ -40,6 +40,7 @@ mod matching;
 mod nest;
 mod output;
 mod periodic;
+mod products;
 mod program;
 mod proof;
 mod range;
@@ -64,8 +65,8 @@ pub use kernel::{Access, Affine, Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use periodic::Modulus;
 pub use program::{
-    Leaf, LeafAccess, LeafLoop, LeafOp, Loop, Output, OutputRoute, Program, Region, Report, Role, Route, Statement,
-    Transfer,
+    Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Output, OutputRoute, Product, ProductOp, Program,
+    Region, Report, Role, Route, Statement, Transfer,
 };
 pub use proof::{Proof, Property};
 pub use schedule::{Schedule, Trace};

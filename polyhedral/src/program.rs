@@ -12,6 +12,7 @@
 //!           | Finish                    combine the output tile into its owners' shards
 //! ```
 
+mod products;
 mod queries;
 mod route;
 
@@ -25,6 +26,8 @@ use crate::proof::Proof;
 use crate::step::{LeafKind, Pattern, Step};
 use crate::value::Value;
 use polyshard_layout::{Mesh, Name, Reach, Sharding};
+
+pub use products::{Factor, LoopBlock, Product, ProductOp};
 
 /// A lowered schedule: proved, and ready to be executed or emitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -312,6 +315,15 @@ pub enum LeafOp {
         /// A value without accesses.
         alpha: Value,
     },
+    /// `output += alpha * first * second * ..`, two at a time.
+    Products {
+        /// The products in the order in which they run; the last one adds to the output, the others make scratch.
+        steps: Vec<Product>,
+        /// The loops that run in blocks around products, outermost first, which bounds the scratch.
+        blocks: Vec<LoopBlock>,
+        /// A value without accesses.
+        alpha: Value,
+    },
     /// Combines the kernel's value into the output.
     Nest,
 }
@@ -321,8 +333,17 @@ impl LeafOp {
     #[must_use]
     pub fn kind(&self) -> LeafKind {
         match self {
-            Self::Contraction { .. } => LeafKind::Contraction,
+            Self::Contraction { .. } | Self::Products { .. } => LeafKind::Contraction,
             Self::Nest => LeafKind::Nest,
+        }
+    }
+
+    /// Returns the most elements of results that lie between the products of a leaf of several.
+    #[must_use]
+    pub fn scratch(&self) -> i64 {
+        match self {
+            Self::Products { steps, .. } => steps.iter().fold(0, |sum: i64, step| sum.saturating_add(step.capacity)),
+            Self::Contraction { .. } | Self::Nest => 0,
         }
     }
 }

@@ -28,6 +28,7 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
     }
     let tile = (output.capacity as u64).saturating_mul(size);
     tile_bytes = tile_bytes.saturating_add(tile);
+    tile_bytes = tile_bytes.saturating_add((program.leaf.op.scratch() as u64).saturating_mul(size));
     let times = executions(ranges, output.level);
     let sums = Sums { program, tile, part: part(program).saturating_mul(size).min(tile) };
     tile_bytes = tile_bytes.saturating_add(sums.staging(&output.route));

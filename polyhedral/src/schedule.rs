@@ -312,7 +312,9 @@ impl Schedule {
     /// C_tile += A_tile @ B_tile
     /// ```
     ///
-    /// The operation is recognised from the accesses, in any transposition. Exo calls this `replace`.
+    /// The operation is recognised from the accesses, in any transposition. Exo calls this `replace`. Sums of products of
+    /// three tensors or more become a sequence of products of two, in the order that is estimated to be fastest, with
+    /// intermediate results of at most 1 MiB, unless one nest is faster.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn tensorize<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>) -> Self {

@@ -279,7 +279,7 @@ impl Pattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LeafKind {
-    /// A sum of products of two tensors, as matrix products.
+    /// A sum of products of two tensors or more, as products of two at a time.
     Contraction,
     /// Anything else: a strided loop nest.
     Nest,

@@ -3,10 +3,10 @@
 use super::reduce_op;
 use super::value::{constant, expression};
 use polyshard_polyhedral::{
-    Expr, Kernel, LeafAccess, LeafOp, OutputRoute, Program, Region as SymbolicRegion, Role as SymbolicRole, Route,
-    Statement,
+    Expr, Factor as SymbolicFactor, Kernel, LeafAccess, LeafOp, OutputRoute, Product as SymbolicProduct, ProductOp,
+    Program, Region as SymbolicRegion, Role as SymbolicRole, Route, Statement,
 };
-use polyshard_runtime::leaf::{Expression, Role, contract, nest};
+use polyshard_runtime::leaf::{Expression, Factor, Product, Products, Role, contract, nest};
 use polyshard_runtime::{
     DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, Tile, World, Written, count,
 };
@@ -30,6 +30,7 @@ pub(super) struct Walk<'a, T: Element> {
 
 enum LeafPlan<T> {
     Contraction { roles: Vec<Role>, alpha: T },
+    Products { products: Products<T>, alpha: T },
     Nest(Expression<T>),
 }
 
@@ -68,6 +69,13 @@ impl<'a, T: Element> Walk<'a, T> {
         let leaf = match &program.leaf().op {
             LeafOp::Contraction { roles, alpha } => LeafPlan::Contraction {
                 roles: roles.iter().map(|role| role_of(*role)).collect(),
+                alpha: constant(&expression(alpha, kernel, &mut 0)),
+            },
+            LeafOp::Products { steps, blocks, alpha } => LeafPlan::Products {
+                products: Products::new(
+                    steps.iter().map(product).collect(),
+                    blocks.iter().map(|block| (block.number, count(block.size))).collect(),
+                )?,
                 alpha: constant(&expression(alpha, kernel, &mut 0)),
             },
             LeafOp::Nest => LeafPlan::Nest(expression(kernel.value(), kernel, &mut 0)),
@@ -268,14 +276,15 @@ impl<'a, T: Element> Walk<'a, T> {
             None => self.output.view_mut(),
         };
         let target = target.strided(&base, &steps);
-        match &self.leaf {
+        match &mut self.leaf {
             LeafPlan::Contraction { roles, alpha } => {
                 let Ok([a, b]) = <[_; 2]>::try_from(operands) else {
                     unreachable!("a contraction has two operands; this is a bug of polyshard")
                 };
                 contract(&counts, roles, *alpha, a, b, target);
             }
-            LeafPlan::Nest(value) => nest(&counts, target, self.op, &operands, value),
+            LeafPlan::Products { products, alpha } => products.run(&counts, *alpha, &operands, target),
+            LeafPlan::Nest(value) => nest(&counts, target, self.op, &operands, &*value),
         }
     }
 }
@@ -288,6 +297,24 @@ fn region_at(region: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> 
     let ranges = Region::new(region.ranges.iter().map(|(low, high)| value(low)..value(high)));
     let periods = region.periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
     periods.fold(ranges, |region, (dim, period)| region.periodic(dim, period))
+}
+
+fn product(product: &SymbolicProduct) -> Product {
+    let roles = match &product.op {
+        ProductOp::Matrix { roles } => roles.iter().map(|role| role_of(*role)).collect(),
+        ProductOp::Elementwise => Vec::new(),
+    };
+    Product {
+        factors: product.factors.map(|factor| match factor {
+            SymbolicFactor::Operand(number) => Factor::Operand(number),
+            SymbolicFactor::Scratch(number) => Factor::Scratch(number),
+        }),
+        loops: product.loops.clone(),
+        roles,
+        kept: product.kept.clone(),
+        level: product.level,
+        capacity: count(product.capacity),
+    }
 }
 
 fn role_of(role: SymbolicRole) -> Role {

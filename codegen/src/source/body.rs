@@ -1,14 +1,15 @@
 //! The statements of `run_into`: loops, transfers and leaves, in the order of the program.
 
+mod leaf;
+
 use super::index::{Index, literal};
 use super::items::reduce_op;
 use super::names::Names;
-use super::value::{Values, bare};
 use super::{comment, mentions};
 use polyshard_layout::Reach;
-use polyshard_polyhedral::{Expr, LeafAccess, LeafOp, OutputRoute, Program, Region, Role, Route, Statement, Symbol};
+use polyshard_polyhedral::{Expr, OutputRoute, Program, Region, Route, Statement, Symbol};
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::quote;
 
 pub(super) fn body(program: &Program, names: &Names) -> TokenStream {
     let writer = Writer { program, names, index: Index::new(program, names) };
@@ -94,7 +95,8 @@ impl Writer<'_> {
             let name = self.program.kernel().output().name.as_str();
             quote! { let mut #tile = OutTile::new(#name, #capacity)?#within; }
         });
-        quote! { #(#inputs)* #tile }
+        let products = self.products();
+        quote! { #(#inputs)* #tile #products }
     }
 
     /// The sub-communicators, made once per set of axes.
@@ -320,76 +322,6 @@ impl Writer<'_> {
             }
         }
     }
-
-    fn leaf(&self) -> TokenStream {
-        let leaf = self.program.leaf();
-        let note = leaf.step.map(|step| comment(&self.steps(&[step])));
-        let counts = leaf.loops.iter().map(|l| match l.count.as_constant() {
-            Some(count) => literal(count.max(0)),
-            None => {
-                let count = self.index.expr(&l.count);
-                syn::parse_quote!(count(#count))
-            }
-        });
-        let target = self.target(&leaf.target);
-        let operands: Vec<_> = (0..leaf.operands.len()).map(|operand| self.operand(operand)).collect();
-        let values = Values { program: self.program, names: self.names };
-        match &leaf.op {
-            LeafOp::Contraction { roles, alpha } => {
-                let roles = roles.iter().map(|role| {
-                    let role = format_ident!("{}", role_name(*role));
-                    quote! { Role::#role }
-                });
-                let alpha = bare(values.expr(alpha, &mut 0));
-                quote! { #note contract(&[#(#counts),*], &[#(#roles),*], #alpha, #(#operands,)* #target); }
-            }
-            LeafOp::Nest => {
-                let op = reduce_op(self.program);
-                let element_type = format_ident!("{}", self.program.kernel().dtype().name());
-                let value = bare(values.expr(self.program.kernel().value(), &mut 0));
-                let (names, count) = (&self.names.elements, literal(operands.len() as i64));
-                quote! {
-                    #note
-                    nest(
-                        &[#(#counts),*],
-                        #target,
-                        #op,
-                        &[#(#operands),*],
-                        &pointwise(|[#(#names),*]: [#element_type; #count]| #value),
-                    );
-                }
-            }
-        }
-    }
-
-    fn operand(&self, operand: usize) -> TokenStream {
-        let access = &self.program.leaf().operands[operand];
-        let (tensor, walk) = (&self.names.tensors[access.tensor], self.walk(access));
-        let number = self.program.transfer_of(operand);
-        let tile = &self.names.tiles[number];
-        if self.program.transfers()[number].buffers == 0 {
-            quote! { #tensor.view() #walk }
-        } else {
-            quote! { #tile.view(#tensor) #walk }
-        }
-    }
-
-    fn target(&self, access: &LeafAccess) -> TokenStream {
-        let (tensor, tile, walk) = (self.names.tensors.last(), self.names.tiles.last(), self.walk(access));
-        match self.program.output().route {
-            OutputRoute::InPlace => quote! { #tensor.view_mut() #walk },
-            _ => quote! { #tile.view_mut() #walk },
-        }
-    }
-
-    fn walk(&self, access: &LeafAccess) -> TokenStream {
-        let base = access.base.iter().map(|base| self.index.expr(base));
-        let steps = access.steps.iter().map(|steps| {
-            let steps = steps.iter().map(|&step| proc_macro2::Literal::i64_unsuffixed(step));
-            quote! { &[#(#steps),*] }
-        });
-        quote! { .strided(&[#(#base),*], &[#(#steps),*]) }
-    }
 }
 
 /// How far owners are, per axis.
@@ -408,13 +340,4 @@ fn reach_of(reach: &[Reach]) -> TokenStream {
         }
     });
     quote! { &[#(#axes),*] }
-}
-
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Batch => "Batch",
-        Role::M => "M",
-        Role::N => "N",
-        Role::K => "K",
-    }
 }
