@@ -124,7 +124,7 @@ pub mod __private {
     pub use polyshard_layout::{AxisExpr, Mesh, Name};
     pub use polyshard_polyhedral::{
         Access, Affine, Assign, Choice, Clause, Comparison, DType, Dim, Function, KernelSpec, LeafKind, Modulus,
-        Number, Pattern, ScalarType, Schedule, Step, Value, Var, extent,
+        Number, Offsets, Pattern, ScalarType, Schedule, Step, Value, Var, extent,
     };
 }
 

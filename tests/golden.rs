@@ -26,6 +26,8 @@ golden! {
     johnson "golden/johnson.rs"
     gemm_rs_ring "golden/gemm_rs_ring.rs"
     scattered "golden/scattered.rs"
+    syrk "golden/syrk.rs"
+    layers "golden/layers.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {
@@ -147,6 +149,46 @@ fn ag_gemm_source_is_pinned_compiles_and_agrees() {
         .communicate("B", no)
         .tensorize([mi, ni, k]);
     check!(ag_gemm, schedule, f32, |world, arrays| ag_gemm::run(world, &arrays[0], &arrays[1]));
+}
+
+/// Two accesses of one tensor, with a tile each.
+#[test]
+fn source_of_two_accesses_is_pinned_compiles_and_agrees() {
+    vars!(i, j, k);
+    let mesh = square();
+    let [x, y] = mesh.axes();
+    let kernel = kernel! {
+        fn syrk(A: [f64; 13, 7]) -> C: [f64; 13, 13] { C[i, j] += A[i, k] * A[j, k] }
+    };
+    let schedule = kernel
+        .distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh)
+        .divide(k, "ko", "ki", 2)
+        .reorder(["ko", "ii", "ji", "ki"])
+        .shard("A", [i.at(x), k.at(y)])
+        .shard("C", [i.at(x), dim(1).at(y)])
+        .communicate("A", "ko")
+        .tensorize(["ii", "ji", "ki"]);
+    check!(syrk, schedule, f64, |world, arrays| syrk::run(world, &arrays[0]));
+}
+
+/// What one layer has goes to all layers, and is permuted in each.
+#[test]
+fn source_of_layers_is_pinned_compiles_and_agrees() {
+    vars!(m, n, k);
+    let deep = Mesh::new([("z", 2)]);
+    let ([x, y], [z]) = (square().axes(), deep.axes());
+    let kernel = kernel! {
+        fn terms(A: [f32; 5, 7], B: [f32; 7, 3]) -> P: [f32; 7, 5, 3] { P[k, m, n] = A[m, k] * B[k, n] }
+    };
+    let schedule = kernel
+        .distribute([m, n], ["mo", "no"], ["mi", "ni"], &square())
+        .divide(k, "kb", "ki", 2)
+        .rotate("kb", ["mo", "no"])
+        .distribute(["kb"], ["kz"], ["kt"], &deep)
+        .shard("A", [m.at(x), k.at(y), pin(z, 0)])
+        .shard("B", [k.at(x), n.at(y), pin(z, 0)])
+        .shard("P", [m.at(x), n.at(y), k.at(z)]);
+    check!(layers, schedule, f32, |world, arrays| layers::run(world, &arrays[0], &arrays[1]));
 }
 
 /// Integers that wrap, a scalar, an affine index, cyclic and pinned homes, an output that travels.

@@ -97,6 +97,38 @@ kernel! {
     .tensorize_as([mi, n, k], contraction)
 }
 
+kernel! {
+    fn mttkrp(X: [f64; 13, 17, 11], C: [f64; 17, 19], D: [f64; 11, 19]) -> B: [f64; 13, 19] {
+        B[i, r] += X[i, j, k] * C[j, r] * D[k, r]
+    }
+    mesh(x: 2)
+    .distribute([i], [io], [ii])
+    .shard(X, i @ x)
+    .shard(B, i @ x)
+    .tensorize_as([ii, r, j, k], contraction)
+}
+
+kernel! {
+    fn tucker(X: [i32; 9, 10, 11], U: [i32; 9, 6], V: [i32; 10, 5], W: [i32; 11, 7]) -> Y: [i32; 6, 5, 7] {
+        Y[a, b, c] = v0 * X[i, j, k] * U[i, a] * -V[j, b] * W[k, c]
+    }
+    mesh(x: 2)
+    .distribute([b], [bo], [bi])
+    .shard(V, b @ x)
+    .shard(Y, b @ x)
+    .tensorize_as([a, bi, c, i, j, k], contraction)
+}
+
+kernel! {
+    /// No intermediate result fits at once, so they are made in blocks.
+    fn polyadic(A: [f64; 52, 52], B: [f64; 52, 52], C: [f64; 52, 52]) -> Y: [f64; 52, 52, 52] {
+        Y[i, j, k] += A[i, r] * B[j, r] * C[k, r]
+    }
+    mesh(x: 1)
+    .distribute([i], [io], [ii])
+    .tensorize_as([ii, j, k, r], contraction)
+}
+
 fn inputs<T: Element>(
     world: &World,
     program: &Program,
@@ -236,6 +268,17 @@ fn integers_divide_where_the_choice_says_so() {
 #[test]
 fn functions_of_scalars_are_factors_of_a_product() {
     check!(scaled(2.0), f64, small, |world, a| scaled::run(world, &a[0], &a[1], 2.0));
+}
+
+#[test]
+fn products_of_several_tensors_run_two_at_a_time() {
+    check!(mttkrp(), f64, small, |world, a| mttkrp::run(world, &a[0], &a[1], &a[2]));
+    check!(tucker(i32::MAX - 6), i32, small, |world, a| {
+        tucker::run(world, &a[0], &a[1], &a[2], &a[3], i32::MAX - 6)
+    });
+    check!(polyadic(), f64, small, |world, a| polyadic::run(world, &a[0], &a[1], &a[2]));
+    let program = polyadic::schedule().lower().expect("a legal schedule");
+    assert!(program.to_string().contains("for blocks of "), "{program}");
 }
 
 #[test]

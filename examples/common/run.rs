@@ -120,9 +120,8 @@ fn heading(world: &World, programs: &[&Program]) -> String {
     let _ = writeln!(text, "mesh ({}), {}", programs[0].mesh(), place(world));
     for program in programs {
         for tensor in program.kernel().tensors() {
-            if let Some(pattern) = program.pattern(tensor.name.as_str()) {
-                let _ = writeln!(text, "{}: {pattern}", tensor.name);
-            }
+            let patterns: Vec<_> = program.patterns(tensor.name.as_str()).iter().map(ToString::to_string).collect();
+            let _ = writeln!(text, "{}: {}", tensor.name, patterns.join("; "));
         }
         for hint in program.hints() {
             let _ = writeln!(text, "hint: {hint}");

@@ -1,6 +1,6 @@
 //! How a region gets to the ranks that read it: the cheapest pattern that isl can prove.
 //!
-//! The tests follow the order local, broadcast, shift, permute, allgather, exchange. Closed forms propose
+//! The tests follow the order local, broadcast, shift, permute, two steps, allgather, halo, exchange. Closed forms propose
 //! (where a root stands, which neighbour to ask) and isl disposes: a pattern is taken only if the relation
 //! of what is needed says so. The exchange needs no test; it is right for every region and sharding.
 
@@ -8,7 +8,7 @@ use crate::expr::{Expr, Ranges, Symbol};
 use crate::isl::{Isl, IslResult, Relation};
 use crate::program::{Region, Route};
 use crate::proof::{Property, Trail};
-use crate::relation::{Relations, exists, owned};
+use crate::relation::Relations;
 use crate::source::{Sources, invert};
 use polyshard_layout::{DimLayout, Name, Sharding};
 
@@ -103,14 +103,14 @@ impl Classifier<'_> {
         if may_shift && let Some(route) = self.shift(need, &other, trail)? {
             return Ok(route);
         }
-        let route = self.permute(need, &needed, from, trail)?;
-        if matches!(route, Route::Permute { .. }) {
+        let route = self.permute(need, &sources, &needed, from, &broadcast, trail)?;
+        if matches!(route, Route::Permute { .. } | Route::Sequence { .. }) {
             trail.proved(Property::Residency, owned_there);
         }
         Ok(route)
     }
 
-    fn rank(&self, coordinates: &[Expr]) -> String {
+    pub(crate) fn rank(&self, coordinates: &[Expr]) -> String {
         let distributed = self.relations.nest.distributed;
         let name = |symbol| match symbol {
             Symbol::Coordinate(axis) => self.axes[axis].to_string(),
@@ -197,23 +197,34 @@ impl Classifier<'_> {
         held.into_iter().find(|(_, held)| *held == wanted).map(|(by, _)| by)
     }
 
-    /// Each rank sends one tile and receives one.
-    fn permute(&self, need: &Need<'_>, needed: &Relation, from: Vec<Expr>, trail: &mut Trail) -> IslResult<Route> {
+    /// Each rank sends one tile and receives one; `same` are the axes along which region and owner do not change.
+    fn permute(
+        &self,
+        need: &Need<'_>,
+        sources: &Sources<'_>,
+        needed: &Relation,
+        from: Vec<Expr>,
+        same: &[usize],
+        trail: &mut Trail,
+    ) -> IslResult<Route> {
         let timed = self.timed(need.fixed, &from)?.restrict(needed)?;
         if !timed.is_injective()? {
-            trail.test("one owner serves several ranks at a time: exchange");
-            return Ok(Route::Exchange);
+            trail.test("one owner serves several ranks at a time");
+            if let Some(route) = self.composed(need, sources, needed, &from, same, trail)? {
+                return Ok(route);
+            }
+            return self.exchange(need, sources, trail);
         }
         trail.test("each owner serves one rank at a time");
-        match self.inverse(need.fixed, &from, &timed)? {
+        match self.inverse(need.fixed, &from, &[], &timed)? {
             Some(to) => {
                 trail.test("each rank sends one tile and receives one: permute");
                 trail.proved(Property::Matching, "the rank that a tile is sent to is the one that receives it");
                 Ok(Route::Permute { from, to })
             }
             None => {
-                trail.test("no closed form of the rank that it serves: exchange");
-                Ok(Route::Exchange)
+                trail.test("no closed form of the rank that it serves");
+                self.exchange(need, sources, trail)
             }
         }
     }
@@ -226,14 +237,24 @@ impl Classifier<'_> {
     }
 
     /// The closed form of who maps to this rank, if `timed` maps iterations to (rank, counters) as `from` says.
-    pub(crate) fn inverse(&self, fixed: usize, from: &[Expr], timed: &Relation) -> IslResult<Option<Vec<Expr>>> {
-        let Some(to) = invert(from, self.ranges) else { return Ok(None) };
+    /// Along the axes in `kept` they have one coordinate.
+    pub(crate) fn inverse(
+        &self,
+        fixed: usize,
+        from: &[Expr],
+        kept: &[usize],
+        timed: &Relation,
+    ) -> IslResult<Option<Vec<Expr>>> {
+        let Some(to) = invert(from, kept, self.ranges) else { return Ok(None) };
         let axes = (0..self.relations.nest.distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis)));
         let same = self.timed(fixed, &axes.collect::<Vec<_>>())?;
         Ok(timed.then(&self.timed(fixed, &to)?)?.is_subset(&same)?.then_some(to))
     }
 
-    /// Several owners: all of those along some axes, or an exchange.
+    /// Several owners: those along some axes together, or an exchange.
+    ///
+    /// Readers that differ along these axes alone need the same region from the same owners, however much each of
+    /// those has of it: where an axis replicates the array, the owner's coordinate is the reader's, so it is aligned.
     fn gather(&self, need: &Need<'_>, sources: &Sources<'_>, trail: &mut Trail) -> IslResult<Route> {
         let source = self.isl.relation(&sources.relation(need.fixed, need.region))?;
         let mut axes = Vec::new();
@@ -242,35 +263,17 @@ impl Classifier<'_> {
             if along.is_subset(&self.own_coordinate(need.fixed, axis)?)? {
                 trail.test(format!("axis {name}: the owners' coordinate is the reader's, aligned"));
             } else if need.region.mentions(Symbol::Coordinate(axis)) {
-                trail.test(format!("axis {name}: neither aligned, nor the same region for all {name}: exchange"));
-                return Ok(Route::Exchange);
+                trail.test(format!("axis {name}: neither aligned, nor the same region for all {name}"));
+                return self.exchange(need, sources, trail);
             } else {
+                trail.test(format!("axis {name}: the region is the same for all {name}"));
                 axes.push(axis);
             }
         }
-        let all = self.isl.relation(&self.line(need, &axes))?.restrict(&source)?;
-        if source.is_equal(&all)? {
-            let names: Vec<_> = axes.iter().map(|&axis| self.axes[axis].as_str()).collect();
-            trail.test(format!("all owners along {} are needed: allgather", names.join(", ")));
-            let asked = format!("the owners of the tile are the ranks along {} that own anything", names.join(", "));
-            trail.proved(Property::Residency, asked);
-            return Ok(Route::Allgather { axes });
-        }
-        trail.test("not all owners along these axes are needed: exchange");
-        Ok(Route::Exchange)
-    }
-
-    /// Iterations to the ranks that own something and differ from the reader along `axes` alone.
-    fn line(&self, need: &Need<'_>, axes: &[usize]) -> String {
-        let fixed = need.fixed;
-        let outputs: Vec<_> = (0..self.axes.len()).map(|axis| format!("q{axis}")).collect();
-        let elements = (0..need.sharding.shape().len()).map(|dim| format!("e{dim}"));
-        let mut parts: Vec<_> =
-            (0..self.axes.len()).filter(|axis| !axes.contains(axis)).map(|axis| format!("q{axis} = i{axis}")).collect();
-        let (witnesses, owned) = owned(need.sharding, &|axis| format!("q{axis}"));
-        parts.push(owned);
-        let witnesses: Vec<_> = elements.chain(witnesses).collect();
-        let (inputs, exists) = (self.relations.inputs(fixed), exists(&witnesses));
-        format!("{{ [{inputs}] -> [{}] : {exists}{} }}", outputs.join(", "), parts.join(" and "))
+        let names: Vec<_> = axes.iter().map(|&axis| self.axes[axis].as_str()).collect();
+        trail.test(format!("ranks along {} own it together: allgather", names.join(", ")));
+        let asked = format!("the owners of the tile differ from its readers along {} alone", names.join(", "));
+        trail.proved(Property::Residency, asked);
+        Ok(Route::Allgather { axes })
     }
 }

@@ -1,8 +1,10 @@
 //! A program as one page of pseudo-code.
 
 use crate::expr::Expr;
-use crate::program::{LeafOp, OutputRoute, Program, Region, Route, Statement, Transfer};
-use polyshard_layout::Sharding;
+use crate::program::{
+    Factor, LeafOp, LoopBlock, OutputRoute, Product, ProductOp, Program, Region, Route, Statement, Transfer,
+};
+use polyshard_layout::{Reach, Sharding};
 use std::fmt;
 
 impl fmt::Display for Program {
@@ -88,8 +90,30 @@ impl Program {
                 format!("permute: from rank {}, to rank {}", self.show_rank(from), self.show_rank(to))
             }
             Route::Allgather { axes } => format!("allgather along {}", names(axes)),
-            Route::Exchange => "exchange with all owners".into(),
+            Route::Sequence { first, held, next } => {
+                format!("{} of {}; then {}", self.show_route(first), self.show_region(held), self.show_route(next))
+            }
+            Route::Halo { reach } => format!("halo from {}", self.show_reach(reach)),
+            Route::Exchange { reach } => format!("exchange with the owners at {}", self.show_reach(reach)),
         }
+    }
+
+    /// Which ranks are looked at: `x - 1 ..= x + 1, any y`.
+    fn show_reach(&self, reach: &[Reach]) -> String {
+        let along = self.mesh.as_slice().iter().zip(reach).filter(|(axis, _)| axis.extent > 1).map(|(axis, reach)| {
+            let name = axis.name;
+            let at = |by: i64| match by {
+                0 => name.to_string(),
+                _ => format!("{name} {} {}", if by < 0 { '-' } else { '+' }, by.unsigned_abs()),
+            };
+            match reach {
+                Reach::All => format!("any {name}"),
+                Reach::Within { low, high } | Reach::Around { low, high } if low == high => at(*low),
+                Reach::Within { low, high } => format!("{}..={}", at(*low), at(*high)),
+                Reach::Around { low, high } => format!("{}..={} around the axis", at(*low), at(*high)),
+            }
+        });
+        along.collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn show_rank(&self, coordinates: &[Expr]) -> String {
@@ -121,8 +145,20 @@ impl Program {
             OutputRoute::Permute { to, from } => {
                 format!("permute: to rank {}, from rank {}", self.show_rank(to), self.show_rank(from))
             }
-            OutputRoute::Exchange => "exchange with all owners".into(),
+            OutputRoute::Halo { reach } => format!("halo to {}", self.show_reach(reach)),
+            OutputRoute::Exchange { reach } => format!("exchange with the owners at {}", self.show_reach(reach)),
         }
+    }
+
+    /// What a transfer is of: the tensor, or the accesses that read what it brings if others read something else.
+    pub(crate) fn show_read(&self, transfer: &Transfer) -> String {
+        let same = self.transfers.iter().filter(|other| other.tensor == transfer.tensor).count();
+        if same == 1 {
+            return self.kernel.inputs()[transfer.tensor].name.to_string();
+        }
+        let accesses = self.kernel.written_value().accesses();
+        let read: Vec<_> = transfer.operands.iter().map(|&operand| accesses[operand].to_string()).collect();
+        read.join(", ")
     }
 
     /// The tile's greatest shape, as text.
@@ -176,7 +212,7 @@ impl Page<'_, '_, '_> {
                 self.line(depth, &format!("for {} in 0..{}:{note}", of.name, of.extent))?;
                 self.statements(body, depth + 1)
             }
-            Statement::Fetch(number) => self.fetch(&program.transfers[*number], depth),
+            Statement::Fetch(number) => self.fetch(*number, depth),
             Statement::Start => {
                 let output = &program.output;
                 let (name, most) = (program.kernel.output().name, program.show_most(&output.region));
@@ -200,13 +236,14 @@ impl Page<'_, '_, '_> {
         }
     }
 
-    fn fetch(&mut self, transfer: &Transfer, depth: usize) -> fmt::Result {
+    fn fetch(&mut self, number: usize, depth: usize) -> fmt::Result {
         let program = self.program;
+        let (transfer, tile) = (&program.transfers[number], program.tile_name(number));
         let name = program.kernel.inputs()[transfer.tensor].name;
         let region = program.show_region(&transfer.region);
         let route = program.show_route(&transfer.route);
         let most = program.show_most(&transfer.region);
-        self.line(depth, &format!("{name}_tile{most} = {name}{region}: {route}"))
+        self.line(depth, &format!("{tile}{most} = {name}{region}: {route}"))
     }
 
     fn leaf(&mut self, depth: usize) -> fmt::Result {
@@ -225,9 +262,52 @@ impl Page<'_, '_, '_> {
                     leaf.loops.iter().zip(roles).map(|(l, role)| format!("{}={role:?}", l.var)).collect();
                 format!("product ({})", roles.join(", "))
             }
+            LeafOp::Products { .. } => "products of two at a time".into(),
             LeafOp::Nest => "nest".into(),
         };
         self.line(depth, &format!("{}    // {kind}", self.program.kernel.counted_statement()))?;
-        self.line(depth + 1, &format!("over {}", loops.join("; ")))
+        self.line(depth + 1, &format!("over {}", loops.join("; ")))?;
+        match &leaf.op {
+            LeafOp::Products { steps, blocks, .. } => self.products(steps, blocks, depth + 1),
+            LeafOp::Contraction { .. } | LeafOp::Nest => Ok(()),
+        }
+    }
+
+    /// The products of a leaf of several operands, inside the blocks that they run in.
+    fn products(&mut self, steps: &[Product], blocks: &[LoopBlock], depth: usize) -> fmt::Result {
+        let program = self.program;
+        let var = |l: usize| program.leaf.loops[l].var.to_string();
+        let accesses = program.kernel.value().accesses();
+        let result = |step: usize| {
+            let kept: Vec<_> = steps[step].kept.iter().map(|&l| var(l)).collect();
+            format!("T{step}[{}]", kept.join(", "))
+        };
+        for level in 0..=blocks.len() {
+            if let Some(block) = level.checked_sub(1).map(|outer| blocks[outer]) {
+                self.line(depth + level - 1, &format!("for blocks of {} of {}:", block.size, var(block.number)))?;
+            }
+            for (number, step) in steps.iter().enumerate().filter(|(_, step)| step.level == level) {
+                let factors = step.factors.map(|factor| match factor {
+                    Factor::Operand(operand) => accesses[operand].to_string(),
+                    Factor::Scratch(step) => result(step),
+                });
+                let [left, right] = factors;
+                let made = if number + 1 == steps.len() {
+                    format!("{} +=", program.kernel.target())
+                } else {
+                    format!("{} =", result(number))
+                };
+                let how = match &step.op {
+                    ProductOp::Matrix { roles } => {
+                        let roles = step.loops.iter().zip(roles);
+                        let roles: Vec<_> = roles.map(|(&l, role)| format!("{}={role:?}", var(l))).collect();
+                        format!("product ({})", roles.join(", "))
+                    }
+                    ProductOp::Elementwise => "nest".into(),
+                };
+                self.line(depth + level, &format!("{made} {left} * {right}    // {how}"))?;
+            }
+        }
+        Ok(())
     }
 }

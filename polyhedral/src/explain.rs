@@ -19,8 +19,9 @@ impl Program {
         let size = self.kernel.dtype().size();
         for transfer in &self.transfers {
             let name = self.kernel.inputs()[transfer.tensor].name;
+            let read = self.show_read(transfer);
             let pattern = transfer.route.pattern(&self.mesh);
-            writeln!(text, "{name}: {pattern}, {}", self.place(transfer.level))?;
+            writeln!(text, "{read}: {pattern}, {}", self.place(transfer.level))?;
             if !matches!(transfer.route, Route::Hold) {
                 writeln!(text, "    {}", self.show_route(&transfer.route))?;
             }
@@ -32,7 +33,11 @@ impl Program {
             )?;
             if !matches!(transfer.route, Route::Hold | Route::Copy) {
                 let distinct: i64 = transfer.region.most_distinct(&self.ranges()).into_iter().product();
-                writeln!(text, "    at most {} bytes received per rank and step", distinct as usize * size)?;
+                let bytes = (distinct as usize * size) as u64 * transfer.route.tiles_received();
+                writeln!(text, "    at most {bytes} bytes received per rank and step")?;
+            }
+            if let Route::Halo { .. } | Route::Exchange { .. } = &transfer.route {
+                writeln!(text, "    messages with at most {} other ranks", transfer.route.partners(&self.mesh))?;
             }
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
         }

@@ -130,6 +130,12 @@ impl Expr {
         Self { terms: terms.collect(), constant: by(self.constant) }
     }
 
+    /// Returns `self` without the terms that are multiples of `modulus` whatever their symbols are.
+    pub(crate) fn without_multiples(&self, modulus: i64) -> Self {
+        let terms = self.terms.iter().filter(|(_, by)| **by % modulus != 0);
+        Self { terms: terms.map(|(atom, &by)| (atom.clone(), by)).collect(), constant: self.constant }
+    }
+
     fn plus_times(&self, other: &Self, factor: i64) -> Self {
         let mut sum = self.clone();
         sum.constant = sum.constant.saturating_add(factor.saturating_mul(other.constant));
@@ -237,7 +243,7 @@ impl Expr {
     }
 
     /// The two sums that replace the first min or max, and whether the sum is the greater of them.
-    fn branches(&self) -> Option<([Self; 2], bool)> {
+    pub(crate) fn branches(&self) -> Option<([Self; 2], bool)> {
         let (atom, factor) = self
             .terms
             .iter()

@@ -5,10 +5,10 @@
 
 use crate::expr::{Expr, Symbol};
 use crate::kernel::{Access, Tensor};
-use crate::leaf::contraction;
+use crate::leaf::has_products;
 use crate::lower::Pass;
 use crate::nest::{Made, NodeId};
-use crate::program::{Leaf, LeafOp, Output, OutputRoute, Region, Route, Transfer};
+use crate::program::{Leaf, LeafOp, Output, OutputRoute, Route, Transfer};
 use crate::range::{Fixed, gcd, position};
 use crate::report::largest_shard;
 use crate::step::{Step, list};
@@ -146,7 +146,7 @@ pub(crate) fn hints(pass: &Pass<'_>, transfers: &[Transfer], output: &Output, le
     }
     for transfer in transfers.iter().filter(|transfer| transfer.capacity > 0) {
         let tensor = &kernel.inputs()[transfer.tensor];
-        hints.extend(loose_tile(pass, tensor, &transfer.region, transfer.level));
+        hints.extend(loose_tile(pass, tensor, transfer));
     }
     if !matches!(output.route, OutputRoute::InPlace | OutputRoute::Combine) {
         hints.extend(one_element(pass, kernel.output().name, output.capacity, output.level));
@@ -205,7 +205,7 @@ fn crossed_blocks(pass: &Pass<'_>, transfer: &Transfer, tensor: &Tensor) -> Opti
         Route::Shift { first, .. } => &**first,
         route => route,
     };
-    if !matches!(routes_of_several_owners, Route::Exchange | Route::Allgather { .. }) {
+    if !matches!(routes_of_several_owners, Route::Exchange { .. }) {
         return None;
     }
     let sharding = pass.state.sharding(tensor.name);
@@ -234,7 +234,8 @@ fn alignment(expr: &Expr) -> i64 {
 }
 
 /// More than twice of what the accesses can read.
-fn loose_tile(pass: &Pass<'_>, tensor: &Tensor, region: &Region, level: usize) -> Option<Hint> {
+fn loose_tile(pass: &Pass<'_>, tensor: &Tensor, transfer: &Transfer) -> Option<Hint> {
+    let Transfer { operands, level, region, .. } = transfer;
     let most = region.most(pass.ranges);
     let tile = most.iter().try_fold(1i64, |product, &extent| product.checked_mul(extent))?;
     let fixed = Fixed { nest: &pass.state.nest, fixed: pass.distributed() + level, ranges: pass.ranges };
@@ -247,8 +248,8 @@ fn loose_tile(pass: &Pass<'_>, tensor: &Tensor, region: &Region, level: usize) -
             product.saturating_mul(values.min(extent))
         })
     };
-    let accesses = pass.state.kernel.accesses_of(tensor.name);
-    let read = accesses.into_iter().map(read_by).fold(0i64, i64::saturating_add);
+    let accesses = pass.state.kernel.value().accesses();
+    let read = operands.iter().map(|&operand| read_by(accesses[operand])).fold(0i64, i64::saturating_add);
     (tile > read.saturating_mul(2)).then_some(Hint::LooseTile { tensor: tensor.name, tile, read })
 }
 
@@ -261,6 +262,8 @@ fn leaf_hint(pass: &Pass<'_>, leaf: &Leaf, depth: usize) -> Option<Hint> {
     if instances <= 1 && runs {
         return Some(Hint::LeafPerInstance { loops: around.iter().map(name).collect() });
     }
-    let product = leaf.op == LeafOp::Nest && pass.state.tensorized.is_none() && contraction(&pass.state.kernel).is_ok();
+    let counts = || leaf.loops.iter().map(|l| l.count.bounds(pass.ranges).1).collect();
+    let nest = leaf.op == LeafOp::Nest && pass.state.tensorized.is_none();
+    let product = nest && has_products(&pass.state.kernel, counts());
     product.then(|| Hint::ScalarProduct { loops: inside.iter().map(name).collect() })
 }

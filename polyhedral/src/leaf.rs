@@ -4,6 +4,7 @@ use crate::dtype::Number;
 use crate::expr::{Expr, Ranges};
 use crate::kernel::{Access, Assign, Kernel};
 use crate::nest::Nest;
+use crate::products::{Plan, Shape};
 use crate::program::{Leaf, LeafAccess, LeafLoop, LeafOp, Role};
 use crate::range::{Fixed, Span, position};
 use crate::value::Value;
@@ -19,21 +20,13 @@ pub(crate) fn build(
 ) -> (Leaf, Result<(), String>) {
     let fixed = Fixed { nest, fixed, ranges };
     let spans: Vec<_> = (0..kernel.vars().len()).map(|var| fixed.variable(var)).collect();
-    let mut order: Vec<usize> = (0..spans.len()).collect();
-    let contraction = contraction(kernel);
-    let op = match &contraction {
-        Ok((roles, alpha)) if product => LeafOp::Contraction { roles: roles.clone(), alpha: alpha.clone() },
-        _ => {
-            order = nest_order(kernel);
-            LeafOp::Nest
-        }
-    };
-    let access = |access: &Access| leaf_access(access, kernel, &spans, &order);
-    let loops = order.iter().map(|&var| LeafLoop {
-        var: kernel.vars()[var].name,
-        low: spans[var].low.clone(),
-        count: spans[var].count(ranges),
-        step: spans[var].step,
+    let (op, fits) = if product { product_op(kernel, &spans, ranges) } else { (LeafOp::Nest, Ok(())) };
+    let access = |access: &Access| leaf_access(access, kernel, &spans);
+    let loops = kernel.vars().iter().zip(&spans).map(|(var, span)| LeafLoop {
+        var: var.name,
+        low: span.low.clone(),
+        count: span.count(ranges),
+        step: span.step,
     });
     let leaf = Leaf {
         loops: loops.collect(),
@@ -42,10 +35,10 @@ pub(crate) fn build(
         op,
         step,
     };
-    (leaf, contraction.map(|_| ()))
+    (leaf, fits)
 }
 
-fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span], order: &[usize]) -> LeafAccess {
+fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span]) -> LeafAccess {
     // A tile holds what a periodic index touches as if it did not wrap, so that the leaf walks with one stride.
     let access = &access.unwrapped();
     let tensor = kernel.tensors().position(|tensor| tensor.name == access.tensor);
@@ -55,7 +48,8 @@ fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span], order: &[usize]
         })
     });
     let steps = access.index.iter().map(|index| {
-        order.iter().map(|&var| index.coefficient(kernel.vars()[var].name).saturating_mul(spans[var].step)).collect()
+        let vars = kernel.vars().iter().zip(spans);
+        vars.map(|(var, span)| index.coefficient(var.name).saturating_mul(span.step)).collect()
     });
     LeafAccess {
         tensor: tensor.expect("a checked kernel declares all its tensors; this is a bug of polyshard"),
@@ -66,15 +60,10 @@ fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span], order: &[usize]
 
 /// The roles of the variables and the scalar factor, if the kernel is a sum of products of two tensors.
 pub(crate) fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String> {
-    if !matches!(kernel.assign(), Assign::Set | Assign::Add) {
-        return Err(format!("`{}` does not add up products", kernel.assign()));
-    }
-    let mut accesses = Vec::new();
-    let mut factors = Vec::new();
-    flatten(kernel.value(), &mut accesses, &mut factors)
-        .ok_or_else(|| format!("`{}` is not a product", kernel.value()))?;
+    let (accesses, alpha) = factors(kernel)?;
     let [a, b] = accesses[..] else {
-        return Err(format!("`{}` is not a product of two tensors", kernel.value()));
+        let why = if accesses.len() < 2 { "is not a product of two tensors" } else { "is as fast in one nest" };
+        return Err(format!("`{}` {why}", kernel.value()));
     };
     let [a, b] = [a.unwrapped(), b.unwrapped()];
     let has = |access: &Access, var| access.index.iter().any(|index| index.coefficient(var) != 0);
@@ -95,8 +84,59 @@ pub(crate) fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String>
     if !roles.contains(&Role::M) && !roles.contains(&Role::N) {
         return Err("no index is in the output and in one operand alone".into());
     }
+    Ok((roles, alpha))
+}
+
+/// The fastest operation for the kernel, and why it is a nest if it is.
+fn product_op(kernel: &Kernel, spans: &[Span], ranges: &Ranges) -> (LeafOp, Result<(), String>) {
+    let counts = spans.iter().map(|span| span.count(ranges).bounds(ranges).1).collect();
+    match (contraction(kernel), products(kernel, counts)) {
+        (Ok((roles, alpha)), _) => (LeafOp::Contraction { roles, alpha }, Ok(())),
+        (_, Some((plan, alpha))) => (LeafOp::Products { steps: plan.steps, blocks: plan.blocks, alpha }, Ok(())),
+        (Err(why), None) => (LeafOp::Nest, Err(why)),
+    }
+}
+
+/// Whether matrix products would be faster than a nest, with these iterations of the kernel's variables.
+pub(crate) fn has_products(kernel: &Kernel, counts: Vec<i64>) -> bool {
+    contraction(kernel).is_ok() || products(kernel, counts).is_some()
+}
+
+/// The products and the scalar factor, if the kernel is a sum of products of several tensors for which a nest is slower.
+fn products(kernel: &Kernel, counts: Vec<i64>) -> Option<(Plan, Value)> {
+    let (accesses, alpha) = factors(kernel).ok()?;
+    let loops = |access: &Access| -> Vec<usize> {
+        let mut loops = Vec::new();
+        for index in &access.unwrapped().index {
+            let named = index.terms.iter().map(|&(name, _)| position(kernel, name));
+            named.for_each(|l| {
+                if !loops.contains(&l) {
+                    loops.push(l)
+                }
+            });
+        }
+        loops
+    };
+    let shape = Shape {
+        counts,
+        operands: accesses.into_iter().map(loops).collect(),
+        target: loops(kernel.target()),
+        size: kernel.dtype().size() as i64,
+    };
+    Some((shape.plan()?, alpha))
+}
+
+/// The tensors and the scalar factor of a kernel that adds up products.
+fn factors(kernel: &Kernel) -> Result<(Vec<&Access>, Value), String> {
+    if !matches!(kernel.assign(), Assign::Set | Assign::Add) {
+        return Err(format!("`{}` does not add up products", kernel.assign()));
+    }
+    let mut accesses = Vec::new();
+    let mut factors = Vec::new();
+    flatten(kernel.value(), &mut accesses, &mut factors)
+        .ok_or_else(|| format!("`{}` is not a product", kernel.value()))?;
     let alpha = factors.into_iter().reduce(|a, b| Value::Mul(Box::new(a), Box::new(b)));
-    Ok((roles, alpha.unwrap_or(Value::Literal(Number::Int(1)))))
+    Ok((accesses, alpha.unwrap_or(Value::Literal(Number::Int(1)))))
 }
 
 fn flatten<'a>(value: &'a Value, accesses: &mut Vec<&'a Access>, factors: &mut Vec<Value>) -> Option<()> {
@@ -114,25 +154,4 @@ fn flatten<'a>(value: &'a Value, accesses: &mut Vec<&'a Access>, factors: &mut V
         _ => return None,
     }
     Some(())
-}
-
-/// Kernel order, but innermost the variable that walks the most tensors with stride 1.
-fn nest_order(kernel: &Kernel) -> Vec<usize> {
-    let unit = |access: &Access, var| {
-        let access = access.unwrapped();
-        let last = access.index.last().is_some_and(|index| matches!(index.coefficient(var), -1 | 1));
-        let others = access.index.iter().rev().skip(1).any(|index| index.coefficient(var) != 0);
-        usize::from(last && !others)
-    };
-    // Walking the output counts twice: then rows are independent sums, which vectorise.
-    let score = |var| {
-        let operands: usize = kernel.value().accesses().iter().map(|access| unit(access, var)).sum();
-        2 * unit(kernel.target(), var) + operands
-    };
-    let mut order: Vec<usize> = (0..kernel.vars().len()).collect();
-    if let Some(best) = order.iter().copied().max_by_key(|&var| (score(kernel.vars()[var].name), var)) {
-        order.retain(|&var| var != best);
-        order.push(best);
-    }
-    order
 }

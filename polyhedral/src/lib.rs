@@ -17,6 +17,7 @@
 
 mod bounds;
 mod classify;
+mod compose;
 mod display;
 mod dtype;
 mod error;
@@ -26,6 +27,7 @@ mod explain;
 mod expr;
 mod extent;
 mod hint;
+mod input;
 mod isl;
 mod kernel;
 mod kernel_check;
@@ -38,9 +40,11 @@ mod matching;
 mod nest;
 mod output;
 mod periodic;
+mod products;
 mod program;
 mod proof;
 mod range;
+mod reach;
 mod relation;
 mod report;
 mod scalars;
@@ -48,6 +52,7 @@ mod schedule;
 mod source;
 mod state;
 mod step;
+mod traffic;
 mod value;
 mod written;
 
@@ -60,11 +65,11 @@ pub use kernel::{Access, Affine, Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use periodic::Modulus;
 pub use program::{
-    Leaf, LeafAccess, LeafLoop, LeafOp, Loop, Output, OutputRoute, Program, Region, Report, Role, Route, Statement,
-    Transfer,
+    Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Output, OutputRoute, Product, ProductOp, Program,
+    Region, Report, Role, Route, Statement, Transfer,
 };
 pub use proof::{Proof, Property};
 pub use schedule::{Schedule, Trace};
-pub use step::{Clause, Dim, LeafKind, Pattern, Step, Var, dim, partial, pin};
+pub use step::{Clause, Dim, LeafKind, Offsets, Pattern, Step, Var, dim, partial, pin};
 pub use value::{Choice, Comparison, Function, Value};
 pub use written::Written;

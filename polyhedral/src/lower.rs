@@ -3,10 +3,11 @@
 //! Each pass proposes closed forms and proves them with isl before the next one builds on them, so what
 //! comes out is right by construction of the proofs, not of the proposals.
 
-use crate::classify::{Classifier, Need};
+use crate::classify::Classifier;
 use crate::error::{ErrorKind, LowerError};
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::hint;
+use crate::input;
 use crate::isl::{Isl, IslResult};
 use crate::kernel::Tensor;
 use crate::kernel::{Access, Affine};
@@ -15,15 +16,15 @@ use crate::matching::Matching;
 use crate::nest::Made;
 use crate::output;
 use crate::periodic;
-use crate::program::{Leaf, Loop, Output, OutputRoute, Program, Region, Report, Route, Statement, Transfer};
-use crate::proof::{Proof, Proofs, Property, Trail};
+use crate::program::{Leaf, Loop, Output, OutputRoute, Program, Region, Report, Statement, Transfer};
+use crate::proof::{Proof, Proofs, Property};
 use crate::range::Fixed;
 use crate::relation::{Relations, owners};
 use crate::report;
 use crate::schedule::Schedule;
 use crate::source::Sources;
 use crate::state::State;
-use crate::step::{LeafKind, list};
+use crate::step::{LeafKind, Pattern, list};
 use polyshard_layout::{Name, Sharding};
 use std::collections::BTreeSet;
 
@@ -48,7 +49,7 @@ pub(crate) fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
     pass.order()?;
     pass.every_instance_once()?;
     pass.served_by_owners()?;
-    let transfers = pass.transfers()?;
+    let transfers = input::build(&pass)?;
     let output = pass.output()?;
     let leaf = pass.leaf(&transfers, &output)?;
     let depth = leaf.1;
@@ -301,48 +302,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn transfers(&self) -> Result<Vec<Transfer>, LowerError> {
-        let kernel = &self.state.kernel;
-        let mut transfers = Vec::new();
-        for (position, tensor) in kernel.inputs().iter().enumerate() {
-            let accesses = kernel.accesses_of(tensor.name);
-            if accesses.is_empty() {
-                continue;
-            }
-            let (asked, step) = self.level(tensor.name);
-            let (level, region) = self.hoisted(&accesses, asked, &tensor.shape);
-            self.covers(&region, level, &accesses, tensor)?;
-            let mut trail = Trail::default();
-            if level < asked {
-                trail.test(format!(
-                    "the {} inner loops do not change what is read, so it is fetched outside them",
-                    asked - level
-                ));
-            }
-            let sharding = self.state.sharding(tensor.name);
-            let what = format!("the route of `{}`", tensor.name);
-            let route = self.decide(&what, || {
-                let owners = self.owners(&sharding)?;
-                let fixed = self.distributed() + level;
-                let need = Need { fixed, region: &region, sharding: &sharding, owners: &owners, written: false };
-                self.classifier.route(&need, &mut trail)
-            })?;
-            self.proofs.add_route(tensor.name, trail.proved);
-            let tests = trail.tests;
-            let capacity = match route {
-                Route::Hold => 0,
-                _ => self.capacity(&region, step, tensor.name)?,
-            };
-            let buffers = match route {
-                Route::Hold => 0,
-                Route::Shift { .. } => 2,
-                _ => 1,
-            };
-            transfers.push(Transfer { tensor: position, level, region, route, capacity, buffers, step, tests });
-        }
-        Ok(transfers)
-    }
-
     /// The elements of a tile buffer for the region.
     pub(crate) fn capacity(&self, region: &Region, step: Option<usize>, tensor: Name) -> Result<usize, LowerError> {
         let size = self.state.kernel.dtype().size() as i64;
@@ -437,9 +396,15 @@ fn expectations(schedule: &Schedule, state: &State, program: &Program) -> Result
         return Ok(());
     }
     for (tensor, expected, step) in &state.expectations {
-        let found = program.pattern(tensor.as_str());
-        if !found.as_ref().is_some_and(|found| found.is_same(expected, &state.mesh)) {
-            let found = found.map_or("nothing".into(), |found| found.to_string());
+        let found = program.patterns(tensor.as_str());
+        let moved: Vec<_> = found.iter().filter(|pattern| **pattern != Pattern::Local).collect();
+        let holds = match expected {
+            Pattern::Local => moved.is_empty(),
+            _ => !moved.is_empty() && moved.iter().all(|found| found.is_same(expected, &state.mesh)),
+        };
+        if !holds {
+            let found: BTreeSet<_> = found.iter().map(Pattern::to_string).collect();
+            let found = found.into_iter().collect::<Vec<_>>().join(" and ");
             let kind = ErrorKind::Unexpected { tensor: *tensor, found, expected: expected.clone() };
             return Err(schedule.blame(Some(*step), kind));
         }

@@ -88,7 +88,11 @@ impl Matching<'_> {
                 self.known(region, to, level)?;
                 Ok(Some("sender and receiver work out the same region".into()))
             }
-            Route::Exchange => {
+            Route::Sequence { first, held, next } => {
+                let steps = [self.input(first, held, level)?, self.input(next, region, level)?];
+                Ok(Some(steps.into_iter().flatten().collect::<Vec<_>>().join("; ")))
+            }
+            Route::Halo { .. } | Route::Exchange { .. } => {
                 self.known(region, &[], level)?;
                 Ok(Some("sender and receiver work out the same pieces".into()))
             }
@@ -125,7 +129,7 @@ impl Matching<'_> {
                 self.known(region, from, level)?;
                 Ok(Some("sender and receiver work out the same region".into()))
             }
-            OutputRoute::Exchange => {
+            OutputRoute::Halo { .. } | OutputRoute::Exchange { .. } => {
                 self.known(region, &[], level)?;
                 Ok(Some("sender and receiver work out the same pieces".into()))
             }
@@ -166,7 +170,7 @@ mod tests {
     use super::{Matching, Mismatch};
     use crate::expr::{Expr, Ranges, Symbol};
     use crate::program::{Output, OutputRoute, Region, Route, Transfer};
-    use polyshard_layout::{Mesh, Name};
+    use polyshard_layout::{Mesh, Name, Reach};
 
     fn region(symbols: &[Symbol]) -> Region {
         let low = symbols.iter().fold(Expr::constant(0), |sum, &symbol| sum.plus(&Expr::symbol(symbol)));
@@ -178,6 +182,7 @@ mod tests {
         let mesh = Mesh::new([("x", 2), ("y", 3)]);
         let transfer = Transfer {
             tensor: 0,
+            operands: vec![0],
             level: 1,
             region: region(symbols),
             route,
@@ -222,7 +227,7 @@ mod tests {
     #[test]
     fn a_call_depends_on_loops_around_it_alone() {
         for route in [
-            Route::Exchange,
+            Route::Exchange { reach: vec![Reach::All; 2] },
             Route::Permute { from: vec![Expr::symbol(X), Expr::symbol(Y)], to: vec![Expr::symbol(X), Expr::symbol(Y)] },
             Route::Broadcast { axes: vec![1], root: vec![Expr::constant(0)] },
         ] {
@@ -237,7 +242,8 @@ mod tests {
     #[test]
     fn a_shift_is_as_good_as_its_first_iteration() {
         let shift = |first| Route::Shift { axis: 1, by: 1, counter: 0, first: Box::new(first) };
-        check(shift(Route::Exchange), &[X, Y, OUTER]).expect("pairs work out the same pieces");
+        check(shift(Route::Exchange { reach: vec![Reach::All; 2] }), &[X, Y, OUTER])
+            .expect("pairs work out the same pieces");
         check(shift(Route::Allgather { axes: vec![0] }), &[X, OUTER]).expect_err("ranks along x differ");
     }
 

@@ -15,6 +15,7 @@ use crate::isl::IslResult;
 use crate::lower::Pass;
 use crate::program::{Output, OutputRoute, Region, Route};
 use crate::proof::{Property, Trail};
+use crate::reach::Owners;
 use crate::relation::owners_of_one_term;
 use crate::source::Sources;
 use polyshard_layout::{AxisSource, DimLayout, Sharding};
@@ -148,7 +149,17 @@ impl Transpose<'_> {
                 let last = Box::new(self.route(*first, &need, trail)?);
                 OutputRoute::Shift { axis, by, counter, last }
             }
-            Route::Exchange => self.exchange("run backwards: combining exchange", trail),
+            Route::Sequence { .. } => return self.exchange("run backwards: combining exchange", need, trail),
+            Route::Halo { reach } => {
+                trail.test("run backwards, neighbours get their rims: halo");
+                trail.proved(Property::Delivery, SENT);
+                OutputRoute::Halo { reach }
+            }
+            Route::Exchange { reach } => {
+                trail.test("run backwards: combining exchange");
+                trail.proved(Property::Delivery, SENT);
+                OutputRoute::Exchange { reach }
+            }
         })
     }
 
@@ -166,14 +177,14 @@ impl Transpose<'_> {
             trail.proved(Property::Delivery, asked);
             return Ok(OutputRoute::AllReduce { axes: axes.clone() });
         }
-        Ok(self.exchange(&format!("all ranks along {names} own it, but not alone or not as one tile: exchange"), trail))
+        let test = format!("all ranks along {names} own it, but not alone or not as one tile: exchange");
+        self.exchange(&test, need, trail)
     }
 
     /// Whether all owners of what a rank computes differ from it along `axes` alone.
     fn owned_along(&self, axes: &[usize], need: &Need<'_>) -> IslResult<bool> {
-        let Pass { isl, relations, ranges, .. } = self.pass;
-        let sources = Sources { relations, sharding: self.sharding, ranges };
-        let owners = isl.relation(&sources.all_owners(need.fixed, need.region))?;
+        let Pass { isl, relations, .. } = self.pass;
+        let owners = isl.relation(&self.sources().all_owners(need.fixed, need.region))?;
         let others = (0..self.sharding.mesh().ndim()).filter(|axis| !axes.contains(axis));
         for axis in others {
             let own = Expr::symbol(Symbol::Coordinate(axis));
@@ -185,9 +196,18 @@ impl Transpose<'_> {
         Ok(true)
     }
 
-    fn exchange(&self, test: &str, trail: &mut Trail) -> OutputRoute {
+    /// To each of several owners.
+    fn exchange(&self, test: &str, need: &Need<'_>, trail: &mut Trail) -> IslResult<OutputRoute> {
         trail.test(test);
+        let sources = self.sources();
+        let owners = self.pass.isl.relation(&sources.all_owners(need.fixed, need.region))?;
+        let proposed = sources.reach(need.region, Owners::Every);
+        let reach = self.pass.classifier.reach(need.fixed, proposed, &owners, trail)?;
         trail.proved(Property::Delivery, SENT);
-        OutputRoute::Exchange
+        Ok(OutputRoute::Exchange { reach })
+    }
+
+    fn sources(&self) -> Sources<'_> {
+        Sources { relations: self.pass.relations, sharding: self.sharding, ranges: self.pass.ranges }
     }
 }

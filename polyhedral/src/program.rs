@@ -12,7 +12,12 @@
 //!           | Finish                    combine the output tile into its owners' shards
 //! ```
 
+mod products;
 mod queries;
+mod route;
+
+pub use route::Route;
+pub(crate) use route::{halo, partners};
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::hint::Hint;
@@ -20,7 +25,9 @@ use crate::kernel::Kernel;
 use crate::proof::Proof;
 use crate::step::{LeafKind, Pattern, Step};
 use crate::value::Value;
-use polyshard_layout::{Mesh, Name, Sharding};
+use polyshard_layout::{Mesh, Name, Reach, Sharding};
+
+pub use products::{Factor, LoopBlock, Product, ProductOp};
 
 /// A lowered schedule: proved, and ready to be executed or emitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +113,18 @@ impl Region {
         }
     }
 
+    /// Returns the box of the ranks that have these coordinates along `axes`, empty on all others.
+    #[must_use]
+    pub fn where_equal(&self, axes: &[usize], coordinates: &[Expr]) -> Self {
+        let mut region = self.clone();
+        for (&axis, coordinate) in axes.iter().zip(coordinates) {
+            let own = Expr::symbol(Symbol::Coordinate(axis));
+            region.when.push((own.clone(), coordinate.offset_by(1)));
+            region.when.push((coordinate.clone(), own.offset_by(1)));
+        }
+        region
+    }
+
     /// Returns whether the box goes round the end of some dimension.
     #[must_use]
     pub fn wraps(&self) -> bool {
@@ -120,11 +139,15 @@ impl Region {
     }
 }
 
-/// One `communicate` of an input made concrete: how its region gets here.
+/// One `communicate` of an input made concrete: how a region of it gets here.
+///
+/// An input has one transfer per region that its accesses touch: one for accesses that differ in constants alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
     /// The position of the input.
     pub tensor: usize,
+    /// The leaf's operands that read what it brings, by their numbers, ascending.
+    pub operands: Vec<usize>,
     /// The number of serial loops around it.
     pub level: usize,
     /// What it brings.
@@ -139,63 +162,6 @@ pub struct Transfer {
     pub step: Option<usize>,
     /// The tests that led to the route, for [`Program::explain`].
     pub tests: Vec<String>,
-}
-
-/// How a region gets to the rank that reads it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Route {
-    /// It lies in the rank's own shard, which the leaf reads in place.
-    Hold,
-    /// The rank owns it, but block-cyclic: it is gathered from the rank's own shard.
-    Copy,
-    /// One rank along the axes sends it to all of them.
-    Broadcast {
-        /// The axes' positions, ascending.
-        axes: Vec<usize>,
-        /// The root's coordinates along them.
-        root: Vec<Expr>,
-    },
-    /// In the first iteration of the innermost loop around by another route; then from the neighbour.
-    Shift {
-        /// The axis' position.
-        axis: usize,
-        /// The neighbour's distance along the axis, modulo its extent.
-        by: i64,
-        /// The loop.
-        counter: usize,
-        /// The route of the first iteration.
-        first: Box<Route>,
-    },
-    /// From one rank, and what this rank owns to one rank.
-    Permute {
-        /// The coordinates of the rank that owns this rank's region.
-        from: Vec<Expr>,
-        /// The coordinates of the rank whose region this rank owns.
-        to: Vec<Expr>,
-    },
-    /// Every rank along the axes contributes the part that it owns.
-    Allgather {
-        /// The axes' positions, ascending.
-        axes: Vec<usize>,
-    },
-    /// Each owner sends each reader the intersection of what it owns and what the other reads.
-    Exchange,
-}
-
-impl Route {
-    /// Returns the pattern, with axes by name.
-    #[must_use]
-    pub fn pattern(&self, mesh: &Mesh) -> Pattern {
-        let names = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].name).collect();
-        match self {
-            Self::Hold | Self::Copy => Pattern::Local,
-            Self::Broadcast { axes, .. } => Pattern::Broadcast { axes: names(axes) },
-            Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
-            Self::Permute { .. } => Pattern::Permute,
-            Self::Allgather { axes } => Pattern::Allgather { axes: names(axes) },
-            Self::Exchange => Pattern::Exchange,
-        }
-    }
 }
 
 /// How the output gets from the rank that computes it to its owners.
@@ -259,11 +225,32 @@ pub enum OutputRoute {
         /// The coordinates of the rank whose tile this rank owns.
         from: Vec<Expr>,
     },
+    /// To neighbours, who own what the rank writes beyond what it owns itself.
+    Halo {
+        /// Per axis, how far owners are from the rank that writes.
+        reach: Vec<Reach>,
+    },
     /// To every owner of each piece.
-    Exchange,
+    Exchange {
+        /// Per axis, how far owners are from the rank that writes.
+        reach: Vec<Reach>,
+    },
 }
 
 impl OutputRoute {
+    /// Returns the most other ranks that a rank looks at in one step, as [`Route::partners`].
+    #[must_use]
+    pub fn partners(&self, mesh: &Mesh) -> usize {
+        let group = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>() - 1;
+        match self {
+            Self::InPlace | Self::Combine => 0,
+            Self::Reduce { axes, .. } | Self::AllReduce { axes } | Self::ReduceScatter { axes } => group(axes),
+            Self::Shift { last, .. } => last.partners(mesh).max(2),
+            Self::Permute { .. } => 2,
+            Self::Halo { reach } | Self::Exchange { reach } => partners(reach, mesh),
+        }
+    }
+
     /// Returns the pattern, with axes by name.
     #[must_use]
     pub fn pattern(&self, mesh: &Mesh) -> Pattern {
@@ -275,7 +262,8 @@ impl OutputRoute {
             Self::ReduceScatter { axes } => Pattern::ReduceScatter { axes: names(axes) },
             Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
             Self::Permute { .. } => Pattern::Permute,
-            Self::Exchange => Pattern::Exchange,
+            Self::Halo { reach } => halo(reach, mesh),
+            Self::Exchange { .. } => Pattern::Exchange,
         }
     }
 }
@@ -327,6 +315,15 @@ pub enum LeafOp {
         /// A value without accesses.
         alpha: Value,
     },
+    /// `output += alpha * first * second * ..`, two at a time.
+    Products {
+        /// The products in the order in which they run; the last one adds to the output, the others make scratch.
+        steps: Vec<Product>,
+        /// The loops that run in blocks around products, outermost first, which bounds the scratch.
+        blocks: Vec<LoopBlock>,
+        /// A value without accesses.
+        alpha: Value,
+    },
     /// Combines the kernel's value into the output.
     Nest,
 }
@@ -336,8 +333,17 @@ impl LeafOp {
     #[must_use]
     pub fn kind(&self) -> LeafKind {
         match self {
-            Self::Contraction { .. } => LeafKind::Contraction,
+            Self::Contraction { .. } | Self::Products { .. } => LeafKind::Contraction,
             Self::Nest => LeafKind::Nest,
+        }
+    }
+
+    /// Returns the most elements of results that lie between the products of a leaf of several.
+    #[must_use]
+    pub fn scratch(&self) -> i64 {
+        match self {
+            Self::Products { steps, .. } => steps.iter().fold(0, |sum: i64, step| sum.saturating_add(step.capacity)),
+            Self::Contraction { .. } | Self::Nest => 0,
         }
     }
 }
@@ -366,6 +372,7 @@ pub struct Report {
     pub shard_bytes: u64,
     /// The most bytes of tile buffers and staging on one rank.
     pub tile_bytes: u64,
-    /// The most bytes that one rank receives.
+    /// The most bytes that one rank receives. Of inputs they are counted, where ranks times steps are in the thousands
+    /// or fewer; else, and of the output, they are a bound.
     pub traffic_bytes: u64,
 }

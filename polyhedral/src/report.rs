@@ -1,15 +1,15 @@
 //! Bounds of a program per rank: memory and traffic, from the closed forms of its tiles.
 
 use crate::expr::Ranges;
-use crate::program::{OutputRoute, Program, Report, Route};
+use crate::program::{OutputRoute, Program, Report, Route, partners};
 use crate::proof::Proof;
-use polyshard_layout::{DimLayout, Sharding, SumKind};
+use crate::traffic;
+use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumKind};
 
 /// The bounds of a program, beside what was proved of it.
 pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
     let (ranges, output) = (&program.ranges(), &program.output);
     let size = program.kernel.dtype().size() as u64;
-    let ranks = program.mesh.size() as u64;
     let shards: Vec<u64> =
         program.shardings.iter().map(|sharding| largest_shard(sharding).saturating_mul(size)).collect();
     let mut tile_bytes = 0u64;
@@ -17,14 +17,18 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
     for transfer in &program.transfers {
         let tile = (transfer.capacity as u64).saturating_mul(size);
         tile_bytes = tile_bytes.saturating_add(tile.saturating_mul(transfer.buffers as u64));
-        tile_bytes = tile_bytes.saturating_add(staging(&transfer.route, tile, shards[transfer.tensor], ranks));
+        tile_bytes = tile_bytes.saturating_add(staging(&transfer.route, tile, shards[transfer.tensor], &program.mesh));
         let times = executions(ranges, transfer.level);
         // What is read twice, on both sides of the end of a periodic dimension, is received once.
         let distinct = transfer.region.most_distinct(ranges).into_iter().fold(size, |n, m| n.saturating_mul(m as u64));
         traffic_bytes = traffic_bytes.saturating_add(received(&transfer.route, distinct.min(tile), times, ranges));
     }
+    if let Some(counted) = traffic::of_inputs(program) {
+        traffic_bytes = counted.saturating_mul(size);
+    }
     let tile = (output.capacity as u64).saturating_mul(size);
     tile_bytes = tile_bytes.saturating_add(tile);
+    tile_bytes = tile_bytes.saturating_add((program.leaf.op.scratch() as u64).saturating_mul(size));
     let times = executions(ranges, output.level);
     let sums = Sums { program, tile, part: part(program).saturating_mul(size).min(tile) };
     tile_bytes = tile_bytes.saturating_add(sums.staging(&output.route));
@@ -52,27 +56,29 @@ fn executions(ranges: &Ranges, level: usize) -> u64 {
 }
 
 /// Bytes packed besides the tile.
-fn staging(route: &Route, tile: u64, shard: u64, ranks: u64) -> u64 {
+fn staging(route: &Route, tile: u64, shard: u64, mesh: &Mesh) -> u64 {
     match route {
         Route::Hold | Route::Copy | Route::Broadcast { .. } => 0,
         // What is not contiguous in the shard is packed before it is sent.
         Route::Permute { .. } => tile.min(shard),
-        Route::Shift { first, .. } => staging(first, tile, shard, ranks).max(tile.min(shard)),
+        Route::Shift { first, .. } => staging(first, tile, shard, mesh).max(tile.min(shard)),
         Route::Allgather { .. } => tile.saturating_add(tile.min(shard)),
-        Route::Exchange => tile.saturating_add((ranks - 1).saturating_mul(tile.min(shard))),
+        Route::Sequence { first, .. } => staging(first, tile, shard, mesh),
+        Route::Halo { reach } | Route::Exchange { reach } => {
+            tile.saturating_add((partners(reach, mesh) as u64).saturating_mul(tile.min(shard)))
+        }
     }
 }
 
 fn received(route: &Route, tile: u64, times: u64, ranges: &Ranges) -> u64 {
     match route {
-        Route::Hold | Route::Copy => 0,
         Route::Shift { counter, first, .. } => {
             let extent = ranges.counters[*counter].max(1) as u64;
             let rounds = times / extent;
             let shifted = tile.saturating_mul(times - rounds);
             shifted.saturating_add(received(first, tile, rounds, ranges))
         }
-        _ => tile.saturating_mul(times),
+        route => tile.saturating_mul(route.tiles_received()).saturating_mul(times),
     }
 }
 
@@ -89,10 +95,9 @@ impl Sums<'_> {
         axes.iter().fold(1, |size, &axis| size.saturating_mul(self.program.mesh.as_slice()[axis].extent as u64))
     }
 
-    /// The ranks with which one exchanges sums: those of its own term.
-    fn others(&self) -> u64 {
-        let sharding = self.program.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
-        self.program.mesh.size() as u64 / self.members(sharding.partial()) - 1
+    /// The ranks with which one exchanges sums.
+    fn others(&self, reach: &[Reach]) -> u64 {
+        partners(reach, &self.program.mesh) as u64
     }
 
     /// What is packed and received besides the tile.
@@ -106,7 +111,9 @@ impl Sums<'_> {
             // The parts one after the other, the contributions to one of them, and the part.
             OutputRoute::ReduceScatter { .. } => tile.saturating_mul(2).saturating_add(part),
             OutputRoute::Shift { last, .. } => tile.max(self.staging(last)),
-            OutputRoute::Exchange => self.others().saturating_mul(part).saturating_mul(2),
+            OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
+                self.others(reach).saturating_mul(part).saturating_mul(2)
+            }
         }
     }
 
@@ -126,7 +133,9 @@ impl Sums<'_> {
                 let shifted = tile.saturating_mul(times - rounds);
                 shifted.saturating_add(self.received(last, rounds, ranges))
             }
-            OutputRoute::Exchange => self.others().saturating_mul(part).saturating_mul(times),
+            OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
+                self.others(reach).saturating_mul(part).saturating_mul(times)
+            }
         }
     }
 }

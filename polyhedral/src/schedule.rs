@@ -312,7 +312,9 @@ impl Schedule {
     /// C_tile += A_tile @ B_tile
     /// ```
     ///
-    /// The operation is recognised from the accesses, in any transposition. Exo calls this `replace`.
+    /// The operation is recognised from the accesses, in any transposition. Exo calls this `replace`. Sums of products of
+    /// three tensors or more become a sequence of products of two, in the order that is estimated to be fastest, with
+    /// intermediate results of at most 1 MiB, unless one nest is faster.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn tensorize<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>) -> Self {
@@ -326,7 +328,8 @@ impl Schedule {
         self.apply(Step::Tensorize { loops: names(loops), kind: Some(kind) })
     }
 
-    /// Refuses the schedule unless the transfer of `tensor` has this pattern.
+    /// Refuses the schedule unless the transfer of `tensor` has this pattern. An input whose accesses touch several
+    /// regions has a transfer for each: then all of them have it, but for those that are local.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn expect(self, tensor: impl Into<Name>, pattern: Pattern) -> Self {

@@ -139,17 +139,22 @@ fn leads(sharding: &Sharding, source: &AxisSource) -> bool {
     }
 }
 
-/// Solves `from(p) = q` for `p`: closed forms of who maps to the rank at the coordinates, where they exist.
-pub(crate) fn invert(from: &[Expr], ranges: &Ranges) -> Option<Vec<Expr>> {
+/// Solves `from(p) = q` for `p`: closed forms of who maps to the rank at the coordinates, where they exist. Along the
+/// axes in `kept` the coordinate of `p` is that of `q`.
+pub(crate) fn invert(from: &[Expr], kept: &[usize], ranges: &Ranges) -> Option<Vec<Expr>> {
     // While solving, the image `q` goes by fresh counters, so that it is not taken for `p`.
     let base = ranges.counters.len();
     let mut with_image = ranges.clone();
     with_image.counters.extend(&ranges.coordinates);
     let image = |axis: usize| Expr::symbol(Symbol::Counter(base + axis));
     let single = |axis: usize| ranges.coordinates[axis] == 1;
-    let mut solved: Vec<Option<Expr>> = (0..from.len()).map(|axis| single(axis).then(|| Expr::constant(0))).collect();
+    let known = |axis: usize| match single(axis) {
+        true => Some(Expr::constant(0)),
+        false => kept.contains(&axis).then(|| image(axis)),
+    };
+    let mut solved: Vec<Option<Expr>> = (0..from.len()).map(known).collect();
     let mut left: Vec<usize> = (0..from.len()).filter(|&axis| !single(axis)).collect();
-    while !left.is_empty() {
+    while solved.iter().any(Option::is_none) {
         let before = left.len();
         left.retain(|&axis| {
             let unknown: Vec<_> = (0..from.len())

@@ -369,14 +369,18 @@ impl State {
     }
 
     fn axes_exist(&self, pattern: &Pattern) -> Result<(), ErrorKind> {
-        let axes: &[Name] = match pattern {
+        if let Pattern::Sequence { patterns } = pattern {
+            return patterns.iter().try_for_each(|pattern| self.axes_exist(pattern));
+        }
+        let axes = match pattern {
             Pattern::Broadcast { axes }
             | Pattern::Allgather { axes }
             | Pattern::Reduce { axes }
             | Pattern::AllReduce { axes }
-            | Pattern::ReduceScatter { axes } => axes,
-            Pattern::Shift { axis, .. } => std::slice::from_ref(axis),
-            Pattern::Local | Pattern::Permute | Pattern::Exchange => &[],
+            | Pattern::ReduceScatter { axes } => axes.clone(),
+            Pattern::Shift { axis, .. } => vec![*axis],
+            Pattern::Halo { reach } => reach.iter().map(|offsets| offsets.axis).collect(),
+            Pattern::Local | Pattern::Permute | Pattern::Exchange | Pattern::Sequence { .. } => Vec::new(),
         };
         match axes.iter().find(|&&axis| self.mesh.position(axis).is_none()) {
             None => Ok(()),

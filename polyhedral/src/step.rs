@@ -3,6 +3,7 @@
 use polyshard_layout::{AxisExpr, Mesh, Name};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// A loop or index variable, as a value to write schedules with; see `vars!`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -150,8 +151,29 @@ pub enum Pattern {
         /// The axes, in mesh order.
         axes: Vec<Name>,
     },
+    /// One after the other: to ranks that pass it on, and from those to all that need it.
+    Sequence {
+        /// The patterns, in order.
+        patterns: Vec<Pattern>,
+    },
+    /// Neighbours own what a rank needs beyond what it owns itself.
+    Halo {
+        /// How far those neighbours are, along each axis on which there are any.
+        reach: Vec<Offsets>,
+    },
     /// Each pair of ranks exchanges exactly what one needs and the other owns.
     Exchange,
+}
+
+/// Offsets of neighbours along an axis, `low..=high`: coordinate of the owner minus coordinate of the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Offsets {
+    /// The axis.
+    pub axis: Name,
+    /// The least offset.
+    pub low: i64,
+    /// The greatest offset.
+    pub high: i64,
 }
 
 impl Pattern {
@@ -174,6 +196,38 @@ impl Pattern {
     #[must_use]
     pub fn shift(axis: impl Into<Name>, by: i64) -> Self {
         Self::Shift { axis: axis.into(), by }
+    }
+
+    /// This pattern, and then another from where it has brought tiles to.
+    ///
+    /// ```
+    /// # use polyshard_polyhedral::Pattern;
+    /// assert_eq!(Pattern::Permute.then(Pattern::broadcast(["z"])).to_string(), "permute, broadcast(z)");
+    /// ```
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        let list = |pattern| match pattern {
+            Self::Sequence { patterns } => patterns,
+            one => vec![one],
+        };
+        Self::Sequence { patterns: [list(self), list(next)].concat() }
+    }
+
+    /// A halo from the neighbours at these offsets along each axis, given as values or by name; axes without offsets
+    /// other than 0 are left out.
+    ///
+    /// ```
+    /// # use polyshard_polyhedral::Pattern;
+    /// assert_eq!(Pattern::halo([("x", -1..=1), ("y", 0..=2)]).to_string(), "halo(x: -1..=1, y: 0..=2)");
+    /// ```
+    #[must_use]
+    pub fn halo<N: Into<Name>>(reach: impl IntoIterator<Item = (N, RangeInclusive<i64>)>) -> Self {
+        let offsets = |(axis, range): (N, RangeInclusive<i64>)| Offsets {
+            axis: axis.into(),
+            low: *range.start(),
+            high: *range.end(),
+        };
+        Self::Halo { reach: reach.into_iter().map(offsets).collect() }
     }
 
     /// An allgather along `axes`, given as values or by name.
@@ -225,7 +279,7 @@ impl Pattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LeafKind {
-    /// A sum of products of two tensors, as matrix products.
+    /// A sum of products of two tensors or more, as products of two at a time.
     Contraction,
     /// Anything else: a strided loop nest.
     Nest,
@@ -392,6 +446,12 @@ impl fmt::Display for Clause {
     }
 }
 
+impl fmt::Display for Offsets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}..={}", self.axis, self.low, self.high)
+    }
+}
+
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -403,6 +463,8 @@ impl fmt::Display for Pattern {
             Self::Reduce { axes } => write!(f, "reduce({})", list(axes)),
             Self::AllReduce { axes } => write!(f, "all_reduce({})", list(axes)),
             Self::ReduceScatter { axes } => write!(f, "reduce_scatter({})", list(axes)),
+            Self::Sequence { patterns } => f.write_str(&list(patterns)),
+            Self::Halo { reach } => write!(f, "halo({})", list(reach)),
             Self::Exchange => f.write_str("exchange"),
         }
     }

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use polyshard_layout::{AxisExpr, Mesh};
-use polyshard_polyhedral::{Dim, Pattern, Program, Schedule, Var, dim, example, pin};
+use polyshard_polyhedral::{Dim, KernelSpec, Pattern, Program, Schedule, Value, Var, dim, example, pin};
 
 const M: Dim = Dim::Number(0);
 
@@ -118,6 +118,98 @@ fn panels_fetched_at_once_are_gathered() {
         C: local
     "#]],
     );
+}
+
+/// Panels that do not fit the blocks have one owner in some steps and two in others.
+#[test]
+fn panels_that_cross_blocks_are_gathered() {
+    for [m, n, k] in [[512, 1024, 2048], [513, 1021, 2047], [5, 7, 13]] {
+        let mesh = mesh(2, 3);
+        let crossed = Schedule::from_spec(example::matmul(m, n, k))
+            .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
+            .divide("k", "ko", "ki", 6)
+            .reorder(["mo", "no", "ko", "mi", "ni", "ki"]);
+        check(
+            inside(plain(crossed)),
+            expect![[r#"
+            A: allgather(y)
+            B: allgather(x)
+            C: local
+        "#]],
+        );
+    }
+}
+
+/// `C[m, n] += A[m, k] * A[n, k]`, with `k` in panels.
+fn syrk(n: usize, k: usize) -> KernelSpec {
+    let mut spec = example::matmul(n, n, k);
+    spec.inputs.truncate(1);
+    let access = |row| Box::new(Value::Access(example::access("A", &[row, "k"])));
+    spec.value = Value::Mul(access("m"), access("n"));
+    spec
+}
+
+#[test]
+fn accesses_of_one_tensor_have_a_route_each() {
+    let mesh = mesh(4, 4);
+    let [x, y] = mesh.axes();
+    let schedule = Schedule::from_spec(syrk(512, 256))
+        .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
+        .divide("k", "ko", "ki", 4)
+        .reorder(["mo", "no", "ko", "mi", "ni", "ki"])
+        .shard("A", [M.at(x), dim(1).at(y)])
+        .shard("C", [M.at(x), dim(1).at(y)])
+        .communicate("A", "ko")
+        .tensorize(["mi", "ni", "ki"]);
+    let program = lowered(&schedule);
+    expect![[r#"
+        // matmul: C[m, n] += A[m, k] * A[n, k], f32
+        // mesh(x: 4, y: 4), 16 ranks
+        // A[512, 256]: m @ x, k @ y
+        // C[512, 512]: m @ x, n @ y
+        on each rank (x, y):
+            for ko in 0..4:    // divide(k, ko, ki, 4)
+                A_tile[128, 64] = A[128*x .. +128, 64*ko .. +64]: broadcast along y from y = ko
+                A_tile_2[128, 64] = A[128*y .. +128, 64*ko .. +64]: permute: from rank (y, ko), to rank (x, x) of [128*y .. +128, 64*ko .. +64] when x < y + 1 and y < x + 1; then broadcast along x from x = y
+                C[m, n] += A[m, k] * A[n, k]    // product (m=M, n=N, k=K)
+                    over m: 128 from 128*x; n: 128 from 128*y; k: 64 from 64*ko
+    "#]]
+    .assert_eq(&program.to_string());
+    assert_eq!(program.patterns("A").len(), 2);
+    let heads: Vec<_> = program.explain().lines().filter(|line| line.starts_with('A')).map(str::to_owned).collect();
+    expect![[r#"
+        A[m, k]: broadcast(y), in each iteration of ko
+        A[n, k]: permute, broadcast(x), in each iteration of ko"#]]
+    .assert_eq(&heads.join("\n"));
+    let error = schedule.expect("A", Pattern::broadcast([y])).lower().expect_err("one of two");
+    expect!["the transfer of `A` is broadcast(y) and permute, broadcast(x), not broadcast(y); `explain()` prints the tests that led to it"].assert_eq(&error.message());
+}
+
+#[test]
+fn an_access_that_is_local_does_not_speak_for_another() {
+    let mesh = Mesh::new([("x", 4)]);
+    let [x] = mesh.axes();
+    let schedule = Schedule::from_spec(syrk(512, 256))
+        .distribute(["m"], ["mo"], ["mi"], &mesh)
+        .shard("A", [M.at(x)])
+        .shard("C", [M.at(x)])
+        .tensorize(["mi", "n", "k"]);
+    let program = lowered(&schedule.clone().expect("A", Pattern::allgather([x])));
+    assert_eq!(program.patterns("A"), [Pattern::Local, Pattern::allgather([x])]);
+    schedule.expect("A", Pattern::Local).lower().expect_err("one of them moves");
+}
+
+/// What moves anyway is not fetched twice.
+#[test]
+fn a_region_inside_of_another_is_read_from_its_tile() {
+    let mesh = Mesh::new([("x", 4)]);
+    let [x] = mesh.axes();
+    let schedule = Schedule::from_spec(syrk(512, 256))
+        .distribute(["m"], ["mo"], ["mi"], &mesh)
+        .shard("A", [dim(1).at(x)])
+        .shard("C", [M.at(x)])
+        .tensorize(["mi", "n", "k"]);
+    assert_eq!(lowered(&schedule).patterns("A"), [Pattern::allgather([x])]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The grid: a program's mesh on the world that runs it, seen from one rank.
 
-use crate::layout::Mesh;
+use crate::layout::{Mesh, Reach};
 use crate::{Group, Result, World};
 use std::rc::Rc;
 
@@ -63,10 +63,29 @@ impl<'w> Grid<'w> {
         self.world
     }
 
-    /// The coordinates of each rank of the world, as mesh coordinates and as indices into a program.
-    pub(crate) fn ranks(&self) -> impl Iterator<Item = (usize, Vec<usize>, Vec<i64>)> + '_ {
-        (0..self.mesh.size()).map(|rank| {
-            let coordinates = self.mesh.coordinates(rank);
+    /// The other ranks in reach along all axes, ascending, each with its coordinates as mesh coordinates and as
+    /// indices into a program.
+    pub(crate) fn others(&self, reach: &[Reach]) -> impl Iterator<Item = (usize, Vec<usize>, Vec<i64>)> + '_ {
+        assert!(
+            reach.len() == self.mesh.ndim(),
+            "a reach along {} axes on the mesh ({}); this is a bug of polyshard",
+            reach.len(),
+            self.mesh
+        );
+        let axes = reach.iter().zip(&self.coordinates).zip(self.mesh.as_slice());
+        let along = axes.map(|((reach, &own), axis)| reach.coordinates(own as usize, axis.extent).collect());
+        let along: Vec<Vec<usize>> = along.collect();
+        let me = self.world.rank();
+        let all = (0..along.iter().map(Vec::len).product()).map(move |mut number: usize| {
+            let mut coordinates = vec![0; along.len()];
+            for (coordinate, along) in coordinates.iter_mut().zip(&along).rev() {
+                *coordinate = along[number % along.len()];
+                number /= along.len();
+            }
+            coordinates
+        });
+        let all = all.map(|coordinates| (self.mesh.rank(&coordinates), coordinates));
+        all.filter(move |(rank, _)| *rank != me).map(|(rank, coordinates)| {
             let indices = coordinates.iter().map(|&coordinate| coordinate as i64).collect();
             (rank, coordinates, indices)
         })

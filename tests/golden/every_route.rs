@@ -7,7 +7,7 @@
 //  4  shard(d, pin(x, 1), pin(y, 0))
 //  5  shard(C, i @ cyclic(x, 3), j @ y)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
     DistArray, Element, Grid, OutTile, ReduceOp, Region, Result, Tile, World, count,
@@ -112,20 +112,21 @@ pub fn run_into(
         let y = at[1];
         Region::new([5 * x + 2..(5 * x + 5).min(14) + 2, 5 * y..(5 * y + 5).min(9)])
     };
-    a_tile.exchange(&grid, a, a_region)?;
+    a_tile
+        .exchange(&grid, &[Reach::Within { low: 0, high: 1 }, Reach::OWN], a, a_region)?;
     // step 3: shard(B, i @ cyclic(x, 2), j @ y): B, exchange
     let b_region = |at: &[i64]| {
         let x = at[0];
         let y = at[1];
         Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)])
     };
-    b_tile.exchange(&grid, b, b_region)?;
+    b_tile.exchange(&grid, &[Reach::All, Reach::OWN], b, b_region)?;
     // step 4: shard(d, pin(x, 1), pin(y, 0)): d, exchange
     let d_region = |at: &[i64]| {
         let y = at[1];
         Region::new(std::iter::once(5 * y..(5 * y + 5).min(9)))
     };
-    d_tile.exchange(&grid, d, d_region)?;
+    d_tile.exchange(&grid, &[Reach::All, Reach::All], d, d_region)?;
     c_tile
         .reset(
             &Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)]),
@@ -149,6 +150,7 @@ pub fn run_into(
     c_tile
         .write_back(
             &grid,
+            &[Reach::All, Reach::OWN],
             c,
             |at: &[i64]| {
                 let x = at[0];

@@ -72,6 +72,7 @@ pub fn run_into(
     b.expect("B", &sharding_b())?;
     c.expect("C", &sharding_c())?;
     let [x] = grid.coordinates();
+    let along_x = grid.group(&[0])?;
     let mut c_tile = OutTile::new("C", 44)?;
     // step 4: shard(A, k @ x): A, local
     // step 5: shard(B, k @ x): B, local
@@ -91,14 +92,8 @@ pub fn run_into(
             b.view().strided(&[5 * x, 0], &[&[0, 0, 1], &[0, 1, 0]]),
             c_tile.view_mut().strided(&[4 * mo, 0], &[&[1, 0, 0], &[0, 1, 0]]),
         );
-        // step 7: communicate(C, mo): C, exchange
-        c_tile
-            .write_back(
-                &grid,
-                c,
-                |_: &[i64]| { Region::new([4 * mo..(4 * mo + 4).min(14), 0..11]) },
-                ReduceOp::Sum,
-            )?;
+        // step 7: communicate(C, mo): C, reduce_scatter(x)
+        c_tile.reduce_scatter(&along_x, c, ReduceOp::Sum)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@
 //  6  shard(B, i @ x, j @ y)
 //  7  communicate(A, it)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{DistArray, Grid, ReduceOp, Region, Result, Tile, World, count};
 
@@ -93,7 +93,7 @@ pub fn run_into(
             )
             .periodic(0, 4)
     };
-    w_tile.exchange(&grid, w, w_region)?;
+    w_tile.exchange(&grid, &[Reach::All, Reach::OWN], w, w_region)?;
     // step 2: split(ii, it, ie, 2)
     for it in 0..2i64 {
         // step 7: communicate(A, it): A, exchange
@@ -111,7 +111,16 @@ pub fn run_into(
                 Region::empty(2usize)
             }
         };
-        a_tile.exchange(&grid, a, a_region)?;
+        a_tile
+            .exchange(
+                &grid,
+                &[
+                    Reach::Around { low: -1, high: 1 },
+                    Reach::Around { low: -1, high: 1 },
+                ],
+                a,
+                a_region,
+            )?;
         nest(
             &[
                 count((3 * x + (2 * it + 2).min(3)).min(7) - 3 * x - 2 * it),

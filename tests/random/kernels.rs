@@ -9,7 +9,7 @@ pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let [m, n, k, b] = [(); 4].map(|()| choices.pick(&extents));
     let two = number::<T>(2);
     let three = number::<T>(3);
-    match choices.below(40) {
+    match choices.below(42) {
         0 => kernel! { fn nn(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[i, l] * B[l, j] } },
         1 => kernel! { fn tn(A: [T; k, m], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[l, i] * B[l, j] } },
         2 => kernel! { fn nt(A: [T; m, k], B: [T; n, k]) -> C: [T; m, n] { C[i, j] = A[i, l] * B[j, l] } },
@@ -115,6 +115,10 @@ pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
         }
         37 => kernel! { fn syrk(A: [T; m, k]) -> C: [T; m, m] { C[i, j] += A[i, l] * A[j, l] } },
         38 => kernel! { fn symmetrized(A: [T; m, m], v: [T; m]) -> C: [T; m] { C[i] += (A[i, j] + A[j, i]) * v[j] } },
+        39 => kernel! { fn antisymmetric(A: [T; m, m]) -> C: [T; m, m] { C[i, j] = A[i, j] - two * A[j, i] } },
+        40 => kernel! {
+            fn corners(A: [T; 2 * m + 2, n]) -> C: [T; m, n] { C[i, j] = A[i, j] - A[2*i, j] + A[i + 1, j] * A[2*i + 1, 0] }
+        },
         _ => kernel! { fn inner(u: [T; k], v: [T; k]) -> s: [T;] { s[] += u[l] * v[l] } },
     }
 }

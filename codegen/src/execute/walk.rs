@@ -3,10 +3,10 @@
 use super::reduce_op;
 use super::value::{constant, expression};
 use polyshard_polyhedral::{
-    Expr, Kernel, LeafAccess, LeafOp, OutputRoute, Program, Region as SymbolicRegion, Role as SymbolicRole, Route,
-    Statement,
+    Expr, Factor as SymbolicFactor, Kernel, LeafAccess, LeafOp, OutputRoute, Product as SymbolicProduct, ProductOp,
+    Program, Region as SymbolicRegion, Role as SymbolicRole, Route, Statement,
 };
-use polyshard_runtime::leaf::{Expression, Role, contract, nest};
+use polyshard_runtime::leaf::{Expression, Factor, Product, Products, Role, contract, nest};
 use polyshard_runtime::{
     DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, Tile, World, Written, count,
 };
@@ -21,7 +21,7 @@ pub(super) struct Walk<'a, T: Element> {
     output: &'a mut DistArray<T>,
     op: ReduceOp,
     groups: BTreeMap<Vec<usize>, Rc<Group>>,
-    /// By input; `None` where the leaf reads the shard.
+    /// By transfer; `None` where the leaf reads the shard.
     tiles: Vec<Option<Tile<T>>>,
     out_tile: Option<OutTile<T>>,
     leaf: LeafPlan<T>,
@@ -30,6 +30,7 @@ pub(super) struct Walk<'a, T: Element> {
 
 enum LeafPlan<T> {
     Contraction { roles: Vec<Role>, alpha: T },
+    Products { products: Products<T>, alpha: T },
     Nest(Expression<T>),
 }
 
@@ -45,14 +46,14 @@ impl<'a, T: Element> Walk<'a, T> {
     ) -> Result<Self> {
         let grid = Grid::new(world, program.mesh())?;
         let mut groups = BTreeMap::new();
-        let mut tiles: Vec<Option<Tile<T>>> = inputs.iter().map(|_| None).collect();
+        let mut tiles = Vec::with_capacity(program.transfers().len());
         for transfer in program.transfers() {
             let name = program.kernel().inputs()[transfer.tensor].name.as_str();
-            tiles[transfer.tensor] = match transfer.buffers {
+            tiles.push(match transfer.buffers {
                 0 => None,
                 1 => Some(Tile::new(name, transfer.capacity)?),
                 _ => Some(Tile::relay(name, transfer.capacity)?),
-            };
+            });
         }
         for axes in program.groups() {
             let group = grid.group(&axes)?;
@@ -68,6 +69,13 @@ impl<'a, T: Element> Walk<'a, T> {
         let leaf = match &program.leaf().op {
             LeafOp::Contraction { roles, alpha } => LeafPlan::Contraction {
                 roles: roles.iter().map(|role| role_of(*role)).collect(),
+                alpha: constant(&expression(alpha, kernel, &mut 0)),
+            },
+            LeafOp::Products { steps, blocks, alpha } => LeafPlan::Products {
+                products: Products::new(
+                    steps.iter().map(product).collect(),
+                    blocks.iter().map(|block| (block.number, count(block.size))).collect(),
+                )?,
                 alpha: constant(&expression(alpha, kernel, &mut 0)),
             },
             LeafOp::Nest => LeafPlan::Nest(expression(kernel.value(), kernel, &mut 0)),
@@ -97,7 +105,7 @@ impl<'a, T: Element> Walk<'a, T> {
             }
             Statement::Fetch(number) => {
                 let transfer = &self.program.transfers()[*number];
-                self.fetch(transfer.tensor, &transfer.route, &transfer.region)
+                self.fetch(*number, &transfer.route, &transfer.region)
             }
             Statement::Start => {
                 let output = self.program.output();
@@ -132,10 +140,10 @@ impl<'a, T: Element> Walk<'a, T> {
         expr.eval(self.grid.coords(), &self.counters)
     }
 
-    fn fetch(&mut self, tensor: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
+    fn fetch(&mut self, number: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
         let here = self.here(region);
-        let source = self.inputs[tensor];
-        let Some(mut tile) = self.tiles[tensor].take() else { return Ok(()) };
+        let source = self.inputs[self.program.transfers()[number].tensor];
+        let Some(mut tile) = self.tiles[number].take() else { return Ok(()) };
         let counters = &self.counters;
         let region_of = |at: &[i64]| region_at(region, at, counters);
         let done = match route {
@@ -154,8 +162,8 @@ impl<'a, T: Element> Walk<'a, T> {
             Route::Allgather { axes } => tile.all_gather(&self.groups[axes], source, &here),
             Route::Shift { axis, by, counter, first } => {
                 if self.counters[*counter] == 0 {
-                    self.tiles[tensor] = Some(tile);
-                    return self.fetch(tensor, first, region);
+                    self.tiles[number] = Some(tile);
+                    return self.fetch(number, first, region);
                 }
                 tile.shift(&self.groups[&vec![*axis]], *by, source, &here)
             }
@@ -163,9 +171,35 @@ impl<'a, T: Element> Walk<'a, T> {
                 let (from, to) = self.permutation(from, to, region_of);
                 tile.permute(&self.grid, from, to, source, &here)
             }
-            Route::Exchange => tile.exchange(&self.grid, source, region_of),
+            Route::Sequence { first, held, next } => {
+                self.tiles[number] = Some(tile);
+                self.fetch(number, first, held)?;
+                return self.pass_on(number, next, region);
+            }
+            Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(&self.grid, reach, source, region_of),
         };
-        self.tiles[tensor] = Some(tile);
+        self.tiles[number] = Some(tile);
+        done
+    }
+
+    /// The second of two steps: out of tiles, not of shards.
+    fn pass_on(&mut self, number: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
+        let here = self.here(region);
+        let source = self.inputs[self.program.transfers()[number].tensor];
+        let Some(mut tile) = self.tiles[number].take() else { return Ok(()) };
+        let counters = &self.counters;
+        let done = match route {
+            Route::Broadcast { axes, root } => {
+                let root: Vec<_> = root.iter().map(|root| self.value(root)).collect();
+                tile.broadcast_held(&self.groups[axes], &root, source, &here)
+            }
+            Route::Permute { from, to } => {
+                let (from, to) = self.permutation(from, to, |at: &[i64]| region_at(region, at, counters));
+                tile.permute_held(&self.grid, from, to, source, &here)
+            }
+            _ => unreachable!("tiles are broadcast or permuted; this is a bug of polyshard"),
+        };
+        self.tiles[number] = Some(tile);
         done
     }
 
@@ -207,7 +241,9 @@ impl<'a, T: Element> Walk<'a, T> {
                 let (to, from) = self.permutation(to, from, region_of);
                 tile.permute_back(&self.grid, to, from, self.output, self.op)
             }
-            OutputRoute::Exchange => tile.write_back(&self.grid, self.output, region_of, self.op),
+            OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
+                tile.write_back(&self.grid, reach, self.output, region_of, self.op)
+            }
         };
         self.out_tile = Some(tile);
         done
@@ -223,10 +259,11 @@ impl<'a, T: Element> Walk<'a, T> {
         let operands: Vec<_> = leaf
             .operands
             .iter()
-            .map(|access| {
+            .enumerate()
+            .map(|(operand, access)| {
                 let (base, steps) = walk(access);
                 let source = self.inputs[access.tensor];
-                let view = match &self.tiles[access.tensor] {
+                let view = match &self.tiles[self.program.transfer_of(operand)] {
                     Some(tile) => tile.view(source),
                     None => source.view(),
                 };
@@ -239,14 +276,15 @@ impl<'a, T: Element> Walk<'a, T> {
             None => self.output.view_mut(),
         };
         let target = target.strided(&base, &steps);
-        match &self.leaf {
+        match &mut self.leaf {
             LeafPlan::Contraction { roles, alpha } => {
                 let Ok([a, b]) = <[_; 2]>::try_from(operands) else {
                     unreachable!("a contraction has two operands; this is a bug of polyshard")
                 };
                 contract(&counts, roles, *alpha, a, b, target);
             }
-            LeafPlan::Nest(value) => nest(&counts, target, self.op, &operands, value),
+            LeafPlan::Products { products, alpha } => products.run(&counts, *alpha, &operands, target),
+            LeafPlan::Nest(value) => nest(&counts, target, self.op, &operands, &*value),
         }
     }
 }
@@ -259,6 +297,24 @@ fn region_at(region: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> 
     let ranges = Region::new(region.ranges.iter().map(|(low, high)| value(low)..value(high)));
     let periods = region.periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
     periods.fold(ranges, |region, (dim, period)| region.periodic(dim, period))
+}
+
+fn product(product: &SymbolicProduct) -> Product {
+    let roles = match &product.op {
+        ProductOp::Matrix { roles } => roles.iter().map(|role| role_of(*role)).collect(),
+        ProductOp::Elementwise => Vec::new(),
+    };
+    Product {
+        factors: product.factors.map(|factor| match factor {
+            SymbolicFactor::Operand(number) => Factor::Operand(number),
+            SymbolicFactor::Scratch(number) => Factor::Scratch(number),
+        }),
+        loops: product.loops.clone(),
+        roles,
+        kept: product.kept.clone(),
+        level: product.level,
+        capacity: count(product.capacity),
+    }
 }
 
 fn role_of(role: SymbolicRole) -> Role {

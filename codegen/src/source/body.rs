@@ -1,15 +1,15 @@
 //! The statements of `run_into`: loops, transfers and leaves, in the order of the program.
 
+mod leaf;
+
 use super::index::{Index, literal};
 use super::items::reduce_op;
 use super::names::Names;
-use super::value::{Values, bare};
 use super::{comment, mentions};
-use polyshard_polyhedral::{
-    Expr, LeafAccess, LeafOp, OutputRoute, Program, Region, Role, Route, Statement, Symbol, Transfer,
-};
+use polyshard_layout::Reach;
+use polyshard_polyhedral::{Expr, OutputRoute, Program, Region, Route, Statement, Symbol};
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::quote;
 
 pub(super) fn body(program: &Program, names: &Names) -> TokenStream {
     let writer = Writer { program, names, index: Index::new(program, names) };
@@ -46,7 +46,7 @@ impl Writer<'_> {
     fn statement(&self, statement: &Statement) -> TokenStream {
         match statement {
             Statement::Loop { counter, body } => self.serial_loop(*counter, body),
-            Statement::Fetch(number) => self.fetch(&self.program.transfers()[*number]),
+            Statement::Fetch(number) => self.fetch(*number),
             Statement::Start => self.start(),
             Statement::Leaf => self.leaf(),
             Statement::Finish => self.finish(),
@@ -75,8 +75,9 @@ impl Writer<'_> {
 
     /// The tile buffers, allocated once.
     fn tiles(&self) -> TokenStream {
-        let inputs = self.program.transfers().iter().filter(|transfer| transfer.buffers > 0).map(|transfer| {
-            let (tile, capacity) = (&self.names.tiles[transfer.tensor], literal(transfer.capacity as i64));
+        let tiled = self.program.transfers().iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.buffers > 0);
+        let inputs = tiled.map(|(transfer, tile)| {
+            let capacity = literal(transfer.capacity as i64);
             let new = if transfer.buffers == 2 {
                 quote! { relay }
             } else {
@@ -94,7 +95,8 @@ impl Writer<'_> {
             let name = self.program.kernel().output().name.as_str();
             quote! { let mut #tile = OutTile::new(#name, #capacity)?#within; }
         });
-        quote! { #(#inputs)* #tile }
+        let products = self.products();
+        quote! { #(#inputs)* #tile #products }
     }
 
     /// The sub-communicators, made once per set of axes.
@@ -154,17 +156,18 @@ impl Writer<'_> {
         quote! { vec![#(#coordinates),*] }
     }
 
-    fn fetch(&self, transfer: &Transfer) -> TokenStream {
+    fn fetch(&self, number: usize) -> TokenStream {
+        let transfer = &self.program.transfers()[number];
         let tensor = self.program.kernel().inputs()[transfer.tensor].name;
         let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
         let note = comment(&format!("{by}{tensor}, {}", transfer.route.pattern(self.program.mesh())));
-        let moved = self.moved(transfer, &transfer.route, &transfer.region);
+        let moved = self.moved(number, &transfer.route, &transfer.region);
         quote! { #note #moved }
     }
 
-    fn moved(&self, transfer: &Transfer, route: &Route, region: &Region) -> TokenStream {
-        let (tile, source) = (&self.names.tiles[transfer.tensor], &self.names.tensors[transfer.tensor]);
-        let name = &self.names.regions[transfer.tensor];
+    fn moved(&self, number: usize, route: &Route, region: &Region) -> TokenStream {
+        let (tile, name) = (&self.names.tiles[number], &self.names.regions[number]);
+        let source = &self.names.tensors[self.program.transfers()[number].tensor];
         let shown = self.region(region);
         let bound = quote! { let #name = #shown; };
         match route {
@@ -180,7 +183,7 @@ impl Writer<'_> {
             }
             Route::Shift { axis, by, counter, first } => {
                 let (group, counter) = (self.names.group(&[*axis]), &self.names.loops[*counter]);
-                let start = self.first(transfer, first);
+                let start = self.first(number, first);
                 let by = proc_macro2::Literal::i64_unsuffixed(*by);
                 quote! {
                     if #counter == 0 {
@@ -195,24 +198,51 @@ impl Writer<'_> {
                 let permutation = self.permutation(from, to, shown, name);
                 quote! { #permutation let (from, to) = permutation; #tile.permute(&grid, from, to, #source, &#name(grid.coords()))?; }
             }
-            Route::Exchange => {
-                let closure = self.of_rank(shown);
-                quote! { let #name = #closure; #tile.exchange(&grid, #source, #name)?; }
+            Route::Sequence { first, held, next } => {
+                let (first, next) = (self.moved(number, first, held), self.passed_on(number, next, region));
+                quote! { #first #next }
+            }
+            Route::Halo { reach } | Route::Exchange { reach } => {
+                let (closure, reach) = (self.of_rank(shown), reach_of(reach));
+                quote! { let #name = #closure; #tile.exchange(&grid, #reach, #source, #name)?; }
             }
         }
     }
 
+    /// The second of two steps: out of tiles, not of shards.
+    fn passed_on(&self, number: usize, route: &Route, region: &Region) -> TokenStream {
+        let (tile, name) = (&self.names.tiles[number], &self.names.regions[number]);
+        let source = &self.names.tensors[self.program.transfers()[number].tensor];
+        let shown = self.region(region);
+        match route {
+            Route::Broadcast { axes, root } => {
+                let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
+                quote! { let #name = #shown; #tile.broadcast_held(&#group, &[#(#root),*], #source, &#name)?; }
+            }
+            Route::Permute { from, to } => {
+                let permutation = self.permutation(from, to, shown, name);
+                quote! {
+                    #permutation
+                    let (from, to) = permutation;
+                    #tile.permute_held(&grid, from, to, #source, &#name(grid.coords()))?;
+                }
+            }
+            _ => unreachable!("tiles are broadcast or permuted; this is a bug of polyshard"),
+        }
+    }
+
     /// The first iteration of a shift: its counter is 0 there.
-    fn first(&self, transfer: &Transfer, first: &Route) -> TokenStream {
+    fn first(&self, number: usize, first: &Route) -> TokenStream {
+        let transfer = &self.program.transfers()[number];
         let Some(counter) = transfer.level.checked_sub(1) else {
             unreachable!("a shift is inside a loop; this is a bug of polyshard")
         };
         let region = transfer.region.fixed(Symbol::Counter(counter), 0, &self.index.ranges);
         if *first == Route::Hold {
-            let (tile, shown) = (&self.names.tiles[transfer.tensor], self.region(&region));
+            let (tile, shown) = (&self.names.tiles[number], self.region(&region));
             return quote! { #tile.hold(&#shown); };
         }
-        self.moved(transfer, first, &region)
+        self.moved(number, first, &region)
     }
 
     /// The rank to which `image` maps this one, and the one that it maps here, as `permutation`.
@@ -286,88 +316,28 @@ impl Writer<'_> {
                 let permutation = self.permutation(to, from, region, name);
                 quote! { #permutation let (to, from) = permutation; #tile.permute_back(&grid, to, from, #c, #op)?; }
             }
-            OutputRoute::Exchange => {
-                let closure = self.of_rank(region);
-                quote! { #tile.write_back(&grid, #c, #closure, #op)?; }
+            OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
+                let (closure, reach) = (self.of_rank(region), reach_of(reach));
+                quote! { #tile.write_back(&grid, #reach, #c, #closure, #op)?; }
             }
         }
-    }
-
-    fn leaf(&self) -> TokenStream {
-        let leaf = self.program.leaf();
-        let note = leaf.step.map(|step| comment(&self.steps(&[step])));
-        let counts = leaf.loops.iter().map(|l| match l.count.as_constant() {
-            Some(count) => literal(count.max(0)),
-            None => {
-                let count = self.index.expr(&l.count);
-                syn::parse_quote!(count(#count))
-            }
-        });
-        let target = self.target(&leaf.target);
-        let operands: Vec<_> = leaf.operands.iter().map(|access| self.operand(access)).collect();
-        let values = Values { program: self.program, names: self.names };
-        match &leaf.op {
-            LeafOp::Contraction { roles, alpha } => {
-                let roles = roles.iter().map(|role| {
-                    let role = format_ident!("{}", role_name(*role));
-                    quote! { Role::#role }
-                });
-                let alpha = bare(values.expr(alpha, &mut 0));
-                quote! { #note contract(&[#(#counts),*], &[#(#roles),*], #alpha, #(#operands,)* #target); }
-            }
-            LeafOp::Nest => {
-                let op = reduce_op(self.program);
-                let element_type = format_ident!("{}", self.program.kernel().dtype().name());
-                let value = bare(values.expr(self.program.kernel().value(), &mut 0));
-                let (names, count) = (&self.names.elements, literal(operands.len() as i64));
-                quote! {
-                    #note
-                    nest(
-                        &[#(#counts),*],
-                        #target,
-                        #op,
-                        &[#(#operands),*],
-                        &pointwise(|[#(#names),*]: [#element_type; #count]| #value),
-                    );
-                }
-            }
-        }
-    }
-
-    fn operand(&self, access: &LeafAccess) -> TokenStream {
-        let (tensor, walk) = (&self.names.tensors[access.tensor], self.walk(access));
-        let held = self.program.transfers().iter().any(|t| t.tensor == access.tensor && t.buffers == 0);
-        let tile = &self.names.tiles[access.tensor];
-        if held {
-            quote! { #tensor.view() #walk }
-        } else {
-            quote! { #tile.view(#tensor) #walk }
-        }
-    }
-
-    fn target(&self, access: &LeafAccess) -> TokenStream {
-        let (tensor, tile, walk) = (self.names.tensors.last(), self.names.tiles.last(), self.walk(access));
-        match self.program.output().route {
-            OutputRoute::InPlace => quote! { #tensor.view_mut() #walk },
-            _ => quote! { #tile.view_mut() #walk },
-        }
-    }
-
-    fn walk(&self, access: &LeafAccess) -> TokenStream {
-        let base = access.base.iter().map(|base| self.index.expr(base));
-        let steps = access.steps.iter().map(|steps| {
-            let steps = steps.iter().map(|&step| proc_macro2::Literal::i64_unsuffixed(step));
-            quote! { &[#(#steps),*] }
-        });
-        quote! { .strided(&[#(#base),*], &[#(#steps),*]) }
     }
 }
 
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Batch => "Batch",
-        Role::M => "M",
-        Role::N => "N",
-        Role::K => "K",
-    }
+/// How far owners are, per axis.
+fn reach_of(reach: &[Reach]) -> TokenStream {
+    let number = proc_macro2::Literal::i64_unsuffixed;
+    let axes = reach.iter().map(|reach| match reach {
+        Reach::All => quote! { Reach::All },
+        &Reach::OWN => quote! { Reach::OWN },
+        Reach::Within { low, high } => {
+            let (low, high) = (number(*low), number(*high));
+            quote! { Reach::Within { low: #low, high: #high } }
+        }
+        Reach::Around { low, high } => {
+            let (low, high) = (number(*low), number(*high));
+            quote! { Reach::Around { low: #low, high: #high } }
+        }
+    });
+    quote! { &[#(#axes),*] }
 }

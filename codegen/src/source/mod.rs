@@ -70,8 +70,8 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let pick = |names: &[&str]| -> Vec<syn::Ident> {
         names.iter().filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
-    let layout = pick(&["AxisExpr", "Mesh", "Placement", "Sharding"]);
-    let leaf = pick(&["Role", "contract", "nest", "pointwise"]);
+    let layout = pick(&["AxisExpr", "Mesh", "Placement", "Reach", "Sharding"]);
+    let leaf = pick(&["Factor", "Product", "Products", "Role", "contract", "nest", "pointwise"]);
     let top = pick(&[
         "DistArray",
         "Element",

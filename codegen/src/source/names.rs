@@ -22,9 +22,9 @@ pub(super) struct Names {
     pub scalars: Vec<Ident>,
     /// `sharding_a` and the like, per tensor.
     pub shardings: Vec<Ident>,
-    /// `a_tile` and the like, per tensor.
+    /// `a_tile` and the like, per transfer, then of the output.
     pub tiles: Vec<Ident>,
-    /// `a_region` and the like, per tensor.
+    /// `a_region` and the like, per transfer, then of the output.
     pub regions: Vec<Ident>,
     /// `c_written`, the elements of the output that the kernel writes.
     pub written: Ident,
@@ -62,8 +62,11 @@ impl Names {
         let scalars = wanted.names(kernel.scalars().iter().map(|scalar| scalar.0.as_str()));
         let loops = wanted.names(program.loops().iter().map(|l| l.name.as_str()));
         let axes = wanted.names(program.mesh().as_slice().iter().map(|axis| axis.name.as_str()));
-        let tiles = of_tensors(&mut wanted, |tensor| format!("{tensor}_tile"));
-        let regions = of_tensors(&mut wanted, |tensor| format!("{tensor}_region"));
+        let output = kernel.output().name;
+        let tiles: Vec<_> = (0..program.transfers().len()).map(|number| program.tile_name(number)).collect();
+        let regions: Vec<_> = tiles.iter().map(|tile| tile.replacen("_tile", "_region", 1)).collect();
+        let tiles = wanted.names(tiles.iter().map(String::as_str).chain([&*format!("{output}_tile")]));
+        let regions = wanted.names(regions.iter().map(String::as_str).chain([&*format!("{output}_region")]));
         let written = wanted.name(&format!("{}_written", kernel.output().name));
         let axis = |axis: &usize| program.mesh().as_slice()[*axis].name.as_str();
         let groups = program.groups().into_iter().map(|axes| {

@@ -91,7 +91,7 @@ pub(crate) fn mesh(input: ParseStream) -> Result<Mesh> {
     Ok(Mesh::new(axes))
 }
 
-fn constant(expr: &Expr) -> Result<i128> {
+pub(crate) fn constant(expr: &Expr) -> Result<i128> {
     evaluate(expr).ok_or_else(|| {
         let message = "expected a number that is known when the crate is compiled";
         error(expr, message, "write literals and arithmetic on them, or use the chain as methods")

@@ -1,14 +1,15 @@
 //! One step: its method's name and arguments.
 
 use super::Written;
-use super::arguments::{comma, end, ident, integer, list, mesh, names, size};
+use super::arguments::{comma, constant, end, ident, integer, list, mesh, names, size, small};
 use super::placement::clause;
 use crate::errors::{error, listed};
 use polyshard_layout::Name;
-use polyshard_polyhedral::{LeafKind, Pattern, Step};
+use polyshard_polyhedral::{LeafKind, Offsets, Pattern, Step};
 use syn::parse::ParseStream;
+use syn::punctuated::Punctuated;
 use syn::token::Bracket;
-use syn::{Ident, Result, Token, parenthesized};
+use syn::{Expr, ExprRange, Ident, RangeLimits, Result, Token, parenthesized};
 
 /// The steps with an example of each, which is the help of every mistake in it.
 const STEPS: [(&str, &str); 11] = [
@@ -85,7 +86,14 @@ fn arguments(method: &Ident, input: ParseStream) -> Result<Written> {
         "expect" => {
             let tensor = ident(input)?;
             comma(input)?;
-            Step::Expect { tensor, pattern: pattern(input)? }
+            let mut found = pattern(input)?;
+            while input.peek(Token![,]) {
+                comma(input)?;
+                if !input.is_empty() {
+                    found = found.then(pattern(input)?);
+                }
+            }
+            Step::Expect { tensor, pattern: found }
         }
         // What is left of the table.
         _ => Step::Reorder { order: list(input)? },
@@ -159,10 +167,30 @@ fn pattern(input: ParseStream) -> Result<Pattern> {
             end(&content)?;
             Ok(Pattern::Shift { axis, by })
         }
+        "halo" => {
+            let content;
+            parenthesized!(content in input);
+            let reach = Punctuated::<Offsets, Token![,]>::parse_terminated_with(&content, offsets)?;
+            Ok(Pattern::Halo { reach: reach.into_iter().collect() })
+        }
         _ => {
-            let help = "the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)` and `exchange`, and of \
-                 outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`";
+            let help = "the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)`, \
+                        `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and \
+                        `reduce_scatter(x)`";
             Err(error(&word, format!("no pattern `{word}`"), help))
         }
+    }
+}
+
+/// `x: -1..=1`
+fn offsets(input: ParseStream) -> Result<Offsets> {
+    let axis = ident(input)?;
+    input.parse::<Token![:]>()?;
+    let range: Expr = input.parse()?;
+    match &range {
+        Expr::Range(ExprRange { start: Some(low), limits: RangeLimits::Closed(_), end: Some(high), .. }) => {
+            Ok(Offsets { axis, low: small(low, constant(low)?)?, high: small(high, constant(high)?)? })
+        }
+        _ => Err(error(&range, "expected a range of offsets", "write it as `x: -1..=1`")),
     }
 }

@@ -161,6 +161,17 @@ fn pattern(pattern: &Pattern) -> TokenStream {
             let axes = names(axes);
             quote!(ReduceScatter { axes: #axes })
         }
+        Pattern::Sequence { patterns } => {
+            let patterns = patterns.iter().map(self::pattern);
+            quote!(Sequence { patterns: ::std::vec![#(#patterns),*] })
+        }
+        Pattern::Halo { reach } => {
+            let reach = reach.iter().map(|offsets| {
+                let (axis, low, high) = (interned(offsets.axis), offsets.low, offsets.high);
+                quote!(#p::Offsets { axis: #axis, low: #low, high: #high })
+            });
+            quote!(Halo { reach: ::std::vec![#(#reach),*] })
+        }
         Pattern::Shift { axis, by } => {
             let axis = interned(*axis);
             quote!(Shift { axis: #axis, by: #by })
@@ -279,7 +290,7 @@ mod tests {
         check(
             ".tensorize([m]) .tensorize_as([m], contraction) .tensorize_as([m], nest) .expect(A, local) \
              .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, allgather(x)) \
-             .expect(A, exchange)",
+             .expect(A, halo(x: -1..=1, y: 0..=2)) .expect(A, exchange) .expect(A, permute, broadcast(x))",
             expect![[r#"
                 __::Step::Tensorize {
                     loops: vec![__::Name::new("m")],
@@ -325,7 +336,28 @@ mod tests {
                 };
                 __::Step::Expect {
                     tensor: __::Name::new("A"),
+                    pattern: __::Pattern::Halo {
+                        reach: vec![
+                            __::Offsets { axis :
+                            __::Name::new("x"), low : - 1i64, high : 1i64 },
+                            __::Offsets { axis :
+                            __::Name::new("y"), low : 0i64, high : 2i64 }
+                        ],
+                    },
+                };
+                __::Step::Expect {
+                    tensor: __::Name::new("A"),
                     pattern: __::Pattern::Exchange,
+                };
+                __::Step::Expect {
+                    tensor: __::Name::new("A"),
+                    pattern: __::Pattern::Sequence {
+                        patterns: vec![
+                            __::Pattern::Permute,
+                            __::Pattern::Broadcast { axes :
+                            vec![__::Name::new("x")] }
+                        ],
+                    },
                 };
             "#]],
         );

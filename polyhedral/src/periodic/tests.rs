@@ -191,16 +191,19 @@ fn a_program_shows_where_it_wraps() {
     let program = ring(12, 3);
     let shown = program.to_string();
     let transfer = shown.lines().find(|line| line.contains("A_tile")).unwrap_or_default();
-    expect!["    A_tile[6] = A[(4*x - 1 .. +6) % 12]: exchange with all owners"].assert_eq(transfer);
+    expect!["    A_tile[6] = A[(4*x - 1 .. +6) % 12]: halo from x - 1..=x + 1 around the axis"].assert_eq(transfer);
     let explained = program.explain();
     let of_a = explained.lines().take_while(|line| !line.starts_with("B:")).map(|line| format!("{line}\n"));
     expect![[r#"
-        A: exchange, once, outside all serial loops
-            exchange with all owners
+        A: halo(x: -1..=1), once, outside all serial loops
+            halo from x - 1..=x + 1 around the axis
             tile [6] of A[(4*x - 1 .. +6) % 12]
             at most 48 bytes received per rank and step
+            messages with at most 2 other ranks
             - what one rank needs goes round the end of the tensor
-            - axis x: neither aligned, nor the same region for all x: exchange
+            - axis x: neither aligned, nor the same region for all x
+            - owners are at the offsets x: -1..=1 from the rank
+            - a few neighbours own it, around what the rank owns itself: halo
     "#]]
     .assert_eq(&of_a.collect::<String>());
 }

@@ -9,7 +9,7 @@ use crate::output;
 use crate::proof::{Proof, Property};
 use crate::report;
 use crate::step::{Pattern, Step};
-use polyshard_layout::{Mesh, Name, Sharding};
+use polyshard_layout::{Mesh, Name, Reach, Sharding};
 use std::collections::BTreeSet;
 
 impl Program {
@@ -108,7 +108,11 @@ impl Program {
                     groups.insert(vec![*axis]);
                     add(first, groups);
                 }
-                Route::Hold | Route::Copy | Route::Permute { .. } | Route::Exchange => {}
+                Route::Sequence { first, next, .. } => {
+                    add(first, groups);
+                    add(next, groups);
+                }
+                Route::Hold | Route::Copy | Route::Permute { .. } | Route::Halo { .. } | Route::Exchange { .. } => {}
             }
         }
         fn add_output(route: &OutputRoute, groups: &mut BTreeSet<Vec<usize>>) {
@@ -122,7 +126,11 @@ impl Program {
                     groups.insert(vec![*axis]);
                     add_output(last, groups);
                 }
-                OutputRoute::InPlace | OutputRoute::Combine | OutputRoute::Permute { .. } | OutputRoute::Exchange => {}
+                OutputRoute::InPlace
+                | OutputRoute::Combine
+                | OutputRoute::Permute { .. }
+                | OutputRoute::Halo { .. }
+                | OutputRoute::Exchange { .. } => {}
             }
         }
         let mut groups = BTreeSet::new();
@@ -149,12 +157,14 @@ impl Program {
             let most = transfer.region.most(&ranges);
             transfer.capacity = most.into_iter().product::<i64>() as usize;
             transfer.buffers = 1;
-            transfer.route = Route::Exchange;
+            transfer.route = Route::Exchange { reach: vec![Reach::All; self.mesh.ndim()] };
             transfer.tests = vec!["asked for: exchange".into()];
         }
         let output = &mut program.output;
         output.capacity = output.region.most(&ranges).into_iter().product::<i64>() as usize;
-        output.route = OutputRoute::Exchange;
+        let partial = self.shardings.last().map_or(&[][..], Sharding::partial);
+        let reach = |axis: usize| if partial.contains(&axis) { Reach::OWN } else { Reach::All };
+        output.route = OutputRoute::Exchange { reach: (0..self.mesh.ndim()).map(reach).collect() };
         output.tests = vec!["asked for: exchange".into()];
         program.body = crate::lower::body(0, self.loops.len(), &program.transfers, &program.output);
         let inputs: Vec<_> = self.kernel.inputs().iter().map(|tensor| tensor.name).collect();
@@ -170,6 +180,14 @@ impl Program {
         let sent = Proof { property, tensor, asked: output::SENT.into(), of_route: true };
         program.report = report::report(&program, [kept, vec![sent], found].concat());
         program
+    }
+
+    /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working
+    /// out its messages takes time for. See [`Route::partners`].
+    #[must_use]
+    pub fn partners(&self) -> usize {
+        let inputs = self.transfers.iter().map(|transfer| transfer.route.partners(&self.mesh));
+        inputs.chain([self.output.route.partners(&self.mesh)]).max().unwrap_or(0)
     }
 
     /// Returns the ranges of coordinates and counters.
@@ -190,14 +208,47 @@ impl Program {
         }
     }
 
-    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners.
+    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners. Of an
+    /// input with several transfers it is the first one by which anything moves; see [`patterns`](Self::patterns).
     #[must_use]
     pub fn pattern(&self, tensor: &str) -> Option<Pattern> {
-        let position = self.kernel.tensors().position(|other| other.name == *tensor)?;
+        let patterns = self.patterns(tensor);
+        patterns.iter().find(|pattern| **pattern != Pattern::Local).or(patterns.first()).cloned()
+    }
+
+    /// Returns the patterns of all transfers of a tensor, in the order in which its accesses are written; none if there
+    /// is no such tensor.
+    #[must_use]
+    pub fn patterns(&self, tensor: &str) -> Vec<Pattern> {
+        let Some(position) = self.kernel.tensors().position(|other| other.name == *tensor) else { return Vec::new() };
         if position == self.kernel.inputs().len() {
-            return Some(self.output.route.pattern(&self.mesh));
+            return vec![self.output.route.pattern(&self.mesh)];
         }
-        let transfer = self.transfers.iter().find(|transfer| transfer.tensor == position);
-        Some(transfer.map_or(Pattern::Local, |transfer| transfer.route.pattern(&self.mesh)))
+        let transfers = self.transfers.iter().filter(|transfer| transfer.tensor == position);
+        let patterns: Vec<_> = transfers.map(|transfer| transfer.route.pattern(&self.mesh)).collect();
+        // What the value does not read is not moved.
+        if patterns.is_empty() { vec![Pattern::Local] } else { patterns }
+    }
+
+    /// Returns the number of the transfer that brings what an operand of the leaf reads.
+    ///
+    /// # Panics
+    /// If the leaf has no such operand.
+    #[must_use]
+    pub fn transfer_of(&self, operand: usize) -> usize {
+        let found = self.transfers.iter().position(|transfer| transfer.operands.contains(&operand));
+        found.unwrap_or_else(|| panic!("no operand {operand}; the leaf has {}", self.leaf.operands.len()))
+    }
+
+    /// Returns the name of a transfer's tile: `A_tile`, and `A_tile_2` if it is the second one of its tensor.
+    ///
+    /// # Panics
+    /// If there is no such transfer.
+    #[must_use]
+    pub fn tile_name(&self, transfer: usize) -> String {
+        let tensor = self.transfers[transfer].tensor;
+        let nth = self.transfers[..=transfer].iter().filter(|other| other.tensor == tensor).count();
+        let name = self.kernel.inputs()[tensor].name;
+        if nth == 1 { format!("{name}_tile") } else { format!("{name}_tile_{nth}") }
     }
 }

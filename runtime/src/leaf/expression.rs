@@ -1,12 +1,12 @@
 //! Expressions: pointwise kernels that are data, for programs that are executed without being compiled.
 
 use super::pointwise::CHUNK;
-use super::{Pointwise, Rows};
+use super::{Pointwise, Rows, vector};
 use crate::{Element, ElementKind};
 
 /// A function of the operands at one point, as a tree.
 ///
-/// Evaluated a row at a time, node by node, so the tree is walked once per 256 points.
+/// Evaluated a row at a time, node by node, so the tree is walked once per 512 points.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression<T> {
     /// The element of an operand, by its number.
@@ -141,11 +141,19 @@ impl<T: Element> Pointwise<T> for Expression<T> {
             Self::If(comparison, parts) => choose(*comparison, parts, operands, out),
         }
     }
+
+    fn values<'a>(&self, operands: &Rows<'a, T>, out: &'a mut [T]) -> &'a [T] {
+        if let Self::Operand(i) = self {
+            return operands.get(*i);
+        }
+        self.row(operands, out);
+        out
+    }
 }
 
 fn unary<T: Element>(inner: &Expression<T>, operands: &Rows<'_, T>, out: &mut [T], op: impl Fn(T) -> T) {
     inner.row(operands, out);
-    out.iter_mut().for_each(|value| *value = op(*value));
+    vector::map(out, op);
 }
 
 /// Computes both values for all points and picks, which vectorises, unless a value must not be computed.
@@ -191,30 +199,29 @@ fn binary<T: Element>(
     out: &mut [T],
     op: impl Fn(T, T) -> T,
 ) {
-    // An operand on the left is read where it is; anything else is evaluated into `out` first.
-    let left = match left {
-        Expression::Operand(i) => Some(&operands.get(*i)[..out.len()]),
+    // An operand is read where it is; anything else is evaluated first.
+    if let Expression::Const(value) = *right {
+        left.row(operands, out);
+        return vector::map(out, |left| op(left, value));
+    }
+    if let Expression::Const(value) = *left {
+        right.row(operands, out);
+        return vector::map(out, |right| op(value, right));
+    }
+    let mut row = [T::ZERO; CHUNK];
+    let row = &mut row[..out.len()];
+    let right = match right {
+        Expression::Operand(i) => operands.get(*i),
         _ => {
-            left.row(operands, out);
-            None
+            right.row(operands, row);
+            row
         }
     };
-    match right {
-        Expression::Operand(i) => apply(left, operands.get(*i).iter().copied(), out, op),
-        Expression::Const(value) => apply(left, std::iter::repeat(*value), out, op),
-        _ => {
-            let mut row = [T::ZERO; CHUNK];
-            let row = &mut row[..out.len()];
-            right.row(operands, row);
-            apply(left, row.iter().copied(), out, op);
-        }
-    }
-}
-
-/// Writes `left op right` to `out`, which has the left side if there is no row of it.
-fn apply<T: Element>(left: Option<&[T]>, right: impl Iterator<Item = T>, out: &mut [T], op: impl Fn(T, T) -> T) {
     match left {
-        Some(left) => out.iter_mut().zip(left).zip(right).for_each(|((out, &left), right)| *out = op(left, right)),
-        None => out.iter_mut().zip(right).for_each(|(out, right)| *out = op(*out, right)),
+        Expression::Operand(i) => vector::zip_to(out, operands.get(*i), right, op),
+        _ => {
+            left.row(operands, out);
+            vector::zip(out, right, op);
+        }
     }
 }

@@ -1,22 +1,28 @@
 //! Leaf kernels: what one rank computes on tiles that it holds.
 //!
 //! Two kernels do it all: [`contract`] for sums of products of two operands, through a fast GEMM, and
-//! [`nest`] for everything else. Both take strided operands, so no leaf copies a tile to transpose it, and
-//! both visit the same points in the same order for the same arguments: a generated program and the
-//! executor give the same bits. A leaf moves no data between ranks and starts no threads.
+//! [`nest`] for everything else; [`Products`] is a sequence of both for sums of products of several operands. They
+//! take strided operands, so no leaf copies a tile to transpose it, and visit the same points in the same order
+//! for the same arguments: a generated program and the executor give the same bits. A leaf moves no data between ranks and starts no threads.
 
 mod contract;
 mod expression;
+mod fold;
+mod gather;
 mod gemm;
 mod integer;
 mod nest;
+mod order;
 mod pointwise;
+mod products;
+mod vector;
 mod walk;
 
 pub use contract::{Role, contract};
 pub use expression::{Comparison, Expression};
 pub use nest::nest;
 pub use pointwise::{Closure, Pointwise, Rows, pointwise};
+pub use products::{Factor, Product, Products};
 
 #[cfg(test)]
 mod tests;

@@ -1,21 +1,29 @@
 //! Strided loop nests: any pointwise kernel, accumulated into an output.
 //!
-//! The innermost loop is evaluated in chunks of 256 points. Operands of unit stride are read in place, others
-//! are gathered first, so that a kernel only ever sees rows and the compiler vectorises it.
+//! The innermost loop is evaluated in chunks of 512 points. Operands of unit stride are read in place, others
+//! are gathered first, so that a kernel only ever sees rows and the compiler vectorises it. It does so for the
+//! vectors of each generation of processors, of which the running one's are chosen; results do not depend on it.
 
+use super::fold::{Lanes, accumulate};
+use super::gather::Gather;
+use super::order::Order;
 use super::pointwise::CHUNK;
 use super::walk::{Loop, walk};
-use super::{Pointwise, Rows};
+use super::{Pointwise, gather};
 use crate::{Element, ReduceOp, Strided, StridedMut};
+use std::ops::Range;
 
-/// Points of a row that are combined side by side when the row reduces to one element.
-const LANES: usize = 16;
-
-/// Combines into `c`, with `op`, the kernel's value at every point of the loops, the last loop innermost.
+/// Combines into `c`, with `op`, the kernel's value at every point of the loops.
 ///
-/// Points come in lexicographic order. Where the innermost loop leaves `c` in place, the values of each chunk
-/// of 256 points are first combined with one another in 16 lanes; the order depends on the counts and strides
-/// alone, never on the kernel, so closures and expressions agree to the last bit.
+/// The order depends on the counts and strides alone, never on the kernel, the processor or the communicator, so
+/// closures and expressions agree to the last bit everywhere:
+///
+/// - The loop along which operands lie closest together is innermost, the others keep their order around it, but
+///   for one that walks an operand with stride 1 where the innermost loop does not; it comes next.
+/// - Where the innermost loop moves `c`, values are combined into `c` point by point.
+/// - Where it leaves `c` in place, as in a sum along a row, 32 lanes combine the row's values first: lane `i` takes
+///   points `i`, `i + 32`, and so on. Then lane `i` meets lane `i + 16`, the results `i` and `i + 8`, down to one,
+///   which is combined into `c`. A row of fewer points is combined from first to last.
 ///
 /// # Panics
 /// If an operand would be touched outside its data: a bug of polyshard.
@@ -32,127 +40,66 @@ pub fn nest<T: Element>(
     if counts.contains(&0) {
         return;
     }
-    let mut outer = merged(Loop::all(counts, &strides));
-    let inner = outer.pop().unwrap_or_else(|| Loop::once(strides.len()));
+    let order = Order::new::<T>(Loop::all(counts, &strides), strides.len());
     let mut offsets = vec![c.offset];
     offsets.extend(operands.iter().map(|operand| operand.offset));
-
-    let mut gather = Gather::new(operands, &inner);
-    let mut values = [T::ZERO; CHUNK];
-    walk(&outer, &mut offsets, &mut |at| {
-        for start in (0..inner.count).step_by(CHUNK) {
-            let len = CHUNK.min(inner.count - start);
-            let values = &mut values[..len];
-            kernel.row(&gather.rows(&at[1..], start, len), values);
-            accumulate(c.data, at[0] + start as i64 * inner.strides[0], inner.strides[0], values, op);
-        }
-    });
+    let gather = Gather::new(operands, &order);
+    let mut rows = RowsOf { c: c.data, op, kernel, gather, values: [T::ZERO; CHUNK], order: &order };
+    walk(&order.outer, &mut offsets, &mut |at| rows.visit(at));
 }
 
-/// Drops loops of one iteration and merges neighbours that continue one another, which keeps the order.
-fn merged(loops: Vec<Loop>) -> Vec<Loop> {
-    let mut merged: Vec<Loop> = Vec::with_capacity(loops.len());
-    for mut one in loops.into_iter().filter(|one| one.count > 1) {
-        while let Some(outer) = merged.pop_if(|outer| outer.continues(&one)) {
-            one.count *= outer.count;
-        }
-        merged.push(one);
-    }
-    merged
+/// The rows of the two inner loops, evaluated and accumulated.
+struct RowsOf<'a, T, K> {
+    c: &'a mut [T],
+    op: ReduceOp,
+    kernel: &'a K,
+    gather: Gather<'a, T>,
+    values: [T; CHUNK],
+    order: &'a Order,
 }
 
-/// The operands along the innermost loop, and room for the rows of those that are not of unit stride.
-struct Gather<'a, T> {
-    operands: &'a [Strided<'a, T>],
-    strides: &'a [i64],
-    width: usize,
-    offsets: Vec<i64>,
-    gathered: Vec<T>,
-    repeated: Vec<Option<i64>>,
-}
-
-impl<'a, T: Element> Gather<'a, T> {
-    fn new(operands: &'a [Strided<'a, T>], inner: &'a Loop) -> Self {
-        let strides = &inner.strides[1..];
-        let room = if strides.iter().all(|&stride| stride == 1) { 0 } else { operands.len() * CHUNK };
-        Self {
-            operands,
-            strides,
-            width: inner.count.min(CHUNK),
-            offsets: vec![0; operands.len()],
-            gathered: vec![T::ZERO; room],
-            repeated: vec![None; operands.len()],
-        }
-    }
-
-    fn rows(&mut self, at: &[i64], start: usize, len: usize) -> Rows<'_, T> {
-        for (i, operand) in self.operands.iter().enumerate() {
-            let stride = self.strides[i];
-            let offset = at[i] + start as i64 * stride;
-            self.offsets[i] = offset;
-            if stride == 1 {
-                continue;
-            }
-            let row = &mut self.gathered[i * CHUNK..][..self.width];
-            if stride == 0 {
-                // One element for the whole row: written out once for as long as it stays the same.
-                if self.repeated[i].replace(offset) != Some(offset) {
-                    row.fill(operand.data[offset as usize]);
+impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
+    /// All points of the two inner loops, where `at` are the offsets of the first one.
+    fn visit(&mut self, at: &[i64]) {
+        let (cross, inner) = (self.order.cross.count, self.order.inner.count);
+        let blocks = || (0..cross).step_by(gather::ROWS).map(|first| first..cross.min(first + gather::ROWS));
+        let chunks = || (0..inner).step_by(CHUNK).map(|start| start..inner.min(start + CHUNK));
+        if self.order.inner.strides[0] == 0 {
+            for block in blocks() {
+                let mut lanes = [Lanes::new(); gather::ROWS];
+                for chunk in chunks() {
+                    self.gather.fill(at, &block, &chunk);
+                    for (row, lanes) in block.clone().zip(&mut lanes) {
+                        let rows = self.gather.rows(at, row, block.start, &chunk);
+                        lanes.combine(self.kernel.values(&rows, &mut self.values[..chunk.len()]), self.op);
+                    }
                 }
-            } else {
-                for (j, value) in row[..len].iter_mut().enumerate() {
-                    *value = operand.data[(offset + j as i64 * stride) as usize];
+                for (row, lanes) in block.zip(&lanes) {
+                    let c = &mut self.c[(at[0] + row as i64 * self.order.cross.strides[0]) as usize];
+                    *c = self.op.combine(*c, lanes.meet(self.op));
                 }
             }
-        }
-        Rows { operands: self.operands, offsets: &self.offsets, strides: self.strides, gathered: &self.gathered, len }
-    }
-}
-
-fn accumulate<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: ReduceOp) {
-    // One loop per operation, each of them simple enough to vectorise.
-    match op {
-        ReduceOp::Sum => accumulate_with(c, offset, stride, values, T::plus),
-        ReduceOp::Product => accumulate_with(c, offset, stride, values, T::times),
-        ReduceOp::Max => accumulate_with(c, offset, stride, values, T::greater),
-        ReduceOp::Min => accumulate_with(c, offset, stride, values, T::smaller),
-    }
-}
-
-fn accumulate_with<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: impl Fn(T, T) -> T) {
-    match stride {
-        1 => {
-            let c = &mut c[offset as usize..][..values.len()];
-            c.iter_mut().zip(values).for_each(|(c, &value)| *c = op(*c, value));
-        }
-        0 => {
-            let c = &mut c[offset as usize];
-            *c = op(*c, folded(values, &op));
-        }
-        _ => {
-            for (i, &value) in values.iter().enumerate() {
-                let c = &mut c[(offset + i as i64 * stride) as usize];
-                *c = op(*c, value);
+        } else if self.order.apart() {
+            // Nothing is combined here, so any order will do; this one stays longer on the same pages of memory.
+            for chunk in chunks() {
+                blocks().for_each(|block| self.block(at, &block, &chunk));
+            }
+        } else {
+            for block in blocks() {
+                chunks().for_each(|chunk| self.block(at, &block, &chunk));
             }
         }
     }
-}
 
-/// Combines a chunk's values: lane `i` takes points `i`, `i + 16`, and so on; then the lanes meet in pairs.
-fn folded<T: Element>(values: &[T], op: impl Fn(T, T) -> T) -> T {
-    let Some((first, rest)) = values.split_first_chunk::<LANES>() else {
-        return values[1..].iter().fold(values[0], |sum, &value| op(sum, value));
-    };
-    let mut lanes = *first;
-    for group in rest.chunks(LANES) {
-        lanes.iter_mut().zip(group).for_each(|(lane, &value)| *lane = op(*lane, value));
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] = op(lanes[i], lanes[i + width]);
+    /// Points whose rows move the output.
+    fn block(&mut self, at: &[i64], block: &Range<usize>, chunk: &Range<usize>) {
+        self.gather.fill(at, block, chunk);
+        for row in block.clone() {
+            let rows = self.gather.rows(at, row, block.start, chunk);
+            let values = self.kernel.values(&rows, &mut self.values[..chunk.len()]);
+            let [cross, inner] = [&self.order.cross, &self.order.inner].map(|one| one.strides[0]);
+            let offset = at[0] + row as i64 * cross + chunk.start as i64 * inner;
+            accumulate(self.c, offset, inner, values, self.op);
         }
-        width /= 2;
     }
-    lanes[0]
 }

@@ -1,25 +1,33 @@
 //! Pointwise kernels: what a loop nest computes from its operands at one point, evaluated by rows.
 
+use super::vector;
 use crate::{Element, Strided};
 use std::array;
 use std::marker::PhantomData;
 
 /// Points that are evaluated at once; a row of every operand then fits the first-level cache.
-pub(super) const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 512;
 
 /// A function of the operands' elements at one point, evaluated for a row of points at once.
 ///
 /// The same function written as a closure and as an [`Expression`](super::Expression) gives the same bits:
 /// each point sees the same operations in the same order, and nothing is contracted or reassociated.
 pub trait Pointwise<T> {
-    /// Writes to `out[i]` the value at the row's point `i`. A row has at most 256 points.
+    /// Writes to `out[i]` the value at the row's point `i`. A row has at most 512 points.
     fn row(&self, operands: &Rows<'_, T>, out: &mut [T]);
+
+    /// Returns the values at the row's points: those of [`row`](Self::row), or where they lie already.
+    fn values<'a>(&self, operands: &Rows<'a, T>, out: &'a mut [T]) -> &'a [T] {
+        self.row(operands, out);
+        out
+    }
 }
 
 /// The operands of a [`Pointwise`] kernel along a row of points.
 pub struct Rows<'a, T> {
     pub(super) operands: &'a [Strided<'a, T>],
-    pub(super) offsets: &'a [i64],
+    /// Where the row of each operand starts, in its data if it has stride 1, otherwise in `gathered`.
+    pub(super) starts: &'a [usize],
     pub(super) strides: &'a [i64],
     pub(super) gathered: &'a [T],
     pub(super) len: usize,
@@ -33,11 +41,8 @@ impl<'a, T> Rows<'a, T> {
     #[must_use]
     pub fn get(&self, i: usize) -> &'a [T] {
         assert!(i < self.operands.len(), "no operand {i} of {}; this is a bug of polyshard", self.operands.len());
-        if self.strides[i] == 1 {
-            &self.operands[i].data[self.offsets[i] as usize..][..self.len]
-        } else {
-            &self.gathered[i * CHUNK..][..self.len]
-        }
+        let data = if self.strides[i] == 1 { self.operands[i].data } else { self.gathered };
+        &data[self.starts[i]..][..self.len]
     }
 }
 
@@ -61,11 +66,6 @@ pub struct Closure<F, T, const N: usize> {
 
 impl<T: Element, const N: usize, F: Fn([T; N]) -> T> Pointwise<T> for Closure<F, T, N> {
     fn row(&self, operands: &Rows<'_, T>, out: &mut [T]) {
-        let len = out.len();
-        // Slices of one length, known before the loop, let the compiler drop its bounds checks.
-        let rows: [&[T]; N] = array::from_fn(|i| &operands.get(i)[..len]);
-        for (i, out) in out.iter_mut().enumerate() {
-            *out = (self.f)(array::from_fn(|operand| rows[operand][i]));
-        }
+        vector::rows(out, array::from_fn(|i| operands.get(i)), &self.f);
     }
 }

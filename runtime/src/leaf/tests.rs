@@ -1,4 +1,7 @@
-//! Both leaf kernels against the loops that define them, on small integers, so that float sums are exact.
+//! Leaf kernels against the loops that define them, on small integers, so that float sums are exact.
+
+mod order;
+mod products;
 
 use super::*;
 use crate::{Element, ReduceOp, Strided, StridedMut};

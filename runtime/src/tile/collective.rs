@@ -1,6 +1,6 @@
 //! Tiles that a whole group fetches at once: broadcast and all-gather.
 
-use super::{Held, Overlap, Place, Tile, one_box, owned};
+use super::{Held, Overlap, Place, Tile, mail, one_box, owned};
 use crate::comm::Broadcast;
 use crate::{DistArray, Element, Group, Region, Result, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -35,11 +35,47 @@ impl<T: Element> Tile<T> {
             self.held = Held::Nothing;
             return Ok(());
         }
-        let inside = |&coordinate: &i64| {
-            usize::try_from(coordinate)
-                .unwrap_or_else(|_| panic!("a broadcast from coordinate {coordinate}; this is a bug of polyshard"))
-        };
-        let root = group.rank_of(&root_coordinates.iter().map(inside).collect::<Vec<_>>());
+        self.broadcast_from(group, member_at(group, root_coordinates), source, region)
+    }
+
+    /// Gives all members of the group `region`, which the tile of the member at `root_coordinates` holds already, from
+    /// whoever it came (MPI 3.1, section 5.4).
+    ///
+    /// Otherwise as [`broadcast`](Self::broadcast). Tiles of other members lose what they hold.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If the root's tile does not hold the region: a bug of polyshard.
+    pub fn broadcast_held(
+        &mut self,
+        group: &Group,
+        root_coordinates: &[i64],
+        source: &DistArray<T>,
+        region: &Region,
+    ) -> Result<()> {
+        one_box(region);
+        if region.is_empty() {
+            self.held = Held::Nothing;
+            return Ok(());
+        }
+        let root = member_at(group, root_coordinates);
+        if group.rank() != root {
+            group.comm().broadcast(Broadcast::Receive { root, into: cast_slice_mut(self.room(region)) })?;
+            self.held = Held::Buffer(region.clone());
+            return Ok(());
+        }
+        self.holds(region);
+        if group.size() == 1 {
+            return Ok(());
+        }
+        let data = self.held.data(&mut self.buffer, source);
+        group.comm().broadcast(Broadcast::Send(cast_slice(data)))
+    }
+
+    /// As [`broadcast`](Self::broadcast), from the member `root`.
+    fn broadcast_from(&mut self, group: &Group, root: usize, source: &DistArray<T>, region: &Region) -> Result<()> {
         if group.rank() != root {
             group.comm().broadcast(Broadcast::Receive { root, into: cast_slice_mut(self.room(region)) })?;
             self.held = Held::Buffer(region.clone());
@@ -58,17 +94,20 @@ impl<T: Element> Tile<T> {
         group.comm().broadcast(Broadcast::Send(cast_slice(self.room(region))))
     }
 
-    /// Gives all members of the group `region`, of which each owns a part (MPI 3.1, section 5.7).
+    /// Gives all members of the group `region`, of which each owns a part, perhaps nothing (MPI 3.1, sections 5.4
+    /// and 5.7).
     ///
     /// ```text
-    /// before   member 0: a    member 1: b    member 2: c
-    /// after    each member: a b c
+    /// before   member 0: a    member 1: -    member 2: b
+    /// after    each member: a b
     /// ```
     ///
-    /// Each member sends its part, from its shard if it lies together there, else packed. Parts that follow one
-    /// another in the region, in the members' order, are received in place; else they are staged and put where
-    /// they belong. An element that several members own is sent by one of them. If the region is empty, which
-    /// it is on all members or on none, nothing is sent.
+    /// Each owner sends its part, from its shard if it lies together there, else packed. Where few members own
+    /// parts, each of these is broadcast: an all-gather passes on parts of one size well, and others badly. If
+    /// there is one owner, this is a [`broadcast`](Self::broadcast). Parts that lie together in the region are
+    /// received in place, unless all are gathered at once and they do not follow one another in the members' order;
+    /// else they are staged and put where they belong. An element that several members own is sent by one of them.
+    /// If the region is empty, which it is on all members or on none, nothing is sent.
     ///
     /// # Errors
     /// If another rank failed.
@@ -86,39 +125,112 @@ impl<T: Element> Tile<T> {
         }
         let sharding = source.sharding();
         let reader = group.coordinates(0);
-        let part = |member| Overlap::read(sharding, &group.coordinates(member), &reader, region);
+        let part = |member| (member, Overlap::read(sharding, &group.coordinates(member), &reader, region));
         let parts: Vec<_> = (0..group.size()).map(part).collect();
-        let total: usize = parts.iter().map(Overlap::len).sum();
+        let total: usize = parts.iter().map(|(_, part)| part.len()).sum();
         assert!(
             total == region.distinct(),
             "the members of a group own {total} of the {} elements of {region} of an array sharded {sharding}; this \
              is a bug of polyshard",
             region.distinct()
         );
-        let counts: Vec<_> = parts.iter().map(|part| part.len() * size_of::<T>()).collect();
-        let in_order = parts.iter().scan(0, |next, part| {
+        // All members know all parts, so they choose alike.
+        let longest = parts.iter().map(|(_, part)| part.len()).max().unwrap_or(0);
+        match longest == total {
+            true if !region.wraps() => {
+                let root = parts.iter().position(|(_, part)| part.len() == total).expect("a part is the longest");
+                return self.broadcast_from(group, root, source, region);
+            }
+            _ if total <= longest * group.size() / 2 => self.broadcast_parts(group, source, region, &parts)?,
+            _ => self.gather_parts(group, source, region, &parts)?,
+        }
+        self.held = Held::Buffer(region.clone());
+        Ok(())
+    }
+
+    /// One broadcast per owner.
+    fn broadcast_parts(
+        &mut self,
+        group: &Group,
+        source: &DistArray<T>,
+        region: &Region,
+        parts: &[(usize, Overlap)],
+    ) -> Result<()> {
+        let me = group.rank();
+        let receives: Vec<_> = parts.iter().filter(|(from, part)| *from != me && part.len() > 0).cloned().collect();
+        let buffer = super::room(&mut self.buffer, region);
+        parts[me].1.copy(Place::Block, source.block(), Place::Region, buffer);
+        let send = parts[me].1.packed(Place::Block, source.block(), &mut self.outgoing)?;
+        if let Some(mut places) = mail::places(&receives, buffer) {
+            return broadcasts(group, parts, send, &mut places);
+        }
+        let remote = receives.iter().map(|(_, part)| part.len()).sum();
+        memory::grow(&mut self.incoming, remote, "what a tile receives")?;
+        let mut packed = mail::parts(&receives, &mut self.incoming);
+        broadcasts(group, parts, send, &mut packed)?;
+        for ((_, part), (_, packed)) in receives.iter().zip(&packed) {
+            part.copy(Place::Packed, packed, Place::Region, buffer);
+        }
+        Ok(())
+    }
+
+    /// One all-gather.
+    fn gather_parts(
+        &mut self,
+        group: &Group,
+        source: &DistArray<T>,
+        region: &Region,
+        parts: &[(usize, Overlap)],
+    ) -> Result<()> {
+        let total: usize = parts.iter().map(|(_, part)| part.len()).sum();
+        let counts: Vec<_> = parts.iter().map(|(_, part)| part.len() * size_of::<T>()).collect();
+        let in_order = parts.iter().scan(0, |next, (_, part)| {
             let here = part.contiguous(Place::Region).is_some_and(|range| range.is_empty() || range.start == *next);
             *next += part.len();
             Some(here)
         });
         let in_place = in_order.collect::<Vec<_>>().iter().all(|&here| here);
 
-        let send = parts[group.rank()].packed(Place::Block, source.block(), &mut self.outgoing)?;
+        let send = parts[group.rank()].1.packed(Place::Block, source.block(), &mut self.outgoing)?;
         let buffer = super::room(&mut self.buffer, region);
         if in_place {
-            group.comm().all_gather(cast_slice(send), cast_slice_mut(buffer), &counts)?;
-        } else {
-            memory::grow(&mut self.incoming, total, "what a tile receives")?;
-            let incoming = &mut self.incoming[..total];
-            group.comm().all_gather(cast_slice(send), cast_slice_mut(incoming), &counts)?;
-            let mut rest = &incoming[..];
-            for part in &parts {
-                let (packed, others) = rest.split_at(part.len());
-                part.copy(Place::Packed, packed, Place::Region, buffer);
-                rest = others;
-            }
+            return group.comm().all_gather(cast_slice(send), cast_slice_mut(buffer), &counts);
         }
-        self.held = Held::Buffer(region.clone());
+        memory::grow(&mut self.incoming, total, "what a tile receives")?;
+        let incoming = &mut self.incoming[..total];
+        group.comm().all_gather(cast_slice(send), cast_slice_mut(incoming), &counts)?;
+        let mut rest = &incoming[..];
+        for (_, part) in parts {
+            let (packed, others) = rest.split_at(part.len());
+            part.copy(Place::Packed, packed, Place::Region, buffer);
+            rest = others;
+        }
         Ok(())
     }
+}
+
+/// The rank of the member at these coordinates along the group's axes.
+fn member_at(group: &Group, coordinates: &[i64]) -> usize {
+    let inside = |&coordinate: &i64| {
+        usize::try_from(coordinate)
+            .unwrap_or_else(|_| panic!("a broadcast from coordinate {coordinate}; this is a bug of polyshard"))
+    };
+    group.rank_of(&coordinates.iter().map(inside).collect::<Vec<_>>())
+}
+
+/// Broadcasts each part from the member that owns it: `own` is this member's, the others are received.
+fn broadcasts<T: Element>(
+    group: &Group,
+    parts: &[(usize, Overlap)],
+    own: &[T],
+    receives: &mut [(usize, &mut [T])],
+) -> Result<()> {
+    for (root, _) in parts.iter().filter(|(_, part)| part.len() > 0) {
+        let call = match receives.iter_mut().find(|(from, _)| from == root) {
+            Some((_, into)) => Broadcast::Receive { root: *root, into: cast_slice_mut(into) },
+            None => Broadcast::Send(cast_slice(own)),
+        };
+        group.comm().broadcast(call)?;
+    }
+    Ok(())
 }

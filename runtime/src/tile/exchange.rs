@@ -1,6 +1,7 @@
 //! Tiles that pairs of ranks hand one another: permutations, and exchanges of any pattern.
 
 use super::{Held, Overlap, Place, Tile, mail, one_box, owned};
+use crate::layout::Reach;
 use crate::{DistArray, Element, Grid, Region, Result, memory};
 
 impl<T: Element> Tile<T> {
@@ -55,29 +56,33 @@ impl<T: Element> Tile<T> {
     /// Each element comes from the owner that [`Sharding::owner`](crate::layout::Sharding::owner) names for the
     /// reader. Both sides work out the same messages, one per pair of ranks (MPI 3.1, section 3.7), and a rank
     /// sends what others read of its shard, nothing more. A region of this rank's own shard is held, or copied
-    /// if it is scattered there. Working out the messages takes time in proportion to the number of ranks.
+    /// if it is scattered there. `reach` says, per axis, how far owners are from their readers: no other ranks are
+    /// looked at, so that working out the messages takes time in proportion to the number of ranks in reach.
     ///
     /// # Errors
     /// If another rank failed.
     ///
     /// # Panics
-    /// If a region leaves the array: a bug of polyshard.
+    /// If a region leaves the array, or an owner is out of reach: a bug of polyshard.
     pub fn exchange(
         &mut self,
         grid: &Grid<'_>,
+        reach: &[Reach],
         source: &DistArray<T>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
         let (sharding, mine) = (source.sharding(), source.coordinates());
         let region = region_of(grid.coords());
-        let me = grid.world().rank();
         let local = Overlap::read(sharding, mine, mine, &region);
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
-        for (rank, coordinates, indices) in grid.ranks().filter(|(rank, ..)| *rank != me) {
+        let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
+        for (rank, coordinates, indices) in grid.others(&mirrored) {
             let send = Overlap::read(sharding, mine, &coordinates, &region_of(&indices));
             if send.len() > 0 {
                 sends.push((rank, send));
             }
+        }
+        for (rank, coordinates, _) in grid.others(reach) {
             let receive = Overlap::read(sharding, &coordinates, mine, &region);
             if receive.len() > 0 {
                 receives.push((rank, receive));
@@ -86,7 +91,8 @@ impl<T: Element> Tile<T> {
         let remote: usize = receives.iter().map(|(_, overlap)| overlap.len()).sum();
         assert!(
             local.len() + remote == region.distinct(),
-            "{} of the {} elements of {region} have an owner, in an array sharded {sharding}; this is a bug of polyshard",
+            "{} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a bug of \
+             polyshard",
             local.len() + remote,
             region.distinct()
         );

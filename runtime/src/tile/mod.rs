@@ -10,7 +10,9 @@
 //! | [`broadcast`](Tile::broadcast) | a group | the root: the region, as MPI spreads it | 0 |
 //! | [`shift`](Tile::shift) | a group | what it held | a second tile, in turns |
 //! | [`permute`](Tile::permute) | pairs | one region | the region sent, if scattered in the shard |
-//! | [`all_gather`](Tile::all_gather) | a group | its part, to all | the region, if parts interleave |
+//! | [`broadcast_held`](Tile::broadcast_held) | a group | the root: what its tile holds | 0 |
+//! | [`permute_held`](Tile::permute_held) | pairs | what its tile holds | a second tile, in turns |
+//! | [`all_gather`](Tile::all_gather) | a group | its part, if it has one, to all | the region, if parts interleave |
 //! | [`exchange`](Tile::exchange) | pairs | what others read of its shard | what is scattered on either side |
 //! | [`write_back`](OutTile::write_back) | pairs | its region, to each owner | what it receives |
 //! | [`reduce`](OutTile::reduce), [`all_reduce`](OutTile::all_reduce) | a group | as the reduction in rank order | a second tile |
@@ -124,9 +126,38 @@ impl<T: Element> Tile<T> {
         }
     }
 
+    /// Checks that the tile holds `region`.
+    fn holds(&self, region: &Region) {
+        let same = match &self.held {
+            Held::Nothing => region.is_empty(),
+            Held::Shard(held) | Held::Buffer(held) => held == region || held.is_empty() && region.is_empty(),
+        };
+        assert!(same, "a tile hands on {region}, but has {:?}; this is a bug of polyshard", self.held);
+    }
+
     /// The part of the buffer that holds `region`.
     fn room(&mut self, region: &Region) -> &mut [T] {
         room(&mut self.buffer, region)
+    }
+}
+
+impl Held {
+    /// The elements, in order: from the shard if they lie together there, else packed into the buffer.
+    fn data<'a, T: Element>(&self, buffer: &'a mut [T], source: &'a DistArray<T>) -> &'a [T] {
+        let region = match self {
+            Self::Nothing => return &[],
+            Self::Buffer(region) => return room(buffer, region),
+            Self::Shard(region) => region,
+        };
+        let own = owned(source, source.coordinates(), region);
+        match own.contiguous(Place::Block) {
+            Some(range) => &source.block()[range],
+            None => {
+                let buffer = room(buffer, region);
+                own.copy(Place::Block, source.block(), Place::Packed, buffer);
+                buffer
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Output tiles: what a step writes, combined into the shards of those who own it.
 
 use super::{Overlap, Place, Written, mail, one_box, owned, room};
+use crate::layout::Reach;
 use crate::region::row_major;
 use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut, memory};
 
@@ -104,16 +105,19 @@ impl<T: Element> OutTile<T> {
     /// ```
     ///
     /// One message per pair of ranks; where an axis replicates the array, every owner gets its own. Stages what
-    /// it receives. Along axes of partial sums, owners are those at this rank's coordinate. Working out the messages takes time in proportion to the number of ranks.
+    /// it receives. `reach` says, per axis, how far owners are from writers: no other ranks are looked at. Along axes of
+    /// partial sums, owners are those at this rank's coordinate.
     ///
     /// # Errors
     /// If another rank failed.
     ///
     /// # Panics
-    /// If `region_of` says another region for this rank than the tile has: a bug of polyshard.
+    /// If `region_of` says another region for this rank than the tile has, or an owner is out of reach: a bug of
+    /// polyshard.
     pub fn write_back(
         &mut self,
         grid: &Grid<'_>,
+        reach: &[Reach],
         target: &mut DistArray<T>,
         region_of: impl Fn(&[i64]) -> Region,
         op: ReduceOp,
@@ -124,22 +128,31 @@ impl<T: Element> OutTile<T> {
             "a tile of {} is written back as {region}; this is a bug of polyshard",
             self.region
         );
-        let me = grid.world().rank();
         let (sharding, mine) = (target.sharding(), target.coordinates());
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         // Of what is partial, each rank's own term.
         let term = |coordinates: &[usize]| sharding.partial().iter().all(|&axis| coordinates[axis] == mine[axis]);
-        for (rank, coordinates, indices) in grid.ranks().filter(|(rank, at, _)| *rank != me && term(at)) {
+        for (rank, coordinates, _) in grid.others(reach).into_iter().filter(|(_, at, _)| term(at)) {
             let send = Overlap::of(sharding, &coordinates, &region);
             if send.len() > 0 {
                 sends.push((rank, send));
             }
+        }
+        let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
+        for (rank, _, indices) in grid.others(&mirrored) {
             let receive = Overlap::of(sharding, mine, &region_of(&indices));
             if receive.len() > 0 {
                 receives.push((rank, receive));
             }
         }
         let local = Overlap::of(sharding, mine, &region);
+        let delivered = sends.iter().map(|(_, overlap)| overlap.len()).sum::<usize>() + local.len();
+        assert!(
+            delivered >= region.len(),
+            "{delivered} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a \
+             bug of polyshard",
+            region.len()
+        );
         self.deliver(grid, &sends, &receives, Some(&local), target, op)
     }
 

@@ -1,7 +1,7 @@
 //! Tiles that travel round a group: each step a rank hands on what it holds.
 
-use super::{Held, Place, Tile, one_box, owned, room};
-use crate::{DistArray, Element, Group, Region, Result, memory};
+use super::{Held, Tile, one_box, room};
+use crate::{DistArray, Element, Grid, Group, Region, Result, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::mem::swap;
 
@@ -28,32 +28,11 @@ impl<T: Element> Tile<T> {
         let from = (me + by).rem_euclid(size);
         let to = (me - by).rem_euclid(size);
         if from == me {
-            let same = match &self.held {
-                Held::Nothing => region.is_empty(),
-                Held::Shard(held) | Held::Buffer(held) => held == region || held.is_empty() && region.is_empty(),
-            };
-            assert!(
-                same,
-                "a shift by {by} in a group of {size} changes a tile to {region}; this is a bug of polyshard"
-            );
+            self.holds(region);
             return Ok(());
         }
         memory::grow(&mut self.relay, self.buffer.len(), "the second buffer of a tile")?;
-        let data: &[T] = match &self.held {
-            Held::Nothing => &[],
-            Held::Buffer(held) => room(&mut self.buffer, held),
-            Held::Shard(held) => {
-                let own = owned(source, source.coordinates(), held);
-                match own.contiguous(Place::Block) {
-                    Some(range) => &source.block()[range],
-                    None => {
-                        let buffer = room(&mut self.buffer, held);
-                        own.copy(Place::Block, source.block(), Place::Packed, buffer);
-                        buffer
-                    }
-                }
-            }
-        };
+        let data = self.held.data(&mut self.buffer, source);
         let sends = [(to as usize, cast_slice(data))];
         let into = room(&mut self.relay, region);
         let receive = !into.is_empty();
@@ -61,6 +40,59 @@ impl<T: Element> Tile<T> {
         group.comm().exchange(&sends[..usize::from(!data.is_empty())], &mut receives[..usize::from(receive)])?;
         swap(&mut self.buffer, &mut self.relay);
         self.held = Held::Buffer(region.clone());
+        Ok(())
+    }
+
+    /// Receives `region` from the world's rank `from`, whose tile holds it, and sends what this tile holds to the rank
+    /// of `to`, whose region that is (MPI 3.1, section 3.7).
+    ///
+    /// ```text
+    /// held     rank 0: a    rank 1: b    rank 2: c
+    /// after    rank 0: c    rank 1: a    rank 2: b        (from = rank - 1, to = rank + 1)
+    /// ```
+    ///
+    /// As [`permute`](Self::permute), but out of tiles, whoever owns what they hold; two buffers are used in turn.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If a tile does not hold what it should hand on: a bug of polyshard.
+    pub fn permute_held(
+        &mut self,
+        grid: &Grid<'_>,
+        from: usize,
+        to: Option<(usize, Region)>,
+        source: &DistArray<T>,
+        region: &Region,
+    ) -> Result<()> {
+        one_box(region);
+        let me = grid.world().rank();
+        let to = to.filter(|(to, region)| *to != me && !region.is_empty());
+        let receives = from != me && !region.is_empty();
+        if from == me {
+            self.holds(region);
+        }
+        if to.is_none() && !receives {
+            if region.is_empty() {
+                self.held = Held::Nothing;
+            }
+            return Ok(());
+        }
+        memory::grow(&mut self.relay, self.buffer.len(), "the second buffer of a tile")?;
+        if let Some((_, region)) = &to {
+            self.holds(region);
+        }
+        let data = self.held.data(&mut self.buffer, source);
+        let sends: Vec<_> = to.iter().map(|(to, _)| (*to, cast_slice(data))).collect();
+        let mut receive = [(from, cast_slice_mut(room(&mut self.relay, region)))];
+        grid.world().comm().exchange(&sends, &mut receive[..usize::from(receives)])?;
+        if receives {
+            swap(&mut self.buffer, &mut self.relay);
+            self.held = Held::Buffer(region.clone());
+        } else if region.is_empty() {
+            self.held = Held::Nothing;
+        }
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Every operation on tiles, on threads, against the function of the index that fills the array.
 
 use super::*;
-use crate::layout::{DimLayout, Mesh, Placement, Sharding};
+use crate::layout::{DimLayout, Mesh, Placement, Reach, Sharding};
 use crate::sample::{
     array, contents, element, expected, indices, on_ranks, owned_region, pick, range, region, shardings,
 };
@@ -14,6 +14,10 @@ const ROOM: usize = 9 * 9 * 9;
 
 fn axes_of(seed: u64, mesh: &Mesh) -> Vec<usize> {
     (0..mesh.ndim()).filter(|&axis| pick(seed, ("axes", axis), 3) > 0).collect()
+}
+
+fn anywhere(mesh: &Mesh) -> Vec<Reach> {
+    vec![Reach::All; mesh.ndim()]
 }
 
 /// A region that the members of the group along `axes` own together, if one is easily told.
@@ -83,7 +87,7 @@ proptest! {
             let mut tile = Tile::new("A", ROOM)?;
             for step in 0..3_u64 {
                 let of = |at: &[i64]| region(seed + step, (at[0], at.last()), sharding.shape());
-                tile.exchange(&grid, &source, of)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of)?;
                 check(&tile, &source, &of(grid.coords()));
             }
             unchanged(world, &source)
@@ -182,8 +186,9 @@ proptest! {
             let of = |at: &[i64]| region(seed, (at[0], at.last()), sharding.shape());
             let mut out = OutTile::new("A", ROOM)?;
             write(&mut out, &of(grid.coords()), world.rank());
-            out.write_back(&grid, &mut target, of, ReduceOp::Sum)?;
-            let writes: Vec<_> = grid.ranks().map(|(rank, _, indices)| (rank, of(&indices))).collect();
+            out.write_back(&grid, &anywhere(grid.mesh()), &mut target, of, ReduceOp::Sum)?;
+            let indices = |rank| grid.mesh().coordinates(rank).into_iter().map(|at| at as i64).collect::<Vec<_>>();
+            let writes: Vec<_> = (0..grid.mesh().size()).map(|rank| (rank, of(&indices(rank)))).collect();
             check_sums(&target, &writes);
             Ok(())
         });
@@ -204,7 +209,7 @@ fn contributions_meet_in_the_order_of_their_writers() {
         let mut out = OutTile::new("A", 1)?;
         out.reset(&Region::whole(&[1]), ReduceOp::Sum);
         out.view_mut().strided(&[0], &[&[]]).data[0] = [1e16, 1.0, -1e16, 3.0][world.rank()];
-        out.write_back(&grid, &mut target, |_| Region::whole(&[1]), ReduceOp::Sum)?;
+        out.write_back(&grid, &anywhere(grid.mesh()), &mut target, |_| Region::whole(&[1]), ReduceOp::Sum)?;
         // 1e16 + 1 is 1e16, so in another order the sum would be another.
         assert_eq!(target.get(&[0]), [Some(3.0), None, None, None][world.rank()]);
         Ok(())
@@ -222,9 +227,11 @@ fn only_what_is_asked_for_is_sent() {
         let mut tile = Tile::new("A", 32)?;
 
         let before = world.bytes_received();
-        tile.exchange(&grid, &source, |at| Region::new([2 * at[0]..2 * at[0] + 2, 1..3]))?;
+        tile.exchange(&grid, &anywhere(grid.mesh()), &source, |at| Region::new([2 * at[0]..2 * at[0] + 2, 1..3]))?;
         assert_eq!(received(before), 0, "an exchange with oneself sends nothing");
-        tile.exchange(&grid, &source, |at| Region::new([2 * at[0] - 2 * at[0].min(1)..2 * at[0] + 1, 0..4]))?;
+        tile.exchange(&grid, &anywhere(grid.mesh()), &source, |at| {
+            Region::new([2 * at[0] - 2 * at[0].min(1)..2 * at[0] + 1, 0..4])
+        })?;
         assert_eq!(received(before), if world.rank() == 0 { 0 } else { 8 });
 
         let before = world.bytes_received();
@@ -239,6 +246,79 @@ fn only_what_is_asked_for_is_sent() {
         assert!(tile.incoming.is_empty(), "rows follow one another, so they are received in place");
         Ok(())
     });
+}
+
+/// What a panel costs does not depend on how many owners it has.
+#[test]
+fn an_all_gather_of_few_parts_receives_each_element_once() {
+    let mesh = Mesh::new([("x", 4)]);
+    let [x] = mesh.axes();
+    for dim in [0, 1] {
+        let sharding = Sharding::new(&mesh, &[8, 8], &[Placement::Block { dim, at: x.into() }]).expect("a sharding");
+        on_ranks(4, |world| {
+            let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
+            let group = grid.group(&[0])?;
+            let mut tile = Tile::new("A", 64)?;
+            // Of one owner, of two with parts of different sizes or of one, and of all but one.
+            for panel in [2..4, 3..6, 3..5, 1..4, 1..6, 0..6] {
+                let ranges = [0..8, 0..8].into_iter().enumerate();
+                let region = Region::new(ranges.map(|(d, whole)| if d == dim { panel.clone() } else { whole }));
+                let before = world.bytes_received();
+                tile.all_gather(&group, &source, &region)?;
+                check(&tile, &source, &region);
+                let own = Overlap::of(&sharding, source.coordinates(), &region).len();
+                assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), region.len() - own);
+                let one_box = panel == (2..4) && world.rank() == 1;
+                assert_eq!(matches!(tile.held, Held::Shard(_)), one_box, "{region}");
+            }
+            unchanged(world, &source)
+        });
+    }
+}
+
+/// Blocks of 2 by 3 with a rim of one element, corners too, cut off at the ends or round them.
+#[test]
+fn a_halo_looks_at_neighbours_alone() {
+    let mesh = Mesh::new([("x", 3), ("y", 4)]);
+    let [x, y] = mesh.axes();
+    let sharding =
+        Sharding::new(&mesh, &[6, 12], &[Placement::block(0, x), Placement::block(1, y)]).expect("a sharding");
+    on_ranks(12, |world| {
+        let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
+        let mut tile = Tile::new("A", 20)?;
+        let rim = |at: &[i64]| Region::new([2 * at[0] - 1..2 * at[0] + 3, 3 * at[1] - 1..3 * at[1] + 4]);
+        let cut = |at: &[i64]| rim(at).intersection(&Region::whole(&[6, 12]));
+        let within = [Reach::Within { low: -1, high: 1 }; 2];
+        tile.exchange(&grid, &within, &source, cut)?;
+        check(&tile, &source, &cut(grid.coords()));
+        let around = |at: &[i64]| rim(at).periodic(0, 6).periodic(1, 12);
+        let before = world.bytes_received();
+        tile.exchange(&grid, &[Reach::Around { low: -1, high: 1 }; 2], &source, around)?;
+        assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), 20 - 6);
+        periodic::check_around(&tile, &source, &around(grid.coords()));
+
+        let mut out = OutTile::new("A", 20)?;
+        let mut sums = Vec::new();
+        for reach in [within, [Reach::All; 2]] {
+            let mut target = array(world, &sharding)?;
+            write(&mut out, &cut(grid.coords()), world.rank());
+            out.write_back(&grid, &reach, &mut target, cut, ReduceOp::Sum)?;
+            sums.push(target.block().to_vec());
+        }
+        assert_eq!(sums[0], sums[1]);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_owner_out_of_reach_is_a_bug() {
+    let mesh = Mesh::new([("x", 3)]);
+    let error = crate::spmd(3, |world| {
+        let (grid, source) = (Grid::new(world, &mesh)?, array(world, &rows_over(&mesh, &[6, 1]))?);
+        Tile::new("A", 6)?.exchange(&grid, &[Reach::OWN], &source, |_| Region::whole(&[6, 1]))
+    });
+    let message = error.expect_err("owners are everywhere").to_string();
+    assert!(message.contains("2 of the 6 elements of [0..6, 0..1] have an owner in reach"), "{message}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn expected_around(region: &Region) -> Vec<i32> {
     indices(region).into_iter().map(element).collect()
 }
 
-fn check_around(tile: &Tile<i32>, source: &DistArray<i32>, region: &Region) {
+pub(super) fn check_around(tile: &Tile<i32>, source: &DistArray<i32>, region: &Region) {
     assert_eq!(contents(tile.view(source), region), expected_around(region), "{region} of {}", source.sharding());
 }
 
@@ -52,7 +52,7 @@ proptest! {
             for step in 0..3_u64 {
                 let of = |at: &[i64]| around(seed + step, at[0] as usize, sharding.shape());
                 let before = world.bytes_received();
-                tile.exchange(&grid, &source, of)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of)?;
                 let region = of(grid.coords());
                 check_around(&tile, &source, &region);
                 let received = (world.bytes_received() - before) as usize / size_of::<i32>();
@@ -100,10 +100,12 @@ fn ranks_at_the_ends_receive_no_more_than_others() {
         let received = |before: u64| (world.bytes_received() - before) as usize / size_of::<i32>();
         let mut tile = Tile::new("A", 80).expect("a small tile");
         let before = world.bytes_received();
-        tile.exchange(&grid, &source, |at| Region::new([2 * at[0] - 1..2 * at[0] + 3, 0..4]).periodic(0, 8))?;
+        tile.exchange(&grid, &anywhere(grid.mesh()), &source, |at| {
+            Region::new([2 * at[0] - 1..2 * at[0] + 3, 0..4]).periodic(0, 8)
+        })?;
         assert_eq!(received(before), 8, "a row from each neighbour");
         let before = world.bytes_received();
-        tile.exchange(&grid, &source, |_| Region::new([-5..15, 0..4]).periodic(0, 8))?;
+        tile.exchange(&grid, &anywhere(grid.mesh()), &source, |_| Region::new([-5..15, 0..4]).periodic(0, 8))?;
         assert_eq!(received(before), 24, "all rows of the others, once");
         Ok(())
     });

@@ -1,0 +1,50 @@
+//! The benchmark of contractions, one part per call; `scripts/bench contract` runs it all.
+//!
+//! | part | prints |
+//! | --- | --- |
+//! | `leaves` | seconds of nests against a pointwise kernel, and of products of three tensors against a matrix product |
+//! | `table` | the table, from the lines that the other parts and numpy have printed |
+//!
+//! What they print are lines of one form, see [`common::record`].
+
+#[path = "../common/mod.rs"]
+#[expect(dead_code, reason = "the benchmarks share it, and each needs a part")]
+mod common;
+mod leaves;
+mod table;
+
+use clap::Subcommand;
+use common::cli::part;
+
+/// Measures contractions.
+#[derive(Subcommand)]
+enum Part {
+    /// Times leaves on one rank, in turns.
+    Leaves {
+        /// Rows and columns of the matrices of nests.
+        #[arg(long, default_value_t = 4096)]
+        size: usize,
+        /// The extent of the tensors of three dimensions.
+        #[arg(long, default_value_t = 512)]
+        extent: usize,
+        /// Columns of the matrices that these tensors are multiplied with.
+        #[arg(long, default_value_t = 64)]
+        columns: usize,
+        /// Timed runs of each, after one that is not timed.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
+    /// Prints the table of the lines on standard input.
+    Table,
+}
+
+fn main() -> polyshard::Result<()> {
+    match part() {
+        None => Ok(()),
+        Some(Part::Leaves { size, extent, columns, runs }) => leaves::measure(size, extent, columns, runs),
+        Some(Part::Table) => {
+            table::print();
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The leaf: the call that computes, and what it needs between calls.
+
+use super::super::items::reduce_op;
+use super::super::value::{Values, bare};
+use super::super::{comment, index::literal};
+use super::Writer;
+use polyshard_polyhedral::{Factor, LeafAccess, LeafOp, OutputRoute, ProductOp, Role};
+use proc_macro2::{Literal, TokenStream};
+use quote::{format_ident, quote};
+
+impl Writer<'_> {
+    /// The products of a leaf of several operands with their scratch, allocated once.
+    pub(super) fn products(&self) -> TokenStream {
+        let LeafOp::Products { steps, blocks, .. } = &self.program.leaf().op else { return TokenStream::new() };
+        let number = |&number: &usize| Literal::usize_unsuffixed(number);
+        let steps = steps.iter().map(|step| {
+            let factors = step.factors.map(|factor| match factor {
+                Factor::Operand(operand) => {
+                    let operand = number(&operand);
+                    quote! { Factor::Operand(#operand) }
+                }
+                Factor::Scratch(step) => {
+                    let step = number(&step);
+                    quote! { Factor::Scratch(#step) }
+                }
+            });
+            let roles = match &step.op {
+                ProductOp::Matrix { roles } => roles.iter().map(|role| role_path(*role)).collect(),
+                ProductOp::Elementwise => Vec::new(),
+            };
+            let (loops, kept) = (step.loops.iter().map(number), step.kept.iter().map(number));
+            let (level, capacity) = (number(&step.level), literal(step.capacity));
+            quote! {
+                Product {
+                    factors: [#(#factors),*],
+                    loops: vec![#(#loops),*],
+                    roles: vec![#(#roles),*],
+                    kept: vec![#(#kept),*],
+                    level: #level,
+                    capacity: #capacity,
+                }
+            }
+        });
+        let blocks = blocks.iter().map(|block| {
+            let (l, size) = (number(&block.number), literal(block.size));
+            quote! { (#l, #size) }
+        });
+        quote! { let mut products = Products::new(vec![#(#steps),*], vec![#(#blocks),*])?; }
+    }
+
+    pub(super) fn leaf(&self) -> TokenStream {
+        let leaf = self.program.leaf();
+        let note = leaf.step.map(|step| comment(&self.steps(&[step])));
+        let counts = leaf.loops.iter().map(|l| match l.count.as_constant() {
+            Some(count) => literal(count.max(0)),
+            None => {
+                let count = self.index.expr(&l.count);
+                syn::parse_quote!(count(#count))
+            }
+        });
+        let target = self.target(&leaf.target);
+        let operands: Vec<_> = (0..leaf.operands.len()).map(|operand| self.operand(operand)).collect();
+        let values = Values { program: self.program, names: self.names };
+        match &leaf.op {
+            LeafOp::Contraction { roles, alpha } => {
+                let roles = roles.iter().map(|role| role_path(*role));
+                let alpha = bare(values.expr(alpha, &mut 0));
+                quote! { #note contract(&[#(#counts),*], &[#(#roles),*], #alpha, #(#operands,)* #target); }
+            }
+            LeafOp::Products { alpha, .. } => {
+                let alpha = bare(values.expr(alpha, &mut 0));
+                quote! { #note products.run(&[#(#counts),*], #alpha, &[#(#operands),*], #target); }
+            }
+            LeafOp::Nest => {
+                let op = reduce_op(self.program);
+                let element_type = format_ident!("{}", self.program.kernel().dtype().name());
+                let value = bare(values.expr(self.program.kernel().value(), &mut 0));
+                let (names, count) = (&self.names.elements, literal(operands.len() as i64));
+                quote! {
+                    #note
+                    nest(
+                        &[#(#counts),*],
+                        #target,
+                        #op,
+                        &[#(#operands),*],
+                        &pointwise(|[#(#names),*]: [#element_type; #count]| #value),
+                    );
+                }
+            }
+        }
+    }
+
+    fn operand(&self, operand: usize) -> TokenStream {
+        let access = &self.program.leaf().operands[operand];
+        let (tensor, walk) = (&self.names.tensors[access.tensor], self.walk(access));
+        let number = self.program.transfer_of(operand);
+        let tile = &self.names.tiles[number];
+        if self.program.transfers()[number].buffers == 0 {
+            quote! { #tensor.view() #walk }
+        } else {
+            quote! { #tile.view(#tensor) #walk }
+        }
+    }
+
+    fn target(&self, access: &LeafAccess) -> TokenStream {
+        let (tensor, tile, walk) = (self.names.tensors.last(), self.names.tiles.last(), self.walk(access));
+        match self.program.output().route {
+            OutputRoute::InPlace => quote! { #tensor.view_mut() #walk },
+            _ => quote! { #tile.view_mut() #walk },
+        }
+    }
+
+    fn walk(&self, access: &LeafAccess) -> TokenStream {
+        let base = access.base.iter().map(|base| self.index.expr(base));
+        let steps = access.steps.iter().map(|steps| {
+            let steps = steps.iter().map(|&step| proc_macro2::Literal::i64_unsuffixed(step));
+            quote! { &[#(#steps),*] }
+        });
+        quote! { .strided(&[#(#base),*], &[#(#steps),*]) }
+    }
+}
+
+fn role_path(role: Role) -> TokenStream {
+    let role = format_ident!(
+        "{}",
+        match role {
+            Role::Batch => "Batch",
+            Role::M => "M",
+            Role::N => "N",
+            Role::K => "K",
+        }
+    );
+    quote! { Role::#role }
+}

@@ -1,0 +1,115 @@
+//! How far the ranks that a rank exchanges elements with are from it, along one axis.
+
+use serde::Serialize;
+
+/// The coordinates of owners along one axis, seen from the rank that reads: an offset is owner minus reader.
+///
+/// ```
+/// use polyshard_layout::Reach;
+/// let stencil = Reach::Within { low: -1, high: 2 };
+/// assert_eq!(stencil.coordinates(0, 8).collect::<Vec<_>>(), [0, 1, 2]);
+/// assert_eq!(stencil.mirrored().coordinates(0, 8).collect::<Vec<_>>(), [0, 1]);
+/// let ring = Reach::Around { low: -1, high: 1 };
+/// assert_eq!(ring.coordinates(0, 8).collect::<Vec<_>>(), [0, 1, 7]);
+/// assert_eq!((ring.count(8), ring.count(2), Reach::All.count(8)), (3, 2, 8));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Reach {
+    /// Any coordinate.
+    All,
+    /// Offsets `low..=high` inside the mesh.
+    Within {
+        /// The least offset.
+        low: i64,
+        /// The greatest offset.
+        high: i64,
+    },
+    /// Offsets `low..=high` around the axis, whose last coordinate is next to its first.
+    Around {
+        /// The least offset.
+        low: i64,
+        /// The greatest offset.
+        high: i64,
+    },
+}
+
+impl Reach {
+    /// The rank's own coordinate alone.
+    pub const OWN: Self = Self::Within { low: 0, high: 0 };
+
+    /// Returns the offsets, if not all coordinates are meant.
+    #[must_use]
+    pub fn offsets(self) -> Option<(i64, i64)> {
+        match self {
+            Self::All => None,
+            Self::Within { low, high } | Self::Around { low, high } => Some((low, high)),
+        }
+    }
+
+    /// Returns the reach of the owner: the coordinates of those that read from it.
+    #[must_use]
+    pub fn mirrored(self) -> Self {
+        match self {
+            Self::All => Self::All,
+            Self::Within { low, high } => Self::Within { low: -high, high: -low },
+            Self::Around { low, high } => Self::Around { low: -high, high: -low },
+        }
+    }
+
+    /// Returns the most coordinates that are in reach on an axis of this extent.
+    #[must_use]
+    pub fn count(self, extent: usize) -> usize {
+        let offsets = |(low, high): (i64, i64)| usize::try_from(i128::from(high) - i128::from(low) + 1).unwrap_or(0);
+        self.offsets().map_or(extent, |range| offsets(range).min(extent))
+    }
+
+    /// Returns the coordinates in reach of the rank at `own`, ascending, each once.
+    pub fn coordinates(self, own: usize, extent: usize) -> impl Iterator<Item = usize> {
+        let clipped = |low: i64, high: i64| {
+            let end = (own as i64).saturating_add(high).saturating_add(1).clamp(0, extent as i64);
+            (own as i64).saturating_add(low).clamp(0, extent as i64) as usize..end as usize
+        };
+        let [first, second] = match self {
+            Self::Within { low, high } => [clipped(low, high), 0..0],
+            Self::Around { low, high } if self.count(extent) < extent => {
+                let start = (own as i128 + i128::from(low)).rem_euclid(extent as i128) as usize;
+                let end = start + (high - low + 1).max(0) as usize;
+                [0..end.saturating_sub(extent), start..end.min(extent)]
+            }
+            Self::All | Self::Around { .. } => [0..extent, 0..0],
+        };
+        first.chain(second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_reaches_an_owner_that_reaches_it_back() {
+        for extent in 1..6_i64 {
+            for low in -7..8 {
+                for high in low - 1..8 {
+                    for reach in [Reach::Within { low, high }, Reach::Around { low, high }] {
+                        for own in 0..extent {
+                            let meant = |other: i64| match reach {
+                                Reach::Around { .. } => (low..=high).any(|d| (own + d).rem_euclid(extent) == other),
+                                _ => (low..=high).contains(&(other - own)),
+                            };
+                            let expected: Vec<_> = (0..extent).filter(|&other| meant(other)).collect();
+                            let found: Vec<_> =
+                                reach.coordinates(own as usize, extent as usize).map(|other| other as i64).collect();
+                            assert_eq!(found, expected, "{reach:?} from {own} of {extent}");
+                            assert!(found.len() <= reach.count(extent as usize));
+                            for other in found {
+                                let mut back = reach.mirrored().coordinates(other as usize, extent as usize);
+                                assert!(back.any(|back| back as i64 == own), "{reach:?} from {own} of {extent}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

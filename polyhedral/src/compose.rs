@@ -1,0 +1,143 @@
+//! Routes of two steps: a permutation among some ranks and a broadcast, in either order.
+//!
+//! ```text
+//! permute, broadcast(z)     the owners' tiles go to the ranks of one layer, and from there to all layers
+//! broadcast(z), permute     what the ranks of one layer own goes to all layers, and is permuted in each
+//! ```
+//!
+//! The first is right where the layers need the same, the second where each layer needs the owners' tiles in another
+//! order, as 2.5-D products do: E. Solomonik and J. Demmel, "Communication-Optimal Parallel 2.5D Matrix Multiplication
+//! and LU Factorization Algorithms", Euro-Par 2011. Both steps are proved by themselves.
+
+use crate::classify::{Classifier, Need};
+use crate::expr::{Expr, Ranges, Symbol};
+use crate::isl::{IslResult, Relation};
+use crate::program::{Region, Route};
+use crate::proof::{Property, Trail};
+use crate::source::Sources;
+
+const PAIRED: &str = "the rank that a tile is sent to is the one that receives it";
+
+impl Classifier<'_> {
+    /// A route of two steps, where each rank needs what the owner at `from` has; `same` are the axes along which region
+    /// and owner do not change.
+    pub(crate) fn composed(
+        &self,
+        need: &Need<'_>,
+        sources: &Sources<'_>,
+        needed: &Relation,
+        from: &[Expr],
+        same: &[usize],
+        trail: &mut Trail,
+    ) -> IslResult<Option<Route>> {
+        if let Some(route) = self.permute_broadcast(need, from, same, trail)? {
+            return Ok(Some(route));
+        }
+        self.broadcast_permute(need, sources, needed, from, trail)
+    }
+
+    fn permute_broadcast(
+        &self,
+        need: &Need<'_>,
+        from: &[Expr],
+        same: &[usize],
+        trail: &mut Trail,
+    ) -> IslResult<Option<Route>> {
+        let free = |axis: &usize| from.iter().all(|owner| !owner.mentions(Symbol::Coordinate(*axis)));
+        let axes: Vec<usize> = same.iter().copied().filter(free).collect();
+        if axes.is_empty() {
+            return Ok(None);
+        }
+        let root: Vec<_> = axes.iter().map(|&axis| from[axis].clone()).collect();
+        let held = need.region.where_equal(&axes, &root);
+        let timed = self.timed(need.fixed, from)?.restrict(&self.needed(need.fixed, &held)?)?;
+        if !timed.is_injective()? {
+            trail.test(format!("nor does each serve one rank at the same {}", self.names(&axes)));
+            return Ok(None);
+        }
+        let Some(to) = self.inverse(need.fixed, from, &axes, &timed)? else { return Ok(None) };
+        let names = self.names(&axes);
+        trail.test(format!(
+            "each owner serves one rank at its own {names}, and all {names} need the same: permute, broadcast"
+        ));
+        trail.proved(Property::Residency, format!("the tile is the same for all {names}"));
+        trail.proved(Property::Matching, PAIRED);
+        let first = Box::new(Route::Permute { from: from.to_vec(), to });
+        Ok(Some(Route::Sequence { first, held, next: Box::new(Route::Broadcast { axes, root }) }))
+    }
+
+    fn broadcast_permute(
+        &self,
+        need: &Need<'_>,
+        sources: &Sources<'_>,
+        needed: &Relation,
+        from: &[Expr],
+        trail: &mut Trail,
+    ) -> IslResult<Option<Route>> {
+        let fixed = need.fixed;
+        let constant = |owner: &Expr| (0..from.len()).all(|axis| !owner.mentions(Symbol::Coordinate(axis)));
+        let layered = |&axis: &usize| constant(&from[axis]) && need.region.mentions(Symbol::Coordinate(axis));
+        let axes: Vec<usize> = (0..from.len()).filter(layered).collect();
+        if axes.is_empty() {
+            return Ok(None);
+        }
+        let names = self.names(&axes);
+        let own: Vec<_> = (0..from.len()).map(|axis| Expr::symbol(Symbol::Coordinate(axis))).collect();
+        let choose = |inside: &[Expr], along: &[Expr]| -> Vec<Expr> {
+            (0..from.len()).map(|axis| if axes.contains(&axis) { along } else { inside }[axis].clone()).collect()
+        };
+        // The rank of the reader's own layer that stands where the owner does in its layer.
+        let inside = choose(from, &own);
+        let timed = self.timed(fixed, &inside)?;
+        let serving = timed.restrict(needed)?;
+        if !serving.is_injective()? {
+            trail.test(format!("nor does each serve one rank per {names}"));
+            return Ok(None);
+        }
+        let Some(to) = self.inverse(fixed, &inside, &axes, &serving)? else { return Ok(None) };
+        // What the reader that a rank will serve needs is what it is sent.
+        let held = at(need.region, &to, self.ranges);
+        if axes.iter().any(|&axis| held.mentions(Symbol::Coordinate(axis))) {
+            trail.test(format!("what owners would send along {names} depends on {names}"));
+            return Ok(None);
+        }
+        let sent = self.needed(fixed, &held)?;
+        let owned = self.isl.relation(&sources.owned_by(fixed, &choose(&own, from)))?;
+        if !sent.is_subset(&owned)? || !timed.then(&sent)?.restrict(needed)?.is_equal(needed)? {
+            return Ok(None);
+        }
+        trail.test(format!("what each owner has goes to all {names}, where each serves one rank: broadcast, permute"));
+        trail.proved(Property::Residency, format!("what is sent along {names} is what one rank needs at each {names}"));
+        trail.proved(Property::Matching, PAIRED);
+        let root = axes.iter().map(|&axis| from[axis].clone()).collect();
+        let next = Box::new(Route::Permute { from: inside, to });
+        Ok(Some(Route::Sequence { first: Box::new(Route::Broadcast { axes, root }), held, next }))
+    }
+
+    fn names(&self, axes: &[usize]) -> String {
+        let names: Vec<_> = axes.iter().map(|&axis| self.axes[axis].as_str()).collect();
+        names.join(", ")
+    }
+}
+
+/// The region of the rank at these coordinates.
+fn at(region: &Region, coordinates: &[Expr], ranges: &Ranges) -> Region {
+    // By way of fresh counters, so that no coordinate is replaced twice.
+    let base = ranges.counters.len();
+    let mut fresh = ranges.clone();
+    fresh.counters.extend(&ranges.coordinates);
+    let replace = |expr: &Expr| {
+        let axes = 0..coordinates.len();
+        let apart = axes.clone().fold(expr.clone(), |expr, axis| {
+            let counter = Expr::symbol(Symbol::Counter(base + axis));
+            expr.replace(Symbol::Coordinate(axis), &counter, &fresh)
+        });
+        axes.fold(apart, |expr, axis| expr.replace(Symbol::Counter(base + axis), &coordinates[axis], &fresh))
+    };
+    let both = |(a, b): &(Expr, Expr)| (replace(a), replace(b));
+    Region {
+        ranges: region.ranges.iter().map(both).collect(),
+        when: region.when.iter().map(both).collect(),
+        periods: region.periods.clone(),
+    }
+}

@@ -1,0 +1,273 @@
+//! How far the owners of a region are from the rank that reads it, so that an exchange looks at no other ranks.
+//!
+//! Owners are where the corners of the region are, or between. The offset of a corner's owner from the reader is a
+//! closed form, and the range of that form is proposed; isl decides whether all owners are within it. What it does
+//! not confirm is any rank along the axis.
+
+use crate::classify::{Classifier, Need};
+use crate::expr::{Expr, Ranges, Symbol};
+use crate::isl::{IslResult, Relation};
+use crate::program::{Region, Route};
+use crate::proof::{Property, Trail};
+use crate::source::Sources;
+use polyshard_layout::{AxisSource, DimLayout, LinearAxes, Name, Reach};
+
+/// Which owners of an element count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owners {
+    /// The one from which it is read.
+    Source,
+    /// All of them.
+    Every,
+}
+
+impl Classifier<'_> {
+    /// Each owner sends each reader what it needs: to neighbours, or to any rank.
+    pub(crate) fn exchange(&self, need: &Need<'_>, sources: &Sources<'_>, trail: &mut Trail) -> IslResult<Route> {
+        let from = self.isl.relation(&sources.relation(need.fixed, need.region))?;
+        let reach = self.reach(need.fixed, sources.reach(need.region, Owners::Source), &from, trail)?;
+        if sources.is_near(need.region, &reach) && self.is_inside(need)? {
+            trail.test("a few neighbours own it, around what the rank owns itself: halo");
+            return Ok(Route::Halo { reach });
+        }
+        trail.test("exchange");
+        Ok(Route::Exchange { reach })
+    }
+
+    /// The first reach proposed of which isl confirms that `from`, iterations to owners, stays within it; else all ranks.
+    pub(crate) fn reach(
+        &self,
+        fixed: usize,
+        proposed: Vec<Vec<Reach>>,
+        from: &Relation,
+        trail: &mut Trail,
+    ) -> IslResult<Vec<Reach>> {
+        for proposed in proposed {
+            if proposed.iter().all(|&reach| reach == Reach::All) {
+                return Ok(proposed);
+            }
+            let within = self.isl.relation(&self.within(fixed, &proposed))?;
+            let offsets = self.axes.iter().zip(&proposed).zip(&self.ranges.coordinates);
+            let offsets: Vec<_> =
+                offsets.filter_map(|((axis, reach), &extent)| offsets_text(axis, *reach, extent)).collect();
+            let asked = match &offsets[..] {
+                [] => "owners have the rank's own coordinates".to_owned(),
+                offsets => format!("owners are at the offsets {} from the rank", offsets.join(", ")),
+            };
+            if from.is_subset(&within)? {
+                trail.test(asked.clone());
+                trail.proved(Property::Matching, asked);
+                return Ok(proposed);
+            }
+            trail.test(format!("not all {asked}"));
+        }
+        Ok(vec![Reach::All; self.axes.len()])
+    }
+
+    /// Iterations to the ranks in reach.
+    fn within(&self, fixed: usize, reach: &[Reach]) -> String {
+        let outputs: Vec<_> = (0..reach.len()).map(|axis| format!("q{axis}")).collect();
+        let mut parts = vec![self.relations.counters(fixed)];
+        for (axis, (reach, extent)) in reach.iter().zip(&self.ranges.coordinates).enumerate() {
+            parts.push(format!("0 <= q{axis} < {extent}"));
+            match reach {
+                Reach::All => {}
+                Reach::Within { low, high } => parts.push(format!("{low} <= q{axis} - i{axis} <= {high}")),
+                Reach::Around { low, high } => {
+                    parts.push(format!("(q{axis} - i{axis} - ({low})) mod {extent} <= {}", high.saturating_sub(*low)));
+                }
+            }
+        }
+        format!("{{ [{}] -> [{}] : {} }}", self.relations.inputs(fixed), outputs.join(", "), parts.join(" and "))
+    }
+
+    /// Whether each rank needs all that it owns.
+    fn is_inside(&self, need: &Need<'_>) -> IslResult<bool> {
+        let own: Vec<_> = (0..self.axes.len()).map(|axis| Expr::symbol(Symbol::Coordinate(axis))).collect();
+        let sources = Sources { relations: self.relations, sharding: need.sharding, ranges: self.ranges };
+        let owned = self.isl.relation(&sources.owned_by(need.fixed, &own))?;
+        owned.is_subset(&self.needed(need.fixed, need.region)?)
+    }
+}
+
+/// `x: -1..=1`; nothing where owners are in line with the rank.
+fn offsets_text(axis: &Name, reach: Reach, extent: i64) -> Option<String> {
+    match reach.offsets() {
+        _ if extent == 1 => None,
+        Some((0, 0)) => None,
+        Some((low, high)) => Some(format!("{axis}: {low}..={high}")),
+        None => Some(format!("{axis}: any")),
+    }
+}
+
+/// The offsets of an index's owner, in blocks, at the low and at the high corner.
+struct Offsets {
+    low: Expr,
+    high: Expr,
+    /// How many parts too far one of them may be, as it is on the other side of the end.
+    slack: i64,
+}
+
+impl Offsets {
+    fn range(&self, slack: bool, ranges: &Ranges) -> (i64, i64) {
+        let slack = if slack { self.slack } else { 0 };
+        (self.low.bounds(ranges).0.saturating_sub(slack), self.high.bounds(ranges).1.saturating_add(slack))
+    }
+}
+
+impl Sources<'_> {
+    /// The offsets of the owners along each axis, as the corners of the region propose them.
+    ///
+    /// Where a dimension goes round, its last block may be short, or missing: then owners on the other side of the end
+    /// may be further away than the numbers of their blocks say, which is proposed second.
+    pub(crate) fn reach(&self, region: &Region, owners: Owners) -> Vec<Vec<Reach>> {
+        let mut proposed: Vec<_> = [false, true].map(|slack| self.clamped_reach(region, owners, slack)).into();
+        proposed.dedup();
+        proposed
+    }
+
+    fn clamped_reach(&self, region: &Region, owners: Owners, slack: bool) -> Vec<Reach> {
+        let mut reach = self.reach_on(region, owners, slack, self.ranges);
+        for (reach, &extent) in reach.iter_mut().zip(&self.ranges.coordinates) {
+            let covers = reach.offsets().is_some_and(|(low, high)| high.saturating_sub(low) >= extent - 1);
+            if covers && !is_one_step(*reach) {
+                *reach = Reach::All;
+            }
+        }
+        reach
+    }
+
+    /// Whether the reach is of neighbours: less than an axis, or one step that would be one on a larger mesh too.
+    fn is_near(&self, region: &Region, reach: &[Reach]) -> bool {
+        let mut larger = self.ranges.clone();
+        larger.coordinates.iter_mut().for_each(|extent| *extent += 1);
+        let on_larger = self.reach_on(region, Owners::Source, false, &larger);
+        let near = |(axis, reach): (usize, &Reach)| {
+            let Some((low, high)) = reach.offsets() else { return false };
+            let on_any_mesh = is_one_step(*reach) && on_larger[axis].offsets() == Some((low, high));
+            on_any_mesh || high - low + 1 < self.ranges.coordinates[axis]
+        };
+        reach.iter().enumerate().all(near)
+    }
+
+    fn reach_on(&self, region: &Region, owners: Owners, slack: bool, ranges: &Ranges) -> Vec<Reach> {
+        let extents = &self.ranges.coordinates;
+        let mut reach = vec![Reach::OWN; extents.len()];
+        for (axis, source) in self.sharding.sources() {
+            if extents[*axis] == 1 {
+                continue;
+            }
+            reach[*axis] = match source {
+                AxisSource::Reader if owners == Owners::Source || self.sharding.partial().contains(axis) => Reach::OWN,
+                AxisSource::Reader | AxisSource::Pin(_) => Reach::All,
+                AxisSource::Digit { dim, stride, extent } => {
+                    let Some(offsets) = self.offsets(region, *dim, *stride) else { continue };
+                    let (low, high) = offsets.range(slack, ranges);
+                    let parts = self.parts(*dim);
+                    if stride.saturating_mul(*extent) == parts
+                        && region.periods[*dim].is_none()
+                        && !self.is_cyclic(*dim)
+                    {
+                        Reach::Within { low, high }
+                    } else {
+                        Reach::Around { low, high }
+                    }
+                }
+                AxisSource::Skew { digits, rest, modulus } if *modulus == extents[*axis] => {
+                    let digits = digits.iter().map(|&(dim, factor)| {
+                        let (low, high) = self.offsets(region, dim, 1)?.range(slack, ranges);
+                        Some((low, high, factor))
+                    });
+                    let others = rest.terms.iter().map(|&(other, factor)| {
+                        let (low, high) = reach[other].offsets()?;
+                        Some((low, high, factor))
+                    });
+                    let sum = digits.chain(others).try_fold((0i64, 0i64), |(low, high), term| {
+                        let (from, to, factor) = term?;
+                        let (a, b) =
+                            (nearest(factor, *modulus).checked_mul(from)?, nearest(factor, *modulus).checked_mul(to)?);
+                        Some((low.checked_add(a.min(b))?, high.checked_add(a.max(b))?))
+                    });
+                    sum.map_or(Reach::All, |(low, high)| Reach::Around { low, high })
+                }
+                AxisSource::Skew { .. } => Reach::All,
+            };
+            // Offsets that are beyond the mesh say nothing, and an empty range would be an owner nowhere.
+            let far = i64::MAX / 4;
+            if reach[*axis].offsets().is_some_and(|(low, high)| low < -far || high > far || low > high) {
+                reach[*axis] = Reach::All;
+            }
+        }
+        reach
+    }
+
+    fn is_cyclic(&self, dim: usize) -> bool {
+        matches!(self.sharding.dims()[dim], DimLayout::Cyclic { .. })
+    }
+
+    fn parts(&self, dim: usize) -> i64 {
+        match &self.sharding.dims()[dim] {
+            DimLayout::Whole => 1,
+            DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => *parts as i64,
+        }
+    }
+
+    /// Offsets of `floor(digit / stride)` from the rank's own, which is its coordinate up to the axis' extent.
+    fn offsets(&self, region: &Region, dim: usize, stride: i64) -> Option<Offsets> {
+        let (at, block) = match &self.sharding.dims()[dim] {
+            DimLayout::Whole => return None,
+            DimLayout::Block { at, block, .. } | DimLayout::Cyclic { at, block, .. } => (at, *block as i64),
+        };
+        let (low, high) = &region.ranges[dim];
+        let size = block.checked_mul(stride)?;
+        let own = self.digit_of_rank(at).div(stride, self.ranges);
+        let from_own = |index: &Expr| {
+            let relative = index.minus(&own.times(size));
+            let relative = if self.is_cyclic(dim) { self.in_one_turn(&relative, size, dim, stride) } else { relative };
+            quotient(&relative, size, self.ranges)
+        };
+        let slack = match region.periods[dim] {
+            None => 0,
+            // Where the last block is short or missing, the first is nearer to the end than its number says.
+            Some(period) => {
+                let missing = self.parts(dim).saturating_mul(block).saturating_sub(period).max(0);
+                missing / size + i64::from(missing % size != 0)
+            }
+        };
+        Some(Offsets { low: from_own(low), high: from_own(&high.offset_by(-1)), slack })
+    }
+
+    /// Whole turns of a cyclic dimension lead back to the same ranks.
+    fn in_one_turn(&self, index: &Expr, size: i64, dim: usize, stride: i64) -> Expr {
+        let turn = size.saturating_mul((self.parts(dim) / stride).max(1));
+        index.without_multiples(turn)
+    }
+
+    fn digit_of_rank(&self, at: &LinearAxes) -> Expr {
+        let terms = at.terms.iter().map(|&(axis, factor)| Expr::symbol(Symbol::Coordinate(axis)).times(factor));
+        let sum = terms.fold(Expr::constant(at.constant), |sum, term| sum.plus(&term));
+        at.modulus.map_or(sum.clone(), |modulus| sum.rem(modulus, self.ranges))
+    }
+}
+
+/// Whether owners are next to the rank, or the rank itself.
+fn is_one_step(reach: Reach) -> bool {
+    reach.offsets().is_some_and(|(low, high)| low >= -1 && high <= 1)
+}
+
+/// The number nearest to 0 that is equal modulo `modulus`.
+fn nearest(value: i64, modulus: i64) -> i64 {
+    let rest = value.rem_euclid(modulus);
+    if rest > modulus / 2 { rest - modulus } else { rest }
+}
+
+/// `floor(expr / divisor)`, taken of each of what a minimum or maximum is of, so that its bounds are tight.
+fn quotient(expr: &Expr, divisor: i64, ranges: &Ranges) -> Expr {
+    match expr.branches() {
+        None => expr.div(divisor, ranges),
+        Some(([a, b], greater)) => {
+            let (a, b) = (quotient(&a, divisor, ranges), quotient(&b, divisor, ranges));
+            if greater { a.greater(&b, ranges) } else { a.lesser(&b, ranges) }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! How far owners are from readers: stencils talk to neighbours, whatever the mesh.
+
+use expect_test::expect;
+use polyshard_layout::{Mesh, Reach};
+use polyshard_polyhedral::{
+    Access, Affine, Assign, DType, KernelSpec, Modulus, Offsets, Pattern, Program, Route, Schedule, Value, dim, pin,
+};
+
+/// `C[i, j] = A[i + a, j + b] + ..` over the offsets, of square tensors: of what has all its neighbours, or periodic.
+fn stencil(extent: usize, offsets: &[[i64; 2]], periodic: bool) -> KernelSpec {
+    let of = |name: &str, by: i64| {
+        let index = Affine::new([(name.into(), 1)], by);
+        if periodic { index.modulo(Modulus::Number(extent as i64)) } else { index }
+    };
+    let access = |tensor: &str, [i, j]: [Affine; 2]| Access { tensor: tensor.into(), index: vec![i, j] };
+    let reads = offsets.iter().map(|&[a, b]| Value::Access(access("A", [of("i", a), of("j", b)])));
+    let rim = if periodic { 0 } else { 1 };
+    let extent = extent as i128;
+    KernelSpec {
+        name: "stencil".into(),
+        dtype: DType::F64,
+        inputs: vec![("A".into(), vec![extent; 2])],
+        output: ("C".into(), vec![extent; 2]),
+        ranges: ["i", "j"].map(|name| (name.into(), rim..extent - rim)).to_vec(),
+        scalars: Vec::new(),
+        moduli: Vec::new(),
+        target: access("C", ["i", "j"].map(|name| Affine::new([(name.into(), 1)], 0))),
+        assign: Assign::Set,
+        value: reads.reduce(|sum, next| Value::Add(Box::new(sum), Box::new(next))).expect("an offset"),
+    }
+}
+
+const FIVE: [[i64; 2]; 5] = [[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]];
+
+fn tiled(spec: KernelSpec, mesh: [usize; 2]) -> Schedule {
+    let mesh = Mesh::new([("x", mesh[0]), ("y", mesh[1])]);
+    let [x, y] = mesh.axes();
+    Schedule::from_spec(spec)
+        .distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh)
+        .shard("A", [dim(0).at(x), dim(1).at(y)])
+        .shard("C", [dim(0).at(x), dim(1).at(y)])
+}
+
+fn lowered(schedule: &Schedule) -> Program {
+    schedule.lower().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn pattern(schedule: &Schedule) -> String {
+    lowered(schedule).pattern("A").expect("a tensor").to_string()
+}
+
+#[test]
+fn a_stencil_talks_to_its_neighbours_whatever_the_mesh() {
+    // Of what has all its neighbours, tile `x` begins one element after block `x` does, and ends one after it.
+    for (periodic, low, partners) in [(true, -1, 8), (false, 0, 3)] {
+        for mesh in [[4, 4], [32, 32], [256, 256]] {
+            let program = lowered(&tiled(stencil(100 * mesh[0], &FIVE, periodic), mesh));
+            assert_eq!(program.pattern("A"), Some(Pattern::halo([("x", low..=1), ("y", low..=1)])), "{mesh:?}");
+            assert_eq!(program.partners(), partners, "{mesh:?}");
+        }
+    }
+}
+
+#[test]
+fn small_and_ragged_meshes_have_halos_too() {
+    for periodic in [false, true] {
+        for (extent, mesh) in [(40, [2, 2]), (41, [3, 2]), (13, [2, 5]), (7, [3, 3])] {
+            let schedule = tiled(stencil(extent, &FIVE, periodic), mesh);
+            let Some(Pattern::Halo { reach }) = lowered(&schedule).pattern("A") else {
+                panic!("{extent} on {mesh:?}, periodic: {periodic}: {}", pattern(&schedule))
+            };
+            let near = |offsets: &Offsets| offsets.low >= -1 && offsets.high <= 1;
+            assert!(reach.len() == 2 && reach.iter().all(near), "{extent} on {mesh:?}: {reach:?}");
+        }
+    }
+    assert_eq!(pattern(&tiled(stencil(40, &FIVE, true), [4, 1])), "halo(x: -1..=1)");
+    assert_eq!(pattern(&tiled(stencil(40, &[[0, 0], [-7, 0]], true), [8, 2])), "halo(x: -2..=0)");
+}
+
+/// What a halo costs is said without a run.
+#[test]
+fn an_explanation_says_whom_a_rank_looks_at() {
+    let text = lowered(&tiled(stencil(100, &[[0, 0], [1, 0], [0, -1]], true), [4, 5])).explain();
+    let text: String =
+        text.lines().take_while(|line| !line.starts_with("C:")).map(|line| format!("{line}\n")).collect();
+    expect![[r#"
+        A: halo(x: 0..=1, y: -1..=0), once, outside all serial loops
+            halo from x..=x + 1 around the axis, y - 1..=y around the axis
+            tile [26, 21] of A[(25*x .. +26) % 100, (20*y - 1 .. +21) % 100]
+            at most 4368 bytes received per rank and step
+            messages with at most 3 other ranks
+            - what one rank needs goes round the end of the tensor
+            - axis x: neither aligned, nor the same region for all x
+            - owners are at the offsets x: 0..=1, y: -1..=0 from the rank
+            - a few neighbours own it, around what the rank owns itself: halo
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn replicated_axes_are_the_readers_own_and_far_owners_are_anywhere() {
+    let mesh = Mesh::new([("x", 8), ("y", 8)]);
+    let [x, y] = mesh.axes();
+    let tiles =
+        || Schedule::from_spec(stencil(64, &FIVE, true)).distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh);
+    let reach =
+        |schedule: Schedule| match &lowered(&schedule.shard("C", [dim(0).at(x), dim(1).at(y)])).transfers()[0].route {
+            Route::Halo { reach } | Route::Exchange { reach } => reach.clone(),
+            other => panic!("{other:?}"),
+        };
+    let (near, own) = (Reach::Around { low: -1, high: 1 }, Reach::OWN);
+    assert_eq!(reach(tiles().shard("A", [dim(0).at(x)])), [near, own]);
+    assert_eq!(reach(tiles().shard("A", [dim(0).at(x), pin(y, 3)])), [near, Reach::All]);
+    assert_eq!(reach(tiles().shard("A", [dim(0).at(y), dim(1).at(x)])), [Reach::All; 2]);
+    // The rows of a skewed home are turned, so that neighbours are the next ranks but one along the other axis.
+    let skewed = tiles().shard("A", [dim(0).at(x), dim(1).at((x + y) % 8)]);
+    assert_eq!(reach(skewed), [near, Reach::All]);
+}
+
+/// Both axes number the rows, the second one faster.
+#[test]
+fn a_halo_of_rows_goes_round_the_inner_axis() {
+    let mesh = Mesh::new([("x", 8), ("y", 8)]);
+    let [x, y] = mesh.axes();
+    let schedule = Schedule::from_spec(stencil(640, &FIVE, true))
+        .divide("i", "io", "ii", 8)
+        .distribute(["io", "ii"], ["xo", "yo"], ["xi", "yi"], &mesh)
+        .shard("A", [dim(0).at([x, y])])
+        .shard("C", [dim(0).at([x, y])]);
+    let program = lowered(&schedule);
+    assert_eq!(program.pattern("A"), Some(Pattern::halo([("x", -1..=1), ("y", -1..=1)])), "{}", program.explain());
+}
+
+#[test]
+fn an_expected_halo_is_asserted() {
+    let schedule = tiled(stencil(40, &FIVE, true), [2, 2]);
+    lowered(&schedule.clone().expect("A", Pattern::halo([("x", -1..=1), ("y", -1..=1)])));
+    let error = schedule.expect("A", Pattern::halo([("x", -1..=1)])).lower().expect_err("y has neighbours too");
+    expect!["the transfer of `A` is halo(x: -1..=1, y: -1..=1), not halo(x: -1..=1); `explain()` prints the tests that led to it"]
+        .assert_eq(&error.message());
+}

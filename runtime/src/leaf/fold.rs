@@ -1,0 +1,79 @@
+//! How the values of a row are combined into the output.
+
+use super::vector;
+use crate::{Element, ReduceOp};
+
+/// Values of a row that are combined side by side when the row reduces to one element.
+const LANES: usize = 32;
+
+/// A row that is combined to one value: lane `i` takes points `i`, `i + 32`, and so on.
+#[derive(Clone, Copy)]
+pub(super) struct Lanes<T> {
+    lanes: [T; LANES],
+    filled: usize,
+}
+
+impl<T: Element> Lanes<T> {
+    pub(super) fn new() -> Self {
+        Self { lanes: [T::ZERO; LANES], filled: 0 }
+    }
+
+    /// Takes the row's next values; only the last time are they not a multiple of 32.
+    pub(super) fn combine(&mut self, values: &[T], op: ReduceOp) {
+        // One loop per operation, each of them simple enough to vectorise.
+        match op {
+            ReduceOp::Sum => self.combine_with(values, T::plus),
+            ReduceOp::Product => self.combine_with(values, T::times),
+            ReduceOp::Max => self.combine_with(values, T::greater),
+            ReduceOp::Min => self.combine_with(values, T::smaller),
+        }
+    }
+
+    fn combine_with(&mut self, values: &[T], op: impl Fn(T, T) -> T) {
+        let mut values = values;
+        if self.filled == 0 {
+            self.filled = values.len().min(LANES);
+            self.lanes[..self.filled].copy_from_slice(&values[..self.filled]);
+            values = &values[self.filled..];
+        }
+        vector::fold(&mut self.lanes, values, op);
+    }
+
+    /// All lanes combined.
+    pub(super) fn meet(&self, op: ReduceOp) -> T {
+        let mut lanes = self.lanes;
+        if self.filled < LANES {
+            return lanes[1..self.filled].iter().fold(lanes[0], |sum, &value| op.combine(sum, value));
+        }
+        let mut width = LANES / 2;
+        while width > 0 {
+            for i in 0..width {
+                lanes[i] = op.combine(lanes[i], lanes[i + width]);
+            }
+            width /= 2;
+        }
+        lanes[0]
+    }
+}
+
+/// Combines values into the elements of `c` from `offset` on, `stride` apart and not 0.
+pub(super) fn accumulate<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: ReduceOp) {
+    match op {
+        ReduceOp::Sum => accumulate_with(c, offset, stride, values, T::plus),
+        ReduceOp::Product => accumulate_with(c, offset, stride, values, T::times),
+        ReduceOp::Max => accumulate_with(c, offset, stride, values, T::greater),
+        ReduceOp::Min => accumulate_with(c, offset, stride, values, T::smaller),
+    }
+}
+
+fn accumulate_with<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: impl Fn(T, T) -> T) {
+    if stride == 1 {
+        let c = &mut c[offset as usize..][..values.len()];
+        vector::zip(c, values, op);
+    } else {
+        for (i, &value) in values.iter().enumerate() {
+            let c = &mut c[(offset + i as i64 * stride) as usize];
+            *c = op(*c, value);
+        }
+    }
+}

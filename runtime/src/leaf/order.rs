@@ -1,0 +1,77 @@
+//! The order in which a nest visits its points: which loop is innermost, and which one is walked beside it.
+
+use super::walk::Loop;
+use crate::Element;
+
+/// Bytes that come from memory together.
+const LINE: u64 = 64;
+/// What a row costs besides its elements, as bytes of memory traffic.
+const ROW: u64 = 512;
+
+/// The loops of a nest in the order in which they run.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    /// The loops outside, outermost first.
+    pub(super) outer: Vec<Loop>,
+    /// A loop directly around the innermost one that moves some operand by one element, where `inner` moves the same
+    /// operand by more: as in a transpose. Otherwise the loop of one iteration.
+    pub(super) cross: Loop,
+    /// The innermost loop.
+    pub(super) inner: Loop,
+}
+
+impl Order {
+    /// The order for loops whose strides are those of the output, then of the operands.
+    ///
+    /// Loops of one iteration are dropped, and neighbours that continue one another are merged. The loop whose
+    /// iterations touch the fewest bytes of memory becomes the innermost one, the last of those that are as good.
+    pub(super) fn new<T: Element>(loops: Vec<Loop>, operands: usize) -> Self {
+        let mut loops = merged(loops);
+        let Some(inner) = (0..loops.len()).min_by_key(|&l| (traffic::<T>(&loops[l]), loops.len() - l)) else {
+            return Self { outer: Vec::new(), cross: Loop::once(operands), inner: Loop::once(operands) };
+        };
+        let inner = loops.remove(inner);
+        let cross = (0..loops.len()).max_by_key(|&l| (crossings(&loops[l], &inner), l));
+        let cross = cross.filter(|&l| crossings(&loops[l], &inner) > 0).map(|l| loops.remove(l));
+        if let Some(cross) = cross {
+            return Self { outer: merged(loops), cross, inner };
+        }
+        loops.push(inner);
+        let mut outer = merged(loops);
+        let inner = outer.pop().unwrap_or_else(|| Loop::once(operands));
+        Self { outer, cross: Loop::once(operands), inner }
+    }
+
+    /// Whether no two points of the two inner loops write one element of the output.
+    pub(super) fn apart(&self) -> bool {
+        let (cross, inner) = (self.cross.strides[0].abs(), self.inner.strides[0].abs());
+        let reach = |stride: i64, count: usize| stride.saturating_mul(count as i64);
+        (inner > 0 && cross >= reach(inner, self.inner.count)) || (cross > 0 && inner >= reach(cross, self.cross.count))
+    }
+}
+
+/// Drops loops of one iteration and merges neighbours that continue one another, which keeps the order.
+fn merged(loops: Vec<Loop>) -> Vec<Loop> {
+    let mut merged: Vec<Loop> = Vec::with_capacity(loops.len());
+    for mut one in loops.into_iter().filter(|one| one.count > 1) {
+        while let Some(outer) = merged.pop_if(|outer| outer.continues(&one)) {
+            one.count *= outer.count;
+        }
+        merged.push(one);
+    }
+    merged
+}
+
+/// Bytes of memory that one iteration of the loop touches if it is innermost.
+fn traffic<T: Element>(one: &Loop) -> u64 {
+    let bytes = |stride: i64| stride.unsigned_abs().saturating_mul(T::KIND.bytes() as u64).min(LINE);
+    // The output is read and written.
+    let elements = bytes(one.strides[0]) + one.strides.iter().map(|&stride| bytes(stride)).sum::<u64>();
+    elements + ROW / one.count as u64
+}
+
+/// The operands that `outer` walks with stride 1 and `inner` does not.
+fn crossings(outer: &Loop, inner: &Loop) -> usize {
+    let strides = outer.strides.iter().zip(&inner.strides).skip(1);
+    strides.filter(|&(&outer, &inner)| outer == 1 && inner.abs() > 1).count()
+}

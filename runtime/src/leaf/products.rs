@@ -1,0 +1,192 @@
+//! Sums of products of several operands, two at a time, with intermediate results in scratch.
+
+use super::{Role, contract, nest, pointwise};
+use crate::memory::zeros;
+use crate::{Element, ReduceOp, Result, Strided, StridedMut};
+
+/// A product of two factors in a sequence of [`Products`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// What is multiplied.
+    pub factors: [Factor; 2],
+    /// The leaf loops that it runs over.
+    pub loops: Vec<usize>,
+    /// The role of each of these loops, if it runs as matrix products; none if it runs as a nest.
+    pub roles: Vec<Role>,
+    /// The loops that index the result, those that are outermost in memory first; none for the last product, whose result
+    /// is the output.
+    pub kept: Vec<usize>,
+    /// The number of blocked loops around it.
+    pub level: usize,
+    /// The most elements of the result; 0 for the last product.
+    pub capacity: usize,
+}
+
+/// What a [`Product`] multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// The operand with this number.
+    Operand(usize),
+    /// The result of the product with this number.
+    Scratch(usize),
+}
+
+/// A sum of products of several operands as a sequence of products of two, with the scratch that it needs.
+///
+/// ```
+/// use polyshard_runtime::leaf::{Factor, Product, Products, Role};
+/// use polyshard_runtime::{Strided, StridedMut};
+/// // y[i] += a[i, k] * b[k] * x[k]: the scratch t[k] = b[k] * x[k], then y[i] += a[i, k] * t[k].
+/// let scratch = Product {
+///     factors: [Factor::Operand(1), Factor::Operand(2)],
+///     loops: vec![1],
+///     roles: vec![],
+///     kept: vec![1],
+///     level: 0,
+///     capacity: 3,
+/// };
+/// let last = Product {
+///     factors: [Factor::Operand(0), Factor::Scratch(0)],
+///     loops: vec![0, 1],
+///     roles: vec![Role::M, Role::K],
+///     kept: vec![],
+///     level: 0,
+///     capacity: 0,
+/// };
+/// let mut products = Products::new(vec![scratch, last], vec![])?;
+/// let (a, b, x, mut y) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 1.0, 2.0], [1.0, 10.0, 100.0], [0.0, 0.0]);
+/// let operands = [Strided::new(&a, 0, vec![3, 1]), Strided::new(&b, 0, vec![0, 1]), Strided::new(&x, 0, vec![0, 1])];
+/// products.run(&[2, 3], 1.0, &operands, StridedMut::new(&mut y, 0, vec![1, 0]));
+/// assert_eq!(y, [621.0, 1254.0]);
+/// # Ok::<(), polyshard_runtime::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Products<T> {
+    steps: Vec<Product>,
+    blocks: Vec<(usize, usize)>,
+    scratch: Vec<Vec<T>>,
+}
+
+impl<T: Element> Products<T> {
+    /// Returns the products in the order in which they run, of which the last one adds to the output, inside the blocks:
+    /// the numbers of leaf loops, outermost first, and how many iterations run at once.
+    ///
+    /// # Errors
+    /// If there is too little memory for the scratch.
+    pub fn new(steps: Vec<Product>, blocks: Vec<(usize, usize)>) -> Result<Self> {
+        let scratch = steps.iter().map(|step| zeros(step.capacity, "the intermediate results of a leaf"));
+        Ok(Self { scratch: scratch.collect::<Result<_>>()?, steps, blocks })
+    }
+
+    /// Adds `alpha` times the product of the operands to `c` at every point of the loops.
+    ///
+    /// The order depends on the counts and strides alone, as that of [`contract`](super::contract) and [`nest`] does.
+    ///
+    /// # Panics
+    /// If an operand would be touched outside its data, or the products do not fit the loops: a bug of polyshard.
+    #[track_caller]
+    pub fn run(&mut self, counts: &[usize], alpha: T, operands: &[Strided<'_, T>], mut c: StridedMut<'_, T>) {
+        c.strides = c.checked_strides("c", counts);
+        let checked = operands.iter().enumerate().map(|(i, operand)| Strided {
+            strides: operand.checked_strides(&i.to_string(), counts),
+            ..operand.clone()
+        });
+        let operands: Vec<_> = checked.collect();
+        if counts.contains(&0) {
+            return;
+        }
+        let mut run = Run {
+            products: self,
+            alpha,
+            operands: &operands,
+            c,
+            starts: vec![0; counts.len()],
+            counts: counts.to_vec(),
+        };
+        run.inside(0);
+    }
+}
+
+/// One run of a sequence.
+struct Run<'a, T> {
+    products: &'a mut Products<T>,
+    alpha: T,
+    operands: &'a [Strided<'a, T>],
+    c: StridedMut<'a, T>,
+    /// Where the current block of each loop starts, and its iterations.
+    starts: Vec<usize>,
+    counts: Vec<usize>,
+}
+
+impl<T: Element> Run<'_, T> {
+    /// The products inside the first `level` blocked loops, whose blocks stand still.
+    fn inside(&mut self, level: usize) {
+        for step in 0..self.products.steps.len() {
+            if self.products.steps[step].level == level {
+                self.step(step);
+            }
+        }
+        let Some(&(l, size)) = self.products.blocks.get(level) else { return };
+        let count = self.counts[l];
+        for start in (0..count).step_by(size) {
+            self.starts[l] = start;
+            self.counts[l] = size.min(count - start);
+            self.inside(level + 1);
+        }
+        self.starts[l] = 0;
+        self.counts[l] = count;
+    }
+
+    fn step(&mut self, number: usize) {
+        let step = &self.products.steps[number];
+        let inside = |l: usize| if step.loops.contains(&l) { self.counts[l] } else { 1 };
+        let counts: Vec<usize> = (0..self.counts.len()).map(inside).collect();
+        let moved = |offset: i64, strides: &[i64]| {
+            offset + strides.iter().zip(&self.starts).map(|(&stride, &start)| stride * start as i64).sum::<i64>()
+        };
+        let (made, making) = self.products.scratch.split_at_mut(number);
+        let factor = |factor: Factor| match factor {
+            Factor::Operand(i) => {
+                let Strided { data, offset, strides } = &self.operands[i];
+                Strided::new(data, moved(*offset, strides), strides.clone())
+            }
+            Factor::Scratch(i) => {
+                let (strides, _) = dense(&self.products.steps[i].kept, &self.counts);
+                Strided::new(&made[i], 0, strides)
+            }
+        };
+        let [a, b] = step.factors.map(factor);
+        let last = number + 1 == self.products.steps.len();
+        let (c, alpha) = if last {
+            let offset = moved(self.c.offset, &self.c.strides);
+            (StridedMut::new(&mut *self.c.data, offset, self.c.strides.clone()), self.alpha)
+        } else {
+            let (strides, len) = dense(&step.kept, &self.counts);
+            let scratch = &mut making[0][..len];
+            scratch.fill(T::ZERO);
+            (StridedMut::new(scratch, 0, strides), T::ONE)
+        };
+        if step.roles.is_empty() {
+            if alpha == T::ONE {
+                nest(&counts, c, ReduceOp::Sum, &[a, b], &pointwise(|[a, b]: [T; 2]| a.times(b)));
+            } else {
+                nest(&counts, c, ReduceOp::Sum, &[a, b], &pointwise(|[a, b]: [T; 2]| alpha.times(a.times(b))));
+            }
+            return;
+        }
+        let role = |l: usize| step.loops.iter().position(|&other| other == l).map_or(Role::K, |at| step.roles[at]);
+        let roles: Vec<Role> = (0..counts.len()).map(role).collect();
+        contract(&counts, &roles, alpha, a, b, c);
+    }
+}
+
+/// The strides of a dense result indexed by the loops `kept`, the last one with stride 1, and its length.
+fn dense(kept: &[usize], counts: &[usize]) -> (Vec<i64>, usize) {
+    let mut strides = vec![0; counts.len()];
+    let mut len = 1;
+    for &l in kept.iter().rev() {
+        strides[l] = len as i64;
+        len *= counts[l];
+    }
+    (strides, len)
+}

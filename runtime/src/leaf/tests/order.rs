@@ -1,0 +1,90 @@
+//! The order of a nest: which loop is innermost, and in which order a row is combined.
+
+use super::{constant, filled};
+use crate::leaf::order::Order;
+use crate::leaf::walk::Loop;
+use crate::leaf::{Expression, nest, pointwise};
+use crate::{Element, ReduceOp, Strided, StridedMut};
+
+/// The loops with these counts, of which each operand, the output first, has strides.
+fn order(counts: &[usize], strides: &[&[i64]]) -> Order {
+    let strides: Vec<_> = strides.iter().map(|strides| strides.to_vec()).collect();
+    Order::new::<f64>(Loop::all(counts, &strides), strides.len())
+}
+
+#[test]
+fn the_loop_that_touches_the_least_memory_is_innermost() {
+    // s[i] += A[i, j], and with A transposed in memory.
+    let rows = order(&[40, 50], &[&[1, 0], &[50, 1]]);
+    assert_eq!((rows.inner.count, rows.outer.len(), rows.cross.count), (50, 1, 1));
+    let columns = order(&[40, 50], &[&[1, 0], &[1, 40]]);
+    assert_eq!((columns.inner.count, columns.outer.len(), columns.cross.count), (40, 1, 1));
+    // C[i, j] = A[i, j] + B[i, j] is one loop.
+    let whole = order(&[40, 50], &[&[50, 1], &[50, 1], &[50, 1]]);
+    assert_eq!((whole.inner.count, whole.outer.len()), (2000, 0));
+    // B[i, j] = A[j, i].
+    let transpose = order(&[40, 50], &[&[50, 1], &[1, 40]]);
+    assert_eq!((transpose.inner.count, transpose.cross.count, transpose.outer.len()), (50, 40, 0));
+    assert!(transpose.apart());
+}
+
+/// The sum of a row as the documentation of `nest` says it.
+fn in_lanes(values: &[f32]) -> f32 {
+    if values.len() < 32 {
+        return values[1..].iter().fold(values[0], |sum, value| sum + value);
+    }
+    let mut lanes = values[..32].to_vec();
+    for (i, value) in values.iter().enumerate().skip(32) {
+        lanes[i % 32] += value;
+    }
+    while lanes.len() > 1 {
+        let (left, right) = lanes.split_at(lanes.len() / 2);
+        lanes = left.iter().zip(right).map(|(left, right)| left + right).collect();
+    }
+    lanes[0]
+}
+
+#[test]
+fn a_row_is_summed_in_the_order_that_is_stated() {
+    for len in [1usize, 5, 31, 32, 33, 63, 511, 512, 513, 5000] {
+        // Thirds, so that each order of summation is rounded differently.
+        let values: Vec<f32> = (0..len).map(|i| (i * 7919 % 1009) as f32 / 3.0).collect();
+        let expected = 0.5 + in_lanes(&values);
+        for stride in [1usize, 3] {
+            let mut data = vec![f32::NAN; len * stride];
+            values.iter().enumerate().for_each(|(i, &value)| data[i * stride] = value);
+            let row = || [Strided::new(&data, 0, vec![stride as i64])];
+            let mut sums = [0.5f32; 2];
+            let [expression, closure] = &mut sums;
+            let c = StridedMut::new(std::slice::from_mut(expression), 0, vec![0]);
+            nest(&[len], c, ReduceOp::Sum, &row(), &Expression::Operand(0));
+            let c = StridedMut::new(std::slice::from_mut(closure), 0, vec![0]);
+            nest(&[len], c, ReduceOp::Sum, &row(), &pointwise(|[value]: [f32; 1]| value));
+            assert_eq!(sums.map(f32::to_bits), [expected.to_bits(); 2], "{len} values {stride} apart");
+        }
+    }
+}
+
+fn transposed<T: Element>(rows: usize, columns: usize) {
+    let data = filled::<T>(rows * columns, 3);
+    let two = Expression::Mul(Box::new(constant(2)), Box::new(Expression::Operand(0)));
+    // B[i, j] += 2 * A[j, i], with rows of B further apart than they are long.
+    let mut b = vec![T::ONE; rows * (columns + 3)];
+    let (stride, operand) = ((columns + 3) as i64, Strided::new(&data, 0, vec![1, rows as i64]));
+    nest(&[rows, columns], StridedMut::new(&mut b, 0, vec![stride, 1]), ReduceOp::Sum, &[operand], &two);
+    for i in 0..rows {
+        for j in 0..columns {
+            let value = data[j * rows + i];
+            assert_eq!(b[i * (columns + 3) + j], T::ONE.plus(value).plus(value), "{rows}x{columns}: {i}, {j}");
+        }
+        assert_eq!(b[i * (columns + 3) + columns..][..3], [T::ONE; 3]);
+    }
+}
+
+#[test]
+fn transposes_of_every_size_of_block_are_whole() {
+    for (rows, columns) in [(1, 9), (15, 17), (16, 8), (17, 530), (40, 512), (33, 7), (2, 2)] {
+        transposed::<f64>(rows, columns);
+        transposed::<i32>(rows, columns);
+    }
+}

@@ -1,0 +1,141 @@
+//! Loops over rows, compiled for the vectors of several generations of processors; the running one's are chosen.
+//!
+//! Each element sees the same operations whatever the vectors are: nothing is reassociated, and no product is
+//! fused with a sum. Structs in place of closures, since only their methods can be told to be inlined into the
+//! function that has the vectors.
+
+use crate::Element;
+use pulp::{Arch, Simd, WithSimd};
+
+/// Elements whose loop is unrolled.
+const GROUP: usize = 32;
+
+/// Writes `op(out)` to `out`.
+pub(super) fn map<T: Element>(out: &mut [T], op: impl Fn(T) -> T) {
+    Arch::new().dispatch(Map { out, op });
+}
+
+/// Writes `op(out, right)` to `out`.
+pub(super) fn zip<T: Element>(out: &mut [T], right: &[T], op: impl Fn(T, T) -> T) {
+    Arch::new().dispatch(Zip { out, right, op });
+}
+
+/// Writes `op(left, right)` to `out`.
+pub(super) fn zip_to<T: Element>(out: &mut [T], left: &[T], right: &[T], op: impl Fn(T, T) -> T) {
+    Arch::new().dispatch(ZipTo { out, left, right, op });
+}
+
+/// Combines each group of as many values as there are lanes into the lanes, and the last ones into the first lanes.
+pub(super) fn fold<T: Element, const N: usize>(lanes: &mut [T; N], values: &[T], op: impl Fn(T, T) -> T) {
+    Arch::new().dispatch(Fold { lanes, values, op });
+}
+
+/// Writes to `out[i]` the function of the rows' elements `i`.
+pub(super) fn rows<T: Element, const N: usize>(out: &mut [T], rows: [&[T]; N], f: &impl Fn([T; N]) -> T) {
+    Arch::new().dispatch(Rows { out, rows, f });
+}
+
+struct Map<'a, T, F> {
+    out: &'a mut [T],
+    op: F,
+}
+
+impl<T: Element, F: Fn(T) -> T> WithSimd for Map<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for out in self.out {
+            *out = (self.op)(*out);
+        }
+    }
+}
+
+struct Zip<'a, T, F> {
+    out: &'a mut [T],
+    right: &'a [T],
+    op: F,
+}
+
+impl<T: Element, F: Fn(T, T) -> T> WithSimd for Zip<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (out, &right) in self.out.iter_mut().zip(self.right) {
+            *out = (self.op)(*out, right);
+        }
+    }
+}
+
+struct ZipTo<'a, T, F> {
+    out: &'a mut [T],
+    left: &'a [T],
+    right: &'a [T],
+    op: F,
+}
+
+impl<T: Element, F: Fn(T, T) -> T> WithSimd for ZipTo<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for ((out, &left), &right) in self.out.iter_mut().zip(self.left).zip(self.right) {
+            *out = (self.op)(left, right);
+        }
+    }
+}
+
+struct Fold<'a, T, F, const N: usize> {
+    lanes: &'a mut [T; N],
+    values: &'a [T],
+    op: F,
+}
+
+impl<T: Element, F: Fn(T, T) -> T, const N: usize> WithSimd for Fold<'_, T, F, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        // A copy stays in registers.
+        let mut lanes = *self.lanes;
+        let (groups, rest) = self.values.as_chunks::<N>();
+        for group in groups {
+            for i in 0..N {
+                lanes[i] = (self.op)(lanes[i], group[i]);
+            }
+        }
+        for (lane, &value) in lanes.iter_mut().zip(rest) {
+            *lane = (self.op)(*lane, value);
+        }
+        *self.lanes = lanes;
+    }
+}
+
+struct Rows<'a, T, F, const N: usize> {
+    out: &'a mut [T],
+    rows: [&'a [T]; N],
+    f: &'a F,
+}
+
+impl<T: Element, F: Fn([T; N]) -> T, const N: usize> WithSimd for Rows<'_, T, F, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        // Groups of a length that is known leave the compiler no bounds to check, and values of their own no aliases.
+        let (groups, rest) = self.out.as_chunks_mut::<GROUP>();
+        let rows = self.rows.map(|row| row[..groups.len() * GROUP + rest.len()].as_chunks::<GROUP>());
+        for (g, out) in groups.iter_mut().enumerate() {
+            let rows = rows.map(|row| &row.0[g]);
+            let mut values = [T::ZERO; GROUP];
+            for (i, value) in values.iter_mut().enumerate() {
+                *value = (self.f)(rows.map(|row| row[i]));
+            }
+            *out = values;
+        }
+        for (i, out) in rest.iter_mut().enumerate() {
+            *out = (self.f)(rows.map(|row| row.1[i]));
+        }
+    }
+}

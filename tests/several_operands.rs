@@ -1,0 +1,129 @@
+//! Sums of products of several tensors, as the leaf that `tensorize` chooses and as a nest: the sequential result, for all
+//! element types, on any number of ranks. Integers wrap.
+
+use ndarray::{ArrayD, IxDyn};
+use polyshard::prelude::*;
+use polyshard::{Element, LeafKind, Name, Program, reference};
+use polyshard_polyhedral::{Access, Affine, Assign, KernelSpec, Number, Value};
+use proptest::prelude::*;
+
+const LOOPS: usize = 5;
+
+/// A kernel over up to five indices, and how it is laid over ranks.
+#[derive(Clone, Debug)]
+struct Case {
+    extents: Vec<usize>,
+    /// The indices of each input, then of the output.
+    tensors: Vec<Vec<usize>>,
+    scaled: bool,
+    set: bool,
+    ranks: usize,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let all: Vec<usize> = (0..LOOPS).collect();
+    let inputs = prop::collection::vec(prop::sample::subsequence(all.clone(), 1..4).prop_shuffle(), 2..5);
+    let extent = prop_oneof![1 => Just(0usize), 20 => 1usize..5, 20 => 5usize..10];
+    let output = prop::sample::subsequence(all, 0..4).prop_shuffle();
+    (prop::collection::vec(extent, LOOPS), inputs, output, any::<[bool; 2]>(), 1usize..4).prop_map(
+        |(extents, mut tensors, mut output, [scaled, set], ranks)| {
+            // What only the output has would have no range.
+            output.retain(|index| tensors.iter().any(|indices| indices.contains(index)));
+            tensors.push(output);
+            Case { extents, tensors, scaled, set, ranks }
+        },
+    )
+}
+
+fn schedule<T: Element>(case: &Case, kind: Option<LeafKind>) -> Schedule {
+    let index_name = |i: usize| Name::new(["i", "j", "k", "l", "m"][i]);
+    let names = ["A", "B", "C", "D"].map(Name::new);
+    let access = |tensor: Name, indices: &[usize]| Access {
+        tensor,
+        index: indices.iter().map(|&i| Affine::new([(index_name(i), 1)], 0)).collect(),
+    };
+    let shape = |indices: &[usize]| indices.iter().map(|&i| case.extents[i] as i128).collect::<Vec<_>>();
+    let (output, inputs) = case.tensors.split_last().expect("a kernel has an output");
+    let inputs: Vec<(Name, &Vec<usize>)> = names.into_iter().zip(inputs).collect();
+    let factors = inputs.iter().map(|&(name, indices)| Value::Access(access(name, indices)));
+    let scale = case.scaled.then_some(Value::Literal(Number::Int(3)));
+    let value = scale.into_iter().chain(factors).reduce(|a, b| Value::Mul(Box::new(a), Box::new(b)));
+    let z = Name::new("Z");
+    let spec = KernelSpec {
+        name: Name::new("einsum"),
+        dtype: T::DTYPE,
+        inputs: inputs.iter().map(|&(name, indices)| (name, shape(indices))).collect(),
+        output: (z, shape(output)),
+        ranges: vec![],
+        scalars: vec![],
+        moduli: vec![],
+        target: access(z, output),
+        assign: if case.set { Assign::Set } else { Assign::Add },
+        value: value.expect("a factor"),
+    };
+    let kernel = spec.clone().check().expect("a kernel");
+    let mut loops: Vec<Name> = kernel.vars().iter().map(|var| var.name).collect();
+    let mut schedule = Schedule::from_spec(spec);
+    if let Some(&first) = output.first() {
+        let mesh = Mesh::new([("x", case.ranks)]);
+        let [outer, inner] = ["outer", "inner"].map(Name::new);
+        schedule = schedule.distribute([index_name(first)], [outer], [inner], &mesh);
+        let [x] = mesh.axes();
+        schedule = schedule.shard("Z", [dim(0).at(x)]);
+        loops[0] = inner;
+    }
+    match kind {
+        None => schedule.tensorize(loops),
+        Some(kind) => schedule.tensorize_as(loops, kind),
+    }
+}
+
+/// Large enough that products of integers wrap; of floats, small enough that sums are exact.
+fn element<T: Element>(tensor: usize, index: &[usize]) -> T {
+    let sum: usize = index.iter().zip([7, 3, 5]).map(|(i, factor)| i * factor).sum::<usize>() + 11 * tensor;
+    let small = (sum % 7) as i64 - 3;
+    let value = if T::DTYPE.is_float() { small } else { small * 40_503 };
+    num_traits::NumCast::from(value).expect("a number that every type has")
+}
+
+fn result<T: Element>(program: &Program) -> ArrayD<T> {
+    let shards = polyshard::spmd(program.mesh().size(), |world| {
+        let arrays = program.shardings().iter().enumerate();
+        let arrays = arrays.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| element::<T>(i, index)));
+        let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
+        let mut output = arrays.pop().expect("a kernel has an output");
+        program.run_into(world, &arrays.iter().collect::<Vec<_>>(), &mut output)?;
+        Ok(output.gather(world)?)
+    });
+    shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers")
+}
+
+fn check<T: Element>(case: &Case) -> Result<(), TestCaseError> {
+    let program = schedule::<T>(case, None).lower().map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let array = |(i, tensor): (usize, &polyshard::Tensor)| {
+        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
+            element::<T>(i, &(0..tensor.ndim()).map(|dim| index[dim]).collect::<Vec<_>>())
+        })
+    };
+    let arrays: Vec<_> = program.kernel().tensors().enumerate().map(array).collect();
+    let (output, inputs) = arrays.split_last().expect("a kernel has an output");
+    let expected = reference(program.kernel(), &inputs.iter().collect::<Vec<_>>(), Some(output.clone()));
+    let expected = expected.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert_eq!(&result::<T>(&program), &expected, "{}", program);
+    let nest = schedule::<T>(case, Some(LeafKind::Nest)).lower();
+    let nest = nest.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert_eq!(&result::<T>(&nest), &expected, "{}", nest);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn products_of_several_tensors_are_what_they_stand_for(case in cases()) {
+        check::<f64>(&case)?;
+        check::<f32>(&case)?;
+        check::<i32>(&case)?;
+        check::<i64>(&case)?;
+    }
+}
