@@ -10,47 +10,58 @@
 
 mod common;
 
-use common::{Algorithm, Size};
+use common::{Files, Number, Options, Stop, balanced, flops, with_type};
 use polyshard::prelude::*;
+use polyshard::reference;
 use std::process::ExitCode;
 
-fn schedule<T: polyshard::Element>(mesh: &Mesh, size: Size) -> Schedule {
+/// C = transposed A·B with B gathered panel by panel.
+#[derive(clap::Parser)]
+#[command(after_help = "Examples:
+  cargo run --release --example ag_gemm -- --mesh 3 --size 50,30,70 --type i64
+  mpirun -n 4 target/release/examples/ag_gemm --size 50,30,70")]
+struct Arguments {
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() -> ExitCode {
+    common::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+}
+
+fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> {
+    let [rows, inner, columns] = files.size(["k", "m"], [1024, 512, 2048])?;
+    let mesh = options.mesh("ag_gemm", ["x"], 4, balanced)?;
+    let [x] = mesh.axes();
     let matmul = kernel! {
-        fn ag_gemm(A: [T; size.k, size.m], B: [T; size.k, size.n]) -> C: [T; size.m, size.n] {
+        fn ag_gemm(A: [T; inner, rows], B: [T; inner, columns]) -> C: [T; rows, columns] {
             C[m, n] += A[k, m] * B[k, n]
         }
     };
     vars!(m, n, k, mo, mi, no, ni);
-    let [x] = mesh.axes();
-    matmul
-        .distribute([m], [mo], [mi], mesh)
+    let ag_gemm = matmul
+        .distribute([m], [mo], [mi], &mesh)
         .divide(n, no, ni, x.extent)
         .reorder([mo, no, mi, ni, k])
         .shard("A", [m.at(x)])
         .shard("B", [n.at(x)])
         .shard("C", [m.at(x)])
         .communicate("B", no)
-        .tensorize([mi, ni, k])
-}
+        .tensorize([mi, ni, k]);
+    let program = options.lower(&ag_gemm)?;
 
-/// C = transposed A·B with B gathered panel by panel.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
-  cargo run --release --example ag_gemm -- --mesh 3 --size 50,30,70 --type i64
-  mpirun -n 4 target/release/examples/ag_gemm --size 50,30,70")]
-struct AgGemm {}
-
-impl Algorithm for AgGemm {
-    const NAME: &'static str = "ag_gemm";
-    const SIZE: Size = Size { m: 2048, k: 1024, n: 4096 };
-    const MESH: &'static [usize] = &[4];
-    const TRANSPOSED: bool = true;
-
-    fn schedule<T: polyshard::Element>(&self, mesh: &Mesh, size: Size) -> Schedule {
-        schedule::<T>(mesh, size)
-    }
-}
-
-fn main() -> ExitCode {
-    common::main::<AgGemm>()
+    polyshard::spmd(mesh.size(), |world| {
+        files.begin(world, options, &program)?;
+        let a = files.input::<T>(world, options, "A", program.sharding("A"))?;
+        let b = files.input::<T>(world, options, "B", program.sharding("B"))?;
+        let c = options.time(world, flops(&program), || program.run(world, &[&a, &b]))?;
+        files.write(world, &c)?;
+        if let Some([a, b, c]) = options.gather(world, [&a, &b, &c])? {
+            options.check(&[&a, &b], &c, inner, |inputs| reference(program.kernel(), inputs, None))?;
+        }
+        Ok(())
+    })?;
+    Ok(())
 }

@@ -12,7 +12,6 @@
 //!
 //! The seconds that are simulated are those of the machine that is described, not of the one that it runs on.
 
-#[expect(dead_code, reason = "what the examples share is mostly about products of matrices")]
 mod common;
 #[path = "allreduce/judge.rs"]
 mod judge;

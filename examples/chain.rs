@@ -9,29 +9,24 @@
 //! mpirun -n 4 target/release/examples/chain --size 50,70,30,90 --type i64
 //! ```
 
-#[expect(dead_code, reason = "what the examples share is mostly about one product")]
 mod common;
 
 use clap::{Parser, ValueEnum};
 use common::axes::Axes;
 use common::check::check;
 use common::dtypes::{dtype_parser, with_type};
-use common::launch::{Stop, failure, finish};
-use common::mesh::mesh;
+use common::launch::{Stop, failure};
+use common::mesh::{balanced, mesh};
 use common::numbers::whole;
-use common::operand::Operand;
-use common::progress::Progress;
 use common::room::{bytes_of, check_room};
-use common::run::{Measuring, most, place, slowest, timing, told};
-use common::size::parse_extents;
-use common::values::Number;
-use ndarray::Ix2;
-use polyshard::DType;
+use common::run::{Measuring, flops, place};
+use common::say::say;
+use common::size::{Size, parse_size};
+use common::values::{Number, element};
 use polyshard::pipeline::Sequence;
-use polyshard::planner::units::counted;
 use polyshard::prelude::*;
+use polyshard::{DType, Program, reference};
 use std::process::ExitCode;
-use std::time::Instant;
 
 /// Z = X·W1·W2, where Y = X·W1 is redistributed from columns to rows.
 #[derive(Parser)]
@@ -44,9 +39,9 @@ struct Options {
     #[arg(long, value_name = "MESH")]
     mesh: Option<Axes>,
     /// Extents m,k,h,n of X[m, k], W1[k, h] and W2[h, n]; they need not divide.
-    #[arg(long, value_parser = parse_size, value_name = "M,K,H,N", default_value = "32,1024,2048,256",
+    #[arg(long, value_parser = parse_size::<4>("m, k, h and n", "32,1024,2048,256"), value_name = "M,K,H,N", default_value = "32,1024,2048,256",
         allow_hyphen_values = true)]
-    size: Size,
+    size: Size<4>,
     /// The element type.
     #[arg(long = "type", value_parser = dtype_parser(), value_name = "TYPE", default_value = "f32")]
     dtype: DType,
@@ -67,30 +62,24 @@ enum Print {
     Explain,
 }
 
-/// The extents of the three matrices; a type of its own because clap takes an array for several arguments.
-#[derive(Clone, Copy)]
-struct Size([usize; 4]);
-
 fn main() -> ExitCode {
-    finish(run())
+    common::launch::main(|options: Options| with_type!(options.dtype, T => run::<T>(&options)))
 }
 
-fn run() -> Result<(), Stop> {
-    let options = Options::try_parse()?;
-    with_type!(options.dtype, T => perform::<T>(&options))
-}
-
-fn perform<T: Number>(options: &Options) -> Result<(), Stop> {
-    let chain = chain::<T>(&mesh("chain", options.mesh.as_ref(), &["devs"], &[4])?, options.size)?;
+fn run<T: Number>(options: &Options) -> Result<(), Stop> {
+    let (programs, chain) = chain::<T>(&mesh("chain", options.mesh.as_ref(), ["devs"], 4, balanced)?, options.size)?;
     match options.print {
         Some(Print::Explain) => return Err(Stop::Said(chain.explain())),
-        None => polyshard::spmd(chain.mesh().size(), |world| measure::<T>(world, &chain, options))?,
+        None => polyshard::spmd(chain.mesh().size(), |world| measure::<T>(world, &programs, &chain, options))?,
     };
     Ok(())
 }
 
 /// The two products on a mesh of one axis, and what comes between them.
-fn chain<T: Number>(mesh: &Mesh, Size([rows, inner, hidden, columns]): Size) -> Result<Sequence, Stop> {
+fn chain<T: Number>(
+    mesh: &Mesh,
+    Size([rows, inner, hidden, columns]): Size<4>,
+) -> Result<([Program; 2], Sequence), Stop> {
     vars!(m, n, k, mo, mi, no, ni);
     let [devs] = mesh.axes();
     let first = kernel! {
@@ -116,61 +105,46 @@ fn chain<T: Number>(mesh: &Mesh, Size([rows, inner, hidden, columns]): Size) -> 
         .tensorize([mi, n, k])
         .lower()?;
     let chain = Pipeline::new().stage(&by_columns, ["X", "W1"], "Y").stage(&by_rows, ["Y", "W2"], "Z");
-    chain.build().map_err(|error| Stop::Failed(error.to_string()))
+    let chain = chain.build()?;
+    Ok(([by_columns, by_rows], chain))
 }
 
-/// Runs the chain on this rank, which all ranks must do; rank 0 prints figures and judges the answer.
-fn measure<T: Number>(world: &World, chain: &Sequence, options: &Options) -> polyshard::Result<()> {
-    let progress = Progress::new(world);
-    if world.is_root() {
-        progress.say(&heading(world, chain, options))?;
-    }
-    progress.phase("making X, W1 and W2");
+/// Runs the chain on this rank, which all ranks must do; the root prints figures and compares Y and Z.
+fn measure<T: Number>(
+    world: &World,
+    programs: &[Program; 2],
+    chain: &Sequence,
+    options: &Options,
+) -> polyshard::Result<()> {
     let Size([m, k, h, n]) = options.size;
     let bytes = |shapes: &[[usize; 2]]| shapes.iter().map(|shape| bytes_of::<T>(shape)).sum::<u128>();
-    // X and W2 are whole on each rank, and to check them, all are, Y and Z twice.
+    // X and W2 are whole on each rank, and to check them, all are twice, Y and Z three times.
     let rank = bytes(&[[m, k], [h, n]]) + bytes(&[[k, h], [m, h], [m, h], [m, n]]) / world.size() as u128;
-    let whole = bytes(&[[m, k], [k, h], [h, n], [m, h], [m, h], [m, n], [m, n]]);
+    let whole = 2 * bytes(&[[m, k], [k, h], [h, n]]) + 3 * bytes(&[[m, h], [m, n]]);
     check_room(world, rank, if options.measuring.no_check { 0 } else { whole })?;
-    let operands = [0, 1, 2].map(|nth| Operand::Random(options.seed.wrapping_add(nth)));
-    let made = operands.iter().zip(chain.inputs()).map(|(operand, input)| operand.shard::<T>(world, &input.sharding));
-    let inputs = made.collect::<polyshard::Result<Vec<_>>>()?;
-    let inputs: Vec<_> = inputs.iter().collect();
+    if world.is_root() {
+        say(&heading(world, chain, options)).map_err(failure)?;
+    }
+    let input = |nth: u64, name: &str| {
+        let seed = options.seed.wrapping_add(nth);
+        DistArray::from_fn(world, chain.sharding(name), |index| element::<T>(seed, index))
+    };
+    let (x, w1, w2) = (input(0, "X")?, input(1, "W1")?, input(2, "W2")?);
 
     let prepared = chain.prepare(world)?;
-    let (mut seconds, mut received, mut z) = (Vec::new(), 0, None);
-    for nth in 1..=options.measuring.repeat {
-        progress.phase(format!("running {nth} of {}", options.measuring.repeat));
-        drop(z.take());
-        world.comm().barrier()?;
-        let before = world.bytes_received();
-        let start = Instant::now();
-        z = Some(prepared.run(world, &inputs)?);
-        let took = start.elapsed().as_secs_f64();
-        received = world.bytes_received() - before;
-        seconds.push(slowest(world, took)?);
-    }
-    let received = most(world, received)?;
-    if world.is_root() {
-        let [m, k, h, n] = options.size.0.map(|extent| extent as f64);
-        progress.say(&timing(&mut seconds, 2.0 * m * h * (k + n)))?;
-        progress.say(&format!("received per rank: at most {}", counted(received, "byte")))?;
-    }
+    let flops = programs.iter().map(flops).sum();
+    options.measuring.time(world, flops, || prepared.run(world, &[&x, &w1, &w2]))?;
     if options.measuring.no_check {
         return Ok(());
     }
-    progress.phase("checking");
-    let outputs = prepared.run_all(world, &inputs)?;
-    let z = z.expect("`--repeat` is at least 1").gather(world)?;
-    if let (Some(y), Some(z)) = (outputs[0].1.gather(world)?, z) {
-        // Z is judged by the Y that was found, so that each bound is that of one product.
-        let y = y.into_dimensionality::<Ix2>().expect("Y is a matrix");
-        let whole = |nth: usize| operands[nth].whole::<T>(chain.inputs()[nth].sharding.shape()).map_err(failure);
-        let [x, w1, w2] = [whole(0)?, whole(1)?, whole(2)?];
-        let of_y = check(options.dtype, x.view(), w1.view(), y.view().into_dyn());
-        progress.say(&format!("Y: {}", told("chain", options.dtype, &of_y)?))?;
-        let of_z = check(options.dtype, y.view(), w2.view(), z.view());
-        progress.say(&format!("Z: {}", told("chain", options.dtype, &of_z)?))?;
+    // Z is judged by the Y that was found, so that each bound is that of one product.
+    let outputs = prepared.run_all(world, &[&x, &w1, &w2])?;
+    let arrays = [&x, &w1, &outputs[0].1, &w2, &outputs[1].1];
+    if let Some([x, w1, y, w2, z]) = options.measuring.gather(world, arrays)? {
+        let [first, second] = programs.each_ref().map(Program::kernel);
+        let of_y = check(&[&x, &w1], &y, k, |inputs| reference(first, inputs, None))?;
+        let of_z = check(&[&y, &w2], &z, h, |inputs| reference(second, inputs, None))?;
+        say(&format!("Y: {of_y}\nZ: {of_z}\n")).map_err(failure)?;
     }
     Ok(())
 }
@@ -178,13 +152,9 @@ fn measure<T: Number>(world: &World, chain: &Sequence, options: &Options) -> pol
 fn heading(world: &World, chain: &Sequence, options: &Options) -> String {
     let [m, k, h, n] = options.size.0;
     let mut text = format!("chain: Y = X * W1, Z = Y * W2, {}, m = {m}, k = {k}, h = {h}, n = {n}\n", chain.dtype());
-    text += &format!("mesh ({}), {}", chain.mesh(), place(world));
+    text += &format!("mesh ({}), {}\n", chain.mesh(), place(world));
     for each in chain.conversions() {
-        text += &format!("\n{}: {} to {}", each.value(), each.source(), each.target());
+        text += &format!("{}: {} to {}\n", each.value(), each.source(), each.target());
     }
     text
-}
-
-fn parse_size(text: &str) -> Result<Size, String> {
-    parse_extents(text, "m, k, h and n", "32,1024,2048,256").map(Size)
 }

@@ -8,19 +8,19 @@
 //! mpirun -n 4 target/release/examples/compiled
 //! ```
 
-#[expect(dead_code, reason = "mesh, size and type of compiled kernels are no options")]
 mod common;
 
 use clap::Parser;
-use common::launch::{Stop, finish};
-use common::operand::Operand;
-use common::run::{Case, Measuring, measure};
+use common::Stop;
+use common::run::{Measuring, flops};
+use common::values::element;
 use polyshard::prelude::*;
+use polyshard::reference;
 use std::process::ExitCode;
 
 kernel! {
     /// SUMMA: panels of A and of B are broadcast.
-    fn summa(A: [f32; 512, 2048], B: [f32; 2048, 1024]) -> C: [f32; 512, 1024] {
+    fn summa(A: [f32; 256, 512], B: [f32; 512, 384]) -> C: [f32; 256, 384] {
         C[m, n] += A[m, k] * B[k, n]
     }
     mesh(x: 2, y: 2)
@@ -39,7 +39,7 @@ kernel! {
 
 kernel! {
     /// PUMMA: panels of B are broadcast, panels of A move on.
-    fn pumma(A: [f32; 512, 2048], B: [f32; 2048, 1024]) -> C: [f32; 512, 1024] {
+    fn pumma(A: [f32; 256, 512], B: [f32; 512, 384]) -> C: [f32; 256, 384] {
         C[m, n] += A[m, k] * B[k, n]
     }
     mesh(x: 2, y: 2)
@@ -59,7 +59,7 @@ kernel! {
 
 kernel! {
     /// Cannon's algorithm from a skewed home: blocks of A and of B move on.
-    fn cannon(A: [f32; 512, 2048], B: [f32; 2048, 1024]) -> C: [f32; 512, 1024] {
+    fn cannon(A: [f32; 256, 512], B: [f32; 512, 384]) -> C: [f32; 256, 384] {
         C[m, n] += A[m, k] * B[k, n]
     }
     mesh(x: 2, y: 2)
@@ -79,7 +79,7 @@ kernel! {
 
 kernel! {
     /// AllGather-GEMM: each rank multiplies its columns of A with all of B, panel by panel.
-    fn ag_gemm(A: [f32; 1024, 2048], B: [f32; 1024, 4096]) -> C: [f32; 2048, 4096] {
+    fn ag_gemm(A: [f32; 256, 512], B: [f32; 256, 768]) -> C: [f32; 512, 768] {
         C[m, n] += A[k, m] * B[k, n]
     }
     mesh(x: 4)
@@ -108,11 +108,10 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    finish(run())
+    common::main(run)
 }
 
-fn run() -> Result<(), Stop> {
-    let Arguments { source, measuring } = Arguments::try_parse()?;
+fn run(Arguments { source, measuring }: Arguments) -> Result<(), Stop> {
     if source {
         return Err(Stop::Said([summa::SOURCE, pumma::SOURCE, cannon::SOURCE, ag_gemm::SOURCE].join("\n")));
     }
@@ -121,18 +120,16 @@ fn run() -> Result<(), Stop> {
     type Compiled = fn(&World, &DistArray<f32>, &DistArray<f32>) -> polyshard::runtime::Result<DistArray<f32>>;
     let compiled: [Compiled; 4] = [summa::run, pumma::run, cannon::run, ag_gemm::run];
     polyshard::spmd(4, |world| {
-        programs.iter().zip(&compiled).try_for_each(|(program, run)| {
-            let name = program.kernel().name();
-            let case = Case {
-                name: name.as_str(),
-                program,
-                operands: [Operand::Random(1), Operand::Random(2)],
-                transposed: name == *"ag_gemm",
-                out: None,
-                run,
-            };
-            measure(world, &case, &measuring)
-        })
+        for (program, run) in programs.iter().zip(compiled) {
+            measuring.begin(world, &[program])?;
+            let a = DistArray::from_fn(world, program.sharding("A"), |index| element(1, index))?;
+            let b = DistArray::from_fn(world, program.sharding("B"), |index| element(2, index))?;
+            let c = measuring.time(world, flops(program), || run(world, &a, &b))?;
+            if let Some([a, b, c]) = measuring.gather(world, [&a, &b, &c])? {
+                measuring.check(&[&a, &b], &c, 512, |inputs| reference(program.kernel(), inputs, None))?;
+            }
+        }
+        Ok(())
     })?;
     Ok(())
 }

@@ -10,7 +10,6 @@
 //! mpirun -n 4 target/release/examples/fft3d --mesh 4 --size 256,256,256
 //! ```
 
-#[expect(dead_code, reason = "what the examples share is mostly about products of matrices")]
 mod common;
 #[path = "fft3d/judge.rs"]
 mod judge;

@@ -11,7 +11,6 @@
 //! mpirun -n 6 target/release/examples/megatron --mesh 2x3 --size 30,50,70 --type f64
 //! ```
 
-#[expect(dead_code, reason = "what the examples share is mostly about one product")]
 mod common;
 #[path = "megatron/judge.rs"]
 mod judge;
@@ -24,7 +23,7 @@ use clap::{Parser, ValueEnum};
 use common::axes::Axes;
 use common::dtypes::{dtype_parser, with_type};
 use common::launch::{Stop, finish};
-use common::mesh::mesh;
+use common::mesh::{balanced, mesh};
 use common::numbers::whole;
 use common::progress::Progress;
 use common::run::{Measuring, most, place, slowest, timing};
@@ -82,7 +81,7 @@ fn run() -> Result<(), Stop> {
 }
 
 fn perform<T: Number>(options: &Options) -> Result<(), Stop> {
-    let plans = Plans::new::<T>(&mesh("megatron", options.mesh.as_ref(), &["d", "t"], &[2, 2])?, options.size)?;
+    let plans = Plans::new::<T>(&mesh("megatron", options.mesh.as_ref(), ["d", "t"], 4, balanced)?, options.size)?;
     match options.print {
         Some(Print::Explain) => return Err(Stop::Said(plans.explain())),
         None => polyshard::spmd(plans.mesh().size(), |world| measure::<T>(world, &plans, options))?,
@@ -122,9 +121,7 @@ fn measure<T: Number>(world: &World, plans: &Plans, options: &Options) -> polysh
     if !options.measuring.no_check {
         progress.phase("checking");
         if let Some(found) = network.gather(world)? {
-            judge::judge(&found, options.dtype, options.size, options.seed)?
-                .iter()
-                .try_for_each(|said| progress.say(said))?;
+            judge::judge(&found, options.size, options.seed)?.iter().try_for_each(|said| progress.say(said))?;
         }
     }
     Ok(())

@@ -10,51 +10,61 @@
 
 mod common;
 
-use common::{Algorithm, Size};
+use common::{Files, Number, Options, Stop, balanced, flops, with_type};
 use polyshard::prelude::*;
+use polyshard::reference;
 use std::process::ExitCode;
 
-fn schedule<T: polyshard::Element>(mesh: &Mesh, size: Size) -> Schedule {
+/// C = A·B by SUMMA, van de Geijn and Watts 1997.
+#[derive(clap::Parser)]
+#[command(after_help = "Examples:
+  cargo run --release --example summa -- --print program
+  mpirun -n 6 target/release/examples/summa --mesh 2x3 --size 50,30,70 --type f64")]
+struct Arguments {
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() -> ExitCode {
+    common::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+}
+
+fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> {
+    let [rows, inner, columns] = files.size(["m", "k"], [512, 2048, 1024])?;
+    let mesh = options.mesh("summa", ["x", "y"], 4, balanced)?;
+    let [x, y] = mesh.axes();
     let matmul = kernel! {
-        fn summa(A: [T; size.m, size.k], B: [T; size.k, size.n]) -> C: [T; size.m, size.n] {
+        fn summa(A: [T; rows, inner], B: [T; inner, columns]) -> C: [T; rows, columns] {
             C[m, n] += A[m, k] * B[k, n]
         }
     };
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
-    let [x, y] = mesh.axes();
     // A is cut along k by y, B by x: with a common multiple of steps every panel has one owner.
-    let steps = least_common_multiple(x.extent, y.extent);
-    matmul
-        .distribute([m, n], [mo, no], [mi, ni], mesh)
-        .divide(k, ko, ki, steps)
+    let steps = (1..=y.extent).map(|factor| factor * x.extent).find(|steps| steps.is_multiple_of(y.extent));
+    let summa = matmul
+        .distribute([m, n], [mo, no], [mi, ni], &mesh)
+        .divide(k, ko, ki, steps.expect("the product of both is one"))
         .reorder([mo, no, ko, mi, ni, ki])
         .shard("A", [m.at(x), k.at(y)])
         .shard("B", [k.at(x), n.at(y)])
         .shard("C", [m.at(x), n.at(y)])
         .communicate("A", ko)
         .communicate("B", ko)
-        .tensorize([mi, ni, ki])
-}
+        .tensorize([mi, ni, ki]);
+    let program = options.lower(&summa)?;
 
-fn least_common_multiple(a: usize, b: usize) -> usize {
-    (1..=b).map(|factor| a * factor).find(|multiple| multiple % b == 0).expect("a * b is a multiple of b")
-}
-
-/// C = A·B by SUMMA, van de Geijn and Watts 1997.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
-  cargo run --release --example summa -- --print program
-  mpirun -n 6 target/release/examples/summa --mesh 2x3 --size 50,30,70 --type f64")]
-struct Summa {}
-
-impl Algorithm for Summa {
-    const NAME: &'static str = "summa";
-
-    fn schedule<T: polyshard::Element>(&self, mesh: &Mesh, size: Size) -> Schedule {
-        schedule::<T>(mesh, size)
-    }
-}
-
-fn main() -> ExitCode {
-    common::main::<Summa>()
+    polyshard::spmd(mesh.size(), |world| {
+        files.begin(world, options, &program)?;
+        let a = files.input::<T>(world, options, "A", program.sharding("A"))?;
+        let b = files.input::<T>(world, options, "B", program.sharding("B"))?;
+        let c = options.time(world, flops(&program), || program.run(world, &[&a, &b]))?;
+        files.write(world, &c)?;
+        if let Some([a, b, c]) = options.gather(world, [&a, &b, &c])? {
+            options.check(&[&a, &b], &c, inner, |inputs| reference(program.kernel(), inputs, None))?;
+        }
+        Ok(())
+    })?;
+    Ok(())
 }

@@ -13,7 +13,6 @@ mod values;
 
 use expect_test::{ExpectFile, expect_file};
 use ndarray::{Array2, ArrayD};
-use polyshard::DType;
 use std::path::Path;
 use std::time::Duration;
 use support::{Ended, Start, example, folder, run};
@@ -26,6 +25,20 @@ const STARTS: &[Start] = &[
     Start::Mpi(4),
 ];
 const ON_A_GRID: [&str; 4] = ["summa", "pumma", "cannon", "cannon --home plain"];
+/// Products on meshes of three axes.
+const ON_A_CUBE: [&str; 4] = ["johnson", "solomonik", "cosma", "cosma --memory 200"];
+/// Products on meshes of one axis.
+const ON_A_LINE: [&str; 3] = ["ag_gemm", "gemm_rs", "gemm_rs --ring"];
+/// What is no product of two matrices, each with sizes of which the first divides.
+const TENSORS: [(&str, [&str; 3]); 7] = [
+    ("mttkrp", ["12,24,6,8", "13,7,10,5", "2,1,3,1"]),
+    ("tucker", ["12,24,6,6,4,12", "13,7,10,5,3,2", "2,1,3,1,2,1"]),
+    ("syrk", ["24,12", "37,23", "2,3"]),
+    ("inner", ["24,12", "37,23", "2,3"]),
+    ("heat", ["24,12", "37,23", "2,3"]),
+    ("heat --points 9", ["24,12", "37,23", "2,3"]),
+    ("heat --points 9 --steps 1", ["12,24", "11,17", "1,1"]),
+];
 const TYPES: [&str; 4] = ["f32", "f64", "i32", "i64"];
 
 /// Runs an example, given with its arguments, and returns what it printed.
@@ -37,11 +50,11 @@ fn check_run(start: Start, line: &str) -> String {
     stdout
 }
 
-/// As [`check_run`], and the answer was compared with a sequential product.
+/// As [`check_run`], and the answer was compared with the sequential reference.
 #[track_caller]
 fn check_answer(start: Start, line: &str) {
     let stdout = check_run(start, line);
-    assert_eq!(stdout.matches("largest error against a sequential product").count(), 1, "`{line}`:\n{stdout}");
+    assert_eq!(stdout.matches("largest error against the sequential reference").count(), 1, "`{line}`:\n{stdout}");
 }
 
 #[test]
@@ -60,14 +73,56 @@ fn every_example_is_right_on_threads_on_any_mesh_size_and_type() {
         }
         for mesh in ["1", "2", "3", "5"] {
             let dtype = types.next().expect("it is endless");
-            check_answer(Start::Plain, &format!("ag_gemm --mesh {mesh} --size {size} --type {dtype}"));
+            for name in ON_A_LINE {
+                check_answer(Start::Plain, &format!("{name} --mesh {mesh} --size {size} --type {dtype}"));
+            }
+        }
+        for mesh in ["1x1x1", "1x2x2", "2x2x2", "3x1x2", "2x2x3"] {
+            let dtype = types.next().expect("it is endless");
+            for name in ON_A_CUBE {
+                check_answer(Start::Plain, &format!("{name} --mesh {mesh} --size {size} --type {dtype}"));
+            }
         }
     }
 }
 
 #[test]
 fn every_example_is_right_on_the_sizes_it_has_by_default() {
-    for line in ["summa", "pumma", "cannon", "ag_gemm"] {
+    for line in ["summa", "johnson", "solomonik", "cosma", "gemm_rs", "gemm_rs --ring"] {
+        check_answer(Start::Plain, line);
+    }
+    for (name, _) in TENSORS {
+        check_answer(Start::Plain, name);
+    }
+}
+
+#[test]
+fn tensors_are_right_on_threads_on_any_mesh_size_and_type() {
+    let meshes = |name: &str| match name {
+        "mttkrp" => &["1x1x2x1", "1x2x2x2", "2x1x2x2", "1x3x1x2"][..],
+        "tucker" => &["1x2x1", "2x2x2", "3x1x2"],
+        _ => &["1x1", "2x1", "2x3", "3x2", "1x4", "4x4"],
+    };
+    let mut types = TYPES.into_iter().cycle();
+    for (name, sizes) in TENSORS {
+        for size in sizes {
+            for mesh in meshes(name.split(' ').next().expect("a name")) {
+                let dtype = types.next().expect("it is endless");
+                // Weights are fractions.
+                let dtype = if name.starts_with("heat") { dtype.replace('i', "f") } else { dtype.to_owned() };
+                check_answer(Start::Plain, &format!("{name} --mesh {mesh} --size {size} --type {dtype}"));
+            }
+        }
+    }
+    // Nothing to compute, and nothing to sum.
+    for line in [
+        "mttkrp --size 0,3,2,4",
+        "mttkrp --size 4,0,2,3",
+        "tucker --size 3,0,4,2,2,2",
+        "syrk --size 0,5",
+        "syrk --size 5,0",
+        "inner --size 0,7",
+    ] {
         check_answer(Start::Plain, line);
     }
 }
@@ -75,20 +130,25 @@ fn every_example_is_right_on_the_sizes_it_has_by_default() {
 #[cfg(feature = "mpi")]
 #[test]
 fn every_example_is_right_under_mpirun_with_the_mesh_of_its_ranks() {
+    let products: Vec<_> = ON_A_GRID.into_iter().chain(ON_A_LINE).chain(ON_A_CUBE).collect();
     for ((processes, size), dtype) in
-        [1, 2, 3, 4, 6].into_iter().zip(["50,41,34", "3,2,5"].into_iter().cycle()).zip(TYPES.into_iter().cycle())
+        [1, 2, 3, 4, 6, 8].into_iter().zip(["50,41,34", "24,48,72"].into_iter().cycle()).zip(TYPES.into_iter().cycle())
     {
-        for name in ["summa", "pumma", "cannon", "cannon --home plain", "ag_gemm"] {
+        for name in &products {
             check_answer(Start::Mpi(processes), &format!("{name} --size {size} --type {dtype}"));
+        }
+        for (nth, (name, sizes)) in TENSORS.into_iter().enumerate() {
+            let size = sizes[(processes + nth) % 2];
+            check_answer(Start::Mpi(processes), &format!("{name} --size {size} --type f64"));
         }
     }
 }
 
 #[cfg(feature = "mpi")]
 #[test]
-fn sixty_four_processes_compute_the_notebooks_product() {
+fn sixty_four_processes_compute_products_on_the_notebooks_mesh() {
     for name in ["summa", "pumma", "cannon"] {
-        check_answer(Start::Mpi(64), &format!("{name} --mesh 8x8"));
+        check_answer(Start::Mpi(64), &format!("{name} --mesh 8x8 --size 128,256,192"));
     }
 }
 
@@ -96,7 +156,7 @@ fn sixty_four_processes_compute_the_notebooks_product() {
 fn the_compiled_kernels_are_right_on_threads_and_under_mpirun() {
     for &start in STARTS {
         let stdout = check_run(start, "compiled");
-        assert_eq!(stdout.matches("largest error against a sequential product").count(), 4, "{stdout}");
+        assert_eq!(stdout.matches("largest error against the sequential reference").count(), 4, "{stdout}");
     }
 }
 
@@ -177,7 +237,7 @@ fn a_fourier_transform_on_a_mesh_of_three_axes_is_refused_with_one_that_fits() {
 fn check_chain(start: Start, arguments: &str) {
     let stdout = check_run(start, &format!("chain {arguments}"));
     for product in ["Y", "Z"] {
-        let checked = format!("{product}: largest error against a sequential product: ");
+        let checked = format!("{product}: largest error against the sequential reference: ");
         assert_eq!(stdout.matches(&checked).count(), 1, "`chain {arguments}`:\n{stdout}");
     }
 }
@@ -233,7 +293,25 @@ fn explanations_on_the_notebooks_mesh() {
     check("pumma --mesh 8x8 --print explain", expect_file!["golden/explain/pumma.txt"]);
     check("cannon --mesh 8x8 --print explain", expect_file!["golden/explain/cannon_skewed.txt"]);
     check("cannon --mesh 8x8 --home plain --print explain", expect_file!["golden/explain/cannon_plain.txt"]);
-    check("ag_gemm --mesh 8 --print explain", expect_file!["golden/explain/ag_gemm.txt"]);
+    check("ag_gemm --mesh 8 --size 2048,1024,4096 --print explain", expect_file!["golden/explain/ag_gemm.txt"]);
+    check("johnson --mesh 8x8x8 --size 4096,4096,4096 --print explain", expect_file!["golden/explain/johnson.txt"]);
+    check("solomonik --mesh 4x4x2 --size 4096,4096,4096 --print explain", expect_file!["golden/explain/solomonik.txt"]);
+    check("cosma --mesh 4x4x4 --size 4096,4096,4096 --print explain", expect_file!["golden/explain/cosma.txt"]);
+    check(
+        "cosma --mesh 16x4x1 --size 1024,64,256 --memory 6144 --print explain",
+        expect_file!["golden/explain/cosma_panels.txt"],
+    );
+    check("gemm_rs --mesh 8 --size 2048,1024,4096 --print explain", expect_file!["golden/explain/gemm_rs.txt"]);
+    check(
+        "gemm_rs --ring --mesh 8 --size 2048,1024,4096 --print explain",
+        expect_file!["golden/explain/gemm_rs_ring.txt"],
+    );
+    check("mttkrp --mesh 1x4x4x4 --size 256,256,256,64 --print explain", expect_file!["golden/explain/mttkrp.txt"]);
+    check("tucker --mesh 4x4x4 --size 256,256,256,16,16,16 --print explain", expect_file!["golden/explain/tucker.txt"]);
+    check("syrk --mesh 8x8 --size 2048,1024 --print explain", expect_file!["golden/explain/syrk.txt"]);
+    check("inner --mesh 8x8 --size 2048,1024 --print explain", expect_file!["golden/explain/inner.txt"]);
+    check("heat --mesh 8x8 --size 2048,1024 --print explain", expect_file!["golden/explain/heat_5.txt"]);
+    check("heat --points 9 --mesh 8x8 --size 2048,1024 --print explain", expect_file!["golden/explain/heat_9.txt"]);
     check("chain --mesh 32 --print explain", expect_file!["golden/explain/chain.txt"]);
     check("megatron --mesh 2x2 --print explain", expect_file!["golden/explain/megatron.txt"]);
 }
@@ -241,7 +319,7 @@ fn explanations_on_the_notebooks_mesh() {
 #[test]
 fn a_trace_shows_what_the_example_prints() {
     let folder = folder("traces");
-    for line in ["summa --mesh 2x3", "pumma", "cannon --type i64", "ag_gemm --size 5,6,7"] {
+    for line in ["summa --mesh 2x3", "pumma", "cannon --type i64", "ag_gemm --size 5,6,7", "solomonik", "heat"] {
         let path = folder.join("trace.json");
         std::fs::write(&path, check_run(Start::Plain, &format!("{line} --print trace"))).expect("the folder is ours");
         for what in ["program", "source", "explain"] {
@@ -332,26 +410,38 @@ fn compared_arrays_that_differ_are_an_error_that_says_where() {
 #[test]
 fn one_product_too_few_is_a_wrong_answer_and_rounding_is_none() {
     let (m, k, n) = (5, 2048, 4);
-    let a = Array2::from_shape_fn((m, k), |(i, j)| values::element::<f32>(1, &[i, j]));
-    let b = Array2::from_shape_fn((k, n), |(i, j)| values::element::<f32>(2, &[i, j]));
-    let sum = |i: usize, j: usize, terms: &mut dyn Iterator<Item = usize>| -> f32 {
-        terms.map(|l| a[[i, l]] * b[[l, j]]).sum()
+    let a = Array2::from_shape_fn((m, k), |(i, j)| values::element::<f32>(1, &[i, j])).into_dyn();
+    let b = Array2::from_shape_fn((k, n), |(i, j)| values::element::<f32>(2, &[i, j])).into_dyn();
+    let product = |inputs: &[&ArrayD<f32>], terms: &dyn Fn() -> Box<dyn Iterator<Item = usize>>| {
+        let [a, b] = inputs else { panic!("a product has two inputs") };
+        Array2::from_shape_fn((m, n), |(i, j)| terms().map(|l| a[[i, l]] * b[[l, j]]).sum::<f32>()).into_dyn()
     };
-    let judge = |c: ArrayD<f32>| check::check(DType::F32, a.view(), b.view(), c.view());
-    let backwards = Array2::from_shape_fn((m, n), |(i, j)| sum(i, j, &mut (0..k).rev())).into_dyn();
-    let verdict = judge(backwards.clone());
-    assert!(0.0 < verdict.error && verdict.error < verdict.bound, "{} {}", verdict.error, verdict.bound);
+    let judge = |c: &ArrayD<f32>| {
+        check::check(&[&a, &b], c, k, |inputs| Ok(product(inputs, &|| Box::new(0..k))))
+            .map_err(|error| error.to_string())
+    };
+    let backwards = product(&[&a, &b], &|| Box::new((0..k).rev()));
+    let said = judge(&backwards).expect("rounding is no error");
+    assert!(said.starts_with("largest error against the sequential reference: ") && !said.contains(": 0e0 "), "{said}");
 
     let mut short = backwards.clone();
     // Not any one: some products are so small that rounding hides them.
     let lost = (0..k).map(|l| a[[2, l]] * b[[l, 1]]).fold(0.0, f32::max);
     short[[2, 1]] -= lost;
-    let verdict = judge(short);
-    assert!(verdict.error > verdict.bound, "{} {}, lost {lost}", verdict.error, verdict.bound);
+    let said = judge(&short).expect_err("a product is missing");
+    assert!(said.starts_with("the answer is wrong: element [2, 1] is off by "), "{said}");
 
     let mut nan = backwards;
     nan[[0, 0]] = f32::NAN;
-    assert_eq!(judge(nan).error, f64::INFINITY);
+    let said = judge(&nan).expect_err("no number is none");
+    assert!(said.starts_with("the answer is wrong: element [0, 0] is off by inf, but"), "{said}");
+
+    let whole = ArrayD::from_elem(vec![2], 3_i64);
+    let exact = check::check(&[&whole], &whole, 1, |inputs| Ok(inputs[0].clone())).expect("it is equal");
+    assert_eq!(exact, "largest error against the sequential reference: 0e0 (integers are exact)");
+    let other = check::check(&[&whole], &whole, 1, |inputs| Ok(inputs[0].mapv(|x| x + 1)));
+    let said = other.expect_err("it differs by 1").to_string();
+    assert!(said.starts_with("the answer is wrong: element [0] is off by 1e0"), "{said}");
 }
 
 /// Runs the command line.

@@ -14,8 +14,26 @@ use support::{Ended, Start, example, folder, run};
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The examples of the repository.
-const EXAMPLES: [&str; 9] =
-    ["ag_gemm", "allreduce", "cannon", "chain", "compiled", "fft3d", "megatron", "pumma", "summa"];
+const EXAMPLES: [&str; 18] = [
+    "ag_gemm",
+    "allreduce",
+    "cannon",
+    "chain",
+    "compiled",
+    "cosma",
+    "fft3d",
+    "gemm_rs",
+    "heat",
+    "inner",
+    "johnson",
+    "megatron",
+    "mttkrp",
+    "pumma",
+    "solomonik",
+    "summa",
+    "syrk",
+    "tucker",
+];
 
 /// The lines of a help text's examples, each a whole command.
 fn commands(help: &str) -> Vec<String> {

@@ -1,16 +1,23 @@
 //! The sequential meaning of a kernel: every statement instance in turn, on whole arrays.
 //!
-//! Shares nothing with the back ends but the kernel, so that it can judge them. It is slow.
+//! Shares nothing with the back ends but the kernel, so that it can judge them. Instances are taken in rows along one
+//! index, chosen so that the terms of each element of the output keep their order.
+
+mod row;
 
 use ndarray::{ArrayD, IxDyn};
-use polyshard_polyhedral::{Access, Assign, Comparison, Function, IndexVar, Kernel, Number, Value};
+use polyshard_polyhedral::{Access, Affine, Assign, IndexVar, Kernel};
 use polyshard_runtime::{Element, Error, Result};
+use row::{Arrays, Offsets, Row};
+
+/// The instances that are computed together.
+const ROW: usize = 1024;
 
 /// Evaluates `kernel` on whole inputs, given in its order; `into` is what the output holds before.
 ///
 /// Without `into` the output starts from the identity of the kernel's operation, zeros for `=` and `+=`; with it, `=`
-/// overwrites the elements at the statement's index and no others. One statement instance at a time, so the time is
-/// the product of all extents.
+/// overwrites the elements at the statement's index and no others. The terms of an element are added in the order of
+/// the loops, one after the other. All of it runs on one core: the time is proportional to the product of all extents.
 ///
 /// # Errors
 /// If an array has another shape than its tensor, or there are not as many as the kernel takes.
@@ -27,7 +34,7 @@ pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Optio
     };
     let shape = &kernel.output().shape;
     let mut output = match into {
-        Some(into) => into,
+        Some(into) => into.as_standard_layout().into_owned(),
         None => ArrayD::from_elem(IxDyn(shape), start),
     };
     let arrays = inputs.iter().copied().chain([&output]);
@@ -47,21 +54,62 @@ pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Optio
             }
         }
     }
-    for mut at in points(kernel.vars().iter().map(|var| var.extent).collect()) {
+    let along = row_index(kernel);
+    let arrays = Arrays::new(kernel, inputs);
+    let extents = kernel.vars().iter().enumerate().map(|(nth, var)| if nth == along { 1 } else { var.extent });
+    let extent = kernel.vars().get(along).map_or(1, |var| var.extent);
+    for mut at in points(extents.collect()) {
         // The statement as it was written, whose indices run over their own ranges.
         for (value, var) in at.iter_mut().zip(kernel.vars()) {
             *value += var.start;
         }
-        let value = evaluate(kernel.written_value(), kernel, inputs, &at);
-        let element = &mut output[&index(kernel.written_target(), kernel, &at)[..]];
-        *element = match kernel.assign() {
-            Assign::Set | Assign::Add => element.plus(value),
-            Assign::Mul => element.times(value),
-            Assign::Max => element.greater(value),
-            Assign::Min => element.smaller(value),
-        };
+        for begin in (0..extent).step_by(ROW) {
+            let mut row = Row { at: at.clone(), along, len: ROW.min(extent - begin) };
+            if let Some(first) = row.at.get_mut(along) {
+                *first += begin as i64;
+            }
+            let values = row.evaluate(kernel.written_value(), &arrays);
+            let offsets = row.offsets(kernel.written_target(), kernel, shape);
+            let elements = output.as_slice_mut().expect("it is made in row-major order");
+            // A function per operation, so that there is no choice in the loop.
+            match kernel.assign() {
+                Assign::Set | Assign::Add => combine(elements, offsets, &values, T::plus),
+                Assign::Mul => combine(elements, offsets, &values, T::times),
+                Assign::Max => combine(elements, offsets, &values, T::greater),
+                Assign::Min => combine(elements, offsets, &values, T::smaller),
+            }
+        }
     }
     Ok(output)
+}
+
+/// Combines each value into its element, in order.
+fn combine<T: Element>(elements: &mut [T], offsets: Offsets, values: &[T], by: impl Fn(T, T) -> T) {
+    match offsets {
+        Offsets::Same(offset) => elements[offset] = values.iter().fold(elements[offset], |sum, &value| by(sum, value)),
+        Offsets::Consecutive(offset) => {
+            elements[offset..offset + values.len()].iter_mut().zip(values).for_each(|(e, &value)| *e = by(*e, value));
+        }
+        Offsets::Each(offsets) => {
+            for (offset, &value) in offsets.into_iter().zip(values) {
+                elements[offset] = by(elements[offset], value);
+            }
+        }
+    }
+}
+
+/// The index along which rows run: one that alone makes up a dimension of the target, so that the instances of a row
+/// write different elements, and those that write one element keep their order; else the last.
+///
+/// The last dimension is consecutive in memory, which matters more than a longer row if its own are long enough.
+fn row_index(kernel: &Kernel) -> usize {
+    let alone = |index: &Affine| match &index.terms[..] {
+        &[(name, _)] => kernel.vars().iter().position(|var| var.name == name && index.period().is_none()),
+        _ => None,
+    };
+    let last = kernel.vars().len().saturating_sub(1);
+    let candidates = kernel.written_target().index.iter().filter_map(alone);
+    candidates.max_by_key(|&nth| kernel.vars()[nth].extent.min(64)).unwrap_or(last)
 }
 
 /// The points of a box, the last dimension fastest.
@@ -90,75 +138,4 @@ fn index(access: &Access, kernel: &Kernel, at: &[i64]) -> Vec<usize> {
         usize::try_from(element).expect("a checked kernel stays inside its tensors; this is a bug of polyshard")
     });
     dims.collect()
-}
-
-fn evaluate<T: Element>(value: &Value, kernel: &Kernel, inputs: &[&ArrayD<T>], at: &[i64]) -> T {
-    let both = |a: &Value, b: &Value| (evaluate(a, kernel, inputs, at), evaluate(b, kernel, inputs, at));
-    match value {
-        Value::Access(access) => {
-            let tensor = kernel.inputs().iter().position(|tensor| tensor.name == access.tensor);
-            let array = inputs[tensor.expect("a checked kernel reads its inputs only; this is a bug of polyshard")];
-            array[&index(access, kernel, at)[..]]
-        }
-        Value::Literal(number) => element(*number),
-        Value::Scalar(name) => {
-            let scalar = kernel.scalars().iter().find(|scalar| scalar.0 == *name);
-            element(scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard").1)
-        }
-        Value::Neg(a) => evaluate(a, kernel, inputs, at).negated(),
-        Value::Add(a, b) => {
-            let (a, b) = both(a, b);
-            a.plus(b)
-        }
-        Value::Sub(a, b) => {
-            let (a, b) = both(a, b);
-            a.minus(b)
-        }
-        Value::Mul(a, b) => {
-            let (a, b) = both(a, b);
-            a.times(b)
-        }
-        Value::Div(a, b) => {
-            let (a, b) = both(a, b);
-            a.over(b)
-        }
-        Value::Max(a, b) => {
-            let (a, b) = both(a, b);
-            a.greater(b)
-        }
-        Value::Min(a, b) => {
-            let (a, b) = both(a, b);
-            a.smaller(b)
-        }
-        Value::Call(function, a) => {
-            let a = evaluate(a, kernel, inputs, at);
-            match function {
-                Function::Exp => a.exponential(),
-                Function::Log => a.logarithm(),
-                Function::Sqrt => a.square_root(),
-                Function::Tanh => a.hyperbolic_tangent(),
-                Function::Abs => a.magnitude(),
-            }
-        }
-        Value::If(choice) => {
-            let (left, right) = both(&choice.left, &choice.right);
-            let holds = match choice.compare {
-                Comparison::Less => left < right,
-                Comparison::LessEqual => left <= right,
-                Comparison::Greater => left > right,
-                Comparison::GreaterEqual => left >= right,
-                Comparison::Equal => left == right,
-                Comparison::NotEqual => left != right,
-            };
-            evaluate(if holds { &choice.then } else { &choice.otherwise }, kernel, inputs, at)
-        }
-    }
-}
-
-fn element<T: Element>(number: Number) -> T {
-    let cast = match number {
-        Number::Int(value) => T::from(value),
-        Number::Float(value) => T::from(value),
-    };
-    cast.unwrap_or_else(|| panic!("the kernel's number {number} is no {}; this is a bug of polyshard", T::NAME))
 }

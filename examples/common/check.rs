@@ -1,62 +1,64 @@
-//! The sequential product, and how far a distributed one may be from it.
-//!
-//! It shares no code with the library: floats are multiplied by ndarray's own `dot`, integers by a loop.
+//! How far an answer may be from the sequential one.
 
 use super::values::Number;
-use ndarray::{Array2, ArrayView2, ArrayViewD, Axis};
-use polyshard::DType;
+use ndarray::ArrayD;
+use polyshard::runtime::ElementKind;
 
-/// How far a product is from the sequential one.
-pub(crate) struct Verdict {
-    /// The largest difference of two elements.
-    pub(crate) error: f64,
-    /// The largest that rounding explains; 0 for integers.
-    pub(crate) bound: f64,
-}
-
-/// Compares `c` with the sequential product of `a` and `b`.
+/// Compares `found` with what `reference` makes of the inputs, and says how far they are apart.
 ///
-/// Integers must be equal. A sum of k products, rounded one by one in any order, is off by no more than
-/// about lambda * sqrt(k) * u * (|A| |B|) per element, with the unit roundoff u and a lambda of a few: N. Higham
-/// and T. Mary, "A new approach to probabilistic rounding error analysis", SIAM Journal on Scientific
-/// Computing 41(5), 2019. Both sides are rounded, so lambda is 8 here; (|A| |B|) is bounded by the greatest
-/// norms of a row of A and of a column of B.
-pub(crate) fn check<T: Number>(dtype: DType, a: ArrayView2<T>, b: ArrayView2<T>, c: ArrayViewD<T>) -> Verdict {
-    let expected = product(dtype, a, b);
-    let error = c.iter().zip(&expected).map(|(&c, &expected)| c.distance(expected)).fold(0.0, f64::max);
-    let roundoff = match dtype {
-        DType::F32 => f64::from(f32::EPSILON) / 2.0,
-        DType::F64 => f64::EPSILON / 2.0,
-        DType::I32 | DType::I64 => return Verdict { error, bound: 0.0 },
-    };
-    let terms = a.len_of(Axis(1)) as f64;
-    let bound = 8.0 * terms.sqrt() * roundoff * largest_norm(a) * largest_norm(b.reversed_axes());
-    Verdict { error, bound }
-}
-
-/// The sequential product. Types are told apart by a cast, which costs one copy and no bound on `T`.
-fn product<T: Number>(dtype: DType, a: ArrayView2<T>, b: ArrayView2<T>) -> Array2<T> {
-    fn through<T: Number, F: Number + ndarray::LinalgScalar>(a: ArrayView2<T>, b: ArrayView2<T>) -> Array2<T> {
-        let cast = |x: &T| F::from(*x).expect("the types are the same");
-        a.map(cast).dot(&b.map(cast)).map(|&x| T::from(x).expect("the types are the same"))
-    }
-    match dtype {
-        DType::F32 => through::<T, f32>(a, b),
-        DType::F64 => through::<T, f64>(a, b),
-        DType::I32 | DType::I64 => {
-            let mut c = Array2::from_elem((a.nrows(), b.ncols()), T::ZERO);
-            for (a, mut c) in a.rows().into_iter().zip(c.rows_mut()) {
-                for (&a, b) in a.iter().zip(b.rows()) {
-                    c.iter_mut().zip(b).for_each(|(c, &b)| *c = c.plus(a.times(b)));
-                }
-            }
-            c
+/// Integers must be equal. A sum of n products, rounded one by one in any order, is off by no more than about
+/// lambda * sqrt(n) * u times the sum of their magnitudes, with the unit roundoff u and a lambda of a few: N. Higham and
+/// T. Mary, "A new approach to probabilistic rounding error analysis", SIAM Journal on Scientific Computing 41(5), 2019.
+/// Both sides are rounded, so lambda is 8 here; `terms` is n, and `reference` of the inputs' magnitudes is the sum.
+///
+/// # Errors
+/// If an element is further off than that.
+pub(crate) fn check<T: Number>(
+    inputs: &[&ArrayD<T>],
+    found: &ArrayD<T>,
+    terms: usize,
+    reference: impl Fn(&[&ArrayD<T>]) -> polyshard::runtime::Result<ArrayD<T>>,
+) -> polyshard::Result<String> {
+    let expected = reference(inputs)?;
+    assert_eq!(found.shape(), expected.shape(), "an answer has the shape of the reference");
+    let errors = || found.iter().zip(&expected).map(|(&found, &expected)| found.distance(expected));
+    let error = errors().fold(0.0, f64::max);
+    let roundoff = match T::KIND {
+        ElementKind::F32 => f64::from(f32::EPSILON) / 2.0,
+        ElementKind::F64 => f64::EPSILON / 2.0,
+        ElementKind::I32 | ElementKind::I64 if error == 0.0 => {
+            return Ok(format!("largest error against the sequential reference: {error:e} (integers are exact)"));
         }
+        ElementKind::I32 | ElementKind::I64 => return Err(wrong(found, error, errors(), |_| 0.0)),
+    };
+    let magnitudes: Vec<_> = inputs.iter().map(|input| input.mapv(T::magnitude)).collect();
+    let sums = reference(&magnitudes.iter().collect::<Vec<_>>())?;
+    // What rounding explains is no less than rounding the element itself.
+    let explained = 8.0 * (terms.max(1) as f64).sqrt() * roundoff;
+    let bounds: Vec<f64> = sums.iter().map(|&sum| explained * sum.distance(T::ZERO)).collect();
+    if errors().zip(&bounds).all(|(error, bound)| error <= *bound) {
+        let bound = bounds.iter().copied().fold(0.0, f64::max);
+        return Ok(format!(
+            "largest error against the sequential reference: {error:e} (rounding explains up to {bound:.1e})"
+        ));
     }
+    Err(wrong(found, error, errors(), |nth| bounds[nth]))
 }
 
-/// The greatest Euclidean norm of a row.
-fn largest_norm<T: Number>(matrix: ArrayView2<T>) -> f64 {
-    let square = |x: &T| x.distance(T::ZERO).powi(2);
-    matrix.rows().into_iter().map(|row| row.iter().map(square).sum::<f64>().sqrt()).fold(0.0, f64::max)
+/// The first element that is off by more than its bound.
+fn wrong<T>(
+    found: &ArrayD<T>,
+    largest: f64,
+    errors: impl Iterator<Item = f64>,
+    bound: impl Fn(usize) -> f64,
+) -> polyshard::Error {
+    let mut off = errors.zip(found.indexed_iter()).enumerate().filter(|(nth, (error, _))| !(*error <= bound(*nth)));
+    let (nth, (error, (index, _))) = off.next().expect("an element is off");
+    let message = format!(
+        "the answer is wrong: element {:?} is off by {error:e}, but rounding explains up to {:.1e}; the largest error is \
+         {largest:e}",
+        ndarray::Dimension::slice(&index),
+        bound(nth)
+    );
+    polyshard::Error::Other(message.into())
 }

@@ -4,7 +4,13 @@
 //! joins the world before it speaks, so that one of them can speak for all.
 
 use super::say::{complain, say};
+use clap::Parser;
 use std::process::ExitCode;
+
+/// Reads the command line and does what it asks for.
+pub(crate) fn main<A: Parser>(run: impl FnOnce(A) -> Result<(), Stop>) -> ExitCode {
+    finish(A::try_parse().map_err(Stop::from).and_then(run))
+}
 
 /// Why a program ends before it runs, or without running to its end.
 pub(crate) enum Stop {
@@ -30,6 +36,12 @@ impl From<clap::Error> for Stop {
         } else {
             Self::Said(text)
         }
+    }
+}
+
+impl From<Box<polyshard::PipelineError>> for Stop {
+    fn from(error: Box<polyshard::PipelineError>) -> Self {
+        Self::Failed(error.to_string())
     }
 }
 

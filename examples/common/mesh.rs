@@ -4,20 +4,25 @@ use super::axes::Axes;
 use polyshard::Mesh;
 use polyshard::planner::units::counted;
 
-/// Returns the mesh of the example `name`, which runs on as many axes as `names` has; `unless_told` are their extents
-/// without `--mesh` and without an MPI launcher.
+/// Returns the mesh of the example `name`, whose axes have these names.
+///
+/// Without `--mesh` it has the ranks that an MPI launcher started, else `ranks`, in the extents that `shape` makes of
+/// them.
 ///
 /// # Errors
 /// If another number of axes is asked for.
-pub(crate) fn mesh(name: &str, asked: Option<&Axes>, names: &[&str], unless_told: &[usize]) -> Result<Mesh, String> {
-    let axes = match (asked, polyshard::runtime::launched_ranks()) {
-        (Some(axes), _) => axes.clone(),
-        (None, Some(ranks)) => Axes::unnamed(&most_square(ranks, names.len())),
-        (None, None) => Axes::unnamed(unless_told),
-    };
+pub(crate) fn mesh<const N: usize>(
+    name: &str,
+    asked: Option<&Axes>,
+    names: [&str; N],
+    ranks: usize,
+    shape: impl Fn(usize) -> [usize; N],
+) -> Result<Mesh, String> {
+    let launched = polyshard::runtime::launched_ranks().unwrap_or(ranks);
+    let axes = asked.cloned().unwrap_or_else(|| Axes::unnamed(&shape(launched)));
     let found = axes.extents().len();
-    if found != names.len() {
-        let (needs, like) = (counted(names.len(), "axis"), Axes::unnamed(unless_told));
+    if found != N {
+        let (needs, like) = (counted(N, "axis"), Axes::unnamed(&shape(ranks)));
         return Err(format!(
             "`{name}` runs on a mesh of {needs}, but `--mesh {axes}` has {found}; give one like {like}"
         ));
@@ -25,11 +30,14 @@ pub(crate) fn mesh(name: &str, asked: Option<&Axes>, names: &[&str], unless_told
     Ok(axes.mesh(|nth| names[nth].to_owned()))
 }
 
-/// The extents of a mesh of one or two axes, as square as the number of ranks allows.
-fn most_square(ranks: usize, axes: usize) -> Vec<usize> {
-    if axes == 1 {
-        return vec![ranks];
-    }
-    let x = (1..=ranks.isqrt()).rev().find(|&x| ranks.is_multiple_of(x)).unwrap_or(1);
-    vec![x, ranks / x]
+/// The extents of a mesh that are as equal as the number of ranks allows, smaller ones first.
+pub(crate) fn balanced<const N: usize>(ranks: usize) -> [usize; N] {
+    let mut left = ranks;
+    std::array::from_fn(|nth| {
+        let axes = (N - nth) as u32;
+        let fits = |extent: &usize| left.is_multiple_of(*extent) && extent.checked_pow(axes).is_some_and(|p| p <= left);
+        let extent = (1..=left).rev().find(fits).unwrap_or(1);
+        left /= extent;
+        extent
+    })
 }

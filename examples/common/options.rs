@@ -1,50 +1,43 @@
-//! The command line of an example: what it says, and what follows from what it leaves out.
+//! The flags of every kernel, and what follows from them.
 
 use super::axes::Axes;
 use super::dtypes::dtype_parser;
 use super::launch::Stop;
-use super::npy;
+use super::mesh::mesh;
 use super::numbers::whole;
-use super::operand::Operand;
 use super::run::Measuring;
-use super::size::parse_extents;
-use super::{Algorithm, Size};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
-use polyshard::{DType, Mesh};
-use std::path::{Path, PathBuf};
+use super::values::{self, Number};
+use clap::{Args, ValueEnum};
+use polyshard::prelude::*;
+use polyshard::{DType, Program, SourceOptions, rust_source};
+use std::ops::Deref;
 
-// The text of `--help` begins with the documentation of the algorithm's type.
-#[derive(Parser)]
-pub(crate) struct Options<A: Args> {
-    /// The mesh, as 8x8 or with names of its axes, as x=8,y=8 [default: 4 ranks; under an MPI launcher, as many as it
-    /// started].
+/// The flags of every kernel.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The mesh, as 2x2 or with names of its axes, as x=2,y=2 [default: one that suits the algorithm; under an MPI
+    /// launcher, of as many ranks as it started].
     #[arg(long, value_name = "MESH")]
     mesh: Option<Axes>,
-    /// Extents m,k,n of the product [default: that of the files, or the algorithm's].
-    #[arg(long, value_parser = parse_size, value_name = "M,K,N", allow_hyphen_values = true)]
-    size: Option<Size>,
-    /// The element type [default: that of the files, or f32].
+    /// The element type [default: that of the files if there are any, or f32].
     #[arg(long = "type", value_parser = dtype_parser(), value_name = "TYPE")]
-    dtype: Option<DType>,
-    /// The `.npy` file that holds A; each rank reads its own part.
-    #[arg(long, value_name = "FILE")]
-    a: Option<PathBuf>,
-    /// The `.npy` file that holds B; each rank reads its own part.
-    #[arg(long, value_name = "FILE")]
-    b: Option<PathBuf>,
-    /// The `.npy` file to write C to.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// Makes up what is in no file: A as `polyshard random` does with this seed, B with the next.
+    pub(super) dtype: Option<DType>,
+    /// Makes up the first input as `polyshard random` does with this seed, the others with the next ones.
     #[arg(long, value_parser = whole::<u64>, default_value = "1", allow_negative_numbers = true)]
     seed: u64,
     /// Print this instead of running.
     #[arg(long, value_enum)]
     pub(crate) print: Option<Print>,
     #[command(flatten)]
-    pub(crate) measuring: Measuring,
-    #[command(flatten)]
-    pub(crate) algorithm: A,
+    measuring: Measuring,
+}
+
+impl Deref for Options {
+    type Target = Measuring;
+
+    fn deref(&self) -> &Measuring {
+        &self.measuring
+    }
 }
 
 /// What to print instead of running.
@@ -60,97 +53,55 @@ pub(crate) enum Print {
     Trace,
 }
 
-/// Reads the command line.
-pub(crate) fn parse<A: Algorithm>() -> Result<Options<A>, Stop> {
-    let matches = Options::<A>::command().name(A::NAME).try_get_matches()?;
-    Ok(Options::from_arg_matches(&matches)?)
-}
+impl Options {
+    /// Returns the element type.
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype.unwrap_or(DType::F32)
+    }
 
-impl<A: Algorithm> Options<A> {
-    /// Returns the element type: as asked for, which must be that of the files.
-    pub(crate) fn dtype(&self) -> Result<DType, String> {
-        let mut known = self.dtype.map(|dtype| (dtype, "`--type`".to_owned()));
-        for (path, name) in self.files() {
-            let (dtype, _) = npy::header(path)?;
-            match &known {
-                Some((other, at)) if *other != dtype => {
-                    let type_too = if at == "`--type`" { format!(", or give `--type {dtype}`") } else { String::new() };
-                    return Err(format!(
-                        "{name} holds {dtype}, but {at} says {other}; they must agree: convert {name} with NumPy's \
-                         `.astype('{}')`{type_too}",
-                        numpy(*other)
-                    ));
-                }
-                _ => known = Some((dtype, name)),
-            }
+    /// Returns the mesh of the example `name`: as asked for, or of the shape that is made of the ranks that an MPI
+    /// launcher started, else of so many.
+    pub(crate) fn mesh<const N: usize>(
+        &self,
+        name: &str,
+        axes: [&str; N],
+        ranks: usize,
+        shape: impl Fn(usize) -> [usize; N],
+    ) -> Result<Mesh, String> {
+        mesh(name, self.mesh.as_ref(), axes, ranks, shape)
+    }
+
+    /// Lowers the schedule; if something is to be printed instead of running, that is the end.
+    pub(crate) fn lower(&self, schedule: &Schedule) -> Result<Program, Stop> {
+        self.lower_all([schedule]).map(|[program]| program)
+    }
+
+    /// As [`lower`](Self::lower), of schedules that run one after the other.
+    pub(crate) fn lower_all<const N: usize>(&self, schedules: [&Schedule; N]) -> Result<[Program; N], Stop> {
+        let mut programs = Vec::with_capacity(N);
+        for schedule in schedules {
+            programs.push(schedule.lower()?);
         }
-        Ok(known.map_or(DType::F32, |known| known.0))
-    }
-
-    /// Returns the mesh: as asked for, or as square as the number of ranks allows.
-    pub(crate) fn mesh(&self) -> Result<Mesh, String> {
-        super::mesh::mesh(A::NAME, self.mesh.as_ref(), &["x", "y"][..A::MESH.len()], A::MESH)
-    }
-
-    /// Returns the size: that of the files, else as asked for, else the algorithm's.
-    pub(crate) fn size(&self) -> Result<Size, String> {
-        let mut size = self.size.unwrap_or(A::SIZE);
-        let mut known: Vec<(&str, usize, String)> = Vec::new();
-        if let Some(asked) = self.size {
-            known.extend([("m", asked.m), ("k", asked.k), ("n", asked.n)].map(|(i, e)| (i, e, "`--size`".to_owned())));
-        }
-        for (path, name) in self.files() {
-            let order = match (name.starts_with("A"), A::TRANSPOSED) {
-                (true, false) => ["m", "k"],
-                (true, true) => ["k", "m"],
-                (false, _) => ["k", "n"],
-            };
-            let (_, shape) = npy::header(path)?;
-            let &[first, second] = &shape[..] else {
-                return Err(format!("{name} has shape {shape:?}, but a matrix [{}] is needed", order.join(", ")));
-            };
-            for (index, extent) in order.into_iter().zip([first, second]) {
-                if let Some((_, other, at)) = known.iter().find(|known| known.0 == index && known.1 != extent) {
-                    let shape = format!("{index} = {extent} (its shape is {shape:?})");
-                    return Err(format!("{name} has {shape}, but {at} says {index} = {other}; they must agree"));
+        let print = |print: Print| {
+            let texts = programs.iter().zip(schedules).map(|(program, schedule)| match print {
+                Print::Program => Ok(program.to_string()),
+                Print::Source => Ok(rust_source(program, &SourceOptions::default())),
+                Print::Explain => Ok(program.explain()),
+                Print::Trace => {
+                    let json = serde_json::to_string_pretty(&schedule.trace()?);
+                    Ok(json.expect("a trace is plain data") + "\n")
                 }
-                match index {
-                    "m" => size.m = extent,
-                    "k" => size.k = extent,
-                    _ => size.n = extent,
-                }
-                known.push((index, extent, name.clone()));
-            }
+            });
+            texts.collect::<Result<Vec<_>, Stop>>()
+        };
+        match self.print {
+            Some(what) => Err(Stop::Said(print(what)?.join("\n"))),
+            None => Ok(programs.try_into().expect("there is a program per schedule")),
         }
-        Ok(size)
     }
 
-    /// The files given, each with its name for messages.
-    fn files(&self) -> impl Iterator<Item = (&Path, String)> {
-        let files = [("A", &self.a), ("B", &self.b)].into_iter();
-        files.filter_map(|(name, path)| path.as_deref().map(|path| (path, format!("{name} (`{}`)", path.display()))))
+    /// Returns an element of the input with this position, made of its index and the seed.
+    pub(crate) fn element<T: Number>(&self, input: u64, index: &[usize]) -> T {
+        values::element(self.seed.wrapping_add(input), index)
     }
-
-    /// Returns where A and B come from.
-    pub(crate) fn operands(&self) -> [Operand; 2] {
-        [(&self.a, self.seed), (&self.b, self.seed.wrapping_add(1))].map(|(path, seed)| match path {
-            Some(path) => Operand::File(path.clone()),
-            None => Operand::Random(seed),
-        })
-    }
-}
-
-/// NumPy's name of the type.
-fn numpy(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F32 => "float32",
-        DType::F64 => "float64",
-        DType::I32 => "int32",
-        DType::I64 => "int64",
-    }
-}
-
-fn parse_size(text: &str) -> Result<Size, String> {
-    let [m, k, n] = parse_extents(text, "m, k and n", "512,2048,1024")?;
-    Ok(Size { m, k, n })
 }

@@ -3,7 +3,7 @@
 use super::launch::failure;
 use polyshard::planner::units;
 use polyshard::runtime::free_memory;
-use polyshard::{Backend, World};
+use polyshard::{Backend, DType, World};
 
 /// Checks that so many bytes on each rank, and so many more for the check on the first, fit the memory that is free;
 /// collective.
@@ -37,5 +37,14 @@ pub(crate) fn check_room(world: &World, rank: u128, checking: u128) -> polyshard
 
 /// Returns the bytes of an array of `T`; too many to count are the most that there are.
 pub(crate) fn bytes_of<T>(shape: &[usize]) -> u128 {
-    shape.iter().fold(size_of::<T>() as u128, |bytes, &extent| bytes.saturating_mul(extent as u128))
+    saturating(size_of::<T>(), shape)
+}
+
+/// As [`bytes_of`], of an element type that is a value.
+pub(crate) fn bytes(dtype: DType, shape: &[usize]) -> u128 {
+    saturating(dtype.size(), shape)
+}
+
+fn saturating(element: usize, shape: &[usize]) -> u128 {
+    shape.iter().fold(element as u128, |bytes, &extent| bytes.saturating_mul(extent as u128))
 }

@@ -3,6 +3,18 @@
 use super::numbers::whole;
 use polyshard::planner::units::counted;
 
+/// Extents of indices; a type of its own because clap takes an array for several arguments.
+#[derive(Clone, Copy)]
+pub(crate) struct Size<const N: usize>(pub(crate) [usize; N]);
+
+/// Returns a parser of extents with commas between them, such as those of `example`; `names` has theirs, in words.
+pub(crate) fn parse_size<const N: usize>(
+    names: &'static str,
+    example: &'static str,
+) -> impl Fn(&str) -> Result<Size<N>, String> + Clone {
+    move |text| parse_extents(text, names, example).map(Size)
+}
+
 /// Reads extents with commas between them, such as those of `example`; `names` has theirs, in words.
 pub(crate) fn parse_extents<const N: usize>(text: &str, names: &str, example: &str) -> Result<[usize; N], String> {
     let extents: Result<Vec<usize>, _> = text.split(',').map(whole).collect();

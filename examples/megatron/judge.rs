@@ -5,30 +5,22 @@
 
 use crate::common::check::check;
 use crate::common::launch::failure;
-use crate::common::operand::Operand;
-use crate::common::run::told;
-use crate::common::values::Number;
+use crate::common::values::{Number, element};
 use crate::network::{Arrays, Found, seeds};
 use crate::plans::Size;
-use ndarray::{Array2, Zip};
-use polyshard::DType;
+use ndarray::{Array2, ArrayD, Ix2, Zip};
 
 /// Compares everything that was found with a sequential computation, and says how far it is apart.
-pub(crate) fn judge<T: Number>(
-    found: &Found<T>,
-    dtype: DType,
-    size: Size,
-    seed: u64,
-) -> polyshard::Result<Vec<String>> {
+pub(crate) fn judge<T: Number>(found: &Found<T>, size: Size, seed: u64) -> polyshard::Result<Vec<String>> {
     let Size { batch, model, hidden } = size;
     let shapes = [[batch, model], [model, hidden], [hidden, model], [batch, model]];
-    let whole = |nth: usize| Operand::Random(seeds(seed)[nth]).whole::<T>(&shapes[nth]).map_err(failure);
+    let whole = |nth: usize| Array2::from_shape_fn(shapes[nth], |(i, j)| element::<T>(seeds(seed)[nth], &[i, j]));
     let Arrays { x, w1, w2, z, h, y, dy, dh, dz, dx } = &found.arrays;
-    same("X", x, &whole(0)?)?;
-    same("W1", w1, &whole(1)?)?;
-    same("W2", w2, &whole(2)?)?;
+    same("X", x, &whole(0))?;
+    same("W1", w1, &whole(1))?;
+    same("W2", w2, &whole(2))?;
     same("H", h, &z.map(|&z| if z > T::ZERO { z } else { T::ZERO }))?;
-    same("dY", dy, &Zip::from(y).and(&whole(3)?).map_collect(|&y, &target| y.minus(target)))?;
+    same("dY", dy, &Zip::from(y).and(&whole(3)).map_collect(|&y, &target| y.minus(target)))?;
     same("dZ", dz, &Zip::from(dh).and(z).map_collect(|&dh, &z| if z > T::ZERO { dh } else { T::ZERO }))?;
     let products = [
         ("Z", x.view(), w1.view(), z),
@@ -39,10 +31,24 @@ pub(crate) fn judge<T: Number>(
         ("dX", dz.view(), w1.t(), dx),
     ];
     let judged = products.into_iter().map(|(name, left, right, product)| {
-        let verdict = check(dtype, left, right, product.view().into_dyn());
-        Ok(format!("{name}: {}", told("megatron", dtype, &verdict)?))
+        let inputs = [left, right].map(|input| input.to_owned().into_dyn());
+        let judged = check(&inputs.each_ref(), &product.clone().into_dyn(), left.ncols(), sequential)?;
+        Ok(format!("{name}: {judged}"))
     });
     judged.collect()
+}
+
+/// The product of two matrices, on one rank.
+fn sequential<T: Number>(inputs: &[&ArrayD<T>]) -> polyshard::runtime::Result<ArrayD<T>> {
+    let matrix = |nth: usize| inputs[nth].view().into_dimensionality::<Ix2>().expect("it is a matrix");
+    let (a, b) = (matrix(0), matrix(1));
+    let mut product = Array2::from_elem((a.nrows(), b.ncols()), T::ZERO);
+    for (a, mut row) in a.rows().into_iter().zip(product.rows_mut()) {
+        for (&a, b) in a.iter().zip(b.rows()) {
+            row.zip_mut_with(&b, |sum, &b| *sum = sum.plus(a.times(b)));
+        }
+    }
+    Ok(product.into_dyn())
 }
 
 /// Refuses an array that is not what its elements make it.

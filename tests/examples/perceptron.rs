@@ -8,7 +8,7 @@ use crate::support::{Ended, Start, example, run};
 fn check_perceptron(start: Start, arguments: &str) -> String {
     let stdout = check_run(start, &format!("megatron {arguments}"));
     for product in ["Z", "Y", "dW2", "dH", "dW1", "dX"] {
-        let checked = format!("\n{product}: largest error against a sequential product: ");
+        let checked = format!("\n{product}: largest error against the sequential reference: ");
         assert_eq!(stdout.matches(&checked).count(), 1, "`megatron {arguments}`:\n{stdout}");
     }
     stdout
