@@ -254,9 +254,9 @@ fn clauses_are_of_their_kind() {
         ".shard(A, m) .shard(A, m.at(x)) .shard(A, m @ x * y) .shard(A, m @ f(x)) .shard(A, m @ x % y) .shard(A, m @ cyclic(x)) .shard(A, pin(z)) .shard(A, m @ a::b) .shard(A, m @ 99999999999 * x) .shard(A, m @)",
         expect![[r#"
             error on `m`: expected a dimension and its axes
-              help: write `m @ x`, `m @ [x, y]`, `m @ cyclic(x, 16)`, or `pin(z, 0)`
+              help: write `m @ x`, `m @ [x, y]`, `m @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
             error on `m`: expected a dimension and its axes
-              help: write `m @ x`, `m @ [x, y]`, `m @ cyclic(x, 16)`, or `pin(z, 0)`
+              help: write `m @ x`, `m @ [x, y]`, `m @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
             error on `x * y`: this is not an expression over mesh axes
               help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
             error on `f(x)`: this is not an expression over mesh axes
@@ -283,7 +283,7 @@ fn patterns_are_of_their_kind() {
         ".expect(A, ring) .expect(A, shift(x)) .expect(A, broadcast) .tensorize_as([m], gemm)",
         expect![[r#"
             error on `ring`: no pattern `ring`
-              help: the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
+              help: the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
             error on `)`: expected `,`
               help: write `.expect(A, shift(y, 1))`
             error on `)`: unexpected end of input, expected parentheses

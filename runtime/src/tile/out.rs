@@ -132,7 +132,7 @@ impl<T: Element> OutTile<T> {
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         // Of what is partial, each rank's own term.
         let term = |coordinates: &[usize]| sharding.partial().iter().all(|&axis| coordinates[axis] == mine[axis]);
-        for (rank, coordinates, _) in grid.others(reach).into_iter().filter(|(_, at, _)| term(at)) {
+        for (rank, coordinates, _) in grid.others(reach).filter(|(_, at, _)| term(at)) {
             let send = Overlap::of(sharding, &coordinates, &region);
             if send.len() > 0 {
                 sends.push((rank, send));
