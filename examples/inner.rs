@@ -43,6 +43,7 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
         .distribute([i, j], [io, jo], [ii, ji], &mesh)
         .shard("A", [i.at(x), j.at(y)])
         .shard("B", [i.at(x), j.at(y)])
+        .shard("s", [])
         .tensorize([ii, ji]);
     let program = options.lower(&inner)?;
 

@@ -70,13 +70,12 @@ pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Optio
             }
             let values = row.evaluate(kernel.written_value(), &arrays);
             let offsets = row.offsets(kernel.written_target(), kernel, shape);
-            let elements = output.as_slice_mut().expect("it is made in row-major order");
             // A function per operation, so that there is no choice in the loop.
             match kernel.assign() {
-                Assign::Set | Assign::Add => combine(elements, offsets, &values, T::plus),
-                Assign::Mul => combine(elements, offsets, &values, T::times),
-                Assign::Max => combine(elements, offsets, &values, T::greater),
-                Assign::Min => combine(elements, offsets, &values, T::smaller),
+                Assign::Set | Assign::Add => combine(&mut output, offsets, &values, T::plus),
+                Assign::Mul => combine(&mut output, offsets, &values, T::times),
+                Assign::Max => combine(&mut output, offsets, &values, T::greater),
+                Assign::Min => combine(&mut output, offsets, &values, T::smaller),
             }
         }
     }
@@ -84,7 +83,8 @@ pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Optio
 }
 
 /// Combines each value into its element, in order.
-fn combine<T: Element>(elements: &mut [T], offsets: Offsets, values: &[T], by: impl Fn(T, T) -> T) {
+fn combine<T: Element>(output: &mut ArrayD<T>, offsets: Offsets, values: &[T], by: impl Fn(T, T) -> T) {
+    let elements = output.as_slice_mut().expect("it is made in row-major order");
     match offsets {
         Offsets::Same(offset) => elements[offset] = values.iter().fold(elements[offset], |sum, &value| by(sum, value)),
         Offsets::Consecutive(offset) => {

@@ -52,7 +52,7 @@ fn wrong<T>(
     errors: impl Iterator<Item = f64>,
     bound: impl Fn(usize) -> f64,
 ) -> polyshard::Error {
-    let mut off = errors.zip(found.indexed_iter()).enumerate().filter(|(nth, (error, _))| !(*error <= bound(*nth)));
+    let mut off = errors.zip(found.indexed_iter()).enumerate().filter(|(nth, (error, _))| *error > bound(*nth));
     let (nth, (error, (index, _))) = off.next().expect("an element is off");
     let message = format!(
         "the answer is wrong: element {:?} is off by {error:e}, but rounding explains up to {:.1e}; the largest error is \
