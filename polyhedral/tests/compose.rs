@@ -49,7 +49,7 @@ fn each_layer_permutes_what_was_broadcast_to_it() {
                 B_tile[16, 16] = B[16*((x + y + 2*z + kt) % 4) .. +16, 16*y .. +16]: shift along x by 1: from x = x + 1; at kt = 0: broadcast along z from z = 0 of [16*x .. +16, 16*y .. +16]; then permute: from rank ((x + y + 2*z) % 4, y, z), to rank ((x - y - 2*z) % 4, y, z)
                 P[k, m, n] += A[m, k] * B[k, n]    // nest
                     over k: 16 from 16*((x + y + 2*z + kt) % 4); m: 16 from 16*x; n: 16 from 16*y
-            P <- P_tile: exchange with the owners at x, y, any z
+            P <- P_tile: all-reduce along z
     "#]].assert_eq(&program.to_string());
     let text = program.explain();
     let of_a: String =
