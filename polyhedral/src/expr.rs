@@ -2,8 +2,7 @@
 //!
 //! A form is kept as a sorted sum of atoms, so that equal forms are equal values and simple ones print
 //! as people write them: `256*((y + ko) % 8)`. What can be decided from the ranges of coordinates and
-//! counters is decided when a form is built; whether a form is *right* is isl's business, which reads
-//! its [text](Expr::isl).
+//! counters is decided when a form is built; whether a form is *right* is isl's business.
 //!
 //! The numbers of a schedule are bounded such that no form overflows ([`crate::bounds`]). Should one
 //! nevertheless, it saturates: then it is wrong, and isl says so.
@@ -96,6 +95,23 @@ impl Expr {
         match self.terms.iter().next() {
             Some((atom, 1)) if self.terms.len() == 1 && self.constant == 0 => Some(atom),
             _ => None,
+        }
+    }
+
+    /// Returns expressions of which this is the least.
+    pub(crate) fn least_of(&self) -> Vec<Self> {
+        self.choices(true)
+    }
+
+    /// Returns expressions of which this is the greatest.
+    pub(crate) fn greatest_of(&self) -> Vec<Self> {
+        self.choices(false)
+    }
+
+    fn choices(&self, least: bool) -> Vec<Self> {
+        match self.branches() {
+            Some((branches, greater)) if greater != least => branches.iter().flat_map(|of| of.choices(least)).collect(),
+            _ => vec![self.clone()],
         }
     }
 
@@ -302,19 +318,13 @@ impl Expr {
         })
     }
 
-    /// Returns the text that isl reads, with symbols named by `name`.
-    #[must_use]
-    pub fn isl(&self, name: &impl Fn(Symbol) -> String) -> String {
-        self.text(name, &Style { modulo: " mod ", floor: true })
-    }
-
     /// Returns the text that people read, with symbols named by `name`.
     #[must_use]
     pub fn show(&self, name: &impl Fn(Symbol) -> String) -> String {
-        self.text(name, &Style { modulo: " % ", floor: false })
+        self.text(name)
     }
 
-    fn text(&self, name: &impl Fn(Symbol) -> String, style: &Style) -> String {
+    fn text(&self, name: &impl Fn(Symbol) -> String) -> String {
         let mut text = String::new();
         for (atom, factor) in self.positive_first() {
             let sign = match (text.is_empty(), factor < 0) {
@@ -324,7 +334,7 @@ impl Expr {
                 (false, true) => " - ",
             };
             let sole = self.terms.len() == 1 && self.constant == 0 && factor == 1;
-            let shown = atom.text(name, style, !sole);
+            let shown = atom.text(name, !sole);
             let times = if matches!(factor, -1 | 1) { String::new() } else { format!("{}*", factor.unsigned_abs()) };
             text += &format!("{sign}{times}{shown}");
         }
@@ -335,11 +345,6 @@ impl Expr {
             (false, constant) => format!("{text} + {constant}"),
         }
     }
-}
-
-struct Style {
-    modulo: &'static str,
-    floor: bool,
 }
 
 impl Atom {
@@ -366,9 +371,9 @@ impl Atom {
         }
     }
 
-    fn text(&self, name: &impl Fn(Symbol) -> String, style: &Style, inside: bool) -> String {
+    fn text(&self, name: &impl Fn(Symbol) -> String, inside: bool) -> String {
         let group = |e: &Expr| {
-            let text = e.text(name, style);
+            let text = e.text(name);
             match e.as_atom() {
                 Some(Atom::Symbol(_)) => text,
                 _ if e.as_constant().is_some_and(|value| value >= 0) => text,
@@ -378,11 +383,10 @@ impl Atom {
         let close = |text: String| if inside { format!("({text})") } else { text };
         match self {
             Self::Symbol(symbol) => name(*symbol),
-            Self::Div(e, d) if style.floor => format!("floor(({})/{d})", e.text(name, style)),
             Self::Div(e, d) => close(format!("{} / {d}", group(e))),
-            Self::Mod(e, d) => close(format!("{}{}{d}", group(e), style.modulo)),
-            Self::Min(a, b) => format!("min({}, {})", a.text(name, style), b.text(name, style)),
-            Self::Max(a, b) => format!("max({}, {})", a.text(name, style), b.text(name, style)),
+            Self::Mod(e, d) => close(format!("{} % {d}", group(e))),
+            Self::Min(a, b) => format!("min({}, {})", a.text(name), b.text(name)),
+            Self::Max(a, b) => format!("max({}, {})", a.text(name), b.text(name)),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! [`Relation`] is neither, keeps its context alive, and turns isl's errors into ours. isl is told to
 //! return errors instead of ending the process, and to give up after a bounded number of operations.
 
-use isl_rs::{Context, DimType, LibISLError, Map, Options};
+use crate::conditions::{Column, Condition, Conditions, Form};
+use isl_rs::{BasicMap, Context, DimType, LibISLError, Map, Mat, Options, Space, Val};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -25,8 +26,8 @@ pub(crate) type IslResult<T> = Result<T, IslError>;
 /// An isl context; relations of two contexts never meet.
 #[derive(Clone)]
 pub(crate) struct Isl {
-    // What was read before, dropped before the context that it lives in.
-    read: Rc<RefCell<HashMap<String, Map>>>,
+    // What was made before, dropped before the context that it lives in.
+    made: Rc<RefCell<HashMap<Conditions, Map>>>,
     context: Rc<Context>,
 }
 
@@ -35,20 +36,70 @@ impl Isl {
         let context = Context::alloc();
         Options::set_on_error(&context, CONTINUE).map_err(|error| IslError(error.to_string()))?;
         context.set_max_operations(MOST_OPERATIONS);
-        Ok(Self { read: Rc::default(), context: Rc::new(context) })
+        Ok(Self { made: Rc::default(), context: Rc::new(context) })
     }
 
-    /// Reads a relation in isl's notation.
-    pub(crate) fn relation(&self, text: &str) -> IslResult<Relation> {
-        // Reading is a good part of the whole cost, and passes ask for the same relations.
-        if let Some(map) = self.read.borrow().get(text) {
+    /// The pairs of tuples that satisfy the conditions.
+    pub(crate) fn relation(&self, conditions: &Conditions) -> IslResult<Relation> {
+        // Passes ask for the same relations.
+        if let Some(map) = self.made.borrow().get(conditions) {
             return self.relation_of(map.copy());
         }
-        let relation = self.relation_of(Map::read_from_str(&self.context, text));
-        let relation = relation.map_err(|error| IslError(format!("{} in {text}", error.0)))?;
-        let copy = self.checked(relation.map.copy())?;
-        self.read.borrow_mut().insert(text.to_owned(), copy);
+        let map = self.checked(self.map(conditions))?;
+        let relation = self.relation_of(map.copy())?;
+        self.made.borrow_mut().insert(conditions.clone(), map);
         Ok(relation)
+    }
+
+    fn map(&self, conditions: &Conditions) -> Result<Map, LibISLError> {
+        let mut union = None;
+        for case in &conditions.cases {
+            let (zero, not_negative): (Vec<_>, Vec<_>) =
+                case.iter().partition(|condition| matches!(condition, Condition::Zero(_)));
+            let space = Space::alloc(&self.context, 0, conditions.inputs as u32, conditions.outputs as u32)?;
+            let [zero, not_negative] = [zero, not_negative].map(|rows| self.matrix(conditions, &rows));
+            let [from, to, witness, constant, none] =
+                [DimType::In, DimType::Out, DimType::Div, DimType::Cst, DimType::Param];
+            let map =
+                BasicMap::from_constraint_matrices(space, zero?, not_negative?, from, to, witness, constant, none)?;
+            let map = Map::from_basic_map(map)?;
+            union = Some(match union {
+                None => map,
+                Some(others) => Map::union(others, map)?,
+            });
+        }
+        union.map_or_else(|| Map::read_from_str(&self.context, "{}"), Ok)
+    }
+
+    /// A row per condition: inputs, outputs, witnesses, the constant.
+    fn matrix(&self, conditions: &Conditions, rows: &[&Condition]) -> Result<Mat, LibISLError> {
+        let Conditions { inputs, outputs, witnesses, .. } = conditions;
+        let last = inputs + outputs + witnesses;
+        let mut matrix = Mat::alloc(&self.context, rows.len() as u32, last as u32 + 1)?;
+        for (row, condition) in rows.iter().enumerate() {
+            let (Condition::Zero(Form { terms, constant }) | Condition::NotNegative(Form { terms, constant })) =
+                condition;
+            let mut values = vec![0; last + 1];
+            values[last] = *constant;
+            for (column, factor) in terms {
+                values[match column {
+                    Column::Input(dim) => *dim,
+                    Column::Output(dim) => inputs + dim,
+                    Column::Witness(number) => inputs + outputs + number,
+                }] = *factor;
+            }
+            for (column, value) in values.into_iter().enumerate() {
+                let (row, column) = (row as i32, column as i32);
+                matrix = match i32::try_from(value) {
+                    Ok(value) => matrix.set_element_si(row, column, value)?,
+                    Err(_) => {
+                        let value = Val::read_from_str(&self.context, &value.to_string())?;
+                        matrix.set_element_val(row, column, value)?
+                    }
+                };
+            }
+        }
+        Ok(matrix)
     }
 
     fn relation_of(&self, map: Result<Map, LibISLError>) -> IslResult<Relation> {
@@ -100,6 +151,12 @@ impl Relation {
     pub(crate) fn restrict(&self, other: &Self) -> IslResult<Self> {
         let domain = self.isl.checked(other.map.copy().and_then(Map::domain))?;
         self.map(|map| map.intersect_domain(domain))
+    }
+
+    /// `{ [] -> b : a -> b in self }`.
+    pub(crate) fn range(&self) -> IslResult<Self> {
+        let inputs = self.isl.checked(self.map.dim(DimType::In))? as u32;
+        self.map(|map| map.project_out(DimType::In, 0, inputs))
     }
 
     /// Keeps the output dimension `kept` alone.

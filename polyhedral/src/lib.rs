@@ -18,6 +18,7 @@
 mod bounds;
 mod classify;
 mod compose;
+mod conditions;
 mod display;
 mod dtype;
 mod error;

@@ -27,6 +27,7 @@ use crate::state::State;
 use crate::step::{LeafKind, Pattern, list};
 use polyshard_layout::{Name, Sharding};
 use std::collections::BTreeSet;
+use std::slice::from_ref as slice;
 
 pub(crate) fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
     let state = schedule.state()?;
@@ -148,26 +149,27 @@ impl Pass<'_> {
         }
     }
 
-    fn all_variables(&self) -> Vec<Affine> {
-        self.state.kernel.vars().iter().map(|var| Affine::new([(var.name, 1)], 0)).collect()
-    }
-
-    /// The schedule is a bijection between iterations of all loops and statement instances.
+    /// The schedule is a bijection between iterations of all loops and statement instances: each step is one between the
+    /// loops that it makes and those that it replaces.
     fn every_instance_once(&self) -> Result<(), LowerError> {
-        let kernel = &self.state.kernel;
         self.proved(
             "that every statement instance runs once",
             (|| {
-                let loops = self.state.nest.loops.len();
-                let instances = self.isl.relation(&self.relations.exact(loops, &self.all_variables()))?;
-                let bounds = kernel.vars().iter().map(|var| (Expr::constant(0), Expr::constant(var.extent as i64), 1));
-                let all = self.isl.relation(&self.relations.boxes(0, &bounds.collect::<Vec<_>>(), &[]))?;
-                let ran =
-                    self.isl.relation(&format!("{{ [] -> [{}] }}", self.relations.inputs(loops)))?.then(&instances)?;
-                Ok(instances.is_single_valued()? && instances.is_injective()? && ran.is_equal(&all)?)
+                if !self.state.nest.is_forest() {
+                    return Ok(false);
+                }
+                for (step, all) in self.relations.steps() {
+                    let [step, all] = [self.isl.relation(&step)?, self.isl.relation(&all)?];
+                    let bijective = step.is_single_valued()? && step.is_injective()?;
+                    if !bijective || !step.range()?.is_equal(&all)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
             })(),
         )?;
-        let asked = "the relation from iterations to statement instances is single-valued, injective and onto";
+        let asked =
+            "the relation from the loops of each step to those that they replace is single-valued, injective and onto";
         self.proofs.add(Property::EveryInstanceOnce, None, asked);
         Ok(())
     }
@@ -267,14 +269,22 @@ impl Pass<'_> {
             "that tiles hold what the leaf touches and stay inside their tensors",
             (|| {
                 let ranges: Vec<_> = region.ranges.iter().map(|(a, b)| (a.clone(), b.clone(), 1)).collect();
-                let boxes = self.isl.relation(&self.relations.boxes(fixed, &ranges, &region.when))?;
                 for access in accesses {
-                    let needed = self.isl.relation(&self.relations.needed(fixed, &access.unwrapped().index))?;
-                    if !needed.is_subset(&boxes)? {
-                        return Ok(false);
+                    let index = &access.unwrapped().index;
+                    // What is in the range of each dimension is in the box, where no condition ties them together.
+                    let apart: Vec<_> = match region.when.is_empty() {
+                        true => index.iter().zip(&ranges).map(|(index, range)| (slice(index), slice(range))).collect(),
+                        false => vec![(&index[..], &ranges[..])],
+                    };
+                    for (index, ranges) in apart {
+                        let boxes = self.isl.relation(&self.relations.boxes(fixed, ranges, &region.when))?;
+                        if !self.isl.relation(&self.relations.needed(fixed, index))?.is_subset(&boxes)? {
+                            return Ok(false);
+                        }
                     }
                     let periods = access.index.iter().map(Affine::period);
                     if !periods.eq(region.periods.iter().copied()) {
+                        let needed = self.isl.relation(&self.relations.needed(fixed, index))?;
                         let meant = self.relations.boxes(fixed, &periodic::meant(access, region), &[]);
                         if !needed.is_subset(&self.isl.relation(&meant)?)? {
                             return Ok(false);
@@ -353,15 +363,27 @@ impl Pass<'_> {
     fn is_box(&self, leaf: &Leaf, level: usize) -> Result<bool, LowerError> {
         let fixed = self.distributed() + level;
         self.decide("the leaf's instances", || {
-            let vars: Vec<_> = leaf.loops.iter().map(|l| Affine::new([(l.var, 1)], 0)).collect();
-            let exact = self.isl.relation(&self.relations.exact(fixed, &vars))?;
-            let ranges = leaf.loops.iter().map(|l| {
-                // `count` rounds up, so this end is at most one step beyond the last value.
-                (l.low.clone(), l.low.plus(&l.count.times(l.step)), l.step)
-            });
-            let boxes = self.isl.relation(&self.relations.boxes(fixed, &ranges.collect::<Vec<_>>(), &[]))?;
-            exact.is_equal(&boxes)
+            let all: Vec<_> = (0..leaf.loops.len()).collect();
+            // What holds of indices that share no loop but fixed ones, holds of all of them together.
+            for together in self.state.nest.components(all.len(), fixed) {
+                if !self.is_box_of(leaf, &together, fixed)? {
+                    return self.is_box_of(leaf, &all, fixed);
+                }
+            }
+            Ok(true)
         })
+    }
+
+    /// Whether these of the leaf's loops run exactly the values that their indices have in some instance.
+    fn is_box_of(&self, leaf: &Leaf, vars: &[usize], fixed: usize) -> IslResult<bool> {
+        let loops: Vec<_> = vars.iter().map(|&var| &leaf.loops[var]).collect();
+        let indices: Vec<_> = loops.iter().map(|l| Affine::new([(l.var, 1)], 0)).collect();
+        let exact = self.isl.relation(&self.relations.needed(fixed, &indices))?;
+        let ranges = loops.iter().map(|l| {
+            // `count` rounds up, so this end is at most one step beyond the last value.
+            (l.low.clone(), l.low.plus(&l.count.times(l.step)), l.step)
+        });
+        exact.is_equal(&self.isl.relation(&self.relations.boxes(fixed, &ranges.collect::<Vec<_>>(), &[]))?)
     }
 
     fn loops(&self, depth: usize) -> Vec<Loop> {

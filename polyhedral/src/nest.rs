@@ -112,6 +112,68 @@ impl Nest {
         self.loops[position] = rotated;
     }
 
+    /// The loops that each step made and those that they replaced, in pairs.
+    pub(crate) fn replacements(&self) -> Vec<(Vec<NodeId>, Vec<NodeId>)> {
+        let ids = (0..self.nodes.len()).map(NodeId);
+        let pairs = ids.filter_map(|id| match &self.node(id).made {
+            Made::Loop => None,
+            Made::Split { outer, inner, .. } => Some((vec![*outer, *inner], vec![id])),
+            Made::FusedOuter { fused, .. } => {
+                let second =
+                    |other: &&Node| matches!(other.made, Made::FusedInner { fused: same, .. } if same == *fused);
+                let inner = self.nodes.iter().position(|other| second(&other));
+                Some((vec![*fused], [id].into_iter().chain(inner.map(NodeId)).collect()))
+            }
+            // Replaced together with the outer one.
+            Made::FusedInner { .. } => None,
+            Made::Rotated { rotated, by } => {
+                let mut turned = by.clone();
+                turned.sort_unstable();
+                turned.dedup();
+                Some(([&[*rotated], &turned[..]].concat(), [&[id], &turned[..]].concat()))
+            }
+        });
+        pairs.collect()
+    }
+
+    /// Whether each loop was made by one step, and is there still or replaced by one later step.
+    pub(crate) fn is_forest(&self) -> bool {
+        let (mut made, mut gone) = (Vec::<NodeId>::new(), self.loops.clone());
+        for (new, old) in self.replacements() {
+            // What turns a loop is there before and after.
+            gone.extend(old.iter().filter(|id| !new.contains(id)));
+            made.extend(new.iter().filter(|id| !old.contains(id)));
+        }
+        made.sort_unstable();
+        gone.sort_unstable();
+        // Index variables come first, and nothing makes them.
+        let variables = self.nodes.len() - made.len().min(self.nodes.len());
+        made.into_iter().eq((variables..self.nodes.len()).map(NodeId))
+            && gone.into_iter().eq((0..self.nodes.len()).map(NodeId))
+    }
+
+    /// The first `vars` index variables in groups that share no loop, present or former, but the first `fixed`.
+    pub(crate) fn components(&self, vars: usize, fixed: usize) -> Vec<Vec<usize>> {
+        let mut groups: Vec<(Vec<usize>, Vec<NodeId>)> = Vec::new();
+        for var in 0..vars {
+            let mut nodes = Vec::new();
+            self.visit(NodeId(var), &mut |id| nodes.push(id));
+            nodes.retain(|id| !self.loops[..fixed].contains(id));
+            let shares = |(_, others): &(Vec<usize>, Vec<NodeId>)| others.iter().any(|id| nodes.contains(id));
+            let (joined, apart) = groups.into_iter().partition(shares);
+            groups = apart;
+            let (mut members, others): (Vec<_>, Vec<_>) = joined.into_iter().unzip();
+            members.push(vec![var]);
+            nodes.extend(others.into_iter().flatten());
+            groups.push((members.concat(), nodes));
+        }
+        let sorted = |(mut members, _): (Vec<usize>, _)| {
+            members.sort_unstable();
+            members
+        };
+        groups.into_iter().map(sorted).collect()
+    }
+
     /// The loops that determine a node's value, by position, and the nodes on the way.
     pub(crate) fn loops_of(&self, id: NodeId) -> Vec<usize> {
         let mut found = Vec::new();
@@ -151,5 +213,53 @@ impl Nest {
                 by.iter().for_each(|&id| self.visit(id, seen));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Index variables i, j and k; i is split, j and the inner loop of i are fused, k is rotated by the outer loop of i.
+    fn nest() -> Nest {
+        let mut nest = Nest::default();
+        ["i", "j", "k"].into_iter().for_each(|name| nest.add_variable(Name::new(name), 6));
+        nest.split(0, (Name::new("io"), 3), (Name::new("ii"), 2), 1);
+        nest.fuse(1, Name::new("f"), 12, 2);
+        let by = nest.loops[0];
+        nest.rotate(2, vec![by], 3);
+        nest
+    }
+
+    #[test]
+    fn each_step_replaces_loops() {
+        let nest = nest();
+        let name = |ids: &Vec<NodeId>| ids.iter().map(|&id| nest.node(id).name.as_str()).collect::<Vec<_>>().join(" ");
+        let pairs: Vec<_> = nest.replacements().iter().map(|(made, old)| (name(made), name(old))).collect();
+        let expected = [("io ii", "i"), ("k io", "k io"), ("f", "ii j")];
+        let sorted = |mut pairs: Vec<(String, String)>| {
+            pairs.sort();
+            pairs
+        };
+        assert_eq!(sorted(pairs), sorted(expected.map(|(made, old)| (made.into(), old.into())).into()));
+        assert!(nest.is_forest());
+    }
+
+    #[test]
+    fn a_loop_that_is_lost_or_used_twice_is_found() {
+        let mut lost = nest();
+        lost.loops.pop();
+        assert!(!lost.is_forest());
+        let mut twice = nest();
+        twice.nodes[2].made = Made::Split { outer: NodeId(3), inner: NodeId(4), factor: 2 };
+        assert!(!twice.is_forest());
+    }
+
+    #[test]
+    fn indices_that_share_loops_are_together() {
+        let nest = nest();
+        // i and j share f, and k is turned by io; once io is fixed, k is on its own.
+        assert_eq!(nest.components(3, 0), [[0, 1, 2]]);
+        assert_eq!(nest.components(3, 1), [vec![0, 1], vec![2]]);
     }
 }

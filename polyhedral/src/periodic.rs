@@ -4,6 +4,7 @@
 //! what is read as if the tensor went on and on, so that leaves walk through them as through any other. Only
 //! what asks who owns an element, and what copies it, takes the remainder.
 
+use crate::conditions::{Conditions, Form};
 use crate::expr::{Expr, Ranges};
 use crate::kernel::{Access, Affine, IndexVar, Kernel, KernelSpec};
 use crate::kernel_check::span;
@@ -222,26 +223,28 @@ pub(crate) fn meant(access: &Access, region: &Region) -> Vec<(Expr, Expr, i64)> 
 
 impl Relations<'_> {
     /// Iterations of the first `fixed` loops to the elements of the region, each inside the tensor.
-    pub(crate) fn elements(&self, fixed: usize, region: &Region) -> String {
-        let outputs: Vec<_> = (0..region.ranges.len()).map(|dim| format!("e{dim}")).collect();
-        let mut parts = vec![self.counters(fixed)];
-        parts.extend(region.when.iter().map(|(a, b)| format!("{} < {}", self.isl(a), self.isl(b))));
-        parts.extend(self.inside(region));
-        format!("{{ [{}] -> [{}] : {} }}", self.inputs(fixed), outputs.join(", "), parts.join(" and "))
+    pub(crate) fn elements(&self, fixed: usize, region: &Region) -> Conditions {
+        let ndim = region.ranges.len();
+        let mut conditions = self.iterations(fixed, ndim);
+        self.inside(&mut conditions, region, &(0..ndim).map(Form::output).collect::<Vec<_>>());
+        conditions
     }
 
-    /// The conditions that element `e0, ..` is in the ranges of the region.
-    pub(crate) fn inside(&self, region: &Region) -> Vec<String> {
-        let dims = region.ranges.iter().zip(&region.periods).enumerate();
-        let inside = |(dim, ((low, high), period)): (usize, (&(Expr, Expr), &Option<i64>))| match period {
-            None => self.between_bounds(&format!("e{dim}"), low, high),
+    /// Adds that the element is in the region.
+    pub(crate) fn inside(&self, conditions: &mut Conditions, region: &Region, element: &[Form]) {
+        self.when(conditions, &region.when);
+        for (index, ((low, high), period)) in element.iter().zip(region.ranges.iter().zip(&region.periods)) {
+            let Some(period) = *period else {
+                self.between(conditions, index, low, high);
+                continue;
+            };
             // Some index of the range has this remainder if the first one that has it is not too far from `low`.
-            Some(period) => {
-                let (low, length) = (self.isl(low), self.isl(&high.minus(low)));
-                format!("0 <= e{dim} < {period} and (e{dim} - ({low})) mod {period} < {length}")
-            }
-        };
-        dims.map(inside).collect()
+            let length = self.value(conditions, &high.minus(low));
+            let low = self.value(conditions, low);
+            conditions.within(index, period);
+            let after = conditions.remainder(&index.minus(&low), period);
+            conditions.below(&after, &length);
+        }
     }
 }
 

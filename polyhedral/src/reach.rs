@@ -5,6 +5,7 @@
 //! not confirm is any rank along the axis.
 
 use crate::classify::{Classifier, Need};
+use crate::conditions::{Conditions, Form};
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::isl::{IslResult, Relation};
 use crate::program::{Region, Route};
@@ -65,20 +66,25 @@ impl Classifier<'_> {
     }
 
     /// Iterations to the ranks in reach.
-    fn within(&self, fixed: usize, reach: &[Reach]) -> String {
-        let outputs: Vec<_> = (0..reach.len()).map(|axis| format!("q{axis}")).collect();
-        let mut parts = vec![self.relations.counters(fixed)];
-        for (axis, (reach, extent)) in reach.iter().zip(&self.ranges.coordinates).enumerate() {
-            parts.push(format!("0 <= q{axis} < {extent}"));
-            match reach {
+    fn within(&self, fixed: usize, reach: &[Reach]) -> Conditions {
+        let mut conditions = self.relations.iterations(fixed, reach.len());
+        for (axis, (reach, &extent)) in reach.iter().zip(&self.ranges.coordinates).enumerate() {
+            let owner = Form::output(axis);
+            conditions.within(&owner, extent);
+            let offset = owner.minus(&Form::input(axis));
+            match *reach {
                 Reach::All => {}
-                Reach::Within { low, high } => parts.push(format!("{low} <= q{axis} - i{axis} <= {high}")),
+                Reach::Within { low, high } => {
+                    conditions.at_most(&Form::constant(low), &offset);
+                    conditions.at_most(&offset, &Form::constant(high));
+                }
                 Reach::Around { low, high } => {
-                    parts.push(format!("(q{axis} - i{axis} - ({low})) mod {extent} <= {}", high.saturating_sub(*low)));
+                    let steps = conditions.remainder(&offset.minus(&Form::constant(low)), extent);
+                    conditions.at_most(&steps, &Form::constant(high.saturating_sub(low)));
                 }
             }
         }
-        format!("{{ [{}] -> [{}] : {} }}", self.relations.inputs(fixed), outputs.join(", "), parts.join(" and "))
+        conditions
     }
 
     /// Whether each rank needs all that it owns.

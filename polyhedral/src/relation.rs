@@ -9,10 +9,11 @@
 //! `needed` makes short and empty tiles take part: a rank without rows of `C` still passes on the
 //! columns of `B` that its neighbours use.
 
-use crate::expr::Expr;
+use crate::conditions::{Conditions, Form};
+use crate::expr::{Atom, Expr, Symbol};
 use crate::kernel::{Affine, Kernel};
 use crate::nest::{Made, Nest, NodeId};
-use crate::range::{position, symbol};
+use crate::range::position;
 use polyshard_layout::{DimLayout, LinearAxes, Sharding};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,13 +25,13 @@ pub(crate) struct Relations<'a> {
 
 impl Relations<'_> {
     /// Iterations of the first `fixed` loops to what `tuple` is of all statement instances.
-    pub(crate) fn exact(&self, fixed: usize, tuple: &[Affine]) -> String {
+    pub(crate) fn exact(&self, fixed: usize, tuple: &[Affine]) -> Conditions {
         let all: Vec<_> = (0..self.kernel.vars().len()).collect();
         self.write(fixed, tuple, &all)
     }
 
     /// As [`exact`](Self::exact), but indices that `tuple` lacks may take any value, as long as they have one.
-    pub(crate) fn needed(&self, fixed: usize, tuple: &[Affine]) -> String {
+    pub(crate) fn needed(&self, fixed: usize, tuple: &[Affine]) -> Conditions {
         if self.kernel.is_empty() {
             return self.exact(fixed, tuple);
         }
@@ -40,251 +41,295 @@ impl Relations<'_> {
         self.write(fixed, tuple, &used)
     }
 
-    /// Iterations of the first `fixed` loops to the boxes given by half-open ranges and steps, where `when` holds.
-    pub(crate) fn boxes(&self, fixed: usize, ranges: &[(Expr, Expr, i64)], when: &[(Expr, Expr)]) -> String {
-        let outputs: Vec<_> = (0..ranges.len()).map(|dim| format!("e{dim}")).collect();
-        let mut parts = vec![self.counters(fixed)];
-        parts.extend(when.iter().map(|(a, b)| format!("{} < {}", self.isl(a), self.isl(b))));
-        let mut witnesses = Vec::new();
-        for (dim, (low, high, step)) in ranges.iter().enumerate() {
-            parts.push(self.between_bounds(&format!("e{dim}"), low, high));
-            if *step > 1 {
-                witnesses.push(format!("s{dim}"));
-                parts.push(format!("e{dim} = {} + {step}*s{dim}", self.isl(low)));
-            }
+    /// Iterations of the first `fixed` loops to any tuple of `outputs` numbers.
+    pub(crate) fn iterations(&self, fixed: usize, outputs: usize) -> Conditions {
+        let mut conditions = Conditions::new(fixed, outputs);
+        for (dim, &id) in self.nest.loops[..fixed].iter().enumerate() {
+            conditions.within(&Form::input(dim), self.nest.node(id).extent);
         }
-        self.close(fixed, &outputs, &witnesses, &parts)
+        conditions
     }
 
-    /// `low <= name < high`, with `low` written once if the length is constant: its remainders cost time.
-    pub(crate) fn between_bounds(&self, name: &str, low: &Expr, high: &Expr) -> String {
-        match high.minus(low).as_constant() {
-            Some(1) => format!("{name} = {}", self.isl(low)),
-            Some(length) => format!("0 <= {name} - ({}) < {length}", self.isl(low)),
-            None => format!("{} <= {name} < {}", self.isl(low), self.isl(high)),
+    /// Iterations of the first `fixed` loops to the boxes given by half-open ranges and steps, where `when` holds.
+    pub(crate) fn boxes(&self, fixed: usize, ranges: &[(Expr, Expr, i64)], when: &[(Expr, Expr)]) -> Conditions {
+        let mut conditions = self.iterations(fixed, ranges.len());
+        self.when(&mut conditions, when);
+        for (dim, (low, high, step)) in ranges.iter().enumerate() {
+            let element = Form::output(dim);
+            self.between(&mut conditions, &element, low, high);
+            if *step > 1 {
+                let (low, steps) = (self.value(&mut conditions, low), conditions.witness());
+                conditions.equal(&element, &low.plus(&steps.times(*step)));
+            }
         }
+        conditions
+    }
+
+    /// Adds that each first is below its second.
+    pub(crate) fn when(&self, conditions: &mut Conditions, below: &[(Expr, Expr)]) {
+        for (a, b) in below {
+            let (a, b) = (self.value(conditions, a), self.value(conditions, b));
+            conditions.below(&a, &b);
+        }
+    }
+
+    /// Adds `low <= value < high`; a bound that is the least or the greatest of several is a condition each.
+    pub(crate) fn between(&self, conditions: &mut Conditions, value: &Form, low: &Expr, high: &Expr) {
+        for low in low.greatest_of() {
+            let low = self.value(conditions, &low);
+            conditions.at_most(&low, value);
+        }
+        for high in high.least_of() {
+            let high = self.value(conditions, &high);
+            conditions.below(value, &high);
+        }
+    }
+
+    /// Returns what an expression is of the loops that are inputs.
+    pub(crate) fn value(&self, conditions: &mut Conditions, expr: &Expr) -> Form {
+        expr.terms().fold(Form::constant(expr.offset()), |sum, (atom, factor)| {
+            let value = match atom {
+                Atom::Symbol(Symbol::Coordinate(axis)) => Form::input(*axis),
+                Atom::Symbol(Symbol::Counter(number)) => Form::input(self.nest.distributed + number),
+                Atom::Div(of, by) => {
+                    let of = self.value(conditions, of);
+                    conditions.quotient(&of, *by)
+                }
+                Atom::Mod(of, by) => {
+                    let of = self.value(conditions, of);
+                    conditions.remainder(&of, *by)
+                }
+                Atom::Min(a, b) | Atom::Max(a, b) => {
+                    let (a, b) = (self.value(conditions, a), self.value(conditions, b));
+                    conditions.choice(&a, &b, matches!(atom, Atom::Min(..)))
+                }
+            };
+            sum.plus(&value.times(factor))
+        })
     }
 
     /// Iterations of the first `fixed` loops to the tuple of these values, where `when` holds.
-    pub(crate) fn points(&self, fixed: usize, values: &[Expr], when: &[(Expr, Expr)]) -> String {
-        let ranges: Vec<_> = values.iter().map(|value| (value.clone(), value.offset_by(1), 1)).collect();
-        self.boxes(fixed, &ranges, when)
+    pub(crate) fn points(&self, fixed: usize, values: &[Expr], when: &[(Expr, Expr)]) -> Conditions {
+        let mut conditions = self.iterations(fixed, values.len());
+        self.when(&mut conditions, when);
+        for (dim, value) in values.iter().enumerate() {
+            let value = self.value(&mut conditions, value);
+            conditions.equal(&Form::output(dim), &value);
+        }
+        conditions
     }
 
     /// Iterations of the first `fixed` loops to those with the last loop one further on.
-    pub(crate) fn next(&self, fixed: usize) -> String {
-        format!("{{ {} }}", self.shifted(fixed, fixed - 1, 1, ""))
+    pub(crate) fn next(&self, fixed: usize) -> Conditions {
+        self.shifted(fixed, fixed - 1, 1)
     }
 
     /// Iterations of the first `fixed` loops to those of the neighbour `by` further along axis `axis`.
     ///
-    /// Inside the mesh and around its end are two pieces, since a remainder would cost isl more than they do.
-    pub(crate) fn neighbour(&self, fixed: usize, axis: usize, by: i64) -> String {
+    /// Inside the mesh and around its end are two cases, since a remainder would cost isl more than they do.
+    pub(crate) fn neighbour(&self, fixed: usize, axis: usize, by: i64) -> Conditions {
         let extent = self.nest.node(self.nest.loops[axis]).extent;
         let by = by.rem_euclid(extent);
-        let inside = self.shifted(fixed, axis, by, &format!(" and i{axis} + {by} < {extent}"));
-        let around = self.shifted(fixed, axis, by - extent, &format!(" and i{axis} + {by} >= {extent}"));
-        format!("{{ {inside}; {around} }}")
+        let (here, last) = (Form::input(axis).offset(by), Form::constant(extent - 1));
+        let mut inside = self.shifted(fixed, axis, by);
+        inside.at_most(&here, &last);
+        let mut around = self.shifted(fixed, axis, by - extent);
+        around.below(&last, &here);
+        inside.or(around)
     }
 
-    fn shifted(&self, fixed: usize, which: usize, by: i64, and: &str) -> String {
-        let to = |dim: usize| if dim == which { format!("i{dim} + {by}") } else { format!("i{dim}") };
-        let to: Vec<_> = (0..fixed).map(to).collect();
-        format!("[{}] -> [{}] : {}{and}", self.inputs(fixed), to.join(", "), self.counters(fixed))
+    fn shifted(&self, fixed: usize, which: usize, by: i64) -> Conditions {
+        let mut conditions = self.iterations(fixed, fixed);
+        for dim in 0..fixed {
+            let by = if dim == which { by } else { 0 };
+            conditions.equal(&Form::output(dim), &Form::input(dim).offset(by));
+        }
+        conditions
     }
 
     /// Iterations of the first `fixed` loops to the rank that runs them.
-    pub(crate) fn ranks(&self, fixed: usize) -> String {
-        let ranks: Vec<_> = (0..self.nest.distributed).map(|axis| format!("i{axis}")).collect();
-        format!("{{ [{}] -> [{}] : {} }}", self.inputs(fixed), ranks.join(", "), self.counters(fixed))
+    pub(crate) fn ranks(&self, fixed: usize) -> Conditions {
+        let mut conditions = self.iterations(fixed, self.nest.distributed);
+        (0..self.nest.distributed).for_each(|axis| conditions.equal(&Form::output(axis), &Form::input(axis)));
+        conditions
     }
 
-    pub(crate) fn inputs(&self, fixed: usize) -> String {
-        let inputs: Vec<_> = (0..fixed).map(|dim| format!("i{dim}")).collect();
-        inputs.join(", ")
+    /// What each step that makes loops says of them: the loops made to those that they replace, and all of the latter's
+    /// iterations. Composed, in the order of the steps, they map iterations to statement instances.
+    pub(crate) fn steps(&self) -> Vec<(Conditions, Conditions)> {
+        self.nest.replacements().into_iter().map(|(made, replaced)| self.step(&made, &replaced)).collect()
     }
 
-    pub(crate) fn counters(&self, fixed: usize) -> String {
-        let bound = |dim: usize| format!("0 <= i{dim} < {}", self.nest.node(self.nest.loops[dim]).extent);
-        let bounds: Vec<_> = (0..fixed).map(bound).collect();
-        if bounds.is_empty() { "0 = 0".into() } else { bounds.join(" and ") }
-    }
-
-    pub(crate) fn isl(&self, expr: &Expr) -> String {
-        let number = |symbol_of| (0..self.nest.loops.len()).find(|&dim| symbol(self.nest, dim) == symbol_of);
-        expr.isl(&|symbol| format!("i{}", number(symbol).expect("a symbol is a loop; this is a bug of polyshard")))
-    }
-
-    fn close(&self, fixed: usize, outputs: &[String], witnesses: &[String], parts: &[String]) -> String {
-        let exists = exists(witnesses);
-        format!("{{ [{}] -> [{}] : {exists}{} }}", self.inputs(fixed), outputs.join(", "), parts.join(" and "))
-    }
-
-    fn write(&self, fixed: usize, tuple: &[Affine], vars: &[usize]) -> String {
-        // A variable that is an output on its own goes by the output's name, which saves a projection.
-        let mut alone = BTreeMap::new();
-        for (dim, index) in tuple.iter().enumerate() {
-            if let Some(name) = index.as_variable() {
-                alone.entry(NodeId(position(self.kernel, name))).or_insert(format!("e{dim}"));
+    fn step(&self, made: &[NodeId], replaced: &[NodeId]) -> (Conditions, Conditions) {
+        let mut all = Conditions::new(0, replaced.len());
+        let mut conditions = Conditions::new(made.len(), replaced.len());
+        for (dim, &id) in made.iter().enumerate() {
+            conditions.within(&Form::input(dim), self.nest.node(id).extent);
+        }
+        for (dim, &id) in replaced.iter().enumerate() {
+            conditions.within(&Form::output(dim), self.nest.node(id).extent);
+            all.within(&Form::output(dim), self.nest.node(id).extent);
+        }
+        let forms = replaced.iter().enumerate().map(|(dim, &id)| (id, Form::output(dim)));
+        let mut writer = Writer { nest: self.nest, inputs: made, known: forms.collect(), conditions };
+        for (dim, &id) in replaced.iter().enumerate() {
+            match writer.input(id) {
+                // What turns a loop is there before and after.
+                Some(input) => writer.conditions.equal(&Form::output(dim), &input),
+                None => writer.constrain(id),
             }
         }
-        let mut writer =
-            Writer { relations: self, fixed, alone, parts: vec![self.counters(fixed)], witnesses: BTreeSet::new() };
-        for &var in vars {
-            let name = writer.name(NodeId(var));
-            writer.say(format!("0 <= {name} < {}", self.kernel.vars()[var].extent));
+        (writer.conditions, all)
+    }
+
+    fn write(&self, fixed: usize, tuple: &[Affine], vars: &[usize]) -> Conditions {
+        // A variable that is an output on its own is that output, which saves a projection.
+        let mut known = BTreeMap::new();
+        for (dim, index) in tuple.iter().enumerate() {
+            if let Some(name) = index.as_variable() {
+                known.entry(NodeId(position(self.kernel, name))).or_insert(Form::output(dim));
+            }
         }
+        let inputs = &self.nest.loops[..fixed];
+        let mut writer = Writer { nest: self.nest, inputs, known, conditions: self.iterations(fixed, tuple.len()) };
         let mut nodes = BTreeSet::new();
         for &var in vars {
+            let value = writer.value(NodeId(var));
+            writer.conditions.within(&value, self.kernel.vars()[var].extent as i64);
             self.nest.visit(NodeId(var), &mut |id| {
                 nodes.insert(id);
             });
         }
         nodes.into_iter().for_each(|id| writer.constrain(id));
         for (dim, index) in tuple.iter().enumerate() {
-            let terms: Vec<_> = index
-                .terms
-                .iter()
-                .map(|&(name, factor)| format!("{factor}*{}", writer.name(NodeId(position(self.kernel, name)))))
-                .chain([index.constant.to_string()])
-                .collect();
-            let out = format!("e{dim}");
-            if terms.len() != 2 || terms[0] != format!("1*{out}") || index.constant != 0 {
-                writer.say(format!("{out} = {}", terms.join(" + ")));
-            }
+            let sum = index.terms.iter().fold(Form::constant(index.constant), |sum, &(name, factor)| {
+                sum.plus(&writer.value(NodeId(position(self.kernel, name))).times(factor))
+            });
+            writer.conditions.equal(&Form::output(dim), &sum);
         }
-        let outputs: Vec<_> = (0..tuple.len()).map(|dim| format!("e{dim}")).collect();
-        let witnesses: Vec<_> = writer.witnesses.into_iter().collect();
-        self.close(fixed, &outputs, &witnesses, &writer.parts)
+        writer.conditions
     }
 }
 
-/// Writes the constraints that tie loops to the values of index variables.
+/// Writes the conditions that tie loops to the values of index variables.
 struct Writer<'a> {
-    relations: &'a Relations<'a>,
-    fixed: usize,
-    alone: BTreeMap<NodeId, String>,
-    parts: Vec<String>,
-    witnesses: BTreeSet<String>,
+    nest: &'a Nest,
+    inputs: &'a [NodeId],
+    /// Of outputs, and of what has been used so far.
+    known: BTreeMap<NodeId, Form>,
+    conditions: Conditions,
 }
 
 impl Writer<'_> {
-    /// isl intersects one constraint after the other, so none is said twice.
-    fn say(&mut self, constraint: String) {
-        if !self.parts.contains(&constraint) {
-            self.parts.push(constraint);
-        }
+    fn input(&self, id: NodeId) -> Option<Form> {
+        self.inputs.iter().position(|&other| other == id).map(Form::input)
     }
 
-    /// A fixed loop is an input; a variable may be an output; all other nodes are projected out.
-    fn name(&mut self, id: NodeId) -> String {
-        if let Some(dim) = self.relations.nest.loops[..self.fixed].iter().position(|&other| other == id) {
-            return format!("i{dim}");
+    /// A fixed loop is an input; a variable may be an output; all other nodes exist.
+    fn value(&mut self, id: NodeId) -> Form {
+        if let Some(input) = self.input(id) {
+            return input;
         }
-        if let Some(output) = self.alone.get(&id) {
-            return output.clone();
-        }
-        let name = format!("n{}", id.0);
-        self.witnesses.insert(name.clone());
-        name
+        self.known.entry(id).or_insert_with(|| self.conditions.witness()).clone()
     }
 
     fn constrain(&mut self, id: NodeId) {
-        let node = self.relations.nest.node(id);
-        let this = self.name(id);
+        let node = self.nest.node(id);
+        let extent_of = |id: NodeId| self.nest.node(id).extent;
+        let this = self.value(id);
         match &node.made {
-            // An input's range is said once, for all inputs.
-            Made::Loop if this.starts_with('i') => {}
-            Made::Loop => self.say(format!("0 <= {this} < {}", node.extent)),
+            Made::Loop => self.conditions.within(&this, node.extent),
             Made::Split { outer, inner, factor } => {
-                let (outer, inner) = (self.name(*outer), self.name(*inner));
-                self.say(format!("{this} = {factor}*{outer} + {inner}"));
-                self.say(format!("0 <= {inner} < {factor}"));
+                let (outer, inner) = (self.value(*outer), self.value(*inner));
+                self.conditions.equal(&this, &outer.times(*factor).plus(&inner));
+                self.conditions.within(&inner, *factor);
             }
             Made::FusedOuter { fused, inner } => {
-                let (fused, extent) = (self.name(*fused), self.relations.nest.node(*fused).extent);
-                self.say(format!("0 <= {fused} - {inner}*{this} < {inner}"));
-                self.say(format!("0 <= {fused} < {extent}"));
+                let extent = extent_of(*fused);
+                let fused = self.value(*fused);
+                self.conditions.within(&fused.minus(&this.times(*inner)), *inner);
+                self.conditions.within(&fused, extent);
             }
             Made::FusedInner { fused, inner } => {
-                let (fused, extent) = (self.name(*fused), self.relations.nest.node(*fused).extent);
-                self.say(format!("0 <= {fused} < {extent}"));
-                let row = format!("r{}", id.0);
-                self.say(format!("{this} = {fused} - {inner}*{row}"));
-                self.say(format!("0 <= {this} < {inner}"));
-                self.witnesses.insert(row);
+                let extent = extent_of(*fused);
+                let fused = self.value(*fused);
+                self.conditions.within(&fused, extent);
+                let row = self.conditions.witness();
+                self.conditions.equal(&this, &fused.minus(&row.times(*inner)));
+                self.conditions.within(&this, *inner);
             }
             Made::Rotated { rotated, by } => {
-                let terms: Vec<_> = [rotated].into_iter().chain(by).map(|&id| self.name(id)).collect();
-                let turns = format!("q{}", id.0);
-                let extent = node.extent.max(1);
-                // The remainder hides the end of what it is taken of, which short tiles anywhere below go by.
+                let mut sum = Form::default();
                 for &summand in [rotated].into_iter().chain(by) {
-                    let of = self.relations.nest.node(summand);
-                    if matches!(of.made, Made::Split { .. }) {
-                        let name = self.name(summand);
-                        self.say(format!("{name} < {}", of.extent));
+                    let value = self.value(summand);
+                    // The remainder hides the end of what it is taken of, which short tiles anywhere below go by.
+                    if matches!(self.nest.node(summand).made, Made::Split { .. }) {
+                        self.conditions.below(&value, &Form::constant(extent_of(summand)));
                     }
+                    sum = sum.plus(&value);
                 }
-                self.say(format!("{this} = {} - {extent}*{turns}", terms.join(" + ")));
-                self.say(format!("0 <= {this} < {extent}"));
-                self.witnesses.insert(turns);
+                let (turns, extent) = (self.conditions.witness(), node.extent.max(1));
+                self.conditions.equal(&this, &sum.minus(&turns.times(extent)));
+                self.conditions.within(&this, extent);
             }
         }
     }
 }
 
 /// Elements of a sharded array to the ranks that own them.
-pub(crate) fn owners(sharding: &Sharding) -> String {
-    let elements: Vec<_> = (0..sharding.shape().len()).map(|dim| format!("e{dim}")).collect();
-    let ranks: Vec<_> = (0..sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
-    let (witnesses, parts) = owned(sharding, &|axis| format!("q{axis}"));
-    let exists = exists(&witnesses);
-    format!("{{ [{}] -> [{}] : {exists}{parts} }}", elements.join(", "), ranks.join(", "))
+pub(crate) fn owners(sharding: &Sharding) -> Conditions {
+    let (elements, axes) = (sharding.shape().len(), sharding.mesh().ndim());
+    let mut conditions = Conditions::new(elements, axes);
+    let elements: Vec<_> = (0..elements).map(Form::input).collect();
+    let rank: Vec<_> = (0..axes).map(Form::output).collect();
+    inside_mesh(&mut conditions, sharding, &rank);
+    owned(&mut conditions, sharding, &elements, &rank);
+    conditions
 }
 
 /// Elements of a sharded array to the ranks that own one of their terms, as if the array had no others.
-pub(crate) fn owners_of_one_term(sharding: &Sharding) -> String {
+pub(crate) fn owners_of_one_term(sharding: &Sharding) -> Conditions {
     owners(&sharding.pinned(&sharding.partial().iter().map(|&axis| (axis, 0)).collect::<Vec<_>>()))
 }
 
-/// The condition that the rank at the coordinates that `rank` names owns the element `e0, ..`, and the
-/// witnesses it needs.
-pub(crate) fn owned(sharding: &Sharding, rank: &dyn Fn(usize) -> String) -> (Vec<String>, String) {
-    let mut parts = vec!["0 = 0".to_owned()];
-    parts.extend(sharding.shape().iter().enumerate().map(|(dim, extent)| format!("0 <= e{dim} < {extent}")));
-    let extents = sharding.mesh().extents();
-    parts.extend(extents.iter().enumerate().map(|(axis, extent)| format!("0 <= {} < {extent}", rank(axis))));
-    parts.extend(sharding.pins().iter().map(|&(axis, at)| format!("{} = {at}", rank(axis))));
-    let mut witnesses = Vec::new();
-    for (dim, layout) in sharding.dims().iter().enumerate() {
+/// Adds that these are the coordinates of a rank.
+pub(crate) fn inside_mesh(conditions: &mut Conditions, sharding: &Sharding, rank: &[Form]) {
+    for (coordinate, &extent) in rank.iter().zip(sharding.mesh().extents().iter()) {
+        conditions.within(coordinate, extent as i64);
+    }
+}
+
+/// Adds that the rank at these coordinates, if there is one, owns the element.
+pub(crate) fn owned(conditions: &mut Conditions, sharding: &Sharding, element: &[Form], rank: &[Form]) {
+    for (index, &extent) in element.iter().zip(sharding.shape()) {
+        conditions.within(index, extent as i64);
+    }
+    for &(axis, at) in sharding.pins() {
+        conditions.equal(&rank[axis], &Form::constant(at as i64));
+    }
+    for (index, layout) in element.iter().zip(sharding.dims()) {
         match layout {
             DimLayout::Whole => {}
             DimLayout::Block { at, block, .. } => {
-                parts.push(format!("0 <= e{dim} - {block}*{} < {block}", linear(at, rank)));
+                let digit = linear(conditions, at, rank);
+                conditions.within(&index.minus(&digit.times(*block as i64)), *block as i64);
             }
-            DimLayout::Cyclic { at, block, parts: digits } => {
-                let turn = format!("c{dim}");
-                let turns = *block as u128 * *digits as u128;
-                let digit = linear(at, rank);
-                parts.push(format!("0 <= e{dim} - {block}*{digit} - {turns}*{turn} < {block} and 0 <= {turn}"));
-                witnesses.push(turn);
+            DimLayout::Cyclic { at, block, parts } => {
+                let (digit, turn) = (linear(conditions, at, rank), conditions.witness());
+                let first = digit.plus(&turn.times(*parts as i64)).times(*block as i64);
+                conditions.within(&index.minus(&first), *block as i64);
+                conditions.at_most(&Form::default(), &turn);
             }
         }
     }
-    (witnesses, parts.join(" and "))
 }
 
-pub(crate) fn linear(at: &LinearAxes, rank: &dyn Fn(usize) -> String) -> String {
-    let terms = at.terms.iter().map(|&(axis, factor)| format!("{factor}*{}", rank(axis)));
-    let sum: Vec<_> = terms.chain([at.constant.to_string()]).collect();
+/// Returns the number of the block that the rank at these coordinates owns.
+pub(crate) fn linear(conditions: &mut Conditions, at: &LinearAxes, rank: &[Form]) -> Form {
+    let terms = at.terms.iter().map(|&(axis, factor)| rank[axis].times(factor));
+    let sum = terms.fold(Form::constant(at.constant), |sum, term| sum.plus(&term));
     match at.modulus {
-        Some(modulus) => format!("(({}) mod {modulus})", sum.join(" + ")),
-        None => format!("({})", sum.join(" + ")),
+        Some(modulus) => conditions.remainder(&sum, modulus),
+        None => sum,
     }
-}
-
-/// The quantifier over witnesses, if there are any.
-pub(crate) fn exists(witnesses: &[String]) -> String {
-    if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) }
 }

@@ -1,8 +1,9 @@
 //! From which rank a region is read: the sharding's solution as a relation and as closed forms.
 
+use crate::conditions::{Conditions, Form};
 use crate::expr::{Atom, Expr, Ranges, Symbol};
 use crate::program::Region;
-use crate::relation::{Relations, exists, linear, owned};
+use crate::relation::{Relations, inside_mesh, linear, owned};
 use polyshard_layout::{AxisSource, DimLayout, Sharding};
 
 /// The owner from which each element of one array is read.
@@ -14,84 +15,101 @@ pub(crate) struct Sources<'a> {
 
 impl Sources<'_> {
     /// Iterations to the owners that serve the elements of their regions.
-    pub(crate) fn relation(&self, fixed: usize, region: &Region) -> String {
+    pub(crate) fn relation(&self, fixed: usize, region: &Region) -> Conditions {
+        let mut conditions = self.owners(fixed, region);
         // Where several own the element, the one that the sharding's solution picks.
-        let picked = self.sharding.sources().iter().filter_map(|(axis, source)| match source {
-            AxisSource::Reader => Some(format!("q{axis} = i{axis}")),
-            AxisSource::Skew { modulus, .. } => Some(format!("q{axis} < {modulus}")),
-            AxisSource::Pin(_) | AxisSource::Digit { .. } => None,
-        });
-        self.owners(fixed, region, picked.collect())
+        for (axis, source) in self.sharding.sources() {
+            let owner = Form::output(*axis);
+            match source {
+                AxisSource::Reader => conditions.equal(&owner, &Form::input(*axis)),
+                AxisSource::Skew { modulus, .. } => conditions.below(&owner, &Form::constant(*modulus)),
+                AxisSource::Pin(_) | AxisSource::Digit { .. } => {}
+            }
+        }
+        conditions
     }
 
     /// Iterations to all owners of elements of their regions; along axes of partial sums, to those of their own term.
-    pub(crate) fn all_owners(&self, fixed: usize, region: &Region) -> String {
-        let own = self.sharding.partial().iter().map(|axis| format!("q{axis} = i{axis}"));
-        self.owners(fixed, region, own.collect())
+    pub(crate) fn all_owners(&self, fixed: usize, region: &Region) -> Conditions {
+        let mut conditions = self.owners(fixed, region);
+        for &axis in self.sharding.partial() {
+            conditions.equal(&Form::output(axis), &Form::input(axis));
+        }
+        conditions
     }
 
-    fn owners(&self, fixed: usize, region: &Region, which: Vec<String>) -> String {
-        let outputs: Vec<_> = (0..self.sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
-        let isl = |expr: &Expr| self.relations.isl(expr);
-        let mut parts = vec![self.relations.counters(fixed)];
-        parts.extend(region.when.iter().map(|(a, b)| format!("{} < {}", isl(a), isl(b))));
-        parts.extend(self.relations.inside(region));
-        let (more, owned) = owned(self.sharding, &|axis| format!("q{axis}"));
-        parts.push(owned);
-        parts.extend(which);
-        let witnesses: Vec<_> = (0..region.ranges.len()).map(|dim| format!("e{dim}")).chain(more).collect();
-        let exists = exists(&witnesses);
-        let inputs = self.relations.inputs(fixed);
-        format!("{{ [{inputs}] -> [{}] : {exists}{} }}", outputs.join(", "), parts.join(" and "))
+    fn owners(&self, fixed: usize, region: &Region) -> Conditions {
+        let axes = self.sharding.mesh().ndim();
+        let mut conditions = self.relations.iterations(fixed, axes);
+        let element: Vec<_> = region.ranges.iter().map(|_| conditions.witness()).collect();
+        let rank: Vec<_> = (0..axes).map(Form::output).collect();
+        self.relations.inside(&mut conditions, region, &element);
+        inside_mesh(&mut conditions, self.sharding, &rank);
+        owned(&mut conditions, self.sharding, &element, &rank);
+        conditions
     }
 
     /// Iterations to the elements that the rank at `from` owns.
-    pub(crate) fn owned_by(&self, fixed: usize, from: &[Expr]) -> String {
-        let elements: Vec<_> = (0..self.sharding.shape().len()).map(|dim| format!("e{dim}")).collect();
-        let (witnesses, owned) = owned(self.sharding, &|axis| format!("({})", self.relations.isl(&from[axis])));
-        let (inputs, exists) = (self.relations.inputs(fixed), exists(&witnesses));
-        let counters = self.relations.counters(fixed);
-        format!("{{ [{inputs}] -> [{}] : {exists}{counters} and {owned} }}", elements.join(", "))
+    pub(crate) fn owned_by(&self, fixed: usize, from: &[Expr]) -> Conditions {
+        let ndim = self.sharding.shape().len();
+        let mut conditions = self.relations.iterations(fixed, ndim);
+        let rank: Vec<_> = from.iter().map(|coordinate| self.relations.value(&mut conditions, coordinate)).collect();
+        inside_mesh(&mut conditions, self.sharding, &rank);
+        owned(&mut conditions, self.sharding, &(0..ndim).map(Form::output).collect::<Vec<_>>(), &rank);
+        conditions
     }
 
     /// Digits of an element to the owners that the sharding's solution computes, and to those that have them.
     ///
     /// An element's owners depend on its digits alone; a reader's own coordinate is any.
-    pub(crate) fn solved(sharding: &Sharding) -> (String, String) {
+    pub(crate) fn solved(sharding: &Sharding) -> (Conditions, Conditions) {
         let placed = sharding.dims().iter().enumerate().filter_map(|(dim, layout)| match layout {
             DimLayout::Whole => None,
             DimLayout::Block { at, parts, .. } | DimLayout::Cyclic { at, parts, .. } => Some((dim, at, *parts)),
         });
         let placed: Vec<_> = placed.collect();
-        let digits: Vec<_> = placed.iter().map(|(dim, ..)| format!("d{dim}")).collect();
-        let ranks: Vec<_> = (0..sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
-        let mut all = vec!["0 = 0".to_owned()];
-        all.extend(placed.iter().map(|(dim, _, parts)| format!("0 <= d{dim} < {parts}")));
         let extents = sharding.mesh().extents();
-        let mut computed = all.clone();
-        computed.extend(sharding.sources().iter().map(|(axis, source)| match source {
-            AxisSource::Reader => format!("0 <= q{axis} < {}", extents[*axis]),
-            AxisSource::Pin(at) => format!("q{axis} = {at}"),
-            AxisSource::Digit { dim, stride: 1, .. } if leads(sharding, source) => format!("q{axis} = d{dim}"),
-            AxisSource::Digit { dim, stride, .. } if leads(sharding, source) => {
-                format!("q{axis} = floor(d{dim}/{stride})")
-            }
-            AxisSource::Digit { dim, stride, extent } => format!("q{axis} = (floor(d{dim}/{stride})) mod {extent}"),
-            AxisSource::Skew { digits, rest, modulus } => {
-                let digits = digits.iter().map(|(dim, factor)| format!("{factor}*d{dim}"));
-                let terms = rest.terms.iter().map(|(axis, factor)| format!("{factor}*q{axis}"));
-                let sum: Vec<_> = digits.chain(terms).chain([rest.constant.to_string()]).collect();
-                format!("q{axis} = ({}) mod {modulus}", sum.join(" + "))
-            }
-        }));
-        let mut had = all;
-        had.extend(extents.iter().enumerate().map(|(axis, extent)| format!("0 <= q{axis} < {extent}")));
-        had.extend(sharding.pins().iter().map(|(axis, at)| format!("q{axis} = {at}")));
-        had.extend(placed.iter().map(|(dim, at, _)| format!("d{dim} = {}", linear(at, &|axis| format!("q{axis}")))));
-        let write = |parts: &[String]| {
-            format!("{{ [{}] -> [{}] : {} }}", digits.join(", "), ranks.join(", "), parts.join(" and "))
+        let mut all = Conditions::new(placed.len(), extents.len());
+        for (nth, (.., parts)) in placed.iter().enumerate() {
+            all.within(&Form::input(nth), *parts as i64);
+        }
+        let digit = |dim: usize| {
+            let nth = placed.iter().position(|placed| placed.0 == dim);
+            Form::input(nth.expect("a digit is of a dimension that is placed; this is a bug of polyshard"))
         };
-        (write(&computed), write(&had))
+        let rank: Vec<_> = (0..extents.len()).map(Form::output).collect();
+        let mut computed = all.clone();
+        for (axis, source) in sharding.sources() {
+            let owner = &rank[*axis];
+            let value = match source {
+                AxisSource::Reader => {
+                    computed.within(owner, extents[*axis] as i64);
+                    continue;
+                }
+                AxisSource::Pin(at) => Form::constant(*at as i64),
+                AxisSource::Digit { dim, stride, extent } => {
+                    let quotient = computed.quotient(&digit(*dim), *stride);
+                    if leads(sharding, source) { quotient } else { computed.remainder(&quotient, *extent) }
+                }
+                AxisSource::Skew { digits, rest, modulus } => {
+                    let digits = digits.iter().map(|&(dim, factor)| digit(dim).times(factor));
+                    let terms = rest.terms.iter().map(|&(axis, factor)| rank[axis].times(factor));
+                    let sum = digits.chain(terms).fold(Form::constant(rest.constant), |sum, term| sum.plus(&term));
+                    computed.remainder(&sum, *modulus)
+                }
+            };
+            computed.equal(owner, &value);
+        }
+        let mut had = all;
+        inside_mesh(&mut had, sharding, &rank);
+        for &(axis, at) in sharding.pins() {
+            had.equal(&rank[axis], &Form::constant(at as i64));
+        }
+        for (dim, at, _) in &placed {
+            let value = linear(&mut had, at, &rank);
+            had.equal(&digit(*dim), &value);
+        }
+        (computed, had)
     }
 
     /// The coordinates of the owner of the region's low corner.

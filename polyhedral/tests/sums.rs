@@ -77,7 +77,7 @@ fn johnson_broadcasts_twice_and_reduces() {
             -   axis z: owner and region are the same for all z, broadcast
             - run backwards, a broadcast is a reduction: reduce(z)
         proved
-            - every instance once: the relation from iterations to statement instances is single-valued, injective and onto
+            - every instance once: the relation from the loops of each step to those that they replace is single-valued, injective and onto
             - residency of A: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside A; rank (x, 0, z) owns the tile
             - residency of B: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside B; rank (0, y, z) owns the tile
             - delivery of C: what the leaf writes is in the tile; the tile is inside C; one of the ranks along z is the only owner of the tile that all of them have

@@ -94,5 +94,4 @@ fn forms_print_as_people_write_them() {
     assert_eq!(y.minus(&x).rem(4, &ranges).plus(&x).rem(4, &ranges).show(&name), "y");
     assert_eq!(x.times(3).offset_by(3).lesser(&Expr::constant(8), &ranges).show(&name), "min(8, 3*x + 3)");
     assert_eq!(x.times(3).offset_by(3).lesser(&Expr::constant(9), &ranges).show(&name), "3*x + 3");
-    assert_eq!(turned.isl(&name), "(y + t) mod 4");
 }

@@ -167,10 +167,17 @@ fn elements_are_the_remainders_of_a_range() {
         let region = Region { ranges: vec![range], when: Vec::new(), periods: vec![Some(period)] };
         let said = isl.relation(&relations.elements(0, &region)).expect("isl reads it");
         let elements = (0..period).filter(|element| (low..high).any(|i: i64| i.rem_euclid(period) == *element));
-        let elements: Vec<_> = elements.map(|element| format!("[] -> [{element}]")).collect();
-        let none = "[] -> [e0] : 1 = 0".to_owned();
-        let counted = if elements.is_empty() { none } else { elements.join("; ") };
-        let counted = isl.relation(&format!("{{ {counted} }}")).expect("isl reads it");
+        let alone = |element: i64| {
+            let mut alone = Conditions::new(0, 1);
+            alone.equal(&Form::output(0), &Form::constant(element));
+            alone
+        };
+        let counted = elements.map(alone).reduce(Conditions::or).unwrap_or_else(|| {
+            let mut none = Conditions::new(0, 1);
+            none.below(&Form::output(0), &Form::output(0));
+            none
+        });
+        let counted = isl.relation(&counted).expect("isl reads it");
         let same = said.is_equal(&counted);
         assert!(same.expect("isl decides"), "{low}..{high} mod {period}");
     }
