@@ -3,6 +3,8 @@
 //! | part | prints |
 //! | --- | --- |
 //! | `leaves` | seconds of nests against a pointwise kernel, and of products of three tensors against a matrix product |
+//! | `words` | words that the busiest rank receives, counted, beside the formula of the grid and the least that any algorithm moves |
+//! | `lower` | seconds that `lower()` takes on 64 ranks, and the ranks that one of a stencil looks at |
 //! | `table` | the table, from the lines that the other parts and numpy have printed |
 //!
 //! What they print are lines of one form, see [`common::record`].
@@ -11,7 +13,12 @@
 #[expect(dead_code, reason = "the benchmarks share it, and each needs a part")]
 mod common;
 mod leaves;
+mod lowering;
+#[path = "../gemm/schedules.rs"]
+mod products;
+mod schedules;
 mod table;
+mod words;
 
 use clap::Subcommand;
 use common::cli::part;
@@ -34,6 +41,18 @@ enum Part {
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },
+    /// Counts what the busiest rank receives, on threads.
+    Words {
+        /// What extents of 4096 and more are divided by.
+        #[arg(long, default_value_t = 1)]
+        scale: usize,
+    },
+    /// Times `lower()`, and counts the ranks that a rank of a stencil looks at.
+    Lower {
+        /// Runs of each, of which the median counts.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
     /// Prints the table of the lines on standard input.
     Table,
 }
@@ -42,6 +61,11 @@ fn main() -> polyshard::Result<()> {
     match part() {
         None => Ok(()),
         Some(Part::Leaves { size, extent, columns, runs }) => leaves::measure(size, extent, columns, runs),
+        Some(Part::Words { scale }) => words::measure(scale),
+        Some(Part::Lower { runs }) => {
+            lowering::measure(runs)?;
+            lowering::count_partners()
+        }
         Some(Part::Table) => {
             table::print();
             Ok(())

@@ -1,6 +1,6 @@
 //! The table: medians, ratios, and the figures to reach.
 
-use crate::common::record::Record;
+use crate::common::record::{Case, Record};
 use crate::common::tabulate::{first_seen, median_of, read, verdict};
 
 /// Prints the table of the records on standard input.
@@ -10,6 +10,16 @@ pub(crate) fn print() {
         |backend: &str| records.iter().filter(|record| record.case.backend == backend).cloned().collect::<Vec<_>>();
     nests(&of("nest"));
     products(&of("product"));
+    words(&of("words"));
+    let (lowered, counted): (Vec<_>, Vec<_>) = of("lower").into_iter().partition(|record| record.quantity == "seconds");
+    lowering(&lowered);
+    partners(&counted);
+    distributed(
+        &records
+            .into_iter()
+            .filter(|record| ["mpi", "threads"].contains(&record.case.backend.as_str()))
+            .collect::<Vec<_>>(),
+    );
 }
 
 /// Arrays of the matrices' size that a kernel reads or writes once, and the ratio to reach.
@@ -66,4 +76,112 @@ fn products(records: &[Record]) {
         println!("{}", line.trim_end());
     }
     println!();
+}
+
+fn words(records: &[Record]) {
+    if records.is_empty() {
+        return;
+    }
+    println!("words that the busiest rank receives, counted while running");
+    println!(
+        "{:<8} {:<16} {:<10} {:>10} {:>10} {:>12} {:>8} {:>8}  target",
+        "kernel", "extents", "mesh", "counted", "formula", "bound", "/formula", "/bound"
+    );
+    for case in first_seen(records.iter().map(|record| record.case.clone())) {
+        let of = |what: &str| median_of(records, &case, what).unwrap_or(f64::NAN);
+        let [counted, formula, bound] = ["counted", "formula", "bound"].map(of);
+        println!(
+            "{:<8} {:<16} {:<10} {counted:>10} {formula:>10} {bound:>12.1} {:>8.4} {:>8.3}  /formula = 1: {}",
+            case.dtype,
+            case.size,
+            case.grid,
+            counted / formula,
+            counted / bound,
+            verdict(counted == formula)
+        );
+    }
+    println!();
+}
+
+fn lowering(records: &[Record]) {
+    if records.is_empty() {
+        return;
+    }
+    println!("lower() on 64 ranks: median milliseconds");
+    println!("{:<14} {:<10} {:<8} {:>8}  target", "what", "mesh", "sizes", "ms");
+    for Record { case, contestant, value, .. } in records {
+        let met = verdict(*value <= 0.05);
+        println!("{contestant:<14} {:<10} {:<8} {:>8.1}  ms <= 50: {met}", case.grid, case.size, value * 1e3);
+    }
+    println!();
+}
+
+fn partners(records: &[Record]) {
+    let Some(least) = records.iter().map(|record| record.value).reduce(f64::min) else { return };
+    println!("ranks that a rank of a periodic 5-point stencil looks at in a step");
+    println!("{:<10} {:>6}  target", "mesh", "ranks");
+    for Record { case, value, .. } in records {
+        println!("{:<10} {value:>6}  the same on all: {}", case.grid, verdict(*value == least));
+    }
+    println!();
+}
+
+/// Products on several ranks against their leaves alone.
+fn distributed(records: &[Record]) {
+    if records.is_empty() {
+        return;
+    }
+    println!(
+        "products whose sums meet across ranks: median seconds from the first rank's start to the last rank's end"
+    );
+    println!(
+        "{:<8} {:<6} {:<6} {:<14} {:>10} {:>8} {:>8}  target",
+        "on", "ranks", "n", "what", "seconds", "GFLOP/s", "/bound"
+    );
+    let ratio = |case: &Case, name: &str| {
+        Some(median_of(records, case, name)? / median_of(records, case, &format!("bound({name})"))?)
+    };
+    for case in first_seen(records.iter().map(|record| record.case.clone())) {
+        let here = records.iter().filter(|record| record.case == case);
+        for name in first_seen(here.map(|record| record.contestant.as_str())) {
+            let (Some(seconds), Some(found)) = (median_of(records, &case, name), ratio(&case, name)) else { continue };
+            let mut targets = Vec::new();
+            let at_full_size = case.size == "4096";
+            if at_full_size && (name == "johnson" || name.starts_with("gemm_rs")) {
+                targets.push(format!("/bound <= 1.10: {}", verdict(found <= 1.10)));
+            }
+            if let Some(other) = ratio(&case, "ag_gemm").filter(|_| at_full_size && name == "gemm_rs") {
+                targets.push(format!("<= 1.05 of ag_gemm's: {}", verdict(found <= 1.05 * other)));
+            }
+            let n: f64 = case.size.parse().unwrap_or(f64::NAN);
+            let line = format!(
+                "{:<8} {:<6} {:<6} {name:<14} {seconds:>10.5} {:>8.1} {found:>8.3}  {}",
+                case.backend,
+                case.grid,
+                case.size,
+                2.0 * n.powi(3) / seconds / 1e9,
+                targets.join(", ")
+            );
+            println!("{}", line.trim_end());
+        }
+    }
+    ragged(records);
+    println!();
+}
+
+/// The same algorithm on extents of 4096 and 4098.
+fn ragged(records: &[Record]) {
+    let summa: Vec<_> = records.iter().filter(|record| record.contestant == "summa").cloned().collect();
+    for case in first_seen(summa.iter().filter(|record| record.case.size == "4096").map(|record| record.case.clone())) {
+        let other = Case { size: "4098".into(), ..case.clone() };
+        let per_flop = |case: &Case, n: f64| Some(median_of(&summa, case, "summa")? / n.powi(3));
+        if let (Some(even), Some(ragged)) = (per_flop(&case, 4096.0), per_flop(&other, 4098.0)) {
+            let ratio = (ragged / even).max(even / ragged);
+            let met = verdict(ratio <= 1.05);
+            println!(
+                "{}: SUMMA on {}, 4098 against 4096 per flop: {ratio:.3}, target <= 1.05: {met}",
+                case.backend, case.grid
+            );
+        }
+    }
 }

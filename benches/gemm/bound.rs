@@ -4,14 +4,16 @@
 //! kernel, and no data move. No schedule of this shape can be faster.
 
 use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{Grid, View, count};
-use polyshard::{DistArray, Element, Program, World};
+use polyshard::runtime::{Grid, View, ViewMut, count};
+use polyshard::{DistArray, Element, OutputRoute, Program, World};
 use polyshard_polyhedral::{LeafAccess, LeafOp, Role as SymbolicRole};
 
 /// The leaves of a program on one rank, with operands of their own.
 pub(crate) struct Bound<T> {
     roles: Vec<Role>,
     leaves: Vec<Leaf<T>>,
+    /// The tile of partial sums, where the result is not accumulated in place.
+    sums: Option<Vec<T>>,
 }
 
 /// One execution of the leaf.
@@ -37,15 +39,25 @@ impl<T: Element> Bound<T> {
         let LeafOp::Contraction { roles, .. } = &program.leaf().op else { panic!("a matrix product is a contraction") };
         let extents: Vec<i64> = program.loops().iter().map(|serial| serial.extent).collect();
         let leaves = points(&extents).iter().map(|counters| Leaf::new(program, grid.coords(), counters)).collect();
-        Ok(Self { roles: roles.iter().map(|&role| concrete(role)).collect(), leaves })
+        let in_place = program.output().route == OutputRoute::InPlace;
+        let sums = (!in_place).then(|| vec![T::ZERO; program.output().capacity]);
+        Ok(Self { roles: roles.iter().map(|&role| concrete(role)).collect(), leaves, sums })
     }
 
     /// Adds the products of the tiles to `output`.
-    pub(crate) fn run(&self, program: &Program, output: &mut DistArray<T>) {
+    pub(crate) fn run(&mut self, program: &Program, output: &mut DistArray<T>) {
         let steps: Vec<&[i64]> = program.leaf().target.steps.iter().map(|steps| &steps[..]).collect();
         for leaf in &self.leaves {
             let [a, b] = [0, 1].map(|operand| leaf.operands[operand].strided());
-            contract(&leaf.counts, &self.roles, T::ONE, a, b, output.view_mut().strided(&leaf.target, &steps));
+            let target = match &mut self.sums {
+                None => output.view_mut().strided(&leaf.target, &steps),
+                Some(sums) => {
+                    let (shape, strides) = dense(&program.leaf().target, &leaf.counts);
+                    let (origin, len) = (vec![0; shape.len()], shape.iter().product::<i64>() as usize);
+                    ViewMut::new(&mut sums[..len], origin.clone(), strides).strided(&origin, &steps)
+                }
+            };
+            contract(&leaf.counts, &self.roles, T::ONE, a, b, target);
         }
     }
 }
@@ -63,9 +75,7 @@ impl<T: Element> Leaf<T> {
 impl<T: Element> Operand<T> {
     /// A dense tile of just what the loops touch.
     fn new(access: &LeafAccess, counts: &[usize]) -> Self {
-        let reach = |steps: &Vec<i64>| steps.iter().zip(counts).map(|(s, &n)| s * (n as i64 - 1)).sum::<i64>() + 1;
-        let shape: Vec<i64> = access.steps.iter().map(reach).collect();
-        let strides = (0..shape.len()).map(|dim| shape[dim + 1..].iter().product()).collect();
+        let (shape, strides) = dense(access, counts);
         let tile = (0..shape.iter().product()).map(|i| T::from(i % 7 - 3).expect("a small integer")).collect();
         Self { tile, steps: access.steps.clone(), strides }
     }
@@ -75,6 +85,14 @@ impl<T: Element> Operand<T> {
         let steps: Vec<&[i64]> = self.steps.iter().map(|steps| &steps[..]).collect();
         View::new(&self.tile, origin.clone(), self.strides.clone()).strided(&origin, &steps)
     }
+}
+
+/// Shape and strides of a dense tile of what the loops touch.
+fn dense(access: &LeafAccess, counts: &[usize]) -> (Vec<i64>, Vec<i64>) {
+    let reach = |steps: &Vec<i64>| steps.iter().zip(counts).map(|(s, &n)| s * (n as i64 - 1)).sum::<i64>() + 1;
+    let shape: Vec<i64> = access.steps.iter().map(reach).collect();
+    let strides = (0..shape.len()).map(|dim| shape[dim + 1..].iter().product()).collect();
+    (shape, strides)
 }
 
 /// All values of counters with these extents, in the order of the loops.

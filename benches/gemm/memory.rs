@@ -14,7 +14,7 @@ use polyshard::prelude::*;
 /// On threads all ranks share one process, so it says something on MPI only.
 pub(crate) fn measure<T: Element>(problem: &Problem) -> polyshard::Result<()> {
     let algorithm = problem.algorithms[0];
-    let program = schedule::<T>(algorithm, problem.grid, problem.size).lower()?;
+    let program = schedule::<T>(algorithm, &problem.grid, problem.size).lower()?;
     polyshard::spmd(problem.grid.size(), |world| {
         world.comm().barrier()?;
         let before = peak();

@@ -86,7 +86,7 @@ struct Contestant<T> {
 
 impl<T: Element> Contestant<T> {
     fn new(world: &World, problem: &Problem, algorithm: Algorithm) -> polyshard::Result<Self> {
-        let program = schedule::<T>(algorithm, problem.grid, problem.size).lower()?;
+        let program = schedule::<T>(algorithm, &problem.grid, problem.size).lower()?;
         let output = DistArray::filled(world, program.sharding("C"), T::ZERO)?;
         Ok(Self {
             name: algorithm.to_string(),

@@ -18,6 +18,12 @@ pub(crate) enum Algorithm {
     Cannon,
     /// The transposed product on all ranks in one row, panels of one operand broadcast.
     AgGemm,
+    /// All three loops distributed, operands on faces of the cube, sums reduced onto a third face.
+    Johnson,
+    /// The terms of the sums distributed, panels of the result reduce-scattered.
+    GemmRs,
+    /// The same, but that sums travel a ring.
+    GemmRsRing,
 }
 
 impl fmt::Display for Algorithm {
@@ -27,27 +33,36 @@ impl fmt::Display for Algorithm {
             Self::Pumma => "pumma",
             Self::Cannon => "cannon",
             Self::AgGemm => "ag_gemm",
+            Self::Johnson => "johnson",
+            Self::GemmRs => "gemm_rs",
+            Self::GemmRsRing => "gemm_rs_ring",
         })
     }
 }
 
-/// A mesh of two axes.
-#[derive(Clone, Copy, Debug)]
+/// The extents of a mesh's axes.
+#[derive(Clone, Debug)]
 pub(crate) struct Grid {
     /// The extents of its axes.
-    pub(crate) extents: [usize; 2],
+    pub(crate) extents: Vec<usize>,
 }
 
 impl Grid {
     /// The number of ranks.
-    pub(crate) fn size(self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.extents.iter().product()
+    }
+
+    /// The extents of a mesh of as many axes.
+    fn axes<const N: usize>(&self) -> [usize; N] {
+        self.extents.as_slice().try_into().unwrap_or_else(|_| panic!("this algorithm runs on {N} axes, not on {self}"))
     }
 }
 
 impl fmt::Display for Grid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.extents[0], self.extents[1])
+        let extents: Vec<_> = self.extents.iter().map(usize::to_string).collect();
+        f.write_str(&extents.join("x"))
     }
 }
 
@@ -55,8 +70,7 @@ impl FromStr for Grid {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let extents = text.parse::<Axes>()?.extents().try_into();
-        Ok(Self { extents: extents.map_err(|_| format!("`{text}` does not have two axes; write it as 2x2"))? })
+        Ok(Self { extents: text.parse::<Axes>()?.extents() })
     }
 }
 
@@ -92,14 +106,17 @@ impl FromStr for Sizes {
 }
 
 /// Returns the schedule of `algorithm` for elements of type `T`.
-pub(crate) fn schedule<T: polyshard::Element>(algorithm: Algorithm, grid: Grid, sizes: Sizes) -> Schedule {
+pub(crate) fn schedule<T: polyshard::Element>(algorithm: Algorithm, grid: &Grid, sizes: Sizes) -> Schedule {
     match algorithm {
         Algorithm::AgGemm => in_a_row::<T>(grid.size(), sizes),
-        _ => on_a_grid::<T>(algorithm, grid, sizes),
+        Algorithm::Johnson => on_a_cube::<T>(grid.axes(), sizes),
+        Algorithm::GemmRs => scattered::<T>(grid.size(), sizes, false),
+        Algorithm::GemmRsRing => scattered::<T>(grid.size(), sizes, true),
+        Algorithm::Summa | Algorithm::Pumma | Algorithm::Cannon => on_a_grid::<T>(algorithm, grid.axes(), sizes),
     }
 }
 
-fn on_a_grid<T: polyshard::Element>(algorithm: Algorithm, grid: Grid, sizes: Sizes) -> Schedule {
+fn on_a_grid<T: polyshard::Element>(algorithm: Algorithm, [p, q]: [usize; 2], sizes: Sizes) -> Schedule {
     let Sizes { m: rows, k: terms, n: columns } = sizes;
     let product = kernel! {
         fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
@@ -107,7 +124,6 @@ fn on_a_grid<T: polyshard::Element>(algorithm: Algorithm, grid: Grid, sizes: Siz
         }
     };
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
-    let [p, q] = grid.extents;
     let mesh = Mesh::new([("x", p), ("y", q)]);
     let [x, y] = mesh.axes();
     // A panel of either operand then has one owner along its axis, on grids that are not square too.
@@ -119,7 +135,7 @@ fn on_a_grid<T: polyshard::Element>(algorithm: Algorithm, grid: Grid, sizes: Siz
     let rotated = match algorithm {
         Algorithm::Pumma => divided.rotate(ko, [no]),
         Algorithm::Cannon => divided.rotate(ko, [mo, no]),
-        Algorithm::Summa | Algorithm::AgGemm => divided,
+        _ => divided,
     };
     let skewed = algorithm == Algorithm::Cannon && p == q;
     let placed = if skewed {
@@ -150,4 +166,43 @@ fn in_a_row<T: polyshard::Element>(ranks: usize, sizes: Sizes) -> Schedule {
         .shard("C", [m.at(x)])
         .communicate("B", no)
         .tensorize([mi, ni, k])
+}
+
+fn on_a_cube<T: polyshard::Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Schedule {
+    let Sizes { m: rows, k: terms, n: columns } = sizes;
+    let product = kernel! {
+        fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
+            C[m, n] += A[m, k] * B[k, n]
+        }
+    };
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let mesh = Mesh::new([("x", p), ("y", q), ("z", r)]);
+    let [x, y, z] = mesh.axes();
+    product
+        .distribute([m, n, k], [mo, no, ko], [mi, ni, ki], &mesh)
+        .shard("A", [m.at(x), k.at(z), pin(y, 0)])
+        .shard("B", [k.at(z), n.at(y), pin(x, 0)])
+        .shard("C", [m.at(x), n.at(y), pin(z, 0)])
+        .tensorize([mi, ni, ki])
+}
+
+fn scattered<T: polyshard::Element>(ranks: usize, sizes: Sizes, ring: bool) -> Schedule {
+    let Sizes { m: rows, k: terms, n: columns } = sizes;
+    let product = kernel! {
+        fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
+            C[m, n] += A[m, k] * B[k, n]
+        }
+    };
+    vars!(m, n, k, mo, mi, ko, ki);
+    let mesh = Mesh::new([("x", ranks)]);
+    let [x] = mesh.axes();
+    let divided = product
+        .distribute([k], [ko], [ki], &mesh)
+        .divide(m, mo, mi, ranks)
+        .reorder([mo, mi, n, ki])
+        .shard("A", [k.at(x)])
+        .shard("B", [k.at(x)])
+        .shard("C", [m.at(x)]);
+    let turned = if ring { divided.rotate(mo, [ko]) } else { divided };
+    turned.communicate("C", mo).tensorize([mi, n, ki])
 }

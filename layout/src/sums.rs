@@ -25,24 +25,39 @@ impl SumKind {
         elements / ranks + u64::from(rank < elements % ranks)
     }
 
+    /// Returns the bytes that member `rank` of `ranks` receives when the data of all of them, `bytes` of each, are
+    /// summed up at the member `root`, or at all if there is none.
+    ///
+    /// ```
+    /// use polyshard_layout::SumKind;
+    /// let floats = SumKind { element: 8, exact: false };
+    /// // Half of the other's data, and at the root the other half of the sum.
+    /// assert_eq!([0, 1].map(|rank| floats.received(1 << 20, 2, rank, Some(0))), [1 << 20, 1 << 19]);
+    /// assert_eq!(floats.received(1 << 20, 2, 1, None), 1 << 20);
+    /// // Short data are gathered whole.
+    /// assert_eq!([0, 1].map(|rank| floats.received(1 << 10, 4, rank, Some(0))), [3 << 10, 0]);
+    /// ```
+    #[must_use]
+    pub fn received(self, bytes: u64, ranks: u64, rank: u64, root: Option<u64>) -> u64 {
+        let wanted = root.is_none_or(|root| root == rank);
+        if self.exact || Self::is_short(bytes, ranks) {
+            return if wanted { bytes.saturating_mul(ranks - 1) } else { 0 };
+        }
+        let own = Self::piece(bytes / self.element, ranks, rank) * self.element;
+        own.saturating_mul(ranks - 1).saturating_add(if wanted { bytes - own } else { 0 })
+    }
+
     /// Returns the most bytes that one rank receives when the data of `ranks` ranks, `bytes` of each, are summed up at
     /// one of them, or at all.
     ///
     /// ```
     /// use polyshard_layout::SumKind;
     /// let floats = SumKind { element: 8, exact: false };
-    /// // Half of the other's data, then the other half of the sum.
     /// assert_eq!(floats.most_received(1 << 20, 2), 1 << 20);
     /// assert_eq!(floats.most_received(1 << 20, 4), 2 * (1 << 20) * 3 / 4);
-    /// // Short data are gathered whole.
-    /// assert_eq!(floats.most_received(1 << 10, 4), 3 << 10);
     /// ```
     #[must_use]
     pub fn most_received(self, bytes: u64, ranks: u64) -> u64 {
-        if self.exact || Self::is_short(bytes, ranks) {
-            return bytes.saturating_mul(ranks - 1);
-        }
-        let piece = Self::piece(bytes / self.element, ranks, 0) * self.element;
-        (piece.saturating_mul(ranks - 1)).saturating_add(bytes - piece)
+        self.received(bytes, ranks, 0, Some(0))
     }
 }

@@ -23,9 +23,6 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
         let distinct = transfer.region.most_distinct(ranges).into_iter().fold(size, |n, m| n.saturating_mul(m as u64));
         traffic_bytes = traffic_bytes.saturating_add(received(&transfer.route, distinct.min(tile), times, ranges));
     }
-    if let Some(counted) = traffic::of_inputs(program) {
-        traffic_bytes = counted.saturating_mul(size);
-    }
     let tile = (output.capacity as u64).saturating_mul(size);
     tile_bytes = tile_bytes.saturating_add(tile);
     tile_bytes = tile_bytes.saturating_add((program.leaf.op.scratch() as u64).saturating_mul(size));
@@ -33,6 +30,7 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
     let sums = Sums { program, tile, part: part(program).saturating_mul(size).min(tile) };
     tile_bytes = tile_bytes.saturating_add(sums.staging(&output.route));
     traffic_bytes = traffic_bytes.saturating_add(sums.received(&output.route, times, ranges));
+    let traffic_bytes = traffic::of_busiest(program).unwrap_or(traffic_bytes);
     let shard_bytes = shards.iter().fold(0, |sum: u64, &shard| sum.saturating_add(shard));
     Report { proofs, shard_bytes, tile_bytes, traffic_bytes }
 }

@@ -1,29 +1,63 @@
-//! What inputs bring to the busiest rank, counted as the runtime counts it, where ranks and steps are few.
+//! What the busiest rank receives, counted as the runtime counts it, where ranks and steps are few.
 
-use crate::program::{Program, Region, Route, Transfer};
-use polyshard_layout::{DimLayout, Sharding};
+use crate::expr::Expr;
+use crate::program::{OutputRoute, Program, Region, Route, Transfer, partners};
+use polyshard_layout::{DimLayout, Sharding, SumKind};
 
 /// Transfers, of all ranks in all steps, beyond which nothing is counted: a few milliseconds.
 const MAX_TRANSFERS: u64 = 8192;
 
-/// The most elements that one rank receives of the inputs; none if there are too many steps to count.
-pub(crate) fn of_inputs(program: &Program) -> Option<u64> {
+/// The most bytes that one rank receives; none if there are too many steps to count.
+pub(crate) fn of_busiest(program: &Program) -> Option<u64> {
     let extents = program.ranges().counters;
-    let steps = |transfer: &Transfer| {
-        let extents = extents[..transfer.level].iter();
+    let steps = |level: usize| {
+        let extents = extents[..level].iter();
         extents.fold(1u64, |product, &extent| product.saturating_mul(extent.max(0) as u64))
     };
-    let steps: u64 = program.transfers.iter().map(steps).fold(0, u64::saturating_add);
+    let (output, element) = (&program.output, program.kernel.dtype().size() as u64);
+    let sums = steps(output.level).saturating_mul(writers(&output.route, program).max(1));
+    let transfers = program.transfers.iter().map(|transfer| steps(transfer.level));
     let ranks = program.mesh.size();
-    if steps.saturating_mul(ranks as u64) > MAX_TRANSFERS {
+    if transfers.fold(sums, u64::saturating_add).saturating_mul(ranks as u64) > MAX_TRANSFERS {
         return None;
     }
     let received = |rank| -> u64 {
-        let coordinates = program.mesh.coordinates(rank);
-        let rank = Rank { program, indices: coordinates.iter().map(|&at| at as i64).collect(), coordinates };
-        program.transfers.iter().map(|transfer| rank.all_steps(transfer, &extents)).fold(0, u64::saturating_add)
+        let rank = Rank::new(program, program.mesh.coordinates(rank));
+        let inputs = program.transfers.iter().map(|transfer| {
+            let received = |counters: &[i64]| rank.received(transfer, &transfer.route, &transfer.region, counters);
+            in_all_steps(transfer.level, &extents, received).saturating_mul(element)
+        });
+        let sums = |counters: &[i64]| rank.received_sums(&output.route, &output.region, counters);
+        inputs.fold(in_all_steps(output.level, &extents, sums), u64::saturating_add)
     };
     (0..ranks).map(received).max()
+}
+
+/// The ranks whose tiles are looked at to know what one rank receives of the output in one step.
+fn writers(route: &OutputRoute, program: &Program) -> u64 {
+    match route {
+        OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => partners(reach, &program.mesh) as u64,
+        OutputRoute::Shift { last, .. } => writers(last, program),
+        _ => 1,
+    }
+}
+
+/// The sum over all values of the counters of the first `level` loops.
+fn in_all_steps(level: usize, extents: &[i64], received: impl Fn(&[i64]) -> u64) -> u64 {
+    let mut counters = vec![0; extents.len()];
+    let mut sum = 0u64;
+    if extents[..level].iter().any(|&extent| extent < 1) {
+        return 0;
+    }
+    loop {
+        sum = sum.saturating_add(received(&counters));
+        // The next step, the innermost loop fastest.
+        let Some(next) = (0..level).rev().find(|&number| counters[number] + 1 < extents[number]) else {
+            return sum;
+        };
+        counters[next] += 1;
+        counters[next + 1..level].fill(0);
+    }
 }
 
 struct Rank<'a> {
@@ -32,28 +66,16 @@ struct Rank<'a> {
     indices: Vec<i64>,
 }
 
-impl Rank<'_> {
-    fn all_steps(&self, transfer: &Transfer, extents: &[i64]) -> u64 {
-        let mut counters = vec![0; extents.len()];
-        let mut sum = 0u64;
-        if extents[..transfer.level].iter().any(|&extent| extent < 1) {
-            return 0;
-        }
-        loop {
-            sum = sum.saturating_add(self.received(transfer, &transfer.route, &transfer.region, &counters));
-            // The next step, the innermost loop fastest.
-            let Some(next) = (0..transfer.level).rev().find(|&number| counters[number] + 1 < extents[number]) else {
-                return sum;
-            };
-            counters[next] += 1;
-            counters[next + 1..transfer.level].fill(0);
-        }
+impl<'a> Rank<'a> {
+    fn new(program: &'a Program, coordinates: Vec<usize>) -> Self {
+        Self { program, indices: coordinates.iter().map(|&at| at as i64).collect(), coordinates }
     }
 
+    /// The elements that the rank receives of an input.
     fn received(&self, transfer: &Transfer, route: &Route, region: &Region, counters: &[i64]) -> u64 {
         let Some(ranges) = self.ranges(region, counters) else { return 0 };
         let all = || ranges.iter().map(|(low, high)| (high - low) as u64).fold(1, u64::saturating_mul);
-        let at = |expr: &crate::expr::Expr| expr.eval(&self.indices, counters);
+        let at = |expr: &Expr| expr.eval(&self.indices, counters);
         match route {
             Route::Hold | Route::Copy => 0,
             Route::Broadcast { axes, root } => {
@@ -71,8 +93,11 @@ impl Rank<'_> {
                 self.received(transfer, first, region, counters)
             }
             Route::Shift { axis, by, .. } => {
-                let home = by.rem_euclid(self.program.mesh.as_slice()[*axis].extent as i64) == 0;
-                if home { 0 } else { all() }
+                if self.leads_home(*axis, *by) {
+                    0
+                } else {
+                    all()
+                }
             }
             Route::Sequence { first, held, next } => {
                 let [first, next] = [(first, held), (next, region)]
@@ -89,9 +114,91 @@ impl Rank<'_> {
         }
     }
 
+    fn leads_home(&self, axis: usize, by: i64) -> bool {
+        by.rem_euclid(self.program.mesh.as_slice()[axis].extent as i64) == 0
+    }
+
+    /// The bytes that the rank receives of the output.
+    fn received_sums(&self, route: &OutputRoute, region: &Region, counters: &[i64]) -> u64 {
+        let (program, dtype) = (self.program, self.program.kernel.dtype());
+        let sums = SumKind { element: dtype.size() as u64, exact: !dtype.is_float() };
+        let bytes = |rank: &Rank<'_>| {
+            let ranges = rank.ranges(region, counters).unwrap_or_else(|| vec![(0, 0)]);
+            ranges.iter().map(|(low, high)| (high - low) as u64).fold(sums.element, u64::saturating_mul)
+        };
+        let values = |exprs: &[Expr], rank: &Rank<'_>| -> Vec<i64> {
+            exprs.iter().map(|expr| expr.eval(&rank.indices, counters)).collect()
+        };
+        match route {
+            OutputRoute::InPlace | OutputRoute::Combine => 0,
+            OutputRoute::Reduce { axes, root } => {
+                let root: Vec<_> = values(root, self).into_iter().map(|at| at.max(0) as usize).collect();
+                let root = Some(self.member(axes, &root));
+                sums.received(bytes(self), self.members(axes), self.own_member(axes), root)
+            }
+            OutputRoute::AllReduce { axes } => {
+                sums.received(bytes(self), self.members(axes), self.own_member(axes), None)
+            }
+            OutputRoute::ReduceScatter { axes } => {
+                let Some(ranges) = self.ranges(region, counters) else { return 0 };
+                let own = self.owned(self.output(), &ranges, &region.periods).0;
+                (self.members(axes) - 1).saturating_mul(own).saturating_mul(sums.element)
+            }
+            OutputRoute::Permute { to, from } => {
+                // The rank whose tile is this rank's, if there is one.
+                let from = values(from, self).into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>();
+                let extents = program.mesh.extents();
+                let inside = |from: &Vec<usize>| from.iter().zip(extents.iter()).all(|(at, extent)| at < extent);
+                match from.ok().filter(inside).map(|from| Rank::new(program, from)) {
+                    Some(from) if from.indices != self.indices && values(to, &from) == self.indices => bytes(&from),
+                    _ => 0,
+                }
+            }
+            OutputRoute::Shift { axis, by, counter, last } => {
+                let taken = if counters[*counter] > 0 && !self.leads_home(*axis, *by) { bytes(self) } else { 0 };
+                let ends = counters[*counter] + 1 == program.ranges().counters[*counter];
+                taken.saturating_add(if ends { self.received_sums(last, region, counters) } else { 0 })
+            }
+            OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
+                let along = reach.iter().zip(&self.coordinates).zip(program.mesh.as_slice());
+                let along = along.map(|((reach, &own), axis)| reach.mirrored().coordinates(own, axis.extent));
+                let writers = along.fold(vec![Vec::new()], |writers: Vec<Vec<usize>>, along| {
+                    let along: Vec<_> = along.collect();
+                    let next = |before: &Vec<usize>| along.iter().map(|&at| [&before[..], &[at]].concat()).collect();
+                    writers.iter().flat_map::<Vec<_>, _>(next).collect()
+                });
+                let others = writers.into_iter().filter(|writer| *writer != self.coordinates);
+                let received = others.map(|writer| {
+                    let ranges = Rank::new(program, writer).ranges(region, counters);
+                    ranges.map_or(0, |ranges| self.owned(self.output(), &ranges, &region.periods).0)
+                });
+                received.fold(0, u64::saturating_add).saturating_mul(sums.element)
+            }
+        }
+    }
+
+    fn output(&self) -> &Sharding {
+        self.program.shardings.last().expect("a kernel has an output; this is a bug of polyshard")
+    }
+
+    /// The number of ranks that differ from this one along `axes` alone, itself among them.
+    fn members(&self, axes: &[usize]) -> u64 {
+        axes.iter().map(|&axis| self.program.mesh.as_slice()[axis].extent as u64).product()
+    }
+
+    /// The number, among those ranks, of the one at these coordinates along `axes`.
+    fn member(&self, axes: &[usize], at: &[usize]) -> u64 {
+        let extents = axes.iter().map(|&axis| self.program.mesh.as_slice()[axis].extent as u64);
+        extents.zip(at).fold(0, |number, (extent, &at)| number * extent + at as u64)
+    }
+
+    fn own_member(&self, axes: &[usize]) -> u64 {
+        self.member(axes, &axes.iter().map(|&axis| self.coordinates[axis]).collect::<Vec<_>>())
+    }
+
     /// The ranges of a region here, if it is not empty.
     fn ranges(&self, region: &Region, counters: &[i64]) -> Option<Vec<(i64, i64)>> {
-        let at = |expr: &crate::expr::Expr| expr.eval(&self.indices, counters);
+        let at = |expr: &Expr| expr.eval(&self.indices, counters);
         if region.when.iter().any(|(a, b)| at(a) >= at(b)) {
             return None;
         }
@@ -100,6 +207,13 @@ impl Rank<'_> {
 
     /// The elements of a region that the rank reads from its own shard.
     fn own(&self, sharding: &Sharding, ranges: &[(i64, i64)], periods: &[Option<i64>]) -> u64 {
+        let (count, first) = self.owned(sharding, ranges, periods);
+        // Of several owners, one is read from.
+        if count > 0 && sharding.owner(&self.coordinates, &first) == self.coordinates { count } else { 0 }
+    }
+
+    /// The elements of a region that the rank owns, and the first element of its shard.
+    fn owned(&self, sharding: &Sharding, ranges: &[(i64, i64)], periods: &[Option<i64>]) -> (u64, Vec<usize>) {
         let mut count = 1u64;
         let mut first = Vec::with_capacity(ranges.len());
         for ((layout, &extent), (&(low, high), period)) in
@@ -130,8 +244,6 @@ impl Rank<'_> {
             count = count.saturating_mul(found as u64);
             first.push(start.min(extent as i64 - 1).max(0) as usize);
         }
-        // Of several owners, one is read from.
-        let read = count > 0 && sharding.keeps(&self.coordinates);
-        if read && sharding.owner(&self.coordinates, &first) == self.coordinates { count } else { 0 }
+        (if sharding.keeps(&self.coordinates) { count } else { 0 }, first)
     }
 }

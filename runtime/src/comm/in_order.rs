@@ -83,22 +83,10 @@ pub(super) fn reduce_scatter<C: Communicator + ?Sized>(
     Ok(())
 }
 
-/// Returns the bytes that a rank receives in a reduction of `len` bytes to all ranks.
-pub(super) fn received_by_all_reduce(len: usize, size: usize, rank: usize, kind: ElementKind) -> usize {
-    if is_exact(kind) || is_short(len, size) {
-        return len * (size - 1);
-    }
-    let own = pieces(len, size, kind)[rank];
-    own * (size - 1) + len - own
-}
-
-/// Returns the bytes that a rank receives in a reduction of `len` bytes to one rank.
-pub(super) fn received_by_reduce(len: usize, size: usize, rank: usize, root: usize, kind: ElementKind) -> usize {
-    if is_exact(kind) || is_short(len, size) {
-        return if rank == root { len * (size - 1) } else { 0 };
-    }
-    let own = pieces(len, size, kind)[rank];
-    own * (size - 1) + if rank == root { len - own } else { 0 }
+/// Returns the bytes that a rank receives in a reduction of `len` bytes to one rank, or to all if there is no root.
+pub(super) fn received(len: usize, size: usize, rank: usize, root: Option<usize>, kind: ElementKind) -> usize {
+    let sums = SumKind { element: combine::bytes(kind) as u64, exact: is_exact(kind) };
+    sums.received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
 }
 
 /// Gives the root the data of all, `counts[r]` bytes of rank `r`; elsewhere `into` stays (MPI 3.1, section 5.5).

@@ -228,7 +228,7 @@ impl Communicator for ThreadComm {
         let received = self.received.get();
         self.reduce(root, data, kind, op)?;
         self.received.set(received);
-        self.count(in_order::received_by_reduce(data.len(), self.size(), self.rank, root, kind));
+        self.count(in_order::received(data.len(), self.size(), self.rank, Some(root), kind));
         Ok(())
     }
 
@@ -236,7 +236,7 @@ impl Communicator for ThreadComm {
         let received = self.received.get();
         self.all_reduce(data, kind, op)?;
         self.received.set(received);
-        self.count(in_order::received_by_all_reduce(data.len(), self.size(), self.rank, kind));
+        self.count(in_order::received(data.len(), self.size(), self.rank, None, kind));
         Ok(())
     }
 

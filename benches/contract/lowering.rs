@@ -1,0 +1,38 @@
+//! What the analysis costs: how long `lower()` takes, and how many ranks a rank looks at when it runs.
+
+use crate::common::record::{Case, Record, median};
+use crate::schedules::{heat, on_64_ranks};
+use std::time::Instant;
+
+/// Prints the median seconds of `runs` runs for each algorithm on 64 ranks, with sizes that divide and that do not.
+pub(crate) fn measure(runs: usize) -> polyshard::Result<()> {
+    for (ragged, size) in [(false, "divides"), (true, "ragged")] {
+        for (algorithm, grid, schedule) in on_64_ranks(ragged) {
+            let mut seconds = Vec::new();
+            for _ in 0..runs.max(1) {
+                // A clone shares what was worked out already, steps alone, of which lowering is no part.
+                let schedule = schedule.clone();
+                let start = Instant::now();
+                schedule.lower()?;
+                seconds.push(start.elapsed().as_secs_f64());
+            }
+            print("seconds", "lower", grid, size, algorithm, median(seconds));
+        }
+    }
+    Ok(())
+}
+
+/// Prints the most ranks that a rank of a stencil looks at, on 16, 1024 and 65,536 ranks.
+pub(crate) fn count_partners() -> polyshard::Result<()> {
+    for extents in [[4, 4], [32, 32], [256, 256]] {
+        let grid = format!("{}x{}", extents[0], extents[1]);
+        let program = heat::<f64>(extents, 64).lower()?;
+        print("partners", "lower", &grid, "divides", "heat", program.partners() as f64);
+    }
+    Ok(())
+}
+
+fn print(quantity: &str, backend: &str, grid: &str, size: &str, contestant: &str, value: f64) {
+    let case = Case { backend: backend.into(), grid: grid.into(), dtype: "f64".into(), size: size.into() };
+    println!("{}", Record { quantity: quantity.into(), case, contestant: contestant.into(), value });
+}
