@@ -17,7 +17,7 @@ impl Program {
 
     fn write_explanation(&self, text: &mut String) -> std::fmt::Result {
         let size = self.kernel.dtype().size();
-        for transfer in &self.transfers {
+        for (number, transfer) in self.transfers.iter().enumerate() {
             let name = self.kernel.inputs()[transfer.tensor].name;
             let read = self.show_read(transfer);
             let pattern = transfer.route.pattern(&self.mesh);
@@ -38,6 +38,9 @@ impl Program {
             }
             if let Route::Halo { .. } | Route::Exchange { .. } = &transfer.route {
                 writeln!(text, "    messages with at most {} other ranks", transfer.route.partners(&self.mesh))?;
+            }
+            if self.reads_in_place(number) {
+                writeln!(text, "    what a rank owns itself is read where it lies")?;
             }
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
         }

@@ -1,7 +1,9 @@
 //! Meshes, shardings and regions to test with.
 
 use crate::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
-use crate::{DistArray, Region, Result, View, World, spmd};
+use crate::leaf::{nest, pointwise};
+use crate::region::row_major;
+use crate::{DistArray, Element, ReduceOp, Region, Result, StridedMut, View, World, spmd};
 use proptest::prelude::*;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -121,19 +123,26 @@ pub(crate) fn array(world: &World, sharding: &Sharding) -> Result<DistArray<i32>
 }
 
 /// What a view has at the indices of a region.
-pub(crate) fn contents<T: Copy>(view: View<'_, T>, region: &Region) -> Vec<T> {
-    if region.is_empty() {
-        return Vec::new();
-    }
+pub(crate) fn contents<T: Element>(view: View<'_, T>, region: &Region) -> Vec<T> {
     let ndim = region.ndim();
     let steps: Vec<Vec<i64>> = (0..ndim).map(|dim| (0..ndim).map(|l| i64::from(l == dim)).collect()).collect();
     let steps: Vec<&[i64]> = steps.iter().map(Vec::as_slice).collect();
-    let strided = view.strided(&region.start(), &steps);
-    let at = |index: &Vec<usize>| {
-        let steps = index.iter().zip(region.start()).zip(&strided.strides);
-        strided.offset + steps.map(|((&i, start), stride)| (i as i64 - start) * stride).sum::<i64>()
-    };
-    indices(region).iter().map(|index| strided.data[at(index) as usize]).collect()
+    let shape = region.shape();
+    let mut found = vec![T::ZERO; region.len()];
+    if region.is_empty() {
+        return found;
+    }
+    let strides = row_major(&shape).into_iter().map(|stride| stride as i64).collect();
+    // As a nest reads it, from one place or from two.
+    let into = StridedMut::new(&mut found, 0, strides);
+    nest(
+        &shape,
+        into,
+        ReduceOp::Sum,
+        &[view.strided(&region.start(), &steps)],
+        &pointwise(|[element]: [T; 1]| element),
+    );
+    found
 }
 
 pub(crate) fn expected(region: &Region) -> Vec<i32> {

@@ -3,6 +3,8 @@
 //! A shard and a tile are addressed alike, so the program that calls a leaf does not care which of the two
 //! holds its operand. A view moves nothing and never owns.
 
+use std::ops::Range;
+
 /// A dense or strided box of elements in global index space, read only.
 ///
 /// The element of global index `i` is at `sum over d of (i[d] - origin[d]) * strides[d]` of the data.
@@ -11,6 +13,14 @@ pub struct View<'a, T> {
     data: &'a [T],
     origin: Vec<i64>,
     strides: Vec<i64>,
+    interior: Option<Box<Interior<'a, T>>>,
+}
+
+/// A box of a view whose elements are read from another view.
+#[derive(Clone, Debug)]
+struct Interior<'a, T> {
+    ranges: Vec<Range<i64>>,
+    view: View<'a, T>,
 }
 
 /// A [`View`] that is written.
@@ -29,6 +39,27 @@ pub struct Strided<'a, T> {
     pub(crate) data: &'a [T],
     pub(crate) offset: i64,
     pub(crate) strides: Vec<i64>,
+    pub(crate) interior: Option<Box<StridedInterior<'a, T>>>,
+}
+
+/// The iterations of an operand that read from elsewhere: those whose index is in a box.
+#[derive(Clone, Debug)]
+pub(crate) struct StridedInterior<'a, T> {
+    /// Where they read.
+    pub(crate) operand: Strided<'a, T>,
+    /// Per dimension, the index.
+    pub(crate) indices: Vec<Index>,
+}
+
+/// The index of a leaf's operand along one dimension.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    /// That of the first iteration.
+    pub(crate) base: i64,
+    /// How far one iteration of each loop moves it.
+    pub(crate) steps: Vec<i64>,
+    /// The indices of the box.
+    pub(crate) range: Range<i64>,
 }
 
 /// A [`Strided`] operand that is written.
@@ -40,7 +71,7 @@ pub struct StridedMut<'a, T> {
 }
 
 macro_rules! view {
-    ($View:ident, $Strided:ident, $data:ty) => {
+    ($View:ident, $Strided:ident, $data:ty $(, $interior:ident)?) => {
         impl<'a, T> $View<'a, T> {
             /// Returns the box over `data` whose first element has global index `origin`, with `strides` in
             /// elements.
@@ -56,7 +87,7 @@ macro_rules! view {
                     strides.len(),
                     origin.len()
                 );
-                Self { data, origin, strides }
+                Self { data, origin, strides $(, $interior: None)? }
             }
 
             /// Returns the operand whose first iteration touches global index `base`, and where one iteration
@@ -78,7 +109,8 @@ macro_rules! view {
                 let offset = (0..ndim).map(|d| (base[d] - self.origin[d]) * self.strides[d]).sum();
                 let loops = steps.first().map_or(0, |step| step.len());
                 let stride = |l: usize| (0..ndim).map(|d| steps[d][l] * self.strides[d]).sum();
-                $Strided { data: self.data, offset, strides: (0..loops).map(stride).collect() }
+                $(let $interior = self.$interior.map(|interior| interior.strided(base, steps));)?
+                $Strided { data: self.data, offset, strides: (0..loops).map(stride).collect() $(, $interior)? }
             }
         }
 
@@ -88,7 +120,7 @@ macro_rules! view {
             #[track_caller]
             #[must_use]
             pub fn new(data: $data, offset: i64, strides: Vec<i64>) -> Self {
-                Self { data, offset, strides }
+                Self { data, offset, strides $(, $interior: None)? }
             }
 
             /// The stride of each of the loops, and a check that all iterations stay inside the data.
@@ -99,8 +131,36 @@ macro_rules! view {
         }
     };
 }
-view!(View, Strided, &'a [T]);
+view!(View, Strided, &'a [T], interior);
 view!(ViewMut, StridedMut, &'a mut [T]);
+
+impl<'a, T> View<'a, T> {
+    /// The view whose elements with an index in `ranges` are those of `view`.
+    pub(crate) fn around(self, ranges: Vec<Range<i64>>, view: View<'a, T>) -> Self {
+        Self { interior: Some(Box::new(Interior { ranges, view })), ..self }
+    }
+}
+
+impl<'a, T> Interior<'a, T> {
+    #[track_caller]
+    fn strided(self, base: &[i64], steps: &[&[i64]]) -> Box<StridedInterior<'a, T>> {
+        let index =
+            |(range, (&base, steps)): (Range<i64>, (&i64, &&[i64]))| Index { base, steps: steps.to_vec(), range };
+        let indices = self.ranges.into_iter().zip(base.iter().zip(steps)).map(index).collect();
+        Box::new(StridedInterior { operand: self.view.strided(base, steps), indices })
+    }
+}
+
+impl<T> Strided<'_, T> {
+    /// Checks that all that is read is in one place.
+    #[track_caller]
+    pub(crate) fn one_place(&self, name: &str) {
+        assert!(
+            self.interior.is_none(),
+            "operand {name} of a leaf that is no nest is in two places; this is a bug of polyshard"
+        );
+    }
+}
 
 #[track_caller]
 fn checked_strides(name: &str, len: usize, offset: i64, strides: &[i64], counts: &[usize]) -> Vec<i64> {

@@ -176,6 +176,9 @@ impl<'a, T: Element> Walk<'a, T> {
                 self.fetch(number, first, held)?;
                 return self.pass_on(number, next, region);
             }
+            Route::Halo { reach } if self.program.reads_in_place(number) => {
+                tile.halo(&self.grid, reach, source, region_of)
+            }
             Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(&self.grid, reach, source, region_of),
         };
         self.tiles[number] = Some(tile);

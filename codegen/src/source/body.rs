@@ -204,7 +204,8 @@ impl Writer<'_> {
             }
             Route::Halo { reach } | Route::Exchange { reach } => {
                 let (closure, reach) = (self.of_rank(shown), reach_of(reach));
-                quote! { let #name = #closure; #tile.exchange(&grid, #reach, #source, #name)?; }
+                let fetch = if self.program.reads_in_place(number) { quote!(halo) } else { quote!(exchange) };
+                quote! { let #name = #closure; #tile.#fetch(&grid, #reach, #source, #name)?; }
             }
         }
     }

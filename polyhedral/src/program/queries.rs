@@ -1,6 +1,6 @@
 //! What a program says of itself.
 
-use super::{Leaf, Loop, Output, OutputRoute, Program, Report, Route, Statement, Transfer};
+use super::{Leaf, LeafOp, Loop, Output, OutputRoute, Program, Report, Route, Statement, Transfer};
 use crate::expr::{Ranges, Symbol};
 use crate::hint::Hint;
 use crate::kernel::Kernel;
@@ -180,6 +180,13 @@ impl Program {
         let sent = Proof { property, tensor, asked: output::SENT.into(), of_route: true };
         program.report = report::report(&program, [kept, vec![sent], found].concat());
         program
+    }
+
+    /// Returns whether what a rank owns itself of a transfer's region is read where it lies, not copied into the tile: of a
+    /// halo, where the leaf is a nest.
+    #[must_use]
+    pub fn reads_in_place(&self, transfer: usize) -> bool {
+        matches!(self.transfers[transfer].route, Route::Halo { .. }) && self.leaf.op == LeafOp::Nest
     }
 
     /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working

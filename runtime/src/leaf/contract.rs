@@ -43,6 +43,8 @@ pub fn contract<T: Element>(
     c: StridedMut<'_, T>,
 ) {
     assert_eq!(counts.len(), roles.len(), "a contraction has one role per loop; this is a bug of polyshard");
+    a.one_place("a");
+    b.one_place("b");
     let strides = [a.checked_strides("a", counts), b.checked_strides("b", counts), c.checked_strides("c", counts)];
     if counts.contains(&0) {
         return;

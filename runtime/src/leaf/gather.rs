@@ -20,8 +20,19 @@ pub(super) struct Gather<'a, T> {
     /// Where the rows of each operand are in `gathered`, and how.
     places: Vec<Place>,
     gathered: Vec<T>,
-    /// Where each operand's current row starts, in its data or in `gathered`.
-    starts: Vec<usize>,
+    /// Where each operand's current row starts.
+    starts: Vec<Start>,
+}
+
+/// Where a row starts.
+#[derive(Clone, Copy)]
+pub(super) enum Start {
+    /// In the operand's data.
+    Data(usize),
+    /// In the data of the operand's interior.
+    Interior(usize),
+    /// Among the gathered rows.
+    Gathered(usize),
 }
 
 /// How the rows of an operand are had.
@@ -35,6 +46,13 @@ enum Place {
     Row(usize),
     /// Rows are gathered to here, [`ROWS`] at a time.
     Block(usize),
+    /// Points whose index is in a box are read elsewhere; a row of which some are is gathered to here.
+    Around {
+        /// Where it is gathered.
+        place: usize,
+        /// The first of the walks of the interior and of the index.
+        walks: usize,
+    },
 }
 
 impl<'a, T: Element> Gather<'a, T> {
@@ -46,14 +64,23 @@ impl<'a, T: Element> Gather<'a, T> {
             room - rows * CHUNK
         };
         let strides = cross.strides.iter().zip(&inner.strides).skip(1);
-        let places = strides.map(|(&cross, &inner)| match (cross, inner) {
-            (_, 1) => Place::Contiguous,
-            (_, 0) => Place::Repeated(rows(1), None),
-            (1, _) => Place::Block(rows(ROWS)),
-            _ => Place::Row(rows(1)),
+        let mut walks = 1 + operands.len();
+        let places = operands.iter().zip(strides).map(|(operand, (&cross, &inner))| {
+            if let Some(interior) = &operand.interior {
+                let first = walks;
+                walks += 1 + interior.indices.len();
+                return Place::Around { place: rows(1), walks: first };
+            }
+            match (cross, inner) {
+                (_, 1) => Place::Contiguous,
+                (_, 0) => Place::Repeated(rows(1), None),
+                (1, _) => Place::Block(rows(ROWS)),
+                _ => Place::Row(rows(1)),
+            }
         });
         let places = places.collect();
-        Self { operands, cross, inner, places, gathered: vec![T::ZERO; room], starts: vec![0; operands.len()] }
+        let starts = vec![Start::Data(0); operands.len()];
+        Self { operands, cross, inner, places, gathered: vec![T::ZERO; room], starts }
     }
 
     /// Gathers the rows of `block` that lie side by side, at the points of `chunk`; `at` are the offsets of the output
@@ -74,37 +101,81 @@ impl<'a, T: Element> Gather<'a, T> {
 
     /// The operands at the points `chunk` of the row `row`, in the block that starts with the row `first`.
     pub(super) fn rows(&mut self, at: &[i64], row: usize, first: usize, chunk: &Range<usize>) -> Rows<'_, T> {
+        let (cross, inner) = (self.cross, self.inner);
+        let walk = |of: usize| {
+            let stride = inner.strides[of];
+            (at[of] + row as i64 * cross.strides[of] + chunk.start as i64 * stride, stride)
+        };
         for (i, operand) in self.operands.iter().enumerate() {
-            let stride = self.inner.strides[i + 1];
-            let offset = at[i + 1] + row as i64 * self.cross.strides[i + 1] + chunk.start as i64 * stride;
+            let (offset, stride) = walk(i + 1);
             self.starts[i] = match &mut self.places[i] {
-                Place::Contiguous => offset as usize,
+                Place::Contiguous => Start::Data(offset as usize),
                 Place::Repeated(place, filled) => {
                     // Written out once for as long as the element stays the same.
                     if filled.replace(offset) != Some(offset) {
-                        let width = self.inner.count.min(CHUNK);
+                        let width = inner.count.min(CHUNK);
                         self.gathered[*place..][..width].fill(operand.data[offset as usize]);
                     }
-                    *place
+                    Start::Gathered(*place)
                 }
                 Place::Row(place) => {
-                    let row = &mut self.gathered[*place..][..chunk.len()];
-                    for (j, value) in row.iter_mut().enumerate() {
-                        *value = operand.data[(offset + j as i64 * stride) as usize];
-                    }
-                    *place
+                    gather(operand.data, offset, stride, &mut self.gathered[*place..][..chunk.len()]);
+                    Start::Gathered(*place)
                 }
-                Place::Block(place) => *place + (row - first) * CHUNK,
+                Place::Block(place) => Start::Gathered(*place + (row - first) * CHUNK),
+                Place::Around { place, walks } => {
+                    let interior = operand.interior.as_deref().expect("it has one; this is a bug of polyshard");
+                    let (within, inside) = walk(*walks);
+                    let points = interior.indices.iter().enumerate().fold(0..chunk.len(), |points, (dim, index)| {
+                        let (first, step) = walk(*walks + 1 + dim);
+                        let here = points_within(first, step, &index.range, chunk.len());
+                        points.start.max(here.start)..points.end.min(here.end)
+                    });
+                    if points.len() == chunk.len() && inside == 1 {
+                        Start::Interior(within as usize)
+                    } else if points.is_empty() && stride == 1 {
+                        Start::Data(offset as usize)
+                    } else {
+                        let points = if points.is_empty() { 0..0 } else { points };
+                        let row = &mut self.gathered[*place..][..chunk.len()];
+                        let from = |offset: i64, stride: i64, point: usize| offset + point as i64 * stride;
+                        gather(operand.data, offset, stride, &mut row[..points.start]);
+                        let start = from(within, inside, points.start);
+                        gather(interior.operand.data, start, inside, &mut row[points.clone()]);
+                        gather(operand.data, from(offset, stride, points.end), stride, &mut row[points.end..]);
+                        Start::Gathered(*place)
+                    }
+                }
             };
         }
-        Rows {
-            operands: self.operands,
-            strides: &self.inner.strides[1..],
-            starts: &self.starts,
-            gathered: &self.gathered,
-            len: chunk.len(),
-        }
+        Rows { operands: self.operands, starts: &self.starts, gathered: &self.gathered, len: chunk.len() }
     }
+}
+
+/// Reads to `row[p]` the element at `first + p * stride`.
+fn gather<T: Element>(data: &[T], first: i64, stride: i64, row: &mut [T]) {
+    if stride == 1 && !row.is_empty() {
+        row.copy_from_slice(&data[first as usize..][..row.len()]);
+        return;
+    }
+    for (point, value) in row.iter_mut().enumerate() {
+        *value = data[(first + point as i64 * stride) as usize];
+    }
+}
+
+/// The points, of `count`, at which an index that starts at `first` and moves by `step` is in the range.
+fn points_within(first: i64, step: i64, range: &Range<i64>, count: usize) -> Range<usize> {
+    // The first point at which an index that grows is at least `bound`.
+    let reaches = |bound: i64, first: i64| -(first - bound).div_euclid(step.abs());
+    let points = match step {
+        0 if range.contains(&first) => 0..count as i64,
+        0 => 0..0,
+        1.. => reaches(range.start, first)..reaches(range.end, first),
+        // Seen from the other side, it grows.
+        _ => reaches(1 - range.end, -first)..reaches(1 - range.start, -first),
+    };
+    let clamp = |point: i64| point.clamp(0, count as i64) as usize;
+    clamp(points.start)..clamp(points.end)
 }
 
 /// Writes to `rows[r][p]`, rows being [`CHUNK`] apart, the element at `first + r + p * stride`.
@@ -124,6 +195,28 @@ fn transpose<T: Element>(data: &[T], first: i64, stride: i64, rows: &mut [T], [c
     for p in if count == ROWS { whole } else { 0 }..points {
         for (r, &value) in line(p).iter().enumerate() {
             rows[r * CHUNK + p] = value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_those_whose_index_is_in_the_range() {
+        for first in -6..7 {
+            for step in -3..4 {
+                for start in -5..6 {
+                    for len in 0..5 {
+                        let range = start..start + len;
+                        let found = points_within(first, step, &range, 7);
+                        let inside = |point: &usize| range.contains(&(first + *point as i64 * step));
+                        let expected: Vec<_> = (0..7).filter(inside).collect();
+                        assert_eq!(found.collect::<Vec<_>>(), expected, "{first} + {step} in {range:?}");
+                    }
+                }
+            }
         }
     }
 }

@@ -25,6 +25,8 @@ use std::ops::Range;
 ///   points `i`, `i + 32`, and so on. Then lane `i` meets lane `i + 16`, the results `i` and `i + 8`, down to one,
 ///   which is combined into `c`. A row of fewer points is combined from first to last.
 ///
+/// An operand may be in two places, as the tile of a halo is: what its rank owns is read where it lies.
+///
 /// # Panics
 /// If an operand would be touched outside its data: a bug of polyshard.
 #[track_caller]
@@ -40,9 +42,18 @@ pub fn nest<T: Element>(
     if counts.contains(&0) {
         return;
     }
-    let order = Order::new::<T>(Loop::all(counts, &strides), strides.len());
     let mut offsets = vec![c.offset];
     offsets.extend(operands.iter().map(|operand| operand.offset));
+    // Where an operand is in two places, its index says in which, and goes along.
+    for interior in operands.iter().filter_map(|operand| operand.interior.as_deref()) {
+        offsets.push(interior.operand.offset);
+        strides.push(interior.operand.strides.clone());
+        for index in &interior.indices {
+            offsets.push(index.base);
+            strides.push(index.steps.clone());
+        }
+    }
+    let order = Order::new::<T>(Loop::all(counts, &strides), strides.len(), 1 + operands.len());
     let gather = Gather::new(operands, &order);
     let mut rows = RowsOf { c: c.data, op, kernel, gather, values: [T::ZERO; CHUNK], order: &order };
     walk(&order.outer, &mut offsets, &mut |at| rows.visit(at));

@@ -25,21 +25,24 @@ impl Order {
     ///
     /// Loops of one iteration are dropped, and neighbours that continue one another are merged. The loop whose
     /// iterations touch the fewest bytes of memory becomes the innermost one, the last of those that are as good.
-    pub(super) fn new<T: Element>(loops: Vec<Loop>, operands: usize) -> Self {
+    /// Of the strides, `walks` in all, only the first `operands` are of memory.
+    pub(super) fn new<T: Element>(loops: Vec<Loop>, walks: usize, operands: usize) -> Self {
         let mut loops = merged(loops);
-        let Some(inner) = (0..loops.len()).min_by_key(|&l| (traffic::<T>(&loops[l]), loops.len() - l)) else {
-            return Self { outer: Vec::new(), cross: Loop::once(operands), inner: Loop::once(operands) };
+        let traffic = |one: &Loop| traffic::<T>(&one.strides[..operands], one.count);
+        let Some(inner) = (0..loops.len()).min_by_key(|&l| (traffic(&loops[l]), loops.len() - l)) else {
+            return Self { outer: Vec::new(), cross: Loop::once(walks), inner: Loop::once(walks) };
         };
         let inner = loops.remove(inner);
-        let cross = (0..loops.len()).max_by_key(|&l| (crossings(&loops[l], &inner), l));
-        let cross = cross.filter(|&l| crossings(&loops[l], &inner) > 0).map(|l| loops.remove(l));
+        let crossings = |outer: &Loop| crossings(&outer.strides[..operands], &inner.strides[..operands]);
+        let cross = (0..loops.len()).max_by_key(|&l| (crossings(&loops[l]), l));
+        let cross = cross.filter(|&l| crossings(&loops[l]) > 0).map(|l| loops.remove(l));
         if let Some(cross) = cross {
             return Self { outer: merged(loops), cross, inner };
         }
         loops.push(inner);
         let mut outer = merged(loops);
-        let inner = outer.pop().unwrap_or_else(|| Loop::once(operands));
-        Self { outer, cross: Loop::once(operands), inner }
+        let inner = outer.pop().unwrap_or_else(|| Loop::once(walks));
+        Self { outer, cross: Loop::once(walks), inner }
     }
 
     /// Whether no two points of the two inner loops write one element of the output.
@@ -63,15 +66,15 @@ fn merged(loops: Vec<Loop>) -> Vec<Loop> {
 }
 
 /// Bytes of memory that one iteration of the loop touches if it is innermost.
-fn traffic<T: Element>(one: &Loop) -> u64 {
+fn traffic<T: Element>(strides: &[i64], count: usize) -> u64 {
     let bytes = |stride: i64| stride.unsigned_abs().saturating_mul(T::KIND.bytes() as u64).min(LINE);
     // The output is read and written.
-    let elements = bytes(one.strides[0]) + one.strides.iter().map(|&stride| bytes(stride)).sum::<u64>();
-    elements + ROW / one.count as u64
+    let elements = bytes(strides[0]) + strides.iter().map(|&stride| bytes(stride)).sum::<u64>();
+    elements + ROW / count as u64
 }
 
-/// The operands that `outer` walks with stride 1 and `inner` does not.
-fn crossings(outer: &Loop, inner: &Loop) -> usize {
-    let strides = outer.strides.iter().zip(&inner.strides).skip(1);
+/// The operands that the outer loop walks with stride 1 and the inner one does not.
+fn crossings(outer: &[i64], inner: &[i64]) -> usize {
+    let strides = outer.iter().zip(inner).skip(1);
     strides.filter(|&(&outer, &inner)| outer == 1 && inner.abs() > 1).count()
 }

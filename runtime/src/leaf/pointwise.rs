@@ -1,5 +1,6 @@
 //! Pointwise kernels: what a loop nest computes from its operands at one point, evaluated by rows.
 
+use super::gather::Start;
 use super::vector;
 use crate::{Element, Strided};
 use std::array;
@@ -26,9 +27,8 @@ pub trait Pointwise<T> {
 /// The operands of a [`Pointwise`] kernel along a row of points.
 pub struct Rows<'a, T> {
     pub(super) operands: &'a [Strided<'a, T>],
-    /// Where the row of each operand starts, in its data if it has stride 1, otherwise in `gathered`.
-    pub(super) starts: &'a [usize],
-    pub(super) strides: &'a [i64],
+    /// Where the row of each operand starts.
+    pub(super) starts: &'a [Start],
     pub(super) gathered: &'a [T],
     pub(super) len: usize,
 }
@@ -41,8 +41,12 @@ impl<'a, T> Rows<'a, T> {
     #[must_use]
     pub fn get(&self, i: usize) -> &'a [T] {
         assert!(i < self.operands.len(), "no operand {i} of {}; this is a bug of polyshard", self.operands.len());
-        let data = if self.strides[i] == 1 { self.operands[i].data } else { self.gathered };
-        &data[self.starts[i]..][..self.len]
+        let (data, start) = match self.starts[i] {
+            Start::Data(start) => (self.operands[i].data, start),
+            Start::Gathered(start) => (self.gathered, start),
+            Start::Interior(start) => (self.operands[i].interior.as_ref().map_or(&[][..], |of| of.operand.data), start),
+        };
+        &data[start..][..self.len]
     }
 }
 

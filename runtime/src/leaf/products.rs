@@ -87,9 +87,9 @@ impl<T: Element> Products<T> {
     #[track_caller]
     pub fn run(&mut self, counts: &[usize], alpha: T, operands: &[Strided<'_, T>], mut c: StridedMut<'_, T>) {
         c.strides = c.checked_strides("c", counts);
-        let checked = operands.iter().enumerate().map(|(i, operand)| Strided {
-            strides: operand.checked_strides(&i.to_string(), counts),
-            ..operand.clone()
+        let checked = operands.iter().enumerate().map(|(i, operand)| {
+            operand.one_place(&i.to_string());
+            Strided { strides: operand.checked_strides(&i.to_string(), counts), ..operand.clone() }
         });
         let operands: Vec<_> = checked.collect();
         if counts.contains(&0) {
@@ -147,7 +147,7 @@ impl<T: Element> Run<'_, T> {
         let (made, making) = self.products.scratch.split_at_mut(number);
         let factor = |factor: Factor| match factor {
             Factor::Operand(i) => {
-                let Strided { data, offset, strides } = &self.operands[i];
+                let Strided { data, offset, strides, .. } = &self.operands[i];
                 Strided::new(data, moved(*offset, strides), strides.clone())
             }
             Factor::Scratch(i) => {

@@ -1,5 +1,6 @@
 //! Leaf kernels against the loops that define them, on small integers, so that float sums are exact.
 
+mod around;
 mod order;
 mod products;
 

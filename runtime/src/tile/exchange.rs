@@ -3,6 +3,7 @@
 use super::{Held, Overlap, Place, Tile, mail, one_box, owned};
 use crate::layout::Reach;
 use crate::{DistArray, Element, Grid, Region, Result, memory};
+use std::ops::Range;
 
 impl<T: Element> Tile<T> {
     /// Receives `region` from the world's rank `from`, which owns all of it, and sends the rank and region of
@@ -71,9 +72,68 @@ impl<T: Element> Tile<T> {
         source: &DistArray<T>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
-        let (sharding, mine) = (source.sharding(), source.coordinates());
         let region = region_of(grid.coords());
-        let local = Overlap::read(sharding, mine, mine, &region);
+        let local = self.receive(grid, reach, source, &region, region_of)?;
+        if local.len() == region.distinct() {
+            self.hold_or_copy(source, &region);
+            return Ok(());
+        }
+        local.copy(Place::Block, source.block(), Place::Region, super::room(&mut self.buffer, &region));
+        self.held = Held::Buffer(region);
+        Ok(())
+    }
+
+    /// As [`exchange`](Self::exchange), but what this rank owns of the region is not copied: a nest reads it where it
+    /// lies. Other leaves cannot.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// As for [`exchange`](Self::exchange).
+    pub fn halo(
+        &mut self,
+        grid: &Grid<'_>,
+        reach: &[Reach],
+        source: &DistArray<T>,
+        region_of: impl Fn(&[i64]) -> Region,
+    ) -> Result<()> {
+        let region = region_of(grid.coords());
+        let local = self.receive(grid, reach, source, &region, region_of)?;
+        if local.len() == region.distinct() && !region.wraps() {
+            self.hold_or_copy(source, &region);
+            return Ok(());
+        }
+        let buffer = super::room(&mut self.buffer, &region);
+        self.held = match interior(source, &region) {
+            Some(interior) => {
+                // What is at the other side of the end is copied, even if this rank owns it.
+                let positions = interior.iter().zip(region.ranges());
+                let positions =
+                    positions.map(|(own, all)| (own.start - all.start) as usize..(own.end - all.start) as usize);
+                local.copy_around(source.block(), buffer, &positions.collect::<Vec<_>>());
+                Held::Around(region, interior)
+            }
+            None => {
+                local.copy(Place::Block, source.block(), Place::Region, buffer);
+                Held::Buffer(region)
+            }
+        };
+        Ok(())
+    }
+
+    /// Sends what others read of this rank's shard, receives what others own of `region` into the buffer, and returns
+    /// what this rank owns of it.
+    fn receive(
+        &mut self,
+        grid: &Grid<'_>,
+        reach: &[Reach],
+        source: &DistArray<T>,
+        region: &Region,
+        region_of: impl Fn(&[i64]) -> Region,
+    ) -> Result<Overlap> {
+        let (sharding, mine) = (source.sharding(), source.coordinates());
+        let local = Overlap::read(sharding, mine, mine, region);
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
         for (rank, coordinates, indices) in grid.others(&mirrored) {
@@ -83,7 +143,7 @@ impl<T: Element> Tile<T> {
             }
         }
         for (rank, coordinates, _) in grid.others(reach) {
-            let receive = Overlap::read(sharding, &coordinates, mine, &region);
+            let receive = Overlap::read(sharding, &coordinates, mine, region);
             if receive.len() > 0 {
                 receives.push((rank, receive));
             }
@@ -96,14 +156,12 @@ impl<T: Element> Tile<T> {
             local.len() + remote,
             region.distinct()
         );
-        let comm = grid.world().comm();
-        let block = source.block();
+        let (comm, block) = (grid.world().comm(), source.block());
         if remote == 0 {
             mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut [])?;
-            self.hold_or_copy(source, &region);
-            return Ok(());
+            return Ok(local);
         }
-        let buffer = super::room(&mut self.buffer, &region);
+        let buffer = super::room(&mut self.buffer, region);
         if let Some(mut places) = mail::places(&receives, buffer) {
             mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut places)?;
         } else {
@@ -114,8 +172,20 @@ impl<T: Element> Tile<T> {
                 overlap.copy(Place::Packed, packed, Place::Region, buffer);
             }
         }
-        local.copy(Place::Block, block, Place::Region, buffer);
-        self.held = Held::Buffer(region);
-        Ok(())
+        Ok(local)
     }
+}
+
+/// The box of this rank's block that is inside the region, if the block is one box of the array and some of it is.
+fn interior<T: Element>(source: &DistArray<T>, region: &Region) -> Option<Vec<Range<i64>>> {
+    let whole = Overlap::of(source.sharding(), source.coordinates(), &Region::whole(source.shape()));
+    let own = whole.first().iter().zip(source.local_shape()).map(|(&first, &len)| first as i64..(first + len) as i64);
+    let inside = own.zip(region.ranges()).enumerate().map(|(dim, (own, all))| {
+        // Beyond the period, an index means another element.
+        let end = region.period(dim).map_or(all.end, |period| all.end.min(period));
+        own.start.max(all.start)..own.end.min(end)
+    });
+    let inside: Vec<_> = inside.collect();
+    let is_one_box = whole.len() > 0 && whole.is_box();
+    (is_one_box && inside.iter().all(|range| range.start < range.end)).then_some(inside)
 }

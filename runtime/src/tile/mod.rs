@@ -14,6 +14,7 @@
 //! | [`permute_held`](Tile::permute_held) | pairs | what its tile holds | a second tile, in turns |
 //! | [`all_gather`](Tile::all_gather) | a group | its part, if it has one, to all | the region, if parts interleave |
 //! | [`exchange`](Tile::exchange) | pairs | what others read of its shard | what is scattered on either side |
+//! | [`halo`](Tile::halo) | pairs | the same | the same; what it owns itself is not copied |
 //! | [`write_back`](OutTile::write_back) | pairs | its region, to each owner | what it receives |
 //! | [`reduce`](OutTile::reduce), [`all_reduce`](OutTile::all_reduce) | a group | as the reduction in rank order | a second tile |
 //! | [`reduce_scatter`](OutTile::reduce_scatter) | a group | the others' parts | a second tile, a third if parts interleave |
@@ -38,6 +39,7 @@ pub use written::Written;
 
 use crate::region::row_major;
 use crate::{DistArray, Element, Region, Result, View, memory};
+use std::ops::Range;
 
 /// A buffer for the part of an input tensor that one step reads.
 ///
@@ -57,6 +59,8 @@ enum Held {
     Nothing,
     Shard(Region),
     Buffer(Region),
+    /// The region in the buffer, but for a box of it, which is where the shard has it.
+    Around(Region, Vec<Range<i64>>),
 }
 
 impl<T: Element> Tile<T> {
@@ -109,12 +113,16 @@ impl<T: Element> Tile<T> {
     pub fn view<'a>(&'a self, source: &'a DistArray<T>) -> View<'a, T> {
         match &self.held {
             Held::Shard(region) if !region.is_empty() => source.view_of(region),
-            Held::Buffer(region) if !region.is_empty() => {
-                let strides = row_major(&region.shape()).into_iter().map(|stride| stride as i64).collect();
-                View::new(&self.buffer[..region.len()], region.start(), strides)
-            }
+            Held::Buffer(region) if !region.is_empty() => self.buffered(region),
+            Held::Around(region, interior) => self.buffered(region).around(interior.clone(), source.view()),
             _ => View::new(&[], vec![0; source.ndim()], vec![0; source.ndim()]),
         }
+    }
+
+    /// The region that is in the buffer.
+    fn buffered(&self, region: &Region) -> View<'_, T> {
+        let strides = row_major(&region.shape()).into_iter().map(|stride| stride as i64).collect();
+        View::new(&self.buffer[..region.len()], region.start(), strides)
     }
 
     /// Holds `region` of the shard if it is one box there, else copies it.
@@ -130,7 +138,9 @@ impl<T: Element> Tile<T> {
     fn holds(&self, region: &Region) {
         let same = match &self.held {
             Held::Nothing => region.is_empty(),
-            Held::Shard(held) | Held::Buffer(held) => held == region || held.is_empty() && region.is_empty(),
+            Held::Shard(held) | Held::Buffer(held) | Held::Around(held, _) => {
+                held == region || held.is_empty() && region.is_empty()
+            }
         };
         assert!(same, "a tile hands on {region}, but has {:?}; this is a bug of polyshard", self.held);
     }
@@ -147,6 +157,9 @@ impl Held {
         let region = match self {
             Self::Nothing => return &[],
             Self::Buffer(region) => return room(buffer, region),
+            Self::Around(region, _) => {
+                panic!("a tile around a shard, {region}, is handed on; this is a bug of polyshard")
+            }
             Self::Shard(region) => region,
         };
         let own = owned(source, source.coordinates(), region);

@@ -175,6 +175,28 @@ impl Overlap {
         self.rows(from, to, |from, to, len| target[to..to + len].copy_from_slice(&source[from..from + len]));
     }
 
+    /// As [`copy`](Self::copy) from the block to the region, but for what is at these positions of the region.
+    pub(crate) fn copy_around<T: Copy>(&self, source: &[T], target: &mut [T], interior: &[Range<usize>]) {
+        let Some((columns, outer)) = interior.split_last().filter(|_| self.len > 0) else { return };
+        let places = [Place::Block as usize, Place::Region as usize];
+        let strides = places.map(|place| row_major(&self.shapes[place]));
+        self.walk(0, [0, 0], places, &strides, &mut |from, to, len| {
+            let (mut column, mut inside) = (to, true);
+            for (range, &stride) in outer.iter().zip(&strides[1]) {
+                inside &= range.contains(&(column / stride));
+                column %= stride;
+            }
+            let row = to - column;
+            let hidden = if inside { row + columns.start..row + columns.end } else { to..to };
+            for part in [to..(to + len).min(hidden.start), to.max(hidden.end)..to + len] {
+                if part.start < part.end {
+                    let from = from + part.start - to;
+                    target[part.clone()].copy_from_slice(&source[from..from + part.len()]);
+                }
+            }
+        });
+    }
+
     /// Returns the overlap's elements in order: those in `place` itself if they follow one another there, else
     /// packed into `staging`, which is made longer if it is too short.
     pub(crate) fn packed<'a, T: Element>(

@@ -11,6 +11,8 @@ use proptest::prelude::*;
 mod periodic;
 
 const ROOM: usize = 9 * 9 * 9;
+/// What is in a buffer where nobody reads it.
+const UNREAD: i32 = i32::MIN;
 
 fn axes_of(seed: u64, mesh: &Mesh) -> Vec<usize> {
     (0..mesh.ndim()).filter(|&axis| pick(seed, ("axes", axis), 3) > 0).collect()
@@ -88,6 +90,9 @@ proptest! {
             for step in 0..3_u64 {
                 let of = |at: &[i64]| region(seed + step, (at[0], at.last()), sharding.shape());
                 tile.exchange(&grid, &anywhere(grid.mesh()), &source, of)?;
+                check(&tile, &source, &of(grid.coords()));
+                tile.buffer.fill(UNREAD);
+                tile.halo(&grid, &anywhere(grid.mesh()), &source, of)?;
                 check(&tile, &source, &of(grid.coords()));
             }
             unchanged(world, &source)
@@ -296,6 +301,14 @@ fn a_halo_looks_at_neighbours_alone() {
         tile.exchange(&grid, &[Reach::Around { low: -1, high: 1 }; 2], &source, around)?;
         assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), 20 - 6);
         periodic::check_around(&tile, &source, &around(grid.coords()));
+        // What a rank owns itself stays where it is.
+        for (region_of, wraps) in [(&around as &dyn Fn(&[i64]) -> Region, true), (&cut, false)] {
+            tile.buffer.fill(UNREAD);
+            tile.halo(&grid, &[Reach::Around { low: -1, high: 1 }; 2], &source, region_of)?;
+            let region = region_of(grid.coords());
+            assert_eq!(tile.buffer[..region.len()].iter().filter(|&&element| element == UNREAD).count(), 6, "{wraps}");
+            periodic::check_around(&tile, &source, &region);
+        }
 
         let mut out = OutTile::new("A", 20)?;
         let mut sums = Vec::new();

@@ -58,6 +58,9 @@ proptest! {
                 let received = (world.bytes_received() - before) as usize / size_of::<i32>();
                 let own = Overlap::read(&sharding, source.coordinates(), source.coordinates(), &region);
                 assert_eq!(received, region.distinct() - own.len());
+                tile.buffer.fill(UNREAD);
+                tile.halo(&grid, &anywhere(grid.mesh()), &source, of)?;
+                check_around(&tile, &source, &region);
             }
             unchanged(world, &source)
         });

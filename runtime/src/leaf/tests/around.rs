@@ -1,0 +1,107 @@
+//! Operands of a nest that are in two places: a box of the index space is read elsewhere.
+
+use crate::leaf::{nest, pointwise};
+use crate::region::row_major;
+use crate::{ReduceOp, StridedMut, View};
+use proptest::prelude::*;
+use std::ops::Range;
+
+/// What nobody may read.
+const UNREAD: i64 = i64::MIN / 4;
+
+/// An array of two dimensions, the box of it that is elsewhere, the counts of three loops, and how these move the index:
+/// by sums of loops, several steps at a time, and backwards.
+#[derive(Debug, Clone)]
+struct Case {
+    shape: [usize; 2],
+    interior: [Range<i64>; 2],
+    /// How much larger than the interior the array is that holds it, at each end.
+    margin: usize,
+    counts: [usize; 3],
+    steps: [[i64; 3]; 2],
+    order: Vec<usize>,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let extents = (1usize..9, prop_oneof![1usize..9, 500usize..1100]);
+    let steps = prop::array::uniform3(prop_oneof![4 => 0i64..2, 1 => -1i64..3]);
+    (extents, [steps.clone(), steps], prop::array::uniform4(0.0..1.0), 0usize..3, Just(vec![0, 1, 2]).prop_shuffle())
+        .prop_map(|((rows, columns), steps, cuts, margin, order)| {
+            let shape = [rows, columns];
+            let cut = |extent: usize, a: f64, b: f64| {
+                let [a, b] = [a, b].map(|cut| (cut * (extent + 1) as f64) as i64);
+                a.min(b)..a.max(b)
+            };
+            let interior = [cut(rows, cuts[0], cuts[1]), cut(columns, cuts[2], cuts[3])];
+            // As long as the loops may be without leaving the array: each gets a share of both dimensions.
+            let count = |l: usize| {
+                let longest = |dim: usize| match steps[dim][l].unsigned_abs() as usize {
+                    0 => usize::MAX,
+                    by => 1 + (shape[dim] - 1) / (by * steps[dim].iter().filter(|step| **step != 0).count()),
+                };
+                longest(0).min(longest(1)).min(5 * 223)
+            };
+            Case {
+                shape,
+                interior,
+                margin,
+                counts: [count(0), count(1), count(2)].map(|count| count.min(700)),
+                steps,
+                order,
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn it_reads_what_one_place_would_hold(case in cases()) {
+        let Case { shape: [rows, columns], interior, margin, mut counts, steps, order } = case;
+        // Few points, many of them along one row.
+        while counts.iter().product::<usize>() > 20_000 {
+            let longest = (0..3).min_by_key(|&l| (counts[l] == 1, counts[l])).expect("there are three");
+            counts[longest] = counts[longest].div_ceil(2);
+        }
+        let whole: Vec<i64> = (0..(rows * columns) as i64).map(|i| i * 7 % 101 - 50).collect();
+        let inside = |i: usize, j: usize| interior[0].contains(&(i as i64)) && interior[1].contains(&(j as i64));
+        let mut rim = whole.clone();
+        let width = (interior[1].end - interior[1].start) as usize + 2 * margin;
+        let height = (interior[0].end - interior[0].start) as usize + 2 * margin;
+        let mut own = vec![UNREAD; width * height];
+        let origin = [0, 1].map(|dim: usize| interior[dim].start - margin as i64);
+        for i in 0..rows {
+            for j in 0..columns {
+                if inside(i, j) {
+                    rim[i * columns + j] = UNREAD;
+                    own[(i as i64 - origin[0]) as usize * width + (j as i64 - origin[1]) as usize] = whole[i * columns + j];
+                }
+            }
+        }
+        let strides = vec![columns as i64, 1];
+        // A first index from which no loop leaves the array.
+        let base = [0, 1].map(|dim| {
+            (0..3).map(|l| (-steps[dim][l]).max(0) * (counts[l] as i64 - 1)).sum::<i64>()
+        });
+        let rows_of_steps: Vec<&[i64]> = steps.iter().map(|steps| &steps[..]).collect();
+        let kernel = pointwise(|[a, b]: [i64; 2]| 3 * a + b);
+        let target = {
+            let sorted: Vec<usize> = order.iter().map(|&l| counts[l]).collect();
+            let mut strides = [0; 3];
+            for (&l, stride) in order.iter().zip(row_major(&sorted)) {
+                strides[l] = stride as i64;
+            }
+            strides.to_vec()
+        };
+        let run = |view: View<'_, i64>| {
+            let mut out = vec![1; counts.iter().product()];
+            let c = StridedMut::new(&mut out, 0, target.clone());
+            let beside = View::new(&whole, vec![0, 0], strides.clone()).strided(&base, &rows_of_steps);
+            nest(&counts, c, ReduceOp::Sum, &[view.strided(&base, &rows_of_steps), beside], &kernel);
+            out
+        };
+        let own = View::new(&own, origin.to_vec(), vec![width as i64, 1]);
+        let two_places = View::new(&rim, vec![0, 0], strides.clone()).around(interior.to_vec(), own);
+        prop_assert_eq!(run(two_places), run(View::new(&whole, vec![0, 0], strides.clone())));
+    }
+}
