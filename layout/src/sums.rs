@@ -5,8 +5,9 @@
 pub struct SumKind {
     /// Bytes of an element.
     pub element: u64,
-    /// Whether any order gives the same bits, so that the communication library may choose it: integers.
-    pub exact: bool,
+    /// Whether the communication library may choose the order: of integers, as any order gives the same bits, and where a
+    /// program says so.
+    pub any_order: bool,
 }
 
 impl SumKind {
@@ -30,7 +31,7 @@ impl SumKind {
     ///
     /// ```
     /// use polyshard_layout::SumKind;
-    /// let floats = SumKind { element: 8, exact: false };
+    /// let floats = SumKind { element: 8, any_order: false };
     /// // Half of the other's data, and at the root the other half of the sum.
     /// assert_eq!([0, 1].map(|rank| floats.received(1 << 20, 2, rank, Some(0))), [1 << 20, 1 << 19]);
     /// assert_eq!(floats.received(1 << 20, 2, 1, None), 1 << 20);
@@ -40,7 +41,7 @@ impl SumKind {
     #[must_use]
     pub fn received(self, bytes: u64, ranks: u64, rank: u64, root: Option<u64>) -> u64 {
         let wanted = root.is_none_or(|root| root == rank);
-        if self.exact || Self::is_short(bytes, ranks) {
+        if self.any_order || Self::is_short(bytes, ranks) {
             return if wanted { bytes.saturating_mul(ranks - 1) } else { 0 };
         }
         let own = Self::piece(bytes / self.element, ranks, rank) * self.element;
@@ -52,7 +53,7 @@ impl SumKind {
     ///
     /// ```
     /// use polyshard_layout::SumKind;
-    /// let floats = SumKind { element: 8, exact: false };
+    /// let floats = SumKind { element: 8, any_order: false };
     /// assert_eq!(floats.most_received(1 << 20, 2), 1 << 20);
     /// assert_eq!(floats.most_received(1 << 20, 4), 2 * (1 << 20) * 3 / 4);
     /// ```

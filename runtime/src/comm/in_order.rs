@@ -85,7 +85,7 @@ pub(super) fn reduce_scatter<C: Communicator + ?Sized>(
 
 /// Returns the bytes that a rank receives in a reduction of `len` bytes to one rank, or to all if there is no root.
 pub(super) fn received(len: usize, size: usize, rank: usize, root: Option<usize>, kind: ElementKind) -> usize {
-    let sums = SumKind { element: combine::bytes(kind) as u64, exact: is_exact(kind) };
+    let sums = SumKind { element: combine::bytes(kind) as u64, any_order: is_exact(kind) };
     sums.received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
 }
 

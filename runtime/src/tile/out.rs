@@ -18,6 +18,7 @@ use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut, memory}
 pub struct OutTile<T> {
     pub(super) region: Region,
     pub(super) written: Option<Written>,
+    pub(super) any_order: bool,
     pub(super) buffer: Vec<T>,
     pub(super) outgoing: Vec<T>,
     pub(super) incoming: Vec<T>,
@@ -30,13 +31,28 @@ impl<T: Element> OutTile<T> {
     /// If they do not fit the memory that is free.
     pub fn new(name: &str, elements: usize) -> Result<Self> {
         let buffer = memory::zeros(elements, format_args!("a tile of `{name}`"))?;
-        Ok(Self { region: Region::empty(0), written: None, buffer, outgoing: Vec::new(), incoming: Vec::new() })
+        let (outgoing, incoming) = (Vec::new(), Vec::new());
+        Ok(Self { region: Region::empty(0), written: None, any_order: false, buffer, outgoing, incoming })
     }
 
     /// Returns the tile, from now on combined into no other elements of this rank's shard than those that are written.
     #[must_use]
     pub fn within(self, written: Written) -> Self {
         Self { written: Some(written), ..self }
+    }
+
+    /// Returns the tile, whose [`reduce`](Self::reduce), [`all_reduce`](Self::all_reduce) and
+    /// [`reduce_scatter`](Self::reduce_scatter) from now on leave the order of the terms to the communication library:
+    /// faster where it knows the network, but with bits that depend on it, on the length and on the ranks.
+    ///
+    /// ```
+    /// use polyshard_runtime::OutTile;
+    /// let tile = OutTile::<f32>::new("C", 64)?.in_any_order();
+    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_any_order(self) -> Self {
+        Self { any_order: true, ..self }
     }
 
     /// Makes it the tile of `region`, each element of it the identity of `op`. Moves no data.

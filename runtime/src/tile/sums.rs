@@ -1,7 +1,8 @@
 //! Output tiles whose partial sums meet in a group: the operations of inputs, run backwards.
 //!
 //! A broadcast run backwards is a reduction, an all-gather a reduce-scatter, and a shift of inputs a shift of sums.
-//! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere.
+//! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere, unless
+//! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
 use super::out::combine;
 use super::{OutTile, Overlap, Place, one_box, room};
@@ -39,8 +40,11 @@ impl<T: Element> OutTile<T> {
                 .unwrap_or_else(|_| panic!("a reduction to coordinate {coordinate}; this is a bug of polyshard"))
         };
         let root = group.rank_of(&root_coordinates.iter().map(inside).collect::<Vec<_>>());
-        let tile = room(&mut self.buffer, &self.region);
-        group.comm().reduce_in_order(root, cast_slice_mut(tile), T::KIND, op)?;
+        let data = cast_slice_mut(room(&mut self.buffer, &self.region));
+        match self.any_order {
+            true => group.comm().reduce(root, data, T::KIND, op)?,
+            false => group.comm().reduce_in_order(root, data, T::KIND, op)?,
+        }
         if group.rank() == root {
             self.combine_local(target, op);
         }
@@ -66,8 +70,11 @@ impl<T: Element> OutTile<T> {
         if self.region.is_empty() {
             return Ok(());
         }
-        let tile = room(&mut self.buffer, &self.region);
-        group.comm().all_reduce_in_order(cast_slice_mut(tile), T::KIND, op)?;
+        let data = cast_slice_mut(room(&mut self.buffer, &self.region));
+        match self.any_order {
+            true => group.comm().all_reduce(data, T::KIND, op)?,
+            false => group.comm().all_reduce_in_order(data, T::KIND, op)?,
+        }
         self.combine_local(target, op);
         Ok(())
     }
@@ -121,8 +128,11 @@ impl<T: Element> OutTile<T> {
         let own = &parts[group.rank()];
         memory::grow(&mut self.incoming, own.len(), "what is combined into an array")?;
         let into = &mut self.incoming[..own.len()];
-        let comm = group.comm();
-        comm.reduce_scatter_in_order(cast_slice(packed), cast_slice_mut(into), &counts, T::KIND, op)?;
+        let (comm, send, receive) = (group.comm(), cast_slice(packed), cast_slice_mut(into));
+        match self.any_order {
+            true => comm.reduce_scatter(send, receive, &counts, T::KIND, op)?,
+            false => comm.reduce_scatter_in_order(send, receive, &counts, T::KIND, op)?,
+        }
         combine(own, Place::Packed, into, target, self.written.as_ref(), op);
         Ok(())
     }
