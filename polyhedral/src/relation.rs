@@ -13,7 +13,7 @@ use crate::expr::Expr;
 use crate::kernel::{Affine, Kernel};
 use crate::nest::{Made, Nest, NodeId};
 use crate::range::{position, symbol};
-use polyshard_layout::{DimLayout, LinearAxes, Sharding};
+use polyshard_layout::{LevelLayout, LinearAxes, Sharding};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes relations of one schedule.
@@ -258,18 +258,18 @@ pub(crate) fn owned(sharding: &Sharding, rank: &dyn Fn(usize) -> String) -> (Vec
     parts.extend(sharding.pins().iter().map(|&(axis, at)| format!("{} = {at}", rank(axis))));
     let mut witnesses = Vec::new();
     for (dim, layout) in sharding.dims().iter().enumerate() {
-        match layout {
-            DimLayout::Whole => {}
-            DimLayout::Block { at, block, .. } => {
-                parts.push(format!("0 <= e{dim} - {block}*{} < {block}", linear(at, rank)));
-            }
-            DimLayout::Cyclic { at, block, parts: digits } => {
-                let turn = format!("c{dim}");
-                let turns = *block as u128 * *digits as u128;
-                let digit = linear(at, rank);
-                parts.push(format!("0 <= e{dim} - {block}*{digit} - {turns}*{turn} < {block} and 0 <= {turn}"));
+        // What each level divides is counted from its own beginning.
+        let mut index = format!("e{dim}");
+        for (number, level) in layout.levels().iter().enumerate() {
+            let LevelLayout { at, parts: digits, block, cyclic } = level;
+            index = format!("{index} - {block}*{}", linear(at, rank));
+            if *cyclic {
+                let turn = format!("c{dim}_{number}");
+                parts.push(format!("0 <= {turn}"));
+                index = format!("{index} - {}*{turn}", *block as u128 * *digits as u128);
                 witnesses.push(turn);
             }
+            parts.push(format!("0 <= {index} < {block}"));
         }
     }
     (witnesses, parts.join(" and "))
@@ -288,3 +288,6 @@ pub(crate) fn linear(at: &LinearAxes, rank: &dyn Fn(usize) -> String) -> String 
 pub(crate) fn exists(witnesses: &[String]) -> String {
     if witnesses.is_empty() { String::new() } else { format!("exists {} : ", witnesses.join(", ")) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use crate::expr::{Atom, Expr, Ranges, Symbol};
 use crate::program::Region;
 use crate::relation::{Relations, exists, linear, owned};
-use polyshard_layout::{AxisSource, DimLayout, Sharding};
+use polyshard_layout::{AxisSource, Digit, Sharding};
 
 /// The owner from which each element of one array is read.
 pub(crate) struct Sources<'a> {
@@ -15,13 +15,7 @@ pub(crate) struct Sources<'a> {
 impl Sources<'_> {
     /// Iterations to the owners that serve the elements of their regions.
     pub(crate) fn relation(&self, fixed: usize, region: &Region) -> String {
-        // Where several own the element, the one that the sharding's solution picks.
-        let picked = self.sharding.sources().iter().filter_map(|(axis, source)| match source {
-            AxisSource::Reader => Some(format!("q{axis} = i{axis}")),
-            AxisSource::Skew { modulus, .. } => Some(format!("q{axis} < {modulus}")),
-            AxisSource::Pin(_) | AxisSource::Digit { .. } => None,
-        });
-        self.owners(fixed, region, picked.collect())
+        self.owners(fixed, region, picked(self.sharding))
     }
 
     /// Iterations to all owners of elements of their regions; along axes of partial sums, to those of their own term.
@@ -58,27 +52,30 @@ impl Sources<'_> {
     ///
     /// An element's owners depend on its digits alone; a reader's own coordinate is any.
     pub(crate) fn solved(sharding: &Sharding) -> (String, String) {
-        let placed = sharding.dims().iter().enumerate().filter_map(|(dim, layout)| match layout {
-            DimLayout::Whole => None,
-            DimLayout::Block { at, parts, .. } | DimLayout::Cyclic { at, parts, .. } => Some((dim, at, *parts)),
+        let placed = sharding.dims().iter().enumerate().flat_map(|(dim, layout)| {
+            let levels = layout.levels().iter().enumerate();
+            levels.map(move |(level, layout)| (digit_name(Digit { dim, level }), layout))
         });
         let placed: Vec<_> = placed.collect();
-        let digits: Vec<_> = placed.iter().map(|(dim, ..)| format!("d{dim}")).collect();
+        let digits: Vec<_> = placed.iter().map(|(name, _)| name.as_str()).collect();
         let ranks: Vec<_> = (0..sharding.mesh().ndim()).map(|axis| format!("q{axis}")).collect();
         let mut all = vec!["0 = 0".to_owned()];
-        all.extend(placed.iter().map(|(dim, _, parts)| format!("0 <= d{dim} < {parts}")));
+        all.extend(placed.iter().map(|(name, level)| format!("0 <= {name} < {}", level.parts)));
         let extents = sharding.mesh().extents();
         let mut computed = all.clone();
         computed.extend(sharding.sources().iter().map(|(axis, source)| match source {
             AxisSource::Reader => format!("0 <= q{axis} < {}", extents[*axis]),
             AxisSource::Pin(at) => format!("q{axis} = {at}"),
-            AxisSource::Digit { dim, stride: 1, .. } if leads(sharding, source) => format!("q{axis} = d{dim}"),
-            AxisSource::Digit { dim, stride, .. } if leads(sharding, source) => {
-                format!("q{axis} = floor(d{dim}/{stride})")
+            AxisSource::Digit { digit, stride, extent } => {
+                let quotient = match stride {
+                    1 => digit_name(*digit),
+                    _ => format!("(floor({}/{stride}))", digit_name(*digit)),
+                };
+                let rem = if leads(sharding, source) { String::new() } else { format!(" mod {extent}") };
+                format!("q{axis} = {quotient}{rem}")
             }
-            AxisSource::Digit { dim, stride, extent } => format!("q{axis} = (floor(d{dim}/{stride})) mod {extent}"),
             AxisSource::Skew { digits, rest, modulus } => {
-                let digits = digits.iter().map(|(dim, factor)| format!("{factor}*d{dim}"));
+                let digits = digits.iter().map(|(digit, factor)| format!("{factor}*{}", digit_name(*digit)));
                 let terms = rest.terms.iter().map(|(axis, factor)| format!("{factor}*q{axis}"));
                 let sum: Vec<_> = digits.chain(terms).chain([rest.constant.to_string()]).collect();
                 format!("q{axis} = ({}) mod {modulus}", sum.join(" + "))
@@ -87,35 +84,39 @@ impl Sources<'_> {
         let mut had = all;
         had.extend(extents.iter().enumerate().map(|(axis, extent)| format!("0 <= q{axis} < {extent}")));
         had.extend(sharding.pins().iter().map(|(axis, at)| format!("q{axis} = {at}")));
-        had.extend(placed.iter().map(|(dim, at, _)| format!("d{dim} = {}", linear(at, &|axis| format!("q{axis}")))));
+        had.extend(
+            placed.iter().map(|(name, level)| format!("{name} = {}", linear(&level.at, &|axis| format!("q{axis}")))),
+        );
         let write = |parts: &[String]| {
             format!("{{ [{}] -> [{}] : {} }}", digits.join(", "), ranks.join(", "), parts.join(" and "))
         };
         (write(&computed), write(&had))
     }
 
+    /// The digit of an index inside the array.
+    fn digit(&self, digit: Digit, index: &Expr) -> Expr {
+        let (level, outer) = self.sharding.dims()[digit.dim].levels()[..=digit.level].split_last().expect("a level");
+        let index = outer.iter().fold(index.clone(), |index, outer| index.rem(outer.block as i64, self.ranges));
+        let number = index.div(level.block as i64, self.ranges);
+        if level.cyclic { number.rem(level.parts as i64, self.ranges) } else { number }
+    }
+
     /// The coordinates of the owner of the region's low corner.
     pub(crate) fn at_low(&self, region: &Region) -> Vec<Expr> {
-        let digit = |dim: usize| match &self.sharding.dims()[dim] {
-            DimLayout::Whole => Expr::constant(0),
-            DimLayout::Block { block, .. } => region.ranges[dim].0.div(*block as i64, self.ranges),
-            DimLayout::Cyclic { block, parts, .. } => {
-                region.ranges[dim].0.div(*block as i64, self.ranges).rem(*parts as i64, self.ranges)
-            }
-        };
+        let value = |digit: Digit| self.digit(digit, &region.ranges[digit.dim].0);
         let mut owner: Vec<_> =
             (0..self.sharding.mesh().ndim()).map(|axis| Expr::symbol(Symbol::Coordinate(axis))).collect();
         for (axis, source) in self.sharding.sources() {
             owner[*axis] = match source {
                 AxisSource::Reader => Expr::symbol(Symbol::Coordinate(*axis)),
                 AxisSource::Pin(at) => Expr::constant(*at as i64),
-                AxisSource::Digit { dim, stride, extent } => {
-                    let quotient = digit(*dim).div(*stride, self.ranges);
+                AxisSource::Digit { digit, stride, extent } => {
+                    let quotient = value(*digit).div(*stride, self.ranges);
                     // A digit of an index inside the array needs no remainder for its leading axis.
                     if leads(self.sharding, source) { quotient } else { quotient.rem(*extent, self.ranges) }
                 }
                 AxisSource::Skew { digits, rest, modulus } => {
-                    let digits = digits.iter().map(|&(dim, factor)| (digit(dim), factor));
+                    let digits = digits.iter().map(|&(digit, factor)| (value(digit), factor));
                     let others = rest.terms.iter().map(|&(axis, factor)| (owner[axis].clone(), factor));
                     let sum = digits.chain(others).fold(Expr::constant(rest.constant), |sum, (value, factor)| {
                         sum.plus(&value.times_modulo(factor, *modulus))
@@ -128,15 +129,26 @@ impl Sources<'_> {
     }
 }
 
-/// Whether an axis has the leading part of its dimension's digit, so that no remainder is needed.
+/// The condition that the rank `q0, ..` is the one of an element's owners from which rank `i0, ..` reads it: the one
+/// that the sharding's solution picks.
+pub(crate) fn picked(sharding: &Sharding) -> Vec<String> {
+    let picked = sharding.sources().iter().filter_map(|(axis, source)| match source {
+        AxisSource::Reader => Some(format!("q{axis} = i{axis}")),
+        AxisSource::Skew { modulus, .. } => Some(format!("q{axis} < {modulus}")),
+        AxisSource::Pin(_) | AxisSource::Digit { .. } => None,
+    });
+    picked.collect()
+}
+
+/// Whether an axis has the leading part of a digit, so that no remainder is needed.
 fn leads(sharding: &Sharding, source: &AxisSource) -> bool {
-    let AxisSource::Digit { dim, stride, extent } = source else { return false };
-    match &sharding.dims()[*dim] {
-        DimLayout::Whole => false,
-        DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => {
-            stride.saturating_mul(*extent) == *parts as i64
-        }
-    }
+    let AxisSource::Digit { digit, stride, extent } = source else { return false };
+    stride.saturating_mul(*extent) == sharding.dims()[digit.dim].levels()[digit.level].parts as i64
+}
+
+/// `d0_1`: the digit of dimension 0 at level 1.
+fn digit_name(Digit { dim, level }: Digit) -> String {
+    format!("d{dim}_{level}")
 }
 
 /// Solves `from(p) = q` for `p`: closed forms of who maps to the rank at the coordinates, where they exist. Along the
