@@ -50,10 +50,10 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
     vars!(i, j, k, r, io, jo, ko, ro, ii, ji, ki, ri);
     let mttkrp = kernel
         .distribute([r, i, j, k], [ro, io, jo, ko], [ri, ii, ji, ki], &mesh)
-        .shard("X", [i.at([x, p]), j.at(y), k.at(z)])
-        .shard("C", [j.at([y, x, z]), r.at(p)])
-        .shard("D", [k.at([z, x, y]), r.at(p)])
-        .shard("B", [i.at([x, y, z]), r.at(p)])
+        .shard("X", [i.at(x).at(p), j.at(y), k.at(z)])
+        .shard("C", [j.at(y).at([x, z]), r.at(p)])
+        .shard("D", [k.at(z).at([x, y]), r.at(p)])
+        .shard("B", [i.at(x).at([y, z]), r.at(p)])
         .tensorize([ii, ri, ji, ki]);
     let program = options.lower(&mttkrp)?;
 

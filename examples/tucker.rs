@@ -45,7 +45,7 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
     let along_i = along_i
         .distribute([i, j, k], [io, jo, ko], [ii, ji, ki], &mesh)
         .shard("X", [i.at(x), j.at(y), k.at(z)])
-        .shard("A", [i.at([x, y, z])])
+        .shard("A", [i.at(x).at([y, z])])
         .shard("U", [p.at(x), j.at(y), k.at(z)])
         .tensorize([p, ji, ki, ii]);
     let along_j = kernel! {
@@ -54,7 +54,7 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
     let along_j = along_j
         .distribute([p, j, k], [po, jo, ko], [pi, ji, ki], &mesh)
         .shard("U", [p.at(x), j.at(y), k.at(z)])
-        .shard("B", [j.at([y, x, z])])
+        .shard("B", [j.at(y).at([x, z])])
         .shard("V", [p.at(x), q.at(y), k.at(z)])
         .tensorize([pi, q, ki, ji]);
     let along_k = kernel! {
@@ -63,7 +63,7 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
     let along_k = along_k
         .distribute([p, q, k], [po, qo, ko], [pi, qi, ki], &mesh)
         .shard("V", [p.at(x), q.at(y), k.at(z)])
-        .shard("C", [k.at([z, x, y])])
+        .shard("C", [k.at(z).at([x, y])])
         .shard("Y", [p.at(x), q.at(y), r.at(z)])
         .tensorize([pi, qi, r, ki]);
     let stages = options.lower_all([&along_i, &along_j, &along_k])?;

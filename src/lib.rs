@@ -51,7 +51,7 @@ pub use polyshard_codegen::{
     Execute, Pipeline, PipelineError, SourceOptions, TypedProgram, pipeline, reference, rust_source,
 };
 pub use polyshard_dsl_macros::{kernel, vars};
-pub use polyshard_layout::{Axis, AxisExpr, Mesh, Name, Placement, Sharding, ShardingError};
+pub use polyshard_layout::{Axis, AxisExpr, Level, Mesh, Name, Placement, Sharding, ShardingError};
 pub use polyshard_planner as planner;
 pub use polyshard_planner::machine::{Machine, MachineError};
 pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, Place, PlacedMesh, PlacementError};
@@ -121,7 +121,7 @@ pub mod prelude {
 /// What the macros expand to; not for use by hand.
 #[doc(hidden)]
 pub mod __private {
-    pub use polyshard_layout::{AxisExpr, Mesh, Name};
+    pub use polyshard_layout::{AxisExpr, Level, Mesh, Name};
     pub use polyshard_polyhedral::{
         Access, Affine, Assign, Choice, Clause, Comparison, DType, Dim, Function, KernelSpec, LeafKind, Modulus,
         Number, Offsets, Pattern, ScalarType, Schedule, Step, Value, Var, extent,

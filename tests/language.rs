@@ -129,6 +129,21 @@ kernel! {
     .tensorize_as([ii, j, k, r], contraction)
 }
 
+kernel! {
+    /// Blocks of blocks: 13 rows over 2 nodes of 2 ranks.
+    fn two_levels(A: [f64; 13, 7], B: [f64; 7, 5]) -> C: [f64; 13, 5] { C[m, n] += A[m, k] * B[k, n] }
+    mesh(node: 2)
+    .distribute([m], [mo], [ml])
+    .distribute([ml], [mr], [mi], mesh(rank: 2))
+    .shard(A, m @ node @ (rank + 1) % 2)
+    .shard(B, k @ rank @ cyclic(node, 1))
+    .shard(C, m @ node @ rank)
+    .tensorize_as([mi, n, k], contraction)
+    .expect(A, permute)
+    .expect(B, allgather(node, rank))
+    .expect(C, local)
+}
+
 fn inputs<T: Element>(
     world: &World,
     program: &Program,
@@ -272,6 +287,7 @@ fn functions_of_scalars_are_factors_of_a_product() {
 
 #[test]
 fn products_of_several_tensors_run_two_at_a_time() {
+    check!(two_levels(), f64, small, |world, a| two_levels::run(world, &a[0], &a[1]));
     check!(mttkrp(), f64, small, |world, a| mttkrp::run(world, &a[0], &a[1], &a[2]));
     check!(tucker(i32::MAX - 6), i32, small, |world, a| {
         tucker::run(world, &a[0], &a[1], &a[2], &a[3], i32::MAX - 6)

@@ -280,7 +280,7 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut found = std::collections::BTreeMap::<String, usize>::new();
-    let (cases, mut lowered) = (600, 0);
+    let (cases, mut lowered) = (900, 0);
     for case in 0..cases {
         let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
         let schedule = match case % 3 {
@@ -298,6 +298,9 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
                 }
                 *found.entry(program.leaf().op.kind().to_string()).or_default() += 1;
                 let partial = program.shardings().iter().any(|sharding| !sharding.partial().is_empty());
+                let levels = |sharding: &Sharding| sharding.dims().iter().any(|dim| dim.levels().len() > 1);
+                let nested = program.shardings().iter().any(levels);
+                *found.entry("blocks of blocks".into()).or_default() += usize::from(nested);
                 *found.entry("partial sums".into()).or_default() += usize::from(partial);
                 let travels = matches!(program.output().route, OutputRoute::Shift { .. });
                 *found.entry("shift of sums".into()).or_default() += usize::from(travels);
@@ -331,6 +334,7 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
         "shift after a first step",
         "shift of sums",
         "partial sums",
+        "blocks of blocks",
     ] {
         assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
     }

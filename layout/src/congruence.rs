@@ -9,7 +9,7 @@
 //! stays: then the axis is solved first, and its coordinate is known to those that depend on it.
 
 use crate::solve::{AxisSource, LinearAxes};
-use crate::{Mesh, ShardingError};
+use crate::{Digit, Mesh, ShardingError};
 
 /// `sum of terms * coordinate = sum of digits * factor + constant`, modulo `modulus`.
 struct Row {
@@ -18,8 +18,8 @@ struct Row {
     modulus: i64,
     /// By axis position.
     terms: Vec<i64>,
-    /// Dimensions with the factors of their digits.
-    digits: Vec<(usize, i64)>,
+    /// Digits with their factors.
+    digits: Vec<(Digit, i64)>,
     constant: i64,
     pivot: Option<usize>,
 }
@@ -27,18 +27,18 @@ struct Row {
 /// Solves the placements that are remainders. `known` are the axes that are pinned or solved by other
 /// placements; the sources come in an order in which each depends on earlier ones only.
 pub(crate) fn solve(
-    placed: &[(usize, LinearAxes)],
+    placed: &[(Digit, &LinearAxes)],
     known: &[usize],
     mesh: &Mesh,
 ) -> Result<Vec<(usize, AxisSource)>, ShardingError> {
     let mut rows: Vec<Row> =
         (0..placed.len()).filter_map(|index| Row::new(index, &placed[index], mesh.ndim())).collect();
-    // Large moduli have the fewest axes to choose from. By dimension then, so that the order of clauses is no matter.
+    // Large moduli have the fewest axes to choose from. By digit then, so that the order of clauses is no matter.
     rows.sort_by_key(|row| (std::cmp::Reverse(row.modulus), placed[row.placed].0));
     for at in 0..rows.len() {
         let free = free(&rows, at, known, mesh);
         let Some(axis) = pivot(&mut rows, at, &free) else {
-            return Err(refusal(&rows, at, known, &placed[rows[at].placed].1, mesh));
+            return Err(refusal(&rows, at, known, placed[rows[at].placed].1, mesh));
         };
         let unit = inverse(rows[at].terms[axis], rows[at].modulus);
         rows[at].scale(unit);
@@ -48,7 +48,7 @@ pub(crate) fn solve(
         }
     }
     ordered(&rows).ok_or_else(|| {
-        let linear = &placed[rows[0].placed].1;
+        let linear = placed[rows[0].placed].1;
         ShardingError::Unsupported { expr: linear.expr(mesh), why: UNSOLVED }
     })
 }
@@ -57,14 +57,14 @@ const UNSOLVED: &str = "no formula for the owners of its blocks was found; let t
                         that no other dimension uses, or place by a list of axes, as in `[x, y]`";
 
 impl Row {
-    fn new(placed: usize, (dim, linear): &(usize, LinearAxes), axes: usize) -> Option<Self> {
+    fn new(placed: usize, (digit, linear): &(Digit, &LinearAxes), axes: usize) -> Option<Self> {
         let modulus = linear.modulus.filter(|&modulus| modulus > 1)?;
         let mut terms = vec![0; axes];
         for &(axis, factor) in &linear.terms {
             terms[axis] = factor % modulus;
         }
         let constant = -(linear.constant % modulus);
-        Some(Self { placed, modulus, terms, digits: vec![(*dim, 1)], constant, pivot: None })
+        Some(Self { placed, modulus, terms, digits: vec![(*digit, 1)], constant, pivot: None })
     }
 
     fn scale(&mut self, factor: i64) {
@@ -82,10 +82,10 @@ impl Row {
         for (term, by) in self.terms.iter_mut().zip(&other.terms) {
             *term = less(*term, *by);
         }
-        for &(dim, by) in &other.digits {
-            match self.digits.iter_mut().find(|digit| digit.0 == dim) {
-                Some(digit) => digit.1 = less(digit.1, by),
-                None => self.digits.push((dim, less(0, by))),
+        for &(digit, by) in &other.digits {
+            match self.digits.iter_mut().find(|own| own.0 == digit) {
+                Some(own) => own.1 = less(own.1, by),
+                None => self.digits.push((digit, less(0, by))),
             }
         }
         self.digits.retain(|digit| digit.1 != 0);

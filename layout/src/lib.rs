@@ -8,22 +8,27 @@
 //! | --- | --- |
 //! | rank | a process, `0..mesh.size()`; row-major over the mesh, the last axis fastest |
 //! | coordinate | position of a rank along one axis, `0..extent` |
-//! | digit | number of the block that holds an index of one dimension, see [`DimLayout`] |
+//! | level | one way of dividing a dimension, or the blocks of the level before, see [`DimLayout`] |
+//! | digit | number of the block that holds an index at one level of one dimension |
 //! | shard | the elements that one rank owns |
 
 mod axis;
 mod congruence;
+mod dim;
 mod mesh;
 mod name;
+mod placement;
 mod reach;
 mod sharding;
 mod solve;
 mod sums;
 
 pub use axis::{Axis, AxisExpr};
+pub use dim::{Digit, DimLayout, LevelLayout};
 pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
 pub use name::Name;
+pub use placement::{Level, Placement};
 pub use reach::Reach;
-pub use sharding::{DimLayout, Placement, Sharding, ShardingError};
+pub use sharding::{Sharding, ShardingError};
 pub use solve::{AxisSource, LinearAxes};
 pub use sums::SumKind;

@@ -1,95 +1,15 @@
 //! Shardings: which rank owns which elements of an array.
 
+use crate::dim::{Blocks, Digit, DimLayout, LevelLayout};
+use crate::placement::{Level, Placement};
 use crate::solve::{AxisSource, LinearAxes, solve};
-use crate::{AxisExpr, Mesh, Name};
-use serde::{Deserialize, Serialize};
+use crate::{Mesh, Name};
+use serde::Serialize;
 use std::fmt;
 use std::ops::Range;
 
-/// One clause of a sharding, by dimension number.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Placement {
-    /// Dimension `dim` in ceil-sized blocks; a rank owns block `at`.
-    Block {
-        /// The dimension.
-        dim: usize,
-        /// The number of the block that a rank owns.
-        at: AxisExpr,
-    },
-    /// Dimension `dim` block-cyclic, in blocks of `block` indices; one beyond the extent is the whole dimension.
-    Cyclic {
-        /// The dimension.
-        dim: usize,
-        /// The number, modulo the parts, of the blocks that a rank owns.
-        at: AxisExpr,
-        /// Indices in a block.
-        block: usize,
-    },
-    /// The array is kept at one coordinate of an axis.
-    Pin {
-        /// The axis.
-        axis: Name,
-        /// The coordinate that keeps it.
-        coordinate: usize,
-    },
-    /// Each coordinate of an axis holds a term of every element: the array is their sum, which is still open.
-    Partial {
-        /// The axis.
-        axis: Name,
-    },
-}
-
-impl Placement {
-    /// Dimension `dim` in ceil-sized blocks; a rank owns block `at`.
-    #[must_use]
-    pub fn block(dim: usize, at: impl Into<AxisExpr>) -> Self {
-        Self::Block { dim, at: at.into() }
-    }
-
-    /// Dimension `dim` block-cyclic, in blocks of `block` indices; one beyond the extent is the whole dimension.
-    #[must_use]
-    pub fn cyclic(dim: usize, at: impl Into<AxisExpr>, block: usize) -> Self {
-        Self::Cyclic { dim, at: at.into(), block }
-    }
-
-    /// The array is kept at one coordinate of an axis.
-    #[must_use]
-    pub fn pin(axis: impl Into<Name>, coordinate: usize) -> Self {
-        Self::Pin { axis: axis.into(), coordinate }
-    }
-
-    /// Each coordinate of an axis holds a term of every element: the array is their sum, which is still open.
-    #[must_use]
-    pub fn partial(axis: impl Into<Name>) -> Self {
-        Self::Partial { axis: axis.into() }
-    }
-}
-
-/// How one dimension lies over the mesh.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum DimLayout {
-    /// Every owner has all of it.
-    Whole,
-    /// Block `d` is `d*block .. (d+1)*block`; a rank owns the block numbered `at`, its digit.
-    Block {
-        /// The digit that a rank owns.
-        at: LinearAxes,
-        /// The number of digits.
-        parts: usize,
-        /// Indices in a block, `ceil(extent / parts)` and at least 1.
-        block: usize,
-    },
-    /// Index `i` has digit `i / block % parts`; a rank owns one digit.
-    Cyclic {
-        /// The digit that a rank owns.
-        at: LinearAxes,
-        /// The number of digits.
-        parts: usize,
-        /// Indices in a block.
-        block: usize,
-    },
-}
+mod error;
+pub use error::ShardingError;
 
 /// Which rank of a mesh owns which elements of an array; row-major, tiles never need to divide.
 ///
@@ -120,94 +40,6 @@ pub struct Sharding {
     sources: Vec<(usize, AxisSource)>,
 }
 
-/// Why a sharding is not one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ShardingError {
-    /// A clause names an axis that the mesh lacks.
-    #[error("no axis `{name}`; the axes are {axes}")]
-    UnknownAxis {
-        /// The axis named.
-        name: Name,
-        /// The axes that exist.
-        axes: String,
-    },
-    /// An axis shards two dimensions, or a dimension and a pin.
-    #[error(
-        "axis `{axis}` is used twice, so that elements off the diagonal would have no owner; \
-         use each axis for one dimension, or skew the second, `(x + y) % parts`"
-    )]
-    AxisTwice {
-        /// The axis.
-        axis: Name,
-    },
-    /// A dimension has two clauses.
-    #[error("dimension {dim} is placed twice; give several axes as one list, major first")]
-    DimTwice {
-        /// The dimension.
-        dim: usize,
-    },
-    /// A clause places a dimension that the array lacks.
-    #[error("no dimension {dim}; the array has {ndim}")]
-    NoDim {
-        /// The dimension.
-        dim: usize,
-        /// Dimensions of the array.
-        ndim: usize,
-    },
-    /// A pin is outside its axis.
-    #[error("cannot pin to coordinate {coordinate} of axis `{axis}`; its coordinates are 0..{extent}")]
-    PinOutside {
-        /// The axis.
-        axis: Name,
-        /// The coordinate asked for.
-        coordinate: usize,
-        /// The axis' extent.
-        extent: usize,
-    },
-    /// An axis holds partial sums, and something else as well.
-    #[error(
-        "axis `{axis}` holds partial sums, so it cannot place a dimension, pin, or hold them twice; leave either out"
-    )]
-    PartialTwice {
-        /// The axis.
-        axis: Name,
-    },
-    /// A block of no indices.
-    #[error("dimension {dim} is block-cyclic in blocks of 0; a block has at least one index")]
-    EmptyBlock {
-        /// The dimension.
-        dim: usize,
-    },
-    /// An expression that is not a placement.
-    #[error("cannot place by `{expr}`: {why}")]
-    Unsupported {
-        /// The expression.
-        expr: AxisExpr,
-        /// What is wrong and what to write.
-        why: &'static str,
-    },
-    /// A placement whose blocks do not all have an owner.
-    #[error("cannot place by `{expr}`: {why}")]
-    NoOwner {
-        /// The expression.
-        expr: String,
-        /// What is wrong and what to write.
-        why: &'static str,
-    },
-}
-
-impl ShardingError {
-    pub(crate) fn unknown_axis(name: Name, mesh: &Mesh) -> Self {
-        let axes: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name.as_str()).collect();
-        Self::UnknownAxis { name, axes: axes.join(", ") }
-    }
-
-    pub(crate) fn no_owner(linear: &LinearAxes, mesh: &Mesh, why: &'static str) -> Self {
-        Self::NoOwner { expr: linear.display(mesh).to_string(), why }
-    }
-}
-
 impl Sharding {
     /// Returns the sharding of an array of `shape` over `mesh` by `placements`.
     ///
@@ -215,55 +47,54 @@ impl Sharding {
     /// A [`ShardingError`] if a clause names what is not there, an axis or a dimension is used twice,
     /// or some element would have no owner.
     pub fn new(mesh: &Mesh, shape: &[usize], placements: &[Placement]) -> Result<Self, ShardingError> {
-        let mut placed: Vec<(usize, LinearAxes)> = Vec::new();
-        let mut blocks = Vec::new();
+        let mut dims = vec![DimLayout::WHOLE; shape.len()];
+        let mut placed = Vec::new();
+        let mut used = Vec::new();
         let mut pins: Vec<(usize, usize)> = Vec::new();
         let mut partial: Vec<usize> = Vec::new();
         for placement in placements {
-            let (dim, at, block) = match placement {
-                Placement::Pin { axis, coordinate } => {
-                    pins.push(pin(mesh, *axis, *coordinate, &pins)?);
-                    continue;
-                }
+            match placement {
+                Placement::Pin { axis, coordinate } => pins.push(pin(mesh, *axis, *coordinate, &pins)?),
                 Placement::Partial { axis } => {
                     let position = mesh.position(*axis).ok_or_else(|| ShardingError::unknown_axis(*axis, mesh))?;
                     if partial.contains(&position) {
                         return Err(ShardingError::PartialTwice { axis: *axis });
                     }
                     partial.push(position);
-                    continue;
                 }
-                Placement::Block { dim, at } => (*dim, at, None),
-                Placement::Cyclic { dim, block: 0, .. } => return Err(ShardingError::EmptyBlock { dim: *dim }),
-                Placement::Cyclic { dim, at, block } => (*dim, at, Some(*block)),
-            };
-            if dim >= shape.len() {
-                return Err(ShardingError::NoDim { dim, ndim: shape.len() });
+                Placement::Block { .. } | Placement::Cyclic { .. } | Placement::Levels { .. } => {
+                    let (dim, levels) =
+                        placement.levels().map_err(|clause| ShardingError::NoLevels { clause: clause.to_string() })?;
+                    let extent = *shape.get(dim).ok_or(ShardingError::NoDim { dim, ndim: shape.len() })?;
+                    if placed.contains(&dim) {
+                        return Err(ShardingError::DimTwice { dim });
+                    }
+                    placed.push(dim);
+                    if levels.len() > mesh.ndim().max(1) {
+                        let (levels, axes) = (levels.len(), mesh.ndim());
+                        return Err(ShardingError::TooManyLevels { dim, levels, axes });
+                    }
+                    let levels = levels.iter().map(|level| match level {
+                        Level::Block { at } => Ok((LinearAxes::new(at, mesh)?, None)),
+                        Level::Cyclic { at, block } => Ok((LinearAxes::new(at, mesh)?, Some(*block))),
+                    });
+                    let levels = levels.collect::<Result<Vec<_>, _>>()?;
+                    used.extend(levels.iter().flat_map(|(at, _)| at.terms.iter().map(|term| term.0)));
+                    dims[dim] = layout(dim, extent, levels, mesh)?;
+                }
             }
-            if placed.iter().any(|other| other.0 == dim) {
-                return Err(ShardingError::DimTwice { dim });
-            }
-            placed.push((dim, LinearAxes::new(at, mesh)?));
-            blocks.push(block);
         }
         partial.sort_unstable();
-        let used = |axis: usize| {
-            let places = placed.iter().any(|(_, at)| at.terms.iter().any(|term| term.0 == axis));
-            places || pins.iter().any(|pin| pin.0 == axis)
-        };
-        if let Some(&axis) = partial.iter().find(|&&axis| used(axis)) {
+        used.extend(pins.iter().map(|pin| pin.0));
+        if let Some(&axis) = partial.iter().find(|axis| used.contains(axis)) {
             return Err(ShardingError::PartialTwice { axis: mesh.as_slice()[axis].name });
         }
-        let (sources, parts) = solve(&placed, &pins, mesh)?;
-        let mut dims = vec![DimLayout::Whole; shape.len()];
-        for (((dim, at), block), parts) in placed.into_iter().zip(blocks).zip(parts) {
-            let parts = parts as usize;
-            dims[dim] = match block {
-                // A block beyond the extent is the whole dimension.
-                Some(block) => DimLayout::Cyclic { at, parts, block: block.min(shape[dim].max(1)) },
-                None => DimLayout::Block { at, parts, block: shape[dim].div_ceil(parts).max(1) },
-            };
-        }
+        let digits = placed.iter().flat_map(|&dim| {
+            let levels = dims[dim].levels().iter().enumerate();
+            levels.map(move |(level, layout)| (Digit { dim, level }, &layout.at))
+        });
+        let digits: Vec<_> = digits.collect();
+        let sources = solve(&digits, &pins, mesh)?;
         Ok(Self { mesh: mesh.clone(), shape: shape.to_vec(), dims, pins, partial, sources })
     }
 
@@ -273,7 +104,7 @@ impl Sharding {
         Self {
             mesh: mesh.clone(),
             shape: shape.to_vec(),
-            dims: vec![DimLayout::Whole; shape.len()],
+            dims: vec![DimLayout::WHOLE; shape.len()],
             pins: Vec::new(),
             partial: Vec::new(),
             sources: (0..mesh.ndim()).map(|axis| (axis, AxisSource::Reader)).collect(),
@@ -357,12 +188,17 @@ impl Sharding {
     /// Returns the clauses that give this sharding, with placements in normal form.
     #[must_use]
     pub fn placements(&self) -> Vec<Placement> {
-        let dims = self.dims.iter().enumerate().filter_map(|(dim, layout)| match layout {
-            DimLayout::Whole => None,
-            DimLayout::Block { at, .. } => Some(Placement::Block { dim, at: at.expr(&self.mesh) }),
-            DimLayout::Cyclic { at, block, .. } => {
-                Some(Placement::Cyclic { dim, at: at.expr(&self.mesh), block: *block })
-            }
+        let dims = self.dims.iter().enumerate().filter_map(|(dim, layout)| {
+            let levels = layout.levels().iter().map(|level| {
+                let at = level.at.expr(&self.mesh);
+                if level.cyclic { Level::Cyclic { at, block: level.block } } else { Level::Block { at } }
+            });
+            let mut levels = levels.collect::<Vec<_>>().into_iter();
+            let outer = match levels.next()? {
+                Level::Block { at } => Placement::Block { dim, at },
+                Level::Cyclic { at, block } => Placement::Cyclic { dim, at, block },
+            };
+            Some(levels.fold(outer, Placement::inside))
         });
         let pins = self
             .pins
@@ -394,26 +230,24 @@ impl Sharding {
         within: Range<usize>,
     ) -> impl Iterator<Item = (Range<usize>, usize)> + use<> {
         let extent = self.shape[dim];
-        let (first, stride, block) = match &self.dims[dim] {
-            DimLayout::Whole => (0, extent.max(1), extent),
-            DimLayout::Block { at, block, .. } => {
-                ((at.eval(coordinates) as usize).saturating_mul(*block), extent.max(1), *block)
-            }
-            DimLayout::Cyclic { at, parts, block } => {
-                ((at.eval(coordinates) as usize).saturating_mul(*block), block.saturating_mul(*parts), *block)
-            }
-        };
+        let blocks = Blocks::of(&self.dims[dim], coordinates);
         let end = if self.keeps(coordinates) { within.end.min(extent) } else { 0 };
-        // Blocks that end before the window are stepped over at once.
-        let skip = within.start.saturating_sub(first.saturating_add(block)).div_ceil(stride);
-        (skip..)
-            .map(move |nth| (nth, first.saturating_add(stride.saturating_mul(nth))))
-            .take_while(move |&(_, start)| start < end)
-            .map(move |(nth, start)| {
-                let from = start.max(within.start);
-                (from..start.saturating_add(block).min(end), nth * block + (from - start))
-            })
-            .filter(|(range, _)| range.start < range.end)
+        let mut from = within.start;
+        std::iter::from_fn(move || {
+            let range = blocks.next(from, extent).filter(|range| range.start < end)?;
+            from = range.end;
+            let local = blocks.below(range.start);
+            Some((range.start..range.end.min(end), local))
+        })
+    }
+
+    /// Returns the position of index `index` of dimension `dim` in the block of the rank at `coordinates`, if the rank
+    /// owns it.
+    #[must_use]
+    pub fn local_index(&self, dim: usize, coordinates: &[usize], index: usize) -> Option<usize> {
+        let layout = &self.dims[dim];
+        let owns = index < self.shape[dim] && self.keeps(coordinates) && layout.owns(coordinates, index);
+        owns.then(|| layout.owned_below(coordinates, index))
     }
 
     /// Returns the shape of the block that the rank at `coordinates` owns, row-major and dense.
@@ -421,9 +255,10 @@ impl Sharding {
     /// A rank that owns nothing has a shape with a 0; of a 0-dimensional array, see [`keeps`](Self::keeps).
     #[must_use]
     pub fn local_shape(&self, coordinates: &[usize]) -> Vec<usize> {
-        (0..self.shape.len())
-            .map(|dim| self.pieces(dim, coordinates, 0..self.shape[dim]).map(|(range, _)| range.len()).sum())
-            .collect()
+        let keeps = self.keeps(coordinates);
+        let owned =
+            |(layout, &extent): (&DimLayout, &usize)| if keeps { layout.owned_below(coordinates, extent) } else { 0 };
+        self.dims.iter().zip(&self.shape).map(owned).collect()
     }
 
     /// Returns the number of elements that the rank at `coordinates` owns; `usize::MAX` if there are more.
@@ -436,14 +271,10 @@ impl Sharding {
         }
     }
 
-    /// Returns the digit of `index` along `dim`: the number of the block that holds it.
+    /// Returns a digit of `element`: the number of the block that holds it.
     #[must_use]
-    pub fn digit(&self, dim: usize, index: usize) -> usize {
-        match &self.dims[dim] {
-            DimLayout::Whole => 0,
-            DimLayout::Block { block, .. } => index / block,
-            DimLayout::Cyclic { parts, block, .. } => index / block % parts,
-        }
+    pub fn digit(&self, digit: Digit, element: &[usize]) -> usize {
+        self.dims[digit.dim].digit(digit.level, element[digit.dim])
     }
 
     /// Returns the coordinates of the owner from which the rank at `reader` reads `element`.
@@ -456,12 +287,12 @@ impl Sharding {
             owner[*axis] = match source {
                 AxisSource::Reader => reader[*axis],
                 AxisSource::Pin(coordinate) => *coordinate,
-                AxisSource::Digit { dim, stride, extent } => {
-                    (self.digit(*dim, element[*dim]) as i64 / stride % extent) as usize
+                AxisSource::Digit { digit, stride, extent } => {
+                    (self.digit(*digit, element) as i64 / stride % extent) as usize
                 }
                 AxisSource::Skew { digits, rest, modulus } => {
-                    let digit = |dim: usize| self.digit(dim, element[dim]) as i128;
-                    let digits = digits.iter().map(|&(dim, factor)| i128::from(factor) * digit(dim));
+                    let value = |digit: Digit| self.digit(digit, element) as i128;
+                    let digits = digits.iter().map(|&(digit, factor)| i128::from(factor) * value(digit));
                     (digits.sum::<i128>() + rest.sum(&owner)).rem_euclid((*modulus).into()) as usize
                 }
             };
@@ -472,14 +303,46 @@ impl Sharding {
     /// Returns whether the rank at `coordinates` owns `element`.
     #[must_use]
     pub fn owns(&self, coordinates: &[usize], element: &[usize]) -> bool {
-        self.keeps(coordinates)
-            && self.dims.iter().enumerate().all(|(dim, layout)| match layout {
-                DimLayout::Whole => true,
-                DimLayout::Block { at, .. } | DimLayout::Cyclic { at, .. } => {
-                    at.eval(coordinates) == self.digit(dim, element[dim]) as i64
-                }
-            })
+        self.keeps(coordinates) && self.dims.iter().zip(element).all(|(layout, &index)| layout.owns(coordinates, index))
     }
+}
+
+/// The layout of a dimension by the expressions of its levels and, where they are cyclic, their blocks.
+///
+/// Levels that divide nothing are left out, and those that divide evenly are joined, so that one way of dividing a
+/// dimension is one layout.
+fn layout(
+    dim: usize,
+    extent: usize,
+    levels: Vec<(LinearAxes, Option<usize>)>,
+    mesh: &Mesh,
+) -> Result<DimLayout, ShardingError> {
+    let mut layout: Vec<LevelLayout> = Vec::new();
+    let mut size = extent;
+    let mut alone = None;
+    for (at, block) in levels {
+        let parts = at.parts(mesh)? as usize;
+        let (block, cyclic) = match block {
+            Some(0) => return Err(ShardingError::EmptyBlock { dim }),
+            // A block beyond the size is all of it.
+            Some(block) => (block.min(size.max(1)), true),
+            None => (size.div_ceil(parts).max(1), false),
+        };
+        size = block;
+        let level = LevelLayout { at, parts, block, cyclic };
+        if parts == 1 && !cyclic {
+            alone = alone.or(Some(level));
+            continue;
+        }
+        match layout.last_mut().and_then(|outer| Some((LevelLayout::joined(outer, &level, mesh)?, outer))) {
+            Some((joined, outer)) => *outer = joined,
+            None => layout.push(level),
+        }
+    }
+    if layout.is_empty() {
+        layout.extend(alone);
+    }
+    Ok(DimLayout::new(layout))
 }
 
 fn pin(mesh: &Mesh, name: Name, coordinate: usize, pins: &[(usize, usize)]) -> Result<(usize, usize), ShardingError> {
@@ -497,14 +360,12 @@ fn pin(mesh: &Mesh, name: Name, coordinate: usize, pins: &[(usize, usize)]) -> R
 impl fmt::Display for Sharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut clauses: Vec<String> = Vec::new();
-        for (dim, layout) in self.dims.iter().enumerate() {
-            match layout {
-                DimLayout::Whole => {}
-                DimLayout::Block { at, .. } => clauses.push(format!("{dim} @ {}", at.display(&self.mesh))),
-                DimLayout::Cyclic { at, block, .. } => {
-                    clauses.push(format!("{dim} @ cyclic({}, {block})", at.display(&self.mesh)));
-                }
-            }
+        for (dim, layout) in self.dims.iter().enumerate().filter(|(_, layout)| !layout.levels().is_empty()) {
+            let levels = layout.levels().iter().map(|level| {
+                let at = level.at.display(&self.mesh);
+                if level.cyclic { format!("@ cyclic({at}, {})", level.block) } else { format!("@ {at}") }
+            });
+            clauses.push(format!("{dim} {}", levels.collect::<Vec<_>>().join(" ")));
         }
         for &(axis, coordinate) in &self.pins {
             clauses.push(format!("pin({}, {coordinate})", self.mesh.as_slice()[axis].name));

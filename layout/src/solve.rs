@@ -10,7 +10,7 @@
 //! sum over a mesh overflows, as its ranks can be counted.
 
 use crate::congruence;
-use crate::{AxisExpr, Mesh, ShardingError};
+use crate::{AxisExpr, Digit, Mesh, ShardingError};
 use serde::Serialize;
 use std::fmt;
 
@@ -155,6 +155,30 @@ impl LinearAxes {
         (self.constant == 0 && self.modulus.is_none()).then_some((stride, terms))
     }
 
+    /// The number of digits.
+    ///
+    /// # Errors
+    /// If the form is neither a remainder nor a mixed-radix number of coordinates.
+    pub(crate) fn parts(&self, mesh: &Mesh) -> Result<i64, ShardingError> {
+        let parts = self.modulus.or_else(|| self.radix(mesh).map(|(parts, _)| parts));
+        parts.ok_or_else(|| {
+            let why = "it is neither an axis, a list of axes nor a remainder; add `% parts`";
+            ShardingError::no_owner(self, mesh, why)
+        })
+    }
+
+    /// The mixed-radix number whose leading digits are those of `outer` and whose others are those of `inner`.
+    pub(crate) fn joined(outer: &Self, inner: &Self, mesh: &Mesh) -> Option<Self> {
+        let (_, (parts, _)) = (outer.radix(mesh)?, inner.radix(mesh)?);
+        if outer.terms.iter().any(|term| inner.terms.iter().any(|other| other.0 == term.0)) {
+            return None;
+        }
+        let leading = outer.terms.iter().map(|&(axis, factor)| Some((axis, factor.checked_mul(parts)?)));
+        let mut terms = leading.chain(inner.terms.iter().copied().map(Some)).collect::<Option<Vec<_>>>()?;
+        terms.sort_unstable();
+        Some(Self { terms, constant: 0, modulus: None })
+    }
+
     pub(crate) fn display<'a>(&'a self, mesh: &'a Mesh) -> impl fmt::Display + 'a {
         struct Shown<'a>(&'a LinearAxes, &'a Mesh);
         impl fmt::Display for Shown<'_> {
@@ -199,10 +223,10 @@ pub enum AxisSource {
     Reader,
     /// The tensor is kept at this coordinate alone.
     Pin(usize),
-    /// At `digit / stride % extent` of the element's digit along `dim`.
+    /// At `digit / stride % extent` of a digit of the element.
     Digit {
-        /// The tensor's dimension.
-        dim: usize,
+        /// The digit.
+        digit: Digit,
         /// The digits that one step along the axis spans.
         stride: i64,
         /// The extent of the axis.
@@ -210,8 +234,8 @@ pub enum AxisSource {
     },
     /// At `(sum of factor * digit + rest) % modulus`, where `rest` is over coordinates that come earlier.
     Skew {
-        /// The tensor's dimensions with the factors of the element's digits along them.
-        digits: Vec<(usize, i64)>,
+        /// Digits of the element with their factors.
+        digits: Vec<(Digit, i64)>,
         /// What is added; its own modulus is `None`.
         rest: LinearAxes,
         /// The modulus of the placement, at most the extent of the axis.
@@ -222,37 +246,24 @@ pub enum AxisSource {
 /// Where the owner stands along each axis, by position.
 pub(crate) type Solution = Vec<(usize, AxisSource)>;
 
-/// Solves the placements for the coordinates, in an order in which each depends on earlier ones only,
-/// and returns with it the number of digits of each placed dimension.
+/// Solves the placements of digits for the coordinates, in an order in which each depends on earlier ones only.
 pub(crate) fn solve(
-    placed: &[(usize, LinearAxes)],
+    placed: &[(Digit, &LinearAxes)],
     pins: &[(usize, usize)],
     mesh: &Mesh,
-) -> Result<(Solution, Vec<i64>), ShardingError> {
+) -> Result<Solution, ShardingError> {
     let name = |axis: usize| mesh.as_slice()[axis].name;
     let extent = |axis: usize| mesh.as_slice()[axis].extent as i64;
     let mut solved: Vec<(usize, AxisSource)> =
         pins.iter().map(|&(axis, coordinate)| (axis, AxisSource::Pin(coordinate))).collect();
-    let mut parts = vec![1; placed.len()];
-    let order = |with: bool| placed.iter().enumerate().filter(move |(_, p)| p.1.modulus.is_some() == with);
-    for (i, (dim, linear)) in order(false) {
-        let Some((digits, terms)) = linear.radix(mesh) else {
-            return Err(ShardingError::no_owner(
-                linear,
-                mesh,
-                "it is neither an axis, a list of axes nor a remainder; add `% parts`",
-            ));
-        };
-        parts[i] = digits;
+    for (digit, linear) in placed {
+        let Some((_, terms)) = linear.radix(mesh) else { continue };
         for (axis, stride) in terms {
             if solved.iter().any(|other| other.0 == axis) {
                 return Err(ShardingError::AxisTwice { axis: name(axis) });
             }
-            solved.push((axis, AxisSource::Digit { dim: *dim, stride, extent: extent(axis) }));
+            solved.push((axis, AxisSource::Digit { digit: *digit, stride, extent: extent(axis) }));
         }
-    }
-    for (i, (_, linear)) in order(true) {
-        parts[i] = linear.modulus.unwrap_or(1);
     }
     let known: Vec<_> = solved.iter().map(|source| source.0).collect();
     let skews = congruence::solve(placed, &known, mesh)?;
@@ -264,5 +275,5 @@ pub(crate) fn solve(
     // What a skew depends on comes first: replicated, pinned and digit axes, then the pivots in their order.
     solved.sort_by_key(|(axis, _)| *axis);
     solved.extend(skews);
-    Ok((solved, parts))
+    Ok(solved)
 }

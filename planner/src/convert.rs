@@ -1,10 +1,10 @@
 //! Distributed types from and to shardings.
 //!
-//! A sharding says more than a type (cyclic, skewed and pinned placements, blocks that do not divide), so only
-//! some have one; and a type may number tiles by digits of an axis, which no sharding does.
+//! A sharding says more than a type (cyclic, skewed and pinned placements, blocks that do not divide, unequal blocks of
+//! blocks), so only some have one; and a type may number tiles by digits of an axis, which no sharding does.
 
 use crate::{AxisPart, DistDim, DistType, TypeError};
-use polyshard_layout::{AxisExpr, DimLayout, Mesh, Placement, Sharding};
+use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding};
 
 impl DistType {
     /// Returns the type of a sharding in equal blocks numbered by whole axes.
@@ -106,14 +106,17 @@ pub(crate) fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usiz
     }
     let mut dims = Vec::with_capacity(sharding.shape().len());
     for (dim, layout) in sharding.dims().iter().enumerate() {
-        dims.push(match layout {
-            DimLayout::Whole => (Vec::new(), sharding.shape()[dim]),
-            DimLayout::Cyclic { parts: 1, .. } => (Vec::new(), sharding.shape()[dim]),
-            DimLayout::Cyclic { .. } => return Err(not(dim, "it is block-cyclic")),
-            DimLayout::Block { at, block, .. } => {
-                let digits = digits(at, mesh).ok_or_else(|| not(dim, "its blocks are not numbered by whole axes"))?;
-                (digits, *block)
+        dims.push(match layout.levels() {
+            [] => (Vec::new(), sharding.shape()[dim]),
+            [level] if level.cyclic && level.parts == 1 => (Vec::new(), sharding.shape()[dim]),
+            [level] if !level.cyclic => {
+                let digits =
+                    digits(&level.at, mesh).ok_or_else(|| not(dim, "its blocks are not numbered by whole axes"))?;
+                (digits, level.block)
             }
+            _ if layout.is_cyclic() => return Err(not(dim, "it is block-cyclic")),
+            // Levels that divide evenly are one.
+            _ => return Err(not(dim, "its blocks of blocks are of unequal sizes")),
         });
     }
     Ok(dims)
@@ -172,6 +175,12 @@ mod tests {
         let none =
             "of [1 @ (x + y) % 4] cannot be written as a distributed type: its blocks are not numbered by whole axes";
         assert_eq!(said(Placement::block(1, (x + y) % 4)), format!("dimension 1 {none}"));
+        let nested = |rows| Sharding::new(&mesh, &[rows], &[Placement::block(0, y).at(x)]).expect("a sharding");
+        assert_eq!(
+            DistType::from_sharding(&nested(9)).expect_err("blocks of 5 and of 2").to_string(),
+            "dimension 0 of [0 @ y @ x] cannot be written as a distributed type: its blocks of blocks are of unequal sizes"
+        );
+        assert_eq!(DistType::from_sharding(&nested(16)).expect("equal tiles").to_string(), "[2{x,y}16]");
         let none = "of [pin(y, 0)] cannot be written as a distributed type: it is pinned to a part of the mesh";
         assert_eq!(said(Placement::pin("y", 0)), format!("dimension 0 {none}"));
     }

@@ -56,7 +56,7 @@ impl Classifier<'_> {
 
     fn route_of(&self, need: &Need<'_>, may_shift: bool, trail: &mut Trail) -> IslResult<Route> {
         if self.is_local(need)? {
-            let dealt = need.sharding.dims().iter().any(|dim| matches!(dim, DimLayout::Cyclic { .. }));
+            let dealt = need.sharding.dims().iter().any(DimLayout::is_cyclic);
             trail.test(match dealt {
                 true => "each rank owns all it needs, block-cyclic: local",
                 false => "each rank owns all it needs: local",

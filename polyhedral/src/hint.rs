@@ -12,7 +12,7 @@ use crate::program::{Leaf, LeafOp, Output, OutputRoute, Route, Transfer};
 use crate::range::{Fixed, gcd, position};
 use crate::report::largest_shard;
 use crate::step::{Step, list};
-use polyshard_layout::{DimLayout, Name, Placement};
+use polyshard_layout::{LevelLayout, Name, Placement};
 use std::fmt;
 use std::ops::Range;
 
@@ -211,7 +211,7 @@ fn crossed_blocks(pass: &Pass<'_>, transfer: &Transfer, tensor: &Tensor) -> Opti
     let sharding = pass.state.sharding(tensor.name);
     let dims = sharding.dims().iter().zip(&transfer.region.ranges).enumerate();
     dims.into_iter().find_map(|(dim, (layout, (low, high)))| {
-        let DimLayout::Block { parts, block, .. } = layout else { return None };
+        let [LevelLayout { parts, block, cyclic: false, .. }] = layout.levels() else { return None };
         let (panel, block) = (high.minus(low).bounds(pass.ranges).1, *block as i64);
         let walks = (0..transfer.level).any(|counter| low.mentions(Symbol::Counter(counter)));
         if *parts == 1 || panel > block || !walks || panel <= gcd(alignment(low), block) {

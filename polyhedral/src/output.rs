@@ -73,7 +73,7 @@ fn replicated(sharding: &Sharding) -> Vec<usize> {
 }
 
 fn in_place(pass: &Pass<'_>, region: &Region, sharding: &Sharding) -> Result<bool, LowerError> {
-    if sharding.dims().iter().any(|dim| matches!(dim, DimLayout::Cyclic { .. })) {
+    if sharding.dims().iter().any(DimLayout::is_cyclic) {
         return Ok(false);
     }
     let only = pass.decide("who owns the output", || {

@@ -11,7 +11,7 @@ use crate::isl::{IslResult, Relation};
 use crate::program::{Region, Route};
 use crate::proof::{Property, Trail};
 use crate::source::Sources;
-use polyshard_layout::{AxisSource, DimLayout, LinearAxes, Name, Reach};
+use polyshard_layout::{AxisSource, Digit, LevelLayout, LinearAxes, Name, Reach};
 
 /// Which owners of an element count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,22 +166,21 @@ impl Sources<'_> {
             reach[*axis] = match source {
                 AxisSource::Reader if owners == Owners::Source || self.sharding.partial().contains(axis) => Reach::OWN,
                 AxisSource::Reader | AxisSource::Pin(_) => Reach::All,
-                AxisSource::Digit { dim, stride, extent } => {
-                    let Some(offsets) = self.offsets(region, *dim, *stride) else { continue };
+                AxisSource::Digit { digit, stride, extent } => {
+                    let Some(offsets) = self.offsets(region, *digit, *stride) else { continue };
                     let (low, high) = offsets.range(slack, ranges);
-                    let parts = self.parts(*dim);
-                    if stride.saturating_mul(*extent) == parts
-                        && region.periods[*dim].is_none()
-                        && !self.is_cyclic(*dim)
-                    {
+                    let level = self.level(*digit);
+                    // The first block follows the last one in the next block outside, in the next turn or round the end.
+                    let ends = digit.level == 0 && region.periods[digit.dim].is_none() && !level.cyclic;
+                    if ends && stride.saturating_mul(*extent) == level.parts as i64 {
                         Reach::Within { low, high }
                     } else {
                         Reach::Around { low, high }
                     }
                 }
                 AxisSource::Skew { digits, rest, modulus } if *modulus == extents[*axis] => {
-                    let digits = digits.iter().map(|&(dim, factor)| {
-                        let (low, high) = self.offsets(region, dim, 1)?.range(slack, ranges);
+                    let digits = digits.iter().map(|&(digit, factor)| {
+                        let (low, high) = self.offsets(region, digit, 1)?.range(slack, ranges);
                         Some((low, high, factor))
                     });
                     let others = rest.terms.iter().map(|&(other, factor)| {
@@ -207,46 +206,37 @@ impl Sources<'_> {
         reach
     }
 
-    fn is_cyclic(&self, dim: usize) -> bool {
-        matches!(self.sharding.dims()[dim], DimLayout::Cyclic { .. })
-    }
-
-    fn parts(&self, dim: usize) -> i64 {
-        match &self.sharding.dims()[dim] {
-            DimLayout::Whole => 1,
-            DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => *parts as i64,
-        }
+    fn level(&self, digit: Digit) -> &LevelLayout {
+        &self.sharding.dims()[digit.dim].levels()[digit.level]
     }
 
     /// Offsets of `floor(digit / stride)` from the rank's own, which is its coordinate up to the axis' extent.
-    fn offsets(&self, region: &Region, dim: usize, stride: i64) -> Option<Offsets> {
-        let (at, block) = match &self.sharding.dims()[dim] {
-            DimLayout::Whole => return None,
-            DimLayout::Block { at, block, .. } | DimLayout::Cyclic { at, block, .. } => (at, *block as i64),
-        };
-        let (low, high) = &region.ranges[dim];
+    fn offsets(&self, region: &Region, digit: Digit, stride: i64) -> Option<Offsets> {
+        let layout = &self.sharding.dims()[digit.dim];
+        let LevelLayout { at, parts, block, cyclic } = self.level(digit);
+        let (parts, block) = (*parts as i64, *block as i64);
+        let (low, high) = &region.ranges[digit.dim];
         let size = block.checked_mul(stride)?;
-        let own = self.digit_of_rank(at).div(stride, self.ranges);
+        // The rank's own block is inside of its blocks of the levels outside.
+        let outer = layout.levels()[..digit.level].iter();
+        let start = outer.fold(self.digit_of_rank(at).div(stride, self.ranges).times(size), |start, level| {
+            start.plus(&self.digit_of_rank(&level.at).times(level.block as i64))
+        });
         let from_own = |index: &Expr| {
-            let relative = index.minus(&own.times(size));
-            let relative = if self.is_cyclic(dim) { self.in_one_turn(&relative, size, dim, stride) } else { relative };
+            let relative = index.minus(&start);
+            // Whole turns of a cyclic level lead back to the same ranks.
+            let turn = size.saturating_mul((parts / stride).max(1));
+            let relative = if *cyclic { relative.without_multiples(turn) } else { relative };
             quotient(&relative, size, self.ranges)
         };
-        let slack = match region.periods[dim] {
-            None => 0,
-            // Where the last block is short or missing, the first is nearer to the end than its number says.
-            Some(period) => {
-                let missing = self.parts(dim).saturating_mul(block).saturating_sub(period).max(0);
-                missing / size + i64::from(missing % size != 0)
-            }
+        // Where the last block is short or missing, the first is nearer to the end than its number says.
+        let divided = match digit.level {
+            0 => region.periods[digit.dim],
+            level => Some(layout.levels()[level - 1].block as i64),
         };
+        let missing = divided.map_or(0, |divided| parts.saturating_mul(block).saturating_sub(divided).max(0));
+        let slack = missing / size + i64::from(missing % size != 0);
         Some(Offsets { low: from_own(low), high: from_own(&high.offset_by(-1)), slack })
-    }
-
-    /// Whole turns of a cyclic dimension lead back to the same ranks.
-    fn in_one_turn(&self, index: &Expr, size: i64, dim: usize, stride: i64) -> Expr {
-        let turn = size.saturating_mul((self.parts(dim) / stride).max(1));
-        index.without_multiples(turn)
     }
 
     fn digit_of_rank(&self, at: &LinearAxes) -> Expr {

@@ -14,7 +14,7 @@ use crate::expr::{Atom, Expr, Symbol};
 use crate::kernel::{Affine, Kernel};
 use crate::nest::{Made, Nest, NodeId};
 use crate::range::position;
-use polyshard_layout::{DimLayout, LinearAxes, Sharding};
+use polyshard_layout::{LevelLayout, LinearAxes, Sharding};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes relations of one schedule.
@@ -308,18 +308,17 @@ pub(crate) fn owned(conditions: &mut Conditions, sharding: &Sharding, element: &
         conditions.equal(&rank[axis], &Form::constant(at as i64));
     }
     for (index, layout) in element.iter().zip(sharding.dims()) {
-        match layout {
-            DimLayout::Whole => {}
-            DimLayout::Block { at, block, .. } => {
-                let digit = linear(conditions, at, rank);
-                conditions.within(&index.minus(&digit.times(*block as i64)), *block as i64);
-            }
-            DimLayout::Cyclic { at, block, parts } => {
-                let (digit, turn) = (linear(conditions, at, rank), conditions.witness());
-                let first = digit.plus(&turn.times(*parts as i64)).times(*block as i64);
-                conditions.within(&index.minus(&first), *block as i64);
+        // What each level divides is counted from its own beginning.
+        let mut index = index.clone();
+        for LevelLayout { at, parts, block, cyclic } in layout.levels() {
+            let mut number = linear(conditions, at, rank);
+            if *cyclic {
+                let turn = conditions.witness();
                 conditions.at_most(&Form::default(), &turn);
+                number = number.plus(&turn.times(*parts as i64));
             }
+            index = index.minus(&number.times(*block as i64));
+            conditions.within(&index, *block as i64);
         }
     }
 }
@@ -333,3 +332,6 @@ pub(crate) fn linear(conditions: &mut Conditions, at: &LinearAxes, rank: &[Form]
         None => sum,
     }
 }
+
+#[cfg(test)]
+mod tests;

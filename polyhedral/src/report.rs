@@ -4,7 +4,7 @@ use crate::expr::Ranges;
 use crate::program::{OutputRoute, Program, Report, Route, partners};
 use crate::proof::Proof;
 use crate::traffic;
-use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumKind};
+use polyshard_layout::{Mesh, Reach, Sharding, SumKind};
 
 /// The bounds of a program, beside what was proved of it.
 pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
@@ -37,16 +37,7 @@ pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
 
 pub(crate) fn largest_shard(sharding: &Sharding) -> u64 {
     let dims = sharding.dims().iter().zip(sharding.shape());
-    dims.map(|(layout, &extent)| match layout {
-        DimLayout::Whole => extent as u64,
-        DimLayout::Block { block, .. } => (*block).min(extent) as u64,
-        DimLayout::Cyclic { parts, block, .. } => {
-            // Whole rounds of all parts, and one block more for the first ones.
-            let round = parts.saturating_mul(*block);
-            (extent / round * block + (extent % round).min(*block)) as u64
-        }
-    })
-    .fold(1, u64::saturating_mul)
+    dims.map(|(layout, &extent)| layout.max_owned(extent) as u64).fold(1, u64::saturating_mul)
 }
 
 fn executions(ranges: &Ranges, level: usize) -> u64 {
@@ -142,17 +133,6 @@ impl Sums<'_> {
 fn part(program: &Program) -> u64 {
     let sharding = program.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
     let most = program.output.region.most(&program.ranges());
-    let owned = sharding.dims().iter().zip(most).map(|(layout, most)| {
-        let most = most as u64;
-        match layout {
-            DimLayout::Whole => most,
-            DimLayout::Block { block, .. } => most.min(*block as u64),
-            DimLayout::Cyclic { parts, block, .. } => {
-                // Whole rounds of all parts, and at most one block more, wherever the tile begins.
-                let (block, round) = (*block as u64, parts.saturating_mul(*block) as u64);
-                most / round * block + (most % round).min(block)
-            }
-        }
-    });
+    let owned = sharding.dims().iter().zip(most).map(|(layout, most)| layout.max_owned_of(most as usize) as u64);
     owned.fold(1, u64::saturating_mul)
 }

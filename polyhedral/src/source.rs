@@ -4,7 +4,7 @@ use crate::conditions::{Conditions, Form};
 use crate::expr::{Atom, Expr, Ranges, Symbol};
 use crate::program::Region;
 use crate::relation::{Relations, inside_mesh, linear, owned};
-use polyshard_layout::{AxisSource, DimLayout, Sharding};
+use polyshard_layout::{AxisSource, Digit, Sharding};
 
 /// The owner from which each element of one array is read.
 pub(crate) struct Sources<'a> {
@@ -17,15 +17,8 @@ impl Sources<'_> {
     /// Iterations to the owners that serve the elements of their regions.
     pub(crate) fn relation(&self, fixed: usize, region: &Region) -> Conditions {
         let mut conditions = self.owners(fixed, region);
-        // Where several own the element, the one that the sharding's solution picks.
-        for (axis, source) in self.sharding.sources() {
-            let owner = Form::output(*axis);
-            match source {
-                AxisSource::Reader => conditions.equal(&owner, &Form::input(*axis)),
-                AxisSource::Skew { modulus, .. } => conditions.below(&owner, &Form::constant(*modulus)),
-                AxisSource::Pin(_) | AxisSource::Digit { .. } => {}
-            }
-        }
+        let forms = |form: fn(usize) -> Form| (0..self.sharding.mesh().ndim()).map(form).collect::<Vec<_>>();
+        picked(&mut conditions, self.sharding, &forms(Form::output), &forms(Form::input));
         conditions
     }
 
@@ -63,19 +56,19 @@ impl Sources<'_> {
     ///
     /// An element's owners depend on its digits alone; a reader's own coordinate is any.
     pub(crate) fn solved(sharding: &Sharding) -> (Conditions, Conditions) {
-        let placed = sharding.dims().iter().enumerate().filter_map(|(dim, layout)| match layout {
-            DimLayout::Whole => None,
-            DimLayout::Block { at, parts, .. } | DimLayout::Cyclic { at, parts, .. } => Some((dim, at, *parts)),
+        let placed = sharding.dims().iter().enumerate().flat_map(|(dim, layout)| {
+            let levels = layout.levels().iter().enumerate();
+            levels.map(move |(level, layout)| (Digit { dim, level }, layout))
         });
         let placed: Vec<_> = placed.collect();
         let extents = sharding.mesh().extents();
         let mut all = Conditions::new(placed.len(), extents.len());
-        for (nth, (.., parts)) in placed.iter().enumerate() {
-            all.within(&Form::input(nth), *parts as i64);
+        for (nth, (_, level)) in placed.iter().enumerate() {
+            all.within(&Form::input(nth), level.parts as i64);
         }
-        let digit = |dim: usize| {
-            let nth = placed.iter().position(|placed| placed.0 == dim);
-            Form::input(nth.expect("a digit is of a dimension that is placed; this is a bug of polyshard"))
+        let digit = |digit: Digit| {
+            let nth = placed.iter().position(|placed| placed.0 == digit);
+            Form::input(nth.expect("a digit is of a level that there is; this is a bug of polyshard"))
         };
         let rank: Vec<_> = (0..extents.len()).map(Form::output).collect();
         let mut computed = all.clone();
@@ -87,12 +80,12 @@ impl Sources<'_> {
                     continue;
                 }
                 AxisSource::Pin(at) => Form::constant(*at as i64),
-                AxisSource::Digit { dim, stride, extent } => {
-                    let quotient = computed.quotient(&digit(*dim), *stride);
+                AxisSource::Digit { digit: of, stride, extent } => {
+                    let quotient = computed.quotient(&digit(*of), *stride);
                     if leads(sharding, source) { quotient } else { computed.remainder(&quotient, *extent) }
                 }
                 AxisSource::Skew { digits, rest, modulus } => {
-                    let digits = digits.iter().map(|&(dim, factor)| digit(dim).times(factor));
+                    let digits = digits.iter().map(|&(of, factor)| digit(of).times(factor));
                     let terms = rest.terms.iter().map(|&(axis, factor)| rank[axis].times(factor));
                     let sum = digits.chain(terms).fold(Form::constant(rest.constant), |sum, term| sum.plus(&term));
                     computed.remainder(&sum, *modulus)
@@ -105,35 +98,37 @@ impl Sources<'_> {
         for &(axis, at) in sharding.pins() {
             had.equal(&rank[axis], &Form::constant(at as i64));
         }
-        for (dim, at, _) in &placed {
-            let value = linear(&mut had, at, &rank);
-            had.equal(&digit(*dim), &value);
+        for (of, level) in &placed {
+            let value = linear(&mut had, &level.at, &rank);
+            had.equal(&digit(*of), &value);
         }
         (computed, had)
     }
 
+    /// The digit of an index inside the array.
+    fn digit(&self, digit: Digit, index: &Expr) -> Expr {
+        let (level, outer) = self.sharding.dims()[digit.dim].levels()[..=digit.level].split_last().expect("a level");
+        let index = outer.iter().fold(index.clone(), |index, outer| index.rem(outer.block as i64, self.ranges));
+        let number = index.div(level.block as i64, self.ranges);
+        if level.cyclic { number.rem(level.parts as i64, self.ranges) } else { number }
+    }
+
     /// The coordinates of the owner of the region's low corner.
     pub(crate) fn at_low(&self, region: &Region) -> Vec<Expr> {
-        let digit = |dim: usize| match &self.sharding.dims()[dim] {
-            DimLayout::Whole => Expr::constant(0),
-            DimLayout::Block { block, .. } => region.ranges[dim].0.div(*block as i64, self.ranges),
-            DimLayout::Cyclic { block, parts, .. } => {
-                region.ranges[dim].0.div(*block as i64, self.ranges).rem(*parts as i64, self.ranges)
-            }
-        };
+        let value = |digit: Digit| self.digit(digit, &region.ranges[digit.dim].0);
         let mut owner: Vec<_> =
             (0..self.sharding.mesh().ndim()).map(|axis| Expr::symbol(Symbol::Coordinate(axis))).collect();
         for (axis, source) in self.sharding.sources() {
             owner[*axis] = match source {
                 AxisSource::Reader => Expr::symbol(Symbol::Coordinate(*axis)),
                 AxisSource::Pin(at) => Expr::constant(*at as i64),
-                AxisSource::Digit { dim, stride, extent } => {
-                    let quotient = digit(*dim).div(*stride, self.ranges);
+                AxisSource::Digit { digit, stride, extent } => {
+                    let quotient = value(*digit).div(*stride, self.ranges);
                     // A digit of an index inside the array needs no remainder for its leading axis.
                     if leads(self.sharding, source) { quotient } else { quotient.rem(*extent, self.ranges) }
                 }
                 AxisSource::Skew { digits, rest, modulus } => {
-                    let digits = digits.iter().map(|&(dim, factor)| (digit(dim), factor));
+                    let digits = digits.iter().map(|&(digit, factor)| (value(digit), factor));
                     let others = rest.terms.iter().map(|&(axis, factor)| (owner[axis].clone(), factor));
                     let sum = digits.chain(others).fold(Expr::constant(rest.constant), |sum, (value, factor)| {
                         sum.plus(&value.times_modulo(factor, *modulus))
@@ -146,15 +141,22 @@ impl Sources<'_> {
     }
 }
 
-/// Whether an axis has the leading part of its dimension's digit, so that no remainder is needed.
-fn leads(sharding: &Sharding, source: &AxisSource) -> bool {
-    let AxisSource::Digit { dim, stride, extent } = source else { return false };
-    match &sharding.dims()[*dim] {
-        DimLayout::Whole => false,
-        DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => {
-            stride.saturating_mul(*extent) == *parts as i64
+/// Adds that of an element's owners, the one from which the reader at these coordinates reads it is meant: the one that the
+/// sharding's solution picks.
+pub(crate) fn picked(conditions: &mut Conditions, sharding: &Sharding, owner: &[Form], reader: &[Form]) {
+    for (axis, source) in sharding.sources() {
+        match source {
+            AxisSource::Reader => conditions.equal(&owner[*axis], &reader[*axis]),
+            AxisSource::Skew { modulus, .. } => conditions.below(&owner[*axis], &Form::constant(*modulus)),
+            AxisSource::Pin(_) | AxisSource::Digit { .. } => {}
         }
     }
+}
+
+/// Whether an axis has the leading part of a digit, so that no remainder is needed.
+fn leads(sharding: &Sharding, source: &AxisSource) -> bool {
+    let AxisSource::Digit { digit, stride, extent } = source else { return false };
+    stride.saturating_mul(*extent) == sharding.dims()[digit.dim].levels()[digit.level].parts as i64
 }
 
 /// Solves `from(p) = q` for `p`: closed forms of who maps to the rank at the coordinates, where they exist. Along the

@@ -5,7 +5,7 @@ use crate::error::ErrorKind;
 use crate::kernel::{Assign, Kernel};
 use crate::nest::Nest;
 use crate::step::{Clause, Dim, LeafKind, Pattern, Step, list};
-use polyshard_layout::{Mesh, Name, Placement, ProductError, Sharding};
+use polyshard_layout::{Level, Mesh, Name, Placement, ProductError, Sharding};
 use std::sync::Arc;
 
 /// The loops and data of a kernel after some steps.
@@ -295,22 +295,28 @@ impl State {
     }
 
     fn place(&self, tensor: Name, clauses: &[Clause]) -> Result<Sharding, ErrorKind> {
-        let placements = clauses
-            .iter()
-            .map(|clause| {
-                Ok(match clause {
-                    Clause::Block { dim, at } => Placement::Block { dim: self.dim(tensor, *dim)?, at: at.clone() },
-                    Clause::Cyclic { dim, at, block } => {
-                        let dim = self.dim(tensor, *dim)?;
-                        count("blocks of", (*block).max(1))?;
-                        Placement::Cyclic { dim, at: at.clone(), block: *block }
-                    }
-                    Clause::Pin { axis, coordinate } => Placement::Pin { axis: *axis, coordinate: *coordinate },
-                    Clause::Partial { axis } => Placement::Partial { axis: *axis },
-                })
-            })
-            .collect::<Result<Vec<_>, ErrorKind>>()?;
+        let placements = clauses.iter().map(|clause| self.placement(tensor, clause)).collect::<Result<Vec<_>, _>>()?;
         Sharding::new(&self.mesh, self.shape(tensor), &placements).map_err(ErrorKind::Sharding)
+    }
+
+    fn placement(&self, tensor: Name, clause: &Clause) -> Result<Placement, ErrorKind> {
+        let counted = |block: usize| count("blocks of", block.max(1)).map(|_| block);
+        Ok(match clause {
+            Clause::Block { dim, at } => Placement::Block { dim: self.dim(tensor, *dim)?, at: at.clone() },
+            Clause::Cyclic { dim, at, block } => {
+                Placement::Cyclic { dim: self.dim(tensor, *dim)?, at: at.clone(), block: counted(*block)? }
+            }
+            Clause::Levels { outer, inner } => {
+                for level in inner {
+                    if let Level::Cyclic { block, .. } = level {
+                        counted(*block)?;
+                    }
+                }
+                Placement::Levels { outer: Box::new(self.placement(tensor, outer)?), inner: inner.clone() }
+            }
+            Clause::Pin { axis, coordinate } => Placement::Pin { axis: *axis, coordinate: *coordinate },
+            Clause::Partial { axis } => Placement::Partial { axis: *axis },
+        })
     }
 
     /// The number of the dimension that `dim` names.

@@ -1,6 +1,6 @@
 //! Schedule steps as data: printed, serialised and replayed from one enum.
 
-use polyshard_layout::{AxisExpr, Mesh, Name};
+use polyshard_layout::{AxisExpr, Level, Mesh, Name};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -97,6 +97,13 @@ pub enum Clause {
         /// Indices in a block.
         block: usize,
     },
+    /// `m.at(node).at(rank)`: blocks that are divided again, level by level.
+    Levels {
+        /// The clause of the outermost level, [`Block`](Self::Block) or [`Cyclic`](Self::Cyclic).
+        outer: Box<Self>,
+        /// The further levels, each of which divides the blocks of the one before it.
+        inner: Vec<Level>,
+    },
     /// `pin(z, 0)`: at one coordinate of an axis alone.
     Pin {
         /// The axis.
@@ -109,6 +116,52 @@ pub enum Clause {
         /// The axis.
         axis: Name,
     },
+}
+
+impl Clause {
+    /// Divides the blocks of this clause in ceil-sized blocks again: a rank owns block `at` of its block.
+    ///
+    /// So lie the rows of a loop that was distributed over the nodes and then, inside of a node, over its ranks: 13 of
+    /// them over 2 nodes of 2 ranks in blocks of 7, and of 4 in these, where `m.at([node, rank])` has 4 blocks of 4.
+    ///
+    /// ```
+    /// use polyshard_layout::{AxisExpr, Mesh};
+    /// use polyshard_polyhedral::{Schedule, Var, example};
+    /// let mesh = Mesh::new([("node", 2), ("rank", 2)]);
+    /// let [node, rank] = mesh.axes();
+    /// let m = Var::new("m");
+    /// let rows = m.at(node).at(rank);
+    /// assert_eq!(rows.to_string(), "m @ node @ rank");
+    /// let schedule = Schedule::from_spec(example::matmul(13, 5, 6))
+    ///     .distribute(["m"], ["mo"], ["ml"], &Mesh::new([("node", 2)]))
+    ///     .distribute(["ml"], ["mr"], ["mi"], &Mesh::new([("rank", 2)]))
+    ///     .shard("A", [rows.clone()])
+    ///     .shard("C", [rows]);
+    /// let program = schedule.lower()?;
+    /// assert_eq!(program.sharding("A").pieces(0, &[0, 1], 0..13).next(), Some((4..7, 0)));
+    /// assert_eq!(program.pattern("A").unwrap().to_string(), "local");
+    /// # Ok::<(), polyshard_polyhedral::LowerError>(())
+    /// ```
+    #[must_use]
+    pub fn at(self, at: impl Into<AxisExpr>) -> Self {
+        self.inside(Level::Block { at: at.into() })
+    }
+
+    /// Divides the blocks of this clause again, block-cyclically in blocks of `block` indices.
+    #[must_use]
+    pub fn cyclic(self, at: impl Into<AxisExpr>, block: usize) -> Self {
+        self.inside(Level::Cyclic { at: at.into(), block })
+    }
+
+    fn inside(self, level: Level) -> Self {
+        match self {
+            Self::Levels { outer, mut inner } => {
+                inner.push(level);
+                Self::Levels { outer, inner }
+            }
+            outer => Self::Levels { outer: Box::new(outer), inner: vec![level] },
+        }
+    }
 }
 
 /// How a tile gets to the rank that needs it, or from the rank that computed it.
@@ -435,11 +488,12 @@ impl fmt::Display for Dim {
 impl fmt::Display for Clause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Block { dim, at: at @ (AxisExpr::Axis(_) | AxisExpr::List(_) | AxisExpr::Mod(..)) } => {
-                write!(f, "{dim} @ {at}")
-            }
-            Self::Block { dim, at } => write!(f, "{dim} @ ({at})"),
+            Self::Block { dim, at } => write!(f, "{dim} @ {}", Level::Block { at: at.clone() }),
             Self::Cyclic { dim, at, block } => write!(f, "{dim} @ cyclic({at}, {block})"),
+            Self::Levels { outer, inner } => {
+                write!(f, "{outer}")?;
+                inner.iter().try_for_each(|level| write!(f, " @ {level}"))
+            }
             Self::Pin { axis, coordinate } => write!(f, "pin({axis}, {coordinate})"),
             Self::Partial { axis } => write!(f, "partial({axis})"),
         }

@@ -2,7 +2,7 @@
 
 use crate::expr::Expr;
 use crate::program::{OutputRoute, Program, Region, Route, Transfer, partners};
-use polyshard_layout::{DimLayout, Sharding, SumKind};
+use polyshard_layout::{Sharding, SumKind};
 
 /// Transfers, of all ranks in all steps, beyond which nothing is counted: a few milliseconds.
 const MAX_TRANSFERS: u64 = 8192;
@@ -219,20 +219,8 @@ impl<'a> Rank<'a> {
         for ((layout, &extent), (&(low, high), period)) in
             sharding.dims().iter().zip(sharding.shape()).zip(ranges.iter().zip(periods))
         {
-            // The blocks of the rank are `start + n * turn ..+ block`.
-            let (start, block, turn) = match layout {
-                DimLayout::Whole => (0, extent as i64, extent as i64),
-                DimLayout::Block { at, block, .. } => {
-                    let block = *block as i64;
-                    (at.eval(&self.coordinates).saturating_mul(block), block, i64::MAX)
-                }
-                DimLayout::Cyclic { at, parts, block } => {
-                    let block = *block as i64;
-                    (at.eval(&self.coordinates).saturating_mul(block), block, block.saturating_mul(*parts as i64))
-                }
-            };
-            let below = |end: i64| end / turn * block + (end % turn - start).clamp(0, block);
-            let inside = |low: i64, high: i64| (below(high) - below(low)).max(0);
+            let below = |end: i64| layout.owned_below(&self.coordinates, end as usize) as i64;
+            let inside = |low: i64, high: i64| if low < high { below(high) - below(low) } else { 0 };
             let found = match period {
                 None => inside(low.max(0), high.min(extent as i64)),
                 Some(period) => {
@@ -242,7 +230,7 @@ impl<'a> Rank<'a> {
                 }
             };
             count = count.saturating_mul(found as u64);
-            first.push(start.min(extent as i64 - 1).max(0) as usize);
+            first.push(layout.first(&self.coordinates).min(extent.saturating_sub(1)));
         }
         (if sharding.keeps(&self.coordinates) { count } else { 0 }, first)
     }

@@ -1,8 +1,8 @@
 //! The patterns found for known algorithms, and that finding them does not depend on the number of ranks.
 
 use expect_test::{Expect, expect};
-use polyshard_layout::{AxisExpr, Mesh};
-use polyshard_polyhedral::{Dim, KernelSpec, Pattern, Program, Schedule, Value, Var, dim, example, pin};
+use polyshard_layout::{Axis, AxisExpr, Mesh};
+use polyshard_polyhedral::{Clause, Dim, KernelSpec, Pattern, Program, Schedule, Value, Var, dim, example, pin};
 
 const M: Dim = Dim::Number(0);
 
@@ -321,4 +321,92 @@ fn the_program_of_a_large_mesh_is_that_of_a_small_one_with_other_constants() {
         program.to_string().replace(|c: char| c.is_ascii_digit(), "").lines().skip(5).collect::<String>()
     };
     assert_eq!(shape(8), shape(1024));
+}
+
+/// C[m, n] += A[m, k] * B[k, n] with the rows over nodes, and those of a node over its ranks, all as `rows` says.
+fn nested(rows: usize, [nodes, ranks]: [usize; 2], shards: impl Fn(Var) -> Clause) -> Schedule {
+    let [m, k] = ["m", "k"].map(Var::new);
+    Schedule::from_spec(example::matmul(rows, 6, rows))
+        .distribute(["m"], ["mo"], ["ml"], &Mesh::new([("node", nodes)]))
+        .distribute(["ml"], ["mr"], ["mi"], &Mesh::new([("rank", ranks)]))
+        .shard("A", [shards(m)])
+        .shard("B", [shards(k)])
+        .shard("C", [shards(m)])
+}
+
+#[test]
+fn blocks_of_blocks_are_where_nested_loops_want_them() {
+    let (node, rank) = (AxisExpr::axis("node"), AxisExpr::axis("rank"));
+    let patterns = |schedule: Schedule| {
+        let program = lowered(&schedule);
+        ["A", "B", "C"].map(|tensor| program.pattern(tensor).expect("a tensor").to_string())
+    };
+    // Sizes that do not divide, and ranks without rows, are as local as any other.
+    for (rows, mesh) in [(16, [2, 2]), (13, [2, 2]), (13, [2, 5]), (29, [3, 4]), (5, [3, 4])] {
+        let found = patterns(nested(rows, mesh, |dim| dim.at(node.clone()).at(rank.clone())));
+        assert_eq!(found, ["local", "allgather(node, rank)", "local"], "{rows} rows over {mesh:?}");
+    }
+    // A list of axes has equal blocks, which are the same only where they divide.
+    let list = || AxisExpr::list(&["node", "rank"]);
+    assert_eq!(patterns(nested(16, [2, 2], |dim| dim.at(list()))), ["local", "allgather(node, rank)", "local"]);
+    assert_eq!(patterns(nested(13, [2, 2], |dim| dim.at(list()))), ["exchange", "allgather(node, rank)", "exchange"]);
+}
+
+#[test]
+fn panels_of_blocks_of_blocks_are_broadcast() {
+    let (node, rank) = (AxisExpr::axis("node"), AxisExpr::axis("rank"));
+    for (rows, [nodes, ranks]) in [(16, [2, 2]), (13, [2, 2]), (29, [3, 4])] {
+        let panels = nested(rows, [nodes, ranks], |dim| dim.at(node.clone()).at(rank.clone()))
+            .divide("k", "ko", "kl", nodes)
+            .divide("kl", "kr", "ki", ranks)
+            .reorder(["ko", "kr", "mi", "n", "ki"]);
+        check(
+            panels.communicate("B", "kr").tensorize(["mi", "n", "ki"]),
+            expect![[r#"
+                A: local
+                B: broadcast(node, rank)
+                C: local
+            "#]],
+        );
+    }
+}
+
+#[test]
+fn sums_of_a_block_are_scattered_in_blocks_of_it() {
+    let [m, k] = ["m", "k"].map(Var::new);
+    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
+    for rows in [16, 13, 29] {
+        let summed = Schedule::from_spec(example::matmul(rows, 6, 11))
+            .distribute(["m", "k"], ["mo", "ko"], ["mi", "ki"], &mesh(3, 2))
+            .shard("A", [m.at(x.clone()), k.at(y.clone())])
+            .shard("B", [k.at(y.clone()).at(x.clone())])
+            .shard("C", [m.at(x.clone()).at(y.clone())]);
+        check(
+            summed,
+            expect![[r#"
+                A: local
+                B: allgather(x)
+                C: reduce_scatter(y)
+            "#]],
+        );
+    }
+}
+
+#[test]
+fn levels_that_are_none_are_refused_with_the_step() {
+    let (node, rank) = (AxisExpr::axis("node"), AxisExpr::axis("rank"));
+    let error = |clause: fn(Clause, AxisExpr) -> Clause, at: &AxisExpr| {
+        nested(13, [2, 2], |dim| clause(dim.at(node.clone()), at.clone()))
+            .lower()
+            .expect_err("refused")
+            .kind()
+            .to_string()
+    };
+    assert!(error(Clause::at, &node).starts_with("axis `node` is used twice"));
+    assert!(error(|clause, at| clause.cyclic(at, 0), &rank).starts_with("dimension 0 is block-cyclic in blocks of 0"));
+    assert!(error(|clause, at| clause.at(at.clone()).at(at), &rank).contains("3 levels"));
+    assert!(
+        error(|_, at| pin(Axis { name: "node".into(), extent: 2 }, 0).at(at), &rank)
+            .starts_with("`pin(node, 0)` places no")
+    );
 }

@@ -77,6 +77,24 @@ fn small_and_ragged_meshes_have_halos_too() {
     assert_eq!(pattern(&tiled(stencil(40, &[[0, 0], [-7, 0]], true), [8, 2])), "halo(x: -2..=0)");
 }
 
+/// Rows over nodes, and those of a node over its ranks: the neighbour of a node's last rank is another node's first.
+#[test]
+fn blocks_of_blocks_have_neighbours() {
+    // 30 rows are 3 blocks of 10, which are 3 blocks of 3 and a row; of 29, the last rank has none.
+    let near = "halo(node: -1..=1, rank: -1..=1)";
+    for (extent, ranks, found) in [(32, [2, 4], near), (30, [3, 4], near), (30, [2, 4], near), (29, [3, 4], "exchange")]
+    {
+        let [node, rank] = [("node", ranks[0]), ("rank", ranks[1])].map(|axis| Mesh::new([axis]));
+        let placed = || dim(0).at(node.axes::<1>()[0]).at(rank.axes::<1>()[0]);
+        let schedule = Schedule::from_spec(stencil(extent, &[[-1, 0], [0, 0], [1, 0]], true))
+            .distribute(["i"], ["io"], ["il"], &node)
+            .distribute(["il"], ["ir"], ["ii"], &rank)
+            .shard("A", [placed()])
+            .shard("C", [placed()]);
+        assert_eq!(pattern(&schedule), found, "{extent} rows over {ranks:?}");
+    }
+}
+
 /// What a halo costs is said without a run.
 #[test]
 fn an_explanation_says_whom_a_rank_looks_at() {
@@ -89,6 +107,7 @@ fn an_explanation_says_whom_a_rank_looks_at() {
             tile [26, 21] of A[(25*x .. +26) % 100, (20*y - 1 .. +21) % 100]
             at most 4368 bytes received per rank and step
             messages with at most 3 other ranks
+            what a rank owns itself is read where it lies
             - what one rank needs goes round the end of the tensor
             - axis x: neither aligned, nor the same region for all x
             - owners are at the offsets x: 0..=1, y: -1..=0 from the rank

@@ -97,7 +97,7 @@ impl Draw {
             let mut placements = Vec::new();
             for dim in 0..shape.len() {
                 let at = AxisExpr::Axis(axes[self.below(axes.len())]);
-                match self.below(6) {
+                match self.below(8) {
                     0 | 1 => placements.push(Placement::Block { dim, at }),
                     2 => placements.push(Placement::Cyclic { dim, at, block: 1 + self.below(3) }),
                     3 => placements.push(Placement::Block { dim, at: AxisExpr::List(axes.clone()) }),
@@ -105,6 +105,8 @@ impl Draw {
                         let skewed = (AxisExpr::Axis(axes[0]) + AxisExpr::Axis(axes[axes.len() - 1])) % parts;
                         placements.push(Placement::Block { dim, at: skewed });
                     }
+                    5 => placements.push(Placement::block(dim, at).at(AxisExpr::Axis(axes[axes.len() - 1]))),
+                    6 => placements.push(Placement::cyclic(dim, at, 1 + self.below(5)).at(AxisExpr::Axis(axes[0]))),
                     _ => {}
                 }
             }

@@ -1,6 +1,6 @@
 //! Meshes, shardings and regions to test with.
 
-use crate::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
+use crate::layout::{AxisExpr, Level, Mesh, Name, Placement, Sharding};
 use crate::leaf::{nest, pointwise};
 use crate::region::row_major;
 use crate::{DistArray, Element, ReduceOp, Region, Result, StridedMut, View, World, spmd};
@@ -16,7 +16,7 @@ pub(crate) fn on_ranks(ranks: usize, f: impl Fn(&World) -> Result<()> + Sync) {
 /// Shardings of every kind over meshes of 1 to 3 axes and at most 12 ranks.
 pub(crate) fn shardings() -> impl Strategy<Value = Sharding> {
     let mesh = prop::collection::vec(1usize..5, 1..4).prop_filter("few ranks", |e| e.iter().product::<usize>() <= 12);
-    let dims = prop::collection::vec((0usize..9, 0u8..7, 1usize..4), 0..4);
+    let dims = prop::collection::vec((0usize..9, 0u8..11, 1usize..4), 0..4);
     (mesh, dims, 0usize..6).prop_filter_map("a legal sharding", |(extents, dims, pin)| {
         let mesh = Mesh::new(["x", "y", "z"].into_iter().zip(extents));
         let shape: Vec<_> = dims.iter().map(|dim| dim.0).collect();
@@ -28,7 +28,7 @@ pub(crate) fn shardings() -> impl Strategy<Value = Sharding> {
 /// Pairs of shardings of every kind of one shape, over a mesh of 1 to 3 axes of 1 to 5 and at most 30 ranks.
 pub(crate) fn sharding_pairs() -> impl Strategy<Value = [Sharding; 2]> {
     let mesh = prop::collection::vec(1usize..6, 1..4).prop_filter("few ranks", |e| e.iter().product::<usize>() <= 30);
-    let dims = prop::collection::vec((0usize..14, [(0u8..7, 1usize..4), (0u8..7, 1usize..4)]), 0..4);
+    let dims = prop::collection::vec((0usize..14, [(0u8..11, 1usize..4), (0u8..11, 1usize..4)]), 0..4);
     (mesh, dims, [0usize..9, 0usize..9]).prop_filter_map("legal shardings", |(extents, dims, pins)| {
         let mesh = Mesh::new(["x", "y", "z"].into_iter().zip(extents));
         let shape: Vec<_> = dims.iter().map(|dim| dim.0).collect();
@@ -44,15 +44,22 @@ fn sharding(mesh: &Mesh, shape: &[usize], kinds: &[(u8, usize)], pin: usize) -> 
     let parts = mesh.extents()[axes.len() - 1] as i64;
     let mut placements = Vec::new();
     for (dim, &(kind, block)) in kinds.iter().enumerate() {
-        let at = AxisExpr::Axis(axes[(kind as usize + dim) % axes.len()]);
-        match kind {
-            0 => {}
-            1 | 2 => placements.push(Placement::Block { dim, at }),
-            3 => placements.push(Placement::Cyclic { dim, at, block }),
-            4 => placements.push(Placement::Block { dim, at: (AxisExpr::Axis(axes[0]) * 2 + last()) % parts }),
-            5 => placements.push(Placement::Cyclic { dim, at: (AxisExpr::Axis(axes[0]) - last()) % parts, block }),
-            _ => placements.push(Placement::Block { dim, at: AxisExpr::List(axes.clone()) }),
-        }
+        let axis = |number: usize| AxisExpr::Axis(axes[(kind as usize + dim + number) % axes.len()]);
+        placements.push(match kind {
+            0 => continue,
+            1 | 2 => Placement::block(dim, axis(0)),
+            3 => Placement::cyclic(dim, axis(0), block),
+            4 => Placement::block(dim, (AxisExpr::Axis(axes[0]) * 2 + last()) % parts),
+            5 => Placement::cyclic(dim, (AxisExpr::Axis(axes[0]) - last()) % parts, block),
+            6 => Placement::block(dim, AxisExpr::List(axes.clone())),
+            7 => Placement::block(dim, axis(0)).at(axis(1)),
+            8 => Placement::block(dim, axis(0)).inside(Level::Cyclic { at: axis(1), block }),
+            9 => Placement::cyclic(dim, axis(0), block + 2).at(axis(1)),
+            _ => {
+                let inner = axes[1..].iter().map(|&axis| Level::Block { at: AxisExpr::Axis(axis) });
+                inner.fold(Placement::block(dim, AxisExpr::Axis(axes[0])), Placement::inside)
+            }
+        });
     }
     if let Some(&axis) = axes.get(pin) {
         placements.push(Placement::Pin { axis, coordinate: mesh.extents()[pin] - 1 });

@@ -46,9 +46,10 @@ pub(crate) fn algorithm_of<T: Element>(choices: &mut Choices<'_>) -> (Schedule, 
             schedule = schedule.communicate(tensor, "lo");
         }
     }
-    let home = match choices.below(4) {
+    let home = match choices.below(5) {
         0 => vec![dim(0).at(y), dim(1).at(x)],
         1 => vec![dim(0).at([x, y])],
+        2 => vec![dim(0).at(x).at(y)],
         _ => vec![dim(0).at(x), dim(1).at(y)],
     };
     schedule = schedule.shard("C", home);

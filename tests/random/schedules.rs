@@ -2,6 +2,7 @@
 
 use super::Choices;
 use polyshard::{AxisExpr, Mesh, Schedule, Var, dim, partial, pin};
+use std::ops::Range;
 
 /// A mesh of 1 to 3 axes and 1 to 12 ranks.
 pub(crate) fn mesh_of(choices: &mut Choices<'_>) -> Mesh {
@@ -69,19 +70,19 @@ pub(crate) fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'
             pool.insert(1, inner);
         }
     }
-    let chosen: Vec<String> = pool.into_iter().take(axes).collect();
-    if chosen.len() == axes {
+    if pool.len() >= axes {
         if choices.one_in(4) {
             schedule = rotate(schedule, &loops, choices);
         }
-        let outer: Vec<String> = chosen.iter().map(|_| loops.fresh()).collect();
-        let inner: Vec<String> = chosen.iter().map(|_| loops.fresh()).collect();
-        let refs = |names: &[String]| names.iter().map(|name| Var::new(name)).collect::<Vec<_>>();
-        schedule = schedule.distribute(refs(&chosen), refs(&outer), refs(&inner), mesh);
-        for (old, new) in chosen.iter().zip(&inner) {
-            replace(&mut loops.serial, old, &[new]);
+        // All axes at once, or some first and then the others, for loops inside or next to those.
+        let first = if axes > 1 && choices.one_in(3) { 1 + choices.below(axes - 1) } else { axes };
+        schedule = distribute(schedule, &mut loops, pool[..first].to_vec(), mesh, 0..first);
+        if first < axes {
+            let mut rest = choices.shuffled(&(0..loops.serial.len()).collect::<Vec<_>>());
+            rest.truncate(axes - first);
+            let rest = rest.into_iter().map(|at| loops.serial[at].clone()).collect();
+            schedule = distribute(schedule, &mut loops, rest, mesh, first..axes);
         }
-        loops.distributed = outer;
     }
     for _ in 0..choices.below(4) {
         schedule = reshape(schedule, &mut loops, choices);
@@ -137,6 +138,20 @@ fn replace(names: &mut Vec<String>, old: &str, new: &[&String]) {
     }
 }
 
+/// The serial loops `chosen` over these axes of the mesh.
+fn distribute(schedule: Schedule, loops: &mut Loops, chosen: Vec<String>, mesh: &Mesh, axes: Range<usize>) -> Schedule {
+    let outer: Vec<String> = chosen.iter().map(|_| loops.fresh()).collect();
+    let inner: Vec<String> = chosen.iter().map(|_| loops.fresh()).collect();
+    let refs = |names: &[String]| names.iter().map(|name| Var::new(name)).collect::<Vec<_>>();
+    let mesh = Mesh::new(mesh.as_slice()[axes].iter().map(|axis| (axis.name.as_str(), axis.extent)));
+    let schedule = schedule.distribute(refs(&chosen), refs(&outer), refs(&inner), &mesh);
+    for (old, new) in chosen.iter().zip(&inner) {
+        replace(&mut loops.serial, old, &[new]);
+    }
+    loops.distributed.extend(outer);
+    schedule
+}
+
 /// A rotation of some serial loop by some loops outside it, or by none.
 fn rotate(schedule: Schedule, loops: &Loops, choices: &mut Choices<'_>) -> Schedule {
     if loops.serial.is_empty() {
@@ -181,12 +196,15 @@ fn clause(d: usize, mesh: &Mesh, tensor: usize, choices: &mut Choices<'_>) -> Op
     if own >= axes.len() && !choices.one_in(4) {
         return None;
     }
-    Some(match choices.below(9) {
+    Some(match choices.below(12) {
         0..=3 => dim(d).at(nth(own)),
         4 => dim(d).cyclic(nth(own), choices.pick(&[1, 2, 3])),
         5 => dim(d).at((nth(own) + nth(own + 1)) % axes[own % axes.len()].extent as i64),
         6 => dim(d).at((nth(own) * 2 - nth(own + 1)) % axes[(own + 1) % axes.len()].extent as i64),
         7 => dim(d).at(AxisExpr::List(axes.iter().map(|axis| axis.name).collect())),
+        8 => dim(d).at(nth(own)).at(nth(own + 1)),
+        9 => (1..axes.len()).fold(dim(d).at(nth(0)), |outer, axis| outer.at(nth(axis))),
+        10 => dim(d).at(nth(own)).cyclic(nth(own + 1), choices.pick(&[1, 2])),
         _ => return None,
     })
 }

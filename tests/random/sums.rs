@@ -58,6 +58,7 @@ pub(crate) fn summed_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
             let names = axes.iter().map(|axis| axis.to_string().as_str().into()).collect();
             match (choices.below(6), axes.len()) {
                 (_, 0) => {}
+                (1..=3, 2) => clauses.push(dim(d).at(axes[0].clone()).at(axes[1].clone())),
                 (0, 1) => clauses.push(dim(d).cyclic(axes[0].clone(), choices.pick(&[1, 2]))),
                 _ => clauses.push(dim(d).at(AxisExpr::List(names))),
             }

@@ -2,7 +2,7 @@
 
 use super::index::literal;
 use super::names::Names;
-use polyshard_layout::{AxisExpr, Placement, Sharding};
+use polyshard_layout::{AxisExpr, Level, Placement, Sharding};
 use polyshard_polyhedral::{Assign, OutputRoute, Program, Written};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -132,7 +132,14 @@ fn new_sharding(sharding: &Sharding) -> TokenStream {
     if placements.is_empty() {
         return quote! { Sharding::replicated(&mesh(), &[#(#shape),*]) };
     }
-    let placements = placements.iter().map(|placement| match placement {
+    let placements = placements.iter().map(new_placement);
+    quote! {
+        Sharding::new(&mesh(), &[#(#shape),*], &[#(#placements),*]).expect("the sharding was checked when this was generated")
+    }
+}
+
+fn new_placement(placement: &Placement) -> TokenStream {
+    match placement {
         Placement::Block { dim, at } => {
             let at = axis_expr(at, false);
             quote! { Placement::block(#dim, #at) }
@@ -140,6 +147,20 @@ fn new_sharding(sharding: &Sharding) -> TokenStream {
         Placement::Cyclic { dim, at, block } => {
             let at = axis_expr(at, false);
             quote! { Placement::cyclic(#dim, #at, #block) }
+        }
+        Placement::Levels { outer, inner } => {
+            let outer = new_placement(outer);
+            let inner = inner.iter().map(|level| match level {
+                Level::Block { at } => {
+                    let at = axis_expr(at, false);
+                    quote! { .at(#at) }
+                }
+                Level::Cyclic { at, block } => {
+                    let at = axis_expr(at, false);
+                    quote! { .inside(Level::Cyclic { at: #at, block: #block }) }
+                }
+            });
+            quote! { #outer #(#inner)* }
         }
         Placement::Pin { axis, coordinate } => {
             let axis = axis.as_str();
@@ -149,9 +170,6 @@ fn new_sharding(sharding: &Sharding) -> TokenStream {
             let axis = axis.as_str();
             quote! { Placement::partial(#axis) }
         }
-    });
-    quote! {
-        Sharding::new(&mesh(), &[#(#shape),*], &[#(#placements),*]).expect("the sharding was checked when this was generated")
     }
 }
 

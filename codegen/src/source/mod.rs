@@ -70,7 +70,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let pick = |names: &[&str]| -> Vec<syn::Ident> {
         names.iter().filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
-    let layout = pick(&["AxisExpr", "Mesh", "Placement", "Reach", "Sharding"]);
+    let layout = pick(&["AxisExpr", "Level", "Mesh", "Placement", "Reach", "Sharding"]);
     let leaf = pick(&["Factor", "Product", "Products", "Role", "contract", "nest", "pointwise"]);
     let top = pick(&[
         "DistArray",

@@ -1,11 +1,11 @@
-//! Clauses of `shard`: `m @ x`, `m @ [x, y]`, `k @ ((x + y) % 2)`, `m @ cyclic(x, 16)`, `dim(0) @ x`, `pin(z, 0)`,
-//! `partial(z)`.
+//! Clauses of `shard`: `m @ x`, `m @ [x, y]`, `k @ ((x + y) % 2)`, `m @ cyclic(x, 16)`, `m @ x @ y`, `dim(0) @ x`,
+//! `pin(z, 0)`, `partial(z)`.
 
 use super::arguments::{comma, end, ident, list, size, small};
 use crate::check::name;
 use crate::constant::evaluate;
 use crate::errors::error;
-use polyshard_layout::AxisExpr;
+use polyshard_layout::{AxisExpr, Level};
 use polyshard_polyhedral::{Clause, Dim};
 use syn::parse::ParseStream;
 use syn::{BinOp, Expr, Ident, Result, Token, UnOp, parenthesized, token};
@@ -41,13 +41,27 @@ pub(crate) fn clause(input: ParseStream) -> Result<Clause> {
         _ => Dim::Var(name(&word)),
     };
     if !input.peek(Token![@]) {
-        let help =
-            format!("write `{word} @ x`, `{word} @ [x, y]`, `{word} @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`");
+        let help = format!(
+            "write `{word} @ x`, `{word} @ [x, y]`, `{word} @ x @ y`, `{word} @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`"
+        );
         return Err(error(&word, "expected a dimension and its axes", help));
     }
+    let outer = match level(input)? {
+        Level::Block { at } => Clause::Block { dim, at },
+        Level::Cyclic { at, block } => Clause::Cyclic { dim, at, block },
+    };
+    let mut inner = Vec::new();
+    while input.peek(Token![@]) {
+        inner.push(level(input)?);
+    }
+    Ok(if inner.is_empty() { outer } else { Clause::Levels { outer: Box::new(outer), inner } })
+}
+
+/// Reads what one `@` says.
+fn level(input: ParseStream) -> Result<Level> {
     input.parse::<Token![@]>()?;
     if input.peek(token::Bracket) {
-        return Ok(Clause::Block { dim, at: AxisExpr::List(list(input)?) });
+        return Ok(Level::Block { at: AxisExpr::List(list(input)?) });
     }
     if input.peek(Ident) && input.peek2(token::Paren) && input.fork().parse::<Ident>()? == "cyclic" {
         input.parse::<Ident>()?;
@@ -57,9 +71,9 @@ pub(crate) fn clause(input: ParseStream) -> Result<Clause> {
         comma(&content)?;
         let block = size(&content)?;
         end(&content)?;
-        return Ok(Clause::Cyclic { dim, at, block });
+        return Ok(Level::Cyclic { at, block });
     }
-    Ok(Clause::Block { dim, at: axes(&input.parse()?)? })
+    Ok(Level::Block { at: axes(&input.parse()?)? })
 }
 
 fn axes(expr: &Expr) -> Result<AxisExpr> {

@@ -1,7 +1,7 @@
 //! Schedule steps as expressions that build them again.
 
 use super::{interned, private};
-use polyshard_layout::{AxisExpr, Mesh, Name};
+use polyshard_layout::{AxisExpr, Level, Mesh, Name};
 use polyshard_polyhedral::{Clause, Dim, LeafKind, Pattern, Step};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -94,6 +94,10 @@ fn clause(clause: &Clause) -> TokenStream {
             let (placed, at) = (dim(placed), axes(at));
             quote!(#p::Clause::Cyclic { dim: #placed, at: #at, block: #block })
         }
+        Clause::Levels { outer, inner } => {
+            let (outer, inner) = (self::clause(outer), inner.iter().map(level));
+            quote!(#p::Clause::Levels { outer: ::std::boxed::Box::new(#outer), inner: ::std::vec![#(#inner),*] })
+        }
         Clause::Pin { axis, coordinate } => {
             let axis = interned(*axis);
             quote!(#p::Clause::Pin { axis: #axis, coordinate: #coordinate })
@@ -101,6 +105,20 @@ fn clause(clause: &Clause) -> TokenStream {
         Clause::Partial { axis } => {
             let axis = interned(*axis);
             quote!(#p::Clause::Partial { axis: #axis })
+        }
+    }
+}
+
+fn level(level: &Level) -> TokenStream {
+    let p = private();
+    match level {
+        Level::Block { at } => {
+            let at = axes(at);
+            quote!(#p::Level::Block { at: #at })
+        }
+        Level::Cyclic { at, block } => {
+            let at = axes(at);
+            quote!(#p::Level::Cyclic { at: #at, block: #block })
         }
     }
 }
@@ -249,7 +267,7 @@ mod tests {
     #[test]
     fn clauses_are_built_again() {
         check(
-            ".shard(A, m @ x, k @ [x, y], n @ (x - 2 * y + 1) % 2, dim(0) @ cyclic(x, 16), pin(z, 0)) .shard(B)",
+            ".shard(A, m @ x, k @ [x, y], n @ (x - 2 * y + 1) % 2, dim(0) @ cyclic(x, 16), pin(z, 0)) .shard(B, m @ x @ cyclic(y, 2))",
             expect![[r#"
                 __::Step::Shard {
                     tensor: __::Name::new("A"),

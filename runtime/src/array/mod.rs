@@ -9,7 +9,7 @@ mod load;
 mod save;
 
 use crate::block::Block;
-use crate::layout::{DimLayout, Sharding};
+use crate::layout::Sharding;
 use crate::region::row_major;
 use crate::tile::{Overlap, Place};
 use crate::{Element, Error, Region, Result, Segment, View, ViewMut, World, memory};
@@ -223,8 +223,7 @@ impl<T> DistArray<T> {
         }
         let mut at = 0;
         for (dim, &i) in index.iter().enumerate() {
-            let (_, local) = self.sharding.pieces(dim, &self.coordinates, i..i + 1).next()?;
-            at = at * self.local_shape[dim] + local;
+            at = at * self.local_shape[dim] + self.sharding.local_index(dim, &self.coordinates, i)?;
         }
         Some(self.block[at])
     }
@@ -308,13 +307,13 @@ impl<T> DistArray<T> {
 /// of one is then taken for an array of the other.
 #[must_use]
 pub fn same_owners(left: &Sharding, right: &Sharding) -> bool {
-    let whole = |layout: &DimLayout| match layout {
-        DimLayout::Whole => true,
-        DimLayout::Block { parts, .. } | DimLayout::Cyclic { parts, .. } => *parts == 1,
-    };
     left.pins() == right.pins()
         && left.partial() == right.partial()
-        && left.dims().iter().zip(right.dims()).all(|(left, right)| left == right || whole(left) && whole(right))
+        && left
+            .dims()
+            .iter()
+            .zip(right.dims())
+            .all(|(left, right)| left == right || left.is_whole() && right.is_whole())
 }
 
 /// What is said of an array whose sums are open, and which would be used as if they were not.

@@ -7,7 +7,7 @@
 //! are the same everywhere, and each rank receives what a reduction or a reduce-scatter has to move.
 
 use super::{Redistribution, Transport};
-use crate::layout::{DimLayout, Sharding};
+use crate::layout::Sharding;
 use crate::{DistArray, Element, Error, Group, ReduceOp, Result, World, memory};
 use bytemuck::cast_slice_mut;
 use std::rc::Rc;
@@ -130,8 +130,6 @@ impl Sums {
 
 /// Whether a coordinate along the axis is part of where an element is.
 pub(super) fn places(sharding: &Sharding, axis: usize) -> bool {
-    sharding.dims().iter().any(|layout| match layout {
-        DimLayout::Whole => false,
-        DimLayout::Block { at, .. } | DimLayout::Cyclic { at, .. } => at.terms.iter().any(|term| term.0 == axis),
-    })
+    let mut levels = sharding.dims().iter().flat_map(|layout| layout.levels());
+    levels.any(|level| level.at.terms.iter().any(|term| term.0 == axis))
 }

@@ -1,7 +1,7 @@
 //! Every operation on tiles, on threads, against the function of the index that fills the array.
 
 use super::*;
-use crate::layout::{DimLayout, Mesh, Placement, Reach, Sharding};
+use crate::layout::{Mesh, Placement, Reach, Sharding};
 use crate::sample::{
     array, contents, element, expected, indices, on_ranks, owned_region, pick, range, region, shardings,
 };
@@ -32,11 +32,9 @@ fn shared_region(seed: u64, sharding: &Sharding, axes: &[usize], coordinates: &[
     }
     let ranges = (0..ndim).map(|dim| {
         let all = 0..sharding.shape()[dim];
-        let (DimLayout::Block { at, .. } | DimLayout::Cyclic { at, .. }) = &sharding.dims()[dim] else {
-            return Some(range(seed, (&outside, dim), all));
-        };
-        let within = at.terms.iter().filter(|term| axes.contains(&term.0)).count();
-        if within == at.terms.len() {
+        let terms: Vec<_> = sharding.dims()[dim].levels().iter().flat_map(|level| &level.at.terms).collect();
+        let within = terms.iter().filter(|term| axes.contains(&term.0)).count();
+        if within == terms.len() {
             return Some(range(seed, (&outside, dim), all));
         }
         // Which pieces there are must be the same for all members.

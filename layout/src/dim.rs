@@ -1,0 +1,224 @@
+//! How one dimension of an array lies over a mesh: in blocks, which may be divided again, level by level.
+
+use crate::{LinearAxes, Mesh};
+use serde::Serialize;
+use std::ops::Range;
+
+/// How one dimension lies over the mesh: its levels, outermost first. Without any, every owner has all of it.
+///
+/// The first level divides the dimension, and each further one the blocks of the level before it. So an index has one
+/// digit per level, the number of the block that holds it, and a rank owns the indices with the digits of its
+/// [levels](LevelLayout::at).
+///
+/// ```
+/// use polyshard_layout::{Mesh, Placement, Sharding};
+/// let mesh = Mesh::new([("node", 2), ("rank", 2)]);
+/// let [node, rank] = mesh.axes();
+/// let rows = Sharding::new(&mesh, &[13], &[Placement::block(0, node).at(rank)])?;
+/// let blocks: Vec<_> = rows.dims()[0].levels().iter().map(|level| level.block).collect();
+/// assert_eq!(blocks, [7, 4]);
+/// let owned = |rank| rows.pieces(0, &mesh.coordinates(rank), 0..13).next().unwrap().0;
+/// assert_eq!([0, 1, 2, 3].map(owned), [0..4, 4..7, 7..11, 11..13]);
+/// # Ok::<(), polyshard_layout::ShardingError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct DimLayout {
+    levels: Vec<LevelLayout>,
+}
+
+/// One level of a dimension: blocks of the dimension, or of a block of the level before.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct LevelLayout {
+    /// The digit that a rank owns.
+    pub at: LinearAxes,
+    /// The number of digits.
+    pub parts: usize,
+    /// Indices in a block, at least 1; `ceil(size / parts)` of what is divided, unless it is cyclic.
+    pub block: usize,
+    /// Whether blocks have their numbers modulo `parts` as digits, else there are `parts` of them.
+    pub cyclic: bool,
+}
+
+impl LevelLayout {
+    /// The one level that two are where the outer blocks consist of whole inner ones, numbered by axes.
+    pub(crate) fn joined(outer: &Self, inner: &Self, mesh: &Mesh) -> Option<Self> {
+        let even = !outer.cyclic && !inner.cyclic && outer.block == inner.parts.saturating_mul(inner.block);
+        let at = even.then(|| LinearAxes::joined(&outer.at, &inner.at, mesh)).flatten()?;
+        Some(Self { at, parts: outer.parts * inner.parts, ..inner.clone() })
+    }
+
+    /// Indices after which digits repeat, if they do.
+    fn turn(&self) -> Option<usize> {
+        self.cyclic.then(|| self.block.saturating_mul(self.parts))
+    }
+}
+
+/// One digit of an element: the number of the block that holds it at one level of one dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Digit {
+    /// The dimension.
+    pub dim: usize,
+    /// The level, from 0, the outermost.
+    pub level: usize,
+}
+
+impl DimLayout {
+    /// Every owner has all of the dimension.
+    pub const WHOLE: Self = Self { levels: Vec::new() };
+
+    pub(crate) fn new(levels: Vec<LevelLayout>) -> Self {
+        Self { levels }
+    }
+
+    /// Returns the levels, outermost first.
+    #[must_use]
+    pub fn levels(&self) -> &[LevelLayout] {
+        &self.levels
+    }
+
+    /// Returns whether a rank may own several blocks of the dimension.
+    #[must_use]
+    pub fn is_cyclic(&self) -> bool {
+        self.levels.iter().any(|level| level.cyclic)
+    }
+
+    /// Returns whether each owner has all of the dimension, as there is one digit per level.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.levels.iter().all(|level| level.parts == 1)
+    }
+
+    /// Returns the number of indices that a level divides, of a dimension of `extent`.
+    #[must_use]
+    pub fn divided(&self, level: usize, extent: usize) -> usize {
+        level.checked_sub(1).map_or(extent, |outer| self.levels[outer].block)
+    }
+
+    /// Returns the digit of `index` at `level`.
+    #[must_use]
+    pub fn digit(&self, level: usize, index: usize) -> usize {
+        let index = self.levels[..level].iter().fold(index, |index, level| index % level.block);
+        let LevelLayout { parts, block, cyclic, .. } = self.levels[level];
+        if cyclic { index / block % parts } else { index / block }
+    }
+
+    /// Returns whether the rank at `coordinates` owns `index`, as far as this dimension decides that.
+    #[must_use]
+    pub fn owns(&self, coordinates: &[usize], index: usize) -> bool {
+        let owns = |level: usize| self.levels[level].at.eval(coordinates) == self.digit(level, index) as i64;
+        (0..self.levels.len()).all(owns)
+    }
+
+    /// Returns the number of indices below `end` that the rank at `coordinates` owns.
+    #[must_use]
+    pub fn owned_below(&self, coordinates: &[usize], end: usize) -> usize {
+        Blocks::of(self, coordinates).below(end)
+    }
+
+    /// Returns the first index that the rank at `coordinates` owns; beyond the dimension if it owns none.
+    #[must_use]
+    pub fn first(&self, coordinates: &[usize]) -> usize {
+        Blocks::of(self, coordinates).0.iter().fold(0, |first, level| first.saturating_add(level.start))
+    }
+
+    /// Returns the most indices that a rank owns of a dimension of `extent`.
+    #[must_use]
+    pub fn max_owned(&self, extent: usize) -> usize {
+        // No rank has more than the one whose digits are all 0: other blocks are as long, or cut off.
+        Blocks::first(&self.levels).below(extent)
+    }
+
+    /// Returns a bound on the indices that a rank owns of any `length` that follow one another; of a single level, the
+    /// least bound.
+    #[must_use]
+    pub fn max_owned_of(&self, length: usize) -> usize {
+        max_owned_of(&self.levels, length)
+    }
+}
+
+fn max_owned_of(levels: &[LevelLayout], length: usize) -> usize {
+    let Some((level, inner)) = levels.split_first() else { return length };
+    match level.turn() {
+        None => max_owned_of(inner, length.min(level.block)),
+        Some(turn) => {
+            // Whole turns, and no more than one block besides, wherever the indices begin.
+            let of_block = Blocks::first(inner).below(level.block);
+            length / turn * of_block + (length % turn).min(of_block)
+        }
+    }
+}
+
+/// The indices of one dimension that one rank owns.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks(Vec<Level>);
+
+/// One level of them: `start + n * turn .. + block`, of which it owns what the levels inside say.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    start: usize,
+    block: usize,
+    turn: usize,
+    /// The indices owned of a block that is not cut off.
+    owned: usize,
+}
+
+impl Blocks {
+    pub(crate) fn of(layout: &DimLayout, coordinates: &[usize]) -> Self {
+        Self::new(&layout.levels, |level| level.at.eval(coordinates) as usize)
+    }
+
+    /// The indices whose digits are all 0.
+    fn first(levels: &[LevelLayout]) -> Self {
+        Self::new(levels, |_| 0)
+    }
+
+    fn new(levels: &[LevelLayout], digit: impl Fn(&LevelLayout) -> usize) -> Self {
+        let start = |level: &LevelLayout| digit(level).saturating_mul(level.block);
+        let blocks = levels.iter().map(|level| Level {
+            start: start(level),
+            block: level.block,
+            turn: level.turn().unwrap_or(usize::MAX),
+            owned: level.block,
+        });
+        let mut blocks: Vec<_> = blocks.collect();
+        for level in (0..blocks.len()).rev() {
+            blocks[level].owned = below(&blocks[level + 1..], blocks[level].block);
+        }
+        Self(blocks)
+    }
+
+    /// The number of owned indices below `end`.
+    pub(crate) fn below(&self, end: usize) -> usize {
+        below(&self.0, end)
+    }
+
+    /// The first range of owned indices of `0..size` that does not end by `from`, without what is before `from`.
+    pub(crate) fn next(&self, from: usize, size: usize) -> Option<Range<usize>> {
+        next(&self.0, from, size)
+    }
+}
+
+fn below(levels: &[Level], end: usize) -> usize {
+    let Some((level, inner)) = levels.split_first() else { return end };
+    let rest = (end % level.turn).saturating_sub(level.start).min(level.block);
+    end / level.turn * level.owned + below(inner, rest)
+}
+
+fn next(levels: &[Level], from: usize, size: usize) -> Option<Range<usize>> {
+    if from >= size {
+        return None;
+    }
+    let Some((level, inner)) = levels.split_first() else { return Some(from..size) };
+    if level.owned == 0 {
+        return None;
+    }
+    // What the turn of `from` has may lie before it; the next turn has what the rank owns of a block, or its beginning.
+    let turn = from.saturating_sub(level.start) / level.turn;
+    [turn, turn + 1].into_iter().find_map(|turn| {
+        let start = level.start.saturating_add(level.turn.saturating_mul(turn));
+        let size = level.block.min(size.saturating_sub(start));
+        let found = next(inner, from.saturating_sub(start), size)?;
+        Some(start + found.start..start + found.end)
+    })
+}

@@ -1,0 +1,131 @@
+//! The relations of shardings, against what the running program takes for its own, element by element.
+
+use super::*;
+use crate::isl::Isl;
+use crate::source::{Sources, picked};
+use polyshard_layout::{AxisExpr, Level, Mesh, Placement};
+use proptest::prelude::*;
+
+/// Shardings of every kind over meshes of 1 to 3 axes and at most 12 ranks.
+fn shardings() -> impl Strategy<Value = Sharding> {
+    let mesh = prop::collection::vec(1usize..6, 1..4).prop_filter("few ranks", |e| e.iter().product::<usize>() <= 12);
+    let dim = (0usize..14, 0u8..12, 1usize..5, 0usize..3);
+    (mesh, prop::collection::vec(dim, 1..4), 0usize..9, 0usize..9).prop_filter_map(
+        "legal",
+        |(extents, dims, pin, open)| {
+            let mesh = Mesh::new(["x", "y", "z"].into_iter().zip(extents));
+            let axis = |number: usize| AxisExpr::Axis(mesh.as_slice()[number % mesh.ndim()].name);
+            let extent = |number: usize| mesh.extents()[number % mesh.ndim()] as i64;
+            let list = || AxisExpr::List(mesh.as_slice().iter().map(|axis| axis.name).collect());
+            // Three dimensions of many indices are too many points to write down.
+            let few = if dims.len() > 2 { 5 } else { 14 };
+            let shape: Vec<_> = dims.iter().map(|dim| dim.0.min(few)).collect();
+            let mut placements = Vec::new();
+            for (dim, &(_, kind, block, first)) in dims.iter().enumerate() {
+                let skew = (axis(first) * 2 - axis(first + 1) + 1) % extent(first + 1);
+                placements.push(match kind {
+                    0 => continue,
+                    1 => Placement::block(dim, axis(first)),
+                    2 => Placement::cyclic(dim, axis(first), block),
+                    3 => Placement::block(dim, list()),
+                    4 => Placement::cyclic(dim, list(), block),
+                    5 => Placement::block(dim, skew),
+                    6 => Placement::cyclic(dim, skew, block),
+                    7 => Placement::block(dim, axis(first)).at(axis(first + 1)),
+                    8 => Placement::block(dim, axis(first)).at(skew),
+                    9 => Placement::block(dim, axis(first)).inside(Level::Cyclic { at: axis(first + 1), block }),
+                    10 => Placement::cyclic(dim, axis(first), block + 2).at(axis(first + 1)),
+                    _ => (1..mesh.ndim())
+                        .fold(Placement::block(dim, axis(first)), |outer, next| outer.at(axis(first + next))),
+                });
+            }
+            if let Some(axis) = mesh.as_slice().get(pin) {
+                placements.push(Placement::pin(axis.name, axis.extent - 1));
+            }
+            if let Some(axis) = mesh.as_slice().get(open) {
+                placements.push(Placement::partial(axis.name));
+            }
+            Sharding::new(&mesh, &shape, &placements).ok()
+        },
+    )
+}
+
+fn indices(ranges: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    ranges.iter().fold(vec![vec![]], |all: Vec<Vec<usize>>, range| {
+        all.iter().flat_map(|head| range.iter().map(move |&i| [&head[..], &[i]].concat())).collect()
+    })
+}
+
+/// Pairs of points as a relation, of so many numbers each.
+fn points(pairs: &[(Vec<usize>, Vec<usize>)], [from, to]: [usize; 2]) -> Conditions {
+    let pair = |(a, b): &(Vec<usize>, Vec<usize>)| {
+        let mut pair = Conditions::new(from, to);
+        let columns = a.iter().enumerate().map(|(dim, &at)| (Form::input(dim), at));
+        for (column, at) in columns.chain(b.iter().enumerate().map(|(dim, &at)| (Form::output(dim), at))) {
+            pair.equal(&column, &Form::constant(at as i64));
+        }
+        pair
+    };
+    pairs.iter().map(pair).reduce(Conditions::or).unwrap_or_else(|| {
+        let mut none = Conditions::new(from, to);
+        none.below(&Form::default(), &Form::default());
+        none
+    })
+}
+
+/// The relation is that of the points, each found by enumeration.
+fn check(
+    isl: &Isl,
+    conditions: &Conditions,
+    pairs: &[(Vec<usize>, Vec<usize>)],
+    dims: [usize; 2],
+) -> Result<(), TestCaseError> {
+    let fail = |error: crate::isl::IslError| TestCaseError::fail(error.0);
+    let found = isl.relation(conditions).map_err(fail)?;
+    let expected = isl.relation(&points(pairs, dims)).map_err(fail)?;
+    prop_assert!(found.is_equal(&expected).map_err(fail)?, "{found}\n{pairs:?}");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// isl and the running program have one notion of who owns what.
+    #[test]
+    fn owners_are_those_whose_pieces_hold_the_element(sharding in shardings()) {
+        let mesh = sharding.mesh();
+        let mut pairs = Vec::new();
+        for at in (0..mesh.size()).map(|rank| mesh.coordinates(rank)) {
+            let owned = (0..sharding.shape().len()).map(|dim| {
+                sharding.pieces(dim, &at, 0..sharding.shape()[dim]).flat_map(|(range, _)| range).collect()
+            });
+            pairs.extend(indices(&owned.collect::<Vec<_>>()).into_iter().map(|element| (element, at.clone())));
+        }
+        check(&Isl::new().expect("isl"), &owners(&sharding), &pairs, [sharding.shape().len(), mesh.ndim()])?;
+    }
+
+    /// isl and the running program read an element from the same one of its owners.
+    #[test]
+    fn the_owner_that_is_read_from_is_the_one_picked(sharding in shardings(), reader in 0usize..12) {
+        let mesh = sharding.mesh();
+        let reader = mesh.coordinates(reader % mesh.size());
+        let ranges: Vec<_> = sharding.shape().iter().map(|&extent| (0..extent).collect()).collect();
+        let pairs: Vec<_> = indices(&ranges).into_iter().map(|element| {
+            let owner = sharding.owner(&reader, &element);
+            (element, owner)
+        }).collect();
+        let dims = [sharding.shape().len(), mesh.ndim()];
+        let mut conditions = Conditions::new(dims[0], dims[1]);
+        let (element, owner): (Vec<_>, Vec<_>) =
+            ((0..dims[0]).map(Form::input).collect(), (0..dims[1]).map(Form::output).collect());
+        let reader: Vec<_> = reader.iter().map(|&at| Form::constant(at as i64)).collect();
+        inside_mesh(&mut conditions, &sharding, &owner);
+        owned(&mut conditions, &sharding, &element, &owner);
+        picked(&mut conditions, &sharding, &owner, &reader);
+        let isl = Isl::new().expect("isl");
+        check(&isl, &conditions, &pairs, dims)?;
+        let (computed, had) = Sources::solved(&sharding);
+        let solved = isl.relation(&computed).and_then(|computed| computed.is_subset(&isl.relation(&had)?));
+        prop_assert!(solved.expect("isl"), "{computed:?}\n{had:?}");
+    }
+}
