@@ -328,6 +328,41 @@ impl Schedule {
         self.apply(Step::Tensorize { loops: names(loops), kind: Some(kind) })
     }
 
+    /// Makes the listed loops, the innermost ones, one call of a function on tiles that the program registers as `leaf`
+    /// before it runs.
+    ///
+    /// ```text
+    /// for mi { for ni { for ki { C[..] += A[..] * B[..] } } }
+    ///   =>  tensorize_with([mi, ni, ki], "block_product"), registered as C[m, n] += A[m, k] * B[k, n]
+    /// block_product(C_tile, [A_tile, B_tile])
+    /// ```
+    ///
+    /// Lowering works out what the leaf must compute: the kernel's statement over tiles, where a tile has a dimension
+    /// per leaf loop that its access moves with. Windows, `A[i + r]`, are tiles `A[i, r]` whose elements overlap; two
+    /// dimensions of the output may not. `=` becomes `+=`, since the output starts from zeros. Scalars of the kernel are
+    /// operands without dimensions. A program whose leaf is not registered, or computes something else, is refused when
+    /// it is about to run, before ranks communicate.
+    ///
+    /// ```
+    /// # use polyshard_polyhedral::*;
+    /// # use polyshard_layout::Mesh;
+    /// # let mesh = Mesh::new([("x", 2)]);
+    /// # let matmul = Schedule::from_spec(example::matmul(8, 8, 8));
+    /// let program = matmul
+    ///     .distribute(["m"], ["mo"], ["mi"], &mesh)
+    ///     .tensorize_with(["mi", "n", "k"], "block_product")
+    ///     .lower()?;
+    /// assert!(program.explain().contains("leaf: block_product, to be registered as C[m, n] += A[m, k] * B[k, n]"));
+    /// # Ok::<(), LowerError>(())
+    /// ```
+    ///
+    /// After `substitute` in DISTAL and `replace` in Exo, where the instruction states its meaning.
+    #[track_caller]
+    #[must_use = "a schedule is a value: use what the step returns"]
+    pub fn tensorize_with<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>, leaf: impl Into<Name>) -> Self {
+        self.apply(Step::Tensorize { loops: names(loops), kind: Some(LeafKind::Named(leaf.into())) })
+    }
+
     /// Refuses the schedule unless the transfer of `tensor` has this pattern. An input whose accesses touch several
     /// regions has a transfer for each: then all of them have it, but for those that are local.
     #[track_caller]
