@@ -340,6 +340,22 @@ fn a_leaf_that_computes_something_else_is_refused_on_all_ranks() {
 }
 
 #[test]
+fn a_pipeline_asks_for_all_leaves_before_it_runs() {
+    let called = |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 1]| panic!("the first stage has run");
+    register("called", "C[i] += A[i]", called).expect("a leaf");
+    let [first, second] = ["called", "forgotten"].map(|leaf| copy().tensorize_with(["ii"], leaf));
+    let [first, second] = [first, second].map(|schedule| schedule.lower().expect("a legal schedule"));
+    let chain = Pipeline::new().stage(&first, ["A"], "B").stage(&second, ["B"], "C").build().expect("stages that fit");
+    let told = polyshard::spmd(2, |world| {
+        let a = DistArray::filled(world, first.sharding("A"), 1.0)?;
+        Ok(chain.run(world, &[&a]).expect_err("a leaf is missing").to_string())
+    });
+    for told in told.expect("all ranks return") {
+        assert!(told.starts_with("no leaf `forgotten` for f64; "), "{told}");
+    }
+}
+
+#[test]
 fn a_leaf_that_panics_ends_all_ranks() {
     let broken = |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 1]| panic!("the leaf is broken");
     register("broken", "C[i] += A[i]", broken).expect("a leaf");

@@ -1,6 +1,7 @@
 //! The leaf: the operation that a program calls, and what it needs between calls.
 
 use super::value::{constant, expression, scalar};
+use polyshard_layout::Name;
 use polyshard_polyhedral::{
     Factor as SymbolicFactor, Kernel, LeafOp, Product as SymbolicProduct, ProductOp, Program, Role as SymbolicRole,
     TileOperand,
@@ -33,13 +34,12 @@ impl<T: Element> LeafPlan<T> {
             },
             LeafOp::Nest => Self::Nest(expression(kernel.value(), kernel, &mut 0)),
             LeafOp::Named { name, statement, operands, .. } => {
-                let loops: Vec<_> = program.leaf().loops.iter().map(|l| l.var.as_str()).collect();
                 let scalars = operands.iter().filter_map(|operand| match operand {
                     TileOperand::Access(_) => None,
                     TileOperand::Scalar(name) => Some([scalar(*name, kernel)]),
                 });
                 Self::Named {
-                    leaf: Named::find(name.as_str(), &loops, statement)?,
+                    leaf: named(program, *name, statement)?,
                     scalars: scalars.collect(),
                     operands: operands.clone(),
                 }
@@ -77,6 +77,19 @@ impl<T: Element> LeafPlan<T> {
             }
         }
     }
+}
+
+/// Refuses a program that calls a leaf which is not registered as the program needs it.
+pub(crate) fn check_registered<T: Element>(program: &Program) -> Result<()> {
+    match &program.leaf().op {
+        LeafOp::Named { name, statement, .. } => named::<T>(program, *name, statement).map(|_| ()),
+        LeafOp::Contraction { .. } | LeafOp::Products { .. } | LeafOp::Nest => Ok(()),
+    }
+}
+
+fn named<T: Element>(program: &Program, name: Name, statement: &str) -> Result<Named<T>> {
+    let loops: Vec<_> = program.leaf().loops.iter().map(|l| l.var.as_str()).collect();
+    Named::find(name.as_str(), &loops, statement)
 }
 
 fn product(product: &SymbolicProduct) -> Product {

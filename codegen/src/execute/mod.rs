@@ -5,6 +5,7 @@ mod typed;
 mod value;
 mod walk;
 
+pub(crate) use leaf::check_registered;
 pub use typed::TypedProgram;
 
 use polyshard_layout::{Name, Sharding};

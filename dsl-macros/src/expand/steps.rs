@@ -311,7 +311,9 @@ mod tests {
                 __::Step::Tensorize {
                     loops: vec![__::Name::new("m")],
                     kind: option::Option::Some(
-                        __::LeafKind::Named(__::Name::new("block_product")),
+                        __::LeafKind::Named(
+                            __::Name::new("block_product"),
+                        ),
                     ),
                 };
                 __::Step::Expect {

@@ -32,7 +32,7 @@ pub(super) struct Statement<T> {
 
 impl<T: Element> Statement<T> {
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let mut parser = Parser { text, at: 0, operands: Vec::new() };
+        let mut parser = Parser { text, at: 0, operands: Vec::new(), depth: 0 };
         let target = parser.tile("a statement begins with the output's tile, as in `C[m, n] += A[m, k] * B[k, n]`")?;
         let op = parser.op()?;
         parser.blanks();
@@ -90,9 +90,25 @@ struct Parser<'a> {
     /// In bytes.
     at: usize,
     operands: Vec<Tile>,
+    /// How many values and factors this one is inside of.
+    depth: usize,
 }
 
+/// Deeper values would need a larger stack than ranks have.
+const MAX_DEPTH: usize = 500;
+
 impl<'a> Parser<'a> {
+    /// What `read` reads, one deeper.
+    fn inside<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.error(format!("the value is nested more than {MAX_DEPTH} deep")));
+        }
+        self.depth += 1;
+        let found = read(self);
+        self.depth -= 1;
+        found
+    }
+
     fn op(&mut self) -> Result<ReduceOp> {
         let ops = [("+=", ReduceOp::Sum), ("*=", ReduceOp::Product), ("max=", ReduceOp::Max), ("min=", ReduceOp::Min)];
         match ops.into_iter().find(|(text, _)| self.takes(text)) {
@@ -114,13 +130,13 @@ impl<'a> Parser<'a> {
         if !self.keyword("else") {
             return Err(self.error("`else { .. }` follows: a value has to be chosen in any case"));
         }
-        let otherwise = if self.next_is("{") { self.block()? } else { self.value()? };
+        let otherwise = if self.next_is("{") { self.block()? } else { self.inside(Self::value)? };
         Ok(Expression::If(compare, Box::new([left, right, then, otherwise])))
     }
 
     fn block<T: Element>(&mut self) -> Result<Expression<T>> {
         self.expect("{")?;
-        let value = self.value()?;
+        let value = self.inside(Self::value)?;
         self.expect("}")?;
         Ok(value)
     }
@@ -172,10 +188,10 @@ impl<'a> Parser<'a> {
             return self.number(start);
         }
         if negative {
-            return Ok(Expression::Neg(Box::new(self.factor()?)));
+            return Ok(Expression::Neg(Box::new(self.inside(Self::factor)?)));
         }
         if self.takes("(") {
-            let value = self.value()?;
+            let value = self.inside(Self::value)?;
             self.expect(")")?;
             return Ok(value);
         }
@@ -198,11 +214,11 @@ impl<'a> Parser<'a> {
 
     fn call<T: Element>(&mut self, function: &str, start: usize) -> Result<Expression<T>> {
         self.expect("(")?;
-        let first = Box::new(self.value()?);
+        let first = Box::new(self.inside(Self::value)?);
         let called = match function {
             "max" | "min" => {
                 self.expect(",")?;
-                let second = Box::new(self.value()?);
+                let second = Box::new(self.inside(Self::value)?);
                 if function == "max" { Expression::Max(first, second) } else { Expression::Min(first, second) }
             }
             "abs" => Expression::Abs(first),

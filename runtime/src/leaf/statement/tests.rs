@@ -103,3 +103,17 @@ fn what_is_not_a_statement_is_pointed_at() {
         "`else { .. }` follows: a value has to be chosen in any case",
     );
 }
+
+#[test]
+fn nesting_has_a_limit() {
+    let nested = |depth: usize| format!("C += {}a{}", "(".repeat(depth), ")".repeat(depth));
+    assert!(Statement::<f32>::parse(&nested(500)).is_ok());
+    for text in [
+        nested(100_000),
+        format!("C += {}1", "-".repeat(100_000)),
+        format!("C += {}", "if a < a { a } else ".repeat(100_000)),
+    ] {
+        let error = Statement::<f32>::parse(&text).expect_err("too deep").to_string();
+        assert!(error.ends_with(": the value is nested more than 500 deep"));
+    }
+}
