@@ -10,7 +10,7 @@ use crate::kernel::{Kernel, KernelSpec};
 use crate::program::Program;
 use crate::state::State;
 use crate::step::Step;
-use polyshard_layout::{Mesh, Name};
+use polyshard_layout::Mesh;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::panic::Location;

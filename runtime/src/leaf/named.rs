@@ -136,6 +136,9 @@ impl<T: Element> Named<T> {
     ///
     /// # Errors
     /// If there is none, or it computes something else.
+    ///
+    /// # Panics
+    /// If an index of the statement is not among the loops: a bug of polyshard.
     pub fn find(name: &str, loops: &[&str], statement: &str) -> Result<Self> {
         let needed = Statement::<T>::parse(statement)?;
         let Some(leaf) = lookup::<T>(name) else { return Err(missing::<T>(name, statement)) };
