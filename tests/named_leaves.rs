@@ -377,15 +377,15 @@ fn tiles_that_cannot_be_are_refused_at_the_step() {
     let scatter = kernel! { fn scatter(A: [f32; 4], w: [f32; 3]) -> C: [f32; 6] { C[i + r] += A[i] * w[r] } };
     check_refused(
         &scatter.clone().tensorize_with([i, r], "leaf"),
-        "leaf `leaf` cannot run here: its tile of `C` would have elements in common, since `i + r` moves with i, r together; \
-         keep all but one of them outside of the leaf",
+        "leaf `leaf` cannot run here: elements of its output tile would overlap, since `i` and `r` move `C[i + r]` along one \
+         dimension; keep all but one of them outside the leaf",
     );
     assert!(scatter.tensorize_with([r], "leaf").lower().is_ok());
     let mut repeated = polyshard_polyhedral::example::matmul(4, 4, 4);
     repeated.ranges.push((q.into(), 0..3));
     check_refused(
         &Schedule::from_spec(repeated).reorder([m, n, k, q]).tensorize_with([k, q], "leaf"),
-        "leaf `leaf` cannot run here: `q` indexes no tensor, so no tile shows it; keep it outside of the leaf",
+        "leaf `leaf` cannot run here: `q` indexes no tensor, so no tile has a dimension for it; keep it outside the leaf",
     );
     check_refused(
         &copy().tensorize_with(["ii"], "my leaf"),

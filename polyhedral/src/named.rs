@@ -5,11 +5,9 @@
 //! exists and computes that, the runtime finds out before a program runs; a program may be lowered where it is not
 //! linked.
 
-use crate::dtype::Number;
 use crate::kernel::{Access, Affine, Kernel};
 use crate::nest::{Nest, NodeId};
 use crate::program::{LeafOp, TileOperand};
-use crate::step::list;
 use crate::value::Value;
 use polyshard_layout::Name;
 
@@ -23,11 +21,11 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, fixed: usize, name: Name) -> R
     };
     let target = kernel.target();
     if let Some(index) = target.index.iter().find(|index| moved(index).len() > 1) {
+        let both: Vec<_> = moved(index).iter().map(|name| format!("`{name}`")).collect();
         return Err(format!(
-            "its tile of `{}` would have elements in common, since `{index}` moves with {} together; keep all but one \
-             of them outside of the leaf",
-            target.tensor,
-            list(&moved(index)),
+            "elements of its output tile would overlap, since {} move `{target}` along one dimension; keep all but \
+             one of them outside the leaf",
+            both.join(" and "),
         ));
     }
     let accesses = kernel.value().accesses();
@@ -36,7 +34,7 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, fixed: usize, name: Name) -> R
         all.any(|access| access.index.iter().any(|index| index.coefficient(*name) != 0))
     };
     if let Some(name) = loops.iter().find(|name| !touched(name)) {
-        return Err(format!("`{name}` indexes no tensor, so no tile shows it; keep it outside of the leaf"));
+        return Err(format!("`{name}` indexes no tensor, so no tile has a dimension for it; keep it outside the leaf"));
     }
     let tile = |access: &Access, name: Name| -> Access {
         let mut dims: Vec<Name> = Vec::new();
@@ -48,17 +46,12 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, fixed: usize, name: Name) -> R
         Access { tensor: name, index: dims.into_iter().map(|name| Affine::new([(name, 1)], 0)).collect() }
     };
     let mut tiles = Tiles { kernel, accesses: &accesses, names: Vec::new(), operands: Vec::new(), next: 0 };
-    let mut finite = true;
     let mut value = kernel.value().clone();
     value.rewrite(&mut |value| match value {
         Value::Access(access) => *access = tile(access, tiles.name()),
         Value::Scalar(name) => tiles.scalar(*name),
-        Value::Literal(Number::Float(number)) => finite &= number.is_finite(),
         _ => {}
     });
-    if !finite {
-        return Err("its statement cannot say numbers that are not finite; make them scalars".into());
-    }
     // What `=` writes starts from zeros.
     let assign = kernel.assign().accumulating();
     let statement = format!("{} {assign} {value}", tile(target, target.tensor));

@@ -44,7 +44,10 @@ impl<T: Element> Statement<T> {
         }
         if parser.operands.iter().any(|operand| operand.name == target.name) {
             parser.at = start;
-            return Err(parser.error(format!("the value reads the output `{}`, which it can only add to", target.name)));
+            return Err(parser.error(format!(
+                "`{}` is the output, which a leaf combines into; give the operand another name",
+                target.name
+            )));
         }
         Ok(Self { text: text.trim().to_owned(), target, op, operands: parser.operands, value })
     }
@@ -114,7 +117,8 @@ impl<'a> Parser<'a> {
         match ops.into_iter().find(|(text, _)| self.takes(text)) {
             Some((_, op)) => Ok(op),
             None => {
-                Err(self.error("`+=`, `*=`, `max=` or `min=` follows the output: a leaf adds to what its tile holds"))
+                Err(self
+                    .error("`+=`, `*=`, `max=` or `min=` follows the output: a leaf combines into what its tile holds"))
             }
         }
     }

@@ -82,13 +82,17 @@ fn what_is_not_a_statement_is_pointed_at() {
     check_refused::<f32>(
         "C[i] = A[i]",
         6,
-        "`+=`, `*=`, `max=` or `min=` follows the output: a leaf adds to what its tile holds",
+        "`+=`, `*=`, `max=` or `min=` follows the output: a leaf combines into what its tile holds",
     );
     check_refused::<f32>("C[i] += A[i + 1]", 13, "`,` or `]` is expected here: a tile has a dimension per index");
     check_refused::<f32>("C[i] += A[i, i]", 14, "`i` indexes `A` twice; list each index once");
     check_refused::<f32>("C[i] += A[2]", 11, "an index is expected here: a tile has a dimension per index");
     check_refused::<f32>("C[i] += A[i] * A[k]", 16, "`A` is the tile `A[i]`; give another tile another name");
-    check_refused::<f32>("C[i] += A[i] + C[i]", 9, "the value reads the output `C`, which it can only add to");
+    check_refused::<f32>(
+        "C[i] += A[i] + C[i]",
+        9,
+        "`C` is the output, which a leaf combines into; give the operand another name",
+    );
     check_refused::<f32>("C[i] += A[i] B[i]", 14, "an operator or the end of the statement is expected here");
     check_refused::<f32>("C[i] += ", 9, "a tile, a scalar, a number or a function is expected here");
     let functions = "no function `sin`; the functions are abs, exp, log, sqrt, tanh, max and min";
