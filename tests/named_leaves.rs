@@ -1,6 +1,10 @@
 //! Leaves that users register: programs that call them give the sequential result, executed and emitted, for all element
 //! types; what is not registered as the program needs it is refused on all ranks.
 
+#[cfg(feature = "mpi")]
+#[allow(dead_code, reason = "this test starts itself alone")]
+mod support;
+
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, ArrayViewMutD, Ix2, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
@@ -136,19 +140,47 @@ mod compiled {
     }
 }
 
-#[test]
-fn emitted_source_calls_the_leaf() {
+/// A product on six ranks, threads or processes, executed and emitted: the same bits, and the sequential result.
+fn product_on_six_ranks() {
     register("product", PRODUCT, product::<f64>).expect("a leaf");
-    register("scaled", "C[m, n] += alpha * A[m, k] * B[k, n]", scaled::<i32>).expect("a leaf");
-    let floats = polyshard::spmd(6, |world| {
+    let program = compiled::floats::schedule().lower().expect("a legal schedule");
+    let found = polyshard::spmd(6, |world| {
         let a = DistArray::from_fn(world, &compiled::floats::sharding_a(), |at| element::<f64>(0, at))?;
         let b = DistArray::from_fn(world, &compiled::floats::sharding_b(), |at| element::<f64>(1, at))?;
-        Ok(compiled::floats::run(world, &a, &b)?.gather(world)?)
+        let emitted = compiled::floats::run(world, &a, &b)?;
+        assert!(emitted.block() == program.run(world, &[&a, &b])?.block(), "source and executor differ");
+        Ok(emitted.gather(world)?)
     });
+    let found: Vec<_> = found.expect("the program runs").into_iter().flatten().collect();
     let sum = |at: &[usize], k: usize| element::<f64>(0, &[at[0], k]) * element::<f64>(1, &[k, at[1]]);
     let expected = ArrayD::from_shape_fn(IxDyn(&[7, 5]), |at| (0..11).map(|k| sum(&[at[0], at[1]], k)).sum::<f64>());
-    assert_eq!(floats.expect("the program runs")[0], Some(expected));
+    if !found.is_empty() {
+        assert_eq!(found, [expected]);
+        println!("the products agree");
+    }
+}
 
+#[cfg(feature = "mpi")]
+#[test]
+#[ignore = "for processes: the next test starts it"]
+fn one_of_six_processes() {
+    product_on_six_ranks();
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn leaves_are_called_on_processes_as_on_threads() {
+    let this = std::env::current_exe().expect("a test knows its path");
+    let arguments = ["--ignored", "--exact", "one_of_six_processes", "--nocapture"];
+    let ended = support::run(support::Start::Mpi(6), &this, &arguments, std::time::Duration::from_secs(60));
+    assert!(ended.success, "{}\n{}", ended.stdout, ended.stderr);
+    assert_eq!(ended.stdout.matches("the products agree").count(), 1, "{}", ended.stdout);
+}
+
+#[test]
+fn emitted_source_calls_the_leaf() {
+    product_on_six_ranks();
+    register("scaled", "C[m, n] += alpha * A[m, k] * B[k, n]", scaled::<i32>).expect("a leaf");
     let integers = polyshard::spmd(4, |world| {
         let a = DistArray::from_fn(world, &compiled::integers::sharding_a(), |at| element::<i32>(0, at))?;
         let b = DistArray::from_fn(world, &compiled::integers::sharding_b(), |at| element::<i32>(1, at))?;
