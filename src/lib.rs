@@ -68,6 +68,11 @@ pub use polyshard_runtime::{
     ShardedProduct, Strategy, Transport, World,
 };
 
+/// Functions on tiles that programs call as their leaves: see [`Schedule::tensorize_with`].
+pub mod leaf {
+    pub use polyshard_runtime::leaf::register;
+}
+
 /// An element type of kernels and arrays: `f32`, `f64`, `i32` or `i64`.
 pub trait Element: polyshard_runtime::Element + polyshard_polyhedral::ScalarType {}
 

@@ -4,7 +4,7 @@
 //! `UPDATE_EXPECT=1 cargo test --test golden` writes the files anew.
 
 use expect_test::expect_file;
-use ndarray::{ArrayD, IxDyn};
+use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::prelude::*;
 use polyshard::{Program, SourceOptions, reference, runtime, rust_source};
 
@@ -28,6 +28,8 @@ golden! {
     scattered "golden/scattered.rs"
     syrk "golden/syrk.rs"
     layers "golden/layers.rs"
+    mttkrp "golden/mttkrp.rs"
+    named "golden/named.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {
@@ -291,4 +293,59 @@ fn scattered_and_replicated_sums_are_pinned_compile_and_agree() {
         .communicate("C", "mo")
         .tensorize(["mi", "n", "ki"]);
     check!(scattered, schedule, f32, |world, arrays| scattered::run(world, &arrays[0], &arrays[1]));
+}
+
+/// Sums of products of three tensors, two at a time.
+#[test]
+fn source_of_several_operands_is_pinned_compiles_and_agrees() {
+    vars!(i, j, k, r);
+    let mesh = square();
+    let [x, y] = mesh.axes();
+    let kernel = kernel! {
+        fn mttkrp(X: [f32; 13, 9, 7], A: [f32; 9, 5], B: [f32; 7, 5]) -> M: [f32; 13, 5] {
+            M[i, r] += X[i, j, k] * A[j, r] * B[k, r]
+        }
+    };
+    let schedule = kernel
+        .distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh)
+        .shard("X", [i.at(x), j.at(y)])
+        .shard("A", [j.at(y)])
+        .shard("B", [k.at([x, y])])
+        .shard("M", [i.at(x), r.at(y)])
+        .tensorize(["ii", "r", "ji", "k"]);
+    let leaf = schedule.lower().expect("a legal schedule").leaf().op.clone();
+    assert!(matches!(leaf, polyshard_polyhedral::LeafOp::Products { .. }), "{leaf:?}");
+    check!(mttkrp, schedule, f32, |world, arrays| mttkrp::run(world, &arrays[0], &arrays[1], &arrays[2]));
+}
+
+/// Calls what is registered, with a scalar, a transposed operand and one that is not sharded.
+#[test]
+fn source_of_a_registered_leaf_is_pinned_compiles_and_agrees() {
+    let weighted = |mut c: ArrayViewMutD<'_, i32>, [alpha, a, b, d]: [ArrayViewD<'_, i32>; 4]| {
+        let (rows, columns, depth) = (c.shape()[0], c.shape()[1], a.shape()[1]);
+        for (i, j, k) in (0..rows).flat_map(|i| (0..columns).flat_map(move |j| (0..depth).map(move |k| (i, j, k)))) {
+            c[[i, j]] += alpha[[]] * a[[i, k]] * b[[k, j]] * d[[j]];
+        }
+    };
+    polyshard::leaf::register("weighted", "C[i, j] += s * A[i, k] * B[k, j] * w[j]", weighted).expect("a leaf");
+    vars!(i, j, k);
+    let mesh = Mesh::new([("x", 3), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let factor = 3;
+    let kernel = kernel! {
+        fn weighted(A: [i32; 11, 13], B: [i32; 11, 9], d: [i32; 9]) -> C: [i32; 13, 9] {
+            C[i, j] = factor * A[k, i] * B[k, j] * d[j]
+        }
+    };
+    let schedule = kernel
+        .distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh)
+        .divide(k, "ko", "ki", 3)
+        .reorder(["ko", "ii", "ji", "ki"])
+        .shard("A", [i.at(x), k.at(y)])
+        .shard("B", [k.at(x), j.at(y)])
+        .shard("C", [i.at(x), j.at(y)])
+        .communicate("A", "ko")
+        .communicate("B", "ko")
+        .tensorize_with(["ii", "ji", "ki"], "weighted");
+    check!(named, schedule, i32, |world, arrays| named::run(world, &arrays[0], &arrays[1], &arrays[2], 3));
 }

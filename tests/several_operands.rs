@@ -1,11 +1,14 @@
-//! Sums of products of several tensors, as the leaf that `tensorize` chooses and as a nest: the sequential result, for all
-//! element types, on any number of ranks. Integers wrap.
+//! Sums of products of several tensors, as the leaf that `tensorize` chooses, as a nest and as a registered leaf: the
+//! sequential result, for all element types, on any number of ranks. Integers wrap.
 
-use ndarray::{ArrayD, IxDyn};
+use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
+use polyshard::leaf::register;
 use polyshard::prelude::*;
 use polyshard::{Element, LeafKind, Name, Program, reference};
 use polyshard_polyhedral::{Access, Affine, Assign, KernelSpec, Number, Value};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 const LOOPS: usize = 5;
 
@@ -113,7 +116,50 @@ fn check<T: Element>(case: &Case) -> Result<(), TestCaseError> {
     let nest = schedule::<T>(case, Some(LeafKind::Nest)).lower();
     let nest = nest.map_err(|error| TestCaseError::fail(error.to_string()))?;
     prop_assert_eq!(&result::<T>(&nest), &expected, "{}", nest);
+    let named = schedule::<T>(case, Some(LeafKind::Named(leaf::<T>(&program)))).lower();
+    let named = named.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert_eq!(&result::<T>(&named), &expected, "{}", named);
     Ok(())
+}
+
+/// The name of a leaf for the program's statement, which is registered.
+fn leaf<T: Element>(program: &Program) -> Name {
+    static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let statement = program.kernel().statement().replace(" = ", " += ");
+    let name = format!("{}_{}", T::NAME, statement.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
+    if REGISTERED.lock().expect("no test panics with it").insert(name.clone()) {
+        match program.kernel().inputs().len() {
+            2 => einsum::<T, 2>(&name, &statement),
+            3 => einsum::<T, 3>(&name, &statement),
+            _ => einsum::<T, 4>(&name, &statement),
+        }
+    }
+    Name::new(&name)
+}
+
+/// Registers the sum of products, computed point by point.
+fn einsum<T: Element, const N: usize>(name: &str, statement: &str) {
+    let scale = if statement.contains("3 * ") { T::ONE.plus(T::ONE).plus(T::ONE) } else { T::ONE };
+    let lists = statement.split('[').skip(1).map(|rest| &rest[..rest.find(']').expect("brackets in pairs")]);
+    let tiles: Vec<Vec<char>> = lists.map(|list| list.chars().filter(char::is_ascii_lowercase).collect()).collect();
+    let loops: BTreeSet<char> = tiles.concat().into_iter().collect();
+    let function = move |mut target: ArrayViewMutD<'_, T>, operands: [ArrayViewD<'_, T>; N]| {
+        let shapes: Vec<&[usize]> =
+            [target.shape()].into_iter().chain(operands.iter().map(|tile| tile.shape())).collect();
+        let extent = |l: &char| {
+            let mut found = tiles.iter().zip(&shapes).flat_map(|(tile, shape)| tile.iter().zip(*shape));
+            *found.find(|(index, _)| *index == l).expect("each loop is an index of a tile").1
+        };
+        for point in ndarray::indices(loops.iter().map(extent).collect::<Vec<_>>()) {
+            let place = |l: &char| loops.iter().position(|other| other == l).expect("an index is a loop");
+            let at = |tile: &[char]| IxDyn(&tile.iter().map(|l| point[place(l)]).collect::<Vec<_>>());
+            let factors = operands.iter().zip(&tiles[1..]).map(|(operand, tile)| operand[at(tile)]);
+            let term = factors.fold(scale, T::times);
+            let element = &mut target[at(&tiles[0])];
+            *element = element.plus(term);
+        }
+    };
+    register(name, statement, function).expect("a leaf");
 }
 
 proptest! {

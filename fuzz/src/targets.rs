@@ -7,6 +7,7 @@ use crate::command_line::{dtypes, matmul, mesh, npy, placement, redistribute, re
 use clap::{Args, Command, FromArgMatches};
 use polyshard::planner::machine::Machine;
 use polyshard::runtime::layout::{Mesh, Sharding};
+use polyshard::runtime::leaf::Named;
 use polyshard::{DistArray, DistType, Element, NamedType, SourceOptions, Trace, rust_source};
 use std::cell::RefCell;
 use std::fs;
@@ -23,7 +24,7 @@ pub(crate) struct Target {
 }
 
 /// All targets.
-pub(crate) const TARGETS: [Target; 7] = [
+pub(crate) const TARGETS: [Target; 8] = [
     Target { name: "npy", longest: 1024, read: read_npy },
     Target { name: "machines", longest: 4096, read: read_machine },
     Target { name: "traces", longest: 16384, read: read_trace },
@@ -31,6 +32,7 @@ pub(crate) const TARGETS: [Target; 7] = [
     Target { name: "products", longest: 512, read: read_product },
     Target { name: "reductions", longest: 512, read: read_reduction },
     Target { name: "meshes", longest: 256, read: read_mesh },
+    Target { name: "statements", longest: 1024, read: read_statement },
 ];
 
 /// A `.npy` file, as the command line compares it and as a distributed array is read from it.
@@ -115,6 +117,18 @@ fn read_mesh(input: &[u8], _: &Path) -> Result<String, String> {
     let mesh = mesh::named_mesh(&text, ["x", "y", "z"])?;
     assert_eq!(mesh.rank(&mesh.coordinates(mesh.size() - 1)), mesh.size() - 1);
     Ok(mesh.to_string())
+}
+
+/// The statement of a leaf, as floats and as integers.
+fn read_statement(input: &[u8], _: &Path) -> Result<String, String> {
+    let text = text(input);
+    let refusals = [Named::<f32>::find("absent", &[], &text).err(), Named::<i64>::find("absent", &[], &text).err()];
+    let refusals = refusals.map(|refusal| refusal.expect("nothing is registered").to_string());
+    // What can be read is looked for, and not there.
+    match refusals.iter().find(|refusal| refusal.starts_with("no leaf `absent` for ")) {
+        Some(read) => Ok(read.clone()),
+        None => Err(refusals.join("\n")),
+    }
 }
 
 fn text(input: &[u8]) -> String {

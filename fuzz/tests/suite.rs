@@ -48,3 +48,8 @@ fn reductions_are_planned_or_refused() {
 fn meshes_are_placed_or_refused() {
     check("meshes", 20_000);
 }
+
+#[test]
+fn statements_are_read_or_refused() {
+    check("statements", 20_000);
+}

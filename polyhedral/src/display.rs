@@ -264,12 +264,13 @@ impl Page<'_, '_, '_> {
             }
             LeafOp::Products { .. } => "products of two at a time".into(),
             LeafOp::Nest => "nest".into(),
+            LeafOp::Named { name, statement, .. } => format!("{name}: {statement}"),
         };
         self.line(depth, &format!("{}    // {kind}", self.program.kernel.counted_statement()))?;
         self.line(depth + 1, &format!("over {}", loops.join("; ")))?;
         match &leaf.op {
             LeafOp::Products { steps, blocks, .. } => self.products(steps, blocks, depth + 1),
-            LeafOp::Contraction { .. } | LeafOp::Nest => Ok(()),
+            LeafOp::Contraction { .. } | LeafOp::Nest | LeafOp::Named { .. } => Ok(()),
         }
     }
 

@@ -286,6 +286,14 @@ pub enum ErrorKind {
         /// Why.
         why: String,
     },
+    /// A leaf with a name cannot take the operands as tiles.
+    #[error("leaf `{leaf}` cannot run here: {why}")]
+    NoTiles {
+        /// The leaf.
+        leaf: Name,
+        /// Why, and what to do.
+        why: String,
+    },
     /// A transfer has another pattern than expected.
     #[error("the transfer of `{tensor}` is {found}, not {expected}; `explain()` prints the tests that led to it")]
     Unexpected {

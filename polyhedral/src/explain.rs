@@ -1,6 +1,6 @@
 //! Why each transfer has its pattern, what it moves, and what was proved.
 
-use crate::program::{OutputRoute, Program, Route};
+use crate::program::{LeafOp, OutputRoute, Program, Route};
 use crate::proof;
 use std::fmt::Write;
 
@@ -56,6 +56,9 @@ impl Program {
             )?;
         }
         output.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
+        if let LeafOp::Named { name, statement, .. } = &self.leaf.op {
+            writeln!(text, "leaf: {name}, to be registered as {statement}")?;
+        }
         writeln!(text, "proved")?;
         proof::lines(&self.report.proofs).iter().try_for_each(|proof| writeln!(text, "    - {proof}"))?;
         let Self { report, .. } = self;

@@ -114,6 +114,17 @@ pub enum Assign {
     Min,
 }
 
+impl Assign {
+    /// How a part of what the statement writes meets the other parts: as it is assigned, but `=` sums up.
+    #[must_use]
+    pub fn accumulating(self) -> Self {
+        match self {
+            Self::Set => Self::Add,
+            other => other,
+        }
+    }
+}
+
 /// A tensor of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tensor {

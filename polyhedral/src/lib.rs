@@ -38,6 +38,7 @@ mod kernel_numbers;
 mod leaf;
 mod lower;
 mod matching;
+mod named;
 mod nest;
 mod output;
 mod periodic;
@@ -67,7 +68,7 @@ pub use kernel_error::KernelError;
 pub use periodic::Modulus;
 pub use program::{
     Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Output, OutputRoute, Product, ProductOp, Program,
-    Region, Report, Role, Route, Statement, Transfer,
+    Region, Report, Role, Route, Statement, TileOperand, Transfer,
 };
 pub use proof::{Proof, Property};
 pub use schedule::{Schedule, Trace};

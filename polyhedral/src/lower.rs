@@ -13,6 +13,7 @@ use crate::kernel::Tensor;
 use crate::kernel::{Access, Affine};
 use crate::leaf;
 use crate::matching::Matching;
+use crate::named;
 use crate::nest::Made;
 use crate::output;
 use crate::periodic;
@@ -335,7 +336,8 @@ impl Pass<'_> {
         };
         if let Some(tensorized) = &self.state.tensorized {
             let level = serial - tensorized.loops.len();
-            let (leaf, contraction) = build(level, Some(tensorized.step), tensorized.kind != Some(LeafKind::Nest));
+            let product = matches!(tensorized.kind, None | Some(LeafKind::Contraction));
+            let (mut leaf, contraction) = build(level, Some(tensorized.step), product);
             if !self.is_box(&leaf, level)? {
                 let vars: Vec<_> = self.state.kernel.vars().iter().map(|var| var.name).collect();
                 let kind = ErrorKind::NotABox { loops: list(&tensorized.loops), vars: list(&vars) };
@@ -344,6 +346,11 @@ impl Pass<'_> {
             if let (Some(LeafKind::Contraction), Err(why)) = (tensorized.kind, contraction) {
                 let (found, asserted) = (leaf.op.kind().to_string(), LeafKind::Contraction.to_string());
                 return Err(self.blame(Some(tensorized.step), ErrorKind::OtherLeaf { found, asserted, why }));
+            }
+            if let Some(LeafKind::Named(name)) = tensorized.kind {
+                let op = named::build(&self.state.kernel, nest, self.distributed() + level, name);
+                leaf.op =
+                    op.map_err(|why| self.blame(Some(tensorized.step), ErrorKind::NoTiles { leaf: name, why }))?;
             }
             return Ok((leaf, level));
         }

@@ -326,6 +326,27 @@ pub enum LeafOp {
     },
     /// Combines the kernel's value into the output.
     Nest,
+    /// Calls what the user has registered under a name.
+    Named {
+        /// The name.
+        name: Name,
+        /// The loops that tiles have dimensions for; the others stand still.
+        loops: Vec<Name>,
+        /// What the leaf must compute: the kernel's statement over tiles, with their dimensions for indices,
+        /// `C[m, n] += A[m, k] * B[k, n]`. A scalar stands without brackets.
+        statement: String,
+        /// What the operands of the statement are, in the order in which it names them first.
+        operands: Vec<TileOperand>,
+    },
+}
+
+/// An operand of a leaf with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TileOperand {
+    /// The leaf's operand with this number.
+    Access(usize),
+    /// A scalar of the kernel.
+    Scalar(Name),
 }
 
 impl LeafOp {
@@ -335,6 +356,7 @@ impl LeafOp {
         match self {
             Self::Contraction { .. } | Self::Products { .. } => LeafKind::Contraction,
             Self::Nest => LeafKind::Nest,
+            Self::Named { name, .. } => LeafKind::Named(*name),
         }
     }
 
@@ -343,7 +365,7 @@ impl LeafOp {
     pub fn scratch(&self) -> i64 {
         match self {
             Self::Products { steps, .. } => steps.iter().fold(0, |sum: i64, step| sum.saturating_add(step.capacity)),
-            Self::Contraction { .. } | Self::Nest => 0,
+            Self::Contraction { .. } | Self::Nest | Self::Named { .. } => 0,
         }
     }
 }

@@ -3,12 +3,14 @@
 //! A schedule changes when and where statement instances run, never which ones run. The first step that
 //! cannot be applied stops the chain; [`Schedule::lower`] reports it with its call site.
 
+mod steps;
+
 use crate::error::{ErrorKind, LowerError};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::program::Program;
 use crate::state::State;
-use crate::step::{Clause, LeafKind, Pattern, Step};
-use polyshard_layout::{Mesh, Name};
+use crate::step::Step;
+use polyshard_layout::Mesh;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::panic::Location;
@@ -152,7 +154,7 @@ impl Schedule {
         }
     }
 
-    /// Adds a step given as data; the methods below are the same with types.
+    /// Adds a step given as data; the methods named after steps are the same with types.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn apply(self, step: Step) -> Self {
@@ -168,177 +170,6 @@ impl Schedule {
         }
         Self { inner: Arc::new(inner) }
     }
-
-    /// Replaces loop `i` by `outer` and `inner`, where `inner` runs over at most `size` iterations.
-    ///
-    /// ```text
-    /// for i in 0..n { S(i) }
-    ///   =>
-    /// for outer in 0..ceil(n / size) {
-    ///     for inner in 0..min(size, n - outer*size) { S(outer*size + inner) }
-    /// }
-    /// ```
-    ///
-    /// Halide and TACO call this `split`, Exo `divide_loop`. To fix the number of pieces instead of their
-    /// size, use [`divide`](Self::divide).
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn split(self, i: impl Into<Name>, outer: impl Into<Name>, inner: impl Into<Name>, size: usize) -> Self {
-        self.apply(Step::Split { i: i.into(), outer: outer.into(), inner: inner.into(), size })
-    }
-
-    /// Replaces loop `i` by `outer` and `inner`, where `outer` has `parts` iterations.
-    ///
-    /// ```text
-    /// for i in 0..n { S(i) }
-    ///   =>                              b = ceil(n / parts)
-    /// for outer in 0..parts {
-    ///     for inner in 0..min(b, n - outer*b) { S(outer*b + inner) }
-    /// }
-    /// ```
-    ///
-    /// The last tiles may be short or empty: 5 iterations in 4 parts are 2, 2, 1 and 0. TACO and DISTAL
-    /// call this `divide`.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn divide(self, i: impl Into<Name>, outer: impl Into<Name>, inner: impl Into<Name>, parts: usize) -> Self {
-        self.apply(Step::Divide { i: i.into(), outer: outer.into(), inner: inner.into(), parts })
-    }
-
-    /// Puts the listed loops, among the places they hold, into the order given.
-    ///
-    /// ```text
-    /// for i { for j { for k { S } } }
-    ///   =>  reorder([k, i])
-    /// for k { for j { for i { S } } }
-    /// ```
-    ///
-    /// A distributed loop may be listed where it stands, but keeps its place.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn reorder<N: Into<Name>>(self, order: impl IntoIterator<Item = N>) -> Self {
-        self.apply(Step::Reorder { order: names(order) })
-    }
-
-    /// Replaces loop `i` and loop `j` directly inside it by one.
-    ///
-    /// ```text
-    /// for i in 0..m { for j in 0..n { S(i, j) } }
-    ///   =>
-    /// for fused in 0..m*n { S(fused / n, fused % n) }
-    /// ```
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn fuse(self, i: impl Into<Name>, j: impl Into<Name>, fused: impl Into<Name>) -> Self {
-        self.apply(Step::Fuse { i: i.into(), j: j.into(), fused: fused.into() })
-    }
-
-    /// Divides each loop by its mesh axis and binds the outer loops, outermost and in mesh order, to the axes.
-    ///
-    /// ```text
-    /// for i in 0..m { for j in 0..n { S(i, j) } }
-    ///   =>  distribute([i, j], [io, jo], [ii, ji], mesh(x, y)), on the rank at (x, y)
-    /// for ii in 0..ceil(m / x) { for ji in 0..ceil(n / y) { S(x*ceil(m / x) + ii, y*ceil(n / y) + ji) } }
-    /// ```
-    ///
-    /// May be used again, over an inner mesh with axes of its own. After DISTAL's `distribute`.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn distribute<A: Into<Name>, B: Into<Name>, C: Into<Name>>(
-        self,
-        loops: impl IntoIterator<Item = A>,
-        outer: impl IntoIterator<Item = B>,
-        inner: impl IntoIterator<Item = C>,
-        mesh: &Mesh,
-    ) -> Self {
-        let (loops, outer, inner) = (names(loops), names(outer), names(inner));
-        self.apply(Step::Distribute { loops, outer, inner, mesh: mesh.clone() })
-    }
-
-    /// Lets loop `t` start elsewhere on each rank: it visits `(t + sum of by) % extent`.
-    ///
-    /// ```text
-    /// for p { for t in 0..n { S(p, t) } }
-    ///   =>  rotate(t, [p])
-    /// for p { for t in 0..n { S(p, (t + p) % n) } }
-    /// ```
-    ///
-    /// A permutation of the loop's iterations, for all operands alike; `by` are loops outside it. DISTAL's
-    /// code calls this `stagger`.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn rotate<N: Into<Name>>(self, t: impl Into<Name>, by: impl IntoIterator<Item = N>) -> Self {
-        self.apply(Step::Rotate { t: t.into(), by: names(by) })
-    }
-
-    /// Says which ranks own which elements of `tensor` before the program starts, or after it ends for the output.
-    ///
-    /// ```text
-    /// shard("A", [m.at(x), k.at(y)])                block (x, y) of A
-    /// shard("A", [m.at([x, y])])                    block x*|y| + y of rows
-    /// shard("A", [m.at(x), k.at((x + y) % 8)])      skewed, as Cannon's algorithm starts
-    /// shard("A", [m.cyclic(x, 4)])                  block-cyclic, in blocks of 4 rows
-    /// shard("A", [m.at(x), pin(z, 0)])              on the face z = 0 alone
-    /// ```
-    ///
-    /// An axis that is not named replicates. Placement, or tensor distribution notation, in DISTAL.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn shard(self, tensor: impl Into<Name>, clauses: impl IntoIterator<Item = Clause>) -> Self {
-        self.apply(Step::Shard { tensor: tensor.into(), clauses: clauses.into_iter().collect() })
-    }
-
-    /// Fetches what one iteration of loop `at` reads of `tensor` at the iteration's head; writes the output back at its tail.
-    ///
-    /// ```text
-    /// for at { S(A) }
-    ///   =>
-    /// for at { tile = what S reads of A; S(tile) }
-    /// ```
-    ///
-    /// Chooses granularity, never correctness: a tensor without this step is fetched before the first
-    /// serial loop, as it is at a distributed loop. A loop that does not change what is read is skipped.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn communicate(self, tensor: impl Into<Name>, at: impl Into<Name>) -> Self {
-        self.apply(Step::Communicate { tensor: tensor.into(), at: at.into() })
-    }
-
-    /// Makes the listed loops, the innermost ones, one leaf operation on tiles.
-    ///
-    /// ```text
-    /// for mi { for ni { for ki { C[..] += A[..] * B[..] } } }
-    ///   =>
-    /// C_tile += A_tile @ B_tile
-    /// ```
-    ///
-    /// The operation is recognised from the accesses, in any transposition. Exo calls this `replace`. Sums of products of
-    /// three tensors or more become a sequence of products of two, in the order that is estimated to be fastest, with
-    /// intermediate results of at most 1 MiB, unless one nest is faster.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn tensorize<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>) -> Self {
-        self.apply(Step::Tensorize { loops: names(loops), kind: None })
-    }
-
-    /// As [`tensorize`](Self::tensorize), and refuses a leaf of another kind.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn tensorize_as<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>, kind: LeafKind) -> Self {
-        self.apply(Step::Tensorize { loops: names(loops), kind: Some(kind) })
-    }
-
-    /// Refuses the schedule unless the transfer of `tensor` has this pattern. An input whose accesses touch several
-    /// regions has a transfer for each: then all of them have it, but for those that are local.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn expect(self, tensor: impl Into<Name>, pattern: Pattern) -> Self {
-        self.apply(Step::Expect { tensor: tensor.into(), pattern })
-    }
-}
-
-fn names<N: Into<Name>>(names: impl IntoIterator<Item = N>) -> Vec<Name> {
-    names.into_iter().map(Into::into).collect()
 }
 
 impl fmt::Display for Schedule {

@@ -363,6 +363,9 @@ impl State {
         if let Some(first) = &self.tensorized {
             return Err(ErrorKind::Twice { what: "there is already a leaf".into(), first: first.step });
         }
+        if let Some(LeafKind::Named(name)) = kind {
+            identifier(name, "leaf")?;
+        }
         distinct(loops)?;
         for &name in loops {
             self.serial_loop(name, "tensorize its inner loop")?;

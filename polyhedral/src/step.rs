@@ -336,6 +336,8 @@ pub enum LeafKind {
     Contraction,
     /// Anything else: a strided loop nest.
     Nest,
+    /// What the user has registered under this name; see [`Schedule::tensorize_with`](crate::Schedule::tensorize_with).
+    Named(Name),
 }
 
 /// One schedule step.
@@ -441,6 +443,7 @@ impl Step {
             Self::Shard { .. } => "shard",
             Self::Communicate { .. } => "communicate",
             Self::Tensorize { kind: None, .. } => "tensorize",
+            Self::Tensorize { kind: Some(LeafKind::Named(_)), .. } => "tensorize_with",
             Self::Tensorize { .. } => "tensorize_as",
             Self::Expect { .. } => "expect",
         }
@@ -529,6 +532,7 @@ impl fmt::Display for LeafKind {
         f.write_str(match self {
             Self::Contraction => "contraction",
             Self::Nest => "nest",
+            Self::Named(name) => name.as_str(),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::refused;
 use super::support::{Start, example};
+use polyshard::ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::prelude::*;
 
 /// C = A·B on two ranks, by rows.
@@ -40,6 +41,49 @@ fn a_panic_on_one_rank_ends_all_with_its_message() {
     refused(Start::Plain, &this, &arguments, "error: rank 1 panicked: there is no room on rank 1\n");
     #[cfg(feature = "mpi")]
     refused(Start::Mpi(2), &this, &arguments, "rank 1 panicked: there is no room on rank 1\n");
+}
+
+/// Runs a program whose leaf is registered where rank 0 is, and on no other process.
+#[test]
+#[ignore = "fails on purpose: other tests start it"]
+fn a_leaf_is_registered_by_one_process() {
+    let matmul = kernel! {
+        fn matmul(A: [f64; 6, 8], B: [f64; 8, 5]) -> C: [f64; 6, 5] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    vars!(m, mo, mi, n, k);
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    let rows = matmul.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]);
+    let program = rows.shard("C", [m.at(x)]).tensorize_with([mi, n, k], "lonely").lower().expect("a legal schedule");
+    let run = polyshard::spmd(2, |world| {
+        if world.is_root() {
+            let leaf = |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 2]| {};
+            polyshard::leaf::register("lonely", "C[m, n] += A[m, k] * B[k, n]", leaf)?;
+        }
+        let a = DistArray::filled(world, program.sharding("A"), 1.0)?;
+        let b = DistArray::filled(world, program.sharding("B"), 1.0)?;
+        world.barrier()?;
+        Ok(program.run(world, &[&a, &b])?)
+    });
+    if let Err(error) = run {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+    println!("all ranks have the leaf");
+}
+
+#[test]
+fn a_leaf_that_one_process_has_not_registered_ends_all() {
+    let this = std::env::current_exe().expect("a test knows its path");
+    let arguments = ["--ignored", "--exact", "ranks::a_leaf_is_registered_by_one_process", "--nocapture"];
+    let threads = super::support::run(Start::Plain, &this, &arguments, super::SOON);
+    assert!(threads.success && threads.stdout.contains("all ranks have the leaf"), "{}", threads.stderr);
+    #[cfg(feature = "mpi")]
+    {
+        let message = "rank 1: no leaf `lonely` for f64; none are registered: call `leaf::register(\"lonely\", \"C[m, n] += \
+                       A[m, k] * B[k, n]\", function)` before the program runs, on each rank's process\n";
+        refused(Start::Mpi(2), &this, &arguments, message);
+    }
 }
 
 #[test]

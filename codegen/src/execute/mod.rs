@@ -1,9 +1,11 @@
 //! A program run at once: the same calls that emitted source makes, decided while walking the program.
 
+mod leaf;
 mod typed;
 mod value;
 mod walk;
 
+pub(crate) use leaf::check_registered;
 pub use typed::TypedProgram;
 
 use polyshard_layout::{Name, Sharding};
@@ -137,6 +139,7 @@ impl Execute for Program {
             input.expect(tensor.name.as_str(), sharding)?;
         }
         output.expect(kernel.output().name.as_str(), output_sharding(self))?;
+        let leaf = leaf::LeafPlan::new(self, &kernel)?;
         let written = kernel.written().map(|written| {
             let steps: Vec<&[i64]> = written.steps.iter().map(Vec::as_slice).collect();
             Written::new(output, &written.base, &steps, &written.counts)
@@ -147,7 +150,7 @@ impl Execute for Program {
                 None => output.block_mut().fill(T::ZERO),
             }
         }
-        walk::Walk::new(self, &kernel, world, inputs, output, written)?.run()
+        walk::Walk::new(self, leaf, world, inputs, output, written)?.run()
     }
 
     fn typed<T: Element + ScalarType>(&self) -> Result<TypedProgram<T>> {

@@ -1,5 +1,6 @@
 //! The kernel's right-hand side as something to evaluate.
 
+use polyshard_layout::Name;
 use polyshard_polyhedral::{Function, Kernel, Number, Value};
 use polyshard_runtime::Element;
 use polyshard_runtime::leaf::{Comparison, Expression};
@@ -16,12 +17,7 @@ pub(super) fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut 
             Expression::Operand(*next - 1)
         }
         Value::Literal(number) => Expression::Const(element(*number)),
-        Value::Scalar(name) => {
-            let scalar = kernel.scalars().iter().find(|scalar| scalar.0 == *name);
-            Expression::Const(element(
-                scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard").1,
-            ))
-        }
+        Value::Scalar(name) => Expression::Const(scalar(*name, kernel)),
         Value::Neg(inner) => Expression::Neg(Box::new(expression(inner, kernel, next))),
         Value::Add(a, b) => {
             let (a, b) = both(a, b);
@@ -74,6 +70,12 @@ fn comparison(comparison: polyshard_polyhedral::Comparison) -> Comparison {
         Written::Equal => Comparison::Equal,
         Written::NotEqual => Comparison::NotEqual,
     }
+}
+
+/// The value of a scalar of the kernel.
+pub(super) fn scalar<T: Element>(name: Name, kernel: &Kernel) -> T {
+    let scalar = kernel.scalars().iter().find(|scalar| scalar.0 == name);
+    element(scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard").1)
 }
 
 /// The value of an expression without operands.

@@ -1,12 +1,8 @@
 //! The walk over a program's statements with the values of its counters.
 
+use super::leaf::LeafPlan;
 use super::reduce_op;
-use super::value::{constant, expression};
-use polyshard_polyhedral::{
-    Expr, Factor as SymbolicFactor, Kernel, LeafAccess, LeafOp, OutputRoute, Product as SymbolicProduct, ProductOp,
-    Program, Region as SymbolicRegion, Role as SymbolicRole, Route, Statement,
-};
-use polyshard_runtime::leaf::{Expression, Factor, Product, Products, Role, contract, nest};
+use polyshard_polyhedral::{Expr, LeafAccess, OutputRoute, Program, Region as SymbolicRegion, Route, Statement};
 use polyshard_runtime::{
     DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, Tile, World, Written, count,
 };
@@ -28,17 +24,11 @@ pub(super) struct Walk<'a, T: Element> {
     counters: Vec<i64>,
 }
 
-enum LeafPlan<T> {
-    Contraction { roles: Vec<Role>, alpha: T },
-    Products { products: Products<T>, alpha: T },
-    Nest(Expression<T>),
-}
-
 impl<'a, T: Element> Walk<'a, T> {
-    /// A run of the program with the scalars of `kernel`, which writes no other elements than `written`.
+    /// A run of the program with this leaf, which writes no other elements than `written`.
     pub(super) fn new(
         program: &'a Program,
-        kernel: &Kernel,
+        leaf: LeafPlan<T>,
         world: &'a World,
         inputs: &'a [&'a DistArray<T>],
         output: &'a mut DistArray<T>,
@@ -65,20 +55,6 @@ impl<'a, T: Element> Walk<'a, T> {
             (OutputRoute::InPlace, _) => None,
             (_, Some(written)) => Some(OutTile::new(name, out.capacity)?.within(written)),
             (_, None) => Some(OutTile::new(name, out.capacity)?),
-        };
-        let leaf = match &program.leaf().op {
-            LeafOp::Contraction { roles, alpha } => LeafPlan::Contraction {
-                roles: roles.iter().map(|role| role_of(*role)).collect(),
-                alpha: constant(&expression(alpha, kernel, &mut 0)),
-            },
-            LeafOp::Products { steps, blocks, alpha } => LeafPlan::Products {
-                products: Products::new(
-                    steps.iter().map(product).collect(),
-                    blocks.iter().map(|block| (block.number, count(block.size))).collect(),
-                )?,
-                alpha: constant(&expression(alpha, kernel, &mut 0)),
-            },
-            LeafOp::Nest => LeafPlan::Nest(expression(kernel.value(), kernel, &mut 0)),
         };
         let counters = vec![0; program.loops().len()];
         let op = reduce_op(program);
@@ -279,16 +255,7 @@ impl<'a, T: Element> Walk<'a, T> {
             None => self.output.view_mut(),
         };
         let target = target.strided(&base, &steps);
-        match &mut self.leaf {
-            LeafPlan::Contraction { roles, alpha } => {
-                let Ok([a, b]) = <[_; 2]>::try_from(operands) else {
-                    unreachable!("a contraction has two operands; this is a bug of polyshard")
-                };
-                contract(&counts, roles, *alpha, a, b, target);
-            }
-            LeafPlan::Products { products, alpha } => products.run(&counts, *alpha, &operands, target),
-            LeafPlan::Nest(value) => nest(&counts, target, self.op, &operands, &*value),
-        }
+        self.leaf.run(&counts, &operands, target, self.op);
     }
 }
 
@@ -300,31 +267,4 @@ fn region_at(region: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> 
     let ranges = Region::new(region.ranges.iter().map(|(low, high)| value(low)..value(high)));
     let periods = region.periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
     periods.fold(ranges, |region, (dim, period)| region.periodic(dim, period))
-}
-
-fn product(product: &SymbolicProduct) -> Product {
-    let roles = match &product.op {
-        ProductOp::Matrix { roles } => roles.iter().map(|role| role_of(*role)).collect(),
-        ProductOp::Elementwise => Vec::new(),
-    };
-    Product {
-        factors: product.factors.map(|factor| match factor {
-            SymbolicFactor::Operand(number) => Factor::Operand(number),
-            SymbolicFactor::Scratch(number) => Factor::Scratch(number),
-        }),
-        loops: product.loops.clone(),
-        roles,
-        kept: product.kept.clone(),
-        level: product.level,
-        capacity: count(product.capacity),
-    }
-}
-
-fn role_of(role: SymbolicRole) -> Role {
-    match role {
-        SymbolicRole::Batch => Role::Batch,
-        SymbolicRole::M => Role::M,
-        SymbolicRole::N => Role::N,
-        SymbolicRole::K => Role::K,
-    }
 }

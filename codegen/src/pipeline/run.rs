@@ -2,6 +2,7 @@
 
 use super::{Action, Sequence, What};
 use crate::Execute;
+use crate::execute::check_registered;
 use polyshard_layout::Name;
 use polyshard_polyhedral::ScalarType;
 use polyshard_runtime::{DistArray, Element, Error, Redistribution, Result, World};
@@ -111,13 +112,14 @@ impl Prepared<'_> {
     }
 
     fn check<T: Element + ScalarType>(&self, inputs: &[&DistArray<T>]) -> Result<()> {
-        let Sequence { inputs: wanted, dtype, .. } = self.sequence;
+        let Sequence { stages, inputs: wanted, dtype, .. } = self.sequence;
         if T::DTYPE != *dtype {
             return Err(Error::Usage(format!(
                 "the pipeline is over {dtype}, but the arrays hold {}; let them agree",
                 T::NAME
             )));
         }
+        stages.iter().try_for_each(|stage| check_registered::<T>(&stage.program))?;
         if inputs.len() != wanted.len() {
             let names: Vec<_> = wanted.iter().map(|input| input.name.as_str()).collect();
             return Err(Error::Usage(format!(

@@ -2,6 +2,8 @@
 
 mod leaf;
 
+pub(super) use leaf::named_leaf;
+
 use super::index::{Index, literal};
 use super::items::reduce_op;
 use super::names::Names;

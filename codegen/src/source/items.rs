@@ -3,11 +3,12 @@
 use super::index::literal;
 use super::names::Names;
 use polyshard_layout::{AxisExpr, Level, Placement, Sharding};
-use polyshard_polyhedral::{Assign, OutputRoute, Program, Written};
+use polyshard_polyhedral::{Assign, LeafOp, OutputRoute, Program, Written};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
-pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> TokenStream {
+/// The items around `body`, the statements of `run_into`; `leaf` comes before anything is written or sent.
+pub(super) fn items(program: &Program, names: &Names, leaf: &TokenStream, body: &TokenStream) -> TokenStream {
     let kernel = program.kernel();
     let mesh = mesh(program);
     let shardings =
@@ -32,6 +33,13 @@ pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> Tok
         Assign::Set => " As `run`, into an output that exists, whose elements are overwritten.",
         _ => " As `run`, but goes on from what the output holds.",
     };
+    let [input_errors, tensor_errors] = ["inputs", "tensors"].map(|arrays| match &program.leaf().op {
+        LeafOp::Named { name, statement, .. } => format!(
+            " If leaf `{name}` is not registered as `{statement}`, the {arrays} are not sharded as the program wants them, or \
+             communication fails."
+        ),
+        _ => format!(" If the {arrays} are not sharded as the program wants them, or communication fails."),
+    });
     let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
     let restart = (kernel.assign() == Assign::Set).then_some(zero);
     let restart = restart_output(program, names, restart);
@@ -46,7 +54,7 @@ pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> Tok
         #[doc = #run_doc]
         ///
         /// # Errors
-        /// If the inputs are not sharded as the program wants them, or communication fails.
+        #[doc = #input_errors]
         pub fn run(
             world: &World,
             #(#inputs: &DistArray<#element>,)*
@@ -60,7 +68,7 @@ pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> Tok
         #[doc = #into_doc]
         ///
         /// # Errors
-        /// If the tensors are not sharded as the program wants them, or communication fails.
+        #[doc = #tensor_errors]
         pub fn run_into(
             world: &World,
             #(#inputs: &DistArray<#element>,)*
@@ -69,6 +77,7 @@ pub(super) fn items(program: &Program, names: &Names, body: &TokenStream) -> Tok
         ) -> Result<()> {
             let grid = Grid::new(world, &mesh())?;
             #(#checks)*
+            #leaf
             #restart
             #body
             Ok(())

@@ -61,7 +61,7 @@ pub fn scalar_parameters(program: &Program) -> Vec<String> {
 /// The items of the module, with placeholders for names.
 fn items(program: &Program, names: &Names) -> TokenStream {
     let body = body::body(program, names);
-    items::items(program, names, &body)
+    items::items(program, names, &body::named_leaf(program), &body)
 }
 
 /// What the items use of the runtime; nothing else, so that no import is unused.
@@ -71,7 +71,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         names.iter().filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
     let layout = pick(&["AxisExpr", "Level", "Mesh", "Placement", "Reach", "Sharding"]);
-    let leaf = pick(&["Factor", "Product", "Products", "Role", "contract", "nest", "pointwise"]);
+    let leaf = pick(&["Factor", "Named", "Product", "Products", "Role", "contract", "nest", "pointwise"]);
     let top = pick(&[
         "DistArray",
         "Element",
@@ -80,6 +80,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         "ReduceOp",
         "Region",
         "Result",
+        "Strided",
         "Tile",
         "World",
         "Written",

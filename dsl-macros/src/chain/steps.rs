@@ -12,7 +12,7 @@ use syn::token::Bracket;
 use syn::{Expr, ExprRange, Ident, RangeLimits, Result, Token, parenthesized};
 
 /// The steps with an example of each, which is the help of every mistake in it.
-const STEPS: [(&str, &str); 11] = [
+const STEPS: [(&str, &str); 12] = [
     ("split", "split(k, ko, ki, 64)"),
     ("divide", "divide(k, ko, ki, 2)"),
     ("reorder", "reorder([mo, no, ko, mi, ni, ki])"),
@@ -23,6 +23,7 @@ const STEPS: [(&str, &str); 11] = [
     ("communicate", "communicate(A, ko)"),
     ("tensorize", "tensorize([mi, ni, ki])"),
     ("tensorize_as", "tensorize_as([mi, ni, ki], contraction)"),
+    ("tensorize_with", "tensorize_with([mi, ni, ki], block_product)"),
     ("expect", "expect(A, shift(y, 1))"),
 ];
 
@@ -82,6 +83,11 @@ fn arguments(method: &Ident, input: ParseStream) -> Result<Written> {
             let loops = list(input)?;
             comma(input)?;
             Step::Tensorize { loops, kind: Some(leaf_kind(input)?) }
+        }
+        "tensorize_with" => {
+            let loops = list(input)?;
+            comma(input)?;
+            Step::Tensorize { loops, kind: Some(LeafKind::Named(ident(input)?)) }
         }
         "expect" => {
             let tensor = ident(input)?;

@@ -6,7 +6,7 @@ use expect_test::expect;
 #[test]
 fn every_step_is_read() {
     check(
-        "mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .expect(A, local)",
+        "mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .tensorize_with([mi, ni], block_product) .expect(A, local)",
         expect![[r#"
             split(m, mo, mi, 64)
             divide(k, ko, ki, 2)
@@ -20,6 +20,7 @@ fn every_step_is_read() {
             tensorize([mi, ni, ki])
             tensorize_as([mi], contraction)
             tensorize_as([mi], nest)
+            tensorize_with([mi, ni], block_product)
             expect(A, local)
         "#]],
     );
@@ -187,9 +188,9 @@ fn an_unknown_step_lists_the_steps() {
         ".tile(m, 4) .lower()",
         expect![[r#"
             error on `tile`: no schedule step `tile`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `tensorize`, `tensorize_as` and `expect`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
             error on `lower`: no schedule step `lower`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `tensorize`, `tensorize_as` and `expect`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
         "#]],
     );
 }
@@ -197,7 +198,7 @@ fn an_unknown_step_lists_the_steps() {
 #[test]
 fn arguments_are_complete() {
     check(
-        ".split(m, mo, mi) .divide(k) .reorder() .fuse(i, j) .rotate(ko) .shard() .communicate(A) .tensorize_as([m]) .expect(A)",
+        ".split(m, mo, mi) .divide(k) .reorder() .fuse(i, j) .rotate(ko) .shard() .communicate(A) .tensorize_as([m]) .tensorize_with([m]) .expect(A)",
         expect![[r#"
             error on `)`: expected `,`
               help: write `.split(k, ko, ki, 64)`
@@ -215,6 +216,8 @@ fn arguments_are_complete() {
               help: write `.communicate(A, ko)`
             error on `)`: expected `,`
               help: write `.tensorize_as([mi, ni, ki], contraction)`
+            error on `)`: expected `,`
+              help: write `.tensorize_with([mi, ni, ki], block_product)`
             error on `)`: expected `,`
               help: write `.expect(A, shift(y, 1))`
         "#]],

@@ -48,6 +48,10 @@ pub(crate) fn step(step: &Step) -> TokenStream {
                 None => quote!(::std::option::Option::None),
                 Some(LeafKind::Contraction) => quote!(::std::option::Option::Some(#p::LeafKind::Contraction)),
                 Some(LeafKind::Nest) => quote!(::std::option::Option::Some(#p::LeafKind::Nest)),
+                Some(LeafKind::Named(name)) => {
+                    let name = interned(*name);
+                    quote!(::std::option::Option::Some(#p::LeafKind::Named(#name)))
+                }
             };
             quote!(Tensorize { loops: #loops, kind: #kind })
         }
@@ -306,7 +310,7 @@ mod tests {
     #[test]
     fn leaves_and_patterns_are_built_again() {
         check(
-            ".tensorize([m]) .tensorize_as([m], contraction) .tensorize_as([m], nest) .expect(A, local) \
+            ".tensorize([m]) .tensorize_as([m], contraction) .tensorize_as([m], nest) .tensorize_with([m], block_product) .expect(A, local) \
              .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, allgather(x)) \
              .expect(A, halo(x: -1..=1, y: 0..=2)) .expect(A, exchange) .expect(A, permute, broadcast(x))",
             expect![[r#"
@@ -321,6 +325,14 @@ mod tests {
                 __::Step::Tensorize {
                     loops: vec![__::Name::new("m")],
                     kind: option::Option::Some(__::LeafKind::Nest),
+                };
+                __::Step::Tensorize {
+                    loops: vec![__::Name::new("m")],
+                    kind: option::Option::Some(
+                        __::LeafKind::Named(
+                            __::Name::new("block_product"),
+                        ),
+                    ),
                 };
                 __::Step::Expect {
                     tensor: __::Name::new("A"),

@@ -4,6 +4,8 @@
 //! [`nest`] for everything else; [`Products`] is a sequence of both for sums of products of several operands. They
 //! take strided operands, so no leaf copies a tile to transpose it, and visit the same points in the same order
 //! for the same arguments: a generated program and the executor give the same bits. A leaf moves no data between ranks and starts no threads.
+//!
+//! A program may instead call a function that the user has registered: [`register`].
 
 mod contract;
 mod expression;
@@ -11,15 +13,18 @@ mod fold;
 mod gather;
 mod gemm;
 mod integer;
+mod named;
 mod nest;
 mod order;
 mod pointwise;
 mod products;
+mod statement;
 mod vector;
 mod walk;
 
 pub use contract::{Role, contract};
 pub use expression::{Comparison, Expression};
+pub use named::{Named, register};
 pub use nest::nest;
 pub use pointwise::{Closure, Pointwise, Rows, pointwise};
 pub use products::{Factor, Product, Products};

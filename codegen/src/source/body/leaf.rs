@@ -4,9 +4,16 @@ use super::super::items::reduce_op;
 use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
 use super::Writer;
-use polyshard_polyhedral::{Factor, LeafAccess, LeafOp, OutputRoute, ProductOp, Role};
+use polyshard_polyhedral::{Factor, LeafAccess, LeafOp, OutputRoute, ProductOp, Program, Role, TileOperand};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
+
+/// The leaf that the user has registered, if the program calls one.
+pub(in super::super) fn named_leaf(program: &Program) -> TokenStream {
+    let LeafOp::Named { name, statement, .. } = &program.leaf().op else { return TokenStream::new() };
+    let (name, loops) = (name.as_str(), program.leaf().loops.iter().map(|l| l.var.as_str()));
+    quote! { let leaf = Named::find(#name, &[#(#loops),*], #statement)?; }
+}
 
 impl Writer<'_> {
     /// The products of a leaf of several operands with their scratch, allocated once.
@@ -45,7 +52,8 @@ impl Writer<'_> {
             let (l, size) = (number(&block.number), literal(block.size));
             quote! { (#l, #size) }
         });
-        quote! { let mut products = Products::new(vec![#(#steps),*], vec![#(#blocks),*])?; }
+        // The formatter does not look into macros, so the long list is no `vec!`.
+        quote! { let mut products = Products::new(Vec::from([#(#steps),*]), vec![#(#blocks),*])?; }
     }
 
     pub(super) fn leaf(&self) -> TokenStream {
@@ -70,6 +78,16 @@ impl Writer<'_> {
             LeafOp::Products { alpha, .. } => {
                 let alpha = bare(values.expr(alpha, &mut 0));
                 quote! { #note products.run(&[#(#counts),*], #alpha, &[#(#operands),*], #target); }
+            }
+            LeafOp::Named { operands: tiles, .. } => {
+                let tiles = tiles.iter().map(|operand| match *operand {
+                    TileOperand::Access(number) => operands[number].clone(),
+                    TileOperand::Scalar(name) => {
+                        let scalar = self.names.scalar(self.program, name);
+                        quote! { Strided::new(&[#scalar], 0, vec![]) }
+                    }
+                });
+                quote! { #note leaf.run(&[#(#counts),*], &[#(#tiles),*], #target); }
             }
             LeafOp::Nest => {
                 let op = reduce_op(self.program);

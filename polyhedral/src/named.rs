@@ -1,0 +1,103 @@
+//! Leaves that users register: what a program asks of the leaf with a name.
+//!
+//! The statement is the kernel's over tiles, `C[m, n] += A[m, k] * B[k, n]`: a tile has a dimension per leaf loop that
+//! its access moves with, whatever the strides, so a window `A[i + r]` is the tile `A[i, r]`. Whether a leaf of that name
+//! exists and computes that, the runtime finds out before a program runs; a program may be lowered where it is not
+//! linked.
+
+use crate::kernel::{Access, Affine, Kernel};
+use crate::nest::{Nest, NodeId};
+use crate::program::{LeafOp, TileOperand};
+use crate::value::Value;
+use polyshard_layout::Name;
+
+/// The leaf `name` inside the first `fixed` loops, or why it has no tiles.
+pub(crate) fn build(kernel: &Kernel, nest: &Nest, fixed: usize, name: Name) -> Result<LeafOp, String> {
+    let moves = |var: usize| nest.loops_of(NodeId(var)).last().is_some_and(|&innermost| innermost >= fixed);
+    let vars = kernel.vars().iter().enumerate();
+    let loops: Vec<Name> = vars.filter(|&(var, _)| moves(var)).map(|(_, var)| var.name).collect();
+    let moved = |index: &Affine| -> Vec<Name> {
+        index.terms.iter().map(|term| term.0).filter(|name| loops.contains(name)).collect()
+    };
+    let target = kernel.target();
+    if let Some(index) = target.index.iter().find(|index| moved(index).len() > 1) {
+        let both: Vec<_> = moved(index).iter().map(|name| format!("`{name}`")).collect();
+        return Err(format!(
+            "elements of its output tile would overlap, since {} move `{target}` along one dimension; keep all but \
+             one of them outside the leaf",
+            both.join(" and "),
+        ));
+    }
+    let accesses = kernel.value().accesses();
+    let touched = |name: &Name| {
+        let mut all = accesses.iter().copied().chain([target]);
+        all.any(|access| access.index.iter().any(|index| index.coefficient(*name) != 0))
+    };
+    if let Some(name) = loops.iter().find(|name| !touched(name)) {
+        return Err(format!("`{name}` indexes no tensor, so no tile has a dimension for it; keep it outside the leaf"));
+    }
+    let tile = |access: &Access, name: Name| -> Access {
+        let mut dims: Vec<Name> = Vec::new();
+        for loop_name in access.index.iter().flat_map(moved) {
+            if !dims.contains(&loop_name) {
+                dims.push(loop_name);
+            }
+        }
+        Access { tensor: name, index: dims.into_iter().map(|name| Affine::new([(name, 1)], 0)).collect() }
+    };
+    let mut tiles = Tiles { kernel, accesses: &accesses, names: Vec::new(), operands: Vec::new(), next: 0 };
+    let mut value = kernel.value().clone();
+    value.rewrite(&mut |value| match value {
+        Value::Access(access) => *access = tile(access, tiles.name()),
+        Value::Scalar(name) => tiles.scalar(*name),
+        _ => {}
+    });
+    // What `=` writes starts from zeros.
+    let assign = kernel.assign().accumulating();
+    let statement = format!("{} {assign} {value}", tile(target, target.tensor));
+    Ok(LeafOp::Named { name, loops, statement, operands: tiles.operands })
+}
+
+/// The operands, as a value names them from left to right.
+struct Tiles<'a> {
+    kernel: &'a Kernel,
+    accesses: &'a [&'a Access],
+    /// By operand.
+    names: Vec<Name>,
+    operands: Vec<TileOperand>,
+    /// The number of the next access.
+    next: usize,
+}
+
+impl Tiles<'_> {
+    /// The name of the next access: that of its tensor, with underscores after it if another access of the tensor or
+    /// another tensor has it.
+    fn name(&mut self) -> Name {
+        let number = self.next;
+        self.next += 1;
+        let access = self.accesses[number];
+        let same = |operand: &TileOperand| matches!(operand, TileOperand::Access(i) if self.accesses[*i] == access);
+        if let Some(known) = self.operands.iter().position(same) {
+            return self.names[known];
+        }
+        let taken = |name: Name| {
+            let scalars = self.kernel.scalars().iter().map(|scalar| scalar.0);
+            let others = self.kernel.tensors().map(|tensor| tensor.name).filter(|&other| other != access.tensor);
+            self.names.contains(&name) || others.chain(scalars).any(|other| other == name)
+        };
+        let mut name = access.tensor;
+        while taken(name) {
+            name = Name::new(&format!("{name}_"));
+        }
+        self.names.push(name);
+        self.operands.push(TileOperand::Access(number));
+        name
+    }
+
+    fn scalar(&mut self, name: Name) {
+        if !self.operands.contains(&TileOperand::Scalar(name)) {
+            self.names.push(name);
+            self.operands.push(TileOperand::Scalar(name));
+        }
+    }
+}

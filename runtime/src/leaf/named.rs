@@ -1,0 +1,251 @@
+//! Leaves that users register under a name, with what they compute.
+//!
+//! A program asks for a leaf by name, element type and meaning, a statement over tiles; the registry is one per process,
+//! so that threads share it. The leaf's statement and the program's must be the same but for the names in them, and the
+//! order of a tile's dimensions: tiles are strided views, so any order is as good.
+
+use super::statement::{Statement, Tile};
+use crate::{Element, Error, Result, Strided, StridedMut};
+use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Axis, IxDyn, ShapeBuilder};
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+type Function<T> = dyn Fn(ArrayViewMutD<'_, T>, Vec<ArrayViewD<'_, T>>) + Send + Sync;
+
+/// A function on tiles, and what it computes.
+struct Registered<T> {
+    statement: Statement<T>,
+    function: Box<Function<T>>,
+}
+
+struct Entry {
+    statement: String,
+    /// The type of the function, if that says which function it is.
+    identity: Option<TypeId>,
+    /// An `Arc<Registered<T>>`.
+    leaf: Box<dyn Any + Send + Sync>,
+}
+
+/// By name and element type.
+type Registry = BTreeMap<(String, &'static str), Entry>;
+
+fn registry() -> MutexGuard<'static, Registry> {
+    static REGISTRY: Mutex<Registry> = Mutex::new(BTreeMap::new());
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Registers `function` as the leaf `name` over elements of type `T`, for programs with the step
+/// `tensorize_with([..], "name")`.
+///
+/// `statement` says what the function computes, in index notation over tiles: `C[m, n] += A[m, k] * B[k, n]`. The
+/// function gets the output's tile and then those of the `N` operands in the order in which the statement names them
+/// first. A tile has a dimension per index, in the order in which the statement lists them; an operand without
+/// dimensions, `alpha`, may be a scalar of the kernel. The function
+///
+/// - combines into what the output's tile holds: it adds for `+=`, which kernels with `=` need too, since their output
+///   starts from zeros, and multiplies or keeps the greater or smaller for `*=`, `max=` and `min=`;
+/// - copes with all extents but 0: tiles at the end of a dimension are short, and for empty ones it is not called;
+/// - copes with all strides: tiles lie in larger arrays, in any order of dimensions, and those of operands may have
+///   elements in common, as the windows of `A[i + r]` do, which is the tile `A[i, r]`.
+///
+/// A program that needs another statement than the one that is registered is refused before it communicates. The names
+/// in a statement do not count, nor does the order of a tile's dimensions; the order of factors and terms does. That the
+/// function computes what its statement says is taken on trust.
+///
+/// Threads of [`spmd`](crate::spmd()) share what is registered. Under MPI each process registers for itself. The same
+/// function, if it captures nothing, may be registered again.
+///
+/// ```
+/// use ndarray::{ArrayViewD, ArrayViewMutD};
+/// use polyshard_runtime::leaf::{Named, register};
+/// use polyshard_runtime::{Strided, StridedMut};
+/// fn axpy(mut y: ArrayViewMutD<'_, f64>, [a, x]: [ArrayViewD<'_, f64>; 2]) {
+///     y.scaled_add(a[[]], &x);
+/// }
+/// register("axpy", "y[i] += a * x[i]", axpy)?;
+///
+/// // What a program does with it: tiles of three elements, of which those of `X` lie two apart.
+/// let leaf = Named::<f64>::find("axpy", &["j"], "Y[j] += alpha * X[j]")?;
+/// let (x, mut y) = ([1.0, 0.0, 2.0, 0.0, 3.0], [10.0, 20.0, 30.0]);
+/// let operands = [Strided::new(&[0.5], 0, vec![]), Strided::new(&x, 0, vec![2])];
+/// leaf.run(&[3], &operands, StridedMut::new(&mut y, 0, vec![1]));
+/// assert_eq!(y, [10.5, 21.0, 31.5]);
+/// # Ok::<(), polyshard_runtime::Error>(())
+/// ```
+///
+/// # Errors
+/// If the name is not an identifier, the statement cannot be read or has other than `N` operands, or another function
+/// is registered under the name for this element type.
+pub fn register<T, const N: usize, F>(name: &str, statement: &str, function: F) -> Result<()>
+where
+    T: Element,
+    F: Fn(ArrayViewMutD<'_, T>, [ArrayViewD<'_, T>; N]) + Send + Sync + 'static,
+{
+    if !polyshard_layout::Name::new(name).is_identifier() {
+        return Err(Error::Usage(format!(
+            "`{name}` is not a name for a leaf; names are letters, digits and `_`, and do not start with a digit"
+        )));
+    }
+    let parsed = Statement::<T>::parse(statement)?;
+    if parsed.operands.len() != N {
+        let names: Vec<_> = parsed.operands.iter().map(|operand| operand.name.as_str()).collect();
+        return Err(Error::Usage(format!(
+            "`{}` has {} operands ({}), but the function of leaf `{name}` takes {N}; let them agree",
+            parsed.text,
+            names.len(),
+            names.join(", "),
+        )));
+    }
+    let mut registry = registry();
+    let key = (name.to_owned(), T::NAME);
+    // All values of a type without size are the same function.
+    let identity = (size_of::<F>() == 0).then(TypeId::of::<F>);
+    if let Some(first) = registry.get(&key) {
+        if identity.is_some() && first.identity == identity && first.statement == parsed.text {
+            return Ok(());
+        }
+        return Err(Error::Usage(format!(
+            "leaf `{name}` is already registered for {} as `{}`; register each leaf once, before `spmd`, under a name of \
+             its own",
+            T::NAME,
+            first.statement
+        )));
+    }
+    let function = Box::new(move |target: ArrayViewMutD<'_, T>, operands: Vec<ArrayViewD<'_, T>>| {
+        let Ok(operands) = operands.try_into() else {
+            unreachable!("a leaf gets the operands of its statement; this is a bug of polyshard")
+        };
+        function(target, operands);
+    });
+    let text = parsed.text.clone();
+    let leaf: Arc<Registered<T>> = Arc::new(Registered { statement: parsed, function });
+    registry.insert(key, Entry { statement: text, identity, leaf: Box::new(leaf) });
+    Ok(())
+}
+
+/// A registered leaf that computes what a program needs.
+pub struct Named<T> {
+    leaf: Arc<Registered<T>>,
+    /// The leaf loops of the output's dimensions, then of each operand's.
+    tiles: Vec<Vec<usize>>,
+}
+
+impl<T: Element> Named<T> {
+    /// Returns the leaf that is registered as `name`, if it computes `statement`, whose indices are among `loops`.
+    ///
+    /// # Errors
+    /// If there is none, or it computes something else.
+    ///
+    /// # Panics
+    /// If an index of the statement is not among the loops: a bug of polyshard.
+    pub fn find(name: &str, loops: &[&str], statement: &str) -> Result<Self> {
+        let needed = Statement::<T>::parse(statement)?;
+        let Some(leaf) = lookup::<T>(name) else { return Err(missing::<T>(name, statement)) };
+        let Some(renamed) = leaf.statement.renamed(&needed) else {
+            return Err(Error::Usage(format!(
+                "leaf `{name}` is registered for {} as `{}`, but the kernel needs `{statement}`: register a leaf that \
+                 computes this, or tensorize with another",
+                T::NAME,
+                leaf.statement.text,
+            )));
+        };
+        let number = |index: &String| {
+            let pair = renamed.iter().find(|(own, _)| own == index);
+            let found = pair.and_then(|(_, theirs)| loops.iter().position(|other| other == theirs));
+            found.expect("the indices of a leaf's statement are its loops; this is a bug of polyshard")
+        };
+        let dims = |tile: &Tile| tile.indices.iter().map(number).collect();
+        let tiles = [&leaf.statement.target].into_iter().chain(&leaf.statement.operands).map(dims).collect();
+        Ok(Self { leaf, tiles })
+    }
+
+    /// Calls the leaf on the tiles over which loops with `counts` iterations move the operands, unless a loop has none.
+    ///
+    /// `operands` are in the order in which the program's statement names them first.
+    ///
+    /// # Panics
+    /// If the leaf panics; if there are not as many operands as the leaf has, or one would be touched outside its data,
+    /// or output elements have two places in the tile: a bug of polyshard.
+    #[track_caller]
+    pub fn run(&self, counts: &[usize], operands: &[Strided<'_, T>], c: StridedMut<'_, T>) {
+        assert_eq!(operands.len() + 1, self.tiles.len(), "a leaf has other operands; this is a bug of polyshard");
+        let strides = c.checked_strides("c", counts);
+        let numbered = operands.iter().enumerate();
+        let all: Vec<_> = numbered.map(|(i, operand)| operand.checked_strides(&i.to_string(), counts)).collect();
+        if counts.contains(&0) {
+            return;
+        }
+        let misfit = "tiles are inside of their data; this is a bug of polyshard";
+        let views = operands.iter().zip(&all).zip(&self.tiles[1..]).map(|((operand, strides), dims)| {
+            let dims = Dims::new(dims, counts, strides);
+            let data = &operand.data[dims.first(operand.offset)..];
+            let mut view = ArrayView::from_shape(dims.shape(), data).expect(misfit);
+            dims.reversed().for_each(|dim| view.invert_axis(dim));
+            view
+        });
+        let views = views.collect();
+        let dims = Dims::new(&self.tiles[0], counts, &strides);
+        let data = &mut c.data[dims.first(c.offset)..];
+        let mut target = ArrayViewMut::from_shape(dims.shape(), data).expect(misfit);
+        dims.reversed().for_each(|dim| target.invert_axis(dim));
+        (self.leaf.function)(target, views);
+    }
+}
+
+/// The dimensions of a tile: extents and strides.
+struct Dims {
+    counts: Vec<usize>,
+    strides: Vec<i64>,
+}
+
+impl Dims {
+    fn new(loops: &[usize], counts: &[usize], strides: &[i64]) -> Self {
+        Self {
+            counts: loops.iter().map(|&l| counts[l]).collect(),
+            strides: loops.iter().map(|&l| strides[l]).collect(),
+        }
+    }
+
+    /// The element that lies first in memory, if `offset` is that of the first iterations.
+    fn first(&self, offset: i64) -> usize {
+        let back = self.strides.iter().zip(&self.counts).map(|(&stride, &count)| stride.min(0) * (count as i64 - 1));
+        (offset + back.sum::<i64>()) as usize
+    }
+
+    fn shape(&self) -> ndarray::StrideShape<IxDyn> {
+        let strides: Vec<usize> = self.strides.iter().map(|stride| stride.unsigned_abs() as usize).collect();
+        IxDyn(&self.counts).strides(IxDyn(&strides))
+    }
+
+    /// The dimensions that run backwards in memory.
+    fn reversed(&self) -> impl Iterator<Item = Axis> {
+        self.strides.iter().enumerate().filter(|&(_, &stride)| stride < 0).map(|(dim, _)| Axis(dim))
+    }
+}
+
+fn lookup<T: Element>(name: &str) -> Option<Arc<Registered<T>>> {
+    let registry = registry();
+    let entry = registry.get(&(name.to_owned(), T::NAME))?;
+    let leaf = entry.leaf.downcast_ref::<Arc<Registered<T>>>();
+    Some(leaf.expect("leaves are kept by their element type; this is a bug of polyshard").clone())
+}
+
+fn missing<T: Element>(name: &str, statement: &str) -> Error {
+    let registry = registry();
+    let types: Vec<_> = registry.keys().filter(|key| key.0 == name).map(|key| key.1).collect();
+    let known: Vec<_> = registry.keys().filter(|key| key.1 == T::NAME).map(|key| format!("`{}`", key.0)).collect();
+    let found = match (&types[..], &known[..]) {
+        ([], []) => "none are registered".into(),
+        ([], known) => format!("those that are registered are {}", known.join(", ")),
+        (types, _) => format!("it is registered for {}", types.join(", ")),
+    };
+    Error::Usage(format!(
+        "no leaf `{name}` for {}; {found}: call `leaf::register(\"{name}\", \"{statement}\", function)` before the program \
+         runs, on each rank's process",
+        T::NAME
+    ))
+}
+
+#[cfg(test)]
+mod tests;
