@@ -307,6 +307,10 @@ fn explanations_on_the_notebooks_mesh() {
         expect_file!["golden/explain/gemm_rs_ring.txt"],
     );
     check("mttkrp --mesh 1x4x4x4 --size 256,256,256,64 --print explain", expect_file!["golden/explain/mttkrp.txt"]);
+    check(
+        "mttkrp --mesh 2x3x2x4 --size 251,133,97,35 --print explain",
+        expect_file!["golden/explain/mttkrp_ragged.txt"],
+    );
     check("tucker --mesh 4x4x4 --size 256,256,256,16,16,16 --print explain", expect_file!["golden/explain/tucker.txt"]);
     check("syrk --mesh 8x8 --size 2048,1024 --print explain", expect_file!["golden/explain/syrk.txt"]);
     check("inner --mesh 8x8 --size 2048,1024 --print explain", expect_file!["golden/explain/inner.txt"]);

@@ -294,6 +294,8 @@ fn ways(mesh: &Mesh, row: Var, column: Var, way: usize) -> Vec<Clause> {
         6 => vec![column.at([y, x])],
         7 => vec![row.cyclic(x, 2), column.at(y)],
         8 => vec![row.at(x), pin(y, 0)],
+        9 => vec![row.at(x).at(y)],
+        10 => vec![column.at(y).cyclic(x, 1)],
         _ => vec![row.at(x), column.at((x + y) % y.extent as i64)],
     }
 }
@@ -306,7 +308,7 @@ proptest! {
     fn any_two_products_are_the_sequential_ones(
         extents in (1..4usize, 1..4usize),
         size in prop::array::uniform4(0..9usize),
-        way in prop::array::uniform6(0..10usize),
+        way in prop::array::uniform6(0..12usize),
     ) {
         let mesh = Mesh::new([("x", extents.0), ("y", extents.1)]);
         let [rows, inner, hidden, columns] = size;

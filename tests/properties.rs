@@ -5,7 +5,7 @@ mod random;
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::{Element, ErrorKind, OutputRoute, Program, Route, Transfer, reference};
+use polyshard::{Clause, Element, ErrorKind, OutputRoute, Program, Route, Transfer, reference};
 use proptest::prelude::*;
 use random::Choices;
 use random::algorithms::algorithm_of;
@@ -118,30 +118,35 @@ fn choices() -> impl Strategy<Value = Vec<u32>> {
 /// `distribute` used twice: nodes outside, cores inside, each with loops and data of its own.
 #[test]
 fn an_inner_mesh_level_gives_the_sequential_result() -> Result<(), TestCaseError> {
-    for (rows, columns, depth) in [(13, 7, 5), (3, 2, 1), (8, 8, 8)] {
+    vars!(m, n, k, mo, mi, moo, moi, no, ni, ko, ki);
+    let nodes = Mesh::new([("node", 2)]);
+    let cores = Mesh::new([("row", 2), ("column", 2)]);
+    let [node] = nodes.axes();
+    let [row, column] = cores.axes();
+    let sizes = [(13, 7, 5), (3, 2, 1), (8, 8, 8)].into_iter();
+    for ((rows, columns, depth), home) in sizes.flat_map(|size| [(size, m.at([node, row])), (size, m.at(node).at(row))])
+    {
         let matmul = kernel! {
             fn matmul(A: [i64; rows, depth], B: [i64; depth, columns]) -> C: [i64; rows, columns] {
                 C[m, n] += A[m, k] * B[k, n]
             }
         };
-        vars!(m, n, k, mo, mi, moo, moi, no, ni, ko, ki);
-        let nodes = Mesh::new([("node", 2)]);
-        let cores = Mesh::new([("row", 2), ("column", 2)]);
-        let [node] = nodes.axes();
-        let [row, column] = cores.axes();
         let schedule = matmul
             .distribute([m], [mo], [mi], &nodes)
             .distribute([mi, n], [moo, no], [moi, ni], &cores)
             .divide(k, ko, ki, 2)
             .reorder([ko, moi, ni, ki])
-            .shard("A", [m.at([node, row]), k.at(column)])
+            .shard("A", [home.clone(), k.at(column)])
             .shard("B", [k.at(row), n.at(column), pin(node, 0)])
-            .shard("C", [m.at([node, row]), n.at(column)])
+            .shard("C", [home.clone(), n.at(column)])
             .communicate("A", ko)
             .communicate("B", ko)
             .tensorize([moi, ni, ki]);
         let program = schedule.lower().expect("a legal schedule");
         assert_eq!(program.mesh().size(), 8);
+        // Blocks of blocks are where the loops want them, whether they divide or not.
+        let list = matches!(home, Clause::Block { .. });
+        assert_eq!(program.pattern("C") == Some(Pattern::Local), !list || rows != 13, "{home}, {rows} rows");
         check::<i64>(&schedule)?;
     }
     Ok(())

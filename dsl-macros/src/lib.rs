@@ -140,8 +140,8 @@ use syn::parse::{ParseStream, Parser};
 /// ```text
 /// mesh(x: 2, y: 2)                        the mesh of the first `distribute`
 /// .distribute([mi], [a], [b], mesh(z: 2)) an inner mesh
-/// .shard(A, m @ x, k @ ((x + y) % 2))     also m @ [x, y], m @ cyclic(x, 16), dim(0) @ x, pin(z, 0),
-///                                         partial(z) of an output
+/// .shard(A, m @ x, k @ ((x + y) % 2))     also m @ [x, y], m @ cyclic(x, 16), m @ x @ y, dim(0) @ x,
+///                                         pin(z, 0), partial(z) of an output
 /// .shard(A)                               replicated
 /// .tensorize_as([mi, ni, ki], nest)       or contraction
 /// .tensorize_with([mi, ni, ki], name)     the leaf that is registered as `name` when the program runs

@@ -118,8 +118,62 @@ fn an_axis_used_twice_in_a_sharding_is_refused() {
         expect![[r#"
             schedule step 3, `shard(A, m @ x, k @ x)`:
             axis `x` is used twice, so that elements off the diagonal would have no owner;
-            use each axis for one dimension, or skew the second, `(x + y) % parts`
+            use each axis once, or skew the second, `(x + y) % parts`
         "#]],
+    );
+}
+
+#[test]
+fn blocks_are_divided_again_by_axes_that_are_left() {
+    vars!(m);
+    let [x, y] = mesh().axes();
+    check(
+        tiled().shard("A", [m.at(x).at([y, x])]),
+        expect![[r#"
+        schedule step 3, `shard(A, m @ x @ [y, x])`:
+        axis `x` is used twice, so that elements off the diagonal would have no owner;
+        use each axis once, or skew the second, `(x + y) % parts`
+    "#]],
+    );
+    check(
+        tiled().shard("A", [m.at(x).at(y).at(0)]),
+        expect![[r#"
+        schedule step 3, `shard(A, m @ x @ y @ (0))`:
+        dimension 0 is divided into 3 levels, but each needs an axis of its own, and the mesh has 2;
+        leave some out
+    "#]],
+    );
+    check(
+        tiled().shard("A", [m.at(x).cyclic(y, 0)]),
+        expect![[r#"
+        schedule step 3, `shard(A, m @ x @ cyclic(y, 0))`:
+        dimension 0 is block-cyclic in blocks of 0;
+        a block has at least one index
+    "#]],
+    );
+    check(
+        tiled().shard("A", [m.at(x).at(x + y)]),
+        expect![[r#"
+        schedule step 3, `shard(A, m @ x @ (x + y))`:
+        cannot place by `x + y`: it is neither an axis, a list of axes nor a remainder;
+        add `% parts`
+    "#]],
+    );
+    check(
+        tiled().shard("A", [pin(x, 0).at(y)]),
+        expect![[r#"
+        schedule step 3, `shard(A, pin(x, 0) @ y)`:
+        `pin(x, 0)` places no dimension, so it has no blocks to divide;
+        leave out what follows it
+    "#]],
+    );
+    check(
+        tiled().shard("A", [m.at(x), m.at(y)]),
+        expect![[r#"
+        schedule step 3, `shard(A, m @ x, m @ y)`:
+        dimension 0 is placed twice;
+        give several axes as one list, major first, or levels as one clause, `.at(x).at(y)`
+    "#]],
     );
 }
 

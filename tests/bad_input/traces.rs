@@ -9,7 +9,11 @@ use std::path::Path;
 fn trace() -> String {
     let kernel = kernel! { fn blur(A: [i32; 18]) -> B: [i32; 18] { B[i] = A[i - 1] + A[i + 1] - 7 for i in 1..17 } };
     let mesh = Mesh::new([("x", 2), ("y", 2)]);
-    let schedule = kernel.divide("i", "a", "b", 4).distribute(["a", "b"], ["ao", "bo"], ["ai", "bi"], &mesh);
+    let [x, y] = mesh.axes();
+    let schedule = kernel
+        .divide("i", "a", "b", 4)
+        .distribute(["a", "b"], ["ao", "bo"], ["ai", "bi"], &mesh)
+        .shard("A", [dim(0).at(x).cyclic(y, 3)]);
     serde_json::to_string(&schedule.trace().expect("a good kernel")).expect("a trace is JSON")
 }
 
@@ -47,6 +51,20 @@ fn a_trace_is_checked_as_the_source_is() {
             r#""extent":2},{"name":"y","extent":2"#,
             r#""extent":4294967296},{"name":"y","extent":4294967296"#,
             "the number of ranks of the mesh overflows",
+        ),
+        ("axis_of_two_levels", r#"{"at":{"axis":"y"},"#, r#"{"at":{"axis":"x"},"#, "axis `x` is used twice"),
+        ("level_of_0", r#""block":3"#, r#""block":0"#, "dimension 0 is block-cyclic in blocks of 0"),
+        (
+            "too_many_levels",
+            r#""inner":[{"#,
+            r#""inner":[{"block":{"at":{"const":0}}},{"#,
+            "dimension 0 is divided into 3 levels",
+        ),
+        (
+            "level_of_a_pin",
+            r#""outer":{"block":{"dim":0,"at":{"axis":"x"}}}"#,
+            r#""outer":{"pin":{"axis":"x","coordinate":0}}"#,
+            "`pin(x, 0)` places no dimension",
         ),
         ("tensor_twice", r#""name":"B""#, r#""name":"A""#, "the name `A` is given twice"),
     ];

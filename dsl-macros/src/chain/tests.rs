@@ -29,9 +29,9 @@ fn every_step_is_read() {
 #[test]
 fn every_clause_is_read() {
     check(
-        ".shard(A, m @ [x, y], k @ ((x + y) % 2), n @ (y - x) % 3, i @ 2 * x + y * 3 - 1, j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ -x, pin @ x, r @ 0,)",
+        ".shard(A, m @ [x, y], k @ ((x + y) % 2), n @ (y - x) % 3, i @ 2 * x + y * 3 - 1, j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ -x, pin @ x, r @ 0, s @ x @ y, t @ [x, y] @ (z + 1) % 2 @ cyclic(w, 2), u @ cyclic(x, 3) @ 0)",
         expect![[r#"
-            shard(A, m @ [x, y], k @ (x + y) % 2, n @ (y - x) % 3, i @ (x * 2 + y * 3 - 1), j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ (x * -1), pin @ x, r @ (0))
+            shard(A, m @ [x, y], k @ (x + y) % 2, n @ (y - x) % 3, i @ (x * 2 + y * 3 - 1), j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ (x * -1), pin @ x, r @ (0), s @ x @ y, t @ [x, y] @ (z + 1) % 2 @ cyclic(w, 2), u @ cyclic(x, 3) @ (0))
         "#]],
     );
 }
@@ -254,12 +254,12 @@ fn arguments_are_of_their_kind() {
 #[test]
 fn clauses_are_of_their_kind() {
     check(
-        ".shard(A, m) .shard(A, m.at(x)) .shard(A, m @ x * y) .shard(A, m @ f(x)) .shard(A, m @ x % y) .shard(A, m @ cyclic(x)) .shard(A, pin(z)) .shard(A, m @ a::b) .shard(A, m @ 99999999999 * x) .shard(A, m @)",
+        ".shard(A, m) .shard(A, m.at(x)) .shard(A, m @ x * y) .shard(A, m @ f(x)) .shard(A, m @ x % y) .shard(A, m @ cyclic(x)) .shard(A, pin(z)) .shard(A, m @ a::b) .shard(A, m @ 99999999999 * x) .shard(A, m @ x @) .shard(A, m @ x @ f(y)) .shard(A, m @)",
         expect![[r#"
             error on `m`: expected a dimension and its axes
-              help: write `m @ x`, `m @ [x, y]`, `m @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
+              help: write `m @ x`, `m @ [x, y]`, `m @ x @ y`, `m @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
             error on `m`: expected a dimension and its axes
-              help: write `m @ x`, `m @ [x, y]`, `m @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
+              help: write `m @ x`, `m @ [x, y]`, `m @ x @ y`, `m @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
             error on `x * y`: this is not an expression over mesh axes
               help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
             error on `f(x)`: this is not an expression over mesh axes
@@ -274,6 +274,10 @@ fn clauses_are_of_their_kind() {
               help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
             error on `99999999999`: 99999999999 does not fit 32 bits
               help: use smaller numbers
+            error on `)`: unexpected end of input, expected an expression
+              help: write `.shard(A, m @ x, k @ y)`
+            error on `f(y)`: this is not an expression over mesh axes
+              help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
             error on `)`: unexpected end of input, expected an expression
               help: write `.shard(A, m @ x, k @ y)`
         "#]],

@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn clauses_are_built_again() {
         check(
-            ".shard(A, m @ x, k @ [x, y], n @ (x - 2 * y + 1) % 2, dim(0) @ cyclic(x, 16), pin(z, 0)) .shard(B, m @ x @ cyclic(y, 2))",
+            ".shard(A, m @ x, k @ [x, y], n @ (x - 2 * y + 1) % 2, dim(0) @ cyclic(x, 16), pin(z, 0)) .shard(B) .shard(C, m @ x @ cyclic(y, 2))",
             expect![[r#"
                 __::Step::Shard {
                     tensor: __::Name::new("A"),
@@ -301,7 +301,16 @@ mod tests {
                 };
                 __::Step::Shard {
                     tensor: __::Name::new("B"),
-                    clauses: vec![],
+                    clauses: vec![
+                        __::Clause::Levels { outer :
+                        Box::new(__::Clause::Block { dim :
+                        __::Dim::Var(__::Name::new("m")), at
+                        :
+                        __::AxisExpr::Axis(__::Name::new("x"))
+                        }), inner : vec![__::Level::Cyclic { at :
+                        __::AxisExpr::Axis(__::Name::new("y")),
+                        block : 2usize }] }
+                    ],
                 };
             "#]],
         );

@@ -15,10 +15,10 @@ pub enum ShardingError {
         /// The axes that exist.
         axes: String,
     },
-    /// An axis shards two dimensions, or a dimension and a pin.
+    /// An axis places two dimensions, two levels of one, or a dimension and a pin.
     #[error(
         "axis `{axis}` is used twice, so that elements off the diagonal would have no owner; \
-         use each axis for one dimension, or skew the second, `(x + y) % parts`"
+         use each axis once, or skew the second, `(x + y) % parts`"
     )]
     AxisTwice {
         /// The axis.
@@ -33,14 +33,14 @@ pub enum ShardingError {
         dim: usize,
     },
     /// Blocks of something that has none are divided again.
-    #[error("`{clause}` places no dimension, so it has no blocks that could be divided again; leave out what follows")]
+    #[error("`{clause}` places no dimension, so it has no blocks to divide; leave out what follows it")]
     NoLevels {
         /// The clause.
         clause: String,
     },
     /// A dimension is divided more often than there are axes.
     #[error(
-        "dimension {dim} is divided in {levels} levels, but each needs an axis of its own, and the mesh has {axes}; \
+        "dimension {dim} is divided into {levels} levels, but each needs an axis of its own, and the mesh has {axes}; \
          leave some out"
     )]
     TooManyLevels {

@@ -89,11 +89,11 @@ fn levels_that_are_none_are_refused() {
     assert!(error(Placement::block(0, [x, y]).at(y)).starts_with("axis `y` is used twice"));
     assert_eq!(
         error(Placement::block(1, x).at(y).at(0)),
-        "dimension 1 is divided in 3 levels, but each needs an axis of its own, and the mesh has 2; leave some out"
+        "dimension 1 is divided into 3 levels, but each needs an axis of its own, and the mesh has 2; leave some out"
     );
     assert_eq!(
         error(Placement::pin("x", 0).at(y)),
-        "`pin(x, 0)` places no dimension, so it has no blocks that could be divided again; leave out what follows"
+        "`pin(x, 0)` places no dimension, so it has no blocks to divide; leave out what follows it"
     );
     let empty = Level::Cyclic { at: y.into(), block: 0 };
     assert!(error(Placement::block(0, x).inside(empty)).contains("in blocks of 0"));

@@ -173,6 +173,7 @@ impl Schedule {
     /// ```text
     /// shard("A", [m.at(x), k.at(y)])                block (x, y) of A
     /// shard("A", [m.at([x, y])])                    block x*|y| + y of rows
+    /// shard("A", [m.at(node).at(rank)])             blocks of blocks: block `rank` of block `node`
     /// shard("A", [m.at(x), k.at((x + y) % 8)])      skewed, as Cannon's algorithm starts
     /// shard("A", [m.cyclic(x, 4)])                  block-cyclic, in blocks of 4 rows
     /// shard("A", [m.at(x), pin(z, 0)])              on the face z = 0 alone

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// The part of a region that a shard holds.
 ///
-/// All of it has one digit per dimension, hence one owner for a given reader, as a rank owns one digit.
+/// All of it has the same digits, hence one owner for a given reader, as a rank owns one digit per level of a dimension.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlap {
     /// Per dimension, runs of indices that are consecutive in the array, the block and the region.
