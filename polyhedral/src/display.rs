@@ -124,6 +124,7 @@ impl Program {
     pub(crate) fn show_output_route(&self, route: &OutputRoute) -> String {
         let name = |axis: usize| self.mesh.as_slice()[axis].name;
         let names = |axes: &[usize]| axes.iter().map(|&axis| name(axis).as_str()).collect::<Vec<_>>().join(", ");
+        let order = if self.output.any_order { ", in any order" } else { "" };
         match route {
             OutputRoute::InPlace => "own shard, in place".into(),
             OutputRoute::Combine => "combined into own shard".into(),
@@ -133,10 +134,10 @@ impl Program {
                     .zip(root)
                     .map(|(&axis, root)| format!("{} = {}", name(axis), self.show(root)))
                     .collect();
-                format!("reduce along {} to {}", names(axes), root.join(", "))
+                format!("reduce along {} to {}{order}", names(axes), root.join(", "))
             }
-            OutputRoute::AllReduce { axes } => format!("all-reduce along {}", names(axes)),
-            OutputRoute::ReduceScatter { axes } => format!("reduce-scatter along {}", names(axes)),
+            OutputRoute::AllReduce { axes } => format!("all-reduce along {}{order}", names(axes)),
+            OutputRoute::ReduceScatter { axes } => format!("reduce-scatter along {}{order}", names(axes)),
             OutputRoute::Shift { axis, by, counter, last } => {
                 let (axis, end) = (name(*axis), self.loops[*counter].extent - 1);
                 let (counter, at_last) = (self.loops[*counter].name, self.show_output_route(last));

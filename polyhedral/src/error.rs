@@ -210,6 +210,14 @@ pub enum ErrorKind {
         /// The axes along which each coordinate would hold a term.
         axes: String,
     },
+    /// The sums of an input are to be reassociated.
+    #[error("`{tensor}` is an input, so ranks do not sum it; reassociate the sums of the output, `{output}`")]
+    NotSummed {
+        /// The tensor.
+        tensor: Name,
+        /// The kernel's output.
+        output: Name,
+    },
     /// A loop is rotated by one that is not outside it.
     #[error(
         "cannot rotate `{name}` by `{by}`, which is not outside it; reorder it outside first: the loops are {loops}"

@@ -195,6 +195,7 @@ mod tests {
             level: 0,
             region: region(&[]),
             route: OutputRoute::InPlace,
+            any_order: false,
             capacity: 0,
             step: None,
             tests: Vec::new(),

@@ -34,7 +34,8 @@ pub(crate) fn build(pass: &Pass<'_>) -> Result<Output, LowerError> {
         trail.proved(Property::Delivery, format!("each rank is the only owner{term} of what it computes"));
         pass.proofs.add_route(tensor.name, trail.proved);
         let route = OutputRoute::InPlace;
-        return Ok(Output { level: 0, region: whole, route, capacity: 0, step, tests: trail.tests });
+        let tests = trail.tests;
+        return Ok(Output { level: 0, region: whole, route, any_order: false, capacity: 0, step, tests });
     }
     let (level, region) = pass.hoisted(&[target], asked, &tensor.shape);
     if level < asked {
@@ -56,9 +57,22 @@ pub(crate) fn build(pass: &Pass<'_>) -> Result<Output, LowerError> {
         trail.proved.extend(found.proved.into_iter().filter(|(property, _)| *property == Property::Matching));
         Transpose { pass, sharding: &sharding, replicated: replicated(&sharding) }.route(route, &need, &mut trail)
     })?;
+    let any_order = pass.state.reassociated.is_some() && is_collective(&route);
+    if any_order {
+        trail.test("sums are reassociated: the communication library chooses the order of the terms");
+    }
     pass.proofs.add_route(tensor.name, trail.proved);
     let capacity = pass.capacity(&region, step, tensor.name)?;
-    Ok(Output { level, region, route, capacity, step, tests: trail.tests })
+    Ok(Output { level, region, route, any_order, capacity, step, tests: trail.tests })
+}
+
+/// Whether a collective adds up the sums at the end.
+fn is_collective(route: &OutputRoute) -> bool {
+    match route {
+        OutputRoute::Reduce { .. } | OutputRoute::AllReduce { .. } | OutputRoute::ReduceScatter { .. } => true,
+        OutputRoute::Shift { last, .. } => is_collective(last),
+        _ => false,
+    }
 }
 
 /// The axes along which all coordinates own the same elements.

@@ -173,6 +173,9 @@ pub struct Output {
     pub region: Region,
     /// How it gets to its owners.
     pub route: OutputRoute,
+    /// Whether the communication library chooses the order in which collectives add up partial sums, else it is that of
+    /// the ranks.
+    pub any_order: bool,
     /// Elements of the tile; 0 if the leaf writes the shard.
     pub capacity: usize,
     /// The step that led here, by number from 1.

@@ -109,7 +109,8 @@ impl Sums<'_> {
     fn received(&self, route: &OutputRoute, times: u64, ranges: &Ranges) -> u64 {
         let Self { tile, part, .. } = *self;
         let dtype = self.program.kernel.dtype();
-        let kind = SumKind { element: dtype.size() as u64, any_order: !dtype.is_float() };
+        let kind =
+            SumKind { element: dtype.size() as u64, any_order: self.program.output.any_order || !dtype.is_float() };
         match route {
             OutputRoute::InPlace | OutputRoute::Combine => 0,
             OutputRoute::Permute { .. } => tile.saturating_mul(times),

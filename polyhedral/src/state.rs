@@ -17,6 +17,8 @@ pub(crate) struct State {
     pub shards: Vec<Shard>,
     pub communications: Vec<Communication>,
     pub tensorized: Option<Tensorized>,
+    /// The step that leaves the order of sums to the communication library.
+    pub reassociated: Option<usize>,
     pub expectations: Vec<(Name, Pattern, usize)>,
 }
 
@@ -58,6 +60,7 @@ impl State {
             shards: Vec::new(),
             communications: Vec::new(),
             tensorized: None,
+            reassociated: None,
             expectations: Vec::new(),
         }
     }
@@ -85,6 +88,7 @@ impl State {
             Step::Rotate { t, by } => self.rotate(*t, by, number)?,
             Step::Shard { tensor, clauses } => return self.shard(*tensor, clauses, number),
             Step::Communicate { tensor, at } => return self.communicate(*tensor, *at, number),
+            Step::Reassociate { tensor } => return self.reassociate(*tensor, number),
             Step::Tensorize { loops, kind } => return self.tensorize(loops, *kind, number),
             Step::Expect { tensor, pattern } => return self.expect(*tensor, pattern, number),
         }
@@ -356,6 +360,19 @@ impl State {
             return Err(ErrorKind::Twice { what: format!("`{tensor}` is already communicated"), first: first.step });
         }
         self.communications.push(Communication { tensor, at, step: number });
+        Ok(())
+    }
+
+    fn reassociate(&mut self, tensor: Name, number: usize) -> Result<(), ErrorKind> {
+        self.tensor(tensor)?;
+        let output = self.kernel.output().name;
+        if tensor != output {
+            return Err(ErrorKind::NotSummed { tensor, output });
+        }
+        if let Some(first) = self.reassociated {
+            return Err(ErrorKind::Twice { what: format!("sums of `{tensor}` are already reassociated"), first });
+        }
+        self.reassociated = Some(number);
         Ok(())
     }
 

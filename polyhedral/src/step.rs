@@ -412,6 +412,11 @@ pub enum Step {
         /// The loop at whose head or tail it moves.
         at: Name,
     },
+    /// See [`Schedule::reassociate`](crate::Schedule::reassociate).
+    Reassociate {
+        /// The output.
+        tensor: Name,
+    },
     /// See [`Schedule::tensorize`](crate::Schedule::tensorize).
     Tensorize {
         /// The loops.
@@ -442,6 +447,7 @@ impl Step {
             Self::Rotate { .. } => "rotate",
             Self::Shard { .. } => "shard",
             Self::Communicate { .. } => "communicate",
+            Self::Reassociate { .. } => "reassociate",
             Self::Tensorize { kind: None, .. } => "tensorize",
             Self::Tensorize { kind: Some(LeafKind::Named(_)), .. } => "tensorize_with",
             Self::Tensorize { .. } => "tensorize_as",
@@ -471,6 +477,7 @@ impl fmt::Display for Step {
             Self::Shard { tensor, clauses } if clauses.is_empty() => write!(f, "{tensor}")?,
             Self::Shard { tensor, clauses } => write!(f, "{tensor}, {}", list(clauses))?,
             Self::Communicate { tensor, at } => write!(f, "{tensor}, {at}")?,
+            Self::Reassociate { tensor } => write!(f, "{tensor}")?,
             Self::Tensorize { loops, kind: None } => write!(f, "[{}]", list(loops))?,
             Self::Tensorize { loops, kind: Some(kind) } => write!(f, "[{}], {kind}", list(loops))?,
             Self::Expect { tensor, pattern } => write!(f, "{tensor}, {pattern}")?,

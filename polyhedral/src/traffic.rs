@@ -121,7 +121,7 @@ impl<'a> Rank<'a> {
     /// The bytes that the rank receives of the output.
     fn received_sums(&self, route: &OutputRoute, region: &Region, counters: &[i64]) -> u64 {
         let (program, dtype) = (self.program, self.program.kernel.dtype());
-        let sums = SumKind { element: dtype.size() as u64, any_order: !dtype.is_float() };
+        let sums = SumKind { element: dtype.size() as u64, any_order: program.output.any_order || !dtype.is_float() };
         let bytes = |rank: &Rank<'_>| {
             let ranges = rank.ranges(region, counters).unwrap_or_else(|| vec![(0, 0)]);
             ranges.iter().map(|(low, high)| (high - low) as u64).fold(sums.element, u64::saturating_mul)

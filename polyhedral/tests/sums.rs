@@ -160,6 +160,27 @@ fn sums_meet_at_the_end_per_panel_or_on_a_ring() {
 }
 
 #[test]
+fn the_order_of_sums_is_left_to_the_library_where_the_schedule_says_so() {
+    let [m, n] = ["m", "n"].map(Var::new);
+    let [x, y, z] = Mesh::new([("x", 2), ("y", 2), ("z", 2)]).axes();
+    let reduced = || cube([2, 2, 2], [64, 64, 64]).shard("C", [m.at(x), n.at(y), pin(z, 0)]);
+    let (in_order, in_any) = (lowered(&reduced()), lowered(&reduced().reassociate("C")));
+    assert!(!in_order.output().any_order && in_any.output().any_order);
+    assert_eq!(in_order.output().route, in_any.output().route);
+    let shown = in_any.to_string();
+    expect!["    C <- C_tile: reduce along z to z = 0, in any order"]
+        .assert_eq(shown.lines().find(|line| line.contains("C <- C_tile")).unwrap_or_default());
+    // What no collective adds up has the order that it has.
+    let scattered = cube([2, 2, 2], [64, 64, 64]).shard("C", [m.at(y), n.at(x), pin(z, 0)]).reassociate("C");
+    assert!(!lowered(&scattered).output().any_order);
+
+    let message = |schedule: Schedule| schedule.lower().expect_err("it is refused").message();
+    expect!["`A` is an input, so ranks do not sum it; reassociate the sums of the output, `C`"]
+        .assert_eq(&message(reduced().reassociate("A")));
+    expect!["sums of `C` are already reassociated in step 6; remove one of the two"].assert_eq(&message(reduced().reassociate("C").reassociate("C")));
+}
+
+#[test]
 fn sums_stay_open_where_the_output_says_so() {
     let [m, n, k] = ["m", "n", "k"].map(Var::new);
     let [x, y, z] = Mesh::new([("x", 2), ("y", 2), ("z", 2)]).axes();

@@ -75,5 +75,8 @@ pub(crate) fn summed_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
             schedule = schedule.communicate(tensor.name, "po");
         }
     }
+    if choices.one_in(4) {
+        schedule = schedule.reassociate(parsed.output().name);
+    }
     schedule.tensorize(names(&order[1..]))
 }

@@ -56,6 +56,7 @@ impl<'a, T: Element> Walk<'a, T> {
             (_, Some(written)) => Some(OutTile::new(name, out.capacity)?.within(written)),
             (_, None) => Some(OutTile::new(name, out.capacity)?),
         };
+        let out_tile = out_tile.map(|tile| if out.any_order { tile.in_any_order() } else { tile });
         let counters = vec![0; program.loops().len()];
         let op = reduce_op(program);
         Ok(Self { program, grid, inputs, output, op, groups, tiles, out_tile, leaf, counters })

@@ -95,7 +95,8 @@ impl Writer<'_> {
             let written = &self.names.written;
             let within = self.program.kernel().written().map(|_| quote! { .within(#written) });
             let name = self.program.kernel().output().name.as_str();
-            quote! { let mut #tile = OutTile::new(#name, #capacity)?#within; }
+            let order = self.program.output().any_order.then(|| quote! { .in_any_order() });
+            quote! { let mut #tile = OutTile::new(#name, #capacity)?#within #order; }
         });
         let products = self.products();
         quote! { #(#inputs)* #tile #products }

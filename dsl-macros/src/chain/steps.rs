@@ -12,7 +12,7 @@ use syn::token::Bracket;
 use syn::{Expr, ExprRange, Ident, RangeLimits, Result, Token, parenthesized};
 
 /// The steps with an example of each, which is the help of every mistake in it.
-const STEPS: [(&str, &str); 12] = [
+const STEPS: [(&str, &str); 13] = [
     ("split", "split(k, ko, ki, 64)"),
     ("divide", "divide(k, ko, ki, 2)"),
     ("reorder", "reorder([mo, no, ko, mi, ni, ki])"),
@@ -21,6 +21,7 @@ const STEPS: [(&str, &str); 12] = [
     ("rotate", "rotate(ko, [mo, no])"),
     ("shard", "shard(A, m @ x, k @ y)"),
     ("communicate", "communicate(A, ko)"),
+    ("reassociate", "reassociate(C)"),
     ("tensorize", "tensorize([mi, ni, ki])"),
     ("tensorize_as", "tensorize_as([mi, ni, ki], contraction)"),
     ("tensorize_with", "tensorize_with([mi, ni, ki], block_product)"),
@@ -78,6 +79,7 @@ fn arguments(method: &Ident, input: ParseStream) -> Result<Written> {
             comma(input)?;
             Step::Communicate { tensor, at: ident(input)? }
         }
+        "reassociate" => Step::Reassociate { tensor: ident(input)? },
         "tensorize" => Step::Tensorize { loops: list(input)?, kind: None },
         "tensorize_as" => {
             let loops = list(input)?;

@@ -42,6 +42,10 @@ pub(crate) fn step(step: &Step) -> TokenStream {
             let (tensor, at) = (interned(*tensor), interned(*at));
             quote!(Communicate { tensor: #tensor, at: #at })
         }
+        Step::Reassociate { tensor } => {
+            let tensor = interned(*tensor);
+            quote!(Reassociate { tensor: #tensor })
+        }
         Step::Tensorize { loops, kind } => {
             let loops = names(loops);
             let kind = match kind {
@@ -319,7 +323,7 @@ mod tests {
     #[test]
     fn leaves_and_patterns_are_built_again() {
         check(
-            ".tensorize([m]) .tensorize_as([m], contraction) .tensorize_as([m], nest) .tensorize_with([m], block_product) .expect(A, local) \
+            ".reassociate(C) .tensorize([m]) .tensorize_as([m], contraction) .tensorize_as([m], nest) .tensorize_with([m], block_product) .expect(A, local) \
              .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, allgather(x)) \
              .expect(A, halo(x: -1..=1, y: 0..=2)) .expect(A, exchange) .expect(A, permute, broadcast(x))",
             expect![[r#"

@@ -260,6 +260,42 @@ impl Schedule {
         self.apply(Step::Communicate { tensor: tensor.into(), at: at.into() })
     }
 
+    /// Leaves the order in which ranks' partial sums of the output are added up to the communication library.
+    ///
+    /// ```text
+    /// C = ((t0 + t1) + t2) + t3        in the order of the ranks, the same bits on every run and back end
+    ///   =>  reassociate("C")
+    /// C = (t0 + t1) + (t2 + t3)        or in any other order
+    /// ```
+    ///
+    /// For reductions, all-reductions and reduce-scatters, which may then be faster; sums that travel a ring, and those
+    /// that are exchanged, keep their order, and sums of integers are the same in any.
+    ///
+    /// ```
+    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::{Pattern, Schedule, Var, example, pin};
+    /// # fn main() -> polyshard::Result<()> {
+    /// let (mesh, k) = (Mesh::new([("x", 3)]), Var::new("k"));
+    /// let [x] = mesh.axes();
+    /// let in_order = Schedule::from_spec(example::matmul(7, 4, 5)) // C[m, n] += A[m, k] * B[k, n]
+    ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
+    ///     .shard("A", [k.at(x)])
+    ///     .shard("B", [k.at(x)])
+    ///     .shard("C", [pin(x, 0)])
+    ///     .expect("C", Pattern::reduce([x]));
+    /// let in_any_order = in_order.reassociate("C").lower()?;
+    /// assert!(in_any_order.output().any_order);
+    /// same_as_sequential(&in_any_order)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    #[must_use = "a schedule is a value: use what the step returns"]
+    pub fn reassociate(self, tensor: impl Into<Name>) -> Self {
+        self.apply(Step::Reassociate { tensor: tensor.into() })
+    }
+
     /// Makes the listed loops, the innermost ones, one leaf operation on tiles.
     ///
     /// ```text
