@@ -9,6 +9,7 @@ use polyshard::{Element, ErrorKind, OutputRoute, Program, Route, Transfer, refer
 use proptest::prelude::*;
 use random::Choices;
 use random::algorithms::algorithm_of;
+use random::dealt::dealt_of;
 use random::kernels::kernel_of;
 use random::schedules::{mesh_of, schedule_of};
 use random::sums::summed_of;
@@ -29,6 +30,14 @@ fn algorithm<T: Element>(choices: &[u32]) -> Schedule {
 /// A random product whose sums meet over ranks.
 fn summed<T: Element>(choices: &[u32]) -> Schedule {
     summed_of::<T>(&mut Choices::new(choices))
+}
+
+/// A random kernel whose loops are distributed block-cyclically.
+fn dealt<T: Element>(choices: &[u32]) -> Schedule {
+    let mut choices = Choices::new(choices);
+    let kernel = kernel_of::<T>(&mut choices);
+    let mesh = mesh_of(&mut choices);
+    dealt_of(kernel, &mesh, &mut choices)
 }
 
 /// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
@@ -389,5 +398,19 @@ proptest! {
     #[test]
     fn random_sums_of_f64_give_the_sequential_result(choices in choices()) {
         check::<f64>(&summed::<f64>(&choices))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_block_cyclic_loops_of_i64_kernels_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&dealt::<i64>(&choices))?;
+    }
+
+    #[test]
+    fn random_block_cyclic_loops_of_f32_kernels_give_the_sequential_result(choices in choices()) {
+        check::<f32>(&dealt::<f32>(&choices))?;
     }
 }

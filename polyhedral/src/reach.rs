@@ -226,6 +226,10 @@ impl Sources<'_> {
         };
         let (low, high) = &region.ranges[dim];
         let size = block.checked_mul(stride)?;
+        // Where blocks of the region are whole turns apart, all have the owners of the first one.
+        let turn = block.saturating_mul(self.parts(dim));
+        let first = region.blocks[dim].as_ref().filter(|blocks| self.is_cyclic(dim) && blocks.step % turn == 0);
+        let high = &first.map_or_else(|| high.clone(), |blocks| low.plus(&blocks.size));
         let own = self.digit_of_rank(at).div(stride, self.ranges);
         let from_own = |index: &Expr| {
             let relative = index.minus(&own.times(size));

@@ -142,9 +142,12 @@ impl Sums<'_> {
 fn part(program: &Program) -> u64 {
     let sharding = program.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
     let most = program.output.region.most(&program.ranges());
-    let owned = sharding.dims().iter().zip(most).map(|(layout, most)| {
+    let dims = sharding.dims().iter().zip(&program.output.region.blocks);
+    let owned = dims.zip(most).map(|((layout, blocks), most)| {
         let most = most as u64;
         match layout {
+            // Blocks may be those of one rank.
+            DimLayout::Cyclic { .. } if blocks.is_some() => most,
             DimLayout::Whole => most,
             DimLayout::Block { block, .. } => most.min(*block as u64),
             DimLayout::Cyclic { parts, block, .. } => {
