@@ -15,7 +15,7 @@ pub(crate) fn dealt_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>)
     // Which axis has which variable, in blocks of which size.
     let mut blocks = Vec::new();
     for (axis, var) in mesh.as_slice().iter().zip(vars) {
-        let size = choices.pick(&[2, 1, 3, 4, 5]);
+        let size = choices.pick(&[2, 1, 3, 1, 2, 4]);
         let [block, within, round, part, one, rest] = [(); 6].map(|()| loops.fresh());
         let var = var.name.to_string();
         // Sometimes there are more parts than ranks, so that a rank has several next to one another.
@@ -56,8 +56,12 @@ pub(crate) fn dealt_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>)
                 let &(_, axis, size) = blocks.iter().find(|(name, ..)| var == **name)?;
                 let axis = AxisExpr::axis(axis.as_str());
                 match choices.below(6) {
-                    0..=2 => Some(dim(d).cyclic(axis, size)),
-                    3 => Some(dim(d).at(axis)),
+                    0 | 1 => Some(dim(d).cyclic(axis, size)),
+                    2 => Some(dim(d).at(axis)),
+                    3 => {
+                        let other = mesh.as_slice()[choices.below(mesh.ndim())];
+                        Some(dim(d).at(AxisExpr::axis(other.name.as_str())))
+                    }
                     4 => Some(dim(d).cyclic(axis, choices.pick(&[1, 2, 4, 6]))),
                     _ => None,
                 }
