@@ -30,6 +30,7 @@ golden! {
     layers "golden/layers.rs"
     mttkrp "golden/mttkrp.rs"
     named "golden/named.rs"
+    block_cyclic "golden/block_cyclic.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {
@@ -348,4 +349,27 @@ fn source_of_a_registered_leaf_is_pinned_compiles_and_agrees() {
         .communicate("B", "ko")
         .tensorize_with(["ii", "ji", "ki"], "weighted");
     check!(named, schedule, i32, |world, arrays| named::run(world, &arrays[0], &arrays[1], &arrays[2], 3));
+}
+
+/// Rows and columns block-cyclic: parts of one tile are copied, gathered, exchanged and sent home.
+#[test]
+fn source_of_a_block_cyclic_product_is_pinned_compiles_and_agrees() {
+    vars!(m, n, k);
+    let mesh = square();
+    let [x, y] = mesh.axes();
+    let matmul = kernel! {
+        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let schedule = matmul
+        .split(m, "mb", "mi", 2)
+        .split("mb", "mt", "mp", 2)
+        .split(n, "nb", "ni", 3)
+        .split("nb", "nt", "np", 2)
+        .distribute(["mp", "np"], ["mo", "no"], ["ml", "nl"], &mesh)
+        .reorder(["mt", "nt", "ml", "mi", "nl", "ni", "k"])
+        .shard("A", [m.cyclic(x, 2), k.at(y)])
+        .shard("B", [k.at(x), n.at(y)])
+        .shard("C", [m.at(x), n.cyclic(y, 3)])
+        .tensorize(["ml", "mi", "nl", "ni", "k"]);
+    check!(block_cyclic, schedule, f64, |world, arrays| block_cyclic::run(world, &arrays[0], &arrays[1]));
 }

@@ -9,6 +9,7 @@ use polyshard::{Clause, Element, ErrorKind, OutputRoute, Program, Route, Transfe
 use proptest::prelude::*;
 use random::Choices;
 use random::algorithms::algorithm_of;
+use random::dealt::dealt_of;
 use random::kernels::kernel_of;
 use random::schedules::{mesh_of, schedule_of};
 use random::sums::summed_of;
@@ -29,6 +30,14 @@ fn algorithm<T: Element>(choices: &[u32]) -> Schedule {
 /// A random product whose sums meet over ranks.
 fn summed<T: Element>(choices: &[u32]) -> Schedule {
     summed_of::<T>(&mut Choices::new(choices))
+}
+
+/// A random kernel whose loops are distributed block-cyclically.
+fn dealt<T: Element>(choices: &[u32]) -> Schedule {
+    let mut choices = Choices::new(choices);
+    let kernel = kernel_of::<T>(&mut choices);
+    let mesh = mesh_of(&mut choices);
+    dealt_of(kernel, &mesh, &mut choices)
 }
 
 /// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
@@ -189,6 +198,25 @@ fn rotated_loops_are_split_and_distributed_where_tiles_do_not_divide() -> Result
     Ok(())
 }
 
+/// Accesses that share a tile need not lie in it dimension by dimension, on ranks that read nothing.
+#[test]
+fn accesses_share_tiles_that_are_empty_on_some_ranks() -> Result<(), TestCaseError> {
+    vars!(i, j, ib, ii, jb, ji, io, il, jo, jl);
+    let mesh = Mesh::new([("x", 2), ("y", 3)]);
+    let [x, y] = mesh.axes();
+    let kernel = kernel! {
+        fn symmetrized(A: [i64; 2, 2], v: [i64; 2]) -> C: [i64; 2] { C[i] += (A[i, j] + A[j, i]) * v[j] }
+    };
+    let schedule = kernel
+        .split(i, ib, ii, 3)
+        .split(j, jb, ji, 3)
+        .distribute([ib, jb], [io, jo], [il, jl], &mesh)
+        .shard("A", [dim(0).cyclic(x, 3), dim(1).at(y)])
+        .shard("C", [i.cyclic(x, 3)]);
+    prop_assert!(schedule.lower().is_ok(), "{}", schedule.lower().expect_err("an error"));
+    check::<i64>(&schedule)
+}
+
 /// Tiles that are broadcast before they are permuted, and after.
 #[test]
 fn routes_of_two_steps_give_the_sequential_result() -> Result<(), TestCaseError> {
@@ -345,6 +373,33 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
     }
 }
 
+/// As above, of loops that are distributed block-cyclically.
+#[test]
+fn random_block_cyclic_loops_are_mostly_legal_and_move_blocks() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut found = std::collections::BTreeMap::<String, usize>::new();
+    let (cases, mut lowered) = (400, 0);
+    for _ in 0..cases {
+        let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
+        let Ok(program) = dealt::<i64>(&drawn).lower() else { continue };
+        lowered += 1;
+        let of_blocks = program.transfers().iter().filter(|transfer| transfer.region.has_blocks());
+        let inputs = of_blocks.map(|transfer| transfer.route.pattern(program.mesh()));
+        let output = program.output().region.has_blocks().then(|| program.output().route.pattern(program.mesh()));
+        for (pattern, of) in inputs.map(|pattern| (pattern, "input")).chain(output.map(|pattern| (pattern, "output"))) {
+            let pattern = pattern.to_string();
+            let kind = pattern.split('(').next().unwrap_or_default();
+            *found.entry(format!("{of} {kind}")).or_default() += 1;
+        }
+    }
+    println!("{lowered} of {cases} lowered: {found:#?}");
+    assert!(lowered > cases / 2, "only {lowered} of {cases} are legal: {found:?}");
+    for pattern in ["input local", "input exchange", "input allgather", "output local", "output exchange"] {
+        assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 700, max_shrink_iters: 4000, ..ProptestConfig::default() })]
 
@@ -398,5 +453,19 @@ proptest! {
     #[test]
     fn random_sums_of_f64_give_the_sequential_result(choices in choices()) {
         check::<f64>(&summed::<f64>(&choices))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_block_cyclic_loops_of_i64_kernels_give_the_sequential_result(choices in choices()) {
+        check::<i64>(&dealt::<i64>(&choices))?;
+    }
+
+    #[test]
+    fn random_block_cyclic_loops_of_f32_kernels_give_the_sequential_result(choices in choices()) {
+        check::<f32>(&dealt::<f32>(&choices))?;
     }
 }

@@ -143,9 +143,13 @@ impl Classifier<'_> {
             let Some(by) = self.distance(need.region, axis, counter) else { continue };
             // Ranges that neither the step nor the neighbour changes are the same on both sides.
             let changing = [symbol, Symbol::Coordinate(axis)];
-            let changes = |(low, high): &&(Expr, Expr)| changing.iter().any(|&s| low.mentions(s) || high.mentions(s));
-            let ranges: Vec<_> = need.region.ranges.iter().filter(changes).cloned().collect();
-            let region = Region { periods: vec![None; ranges.len()], ranges, when: need.region.when.clone() };
+            let changes = |dim: usize| {
+                let (low, high) = &need.region.ranges[dim];
+                let sizes = need.region.blocks[dim].as_ref().map(|blocks| &blocks.size);
+                let exprs = [low, high].into_iter().chain(sizes);
+                exprs.into_iter().any(|expr| changing.iter().any(|&symbol| expr.mentions(symbol)))
+            };
+            let region = need.region.restricted(changes);
             let moving = self.needed(need.fixed, &region)?;
             let neighbours = self.isl.relation(&self.relations.neighbour(need.fixed, axis, by))?;
             let held = neighbours.then(&moving)?.restrict(&early)?;

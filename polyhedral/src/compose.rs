@@ -134,10 +134,5 @@ fn at(region: &Region, coordinates: &[Expr], ranges: &Ranges) -> Region {
         });
         axes.fold(apart, |expr, axis| expr.replace(Symbol::Counter(base + axis), &coordinates[axis], &fresh))
     };
-    let both = |(a, b): &(Expr, Expr)| (replace(a), replace(b));
-    Region {
-        ranges: region.ranges.iter().map(both).collect(),
-        when: region.when.iter().map(both).collect(),
-        periods: region.periods.clone(),
-    }
+    region.map(replace)
 }

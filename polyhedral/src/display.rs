@@ -45,14 +45,19 @@ impl Program {
 
     /// `64*x .. +64` per dimension.
     pub(crate) fn show_region(&self, region: &Region) -> String {
-        let ranges = region.ranges.iter().zip(&region.periods).map(|((low, high), period)| {
+        let dims = region.ranges.iter().zip(region.periods.iter().zip(&region.blocks));
+        let ranges = dims.map(|((low, high), (period, blocks))| {
             let length = high.minus(low);
             let range = match (low.as_constant(), length.as_constant()) {
                 (Some(low), Some(length)) => format!("{low}..{}", low.saturating_add(length)),
                 (None, Some(length)) => format!("{} .. +{length}", self.show(low)),
                 _ => format!("{}..{}", self.show(low), self.show(high)),
             };
-            period.map_or_else(|| range.clone(), |period| format!("({range}) % {period}"))
+            match (period, blocks) {
+                (Some(period), _) => format!("({range}) % {period}"),
+                (_, Some(blocks)) => format!("{range} by blocks of {} every {}", self.show(&blocks.size), blocks.step),
+                (None, None) => range,
+            }
         });
         let ranges = ranges.collect::<Vec<_>>().join(", ");
         let when: Vec<_> = region.when.iter().map(|(a, b)| format!("{} < {}", self.show(a), self.show(b))).collect();

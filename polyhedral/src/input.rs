@@ -94,8 +94,8 @@ fn inside(pass: &Pass<'_>, part: &Part<'_>, other: &Part<'_>, sharding: &Shardin
     if part.region == other.region {
         return Ok(true);
     }
-    // Regions that go round may hold the same elements under other indices.
-    if part.region.wraps() || other.region.wraps() {
+    // Regions that go round may hold the same elements under other indices, and a leaf stays in one block of a tile.
+    if part.region.wraps() || other.region.wraps() || other.region.has_blocks() {
         return Ok(false);
     }
     let fixed = pass.distributed() + part.level;

@@ -26,7 +26,7 @@ pub(crate) fn build(
         var: var.name,
         low: span.low.clone(),
         count: span.count(ranges),
-        step: span.step,
+        step: span.step(),
     });
     let leaf = Leaf {
         loops: loops.collect(),
@@ -49,7 +49,7 @@ fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span]) -> LeafAccess {
     });
     let steps = access.index.iter().map(|index| {
         let vars = kernel.vars().iter().zip(spans);
-        vars.map(|(var, span)| index.coefficient(var.name).saturating_mul(span.step)).collect()
+        vars.map(|(var, span)| index.coefficient(var.name).saturating_mul(span.step())).collect()
     });
     LeafAccess {
         tensor: tensor.expect("a checked kernel declares all its tensors; this is a bug of polyshard"),

@@ -67,8 +67,8 @@ pub use kernel::{Access, Affine, Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use periodic::Modulus;
 pub use program::{
-    Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Output, OutputRoute, Product, ProductOp, Program,
-    Region, Report, Role, Route, Statement, TileOperand, Transfer,
+    Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Output, OutputRoute, Product, ProductOp,
+    Program, Region, Report, Role, Route, Statement, TileOperand, Transfer,
 };
 pub use proof::{Proof, Property};
 pub use schedule::{Schedule, Trace};

@@ -17,9 +17,9 @@ use crate::named;
 use crate::nest::Made;
 use crate::output;
 use crate::periodic;
-use crate::program::{Leaf, Loop, Output, OutputRoute, Program, Region, Report, Statement, Transfer};
+use crate::program::{Blocks, Leaf, Loop, Output, OutputRoute, Program, Region, Report, Statement, Transfer};
 use crate::proof::{Proof, Proofs, Property};
-use crate::range::Fixed;
+use crate::range::{Fixed, Span};
 use crate::relation::{Relations, owners};
 use crate::report;
 use crate::schedule::Schedule;
@@ -218,20 +218,25 @@ impl Pass<'_> {
         let kernel = &self.state.kernel;
         if kernel.is_empty() {
             // Nothing runs and nothing is touched, whatever the accesses say.
-            let ndim = shape.len();
-            return Region { ranges: vec![Default::default(); ndim], when: Vec::new(), periods: vec![None; ndim] };
+            return Region::of_ranges(vec![Default::default(); shape.len()]);
         }
         let fixed = Fixed { nest: &self.state.nest, fixed: self.distributed() + level, ranges: self.ranges };
         let periods = periodic::periods(accesses, kernel.vars());
         let periodic = periods.iter().any(Option::is_some);
         let accesses: Vec<_> = accesses.iter().map(|access| access.unwrapped()).collect();
-        let ranges = (0..shape.len()).map(|dim| {
+        let hull = |dim: usize| {
             let spans: Vec<_> = accesses.iter().map(|access| fixed.index(&access.index[dim], kernel)).collect();
-            let low = spans.iter().map(|span| span.low.clone()).reduce(|a, b| a.lesser(&b, self.ranges));
-            let high = spans.iter().map(|span| span.high.clone()).reduce(|a, b| a.greater(&b, self.ranges));
-            (low.unwrap_or_default(), high.unwrap_or_default())
-        });
-        let mut region = periodic::clipped(ranges.collect(), periods, shape, self.ranges);
+            Span::hull(&spans, self.ranges)
+        };
+        let hulls: Vec<_> = (0..shape.len()).map(hull).collect();
+        let ranges = hulls.iter().map(|hull| (hull.low.clone(), hull.high.clone())).collect();
+        let mut region = periodic::clipped(ranges, periods, shape, self.ranges);
+        for (dim, hull) in hulls.into_iter().enumerate() {
+            // Blocks are counted from where the range begins, which is not to be clipped then.
+            if region.periods[dim].is_none() && region.ranges[dim].0 == hull.low {
+                region.blocks[dim] = hull.blocks;
+            }
+        }
         let mut unless_empty = |name: Name| {
             let span = fixed.variable(crate::range::position(kernel, name));
             if span.high.minus(&span.low).bounds(self.ranges).0 < 1 {
@@ -269,19 +274,22 @@ impl Pass<'_> {
         self.proved(
             "that tiles hold what the leaf touches and stay inside their tensors",
             (|| {
-                let ranges: Vec<_> = region.ranges.iter().map(|(a, b)| (a.clone(), b.clone(), 1)).collect();
+                let ranges = region.ranges.iter().zip(&region.blocks);
+                let ranges: Vec<_> = ranges.map(|((a, b), blocks)| (a.clone(), b.clone(), blocks.clone())).collect();
                 for access in accesses {
                     let index = &access.unwrapped().index;
-                    // What is in the range of each dimension is in the box, where no condition ties them together.
-                    let apart: Vec<_> = match region.when.is_empty() {
-                        true => index.iter().zip(&ranges).map(|(index, range)| (slice(index), slice(range))).collect(),
-                        false => vec![(&index[..], &ranges[..])],
-                    };
-                    for (index, ranges) in apart {
+                    let inside = |index: &[Affine], ranges: &[_]| {
                         let boxes = self.isl.relation(&self.relations.boxes(fixed, ranges, &region.when))?;
-                        if !self.isl.relation(&self.relations.needed(fixed, index))?.is_subset(&boxes)? {
-                            return Ok(false);
-                        }
+                        self.isl.relation(&self.relations.needed(fixed, index))?.is_subset(&boxes)
+                    };
+                    // What is in the range of each dimension is in the box, where no condition ties them together. The
+                    // converse does not hold where nothing is needed because one dimension has nothing.
+                    let mut apart = region.when.is_empty();
+                    for (index, range) in index.iter().zip(&ranges) {
+                        apart = apart && inside(slice(index), slice(range))?;
+                    }
+                    if !apart && !inside(index, &ranges)? {
+                        return Ok(false);
                     }
                     let periods = access.index.iter().map(Affine::period);
                     if !periods.eq(region.periods.iter().copied()) {
@@ -298,7 +306,7 @@ impl Pass<'_> {
                 if !region.wraps() && region.ranges.iter().zip(shape).all(inside) {
                     return Ok(true);
                 }
-                let tensor = shape.iter().map(|&extent| (Expr::constant(0), Expr::constant(extent as i64), 1));
+                let tensor = shape.iter().map(|&extent| (Expr::constant(0), Expr::constant(extent as i64), None));
                 let tensor = self.isl.relation(&self.relations.boxes(fixed, &tensor.collect::<Vec<_>>(), &[]))?;
                 self.isl.relation(&self.relations.elements(fixed, region))?.is_subset(&tensor)
             })(),
@@ -388,7 +396,7 @@ impl Pass<'_> {
         let exact = self.isl.relation(&self.relations.needed(fixed, &indices))?;
         let ranges = loops.iter().map(|l| {
             // `count` rounds up, so this end is at most one step beyond the last value.
-            (l.low.clone(), l.low.plus(&l.count.times(l.step)), l.step)
+            (l.low.clone(), l.low.plus(&l.count.times(l.step)), Blocks::points(l.step))
         });
         exact.is_equal(&self.isl.relation(&self.relations.boxes(fixed, &ranges.collect::<Vec<_>>(), &[]))?)
     }

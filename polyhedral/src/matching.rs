@@ -174,7 +174,7 @@ mod tests {
 
     fn region(symbols: &[Symbol]) -> Region {
         let low = symbols.iter().fold(Expr::constant(0), |sum, &symbol| sum.plus(&Expr::symbol(symbol)));
-        Region { ranges: vec![(low.clone(), low.offset_by(4))], when: Vec::new(), periods: vec![None] }
+        Region::of_ranges(vec![(low.clone(), low.offset_by(4))])
     }
 
     /// Decides it for one transfer inside one of two loops, over the mesh (x, y).

@@ -9,7 +9,7 @@ use crate::expr::{Expr, Ranges};
 use crate::kernel::{Access, Affine, IndexVar, Kernel, KernelSpec};
 use crate::kernel_check::span;
 use crate::kernel_error::KernelError;
-use crate::program::Region;
+use crate::program::{Blocks, Region};
 use crate::relation::Relations;
 use crate::value::Value;
 use polyshard_layout::Name;
@@ -204,18 +204,18 @@ pub(crate) fn clipped(
         None => (low.greater(&Expr::constant(0), symbols), high.lesser(&Expr::constant(extent as i64), symbols)),
     };
     let ranges = ranges.into_iter().zip(periods.iter().zip(shape)).map(clip).collect();
-    Region { ranges, when: Vec::new(), periods }
+    Region { periods, ..Region::of_ranges(ranges) }
 }
 
 /// What an access may touch of a tile, for its remainder to be the element that the tile has there: where it takes
 /// another remainder than the tile or none, the indices that both leave alone.
-pub(crate) fn meant(access: &Access, region: &Region) -> Vec<(Expr, Expr, i64)> {
+pub(crate) fn meant(access: &Access, region: &Region) -> Vec<(Expr, Expr, Option<Blocks>)> {
     let dims = access.index.iter().zip(&region.periods).zip(&region.ranges);
     let range = |((index, period), (low, high)): ((&Affine, &Option<i64>), &(Expr, Expr))| {
         let of = index.period();
         match of.into_iter().chain(*period).min() {
-            Some(least) if of != *period => (Expr::constant(0), Expr::constant(least), 1),
-            _ => (low.clone(), high.clone(), 1),
+            Some(least) if of != *period => (Expr::constant(0), Expr::constant(least), None),
+            _ => (low.clone(), high.clone(), None),
         }
     };
     dims.map(range).collect()
@@ -233,9 +233,10 @@ impl Relations<'_> {
     /// Adds that the element is in the region.
     pub(crate) fn inside(&self, conditions: &mut Conditions, region: &Region, element: &[Form]) {
         self.when(conditions, &region.when);
-        for (index, ((low, high), period)) in element.iter().zip(region.ranges.iter().zip(&region.periods)) {
-            let Some(period) = *period else {
+        for (dim, (index, (low, high))) in element.iter().zip(&region.ranges).enumerate() {
+            let Some(period) = region.periods[dim] else {
                 self.between(conditions, index, low, high);
+                self.in_blocks(conditions, index, low, region.blocks[dim].as_ref());
                 continue;
             };
             // Some index of the range has this remainder if the first one that has it is not too far from `low`.

@@ -14,12 +14,14 @@
 
 mod products;
 mod queries;
+mod region;
 mod route;
 
+pub use region::{Blocks, Region};
 pub use route::Route;
 pub(crate) use route::{halo, partners};
 
-use crate::expr::{Expr, Ranges, Symbol};
+use crate::expr::Expr;
 use crate::hint::Hint;
 use crate::kernel::Kernel;
 use crate::proof::Proof;
@@ -74,69 +76,6 @@ pub enum Statement {
     Leaf,
     /// Combines the output tile into the shards of its owners.
     Finish,
-}
-
-/// A box of global indices that varies with coordinates and counters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Region {
-    /// A half-open range per dimension; the box is empty if one is.
-    pub ranges: Vec<(Expr, Expr)>,
-    /// The box is empty unless each first is below its second.
-    pub when: Vec<(Expr, Expr)>,
-    /// Per dimension, where indices start again from 0, if they do: then the range may begin below 0 and go on
-    /// beyond the end, and index `i` of it is element `i mod period`.
-    pub periods: Vec<Option<i64>>,
-}
-
-impl Region {
-    /// Returns whether `symbol` occurs.
-    #[must_use]
-    pub fn mentions(&self, symbol: Symbol) -> bool {
-        self.ranges.iter().chain(&self.when).any(|(a, b)| a.mentions(symbol) || b.mentions(symbol))
-    }
-
-    /// Returns the most elements that the box ever has, per dimension.
-    #[must_use]
-    pub fn most(&self, ranges: &Ranges) -> Vec<i64> {
-        self.ranges.iter().map(|(low, high)| high.minus(low).bounds(ranges).1.max(0)).collect()
-    }
-
-    /// Returns the box where `symbol` has this value.
-    #[must_use]
-    pub fn fixed(&self, symbol: Symbol, value: i64, ranges: &Ranges) -> Self {
-        let value = Expr::constant(value);
-        let both = |(a, b): &(Expr, Expr)| (a.replace(symbol, &value, ranges), b.replace(symbol, &value, ranges));
-        Self {
-            ranges: self.ranges.iter().map(both).collect(),
-            when: self.when.iter().map(both).collect(),
-            periods: self.periods.clone(),
-        }
-    }
-
-    /// Returns the box of the ranks that have these coordinates along `axes`, empty on all others.
-    #[must_use]
-    pub fn where_equal(&self, axes: &[usize], coordinates: &[Expr]) -> Self {
-        let mut region = self.clone();
-        for (&axis, coordinate) in axes.iter().zip(coordinates) {
-            let own = Expr::symbol(Symbol::Coordinate(axis));
-            region.when.push((own.clone(), coordinate.offset_by(1)));
-            region.when.push((coordinate.clone(), own.offset_by(1)));
-        }
-        region
-    }
-
-    /// Returns whether the box goes round the end of some dimension.
-    #[must_use]
-    pub fn wraps(&self) -> bool {
-        self.periods.iter().any(Option::is_some)
-    }
-
-    /// Returns the most different elements that the box ever has, per dimension.
-    #[must_use]
-    pub fn most_distinct(&self, ranges: &Ranges) -> Vec<i64> {
-        let most = self.most(ranges).into_iter().zip(&self.periods);
-        most.map(|(most, period)| period.map_or(most, |period| most.min(period))).collect()
-    }
 }
 
 /// One `communicate` of an input made concrete: how a region of it gets here.

@@ -1,28 +1,29 @@
 //! Closed forms: the values that an index takes while some loops are fixed and the others run.
 //!
-//! A range is a hull: it holds every value taken, and where it is not exact lowering finds out, since
-//! each range is compared with the relation that isl has of the same loops.
+//! A range is a hull, or blocks at equal distances: it holds every value taken, and where it is not exact lowering finds
+//! out, since each range is compared with the relation that isl has of the same loops.
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::kernel::{Affine, Kernel};
 use crate::nest::{Made, Nest, NodeId};
+use crate::program::Blocks;
 use polyshard_layout::Name;
 
-/// `low, low + step, ..` below `high`; empty if `high <= low`.
+/// From `low` on and below `high`, all values or those in blocks, of which the first is at `low`; empty if `high <= low`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Span {
     pub low: Expr,
     pub high: Expr,
-    pub step: i64,
+    pub blocks: Option<Blocks>,
 }
 
 impl Span {
     fn point(value: Expr) -> Self {
-        Self { high: value.offset_by(1), low: value, step: 1 }
+        Self { high: value.offset_by(1), low: value, blocks: None }
     }
 
     fn whole(extent: i64) -> Self {
-        Self { low: Expr::constant(0), high: Expr::constant(extent), step: 1 }
+        Self { low: Expr::constant(0), high: Expr::constant(extent), blocks: None }
     }
 
     pub(crate) fn is_point(&self) -> bool {
@@ -30,13 +31,50 @@ impl Span {
     }
 
     fn is_whole(&self, extent: i64) -> bool {
-        self.low.as_constant() == Some(0) && self.high.as_constant() == Some(extent) && self.step == 1
+        self.low.as_constant() == Some(0) && self.high.as_constant() == Some(extent) && self.blocks.is_none()
     }
 
-    /// The number of values, which is the count only if it is not negative.
+    /// The distance of any two values next to each other, if there is one.
+    fn even_step(&self) -> Option<i64> {
+        match &self.blocks {
+            None => Some(1),
+            Some(Blocks { size, step }) => (size.as_constant() == Some(1)).then_some(*step),
+        }
+    }
+
+    /// The distance of values next to each other, as a loop takes them; a loop takes what is between blocks too.
+    pub(crate) fn step(&self) -> i64 {
+        self.even_step().unwrap_or(1)
+    }
+
+    /// The number of values that a loop takes, which is the count only if it is not negative.
     pub(crate) fn count(&self, ranges: &Ranges) -> Expr {
-        let length = self.high.minus(&self.low);
-        if self.step == 1 { length } else { length.offset_by(self.step - 1).div(self.step, ranges) }
+        let (length, step) = (self.high.minus(&self.low), self.step());
+        if step == 1 { length } else { length.offset_by(step - 1).div(step, ranges) }
+    }
+
+    /// What holds all of the spans, of which there is at least one: in blocks if their blocks are, at the same distance.
+    pub(crate) fn hull(spans: &[Self], ranges: &Ranges) -> Self {
+        let low = spans.iter().map(|span| span.low.clone()).reduce(|a, b| a.lesser(&b, ranges)).unwrap_or_default();
+        let high = spans.iter().map(|span| span.high.clone()).reduce(|a, b| a.greater(&b, ranges)).unwrap_or_default();
+        let blocks = spans.iter().map(|span| {
+            let blocks = span.blocks.as_ref()?;
+            Some((blocks, span.low.minus(&low).as_constant()?))
+        });
+        let blocks = blocks.collect::<Option<Vec<_>>>().and_then(|blocks| {
+            let (first, _) = *blocks.first()?;
+            let spread = blocks.iter().map(|(_, offset)| *offset).max()?;
+            let size = first.size.offset_by(spread);
+            let fits = blocks.iter().all(|(blocks, _)| *blocks == first) && size.bounds(ranges).1 <= first.step;
+            if fits { Blocks::new(size, first.step) } else { None }
+        });
+        Self { low, high, blocks }
+    }
+
+    /// `high - low`, taken of each of what `high` is the least of.
+    fn length(&self, ranges: &Ranges) -> Expr {
+        let lengths = self.high.least_of().into_iter().map(|high| high.minus(&self.low));
+        lengths.reduce(|a, b| a.lesser(&b, ranges)).unwrap_or_default()
     }
 }
 
@@ -55,14 +93,19 @@ impl Fixed<'_> {
 
     /// The values of an affine index expression.
     pub(crate) fn index(&self, index: &Affine, kernel: &Kernel) -> Span {
+        if let [(name, 1)] = index.terms[..] {
+            let Span { low, high, blocks } = self.variable(position(kernel, name));
+            return Span { low: low.offset_by(index.constant), high: high.offset_by(index.constant), blocks };
+        }
+        // Sums of several have no blocks, as far as is seen here.
         let start = Span::point(Expr::constant(index.constant));
         index.terms.iter().fold(start, |sum, &(name, factor)| {
             let span = self.variable(position(kernel, name));
             let first = span.low.times(factor);
-            // The last value is below `high` by less than the step; `high - 1` bounds it.
+            // The last value is below `high` by less than the step between blocks; `high - 1` bounds it.
             let last = span.high.offset_by(-1).times(factor);
             let (low, high) = if factor > 0 { (first, last) } else { (last, first) };
-            Span { low: sum.low.plus(&low), high: sum.high.plus(&high), step: 1 }
+            Span { low: sum.low.plus(&low), high: sum.high.plus(&high), blocks: None }
         })
     }
 
@@ -78,15 +121,16 @@ impl Fixed<'_> {
                     return Span::point(low);
                 }
                 let high = span.high.offset_by(-1).div(*inner, self.ranges).offset_by(1);
-                Span { low, high, step: if span.step % inner == 0 { (span.step / inner).max(1) } else { 1 } }
+                let step = span.even_step().filter(|step| step % inner == 0).unwrap_or(*inner);
+                Span { low, high, blocks: Blocks::points(step / inner) }
             }
             Made::FusedInner { fused, inner } => {
                 let span = self.span(*fused);
                 let low = span.low.rem(*inner, self.ranges);
-                if span.step % inner == 0 && *inner > 1 {
+                if span.even_step().is_some_and(|step| step % inner == 0) && *inner > 1 {
                     Span::point(low)
                 } else if self.inside_row(&span, *inner) {
-                    Span { high: low.plus(&span.high).minus(&span.low), low, step: span.step }
+                    Span { high: low.plus(&span.high).minus(&span.low), low, blocks: span.blocks }
                 } else {
                     Span::whole(node.extent)
                 }
@@ -99,7 +143,7 @@ impl Fixed<'_> {
                     let length = span.high.minus(&span.low);
                     let sum = by.iter().fold(span.low, |sum, by| sum.plus(&by.low));
                     let low = sum.rem(node.extent.max(1), self.ranges);
-                    Span { high: low.plus(&length), low, step: 1 }
+                    Span { high: low.plus(&length), low, blocks: None }
                 } else {
                     Span::whole(node.extent)
                 }
@@ -118,16 +162,24 @@ impl Fixed<'_> {
         let (o, i) = (self.span(outer), self.span(inner));
         let end = Expr::constant(extent);
         let low = o.low.times(factor).plus(&i.low);
-        let (high, step) = if o.is_point() {
-            (o.low.times(factor).plus(&i.high), i.step)
-        } else if i.is_whole(factor) {
-            (o.high.times(factor), 1)
-        } else if i.is_point() {
-            (o.high.offset_by(-1).times(factor).plus(&i.high), o.step.saturating_mul(factor))
+        let (high, blocks) = if o.is_point() {
+            (o.low.times(factor).plus(&i.high), i.blocks)
+        } else if o.blocks.is_none() && i.is_whole(factor) {
+            (o.high.times(factor), None)
         } else {
-            (o.high.offset_by(-1).times(factor).plus(&i.high), 1)
+            let high = o.high.offset_by(-1).times(factor).plus(&i.high);
+            let blocks = if self.at_most_one(&o) {
+                i.blocks
+            } else {
+                // A block of the outer loop, from the first value of its first iteration to the last one of its last.
+                let iterations = o.blocks.as_ref().map_or(Expr::constant(1), |blocks| blocks.size.clone());
+                let size = iterations.offset_by(-1).times(factor).plus(&i.length(self.ranges));
+                let step = o.blocks.as_ref().map_or(1, |blocks| blocks.step);
+                Blocks::new(size, step.saturating_mul(factor))
+            };
+            (high, blocks)
         };
-        Span { low, high: high.lesser(&end, self.ranges), step }
+        Span { low, high: high.lesser(&end, self.ranges), blocks }
     }
 
     fn at_most_one(&self, span: &Span) -> bool {

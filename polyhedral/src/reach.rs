@@ -217,6 +217,11 @@ impl Sources<'_> {
         let (parts, block) = (*parts as i64, *block as i64);
         let (low, high) = &region.ranges[digit.dim];
         let size = block.checked_mul(stride)?;
+        // Where blocks of the region are whole turns apart, all have the owners of the first one.
+        let turn = block.saturating_mul(parts);
+        let turns = |step: i64| *cyclic && digit.level == 0 && step % turn == 0;
+        let first = region.blocks[digit.dim].as_ref().filter(|blocks| turns(blocks.step));
+        let high = &first.map_or_else(|| high.clone(), |blocks| low.plus(&blocks.size));
         // The rank's own block is inside of its blocks of the levels outside.
         let outer = layout.levels()[..digit.level].iter();
         let start = outer.fold(self.digit_of_rank(at).div(stride, self.ranges).times(size), |start, level| {

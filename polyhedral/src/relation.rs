@@ -13,6 +13,7 @@ use crate::conditions::{Conditions, Form};
 use crate::expr::{Atom, Expr, Symbol};
 use crate::kernel::{Affine, Kernel};
 use crate::nest::{Made, Nest, NodeId};
+use crate::program::Blocks;
 use crate::range::position;
 use polyshard_layout::{LevelLayout, LinearAxes, Sharding};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,19 +51,34 @@ impl Relations<'_> {
         conditions
     }
 
-    /// Iterations of the first `fixed` loops to the boxes given by half-open ranges and steps, where `when` holds.
-    pub(crate) fn boxes(&self, fixed: usize, ranges: &[(Expr, Expr, i64)], when: &[(Expr, Expr)]) -> Conditions {
+    /// Iterations of the first `fixed` loops to the boxes given by half-open ranges and blocks, where `when` holds.
+    pub(crate) fn boxes(
+        &self,
+        fixed: usize,
+        ranges: &[(Expr, Expr, Option<Blocks>)],
+        when: &[(Expr, Expr)],
+    ) -> Conditions {
         let mut conditions = self.iterations(fixed, ranges.len());
         self.when(&mut conditions, when);
-        for (dim, (low, high, step)) in ranges.iter().enumerate() {
+        for (dim, (low, high, blocks)) in ranges.iter().enumerate() {
             let element = Form::output(dim);
             self.between(&mut conditions, &element, low, high);
-            if *step > 1 {
-                let (low, steps) = (self.value(&mut conditions, low), conditions.witness());
-                conditions.equal(&element, &low.plus(&steps.times(*step)));
-            }
+            self.in_blocks(&mut conditions, &element, low, blocks.as_ref());
         }
         conditions
+    }
+
+    /// Adds that `value`, which is not below `low`, is in one of the blocks from there on.
+    pub(crate) fn in_blocks(&self, conditions: &mut Conditions, value: &Form, low: &Expr, blocks: Option<&Blocks>) {
+        let Some(Blocks { size, step }) = blocks else { return };
+        let (low, size) = (self.value(conditions, low), self.value(conditions, size));
+        let number = conditions.witness();
+        let within = value.minus(&low).minus(&number.times(*step));
+        if size == Form::constant(1) {
+            return conditions.equal(&within, &Form::default());
+        }
+        conditions.at_most(&Form::default(), &within);
+        conditions.below(&within, &size);
     }
 
     /// Adds that each first is below its second.

@@ -134,6 +134,11 @@ impl Sums<'_> {
 fn part(program: &Program) -> u64 {
     let sharding = program.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
     let most = program.output.region.most(&program.ranges());
-    let owned = sharding.dims().iter().zip(most).map(|(layout, most)| layout.max_owned_of(most as usize) as u64);
+    let dims = sharding.dims().iter().zip(&program.output.region.blocks);
+    let owned = dims.zip(most).map(|((layout, blocks), most)| match blocks {
+        // They may be those of one rank.
+        Some(_) if layout.is_cyclic() => most as u64,
+        _ => layout.max_owned_of(most as usize) as u64,
+    });
     owned.fold(1, u64::saturating_mul)
 }

@@ -1,6 +1,6 @@
 //! What the busiest rank receives, counted as the runtime counts it, where ranks and steps are few.
 
-use crate::expr::Expr;
+use crate::expr::{Expr, Ranges};
 use crate::program::{OutputRoute, Program, Region, Route, Transfer, partners};
 use polyshard_layout::{Sharding, SumKind};
 
@@ -15,8 +15,12 @@ pub(crate) fn of_busiest(program: &Program) -> Option<u64> {
         extents.fold(1u64, |product, &extent| product.saturating_mul(extent.max(0) as u64))
     };
     let (output, element) = (&program.output, program.kernel.dtype().size() as u64);
-    let sums = steps(output.level).saturating_mul(writers(&output.route, program).max(1));
-    let transfers = program.transfers.iter().map(|transfer| steps(transfer.level));
+    let ranges = program.ranges();
+    let sums = writers(&output.route, program).max(1).saturating_mul(most_blocks(&output.region, &ranges));
+    let sums = steps(output.level).saturating_mul(sums);
+    let transfers = program.transfers.iter();
+    let transfers =
+        transfers.map(|transfer| steps(transfer.level).saturating_mul(most_blocks(&transfer.region, &ranges)));
     let ranks = program.mesh.size();
     if transfers.fold(sums, u64::saturating_add).saturating_mul(ranks as u64) > MAX_TRANSFERS {
         return None;
@@ -40,6 +44,46 @@ fn writers(route: &OutputRoute, program: &Program) -> u64 {
         OutputRoute::Shift { last, .. } => writers(last, program),
         _ => 1,
     }
+}
+
+/// The indices of a region along one dimension, for one rank in one step.
+#[derive(Clone, Copy)]
+struct Along {
+    low: i64,
+    high: i64,
+    period: Option<i64>,
+    /// The size of blocks and their distance.
+    blocks: Option<(i64, i64)>,
+}
+
+impl Along {
+    fn count(&self) -> u64 {
+        let length = self.high - self.low;
+        let count = self.blocks.map_or(length, |(size, step)| length / step * size + (length % step).min(size));
+        count as u64
+    }
+
+    fn distinct(&self) -> u64 {
+        self.period.map_or(self.count(), |period| self.count().min(period as u64))
+    }
+
+    /// The ranges of consecutive indices.
+    fn runs(&self) -> impl Iterator<Item = (i64, i64)> {
+        let &Self { low, high, blocks, .. } = self;
+        let (size, step) = blocks.unwrap_or((high - low, i64::MAX));
+        let starts = std::iter::successors(Some(low), move |start| start.checked_add(step));
+        let starts = starts.take_while(move |&start| start < high);
+        starts.map(move |start| (start, start.saturating_add(size).min(high)))
+    }
+}
+
+/// The most blocks of a region along its dimensions, which are looked at one by one.
+fn most_blocks(region: &Region, ranges: &Ranges) -> u64 {
+    let dims = region.ranges.iter().zip(&region.blocks).filter_map(|((low, high), blocks)| {
+        let length = high.minus(low).bounds(ranges).1.max(0);
+        Some(length / blocks.as_ref()?.step)
+    });
+    dims.fold(1, |sum, blocks| sum.saturating_add(blocks as u64))
 }
 
 /// The sum over all values of the counters of the first `level` loops.
@@ -74,7 +118,7 @@ impl<'a> Rank<'a> {
     /// The elements that the rank receives of an input.
     fn received(&self, transfer: &Transfer, route: &Route, region: &Region, counters: &[i64]) -> u64 {
         let Some(ranges) = self.ranges(region, counters) else { return 0 };
-        let all = || ranges.iter().map(|(low, high)| (high - low) as u64).fold(1, u64::saturating_mul);
+        let all = || ranges.iter().map(Along::count).fold(1, u64::saturating_mul);
         let at = |expr: &Expr| expr.eval(&self.indices, counters);
         match route {
             Route::Hold | Route::Copy => 0,
@@ -106,10 +150,8 @@ impl<'a> Rank<'a> {
             }
             Route::Allgather { .. } | Route::Halo { .. } | Route::Exchange { .. } => {
                 let sharding = &self.program.shardings[transfer.tensor];
-                let periods = ranges.iter().zip(&region.periods);
-                let different = periods.map(|(&(low, high), period)| period.map_or(high - low, |p| p.min(high - low)));
-                let different = different.map(|count| count as u64).fold(1, u64::saturating_mul);
-                different - self.own(sharding, &ranges, &region.periods)
+                let different = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
+                different - self.own(sharding, &ranges)
             }
         }
     }
@@ -123,8 +165,8 @@ impl<'a> Rank<'a> {
         let (program, dtype) = (self.program, self.program.kernel.dtype());
         let sums = SumKind { element: dtype.size() as u64, any_order: program.output.any_order || !dtype.is_float() };
         let bytes = |rank: &Rank<'_>| {
-            let ranges = rank.ranges(region, counters).unwrap_or_else(|| vec![(0, 0)]);
-            ranges.iter().map(|(low, high)| (high - low) as u64).fold(sums.element, u64::saturating_mul)
+            let count = |ranges: Vec<Along>| ranges.iter().map(Along::count).fold(sums.element, u64::saturating_mul);
+            rank.ranges(region, counters).map_or(0, count)
         };
         let values = |exprs: &[Expr], rank: &Rank<'_>| -> Vec<i64> {
             exprs.iter().map(|expr| expr.eval(&rank.indices, counters)).collect()
@@ -141,7 +183,7 @@ impl<'a> Rank<'a> {
             }
             OutputRoute::ReduceScatter { axes } => {
                 let Some(ranges) = self.ranges(region, counters) else { return 0 };
-                let own = self.owned(self.output(), &ranges, &region.periods).0;
+                let own = self.owned(self.output(), &ranges).0;
                 (self.members(axes) - 1).saturating_mul(own).saturating_mul(sums.element)
             }
             OutputRoute::Permute { to, from } => {
@@ -170,7 +212,7 @@ impl<'a> Rank<'a> {
                 let others = writers.into_iter().filter(|writer| *writer != self.coordinates);
                 let received = others.map(|writer| {
                     let ranges = Rank::new(program, writer).ranges(region, counters);
-                    ranges.map_or(0, |ranges| self.owned(self.output(), &ranges, &region.periods).0)
+                    ranges.map_or(0, |ranges| self.owned(self.output(), &ranges).0)
                 });
                 received.fold(0, u64::saturating_add).saturating_mul(sums.element)
             }
@@ -197,36 +239,40 @@ impl<'a> Rank<'a> {
     }
 
     /// The ranges of a region here, if it is not empty.
-    fn ranges(&self, region: &Region, counters: &[i64]) -> Option<Vec<(i64, i64)>> {
+    fn ranges(&self, region: &Region, counters: &[i64]) -> Option<Vec<Along>> {
         let at = |expr: &Expr| expr.eval(&self.indices, counters);
         if region.when.iter().any(|(a, b)| at(a) >= at(b)) {
             return None;
         }
-        region.ranges.iter().map(|(low, high)| Some((at(low), at(high))).filter(|(low, high)| low < high)).collect()
+        let dims = region.ranges.iter().zip(region.periods.iter().zip(&region.blocks));
+        let dims = dims.map(|((low, high), (&period, blocks))| {
+            let blocks = blocks.as_ref().map(|blocks| (at(&blocks.size).clamp(0, blocks.step), blocks.step));
+            let along = Along { low: at(low), high: at(high), period, blocks };
+            (along.low < along.high && along.count() > 0).then_some(along)
+        });
+        dims.collect()
     }
 
     /// The elements of a region that the rank reads from its own shard.
-    fn own(&self, sharding: &Sharding, ranges: &[(i64, i64)], periods: &[Option<i64>]) -> u64 {
-        let (count, first) = self.owned(sharding, ranges, periods);
+    fn own(&self, sharding: &Sharding, ranges: &[Along]) -> u64 {
+        let (count, first) = self.owned(sharding, ranges);
         // Of several owners, one is read from.
         if count > 0 && sharding.owner(&self.coordinates, &first) == self.coordinates { count } else { 0 }
     }
 
     /// The elements of a region that the rank owns, and the first element of its shard.
-    fn owned(&self, sharding: &Sharding, ranges: &[(i64, i64)], periods: &[Option<i64>]) -> (u64, Vec<usize>) {
+    fn owned(&self, sharding: &Sharding, ranges: &[Along]) -> (u64, Vec<usize>) {
         let mut count = 1u64;
         let mut first = Vec::with_capacity(ranges.len());
-        for ((layout, &extent), (&(low, high), period)) in
-            sharding.dims().iter().zip(sharding.shape()).zip(ranges.iter().zip(periods))
-        {
+        for ((layout, &extent), along) in sharding.dims().iter().zip(sharding.shape()).zip(ranges) {
             let below = |end: i64| layout.owned_below(&self.coordinates, end as usize) as i64;
             let inside = |low: i64, high: i64| if low < high { below(high) - below(low) } else { 0 };
-            let found = match period {
-                None => inside(low.max(0), high.min(extent as i64)),
+            let found = match along.period {
+                None => along.runs().map(|(low, high)| inside(low.max(0), high.min(extent as i64))).sum(),
                 Some(period) => {
-                    let from = low.rem_euclid(*period);
-                    let to = from + (high - low).min(*period);
-                    inside(from, to.min(*period)) + inside(0, (to - period).max(0))
+                    let from = along.low.rem_euclid(period);
+                    let to = from + (along.high - along.low).min(period);
+                    inside(from, to.min(period)) + inside(0, (to - period).max(0))
                 }
             };
             count = count.saturating_mul(found as u64);

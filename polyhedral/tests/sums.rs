@@ -177,7 +177,8 @@ fn the_order_of_sums_is_left_to_the_library_where_the_schedule_says_so() {
     let message = |schedule: Schedule| schedule.lower().expect_err("it is refused").message();
     expect!["`A` is an input, so ranks do not sum it; reassociate the sums of the output, `C`"]
         .assert_eq(&message(reduced().reassociate("A")));
-    expect!["sums of `C` are already reassociated in step 6; remove one of the two"].assert_eq(&message(reduced().reassociate("C").reassociate("C")));
+    expect!["sums of `C` are already reassociated in step 6; remove one of the two"]
+        .assert_eq(&message(reduced().reassociate("C").reassociate("C")));
 }
 
 #[test]

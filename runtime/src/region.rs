@@ -1,7 +1,7 @@
 //! Regions: boxes of global indices.
 //!
-//! What a transfer moves and what a tile holds is a region, half-open along each dimension. A region says
-//! nothing of who owns it or where it is stored.
+//! What a transfer moves and what a tile holds is a region, half-open along each dimension, or of blocks at equal
+//! distances. A region says nothing of who owns it or where it is stored.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,6 +21,8 @@ pub struct Region {
     ranges: Vec<Range<i64>>,
     /// Where indices start again from 0, per dimension; 0 where they do not.
     periods: Vec<i64>,
+    /// The size of blocks and their distance, per dimension; both 0 where the range is one block.
+    blocks: Vec<(i64, i64)>,
     nothing: bool,
 }
 
@@ -31,7 +33,7 @@ impl Region {
     #[must_use]
     pub fn new(ranges: impl IntoIterator<Item = Range<i64>>) -> Self {
         let ranges: Vec<_> = ranges.into_iter().map(|range| range.start..range.end.max(range.start)).collect();
-        Self { periods: vec![0; ranges.len()], ranges, nothing: false }
+        Self { periods: vec![0; ranges.len()], blocks: vec![(0, 0); ranges.len()], ranges, nothing: false }
     }
 
     /// Returns the region in which index `i` of dimension `dim` means the element `i mod period`, so that its range
@@ -49,14 +51,47 @@ impl Region {
     #[must_use]
     pub fn periodic(mut self, dim: usize, period: i64) -> Self {
         assert!(period > 0, "a region with a period of {period}; this is a bug of polyshard");
+        assert!(self.blocks[dim].1 == 0, "{self} has blocks and a period in one dimension; this is a bug of polyshard");
         self.periods[dim] = period;
+        self
+    }
+
+    /// Returns the region that has, of dimension `dim`, the first `size` of every `step` indices of its range: what a rank
+    /// has of a loop that is distributed block-cyclically. None if `size` is not positive.
+    ///
+    /// ```
+    /// use polyshard_runtime::Region;
+    /// let blocks = Region::new([4..21, 0..2]).in_blocks(0, 4, 16);
+    /// assert_eq!(blocks.to_string(), "[4..21 by blocks of 4 every 16, 0..2]");
+    /// assert_eq!(blocks.shape(), [5, 2]); // 4, 5, 6, 7 and 20
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such dimension, it wraps, or `step` is not positive.
+    #[must_use]
+    pub fn in_blocks(mut self, dim: usize, size: i64, step: i64) -> Self {
+        assert!(step > 0, "a region of blocks at a distance of {step}; this is a bug of polyshard");
+        assert!(self.periods[dim] == 0, "{self} has a period and blocks in one dimension; this is a bug of polyshard");
+        let range = &mut self.ranges[dim];
+        if size <= 0 {
+            range.end = range.start;
+            return self;
+        }
+        let len = range.end - range.start;
+        // A region is written in one way, so that equal regions are equal: it ends with its last block.
+        if size < step && len > size {
+            range.end = range.end.min(range.start + (len - 1) / step * step + size);
+            if range.end - range.start > size {
+                self.blocks[dim] = (size, step);
+            }
+        }
         self
     }
 
     /// Returns a region of `ndim` dimensions that holds nothing, not even for `ndim` 0.
     #[must_use]
     pub fn empty(ndim: usize) -> Self {
-        Self { ranges: vec![0..0; ndim], periods: vec![0; ndim], nothing: true }
+        Self { ranges: vec![0..0; ndim], periods: vec![0; ndim], blocks: vec![(0, 0); ndim], nothing: true }
     }
 
     /// Returns all of an array of `shape`.
@@ -71,7 +106,7 @@ impl Region {
         self.ranges.len()
     }
 
-    /// Returns the range of each dimension.
+    /// Returns the range of each dimension, which holds the gaps between [blocks](Self::blocks) too.
     #[must_use]
     pub fn ranges(&self) -> &[Range<i64>] {
         &self.ranges
@@ -83,6 +118,33 @@ impl Region {
         Some(self.periods[dim]).filter(|&period| period > 0)
     }
 
+    /// Returns the size of the blocks of dimension `dim` and the distance from one to the next, if it has several.
+    #[must_use]
+    pub fn blocks(&self, dim: usize) -> Option<(i64, i64)> {
+        Some(self.blocks[dim]).filter(|&(_, step)| step > 0)
+    }
+
+    /// Whether it has gaps in some dimension.
+    pub(crate) fn has_blocks(&self) -> bool {
+        (0..self.ndim()).any(|dim| self.blocks(dim).is_some())
+    }
+
+    /// The consecutive indices of a dimension, in order, and the position of the first of them.
+    pub(crate) fn runs(&self, dim: usize) -> impl Iterator<Item = (Range<i64>, usize)> {
+        let range = self.ranges[dim].clone();
+        let (size, step) = self.blocks(dim).unwrap_or((range.end - range.start, i64::MAX));
+        let starts = std::iter::successors(Some(range.start), move |start| start.checked_add(step));
+        let starts = starts.take_while(move |&start| start < range.end);
+        starts.enumerate().map(move |(n, start)| (start..range.end.min(start.saturating_add(size)), n * size as usize))
+    }
+
+    /// The index at a position of a dimension.
+    pub(crate) fn index(&self, dim: usize, position: usize) -> i64 {
+        let position = position as i64;
+        let (size, step) = self.blocks(dim).unwrap_or((1, 1));
+        self.ranges[dim].start + position / size * step + position % size
+    }
+
     /// Whether it goes beyond an end of its array, to begin again at the other.
     pub(crate) fn wraps(&self) -> bool {
         let beyond = |(range, &period): (&Range<i64>, &i64)| period > 0 && (range.start < 0 || range.end > period);
@@ -91,11 +153,11 @@ impl Region {
 
     /// The number of different elements, which is less than [`len`](Self::len) where it goes round more than once.
     pub(crate) fn distinct(&self) -> usize {
-        let of = |(range, &period): (&Range<i64>, &i64)| {
-            let len = range.end - range.start;
-            (if period > 0 { len.min(period) } else { len }) as usize
+        let of = |dim: usize| {
+            let len = self.length(dim);
+            self.period(dim).map_or(len, |period| len.min(period as usize))
         };
-        if self.nothing { 0 } else { self.ranges.iter().zip(&self.periods).map(of).product() }
+        if self.nothing { 0 } else { (0..self.ndim()).map(of).product() }
     }
 
     /// Returns the global index of the first element.
@@ -104,16 +166,26 @@ impl Region {
         self.ranges.iter().map(|range| range.start).collect()
     }
 
-    /// Returns the extent of each dimension, in elements.
+    /// Returns the extent of each dimension, in elements, without the gaps between blocks.
     #[must_use]
     pub fn shape(&self) -> Vec<usize> {
-        self.ranges.iter().map(length).collect()
+        (0..self.ndim()).map(|dim| self.length(dim)).collect()
+    }
+
+    fn length(&self, dim: usize) -> usize {
+        let range = &self.ranges[dim];
+        let len = range.end.abs_diff(range.start);
+        let len = match self.blocks(dim) {
+            None => len,
+            Some((size, step)) => len / step as u64 * size as u64 + (len % step as u64).min(size as u64),
+        };
+        len as usize
     }
 
     /// Returns the number of elements; `usize::MAX` if there are more, which no memory holds.
     #[must_use]
     pub fn len(&self) -> usize {
-        if self.nothing { 0 } else { self.ranges.iter().map(length).fold(1, usize::saturating_mul) }
+        if self.nothing { 0 } else { (0..self.ndim()).map(|dim| self.length(dim)).fold(1, usize::saturating_mul) }
     }
 
     /// Returns whether it holds no element.
@@ -125,20 +197,17 @@ impl Region {
     /// Returns the elements that both regions hold.
     ///
     /// # Panics
-    /// If the numbers of dimensions differ, or one of the regions goes round the end of its array.
+    /// If the numbers of dimensions differ, one of the regions goes round the end of its array, or one is of blocks.
     #[track_caller]
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         assert!(self.ndim() == other.ndim(), "{self} and {other} have different numbers of dimensions");
         assert!(!self.wraps() && !other.wraps(), "{self} and {other} may meet in several places");
+        assert!(!self.has_blocks() && !other.has_blocks(), "{self} and {other} may meet in several blocks");
         let both = self.ranges.iter().zip(&other.ranges);
         let region = Self::new(both.map(|(a, b)| a.start.max(b.start)..a.end.min(b.end)));
         Self { nothing: self.nothing || other.nothing, ..region }
     }
-}
-
-fn length(range: &Range<i64>) -> usize {
-    range.end.abs_diff(range.start) as usize
 }
 
 impl fmt::Display for Region {
@@ -146,11 +215,12 @@ impl fmt::Display for Region {
         if self.nothing {
             return f.write_str("nothing");
         }
-        let shown = |(range, &period): (&Range<i64>, &i64)| match period {
-            0 => format!("{}..{}", range.start, range.end),
-            _ => format!("({}..{}) % {period}", range.start, range.end),
+        let shown = |(dim, Range { start, end }): (usize, &Range<i64>)| match (self.period(dim), self.blocks(dim)) {
+            (None, None) => format!("{start}..{end}"),
+            (Some(period), _) => format!("({start}..{end}) % {period}"),
+            (_, Some((size, step))) => format!("{start}..{end} by blocks of {size} every {step}"),
         };
-        let ranges: Vec<_> = self.ranges.iter().zip(&self.periods).map(shown).collect();
+        let ranges: Vec<_> = self.ranges.iter().enumerate().map(shown).collect();
         write!(f, "[{}]", ranges.join(", "))
     }
 }
@@ -192,6 +262,21 @@ mod tests {
     }
 
     proptest! {
+        /// Positions, runs and indices agree, and equal sets of indices are equal regions.
+        #[test]
+        fn blocks_hold_their_indices_one_after_the_other(start in 0i64..5, len in 0i64..30, size in -2i64..6, step in 1i64..8) {
+            let all: Vec<i64> = (0..len).filter(|i| i % step < size).map(|i| start + i).collect();
+            let region = Region::new(std::iter::once(start..start + len)).in_blocks(0, size, step);
+            prop_assert_eq!(region.len(), all.len());
+            let listed: Vec<_> = region.runs(0).flat_map(|(run, at)| run.zip(at..)).collect();
+            prop_assert_eq!(&listed, &all.iter().copied().zip(0..).collect::<Vec<_>>());
+            prop_assert_eq!((0..all.len()).map(|at| region.index(0, at)).collect::<Vec<_>>(), all.clone());
+            if let (Some(&first), Some(&last)) = (all.first(), all.last()) {
+                let tight = Region::new(std::iter::once(first..last + 1)).in_blocks(0, size, step);
+                prop_assert_eq!(&tight, &region);
+            }
+        }
+
         /// An index is in the intersection exactly when it is in both.
         #[test]
         fn intersections_hold_what_both_hold(a in (0i64..9, 0i64..9), b in (0i64..9, 0i64..9)) {

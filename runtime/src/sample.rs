@@ -113,10 +113,9 @@ pub(crate) fn indices(region: &Region) -> Vec<Vec<usize>> {
     if region.is_empty() {
         return Vec::new();
     }
-    region.ranges().iter().fold(vec![vec![]], |all, range| {
-        all.iter()
-            .flat_map(|head: &Vec<usize>| range.clone().map(move |i| [&head[..], &[i as usize]].concat()))
-            .collect()
+    (0..region.ndim()).fold(vec![vec![]], |all, dim| {
+        let along = || region.runs(dim).flat_map(|(run, _)| run);
+        all.iter().flat_map(|head: &Vec<usize>| along().map(move |i| [&head[..], &[i as usize]].concat())).collect()
     })
 }
 
@@ -137,6 +136,16 @@ pub(crate) fn contents<T: Element>(view: View<'_, T>, region: &Region) -> Vec<T>
     let shape = region.shape();
     let mut found = vec![T::ZERO; region.len()];
     if region.is_empty() {
+        return found;
+    }
+    if region.has_blocks() {
+        // No leaf walks through several blocks but those that take one index of each.
+        let none = vec![&[][..]; ndim];
+        for (found, index) in found.iter_mut().zip(indices(region)) {
+            let index: Vec<_> = index.into_iter().map(|i| i as i64).collect();
+            let one = view.clone().strided(&index, &none);
+            *found = one.data[one.offset as usize];
+        }
         return found;
     }
     let strides = row_major(&shape).into_iter().map(|stride| stride as i64).collect();

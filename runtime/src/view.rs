@@ -3,16 +3,22 @@
 //! A shard and a tile are addressed alike, so the program that calls a leaf does not care which of the two
 //! holds its operand. A view moves nothing and never owns.
 
+mod blocks;
+
+use crate::Region;
+use blocks::{Blocks, Run};
 use std::ops::Range;
 
 /// A dense or strided box of elements in global index space, read only.
 ///
-/// The element of global index `i` is at `sum over d of (i[d] - origin[d]) * strides[d]` of the data.
+/// The element of global index `i` is at `sum over d of (i[d] - origin[d]) * strides[d]` of the data. Where the box is of
+/// blocks along a dimension, gaps between them are not in the data, and `i[d] - origin[d]` does not count them.
 #[derive(Clone, Debug)]
 pub struct View<'a, T> {
     data: &'a [T],
     origin: Vec<i64>,
     strides: Vec<i64>,
+    blocks: Blocks,
     interior: Option<Box<Interior<'a, T>>>,
 }
 
@@ -29,6 +35,7 @@ pub struct ViewMut<'a, T> {
     data: &'a mut [T],
     origin: Vec<i64>,
     strides: Vec<i64>,
+    blocks: Blocks,
 }
 
 /// An operand of a leaf: where its first iteration reads, and how far one iteration of each loop moves.
@@ -39,6 +46,7 @@ pub struct Strided<'a, T> {
     pub(crate) data: &'a [T],
     pub(crate) offset: i64,
     pub(crate) strides: Vec<i64>,
+    pub(crate) runs: Vec<Run>,
     pub(crate) interior: Option<Box<StridedInterior<'a, T>>>,
 }
 
@@ -68,6 +76,7 @@ pub struct StridedMut<'a, T> {
     pub(crate) data: &'a mut [T],
     pub(crate) offset: i64,
     pub(crate) strides: Vec<i64>,
+    pub(crate) runs: Vec<Run>,
 }
 
 macro_rules! view {
@@ -87,7 +96,12 @@ macro_rules! view {
                     strides.len(),
                     origin.len()
                 );
-                Self { data, origin, strides $(, $interior: None)? }
+                Self { data, origin, strides, blocks: Blocks::default() $(, $interior: None)? }
+            }
+
+            /// The box without the gaps that `region` has between its blocks.
+            pub(crate) fn in_blocks(self, region: &Region) -> Self {
+                Self { blocks: Blocks::of(region), ..self }
             }
 
             /// Returns the operand whose first iteration touches global index `base`, and where one iteration
@@ -106,11 +120,13 @@ macro_rules! view {
                     base.len(),
                     steps.len()
                 );
-                let offset = (0..ndim).map(|d| (base[d] - self.origin[d]) * self.strides[d]).sum();
+                let distance = |d: usize| base[d] - self.origin[d];
+                let offset = (0..ndim).map(|d| self.blocks.position(d, distance(d)) * self.strides[d]).sum();
                 let loops = steps.first().map_or(0, |step| step.len());
-                let stride = |l: usize| (0..ndim).map(|d| steps[d][l] * self.strides[d]).sum();
+                let stride = |l: usize| (0..ndim).map(|d| self.blocks.moved(d, steps[d][l]) * self.strides[d]).sum();
+                let runs = self.blocks.runs(distance, steps);
                 $(let $interior = self.$interior.map(|interior| interior.strided(base, steps));)?
-                $Strided { data: self.data, offset, strides: (0..loops).map(stride).collect() $(, $interior)? }
+                $Strided { data: self.data, offset, strides: (0..loops).map(stride).collect(), runs $(, $interior)? }
             }
         }
 
@@ -120,12 +136,13 @@ macro_rules! view {
             #[track_caller]
             #[must_use]
             pub fn new(data: $data, offset: i64, strides: Vec<i64>) -> Self {
-                Self { data, offset, strides $(, $interior: None)? }
+                Self { data, offset, strides, runs: Vec::new() $(, $interior: None)? }
             }
 
             /// The stride of each of the loops, and a check that all iterations stay inside the data.
             #[track_caller]
             pub(crate) fn checked_strides(&self, name: &str, counts: &[usize]) -> Vec<i64> {
+                self.runs.iter().for_each(|run| run.check(name, counts));
                 checked_strides(name, self.data.len(), self.offset, &self.strides, counts)
             }
         }

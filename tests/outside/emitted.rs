@@ -2,6 +2,7 @@
 
 use crate::random::Choices;
 use crate::random::algorithms::algorithm_of;
+use crate::random::dealt::dealt_of;
 use crate::random::kernels::kernel_of;
 use crate::random::schedules::{mesh_of, schedule_of};
 use crate::random::sums::summed_of;
@@ -21,7 +22,7 @@ pub(crate) fn programs() -> Vec<Program> {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let choices = proptest::collection::vec(0u32..5040, 0..90);
     let drawn = (0..).map(|nth| (nth, choices.new_tree(&mut runner).expect("choices need no filter").current()));
-    let lowered = drawn.filter_map(|(nth, drawn)| match nth % 4 {
+    let lowered = drawn.filter_map(|(nth, drawn)| match nth % 5 {
         0 => schedule::<f32>(nth, &drawn).lower().ok(),
         _ => schedule::<f64>(nth, &drawn).lower().ok(),
     });
@@ -30,13 +31,18 @@ pub(crate) fn programs() -> Vec<Program> {
 
 fn schedule<T: Element>(nth: usize, drawn: &[u32]) -> Schedule {
     let choices = &mut Choices::new(drawn);
-    match nth % 3 {
+    match nth % 4 {
         0 => {
             let kernel = kernel_of::<T>(choices);
             let mesh = mesh_of(choices);
             schedule_of(kernel, &mesh, choices)
         }
         1 => algorithm_of::<T>(choices).0,
+        2 => {
+            let kernel = kernel_of::<T>(choices);
+            let mesh = mesh_of(choices);
+            dealt_of(kernel, &mesh, choices)
+        }
         _ => summed_of::<T>(choices),
     }
 }

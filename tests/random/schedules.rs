@@ -33,15 +33,15 @@ pub(crate) fn mesh_of(choices: &mut Choices<'_>) -> Mesh {
 }
 
 /// What steps have done to the loops, so that later steps can name them.
-struct Loops {
+pub(super) struct Loops {
     /// Serial loops, outermost first.
-    serial: Vec<String>,
-    distributed: Vec<String>,
-    made: usize,
+    pub(super) serial: Vec<String>,
+    pub(super) distributed: Vec<String>,
+    pub(super) made: usize,
 }
 
 impl Loops {
-    fn fresh(&mut self) -> String {
+    pub(super) fn fresh(&mut self) -> String {
         self.made += 1;
         format!("l{}", self.made)
     }
@@ -132,7 +132,7 @@ pub(crate) fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'
     schedule
 }
 
-fn replace(names: &mut Vec<String>, old: &str, new: &[&String]) {
+pub(super) fn replace(names: &mut Vec<String>, old: &str, new: &[&String]) {
     if let Some(at) = names.iter().position(|name| name == old) {
         names.splice(at..=at, new.iter().map(|name| (*name).clone()));
     }
@@ -153,7 +153,7 @@ fn distribute(schedule: Schedule, loops: &mut Loops, chosen: Vec<String>, mesh: 
 }
 
 /// A rotation of some serial loop by some loops outside it, or by none.
-fn rotate(schedule: Schedule, loops: &Loops, choices: &mut Choices<'_>) -> Schedule {
+pub(super) fn rotate(schedule: Schedule, loops: &Loops, choices: &mut Choices<'_>) -> Schedule {
     if loops.serial.is_empty() {
         return schedule;
     }
@@ -164,7 +164,7 @@ fn rotate(schedule: Schedule, loops: &Loops, choices: &mut Choices<'_>) -> Sched
 }
 
 /// A split, a divide or a fuse of some serial loop.
-fn reshape(schedule: Schedule, loops: &mut Loops, choices: &mut Choices<'_>) -> Schedule {
+pub(super) fn reshape(schedule: Schedule, loops: &mut Loops, choices: &mut Choices<'_>) -> Schedule {
     if loops.serial.is_empty() {
         return schedule;
     }

@@ -260,12 +260,14 @@ impl<'a, T: Element> Walk<'a, T> {
     }
 }
 
-fn region_at(region: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> Region {
+fn region_at(symbolic: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> Region {
     let value = |expr: &Expr| expr.eval(coordinates, counters);
-    if region.when.iter().any(|(a, b)| value(a) >= value(b)) {
-        return Region::empty(region.ranges.len());
+    if symbolic.when.iter().any(|(a, b)| value(a) >= value(b)) {
+        return Region::empty(symbolic.ranges.len());
     }
-    let ranges = Region::new(region.ranges.iter().map(|(low, high)| value(low)..value(high)));
-    let periods = region.periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
-    periods.fold(ranges, |region, (dim, period)| region.periodic(dim, period))
+    let ranges = Region::new(symbolic.ranges.iter().map(|(low, high)| value(low)..value(high)));
+    let periods = symbolic.periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
+    let region = periods.fold(ranges, |region, (dim, period)| region.periodic(dim, period));
+    let blocks = symbolic.blocks.iter().enumerate().filter_map(|(dim, blocks)| Some((dim, blocks.as_ref()?)));
+    blocks.fold(region, |region, (dim, blocks)| region.in_blocks(dim, value(&blocks.size), blocks.step))
 }

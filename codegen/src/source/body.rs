@@ -126,7 +126,12 @@ impl Writer<'_> {
             let (dim, period) = (literal(dim as i64), literal((*period)?));
             Some(quote! { .periodic(#dim, #period) })
         });
-        let new = quote! { #new #(#periods)* };
+        let blocks = region.blocks.iter().enumerate().filter_map(|(dim, blocks)| {
+            let blocks = blocks.as_ref()?;
+            let (dim, size, step) = (literal(dim as i64), self.index.expr(&blocks.size), literal(blocks.step));
+            Some(quote! { .in_blocks(#dim, #size, #step) })
+        });
+        let new = quote! { #new #(#periods)* #(#blocks)* };
         if region.when.is_empty() {
             return new;
         }

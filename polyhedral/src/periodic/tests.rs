@@ -164,7 +164,7 @@ fn elements_are_the_remainders_of_a_range() {
         [(-1, 3, 8), (6, 10, 8), (-9, -7, 8), (5, 5, 8), (7, 2, 8), (-3, 20, 8), (3, 7, 1), (0, 8, 8)]
     {
         let range = (Expr::constant(low), Expr::constant(high));
-        let region = Region { ranges: vec![range], when: Vec::new(), periods: vec![Some(period)] };
+        let region = Region { periods: vec![Some(period)], ..Region::of_ranges(vec![range]) };
         let said = isl.relation(&relations.elements(0, &region)).expect("isl reads it");
         let elements = (0..period).filter(|element| (low..high).any(|i: i64| i.rem_euclid(period) == *element));
         let alone = |element: i64| {

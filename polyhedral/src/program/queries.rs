@@ -183,10 +183,11 @@ impl Program {
     }
 
     /// Returns whether what a rank owns itself of a transfer's region is read where it lies, not copied into the tile: of a
-    /// halo, where the leaf is a nest.
+    /// halo without gaps, where the leaf is a nest.
     #[must_use]
     pub fn reads_in_place(&self, transfer: usize) -> bool {
-        matches!(self.transfers[transfer].route, Route::Halo { .. }) && self.leaf.op == LeafOp::Nest
+        let Transfer { route, region, .. } = &self.transfers[transfer];
+        matches!(route, Route::Halo { .. }) && !region.has_blocks() && self.leaf.op == LeafOp::Nest
     }
 
     /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working

@@ -109,6 +109,23 @@ impl Schedule {
     /// ```
     ///
     /// May be used again, over an inner mesh with axes of its own. After DISTAL's `distribute`.
+    ///
+    /// Each rank gets one block of iterations. Two splits before make it block-cyclic, ScaLAPACK's distribution: below, rank
+    /// `x` has the blocks `x`, `x + 4`, .. of 16 rows. A transfer outside of the loop over rounds, `mt`, takes all blocks of
+    /// a rank at once, without what is between them.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_polyhedral::{Schedule, example};
+    /// let rows = Schedule::from_spec(example::matmul(200, 30, 40))
+    ///     .split("m", "mb", "mi", 16) // blocks of 16 rows
+    ///     .split("mb", "mt", "mp", 4) // rounds of a block for each rank
+    ///     .distribute(["mp"], ["mo"], ["ml"], &Mesh::new([("x", 4)]))
+    ///     .lower()?;
+    /// let tile = "tile [56, 40] of A[16*x..min(200, 16*x + 208) by blocks of 16 every 64, 0..40]";
+    /// assert!(rows.explain().contains(tile), "{}", rows.explain());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn distribute<A: Into<Name>, B: Into<Name>, C: Into<Name>>(

@@ -14,8 +14,8 @@ impl<T: Element> Tile<T> {
     /// after    each member: r
     /// ```
     ///
-    /// The root sends from its shard if the region lies together there, and then holds it without a copy; else
-    /// it packs it once. Each other member receives `region.len()` elements; if the region is empty, which it
+    /// The root sends from its shard if the region lies together there and in the array, and then holds it without a
+    /// copy; else it packs it once. Each other member receives `region.len()` elements; if the region is empty, which it
     /// is on all members or on none, nothing is sent.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl<T: Element> Tile<T> {
             return Ok(());
         }
         let own = owned(source, source.coordinates(), region);
-        if let Some(range) = own.contiguous(Place::Block) {
+        if let Some(range) = own.contiguous(Place::Block).filter(|_| !region.has_blocks()) {
             self.hold(region);
             return group.comm().broadcast(Broadcast::Send(cast_slice(&source.block()[range])));
         }

@@ -176,7 +176,7 @@ impl<T: Element> Tile<T> {
     }
 }
 
-/// The box of this rank's block that is inside the region, if the block is one box of the array and some of it is.
+/// The box of this rank's block that is inside the region, if block and region are boxes of the array and meet.
 fn interior<T: Element>(source: &DistArray<T>, region: &Region) -> Option<Vec<Range<i64>>> {
     let whole = Overlap::of(source.sharding(), source.coordinates(), &Region::whole(source.shape()));
     let own = whole.first().iter().zip(source.local_shape()).map(|(&first, &len)| first as i64..(first + len) as i64);
@@ -186,6 +186,6 @@ fn interior<T: Element>(source: &DistArray<T>, region: &Region) -> Option<Vec<Ra
         own.start.max(all.start)..own.end.min(end)
     });
     let inside: Vec<_> = inside.collect();
-    let is_one_box = whole.len() > 0 && whole.is_box();
+    let is_one_box = whole.len() > 0 && whole.is_box() && !region.has_blocks();
     (is_one_box && inside.iter().all(|range| range.start < range.end)).then_some(inside)
 }

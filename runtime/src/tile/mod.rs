@@ -86,7 +86,7 @@ impl<T: Element> Tile<T> {
         Ok(Self { relay: buffer(name, elements)?, ..Self::new(name, elements)? })
     }
 
-    /// Holds `region`, which is one box of this rank's own shard, without a copy. Moves no data.
+    /// Holds `region`, which is in this rank's own shard, without a copy; the shard is one box of the array. Moves no data.
     ///
     /// # Panics
     /// If the region goes round the end of its array: a bug of polyshard.
@@ -112,6 +112,8 @@ impl<T: Element> Tile<T> {
     #[must_use]
     pub fn view<'a>(&'a self, source: &'a DistArray<T>) -> View<'a, T> {
         match &self.held {
+            // The shard has the gaps between blocks too.
+            Held::Shard(region) if region.has_blocks() => source.view(),
             Held::Shard(region) if !region.is_empty() => source.view_of(region),
             Held::Buffer(region) if !region.is_empty() => self.buffered(region),
             Held::Around(region, interior) => self.buffered(region).around(interior.clone(), source.view()),
@@ -122,12 +124,12 @@ impl<T: Element> Tile<T> {
     /// The region that is in the buffer.
     fn buffered(&self, region: &Region) -> View<'_, T> {
         let strides = row_major(&region.shape()).into_iter().map(|stride| stride as i64).collect();
-        View::new(&self.buffer[..region.len()], region.start(), strides)
+        View::new(&self.buffer[..region.len()], region.start(), strides).in_blocks(region)
     }
 
-    /// Holds `region` of the shard if it is one box there, else copies it.
+    /// Holds `region` of the shard if it is one box there and in the array, else copies it.
     fn hold_or_copy(&mut self, source: &DistArray<T>, region: &Region) {
-        if !region.wraps() && owned(source, source.coordinates(), region).is_box() {
+        if !region.wraps() && !region.has_blocks() && owned(source, source.coordinates(), region).is_box() {
             self.hold(region);
         } else {
             self.copy(source, region);

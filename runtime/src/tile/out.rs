@@ -69,7 +69,8 @@ impl<T: Element> OutTile<T> {
     #[must_use]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         let strides = row_major(&self.region.shape()).into_iter().map(|stride| stride as i64).collect();
-        ViewMut::new(&mut self.buffer[..self.region.len()], self.region.start(), strides)
+        let region = &self.region;
+        ViewMut::new(&mut self.buffer[..region.len()], region.start(), strides).in_blocks(region)
     }
 
     /// Combines the tile into this rank's own shard, where it may be scattered. Moves no data between ranks.

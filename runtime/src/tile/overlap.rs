@@ -5,7 +5,8 @@
 //! of spans per dimension and is never listed element by element: it is copied by whole rows.
 //!
 //! A region that goes round the end of its array is one piece more per round. What it holds more than once is in a
-//! message once, and is copied to each of its places.
+//! message once, and is copied to each of its places. A region of blocks is a piece per block, which are one piece where
+//! they lie together in the shard as they do in the region.
 
 use crate::layout::Sharding;
 use crate::region::row_major;
@@ -17,7 +18,7 @@ use std::ops::Range;
 /// All of it has the same digits, hence one owner for a given reader, as a rank owns one digit per level of a dimension.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlap {
-    /// Per dimension, runs of indices that are consecutive in the array, the block and the region.
+    /// Per dimension, runs of elements that are consecutive in the block and the region.
     dims: Vec<Vec<Span>>,
     /// The shapes of the three places; `shapes[Packed]` is the overlap's own.
     shapes: [Vec<usize>; 3],
@@ -55,7 +56,7 @@ impl Overlap {
         for (dim, range) in region.ranges().iter().enumerate() {
             let mut spans: Vec<Span> = Vec::new();
             let mut packed = 0;
-            for (within, at) in rounds(range, region.period(dim)) {
+            for (within, at) in parts(region, dim) {
                 for (piece, local) in sharding.pieces(dim, coordinates, within.clone()) {
                     let starts = [local, at + piece.start - within.start, packed];
                     packed += piece.len();
@@ -70,7 +71,7 @@ impl Overlap {
                     }
                 }
             }
-            let index = |span: &Span| range.start + span.starts[1] as i64;
+            let index = |span: &Span| region.index(dim, span.starts[1]);
             let index = |span: &Span| region.period(dim).map_or(index(span), |period| index(span).rem_euclid(period));
             first.push(spans.first().map_or(0, |span| index(span) as usize));
             if let Some(period) = region.period(dim) {
@@ -214,8 +215,15 @@ impl Overlap {
     }
 }
 
+/// The indices of a region along a dimension, in order, each once: as ranges inside of the array, with their positions in
+/// the region.
+fn parts(region: &Region, dim: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
+    let period = region.period(dim);
+    region.runs(dim).flat_map(move |(run, first)| rounds(run, period).map(move |(within, at)| (within, first + at)))
+}
+
 /// The indices of a range, in order, each once: as ranges inside of the array, with their positions in the range.
-fn rounds(range: &Range<i64>, period: Option<i64>) -> impl Iterator<Item = (Range<usize>, usize)> {
+fn rounds(range: Range<i64>, period: Option<i64>) -> impl Iterator<Item = (Range<usize>, usize)> {
     let inside = |range: Range<i64>| range.start.max(0) as usize..range.end.max(0) as usize;
     let [first, second] = match period {
         None => {

@@ -1,0 +1,115 @@
+//! Tiles of regions in blocks, as loops have them that are distributed block-cyclically.
+
+use super::*;
+
+/// A region whose dimensions are of blocks, mostly.
+fn blocks(seed: u64, salt: usize, shape: &[usize]) -> Region {
+    let region = region(seed, salt, shape);
+    let dims = (0..shape.len()).filter(|dim| pick(seed, ("blocks", dim), 4) > 0);
+    dims.fold(region, |region, dim| {
+        let step = 1 + pick(seed, ("step", dim), 5);
+        region.in_blocks(dim, pick(seed, ("size", dim), step + 2) as i64, step as i64)
+    })
+}
+
+/// What the rank at `coordinates` owns of an array whose rows are block-cyclic.
+fn own(coordinates: &[usize], shape: &[usize], block: usize, ranks: usize) -> Region {
+    let start = (coordinates[0] * block) as i64;
+    let rest = shape[1..].iter().map(|&extent| 0..extent as i64);
+    let all = std::iter::once(start..shape[0] as i64).chain(rest);
+    Region::new(all).in_blocks(0, block as i64, (block * ranks) as i64)
+}
+
+/// An array of `rows` whose blocks of `block` rows go round the ranks.
+fn cyclic(ranks: usize, rows: usize, block: usize) -> Sharding {
+    let mesh = Mesh::new([("x", ranks)]);
+    let [x] = mesh.axes();
+    Sharding::new(&mesh, &[rows, 2], &[Placement::Cyclic { dim: 0, at: x.into(), block }]).expect("a sharding")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whoever owns what, each rank gets its blocks and nothing else.
+    #[test]
+    fn an_exchange_brings_all_blocks_of_a_rank(sharding in shardings(), seed in any::<u64>()) {
+        on_ranks(sharding.mesh().size(), |world| {
+            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let mut tile = Tile::new("A", ROOM)?;
+            for step in 0..3_u64 {
+                let of = |at: &[i64]| blocks(seed + step, at[0] as usize, sharding.shape());
+                let before = world.bytes_received();
+                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of)?;
+                let region = of(grid.coords());
+                check(&tile, &source, &region);
+                let received = (world.bytes_received() - before) as usize / size_of::<i32>();
+                let own = Overlap::read(&sharding, source.coordinates(), source.coordinates(), &region);
+                assert_eq!(received, region.len() - own.len());
+                tile.buffer.fill(UNREAD);
+                tile.halo(&grid, &anywhere(grid.mesh()), &source, of)?;
+                check(&tile, &source, &region);
+            }
+            unchanged(world, &source)
+        });
+    }
+
+    /// Members of a group gather all parts of a region of blocks.
+    #[test]
+    fn an_all_gather_brings_all_blocks(sharding in shardings(), seed in any::<u64>()) {
+        on_ranks(sharding.mesh().size(), |world| {
+            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let group = grid.group(&(0..grid.mesh().ndim()).collect::<Vec<_>>())?;
+            let mut tile = Tile::new("A", ROOM)?;
+            let region = blocks(seed, 0, sharding.shape());
+            tile.all_gather(&group, &source, &region)?;
+            check(&tile, &source, &region);
+            unchanged(world, &source)
+        });
+    }
+
+    /// Every owner ends with all that was written to its elements, and what lies between blocks stays.
+    #[test]
+    fn a_write_back_combines_all_blocks(sharding in shardings(), seed in any::<u64>()) {
+        on_ranks(sharding.mesh().size(), |world| {
+            let (grid, mut target) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let of = |at: &[i64]| blocks(seed, at[0] as usize, sharding.shape());
+            let mut out = OutTile::new("A", ROOM)?;
+            write(&mut out, &of(grid.coords()), world.rank());
+            out.write_back(&grid, &anywhere(grid.mesh()), &mut target, of, ReduceOp::Sum)?;
+            let indices = |rank| grid.mesh().coordinates(rank).into_iter().map(|at| at as i64).collect::<Vec<_>>();
+            let writes: Vec<_> = (0..grid.mesh().size()).map(|rank| (rank, of(&indices(rank)))).collect();
+            check_sums(&target, &writes);
+            Ok(())
+        });
+    }
+
+    /// What a rank owns of a block-cyclic array is copied, broadcast, handed on and combined as one tile.
+    #[test]
+    fn blocks_of_a_rank_travel_as_one_tile(ranks in 1_usize..5, rows in 0_usize..20, block in 1_usize..5) {
+        let sharding = cyclic(ranks, rows, block);
+        on_ranks(ranks, |world| {
+            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
+            let of = |rank: usize| own(&[rank], sharding.shape(), block, ranks);
+            let (me, group) = (world.rank(), grid.group(&[0])?);
+            let mut tile = Tile::new("A", ROOM)?;
+            tile.copy(&source, &of(me));
+            check(&tile, &source, &of(me));
+            for root in 0..ranks {
+                tile.broadcast(&group, &[root as i64], &source, &of(root))?;
+                check(&tile, &source, &of(root));
+            }
+            let next = (me + 1) % ranks;
+            tile.permute(&grid, next, Some(((me + ranks - 1) % ranks, of(me))), &source, &of(next))?;
+            check(&tile, &source, &of(next));
+            tile.shift(&group, 1, &source, &of((me + 2) % ranks))?;
+            check(&tile, &source, &of((me + 2) % ranks));
+            unchanged(world, &source)?;
+
+            let (mut out, mut target) = (OutTile::new("A", ROOM)?, array(world, &sharding)?);
+            write(&mut out, &of(me), me);
+            out.combine_local(&mut target, ReduceOp::Sum);
+            check_sums(&target, &(0..ranks).map(|rank| (rank, of(rank))).collect::<Vec<_>>());
+            Ok(())
+        });
+    }
+}
