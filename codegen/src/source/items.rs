@@ -1,6 +1,7 @@
 //! The items of an emitted module: mesh, shardings, `run` and `run_into`.
 
 use super::index::literal;
+use super::mentions;
 use super::names::Names;
 use polyshard_layout::{AxisExpr, Level, Placement, Sharding};
 use polyshard_polyhedral::{Assign, LeafOp, OutputRoute, Program, Written};
@@ -43,6 +44,11 @@ pub(super) fn items(program: &Program, names: &Names, leaf: &TokenStream, body: 
     let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
     let restart = (kernel.assign() == Assign::Set).then_some(zero);
     let restart = restart_output(program, names, restart);
+    // Where all ranks do the same, what is left is that there are as many as the program is for.
+    let grid = match mentions(body, "grid") {
+        true => quote! { let grid = Grid::new(world, &mesh())?; },
+        false => quote! { Grid::new(world, &mesh())?; },
+    };
     let checks = kernel.tensors().zip(&names.tensors).zip(&names.shardings).map(|((tensor, ident), sharding)| {
         let name = tensor.name.as_str();
         quote! { #ident.expect(#name, &#sharding())?; }
@@ -75,7 +81,7 @@ pub(super) fn items(program: &Program, names: &Names, leaf: &TokenStream, body: 
             #c: &mut DistArray<#element>,
             #(#scalars: #element,)*
         ) -> Result<()> {
-            let grid = Grid::new(world, &mesh())?;
+            #grid
             #(#checks)*
             #leaf
             #restart

@@ -229,3 +229,12 @@ fn a_comment_is_one_line_however_long_it_is() {
     assert!(source.lines().any(|line| line == comment), "{source}");
     assert!(source.lines().all(|line| !line.contains("comment!")), "{source}");
 }
+
+/// A variable that nothing reads would be a warning in the user's crate.
+#[test]
+fn a_program_that_asks_for_no_coordinates_has_no_grid() {
+    let used = |program: &Program| rust_source(program, &SourceOptions::default()).contains("let grid");
+    let everywhere = Schedule::from_spec(polyshard_polyhedral::example::matmul(4, 5, 6)).lower().expect("a program");
+    assert!(!used(&everywhere));
+    assert!(used(&program(PLAIN)));
+}

@@ -17,6 +17,7 @@ fn every_step_is_read() {
             shard(A, m @ x, k @ y)
             shard(A)
             communicate(A, ko)
+            reassociate(C)
             tensorize([mi, ni, ki])
             tensorize_as([mi], contraction)
             tensorize_as([mi], nest)
@@ -188,9 +189,9 @@ fn an_unknown_step_lists_the_steps() {
         ".tile(m, 4) .lower()",
         expect![[r#"
             error on `tile`: no schedule step `tile`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
             error on `lower`: no schedule step `lower`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
         "#]],
     );
 }

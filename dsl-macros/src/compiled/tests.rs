@@ -152,7 +152,7 @@ fn mistakes_of_kernel_and_chain_come_together() {
             error on `i`: expected a dimension and its axes
               help: write `i @ x`, `i @ [x, y]`, `i @ x @ y`, `i @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
             error on `tile`: no schedule step `tile`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
         "#]],
     );
 }
@@ -214,7 +214,7 @@ fn an_axis_used_twice_in_one_sharding_is_refused() {
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ x, k @ x)",
         expect![[r#"
             error on `shard`: axis `x` is used twice, so that elements off the diagonal would have no owner
-              help: use each axis for one dimension, or skew the second, `(x + y) % parts`
+              help: use each axis once, or skew the second, `(x + y) % parts`
         "#]],
     );
 }

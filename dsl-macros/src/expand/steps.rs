@@ -305,6 +305,10 @@ mod tests {
                 };
                 __::Step::Shard {
                     tensor: __::Name::new("B"),
+                    clauses: vec![],
+                };
+                __::Step::Shard {
+                    tensor: __::Name::new("C"),
                     clauses: vec![
                         __::Clause::Levels { outer :
                         Box::new(__::Clause::Block { dim :
@@ -327,6 +331,9 @@ mod tests {
              .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, allgather(x)) \
              .expect(A, halo(x: -1..=1, y: 0..=2)) .expect(A, exchange) .expect(A, permute, broadcast(x))",
             expect![[r#"
+                __::Step::Reassociate {
+                    tensor: __::Name::new("C"),
+                };
                 __::Step::Tensorize {
                     loops: vec![__::Name::new("m")],
                     kind: option::Option::None,

@@ -122,7 +122,7 @@ impl Schedule {
     ///     .split("mb", "mt", "mp", 4) // rounds of a block for each rank
     ///     .distribute(["mp"], ["mo"], ["ml"], &Mesh::new([("x", 4)]))
     ///     .lower()?;
-    /// let tile = "tile [56, 40] of A[16*x..min(200, 16*x + 208) by blocks of 16 every 64, 0..40]";
+    /// let tile = "tile [56, 40] of A[16*x..200 by blocks of 16 every 64, 0..40]";
     /// assert!(rows.explain().contains(tile), "{}", rows.explain());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
