@@ -102,6 +102,8 @@ impl Conditions {
     pub(crate) fn or(mut self, other: Self) -> Self {
         self.witnesses = self.witnesses.max(other.witnesses);
         self.cases.extend(other.cases);
+        // Those of either are not defined in the cases of the other.
+        self.quotients.clear();
         self
     }
 
@@ -233,6 +235,24 @@ mod tests {
             },
             |x| i128::from(x.min(-x).div_euclid(3)),
         );
+    }
+
+    /// Each of two conditions has defined its witnesses for itself.
+    #[test]
+    fn a_quotient_after_a_union_holds_in_all_cases() {
+        let isl = Isl::new().expect("isl starts");
+        let case = |range: std::ops::Range<i64>, by: i64| {
+            let mut case = Conditions::new(1, 1);
+            case.within(&Form::input(0).offset(-range.start), range.end - range.start);
+            case.quotient(&Form::input(0), by);
+            case
+        };
+        let mut either = case(0..5, 3).or(case(5..10, 2));
+        let third = either.quotient(&Form::input(0), 3);
+        either.equal(&Form::output(0), &third);
+        let [either, counted] =
+            [either, counted(0..10, |x| i128::from(x / 3))].map(|conditions| isl.relation(&conditions));
+        assert!(either.and_then(|either| either.is_equal(&counted?)).expect("isl decides"));
     }
 
     #[test]

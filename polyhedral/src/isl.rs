@@ -52,23 +52,28 @@ impl Isl {
     }
 
     fn map(&self, conditions: &Conditions) -> Result<Map, LibISLError> {
-        let mut union = None;
-        for case in &conditions.cases {
-            let (zero, not_negative): (Vec<_>, Vec<_>) =
-                case.iter().partition(|condition| matches!(condition, Condition::Zero(_)));
-            let space = Space::alloc(&self.context, 0, conditions.inputs as u32, conditions.outputs as u32)?;
-            let [zero, not_negative] = [zero, not_negative].map(|rows| self.matrix(conditions, &rows));
-            let [from, to, witness, constant, none] =
-                [DimType::In, DimType::Out, DimType::Div, DimType::Cst, DimType::Param];
-            let map =
-                BasicMap::from_constraint_matrices(space, zero?, not_negative?, from, to, witness, constant, none)?;
-            let map = Map::from_basic_map(map)?;
-            union = Some(match union {
-                None => map,
-                Some(others) => Map::union(others, map)?,
-            });
-        }
-        union.map_or_else(|| Map::read_from_str(&self.context, "{}"), Ok)
+        let cases = conditions.cases.iter().map(|case| self.case(conditions, case));
+        let union = cases.reduce(|others, case| Map::union(others?, case?));
+        union.expect("there is a case; this is a bug of polyshard")
+    }
+
+    fn case(&self, conditions: &Conditions, case: &[Condition]) -> Result<Map, LibISLError> {
+        let (zero, not_negative): (Vec<_>, Vec<_>) =
+            case.iter().partition(|condition| matches!(condition, Condition::Zero(_)));
+        let [zero, not_negative] = [zero, not_negative].map(|rows| self.matrix(conditions, &rows));
+        let space = Space::alloc(&self.context, 0, conditions.inputs as u32, conditions.outputs as u32)?;
+        let [from, to, witness, constant, none] =
+            [DimType::In, DimType::Out, DimType::Div, DimType::Cst, DimType::Param];
+        Map::from_basic_map(BasicMap::from_constraint_matrices(
+            space,
+            zero?,
+            not_negative?,
+            from,
+            to,
+            witness,
+            constant,
+            none,
+        )?)
     }
 
     /// A row per condition: inputs, outputs, witnesses, the constant.
