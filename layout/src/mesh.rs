@@ -1,6 +1,6 @@
 //! Meshes: named axes over which ranks are laid out.
 
-use crate::{Axis, Name};
+use crate::{Axis, Name, Reach};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -189,6 +189,35 @@ impl Mesh {
             rank = rank * axis.extent + coordinate;
         }
         rank
+    }
+
+    /// Returns the coordinates of the ranks within reach of the one at `own`, with a reach per axis, in the order of the
+    /// ranks.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Reach};
+    /// let mesh = Mesh::new([("x", 3), ("y", 4)]);
+    /// let reach = [Reach::Within { low: -1, high: 0 }, Reach::Around { low: 0, high: 1 }];
+    /// assert_eq!(mesh.in_reach(&[1, 3], &reach).collect::<Vec<_>>(), [[0, 0], [0, 3], [1, 0], [1, 3]]);
+    /// ```
+    ///
+    /// # Panics
+    /// If there is not one coordinate and one reach per axis.
+    #[track_caller]
+    pub fn in_reach(&self, own: &[usize], reach: &[Reach]) -> impl Iterator<Item = Vec<usize>> + use<> {
+        assert_eq!(own.len(), self.ndim(), "a rank of the mesh ({self}) has one coordinate per axis");
+        assert_eq!(reach.len(), self.ndim(), "a rank of the mesh ({self}) has one reach per axis");
+        let axes = reach.iter().zip(own).zip(&self.axes);
+        let along: Vec<Vec<usize>> =
+            axes.map(|((reach, &own), axis)| reach.coordinates(own, axis.extent).collect()).collect();
+        (0..along.iter().map(Vec::len).product()).map(move |mut number: usize| {
+            let mut coordinates = vec![0; along.len()];
+            for (coordinate, along) in coordinates.iter_mut().zip(&along).rev() {
+                *coordinate = along[number % along.len()];
+                number /= along.len();
+            }
+            coordinates
+        })
     }
 
     /// Returns this mesh with the axes of `inner` appended.

@@ -19,7 +19,7 @@ mod route;
 
 pub use region::{Blocks, Region};
 pub use route::Route;
-pub(crate) use route::{halo, partners};
+pub(crate) use route::{halo, members, partners};
 
 use crate::expr::Expr;
 use crate::hint::Hint;

@@ -1,10 +1,10 @@
 //! Bounds of a program per rank: memory and traffic, from the closed forms of its tiles.
 
 use crate::expr::Ranges;
-use crate::program::{OutputRoute, Program, Report, Route, partners};
+use crate::program::{OutputRoute, Program, Report, Route, members, partners};
 use crate::proof::Proof;
 use crate::traffic;
-use polyshard_layout::{Mesh, Reach, Sharding, SumKind};
+use polyshard_layout::{Mesh, Reach, Sharding};
 
 /// The bounds of a program, beside what was proved of it.
 pub(crate) fn report(program: &Program, proofs: Vec<Proof>) -> Report {
@@ -80,10 +80,6 @@ struct Sums<'a> {
 }
 
 impl Sums<'_> {
-    fn members(&self, axes: &[usize]) -> u64 {
-        axes.iter().fold(1, |size, &axis| size.saturating_mul(self.program.mesh.as_slice()[axis].extent as u64))
-    }
-
     /// The ranks with which one exchanges sums.
     fn others(&self, reach: &[Reach]) -> u64 {
         partners(reach, &self.program.mesh) as u64
@@ -108,16 +104,14 @@ impl Sums<'_> {
 
     fn received(&self, route: &OutputRoute, times: u64, ranges: &Ranges) -> u64 {
         let Self { tile, part, .. } = *self;
-        let dtype = self.program.kernel.dtype();
-        let kind =
-            SumKind { element: dtype.size() as u64, any_order: self.program.output.any_order || !dtype.is_float() };
+        let (mesh, kind) = (&self.program.mesh, self.program.sum_kind());
         match route {
             OutputRoute::InPlace | OutputRoute::Combine => 0,
             OutputRoute::Permute { .. } => tile.saturating_mul(times),
             OutputRoute::Reduce { axes, .. } | OutputRoute::AllReduce { axes } => {
-                kind.most_received(tile, self.members(axes)).saturating_mul(times)
+                kind.most_received(tile, members(axes, mesh)).saturating_mul(times)
             }
-            OutputRoute::ReduceScatter { axes } => (self.members(axes) - 1).saturating_mul(part).saturating_mul(times),
+            OutputRoute::ReduceScatter { axes } => (members(axes, mesh) - 1).saturating_mul(part).saturating_mul(times),
             OutputRoute::Shift { counter, last, .. } => {
                 let rounds = times / ranges.counters[*counter].max(1) as u64;
                 let shifted = tile.saturating_mul(times - rounds);

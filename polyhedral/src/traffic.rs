@@ -1,8 +1,8 @@
 //! What the busiest rank receives, counted as the runtime counts it, where ranks and steps are few.
 
 use crate::expr::{Expr, Ranges};
-use crate::program::{OutputRoute, Program, Region, Route, Transfer, partners};
-use polyshard_layout::{Sharding, SumKind};
+use crate::program::{OutputRoute, Program, Region, Route, Transfer, members, partners};
+use polyshard_layout::Sharding;
 
 /// Transfers, of all ranks in all steps, beyond which nothing is counted: a few milliseconds.
 const MAX_TRANSFERS: u64 = 8192;
@@ -162,8 +162,7 @@ impl<'a> Rank<'a> {
 
     /// The bytes that the rank receives of the output.
     fn received_sums(&self, route: &OutputRoute, region: &Region, counters: &[i64]) -> u64 {
-        let (program, dtype) = (self.program, self.program.kernel.dtype());
-        let sums = SumKind { element: dtype.size() as u64, any_order: program.output.any_order || !dtype.is_float() };
+        let (program, sums) = (self.program, self.program.sum_kind());
         let bytes = |rank: &Rank<'_>| {
             let count = |ranges: Vec<Along>| ranges.iter().map(Along::count).fold(sums.element, u64::saturating_mul);
             rank.ranges(region, counters).map_or(0, count)
@@ -176,15 +175,15 @@ impl<'a> Rank<'a> {
             OutputRoute::Reduce { axes, root } => {
                 let root: Vec<_> = values(root, self).into_iter().map(|at| at.max(0) as usize).collect();
                 let root = Some(self.member(axes, &root));
-                sums.received(bytes(self), self.members(axes), self.own_member(axes), root)
+                sums.received(bytes(self), members(axes, &program.mesh), self.own_member(axes), root)
             }
             OutputRoute::AllReduce { axes } => {
-                sums.received(bytes(self), self.members(axes), self.own_member(axes), None)
+                sums.received(bytes(self), members(axes, &program.mesh), self.own_member(axes), None)
             }
             OutputRoute::ReduceScatter { axes } => {
                 let Some(ranges) = self.ranges(region, counters) else { return 0 };
                 let own = self.owned(self.output(), &ranges).0;
-                (self.members(axes) - 1).saturating_mul(own).saturating_mul(sums.element)
+                (members(axes, &program.mesh) - 1).saturating_mul(own).saturating_mul(sums.element)
             }
             OutputRoute::Permute { to, from } => {
                 // The rank whose tile is this rank's, if there is one.
@@ -202,14 +201,9 @@ impl<'a> Rank<'a> {
                 taken.saturating_add(if ends { self.received_sums(last, region, counters) } else { 0 })
             }
             OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
-                let along = reach.iter().zip(&self.coordinates).zip(program.mesh.as_slice());
-                let along = along.map(|((reach, &own), axis)| reach.mirrored().coordinates(own, axis.extent));
-                let writers = along.fold(vec![Vec::new()], |writers: Vec<Vec<usize>>, along| {
-                    let along: Vec<_> = along.collect();
-                    let next = |before: &Vec<usize>| along.iter().map(|&at| [&before[..], &[at]].concat()).collect();
-                    writers.iter().flat_map::<Vec<_>, _>(next).collect()
-                });
-                let others = writers.into_iter().filter(|writer| *writer != self.coordinates);
+                let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
+                let writers = program.mesh.in_reach(&self.coordinates, &mirrored);
+                let others = writers.filter(|writer| *writer != self.coordinates);
                 let received = others.map(|writer| {
                     let ranges = Rank::new(program, writer).ranges(region, counters);
                     ranges.map_or(0, |ranges| self.owned(self.output(), &ranges).0)
@@ -223,12 +217,7 @@ impl<'a> Rank<'a> {
         self.program.shardings.last().expect("a kernel has an output; this is a bug of polyshard")
     }
 
-    /// The number of ranks that differ from this one along `axes` alone, itself among them.
-    fn members(&self, axes: &[usize]) -> u64 {
-        axes.iter().map(|&axis| self.program.mesh.as_slice()[axis].extent as u64).product()
-    }
-
-    /// The number, among those ranks, of the one at these coordinates along `axes`.
+    /// The number, among the ranks that differ from this one along `axes` alone, of the one at these coordinates along `axes`.
     fn member(&self, axes: &[usize], at: &[usize]) -> u64 {
         let extents = axes.iter().map(|&axis| self.program.mesh.as_slice()[axis].extent as u64);
         extents.zip(at).fold(0, |number, (extent, &at)| number * extent + at as u64)

@@ -66,24 +66,9 @@ impl<'w> Grid<'w> {
     /// The other ranks in reach along all axes, ascending, each with its coordinates as mesh coordinates and as
     /// indices into a program.
     pub(crate) fn others(&self, reach: &[Reach]) -> impl Iterator<Item = (usize, Vec<usize>, Vec<i64>)> + '_ {
-        assert!(
-            reach.len() == self.mesh.ndim(),
-            "a reach along {} axes on the mesh ({}); this is a bug of polyshard",
-            reach.len(),
-            self.mesh
-        );
-        let axes = reach.iter().zip(&self.coordinates).zip(self.mesh.as_slice());
-        let along = axes.map(|((reach, &own), axis)| reach.coordinates(own as usize, axis.extent).collect());
-        let along: Vec<Vec<usize>> = along.collect();
+        let own: Vec<_> = self.coordinates.iter().map(|&coordinate| coordinate as usize).collect();
         let me = self.world.rank();
-        let all = (0..along.iter().map(Vec::len).product()).map(move |mut number: usize| {
-            let mut coordinates = vec![0; along.len()];
-            for (coordinate, along) in coordinates.iter_mut().zip(&along).rev() {
-                *coordinate = along[number % along.len()];
-                number /= along.len();
-            }
-            coordinates
-        });
+        let all = self.mesh.in_reach(&own, reach);
         let all = all.map(|coordinates| (self.mesh.rank(&coordinates), coordinates));
         all.filter(move |(rank, _)| *rank != me).map(|(rank, coordinates)| {
             let indices = coordinates.iter().map(|&coordinate| coordinate as i64).collect();

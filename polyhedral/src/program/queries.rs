@@ -9,7 +9,7 @@ use crate::output;
 use crate::proof::{Proof, Property};
 use crate::report;
 use crate::step::{Pattern, Step};
-use polyshard_layout::{Mesh, Name, Reach, Sharding};
+use polyshard_layout::{Mesh, Name, Reach, Sharding, SumKind};
 use std::collections::BTreeSet;
 
 impl Program {
@@ -188,6 +188,12 @@ impl Program {
     pub fn reads_in_place(&self, transfer: usize) -> bool {
         let Transfer { route, region, .. } = &self.transfers[transfer];
         matches!(route, Route::Halo { .. }) && !region.has_blocks() && self.leaf.op == LeafOp::Nest
+    }
+
+    /// What the program sums up, and in which order.
+    pub(crate) fn sum_kind(&self) -> SumKind {
+        let dtype = self.kernel.dtype();
+        SumKind { element: dtype.size() as u64, any_order: self.output.any_order || !dtype.is_float() }
     }
 
     /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working

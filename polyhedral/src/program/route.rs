@@ -113,7 +113,7 @@ impl Route {
     /// For a halo it does not depend on the mesh.
     #[must_use]
     pub fn partners(&self, mesh: &Mesh) -> usize {
-        let group = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>() - 1;
+        let group = |axes: &[usize]| members(axes, mesh) as usize - 1;
         match self {
             Self::Hold | Self::Copy => 0,
             Self::Broadcast { axes, .. } | Self::Allgather { axes } => group(axes),
@@ -131,6 +131,11 @@ pub(crate) fn halo(reach: &[Reach], mesh: &Mesh) -> Pattern {
     let offsets = along.filter_map(|(axis, reach)| Some((axis.name, reach.offsets()?)));
     let moved = offsets.filter(|(_, offsets)| *offsets != (0, 0));
     Pattern::halo(moved.map(|(axis, (low, high))| (axis, low..=high)))
+}
+
+/// The number of ranks that differ along `axes` alone.
+pub(crate) fn members(axes: &[usize], mesh: &Mesh) -> u64 {
+    axes.iter().map(|&axis| mesh.as_slice()[axis].extent as u64).product()
 }
 
 /// The most other ranks within a reach.
