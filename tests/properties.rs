@@ -9,7 +9,7 @@ use polyshard::{Clause, Element, ErrorKind, OutputRoute, Program, Route, Transfe
 use proptest::prelude::*;
 use random::Choices;
 use random::algorithms::algorithm_of;
-use random::dealt::dealt_of;
+use random::cyclic::cyclic_of;
 use random::kernels::kernel_of;
 use random::schedules::{mesh_of, schedule_of};
 use random::sums::summed_of;
@@ -33,11 +33,11 @@ fn summed<T: Element>(choices: &[u32]) -> Schedule {
 }
 
 /// A random kernel whose loops are distributed block-cyclically.
-fn dealt<T: Element>(choices: &[u32]) -> Schedule {
+fn cyclic<T: Element>(choices: &[u32]) -> Schedule {
     let mut choices = Choices::new(choices);
     let kernel = kernel_of::<T>(&mut choices);
     let mesh = mesh_of(&mut choices);
-    dealt_of(kernel, &mesh, &mut choices)
+    cyclic_of(kernel, &mesh, &mut choices)
 }
 
 /// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
@@ -382,7 +382,7 @@ fn random_block_cyclic_loops_are_mostly_legal_and_move_blocks() {
     let (cases, mut lowered) = (400, 0);
     for _ in 0..cases {
         let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
-        let Ok(program) = dealt::<i64>(&drawn).lower() else { continue };
+        let Ok(program) = cyclic::<i64>(&drawn).lower() else { continue };
         lowered += 1;
         let of_blocks = program.transfers().iter().filter(|transfer| transfer.region.has_blocks());
         let inputs = of_blocks.map(|transfer| transfer.route.pattern(program.mesh()));
@@ -461,11 +461,11 @@ proptest! {
 
     #[test]
     fn random_block_cyclic_loops_of_i64_kernels_give_the_sequential_result(choices in choices()) {
-        check::<i64>(&dealt::<i64>(&choices))?;
+        check::<i64>(&cyclic::<i64>(&choices))?;
     }
 
     #[test]
     fn random_block_cyclic_loops_of_f32_kernels_give_the_sequential_result(choices in choices()) {
-        check::<f32>(&dealt::<f32>(&choices))?;
+        check::<f32>(&cyclic::<f32>(&choices))?;
     }
 }

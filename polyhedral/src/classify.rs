@@ -56,13 +56,13 @@ impl Classifier<'_> {
 
     fn route_of(&self, need: &Need<'_>, may_shift: bool, trail: &mut Trail) -> IslResult<Route> {
         if self.is_local(need)? {
-            let dealt = need.sharding.dims().iter().any(DimLayout::is_cyclic);
-            trail.test(match dealt {
+            let is_cyclic = need.sharding.dims().iter().any(DimLayout::is_cyclic);
+            trail.test(match is_cyclic {
                 true => "each rank owns all it needs, block-cyclic: local",
                 false => "each rank owns all it needs: local",
             });
             trail.proved(Property::Residency, "each rank owns its tile");
-            return Ok(if dealt || need.region.wraps() { Route::Copy } else { Route::Hold });
+            return Ok(if is_cyclic || need.region.wraps() { Route::Copy } else { Route::Hold });
         }
         let sources = Sources { relations: self.relations, sharding: need.sharding, ranges: self.ranges };
         if need.region.wraps() {

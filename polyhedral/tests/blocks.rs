@@ -7,7 +7,7 @@ use polyshard_polyhedral::{
 };
 
 /// C[m, n] += A[m, k] * B[k, n] where, along `x`, a rank has every `x`-th block of `block` rows.
-fn dealt(rows: usize, mesh: &Mesh, block: usize) -> Schedule {
+fn cyclic(rows: usize, mesh: &Mesh, block: usize) -> Schedule {
     let [x, ..] = mesh.as_slice() else { panic!("a mesh of at least one axis") };
     let rows = Schedule::from_spec(example::matmul(rows, 5, 7))
         .split("m", "mb", "mi", block)
@@ -44,7 +44,7 @@ fn check(schedule: Schedule, expect: Expect) {
 #[test]
 fn blocks_that_a_rank_owns_are_copied_once() {
     check(
-        dealt(64, &line(4), 4).shard("A", [blocks(4)]).shard("C", [blocks(4)]),
+        cyclic(64, &line(4), 4).shard("A", [blocks(4)]).shard("C", [blocks(4)]),
         expect![[r#"
         A: local, once, outside all serial loops
             gathered from own shard
@@ -66,7 +66,7 @@ fn blocks_that_a_rank_owns_are_copied_once() {
 #[test]
 fn blocks_of_contiguous_rows_are_exchanged_at_once() {
     check(
-        dealt(64, &line(4), 4).shard("A", [rows("x")]).shard("C", [rows("x")]),
+        cyclic(64, &line(4), 4).shard("A", [rows("x")]).shard("C", [rows("x")]),
         expect![[r#"
         A: exchange, once, outside all serial loops
             exchange with the owners at any x
@@ -95,7 +95,7 @@ fn blocks_of_contiguous_rows_are_exchanged_at_once() {
 fn ranks_that_read_the_same_blocks_gather_them() {
     let mesh = Mesh::new([("x", 2), ("y", 3)]);
     check(
-        dealt(37, &mesh, 4).shard("A", [rows("y")]).shard("C", [blocks(4)]),
+        cyclic(37, &mesh, 4).shard("A", [rows("y")]).shard("C", [blocks(4)]),
         expect![[r#"
         A: allgather(y), once, outside all serial loops
             allgather along y
@@ -171,7 +171,7 @@ fn blocks_of_a_stencil_have_rims() {
 #[test]
 fn the_number_of_messages_does_not_grow_with_the_number_of_blocks() {
     for rounds in [4, 8, 32] {
-        let schedule = dealt(16 * rounds, &line(4), 4).shard("A", [rows("x")]).shard("C", [rows("x")]);
+        let schedule = cyclic(16 * rounds, &line(4), 4).shard("A", [rows("x")]).shard("C", [rows("x")]);
         let messages = |schedule: &Schedule| {
             let program = lowered(schedule);
             let executions =
@@ -191,7 +191,7 @@ fn the_number_of_messages_does_not_grow_with_the_number_of_blocks() {
 fn ragged_blocks_and_ranks_without_blocks_keep_the_patterns() {
     for (rows, ranks, block) in [(61, 4, 4), (3, 4, 4), (17, 5, 2), (1, 3, 1), (13, 3, 5), (0, 2, 4)] {
         let program =
-            lowered(&dealt(rows, &line(ranks), block).shard("A", [blocks(block)]).shard("C", [blocks(block)]));
+            lowered(&cyclic(rows, &line(ranks), block).shard("A", [blocks(block)]).shard("C", [blocks(block)]));
         assert_eq!(["A", "C"].map(|tensor| program.pattern(tensor)), [Some(Pattern::Local), Some(Pattern::Local)]);
         let most = rows.div_ceil(block).div_ceil(ranks) * block;
         assert!(program.output().capacity <= 5 * most, "{rows} rows, {ranks} ranks, blocks of {block}: {program}");

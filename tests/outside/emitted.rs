@@ -2,7 +2,7 @@
 
 use crate::random::Choices;
 use crate::random::algorithms::algorithm_of;
-use crate::random::dealt::dealt_of;
+use crate::random::cyclic::cyclic_of;
 use crate::random::kernels::kernel_of;
 use crate::random::schedules::{mesh_of, schedule_of};
 use crate::random::sums::summed_of;
@@ -41,7 +41,7 @@ fn schedule<T: Element>(nth: usize, drawn: &[u32]) -> Schedule {
         2 => {
             let kernel = kernel_of::<T>(choices);
             let mesh = mesh_of(choices);
-            dealt_of(kernel, &mesh, choices)
+            cyclic_of(kernel, &mesh, choices)
         }
         _ => summed_of::<T>(choices),
     }

@@ -1,7 +1,7 @@
 //! Random kernels, meshes, sizes and schedules, drawn from a list of choices that proptest shrinks.
 
 pub(crate) mod algorithms;
-pub(crate) mod dealt;
+pub(crate) mod cyclic;
 pub(crate) mod kernels;
 pub(crate) mod schedules;
 pub(crate) mod sums;
