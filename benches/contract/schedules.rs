@@ -1,20 +1,15 @@
 //! The algorithms whose sums meet across ranks, as schedules for any mesh and any extents.
 
-use crate::products::{Algorithm, Grid, Sizes, schedule};
+use crate::products::{Algorithm, Grid, Sizes, product, schedule};
 use polyshard::Element;
 use polyshard::prelude::*;
 
 /// The product on a grid in m, n and k: A gathered along n's axis, B along m's, C reduce-scattered along k's.
-pub(crate) fn grid<T: Element>([p, q, r]: [usize; 3], [rows, columns, terms]: [usize; 3]) -> Schedule {
-    let product = kernel! {
-        fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
-            C[m, n] += A[m, k] * B[k, n]
-        }
-    };
+pub(crate) fn grid<T: Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Schedule {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", p), ("y", q), ("z", r)]);
     let [x, y, z] = mesh.axes();
-    product
+    product::<T>(sizes)
         .distribute([m, n, k], [mo, no, ko], [mi, ni, ki], &mesh)
         .shard("A", [m.at([x, y]), k.at(z)])
         .shard("B", [k.at(z), n.at([y, x])])
@@ -23,16 +18,11 @@ pub(crate) fn grid<T: Element>([p, q, r]: [usize; 3], [rows, columns, terms]: [u
 }
 
 /// Solomonik and Demmel's: `c` layers take turns in the steps of Cannon's algorithm on `q` x `q` ranks.
-fn layers<T: Element>([q, _, c]: [usize; 3], [rows, columns, terms]: [usize; 3]) -> Schedule {
-    let product = kernel! {
-        fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
-            C[m, n] += A[m, k] * B[k, n]
-        }
-    };
+fn layers<T: Element>([q, _, c]: [usize; 3], sizes: Sizes) -> Schedule {
     vars!(m, n, k, mo, mi, no, ni, kb, kz, kt, ki);
     let mesh = Mesh::new([("x", q), ("y", q), ("z", c)]);
     let [x, y, z] = mesh.axes();
-    product
+    product::<T>(sizes)
         .distribute([m, n], [mo, no], [mi, ni], &Mesh::new([("x", q), ("y", q)]))
         .divide(k, kb, ki, q.max(c))
         .rotate(kb, [mo, no])
@@ -147,8 +137,8 @@ pub(crate) fn on_64_ranks(ragged: bool) -> Vec<(&'static str, &'static str, Sche
         ("gemm_rs", "64", of(Algorithm::GemmRs, &[64])),
         ("gemm_rs_ring", "64", of(Algorithm::GemmRsRing, &[64])),
         ("johnson", "4x4x4", of(Algorithm::Johnson, &cube)),
-        ("solomonik", "4x4x4", layers::<f64>(cube, [m, n, k])),
-        ("cosma", "4x4x4", grid::<f64>(cube, [m, n, k])),
+        ("solomonik", "4x4x4", layers::<f64>(cube, sizes)),
+        ("cosma", "4x4x4", grid::<f64>(cube, sizes)),
         ("mttkrp", "1x4x4x4", mttkrp::<f64>([1, 4, 4, 4], [m, m, m, 16 + odd])),
         ("ttm", "4x4x4", ttm::<f64>(cube, m, 16 + odd)),
         ("syrk", "8x8", syrk::<f64>([8, 8], m, k)),

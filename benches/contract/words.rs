@@ -5,6 +5,7 @@
 //! times Khatri-Rao product", IPDPS 2018.
 
 use crate::common::record::{Case, Record};
+use crate::products::Sizes;
 use crate::schedules::{grid, mttkrp};
 use polyshard::prelude::*;
 
@@ -50,7 +51,8 @@ pub(crate) fn measure(scale: usize) -> polyshard::Result<()> {
         let [m, n, k] = extents.map(|extent| extent as f64);
         let [p, q, r] = mesh.map(|extent| extent as f64);
         let formula = m * k / (p * r) + k * n / (r * q) + m * n / (p * q) - (m * k + k * n + m * n) / (p * q * r);
-        let found = counted(&grid::<f32>(mesh, extents))?;
+        let [m, n, k] = extents;
+        let found = counted(&grid::<f32>(mesh, Sizes { m, k, n }))?;
         print("product", &mesh, &extents, found, formula, product_bound(extents, p * q * r));
     }
     for (extents, columns, mesh) in FACTORS {

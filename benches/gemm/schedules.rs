@@ -116,19 +116,22 @@ pub(crate) fn schedule<T: polyshard::Element>(algorithm: Algorithm, grid: &Grid,
     }
 }
 
-fn on_a_grid<T: polyshard::Element>(algorithm: Algorithm, [p, q]: [usize; 2], sizes: Sizes) -> Schedule {
-    let Sizes { m: rows, k: terms, n: columns } = sizes;
-    let product = kernel! {
+/// C = A·B.
+pub(crate) fn product<T: polyshard::Element>(Sizes { m: rows, k: terms, n: columns }: Sizes) -> Schedule {
+    kernel! {
         fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
             C[m, n] += A[m, k] * B[k, n]
         }
-    };
+    }
+}
+
+fn on_a_grid<T: polyshard::Element>(algorithm: Algorithm, [p, q]: [usize; 2], sizes: Sizes) -> Schedule {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", p), ("y", q)]);
     let [x, y] = mesh.axes();
     // A panel of either operand then has one owner along its axis, on grids that are not square too.
     let panels = (p..=p * q).step_by(p).find(|panels| panels.is_multiple_of(q)).unwrap_or(p * q);
-    let divided = product
+    let divided = product::<T>(sizes)
         .distribute([m, n], [mo, no], [mi, ni], &mesh)
         .divide(k, ko, ki, panels)
         .reorder([mo, no, ko, mi, ni, ki]);
@@ -169,16 +172,10 @@ fn in_a_row<T: polyshard::Element>(ranks: usize, sizes: Sizes) -> Schedule {
 }
 
 fn on_a_cube<T: polyshard::Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Schedule {
-    let Sizes { m: rows, k: terms, n: columns } = sizes;
-    let product = kernel! {
-        fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
-            C[m, n] += A[m, k] * B[k, n]
-        }
-    };
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", p), ("y", q), ("z", r)]);
     let [x, y, z] = mesh.axes();
-    product
+    product::<T>(sizes)
         .distribute([m, n, k], [mo, no, ko], [mi, ni, ki], &mesh)
         .shard("A", [m.at(x), k.at(z), pin(y, 0)])
         .shard("B", [k.at(z), n.at(y), pin(x, 0)])
@@ -186,23 +183,19 @@ fn on_a_cube<T: polyshard::Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Sche
         .tensorize([mi, ni, ki])
 }
 
+/// The terms of the sums distributed; the result reduce-scattered by panels of columns, of which each rank owns some rows,
+/// or by panels of rows, one per rank, whose sums go round.
 fn scattered<T: polyshard::Element>(ranks: usize, sizes: Sizes, ring: bool) -> Schedule {
-    let Sizes { m: rows, k: terms, n: columns } = sizes;
-    let product = kernel! {
-        fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
-            C[m, n] += A[m, k] * B[k, n]
-        }
-    };
-    vars!(m, n, k, mo, mi, ko, ki);
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", ranks)]);
     let [x] = mesh.axes();
-    let divided = product
-        .distribute([k], [ko], [ki], &mesh)
-        .divide(m, mo, mi, ranks)
-        .reorder([mo, mi, n, ki])
-        .shard("A", [k.at(x)])
-        .shard("B", [k.at(x)])
-        .shard("C", [m.at(x)]);
-    let turned = if ring { divided.rotate(mo, [ko]) } else { divided };
-    turned.communicate("C", mo).tensorize([mi, n, ki])
+    let distributed = product::<T>(sizes).distribute([k], [ko], [ki], &mesh);
+    let placed = |divided: Schedule| divided.shard("A", [k.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+    if ring {
+        let divided = distributed.divide(m, mo, mi, ranks).reorder([mo, mi, n, ki]);
+        placed(divided).rotate(mo, [ko]).communicate("C", mo).tensorize([mi, n, ki])
+    } else {
+        let divided = distributed.divide(n, no, ni, ranks).reorder([no, m, ni, ki]);
+        placed(divided).communicate("C", no).tensorize([m, ni, ki])
+    }
 }
