@@ -1,8 +1,8 @@
-//! GEMM-ReduceScatter: every rank multiplies its columns of A with its rows of B, and panel by panel the terms of C are
-//! summed onto the ranks that own its rows.
+//! GEMM-ReduceScatter: every rank multiplies its columns of A with its rows of B, and the terms of C, a panel of columns at a
+//! time, are summed and scattered to the ranks that own its rows.
 //!
-//! The second product of a tensor-parallel layer. With `--ring` the sums travel: each rank adds its term to the panel that
-//! its neighbour hands it, and the last one keeps it. Schedule after Yadav, Aiken and Kjolstad, "DISTAL", PLDI 2022.
+//! The second product of a tensor-parallel layer. With `--ring` the sums travel: each rank adds its term to the rows that
+//! its neighbour hands it, and the last one keeps them. Schedule after Yadav, Aiken and Kjolstad, "DISTAL", PLDI 2022.
 //!
 //! ```text
 //! cargo run --release --example gemm_rs -- --ring --print explain
@@ -16,13 +16,13 @@ use polyshard::prelude::*;
 use polyshard::reference;
 use std::process::ExitCode;
 
-/// C = A·B with A by columns, B by rows and C by rows, which are summed panel by panel.
+/// C = A·B with A by columns, B by rows and C by rows, which is summed panel by panel.
 #[derive(clap::Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example gemm_rs -- --ring --print explain
   mpirun -n 4 target/release/examples/gemm_rs --size 50,30,70")]
 struct Arguments {
-    /// The sums travel from rank to rank, instead of being reduced panel by panel.
+    /// The sums travel from rank to rank, instead of being reduced and scattered panel by panel.
     #[arg(long)]
     ring: bool,
     #[command(flatten)]
@@ -44,17 +44,17 @@ fn run<T: Number>(Arguments { ring, files, options }: &Arguments) -> Result<(), 
             C[m, n] += A[m, k] * B[k, n]
         }
     };
-    vars!(m, n, k, mo, mi, ko, ki);
-    let gemm_rs = matmul
-        .distribute([k], [ko], [ki], &mesh)
-        .divide(m, mo, mi, x.extent)
-        .reorder([mo, mi, n, ki])
-        .shard("A", [k.at(x)])
-        .shard("B", [k.at(x)])
-        .shard("C", [m.at(x)]);
-    // Each rank begins with another panel, so that all of them are under way at once.
-    let gemm_rs = if *ring { gemm_rs.rotate(mo, [ko]) } else { gemm_rs };
-    let gemm_rs = gemm_rs.communicate("C", mo).tensorize([mi, n, ki]);
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let gemm_rs =
+        matmul.distribute([k], [ko], [ki], &mesh).shard("A", [k.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+    let gemm_rs = if *ring {
+        // Each rank begins with the rows of another, so that the sums of all of them are under way at once.
+        let rows = gemm_rs.divide(m, mo, mi, x.extent).reorder([mo, mi, n, ki]).rotate(mo, [ko]);
+        rows.communicate("C", mo).tensorize([mi, n, ki])
+    } else {
+        let panels = gemm_rs.divide(n, no, ni, x.extent).reorder([no, m, ni, ki]);
+        panels.communicate("C", no).tensorize([m, ni, ki])
+    };
     let program = options.lower(&gemm_rs)?;
 
     polyshard::spmd(mesh.size(), |world| {

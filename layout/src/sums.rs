@@ -11,13 +11,13 @@ pub struct SumKind {
 }
 
 impl SumKind {
-    /// Returns whether the ranks' data are so short that each rank which wants the result gets them all, since one
-    /// collective takes less time than two.
+    /// Returns whether each rank which wants the result gets the data of all, because they are so short that one
+    /// collective takes less time than two, or because two ranks have no shorter way.
     ///
     /// `bytes` are those of one rank.
     #[must_use]
     pub fn is_short(bytes: u64, ranks: u64) -> bool {
-        bytes.saturating_mul(ranks) <= 1 << 16
+        ranks <= 2 || bytes.saturating_mul(ranks) <= 1 << 16
     }
 
     /// Returns the elements of the piece that `rank` sums up, of `elements` in all: pieces are as equal as can be.
@@ -27,15 +27,16 @@ impl SumKind {
     }
 
     /// Returns the bytes that member `rank` of `ranks` receives when the data of all of them, `bytes` of each, are
-    /// summed up at the member `root`, or at all if there is none.
+    /// summed up at the member `root`, or at all without a root.
     ///
     /// ```
     /// use polyshard_layout::SumKind;
     /// let floats = SumKind { element: 8, any_order: false };
-    /// // Half of the other's data, and at the root the other half of the sum.
-    /// assert_eq!([0, 1].map(|rank| floats.received(1 << 20, 2, rank, Some(0))), [1 << 20, 1 << 19]);
-    /// assert_eq!(floats.received(1 << 20, 2, 1, None), 1 << 20);
-    /// // Short data are gathered whole.
+    /// // A quarter of the others' data, and at the root the other quarters of the sum.
+    /// assert_eq!([0, 1].map(|rank| floats.received(1 << 20, 4, rank, Some(0))), [3 << 19, 3 << 18]);
+    /// assert_eq!(floats.received(1 << 20, 4, 1, None), 3 << 19);
+    /// // Short data are gathered whole, and those of two ranks.
+    /// assert_eq!(floats.received(1 << 20, 2, 1, Some(0)), 0);
     /// assert_eq!([0, 1].map(|rank| floats.received(1 << 10, 4, rank, Some(0))), [3 << 10, 0]);
     /// ```
     #[must_use]

@@ -27,6 +27,12 @@ impl ElementKind {
         }
     }
 
+    /// Returns whether elements are rounded, so that the order in which they are added up tells.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+
     /// Returns the bytes of an element.
     #[must_use]
     pub fn bytes(self) -> usize {

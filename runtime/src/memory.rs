@@ -4,6 +4,12 @@
 //! fails; and Linux seldom lets one fail, but ends the process later, when it touches what it was given. So large
 //! amounts are first compared with what is free.
 
+mod buffer;
+mod pool;
+
+pub(crate) use buffer::Buffer;
+pub(crate) use pool::{kept, release};
+
 use crate::block::zeroed;
 use crate::{Element, Error, Result};
 use polyshard_planner::units;
@@ -47,25 +53,18 @@ pub(crate) fn room<T>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     Ok(room)
 }
 
-/// Makes `buffer` at least so long, for `what`; nothing is promised of its elements.
-pub(crate) fn grow<T: bytemuck::Zeroable>(buffer: &mut Vec<T>, elements: usize, what: impl Display) -> Result<()> {
-    if buffer.len() < elements {
-        // What there was is given back first.
-        *buffer = Vec::new();
-        *buffer = words(elements, what)?;
-    }
-    Ok(())
-}
-
 fn check<T>(elements: usize, what: &impl Display) -> Result<()> {
     let bytes = elements as u128 * size_of::<T>() as u128;
     if bytes < LARGE as u128 {
         return Ok(());
     }
-    match free_memory() {
-        Some(free) if bytes > u128::from(free) => Err(refused::<T>(elements, what, Some(free))),
-        _ => Ok(()),
+    let lacks = || free_memory().filter(|&free| bytes > u128::from(free));
+    if lacks().is_none() {
+        return Ok(());
     }
+    // What this rank keeps counts as used.
+    release();
+    lacks().map_or(Ok(()), |free| Err(refused::<T>(elements, what, Some(free))))
 }
 
 fn refused<T>(elements: usize, what: &impl Display, free: Option<u64>) -> Error {
@@ -93,7 +92,7 @@ mod tests {
         for refused in [
             zeros::<f64>(huge, "a tile of `A`").err(),
             room::<f64>(huge, "a tile of `A`").err(),
-            grow::<f64>(&mut vec![0.0], huge, "a tile of `A`").err(),
+            Buffer::<f64>::default().grow(huge, "a tile of `A`").err(),
         ] {
             let message = refused.expect("no machine has it").to_string();
             let start = "cannot allocate 2305843009213693952 bytes (2.31 EB) for a tile of `A`: ";
@@ -107,10 +106,24 @@ mod tests {
     fn what_is_there_is_zero() {
         assert_eq!(zeros::<i32>(3, "three").expect("three"), [0; 3]);
         assert_eq!(room::<i32>(3, "three").expect("three").capacity(), 3);
-        let mut buffer = vec![7, 7];
-        grow(&mut buffer, 1, "one").expect("it is there");
-        assert_eq!(buffer, [7, 7]);
-        grow(&mut buffer, 4, "four").expect("four");
+        let mut buffer = Buffer::new(2, "two").expect("two");
+        buffer.fill(7);
+        buffer.grow(1, "one").expect("it is there");
+        assert_eq!(*buffer, [7, 7]);
+        buffer.grow(4, "four").expect("four");
         assert_eq!(buffer.len(), 4);
+    }
+
+    #[test]
+    fn long_buffers_are_kept_until_they_are_released() {
+        let mut buffer = Buffer::new(1 << 18, "a tile").expect("2 MiB");
+        buffer.fill(1_i64);
+        drop(buffer);
+        assert_eq!(kept(), 2 << 20);
+        let again = Buffer::<f32>::new((1 << 19) - 1, "a tile").expect("2 MiB");
+        assert_eq!((kept(), again.len()), (0, (1 << 19) - 1));
+        drop(again);
+        release();
+        assert_eq!(kept(), 0);
     }
 }

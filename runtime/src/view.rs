@@ -36,6 +36,18 @@ pub struct ViewMut<'a, T> {
     origin: Vec<i64>,
     strides: Vec<i64>,
     blocks: Blocks,
+    unset: Option<Unset<T>>,
+}
+
+/// Says of data that nothing has been written there yet, and what each element counts as: a leaf that writes all of them
+/// need not read them.
+#[derive(Clone, Copy, Debug)]
+struct Unset<T>(T);
+
+impl<T> Unset<T> {
+    fn strided(self, _: &[i64], _: &[&[i64]]) -> Self {
+        self
+    }
 }
 
 /// An operand of a leaf: where its first iteration reads, and how far one iteration of each loop moves.
@@ -77,10 +89,11 @@ pub struct StridedMut<'a, T> {
     pub(crate) offset: i64,
     pub(crate) strides: Vec<i64>,
     pub(crate) runs: Vec<Run>,
+    unset: Option<Unset<T>>,
 }
 
 macro_rules! view {
-    ($View:ident, $Strided:ident, $data:ty $(, $interior:ident)?) => {
+    ($View:ident, $Strided:ident, $data:ty, $other:ident) => {
         impl<'a, T> $View<'a, T> {
             /// Returns the box over `data` whose first element has global index `origin`, with `strides` in
             /// elements.
@@ -96,7 +109,7 @@ macro_rules! view {
                     strides.len(),
                     origin.len()
                 );
-                Self { data, origin, strides, blocks: Blocks::default() $(, $interior: None)? }
+                Self { data, origin, strides, blocks: Blocks::default(), $other: None }
             }
 
             /// The box without the gaps that `region` has between its blocks.
@@ -125,8 +138,8 @@ macro_rules! view {
                 let loops = steps.first().map_or(0, |step| step.len());
                 let stride = |l: usize| (0..ndim).map(|d| self.blocks.moved(d, steps[d][l]) * self.strides[d]).sum();
                 let runs = self.blocks.runs(distance, steps);
-                $(let $interior = self.$interior.map(|interior| interior.strided(base, steps));)?
-                $Strided { data: self.data, offset, strides: (0..loops).map(stride).collect(), runs $(, $interior)? }
+                let $other = self.$other.map(|other| other.strided(base, steps));
+                $Strided { data: self.data, offset, strides: (0..loops).map(stride).collect(), runs, $other }
             }
         }
 
@@ -136,7 +149,7 @@ macro_rules! view {
             #[track_caller]
             #[must_use]
             pub fn new(data: $data, offset: i64, strides: Vec<i64>) -> Self {
-                Self { data, offset, strides, runs: Vec::new() $(, $interior: None)? }
+                Self { data, offset, strides, runs: Vec::new(), $other: None }
             }
 
             /// The stride of each of the loops, and a check that all iterations stay inside the data.
@@ -149,7 +162,28 @@ macro_rules! view {
     };
 }
 view!(View, Strided, &'a [T], interior);
-view!(ViewMut, StridedMut, &'a mut [T]);
+view!(ViewMut, StridedMut, &'a mut [T], unset);
+
+impl<T: Copy> ViewMut<'_, T> {
+    /// The view of data that count as `value` each, whatever is there.
+    pub(crate) fn unset(self, value: T) -> Self {
+        Self { unset: Some(Unset(value)), ..self }
+    }
+}
+
+impl<T: Copy> StridedMut<'_, T> {
+    /// Whether what is there is of no account, because it was never written.
+    pub(crate) fn is_unset(&self) -> bool {
+        self.unset.is_some()
+    }
+
+    /// Gives each element of the data the value that it counts as, so that it can be read.
+    pub(crate) fn set(&mut self) {
+        if let Some(Unset(value)) = self.unset.take() {
+            self.data.fill(value);
+        }
+    }
+}
 
 impl<'a, T> View<'a, T> {
     /// The view whose elements with an index in `ranges` are those of `view`.

@@ -10,7 +10,7 @@ mod placed;
 use crate::comm::{Alone, Communicator, SharedMemory};
 use crate::layout::Mesh;
 use crate::reduce::Plans;
-use crate::{Error, Result};
+use crate::{Error, Result, memory};
 use parts::Part;
 use polyshard_planner::placement::PlacedMesh;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -96,6 +96,32 @@ impl World {
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.comm.bytes_received()
+    }
+
+    /// Returns the bytes that this rank keeps for tiles and messages of the next program, besides those in use.
+    ///
+    /// Memory that is new to a process takes the system longer to provide than tiles take to receive, so a rank keeps
+    /// what the tiles of a program gave back. With what is in use it is never more than was in use at one time.
+    ///
+    /// ```
+    /// # use polyshard_runtime::{Error, Tile, spmd};
+    /// let kept = spmd(2, |world| -> Result<_, Error> {
+    ///     drop(Tile::<f64>::new("A", 1 << 20)?);
+    ///     let kept = world.kept_memory();
+    ///     world.release_memory();
+    ///     Ok([kept, world.kept_memory()])
+    /// })?;
+    /// assert_eq!(kept, [[8 << 20, 0]; 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn kept_memory(&self) -> usize {
+        memory::kept()
+    }
+
+    /// Gives what this rank [keeps](Self::kept_memory) back to the system. Not collective.
+    pub fn release_memory(&self) {
+        memory::release();
     }
 
     /// Returns what the ranks are.

@@ -1,6 +1,7 @@
 //! Collecting an array on rank 0, a bounded piece at a time.
 
 use super::save::agreed;
+use crate::memory::Buffer;
 use crate::region::row_major;
 use crate::tile::{Overlap, Place};
 use crate::{DistArray, Element, Region, Result, World, memory};
@@ -38,7 +39,7 @@ impl<T: Element> DistArray<T> {
     pub(super) fn collect(&self, world: &World, mut take: impl FnMut(&[T])) -> Result<()> {
         let comm = world.comm();
         let mesh = self.sharding().mesh();
-        let (mut piece, mut staging): (Vec<T>, Vec<T>) = Default::default();
+        let (mut piece, mut staging) = (Buffer::<T>::default(), Buffer::default());
         let reader = mesh.coordinates(0);
         for region in pieces(self.shape(), PIECE / size_of::<T>()) {
             if !world.is_root() {
@@ -48,7 +49,7 @@ impl<T: Element> DistArray<T> {
                 }
                 continue;
             }
-            memory::grow(&mut piece, region.len(), "a piece of an array")?;
+            piece.grow(region.len(), "a piece of an array")?;
             let piece = &mut piece[..region.len()];
             for rank in 0..world.size() {
                 let part = Overlap::read(self.sharding(), &mesh.coordinates(rank), &reader, &region);
@@ -60,7 +61,7 @@ impl<T: Element> DistArray<T> {
                 } else if let Some(range) = part.contiguous(Place::Region) {
                     comm.receive(rank, cast_slice_mut(&mut piece[range]))?;
                 } else {
-                    memory::grow(&mut staging, part.len(), "a piece of an array")?;
+                    staging.grow(part.len(), "a piece of an array")?;
                     let staging = &mut staging[..part.len()];
                     comm.receive(rank, cast_slice_mut(staging))?;
                     part.copy(Place::Packed, staging, Place::Region, piece);

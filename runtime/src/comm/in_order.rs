@@ -9,7 +9,12 @@
 
 use super::{Communicator, check, combine};
 use crate::layout::SumKind;
+use crate::memory::Buffer;
 use crate::{ElementKind, ReduceOp, Result};
+use std::cmp::Ordering;
+
+/// Bytes that are summed up at a time, whole elements of any type.
+const CHUNK: usize = 4096;
 
 /// Reduces to all ranks; see [`Communicator::all_reduce_in_order`].
 pub(super) fn all_reduce<C: Communicator + ?Sized>(
@@ -18,19 +23,19 @@ pub(super) fn all_reduce<C: Communicator + ?Sized>(
     kind: ElementKind,
     op: ReduceOp,
 ) -> Result<()> {
-    if is_exact(kind) {
+    if !kind.is_float() {
         return comm.all_reduce(data, kind, op);
     }
     check::elements(kind, data)?;
     let (size, len) = (comm.size(), data.len());
     if is_short(len, size) {
-        let mut gathered = vec![0; len * size];
+        let mut gathered = Buffer::<u8>::new(len * size, "the terms of a reduction")?;
         comm.all_gather(data, &mut gathered, &vec![len; size])?;
         combine_parts(data, &gathered, kind, op);
         return Ok(());
     }
     let pieces = pieces(len, size, kind);
-    let mut own = vec![0; pieces[comm.rank()]];
+    let mut own = Buffer::<u8>::new(pieces[comm.rank()], "this rank's share of a reduction")?;
     reduce_scatter(comm, data, &mut own, &pieces, kind, op)?;
     comm.all_gather(&own, data, &pieces)
 }
@@ -43,14 +48,15 @@ pub(super) fn reduce<C: Communicator + ?Sized>(
     kind: ElementKind,
     op: ReduceOp,
 ) -> Result<()> {
-    if is_exact(kind) {
+    if !kind.is_float() {
         return comm.reduce(root, data, kind, op);
     }
     check::member(comm.size(), root)?;
     check::elements(kind, data)?;
     let (size, len) = (comm.size(), data.len());
     if is_short(len, size) {
-        let mut gathered = vec![0; if comm.rank() == root { len * size } else { 0 }];
+        let gathered = if comm.rank() == root { len * size } else { 0 };
+        let mut gathered = Buffer::<u8>::new(gathered, "the terms of a reduction")?;
         gather(comm, root, data, &mut gathered, &vec![len; size])?;
         if comm.rank() == root {
             combine_parts(data, &gathered, kind, op);
@@ -58,7 +64,7 @@ pub(super) fn reduce<C: Communicator + ?Sized>(
         return Ok(());
     }
     let pieces = pieces(len, size, kind);
-    let mut own = vec![0; pieces[comm.rank()]];
+    let mut own = Buffer::<u8>::new(pieces[comm.rank()], "this rank's share of a reduction")?;
     reduce_scatter(comm, data, &mut own, &pieces, kind, op)?;
     gather(comm, root, &own, data, &pieces)
 }
@@ -72,20 +78,38 @@ pub(super) fn reduce_scatter<C: Communicator + ?Sized>(
     kind: ElementKind,
     op: ReduceOp,
 ) -> Result<()> {
-    if is_exact(kind) {
+    if !kind.is_float() {
         return comm.reduce_scatter(send, into, counts, kind, op);
     }
     let size = comm.size();
     check::reduce_scatter(size, comm.rank(), send, into, counts, kind)?;
-    let mut parts = vec![0; into.len() * size];
-    comm.all_to_all(send, counts, &mut parts, &vec![into.len(); size])?;
-    combine_parts(into, &parts, kind, op);
+    let (me, len) = (comm.rank(), into.len());
+    let mut staged = Buffer::<u8>::new(len * (size - 1), "the terms of a reduction")?;
+    let starts = counts.iter().scan(0, |next, &count| Some(std::mem::replace(next, *next + count)));
+    let parts: Vec<_> = starts.zip(counts).map(|(start, &count)| &send[start..start + count]).collect();
+    let others = || (0..size).filter(|&rank| rank != me);
+    let sends: Vec<_> = others().map(|rank| (rank, parts[rank])).filter(|(_, part)| !part.is_empty()).collect();
+    let mut receives: Vec<_> = others().zip(staged.chunks_exact_mut(len.max(1))).collect();
+    comm.exchange(&sends, &mut receives)?;
+    let received: Vec<_> = receives.iter().map(|(_, part)| &**part).collect();
+    // A chunk at a time, so that what is summed up stays in the nearest cache.
+    for start in (0..len).step_by(CHUNK) {
+        let range = start..(start + CHUNK).min(len);
+        let term = |rank: usize| match rank.cmp(&me) {
+            Ordering::Less => &received[rank][range.clone()],
+            Ordering::Equal => &parts[me][range.clone()],
+            Ordering::Greater => &received[rank - 1][range.clone()],
+        };
+        let into = &mut into[range.clone()];
+        into.copy_from_slice(term(0));
+        (1..size).for_each(|rank| combine::combine(kind, op, into, term(rank)));
+    }
     Ok(())
 }
 
-/// Returns the bytes that a rank receives in a reduction of `len` bytes to one rank, or to all if there is no root.
+/// Returns the bytes that a rank receives in a reduction of `len` bytes to one rank, or to all without a root.
 pub(super) fn received(len: usize, size: usize, rank: usize, root: Option<usize>, kind: ElementKind) -> usize {
-    let sums = SumKind { element: combine::bytes(kind) as u64, any_order: is_exact(kind) };
+    let sums = SumKind { element: combine::bytes(kind) as u64, any_order: !kind.is_float() };
     sums.received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
 }
 
@@ -117,10 +141,6 @@ fn combine_parts(into: &mut [u8], parts: &[u8], kind: ElementKind, op: ReduceOp)
     let (first, others) = parts.split_at(into.len());
     into.copy_from_slice(first);
     others.chunks_exact(into.len()).for_each(|part| combine::combine(kind, op, into, part));
-}
-
-fn is_exact(kind: ElementKind) -> bool {
-    matches!(kind, ElementKind::I32 | ElementKind::I64)
 }
 
 fn is_short(len: usize, size: usize) -> bool {

@@ -27,6 +27,8 @@ const C: usize = 2;
 
 /// Adds `alpha * a * b` to `c` at every point of the loops, which have `counts` iterations and these `roles`.
 ///
+/// A tile of sums that has just been reset and that the loops fill is written without being read.
+///
 /// `f32` and `f64` go through a GEMM with fused multiply-add where the processor has it, in an order of
 /// summation that depends on the counts and strides alone; integers wrap. `2 * product of counts` flops.
 ///
@@ -40,15 +42,16 @@ pub fn contract<T: Element>(
     alpha: T,
     a: Strided<'_, T>,
     b: Strided<'_, T>,
-    c: StridedMut<'_, T>,
+    mut c: StridedMut<'_, T>,
 ) {
     assert_eq!(counts.len(), roles.len(), "a contraction has one role per loop; this is a bug of polyshard");
     a.one_place("a");
     b.one_place("b");
     let strides = [a.checked_strides("a", counts), b.checked_strides("b", counts), c.checked_strides("c", counts)];
     if counts.contains(&0) {
-        return;
+        return c.set();
     }
+    let overwrites = c.is_unset() && T::KIND.is_float() && fills(c.data.len(), c.offset, counts, roles, &strides[C]);
     let mut loops = merged(Loop::all(counts, &strides), roles);
     for (one, role) in &loops {
         check(one, *role);
@@ -59,6 +62,11 @@ pub fn contract<T: Element>(
         Some(i) if apart(&loops[i].0, &n) => loops.remove(i).0,
         _ => Loop::once(3),
     };
+    // Sums that are taken in several turns begin with what an element counts as.
+    let adds = !overwrites || loops.iter().any(|(_, role)| *role == Role::K);
+    if adds {
+        c.set();
+    }
     let outer: Vec<_> = loops.into_iter().map(|(one, _)| one).collect();
     let sizes = [m.count, n.count, k.count];
     walk(&outer, &mut [a.offset, b.offset, c.offset], &mut |at| {
@@ -66,7 +74,7 @@ pub fn contract<T: Element>(
         let b = Panel { data: b.data, offset: at[B], strides: [k.strides[B], n.strides[B]] };
         let c = PanelMut { data: &mut *c.data, offset: at[C], strides: [m.strides[C], n.strides[C]] };
         match T::KIND {
-            ElementKind::F32 | ElementKind::F64 => gemm::multiply(sizes, alpha, a, b, c),
+            ElementKind::F32 | ElementKind::F64 => gemm::multiply(sizes, alpha, a, b, c, adds),
             ElementKind::I32 | ElementKind::I64 => integer::multiply(sizes, alpha, a, b, c),
         }
     });
@@ -85,6 +93,15 @@ pub(super) struct PanelMut<'a, T> {
     pub(super) data: &'a mut [T],
     pub(super) offset: i64,
     pub(super) strides: [i64; 2],
+}
+
+/// Whether the loops touch each of the `len` elements of `c`, and each at one point of the loops that are not summed over.
+fn fills(len: usize, offset: i64, counts: &[usize], roles: &[Role], strides: &[i64]) -> bool {
+    let loops = counts.iter().zip(strides).zip(roles).filter(|((count, _), role)| **count > 1 && **role != Role::K);
+    let mut loops: Vec<_> = loops.map(|((&count, &stride), _)| (stride, count)).collect();
+    loops.sort_unstable();
+    let filled = loops.iter().try_fold(1, |len, &(stride, count)| (stride == len).then(|| len * count as i64));
+    offset == 0 && filled == Some(len as i64)
 }
 
 /// Drops loops of one iteration and merges loops of one role that continue one another.

@@ -9,11 +9,19 @@
 use super::contract::{Panel, PanelMut};
 use crate::Element;
 
-/// Adds `alpha * a * b` to `c`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being `[m, n, k]`.
+/// Adds `alpha * a * b` to `c`, or overwrites it unless it `adds`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being
+/// `[m, n, k]`.
 ///
 /// # Panics
 /// If `T` is an integer, or a panel leaves its data: a bug of polyshard.
-pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>, b: Panel<'_, T>, c: PanelMut<'_, T>) {
+pub(super) fn multiply<T: Element>(
+    sizes: [usize; 3],
+    alpha: T,
+    a: Panel<'_, T>,
+    b: Panel<'_, T>,
+    c: PanelMut<'_, T>,
+    adds: bool,
+) {
     let [m, n, k] = sizes;
     if m == 0 || n == 0 || k == 0 {
         return;
@@ -22,7 +30,7 @@ pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>,
     check(b.data.len(), b.offset, b.strides, [k, n]);
     check(c.data.len(), c.offset, c.strides, [m, n]);
     #[cfg(feature = "blas")]
-    if blas::multiply(sizes, alpha, a, b, c.data, c.offset, c.strides) {
+    if blas::multiply(sizes, alpha, a, b, PanelMut { data: &mut *c.data, ..c }, adds) {
         return;
     }
     let stride = |stride: i64| stride as isize;
@@ -37,7 +45,7 @@ pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>,
             c.data.as_mut_ptr().offset(stride(c.offset)),
             stride(c.strides[1]),
             stride(c.strides[0]),
-            true,
+            adds,
             a.data.as_ptr().offset(stride(a.offset)),
             stride(a.strides[1]),
             stride(a.strides[0]),
@@ -66,7 +74,7 @@ fn check(len: usize, offset: i64, strides: [i64; 2], counts: [usize; 2]) {
 
 #[cfg(feature = "blas")]
 mod blas {
-    use super::{Element, Panel};
+    use super::{Element, Panel, PanelMut};
     use crate::ElementKind;
     use cblas_sys::{CBLAS_TRANSPOSE, CblasNoTrans, CblasRowMajor, CblasTrans, cblas_dgemm, cblas_sgemm};
 
@@ -80,21 +88,20 @@ mod blas {
         alpha: T,
         a: Panel<'_, T>,
         b: Panel<'_, T>,
-        c: &mut [T],
-        offset: i64,
-        strides: [i64; 2],
+        c: PanelMut<'_, T>,
+        adds: bool,
     ) -> bool {
         let [m, n, k] = sizes;
         let turned = |panel: Panel<'_, T>| [panel.strides[1], panel.strides[0]];
-        match leading([m, n], strides) {
+        match leading([m, n], c.strides) {
             Some((CblasNoTrans, ldc)) => {
                 let Some(ab) = leading([m, k], a.strides).zip(leading([k, n], b.strides)) else { return false };
-                call(sizes, alpha, (a, ab.0), (b, ab.1), (c, offset, ldc))
+                call(sizes, alpha, (a, ab.0), (b, ab.1), (c, ldc), adds)
             }
             // The transposed product is row-major then.
             Some((_, ldc)) => {
                 let Some(ab) = leading([k, m], turned(a)).zip(leading([n, k], turned(b))) else { return false };
-                call([n, m, k], alpha, (b, ab.1), (a, ab.0), (c, offset, ldc))
+                call([n, m, k], alpha, (b, ab.1), (a, ab.0), (c, ldc), adds)
             }
             None => false,
         }
@@ -116,11 +123,13 @@ mod blas {
         alpha: T,
         (a, (turn_a, lda)): (Panel<'_, T>, (CBLAS_TRANSPOSE, i32)),
         (b, (turn_b, ldb)): (Panel<'_, T>, (CBLAS_TRANSPOSE, i32)),
-        (c, offset, ldc): (&mut [T], i64, i32),
+        (c, ldc): (PanelMut<'_, T>, i32),
+        adds: bool,
     ) -> bool {
         let [Ok(m), Ok(n), Ok(k)] = sizes.map(i32::try_from) else { return false };
         let (a, b) = (a.data[a.offset as usize..].as_ptr(), b.data[b.offset as usize..].as_ptr());
-        let c = c[offset as usize..].as_mut_ptr();
+        let c = c.data[c.offset as usize..].as_mut_ptr();
+        let held = if adds { 1.0 } else { 0.0 };
         macro_rules! gemm {
             ($gemm:ident, $type:ty) => {
                 // SAFETY: `T` is this type, as its kind says. The caller has checked that the strides of each
@@ -128,7 +137,7 @@ mod blas {
                 // mutably, so neither `a` nor `b` overlaps it.
                 unsafe {
                     let (alpha, a, b) = (bytemuck::cast(alpha), a.cast(), b.cast());
-                    $gemm(CblasRowMajor, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, 1.0, c.cast::<$type>(), ldc);
+                    $gemm(CblasRowMajor, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, held, c.cast::<$type>(), ldc);
                 }
             };
         }

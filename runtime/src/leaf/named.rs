@@ -135,7 +135,7 @@ impl<T: Element> Named<T> {
     /// Returns the leaf that is registered as `name`, if it computes `statement`, whose indices are among `loops`.
     ///
     /// # Errors
-    /// If there is none, or it computes something else.
+    /// If no leaf has the name, or it computes something else.
     ///
     /// # Panics
     /// If an index of the statement is not among the loops: a bug of polyshard.
@@ -168,7 +168,8 @@ impl<T: Element> Named<T> {
     /// If the leaf panics; if there are not as many operands as the leaf has, or one would be touched outside its data,
     /// or output elements have two places in the tile: a bug of polyshard.
     #[track_caller]
-    pub fn run(&self, counts: &[usize], operands: &[Strided<'_, T>], c: StridedMut<'_, T>) {
+    pub fn run(&self, counts: &[usize], operands: &[Strided<'_, T>], mut c: StridedMut<'_, T>) {
+        c.set();
         assert_eq!(operands.len() + 1, self.tiles.len(), "a leaf has other operands; this is a bug of polyshard");
         let strides = c.checked_strides("c", counts);
         let numbered = operands.iter().enumerate();

@@ -32,11 +32,12 @@ use std::ops::Range;
 #[track_caller]
 pub fn nest<T: Element>(
     counts: &[usize],
-    c: StridedMut<'_, T>,
+    mut c: StridedMut<'_, T>,
     op: ReduceOp,
     operands: &[Strided<'_, T>],
     kernel: &impl Pointwise<T>,
 ) {
+    c.set();
     let mut strides = vec![c.checked_strides("c", counts)];
     strides.extend(operands.iter().enumerate().map(|(i, operand)| operand.checked_strides(&i.to_string(), counts)));
     if counts.contains(&0) {

@@ -86,6 +86,7 @@ impl<T: Element> Products<T> {
     /// If an operand would be touched outside its data, or the products do not fit the loops: a bug of polyshard.
     #[track_caller]
     pub fn run(&mut self, counts: &[usize], alpha: T, operands: &[Strided<'_, T>], mut c: StridedMut<'_, T>) {
+        c.set();
         c.strides = c.checked_strides("c", counts);
         let checked = operands.iter().enumerate().map(|(i, operand)| {
             operand.one_place(&i.to_string());

@@ -8,7 +8,8 @@
 use super::copy::{copy, pack, unpack};
 use super::hop::Hop;
 use super::piece::{Piece, Rows, Side};
-use crate::{Result, memory};
+use crate::Result;
+use crate::memory::Buffer;
 use bytemuck::cast_slice_mut;
 
 /// Bytes of a message with a scattered side. Smaller ones make the ranks wait for each other more often, larger
@@ -19,8 +20,8 @@ const CHUNK: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Staging {
     // 8-byte words, so that every element type is aligned.
-    send: Vec<u64>,
-    receive: Vec<u64>,
+    send: Buffer<u64>,
+    receive: Buffer<u64>,
 }
 
 impl Staging {
@@ -62,8 +63,8 @@ pub(super) fn run(hop: &Hop, element: usize, source: &[u8], target: &mut [u8], s
     copy(hop.sends[hop.me].rows(), element, source, target);
     let Some(comm) = &hop.comm else { return Ok(()) };
     let [send, receive] = scattered(hop).map(|elements| room(elements, element) / size_of::<u64>());
-    memory::grow(&mut staging.send, send, "pieces of a redistribution")?;
-    memory::grow(&mut staging.receive, receive, "pieces of a redistribution")?;
+    staging.send.grow(send, "pieces of a redistribution")?;
+    staging.receive.grow(receive, "pieces of a redistribution")?;
 
     let size = hop.members.len();
     for round in 1..size {

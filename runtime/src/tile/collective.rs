@@ -2,7 +2,7 @@
 
 use super::{Held, Overlap, Place, Tile, mail, one_box, owned};
 use crate::comm::Broadcast;
-use crate::{DistArray, Element, Group, Region, Result, memory};
+use crate::{DistArray, Element, Group, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 impl<T: Element> Tile<T> {
@@ -165,7 +165,7 @@ impl<T: Element> Tile<T> {
             return broadcasts(group, parts, send, &mut places);
         }
         let remote = receives.iter().map(|(_, part)| part.len()).sum();
-        memory::grow(&mut self.incoming, remote, "what a tile receives")?;
+        self.incoming.grow(remote, "what a tile receives")?;
         let mut packed = mail::parts(&receives, &mut self.incoming);
         broadcasts(group, parts, send, &mut packed)?;
         for ((_, part), (_, packed)) in receives.iter().zip(&packed) {
@@ -196,7 +196,7 @@ impl<T: Element> Tile<T> {
         if in_place {
             return group.comm().all_gather(cast_slice(send), cast_slice_mut(buffer), &counts);
         }
-        memory::grow(&mut self.incoming, total, "what a tile receives")?;
+        self.incoming.grow(total, "what a tile receives")?;
         let incoming = &mut self.incoming[..total];
         group.comm().all_gather(cast_slice(send), cast_slice_mut(incoming), &counts)?;
         let mut rest = &incoming[..];

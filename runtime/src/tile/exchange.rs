@@ -2,7 +2,7 @@
 
 use super::{Held, Overlap, Place, Tile, mail, one_box, owned};
 use crate::layout::Reach;
-use crate::{DistArray, Element, Grid, Region, Result, memory};
+use crate::{DistArray, Element, Grid, Region, Result};
 use std::ops::Range;
 
 impl<T: Element> Tile<T> {
@@ -165,7 +165,7 @@ impl<T: Element> Tile<T> {
         if let Some(mut places) = mail::places(&receives, buffer) {
             mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut places)?;
         } else {
-            memory::grow(&mut self.incoming, remote, "what a tile receives")?;
+            self.incoming.grow(remote, "what a tile receives")?;
             let mut parts = mail::parts(&receives, &mut self.incoming);
             mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut parts)?;
             for ((_, overlap), (_, packed)) in receives.iter().zip(&parts) {

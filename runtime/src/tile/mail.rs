@@ -2,7 +2,8 @@
 
 use super::{Overlap, Place};
 use crate::comm::Communicator;
-use crate::{Element, Result, memory};
+use crate::memory::Buffer;
+use crate::{Element, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// Sends overlaps of `data` and receives others into `into`, one message per pair of ranks (MPI 3.1, section
@@ -15,12 +16,12 @@ pub(super) fn exchange<T: Element>(
     sends: &[(usize, Overlap)],
     place: Place,
     data: &[T],
-    outgoing: &mut Vec<T>,
+    outgoing: &mut Buffer<T>,
     receives: &mut [(usize, &mut [T])],
 ) -> Result<()> {
     let scattered = |(_, overlap): &&(usize, Overlap)| overlap.contiguous(place).is_none();
     let total: usize = sends.iter().filter(scattered).map(|(_, overlap)| overlap.len()).sum();
-    memory::grow(outgoing, total, "what is packed to be sent")?;
+    outgoing.grow(total, "what is packed to be sent")?;
     let mut rest = &mut outgoing[..];
     let mut messages: Vec<(usize, &[u8])> = Vec::with_capacity(sends.len());
     for (to, overlap) in sends {

@@ -37,8 +37,9 @@ pub use out::OutTile;
 pub(crate) use overlap::{Overlap, Place};
 pub use written::Written;
 
+use crate::memory::Buffer;
 use crate::region::row_major;
-use crate::{DistArray, Element, Region, Result, View, memory};
+use crate::{DistArray, Element, Region, Result, View};
 use std::ops::Range;
 
 /// A buffer for the part of an input tensor that one step reads.
@@ -48,10 +49,10 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Tile<T> {
     held: Held,
-    buffer: Vec<T>,
-    relay: Vec<T>,
-    outgoing: Vec<T>,
-    incoming: Vec<T>,
+    buffer: Buffer<T>,
+    relay: Buffer<T>,
+    outgoing: Buffer<T>,
+    incoming: Buffer<T>,
 }
 
 #[derive(Clone, Debug)]
@@ -72,9 +73,9 @@ impl<T: Element> Tile<T> {
         Ok(Self {
             held: Held::Nothing,
             buffer: buffer(name, elements)?,
-            relay: Vec::new(),
-            outgoing: Vec::new(),
-            incoming: Vec::new(),
+            relay: Buffer::default(),
+            outgoing: Buffer::default(),
+            incoming: Buffer::default(),
         })
     }
 
@@ -176,8 +177,8 @@ impl Held {
     }
 }
 
-fn buffer<T: Element>(name: &str, elements: usize) -> Result<Vec<T>> {
-    memory::zeros(elements, format_args!("a tile of `{name}`"))
+fn buffer<T: Element>(name: &str, elements: usize) -> Result<Buffer<T>> {
+    Buffer::new(elements, format_args!("a tile of `{name}`"))
 }
 
 fn room<'a, T>(buffer: &'a mut [T], region: &Region) -> &'a mut [T] {

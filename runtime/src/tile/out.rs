@@ -2,8 +2,13 @@
 
 use super::{Overlap, Place, Written, mail, one_box, owned, room};
 use crate::layout::Reach;
+use crate::memory::Buffer;
 use crate::region::row_major;
-use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut, memory};
+use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
+use std::cmp::Ordering;
+
+/// Elements that are summed up at a time: few enough to stay in the nearest cache.
+const CHUNK: usize = 512;
 
 /// A buffer for the part of an output tensor that one step writes, dense and row-major.
 ///
@@ -19,9 +24,11 @@ pub struct OutTile<T> {
     pub(super) region: Region,
     pub(super) written: Option<Written>,
     pub(super) any_order: bool,
-    pub(super) buffer: Vec<T>,
-    pub(super) outgoing: Vec<T>,
-    pub(super) incoming: Vec<T>,
+    pub(super) buffer: Buffer<T>,
+    /// What each element of the region counts as, if nothing has been written there since the tile was reset.
+    unset: Option<T>,
+    pub(super) outgoing: Buffer<T>,
+    pub(super) incoming: Buffer<T>,
 }
 
 impl<T: Element> OutTile<T> {
@@ -30,9 +37,9 @@ impl<T: Element> OutTile<T> {
     /// # Errors
     /// If they do not fit the memory that is free.
     pub fn new(name: &str, elements: usize) -> Result<Self> {
-        let buffer = memory::zeros(elements, format_args!("a tile of `{name}`"))?;
-        let (outgoing, incoming) = (Vec::new(), Vec::new());
-        Ok(Self { region: Region::empty(0), written: None, any_order: false, buffer, outgoing, incoming })
+        let buffer = Buffer::new(elements, format_args!("a tile of `{name}`"))?;
+        let (outgoing, incoming) = (Buffer::default(), Buffer::default());
+        Ok(Self { region: Region::empty(0), written: None, any_order: false, buffer, unset: None, outgoing, incoming })
     }
 
     /// Returns the tile, from now on combined into no other elements of this rank's shard than those that are written.
@@ -61,23 +68,40 @@ impl<T: Element> OutTile<T> {
     /// If the region does not fit the buffer, or goes round the end of its array: a bug of polyshard.
     pub fn reset(&mut self, region: &Region, op: ReduceOp) {
         one_box(region);
-        room(&mut self.buffer, region).fill(op.identity());
+        let _ = room(&mut self.buffer, region);
+        self.unset = Some(op.identity());
         self.region = region.clone();
     }
 
-    /// Returns the elements, addressed by global index.
+    /// Returns the elements, addressed by global index, for a leaf to combine its results into them.
+    ///
+    /// Of a tile that has just been reset, the leaf gives each element of it a value, be it the identity.
     #[must_use]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         let strides = row_major(&self.region.shape()).into_iter().map(|stride| stride as i64).collect();
         let region = &self.region;
-        ViewMut::new(&mut self.buffer[..region.len()], region.start(), strides).in_blocks(region)
+        let view = ViewMut::new(&mut self.buffer[..region.len()], region.start(), strides).in_blocks(region);
+        match self.unset.take() {
+            None => view,
+            Some(value) => view.unset(value),
+        }
+    }
+
+    /// The elements, to be sent or combined: those that nothing was written to are what they count as.
+    pub(super) fn sums(&mut self) -> &mut [T] {
+        let sums = &mut self.buffer[..self.region.len()];
+        if let Some(value) = self.unset.take() {
+            sums.fill(value);
+        }
+        sums
     }
 
     /// Combines the tile into this rank's own shard, where it may be scattered. Moves no data between ranks.
     ///
     /// # Panics
     /// If this rank does not own all of it: a bug of polyshard.
-    pub fn combine_local(&self, target: &mut DistArray<T>, op: ReduceOp) {
+    pub fn combine_local(&mut self, target: &mut DistArray<T>, op: ReduceOp) {
+        self.sums();
         let own = owned(target, target.coordinates(), &self.region);
         combine(&own, Place::Region, &self.buffer, target, self.written.as_ref(), op);
     }
@@ -183,9 +207,10 @@ impl<T: Element> OutTile<T> {
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
+        self.sums();
         let world = grid.world();
         let total: usize = receives.iter().map(|(_, overlap)| overlap.len()).sum();
-        memory::grow(&mut self.incoming, total, "what is combined into an array")?;
+        self.incoming.grow(total, "what is combined into an array")?;
         let mut parts = mail::parts(receives, &mut self.incoming);
         mail::exchange(world.comm(), sends, Place::Region, &self.buffer, &mut self.outgoing, &mut parts)?;
 
@@ -205,6 +230,7 @@ impl<T: Element> OutTile<T> {
     }
 }
 
+/// Combines what `data` has in `place` into the block.
 pub(super) fn combine<T: Element>(
     overlap: &Overlap,
     place: Place,
@@ -214,14 +240,54 @@ pub(super) fn combine<T: Element>(
     op: ReduceOp,
 ) {
     let block = target.block_mut();
-    overlap.rows(place, Place::Block, |from, to, len| match written {
-        None => combine_row(&mut block[to..to + len], &data[from..from + len], op),
-        Some(written) => written.runs(to..to + len, |run| {
-            let from = from + run.start - to;
-            let data = &data[from..from + run.len()];
+    overlap.rows(place, Place::Block, |from, to, len| {
+        combine_run(block, to, &data[from..from + len], written, op);
+    });
+}
+
+/// Combines the sum of what the members have of an overlap into the block: `others` in messages, in the members' order,
+/// and in between, before member `me`, what `tile` has in the region.
+pub(super) fn combine_sum<T: Element>(
+    overlap: &Overlap,
+    tile: &[T],
+    (me, others): (usize, &[&[T]]),
+    target: &mut DistArray<T>,
+    written: Option<&Written>,
+    op: ReduceOp,
+) {
+    let block = target.block_mut();
+    let mut sums = [T::ZERO; CHUNK];
+    let mut packed = 0;
+    overlap.rows(Place::Region, Place::Block, |from, to, len| {
+        for start in (0..len).step_by(CHUNK) {
+            let count = CHUNK.min(len - start);
+            let sums = &mut sums[..count];
+            for member in 0..=others.len() {
+                let term = match member.cmp(&me) {
+                    Ordering::Less => &others[member][packed + start..][..count],
+                    Ordering::Equal => &tile[from + start..][..count],
+                    Ordering::Greater => &others[member - 1][packed + start..][..count],
+                };
+                match member {
+                    0 => sums.copy_from_slice(term),
+                    _ => combine_row(sums, term, op),
+                }
+            }
+            combine_run(block, to + start, sums, written, op);
+        }
+        packed += len;
+    });
+}
+
+/// Combines `data` into the elements of the block from position `to` on, as far as they are written.
+fn combine_run<T: Element>(block: &mut [T], to: usize, data: &[T], written: Option<&Written>, op: ReduceOp) {
+    match written {
+        None => combine_row(&mut block[to..to + data.len()], data, op),
+        Some(written) => written.runs(to..to + data.len(), |run| {
+            let data = &data[run.start - to..][..run.len()];
             combine_row(&mut block[run], data, op);
         }),
-    });
+    }
 }
 
 fn combine_row<T: Element>(block: &mut [T], data: &[T], op: ReduceOp) {

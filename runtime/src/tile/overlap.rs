@@ -9,8 +9,9 @@
 //! they lie together in the shard as they do in the region.
 
 use crate::layout::Sharding;
+use crate::memory::Buffer;
 use crate::region::row_major;
-use crate::{Element, Region, Result, memory};
+use crate::{Element, Region, Result};
 use std::ops::Range;
 
 /// The part of a region that a shard holds.
@@ -204,12 +205,12 @@ impl Overlap {
         &self,
         place: Place,
         data: &'a [T],
-        staging: &'a mut Vec<T>,
+        staging: &'a mut Buffer<T>,
     ) -> Result<&'a [T]> {
         if let Some(range) = self.contiguous(place) {
             return Ok(&data[range]);
         }
-        memory::grow(staging, self.len, "what is packed to be sent")?;
+        staging.grow(self.len, "what is packed to be sent")?;
         self.copy(place, data, Place::Packed, staging);
         Ok(&staging[..self.len])
     }

@@ -1,7 +1,7 @@
 //! Tiles that travel round a group: each step a rank hands on what it holds.
 
 use super::{Held, Tile, one_box, room};
-use crate::{DistArray, Element, Grid, Group, Region, Result, memory};
+use crate::{DistArray, Element, Grid, Group, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::mem::swap;
 
@@ -31,7 +31,7 @@ impl<T: Element> Tile<T> {
             self.holds(region);
             return Ok(());
         }
-        memory::grow(&mut self.relay, self.buffer.len(), "the second buffer of a tile")?;
+        self.relay.grow(self.buffer.len(), "the second buffer of a tile")?;
         let data = self.held.data(&mut self.buffer, source);
         let sends = [(to as usize, cast_slice(data))];
         let into = room(&mut self.relay, region);
@@ -79,7 +79,7 @@ impl<T: Element> Tile<T> {
             }
             return Ok(());
         }
-        memory::grow(&mut self.relay, self.buffer.len(), "the second buffer of a tile")?;
+        self.relay.grow(self.buffer.len(), "the second buffer of a tile")?;
         if let Some((_, region)) = &to {
             self.holds(region);
         }

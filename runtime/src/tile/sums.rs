@@ -4,9 +4,10 @@
 //! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere, unless
 //! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
-use super::out::combine;
-use super::{OutTile, Overlap, Place, one_box, room};
-use crate::{DistArray, Element, Group, ReduceOp, Region, Result, memory};
+use super::out::{combine, combine_sum};
+use super::{OutTile, Overlap, Place, mail, one_box, owned, room};
+use crate::layout::SumKind;
+use crate::{DistArray, Element, Group, ReduceOp, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 impl<T: Element> OutTile<T> {
@@ -40,8 +41,12 @@ impl<T: Element> OutTile<T> {
                 .unwrap_or_else(|_| panic!("a reduction to coordinate {coordinate}; this is a bug of polyshard"))
         };
         let root = group.rank_of(&root_coordinates.iter().map(inside).collect::<Vec<_>>());
-        let data = cast_slice_mut(room(&mut self.buffer, &self.region));
-        match self.any_order {
+        if self.meets_whole(group) {
+            return self.meet(group, |member| member == root, target, op);
+        }
+        let any_order = self.any_order;
+        let data = cast_slice_mut(self.sums());
+        match any_order {
             true => group.comm().reduce(root, data, T::KIND, op)?,
             false => group.comm().reduce_in_order(root, data, T::KIND, op)?,
         }
@@ -70,8 +75,12 @@ impl<T: Element> OutTile<T> {
         if self.region.is_empty() {
             return Ok(());
         }
-        let data = cast_slice_mut(room(&mut self.buffer, &self.region));
-        match self.any_order {
+        if self.meets_whole(group) {
+            return self.meet(group, |_| true, target, op);
+        }
+        let any_order = self.any_order;
+        let data = cast_slice_mut(self.sums());
+        match any_order {
             true => group.comm().all_reduce(data, T::KIND, op)?,
             false => group.comm().all_reduce_in_order(data, T::KIND, op)?,
         }
@@ -87,9 +96,9 @@ impl<T: Element> OutTile<T> {
     /// after    owner of a: a op ((a0 op a1) op a2)    owner of b: b op ((b0 op b1) op b2)    ..
     /// ```
     ///
-    /// Parts that follow one another in the tile, in the members' order, are sent from it; else they are packed first.
-    /// Parts may be of any size, also empty. If the region is empty, which it is on all members or on none, nothing is
-    /// sent. Stages as much as the tile, twice if parts interleave.
+    /// Parts that lie together in the tile are sent from it; else they are packed first. Parts may be of any size, also
+    /// empty. If the region is empty, which it is on all members or on none, nothing is sent. Stages what it receives,
+    /// which is as much as the tile, and the parts that are packed.
     ///
     /// # Errors
     /// If another rank failed.
@@ -111,12 +120,16 @@ impl<T: Element> OutTile<T> {
             self.region,
             target.sharding()
         );
+        if !self.any_order {
+            return self.meet_in_parts(group, parts, target, op);
+        }
+        self.sums();
         let counts: Vec<_> = parts.iter().map(|part| part.len() * size_of::<T>()).collect();
         let tile = &self.buffer[..total];
         let packed: &[T] = if in_order(&parts) {
             tile
         } else {
-            memory::grow(&mut self.outgoing, total, "what is packed to be sent")?;
+            self.outgoing.grow(total, "what is packed to be sent")?;
             let mut rest = &mut self.outgoing[..total];
             for part in &parts {
                 let (packed, others) = rest.split_at_mut(part.len());
@@ -126,14 +139,55 @@ impl<T: Element> OutTile<T> {
             &self.outgoing[..total]
         };
         let own = &parts[group.rank()];
-        memory::grow(&mut self.incoming, own.len(), "what is combined into an array")?;
+        self.incoming.grow(own.len(), "what is combined into an array")?;
         let into = &mut self.incoming[..own.len()];
-        let (comm, send, receive) = (group.comm(), cast_slice(packed), cast_slice_mut(into));
-        match self.any_order {
-            true => comm.reduce_scatter(send, receive, &counts, T::KIND, op)?,
-            false => comm.reduce_scatter_in_order(send, receive, &counts, T::KIND, op)?,
-        }
+        group.comm().reduce_scatter(cast_slice(packed), cast_slice_mut(into), &counts, T::KIND, op)?;
         combine(own, Place::Packed, into, target, self.written.as_ref(), op);
+        Ok(())
+    }
+
+    /// Whether those who want the sum get the tiles of all members and add them up by themselves.
+    fn meets_whole(&self, group: &Group) -> bool {
+        let bytes = self.region.len() * size_of::<T>();
+        !self.any_order && SumKind::is_short(bytes as u64, group.size() as u64)
+    }
+
+    /// Combines the sum of all members' tiles into the shards of those who `want` it.
+    fn meet(
+        &mut self,
+        group: &Group,
+        wants: impl Fn(usize) -> bool,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+    ) -> Result<()> {
+        let none = Region::empty(self.region.ndim());
+        let part = |member| match wants(member) {
+            true => owned(target, &group.coordinates(member), &self.region),
+            false => Overlap::of(target.sharding(), &group.coordinates(member), &none),
+        };
+        self.meet_in_parts(group, (0..group.size()).map(part).collect(), target, op)
+    }
+
+    /// Sends to each member its part, and combines the sum of what all members have of this member's part into the
+    /// shard, in one pass over all of it.
+    fn meet_in_parts(
+        &mut self,
+        group: &Group,
+        parts: Vec<Overlap>,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+    ) -> Result<()> {
+        self.sums();
+        let (me, own) = (group.rank(), parts[group.rank()].clone());
+        let others = parts.into_iter().enumerate().filter(|(member, _)| *member != me);
+        let (members, sends): (Vec<_>, Vec<_>) = others.map(|(member, part)| (member, (member, part))).collect();
+        let sends: Vec<_> = sends.into_iter().filter(|(_, part)| part.len() > 0).collect();
+        self.incoming.grow(own.len() * members.len(), "what is combined into an array")?;
+        let receives: Vec<_> = members.iter().filter(|_| own.len() > 0).map(|&from| (from, own.clone())).collect();
+        let mut received = mail::parts(&receives, &mut self.incoming);
+        mail::exchange(group.comm(), &sends, Place::Region, &self.buffer, &mut self.outgoing, &mut received)?;
+        let others: Vec<&[T]> = received.iter().map(|(_, part)| &**part).collect();
+        combine_sum(&own, &self.buffer, (me, &others), target, self.written.as_ref(), op);
         Ok(())
     }
 
@@ -166,7 +220,8 @@ impl<T: Element> OutTile<T> {
             );
             return Ok(());
         }
-        memory::grow(&mut self.incoming, self.buffer.len(), "the second buffer of a tile")?;
+        self.sums();
+        self.incoming.grow(self.buffer.len(), "the second buffer of a tile")?;
         let data = cast_slice(&self.buffer[..self.region.len()]);
         let sends = [(to as usize, data)];
         let into = room(&mut self.incoming, region);

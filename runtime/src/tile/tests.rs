@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::layout::{Mesh, Placement, Reach, Sharding};
+use crate::leaf::{Role, contract};
 use crate::sample::{
     array, contents, element, expected, indices, on_ranks, owned_region, pick, range, region, shardings,
 };
-use crate::{Grid, ReduceOp, Result, World};
+use crate::{Grid, ReduceOp, Result, Strided, World};
 use proptest::prelude::*;
 
 mod blocks;
@@ -73,7 +74,9 @@ fn write(out: &mut OutTile<i32>, region: &Region, writer: usize) {
     out.reset(region, ReduceOp::Sum);
     let steps = vec![&[][..]; region.ndim()];
     // A tile is dense, so its elements in memory are those of the region in order.
-    for (held, index) in out.view_mut().strided(&region.start(), &steps).data.iter_mut().zip(indices(region)) {
+    let mut sums = out.view_mut().strided(&region.start(), &steps);
+    sums.set();
+    for (held, index) in sums.data.iter_mut().zip(indices(region)) {
         *held += element(&index) * (writer as i32 + 2);
     }
 }
@@ -217,6 +220,41 @@ fn contributions_meet_in_the_order_of_their_writers() {
         out.write_back(&grid, &anywhere(grid.mesh()), &mut target, |_| Region::whole(&[1]), ReduceOp::Sum)?;
         // 1e16 + 1 is 1e16, so in another order the sum would be another.
         assert_eq!(target.get(&[0]), [Some(3.0), None, None, None][world.rank()]);
+        Ok(())
+    });
+}
+
+/// A leaf that writes all of a tile need not read it, one that does not gives the rest the identity.
+#[test]
+fn what_a_tile_held_before_it_was_reset_is_of_no_account() {
+    let mesh = Mesh::new([("x", 1)]);
+    let [a, b] = [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 10.0, 100.0, 1000.0, 1.0, 0.0]];
+    // The counts of m, n and k, and where one step of each moves a, b and the tile of 2 by 3.
+    let once = ([2, 3, 2], [[2, 0, 1], [0, 1, 3], [3, 1, 0]]);
+    let part = ([2, 2, 2], [[2, 0, 1], [0, 1, 3], [3, 1, 0]]);
+    let none = ([2, 3, 0], [[2, 0, 1], [0, 1, 3], [3, 1, 0]]);
+    let over = ([2, 2, 2], [[2, 0, 1], [0, 1, 3], [1, 1, 0]]);
+    on_ranks(1, |world| {
+        let sharding = Sharding::replicated(&mesh, &[2, 3]);
+        let mut out = OutTile::<f64>::new("C", 6)?;
+        for leaves in [&[once][..], &[once, once], &[part], &[none], &[none, once], &[over], &[]] {
+            let (mut target, mut expected) = (DistArray::filled(world, &sharding, 5.0)?, [5.0; 6]);
+            out.buffer.fill(f64::NAN);
+            out.reset(&Region::whole(&[2, 3]), ReduceOp::Sum);
+            for &(counts, [of_a, of_b, of_c]) in leaves {
+                for i in 0..counts[0] * counts[1] * counts[2] {
+                    let point = [i / (counts[1] * counts[2]), i / counts[2] % counts[1], i % counts[2]];
+                    let at = |strides: [i64; 3]| (0..3).map(|l| point[l] * strides[l] as usize).sum::<usize>();
+                    expected[at(of_c)] += a[at(of_a)] * b[at(of_b)];
+                }
+                let steps = [[of_c[0] / 3, 0, 0], [of_c[0] % 3, of_c[1], 0]];
+                let target = out.view_mut().strided(&[0, 0], &[&steps[0], &steps[1]]);
+                let [a, b] = [(&a, of_a), (&b, of_b)].map(|(data, strides)| Strided::new(data, 0, strides.to_vec()));
+                contract(&counts, &[Role::M, Role::N, Role::K], 1.0, a, b, target);
+            }
+            out.combine_local(&mut target, ReduceOp::Sum);
+            assert_eq!(target.block(), expected, "{leaves:?}");
+        }
         Ok(())
     });
 }
