@@ -170,6 +170,61 @@ fn a_message_of_another_length_is_an_error_with_both_lengths() {
     assert_eq!(results.unwrap_err().to_string(), expected);
 }
 
+/// So long that it is read where the sender has it.
+const LONG: usize = 1 << 20;
+
+#[test]
+fn a_long_message_waits_for_its_receiver() {
+    let message = said(3, |world| match world.rank() {
+        0 => world.comm().exchange(&[(1, &[1; LONG]), (2, &[2; LONG])], &mut []),
+        1 => world.comm().exchange(&[], &mut [(0, &mut [0; LONG]), (0, &mut [0; 8])]),
+        _ => world.comm().barrier(),
+    });
+    let expected = "the ranks wait for each other: rank 0 waits for rank 2 to receive 1048576 bytes; \
+                    rank 1 waits to receive 8 bytes from rank 0; rank 2 waits in barrier";
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn long_messages_and_short_ones_keep_their_order() {
+    let results = spmd(2, |world| -> Result<[u8; 4]> {
+        let (mut first, mut second, mut third) = (vec![0; LONG], [0; 2], vec![0; LONG]);
+        match world.rank() {
+            0 => world.comm().exchange(&[(1, &vec![1; LONG]), (1, &[2; 2]), (1, &vec![3; LONG])], &mut [])?,
+            _ => {
+                world.comm().receive(0, &mut first)?;
+                world.comm().exchange(&[], &mut [(0, &mut second), (0, &mut third)])?;
+            }
+        }
+        Ok([first[LONG - 1], second[0], second[1], third[0]])
+    });
+    assert_eq!(results.unwrap(), [[0; 4], [1, 2, 2, 3]]);
+}
+
+#[test]
+fn what_a_failed_world_has_lent_is_taken_back() {
+    let aborted = Error::Aborted { rank: 2, message: "the disk is full".into() };
+    for lends in [
+        |comm: &dyn Communicator, data: &[u8]| comm.exchange(&[(1 - comm.rank(), data)], &mut []),
+        |comm: &dyn Communicator, data: &[u8]| comm.all_gather(data, &mut vec![0; 3 * LONG], &[LONG; 3]),
+    ] {
+        let result = spmd(3, |world| -> Result<()> {
+            let data = vec![world.rank() as u8; LONG];
+            if world.rank() == 2 {
+                std::thread::sleep(Duration::from_millis(50));
+                world.comm().abort("the disk is full");
+                return Ok(());
+            }
+            assert_eq!(lends(world.comm(), &data), Err(aborted.clone()));
+            drop(data);
+            // Nobody reads it any more.
+            assert_eq!(world.comm().receive(1 - world.rank(), &mut vec![0; LONG]), Err(aborted.clone()));
+            Ok(())
+        });
+        assert_eq!(result.unwrap_err().to_string(), "rank 2: the disk is full");
+    }
+}
+
 #[test]
 fn an_abort_ends_all_waits() {
     let waits: [fn(&dyn Communicator) -> Result<()>; 3] =

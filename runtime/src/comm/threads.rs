@@ -1,15 +1,16 @@
 //! The communicator whose ranks are threads of one process.
 //!
 //! All ranks share one locked state ([`state`]), so what each of them waits for is known exactly, and a
-//! deadlock is found the moment the last rank blocks or ends, not by a timeout. A message is copied once
-//! when it is sent and once when it is received, both outside the lock. Collectives are meetings
+//! deadlock is found the moment the last rank blocks or ends, not by a timeout. Collectives are meetings
 //! ([`meeting`]): each rank brings its call and its data, the last to arrive compares the calls, and then
 //! all take what they need from what the others brought. Reductions combine in rank order, so results do
-//! not depend on timing.
+//! not depend on timing. Long messages are read where their sender has them, which waits for that, as MPI does
+//! ([`lent`]); short ones are copied twice. No data are copied under the lock.
 //!
 //! Messages name ranks by their numbers in the world, also for groups that were split off.
 
 mod failure;
+mod lent;
 mod meeting;
 mod state;
 
@@ -20,8 +21,9 @@ use super::call::Call;
 use super::shared::OneProcess;
 use super::{Broadcast, Communicator, Note, SharedMemory, check, combine, in_order};
 use crate::{ElementKind, ReduceOp, Result};
-use meeting::{CHUNK, Round};
-use state::{GroupId, Message};
+use lent::Message;
+use meeting::{CHUNK, Chunk, Round};
+use state::GroupId;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -53,20 +55,46 @@ impl ThreadComm {
         self.shared.meet(self.group, self.rank, self.this(), call, data)
     }
 
+    /// As [`meet`](Self::meet), with data that the others read where they are if they are long.
+    fn meet_lending(&self, call: Call, data: &[u8], read: impl FnOnce(&Round)) -> Result<()> {
+        self.shared.meet_lending(self.group, [self.rank, self.this()], call, data, read)
+    }
+
+    /// Combines the data that all ranks bring to a reduction; returns the result, in chunks.
+    ///
+    /// The ranks share the work: each starts at a chunk of its own, and finds the others' done.
+    fn combined(&self, call: Call, data: &[u8], kind: ElementKind, op: ReduceOp) -> Result<Arc<[Chunk]>> {
+        let mut result: Arc<[Chunk]> = Arc::default();
+        self.meet_lending(call, data, |round| {
+            result = Arc::clone(&round.combined);
+            let chunks = result.len();
+            for nth in 0..chunks {
+                let chunk = (chunks * self.rank / self.size() + nth) % chunks;
+                let start = chunk * CHUNK;
+                result[chunk].get_or_init(|| {
+                    let mut combined = vec![0; CHUNK.min(data.len() - start)];
+                    Self::combine(round, start, &mut combined, kind, op);
+                    combined
+                });
+            }
+        })?;
+        Ok(result)
+    }
+
     fn told(&self, call: Call, note: Note) -> Result<Vec<Note>> {
-        let round = self.meet(call, Message::from(bytemuck::bytes_of(&note)))?;
+        let round = self.meet(call, Message::copied(bytemuck::bytes_of(&note)))?;
         Ok(round.data.iter().map(|data| bytemuck::pod_read_unaligned(data)).collect())
     }
 
     fn take(&self, from: usize, into: &mut [u8]) -> Result<()> {
         let (this, from) = (self.this(), self.members[from]);
-        let message = self.shared.receive(self.group, this, from, into.len())?;
-        if message.len() != into.len() {
-            return Err(check::length(this, from, into.len(), Some(message.len())));
+        match self.shared.receive_into(self.group, this, from, into)? {
+            Some(other) => Err(check::length(this, from, into.len(), Some(other))),
+            None => {
+                self.count(into.len());
+                Ok(())
+            }
         }
-        into.copy_from_slice(&message);
-        self.count(message.len());
-        Ok(())
     }
 
     fn count(&self, bytes: usize) {
@@ -105,7 +133,7 @@ impl Communicator for ThreadComm {
 
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
         check::peer(self.size(), self.rank, to)?;
-        self.shared.send(self.group, self.this(), [(self.members[to], Message::from(data))])
+        self.shared.send(self.group, self.this(), [(self.members[to], Message::copied(data))])
     }
 
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
@@ -116,13 +144,12 @@ impl Communicator for ThreadComm {
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         check::exchange(self.size(), self.rank, sends, receives)?;
         let others = sends.iter().filter(|send| send.0 != self.rank);
-        let messages: Vec<_> = others.map(|&(to, data)| (self.members[to], Message::from(data))).collect();
-        self.shared.send(self.group, self.this(), messages)?;
-        // Sending never blocks here, so the receives may wait one after the other.
-        for (from, into) in receives.iter_mut().filter(|receive| receive.0 != self.rank) {
-            self.take(*from, into)?;
-        }
-        Ok(())
+        let messages = others.map(|&(to, data)| (self.members[to], data));
+        // Messages are on their way before any is waited for, so the receives may wait one after the other.
+        self.shared.send_lending(self.group, self.this(), messages, || {
+            let mut others = receives.iter_mut().filter(|receive| receive.0 != self.rank);
+            others.try_for_each(|(from, into)| self.take(*from, into))
+        })
     }
 
     fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
@@ -130,14 +157,13 @@ impl Communicator for ThreadComm {
             Broadcast::Send(data) => {
                 let call = Call::Broadcast { root: self.this(), bytes: data.len() };
                 // A root that is alone need not copy for anyone.
-                let data = if self.size() == 1 { Message::default() } else { Message::from(data) };
-                self.meet(call, data).map(drop)
+                let data = if self.size() == 1 { &[] } else { data };
+                self.meet_lending(call, data, |_| {})
             }
             Broadcast::Receive { root, into } => {
                 check::root_receives(self.size(), self.rank, root)?;
                 let call = Call::Broadcast { root: self.members[root], bytes: into.len() };
-                let round = self.meet(call, Message::default())?;
-                into.copy_from_slice(&round.data[root]);
+                self.meet_lending(call, &[], |round| into.copy_from_slice(&round.data[root]))?;
                 self.count(into.len());
                 Ok(())
             }
@@ -147,14 +173,16 @@ impl Communicator for ThreadComm {
     fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
         check::counts(self.size(), counts, "into", into.len())?;
         check::own_count(counts[self.rank], "send", send.len())?;
-        let round = self.meet(Call::AllGather { counts: counts.into() }, Message::from(send))?;
-        self.count(into.len() - send.len());
-        let mut rest = into;
-        for data in &round.data {
-            let (part, tail) = rest.split_at_mut(data.len());
-            part.copy_from_slice(data);
-            rest = tail;
-        }
+        let received = into.len() - send.len();
+        self.meet_lending(Call::AllGather { counts: counts.into() }, send, |round| {
+            let mut rest = into;
+            for data in &round.data {
+                let (part, tail) = rest.split_at_mut(data.len());
+                part.copy_from_slice(data);
+                rest = tail;
+            }
+        })?;
+        self.count(received);
         Ok(())
     }
 
@@ -162,16 +190,20 @@ impl Communicator for ThreadComm {
         check::counts(self.size(), send_counts, "send", send.len())?;
         check::counts(self.size(), receive_counts, "into", into.len())?;
         let call = Call::AllToAll { send: send_counts.into(), receive: receive_counts.into() };
-        let round = self.meet(call, Message::from(send))?;
-        self.count(into.len() - receive_counts[self.rank]);
-        let mut rest = into;
-        for (data, call) in round.data.iter().zip(&round.calls) {
-            let Call::AllToAll { send, .. } = call else { panic!("another call got past: this is a bug of polyshard") };
-            let start: usize = send[..self.rank].iter().sum();
-            let (part, tail) = rest.split_at_mut(send[self.rank]);
-            part.copy_from_slice(&data[start..start + part.len()]);
-            rest = tail;
-        }
+        let received = into.len() - receive_counts[self.rank];
+        self.meet_lending(call, send, |round| {
+            let mut rest = into;
+            for (data, call) in round.data.iter().zip(&round.calls) {
+                let Call::AllToAll { send, .. } = call else {
+                    panic!("another call got past: this is a bug of polyshard")
+                };
+                let start: usize = send[..self.rank].iter().sum();
+                let (part, tail) = rest.split_at_mut(send[self.rank]);
+                part.copy_from_slice(&data[start..start + part.len()]);
+                rest = tail;
+            }
+        })?;
+        self.count(received);
         Ok(())
     }
 
@@ -179,9 +211,9 @@ impl Communicator for ThreadComm {
         check::member(self.size(), root)?;
         check::elements(kind, data)?;
         let call = Call::Reduce { root: self.members[root], bytes: data.len(), kind, op };
-        let round = self.meet(call, Message::from(&*data))?;
+        let combined = self.combined(call, data, kind, op)?;
         if self.rank == root {
-            Self::combine(&round, 0, data, kind, op);
+            put_together(&combined, data);
             self.count_from_all(data.len());
         }
         Ok(())
@@ -189,21 +221,9 @@ impl Communicator for ThreadComm {
 
     fn all_reduce(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
         check::elements(kind, data)?;
-        let round = self.meet(Call::AllReduce { bytes: data.len(), kind, op }, Message::from(&*data))?;
+        let combined = self.combined(Call::AllReduce { bytes: data.len(), kind, op }, data, kind, op)?;
+        put_together(&combined, data);
         self.count_from_all(data.len());
-        // The ranks share the work: each starts at a chunk of its own, and finds the others' done.
-        let chunks = round.combined.len();
-        for nth in 0..chunks {
-            let chunk = (chunks * self.rank / self.size() + nth) % chunks;
-            let start = chunk * CHUNK;
-            let len = CHUNK.min(data.len() - start);
-            let combined = round.combined[chunk].get_or_init(|| {
-                let mut combined = vec![0; len];
-                Self::combine(&round, start, &mut combined, kind, op);
-                combined
-            });
-            data[start..start + len].copy_from_slice(combined);
-        }
         Ok(())
     }
 
@@ -216,8 +236,9 @@ impl Communicator for ThreadComm {
         op: ReduceOp,
     ) -> Result<()> {
         check::reduce_scatter(self.size(), self.rank, send, into, counts, kind)?;
-        let round = self.meet(Call::ReduceScatter { counts: counts.into(), kind, op }, Message::from(send))?;
-        Self::combine(&round, counts[..self.rank].iter().sum(), into, kind, op);
+        let start = counts[..self.rank].iter().sum();
+        let call = Call::ReduceScatter { counts: counts.into(), kind, op };
+        self.meet_lending(call, send, |round| Self::combine(round, start, into, kind, op))?;
         self.count_from_all(into.len());
         Ok(())
     }
@@ -252,7 +273,7 @@ impl Communicator for ThreadComm {
     }
 
     fn barrier(&self) -> Result<()> {
-        self.meet(Call::Barrier, Message::default()).map(drop)
+        self.meet(Call::Barrier, Message::copied(&[])).map(drop)
     }
 
     fn tell(&self, note: Note) -> Result<Vec<Note>> {
@@ -264,7 +285,7 @@ impl Communicator for ThreadComm {
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
-        let round = self.meet(Call::Split { color, key }, Message::default())?;
+        let round = self.meet(Call::Split { color, key }, Message::copied(&[]))?;
         let seat = &round.seats[self.rank];
         Ok(Box::new(Self {
             shared: Arc::clone(&self.shared),
@@ -294,6 +315,13 @@ impl Communicator for ThreadComm {
 
     fn abort(&self, message: &str) {
         self.shared.fail(Failure::Error { rank: self.this(), message: message.into() });
+    }
+}
+
+/// Copies the chunks of a result to where it is wanted.
+fn put_together(chunks: &[Chunk], into: &mut [u8]) {
+    for (chunk, into) in chunks.iter().zip(into.chunks_mut(CHUNK)) {
+        into.copy_from_slice(chunk.get().expect("all ranks have combined; this is a bug of polyshard"));
     }
 }
 

@@ -87,14 +87,15 @@ impl Wire {
         let leaving: Vec<[u8; 8]> = sends.iter().map(arrival).collect();
         let mut coming = vec![[0; 8]; receives.len()];
         // The time follows its message, so that what a rank is found waiting for is the message.
-        let stamped: Vec<(usize, &[u8])> =
-            sends.iter().zip(&leaving).flat_map(|(&(to, data), time)| [(to, data), (to, &time[..])]).collect();
+        let stamped = sends.iter().zip(&leaving).flat_map(|(&(to, data), time)| [(to, data), (to, &time[..])]);
+        let (own, others): (Vec<_>, Vec<_>) = stamped.partition(|(to, _)| *to == this);
+        others.into_iter().try_for_each(|(to, data)| self.comm.send(to, data))?;
         let mut wanted: Vec<(usize, &mut [u8])> = Vec::with_capacity(2 * receives.len());
         for ((from, into), time) in receives.iter_mut().zip(&mut coming) {
             wanted.push((*from, into));
             wanted.push((*from, time));
         }
-        self.comm.exchange(&stamped, &mut wanted)?;
+        self.comm.exchange(&own, &mut wanted)?;
         let last = coming.into_iter().map(f64::from_ne_bytes).fold(0.0, f64::max);
         self.network.sleep_until(last, &self.ranks)
     }

@@ -4,18 +4,22 @@
 //! [`Round`], which all ranks then read without the lock.
 
 use super::super::call::{Call, disagreement};
-use super::state::{GroupId, Message};
+use super::lent::Message;
+use super::state::GroupId;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of an all-reduce that one rank combines at a time: a multiple of every element's size.
+/// Bytes of a reduction that one rank combines at a time: a multiple of every element's size.
 pub(super) const CHUNK: usize = 1 << 16;
+
+/// A part of the result of a reduction.
+pub(super) type Chunk = OnceLock<Vec<u8>>;
 
 /// What all ranks brought to a collective, by rank in the group.
 pub(super) struct Round {
     pub(super) calls: Vec<Call>,
     pub(super) data: Vec<Message>,
-    /// Chunks of the result of an all-reduce, each combined by the rank that needs it first.
-    pub(super) combined: Vec<OnceLock<Vec<u8>>>,
+    /// Chunks of the result of a reduction, each combined by the rank that comes to it first.
+    pub(super) combined: Arc<[Chunk]>,
     /// After a split, each rank's place in its new group.
     pub(super) seats: Vec<Seat>,
 }
@@ -65,8 +69,11 @@ impl Meeting {
         if let Some(message) = disagreement(&self.members, &calls) {
             return Err(message);
         }
-        let chunks = if let Call::AllReduce { bytes, .. } = calls[0] { bytes.div_ceil(CHUNK) } else { 0 };
-        let combined = (0..chunks).map(|_| OnceLock::new()).collect();
+        let chunks = match calls[0] {
+            Call::AllReduce { bytes, .. } | Call::Reduce { bytes, .. } => bytes.div_ceil(CHUNK),
+            _ => 0,
+        };
+        let combined = (0..chunks).map(|_| Chunk::new()).collect();
         Ok(Some(Round { calls, data, combined, seats: Vec::new() }))
     }
 

@@ -7,13 +7,11 @@
 use super::super::call::Call;
 use super::super::words::{Doing, amount, deadlock, within};
 use super::failure::Failure;
+use super::lent::Message;
 use super::meeting::{Meeting, Round, Seat, divide};
 use crate::Result;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-/// The bytes of one message, shared by all that read it.
-pub(super) type Message = Arc<[u8]>;
 
 /// A group of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +27,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// One per rank, so that a message wakes its receiver alone.
     wake: Vec<Condvar>,
-    /// For ranks that settle; few do at a time, so all groups share it.
+    /// For ranks that settle or take back what they lent; few do at a time, so all groups share it.
     settled: Condvar,
 }
 
@@ -46,6 +44,8 @@ struct Rank {
     status: Status,
     /// Messages that have been sent to this rank, by group and sender.
     inbox: HashMap<(GroupId, usize), VecDeque<Message>>,
+    /// Of the messages that this rank has lent to others, those that have not been read yet.
+    lent: usize,
     /// The round of the collective that has just ended the rank's wait.
     round: Option<Arc<Round>>,
 }
@@ -62,13 +62,15 @@ enum Status {
         group: GroupId,
         rank: usize,
     },
+    /// It has lent messages that have not been read.
+    Lends,
     Ended,
 }
 
 impl Shared {
     /// Returns a world of `size` ranks, all of them running.
     pub(crate) fn new(size: usize) -> Self {
-        let rank = |_| Rank { status: Status::Running, inbox: HashMap::new(), round: None };
+        let rank = |_| Rank { status: Status::Running, inbox: HashMap::new(), lent: 0, round: None };
         let world = Meeting::new((0..size).collect());
         let state = State {
             ranks: (0..size).map(rank).collect(),
@@ -120,6 +122,7 @@ impl Shared {
         let mut state = self.lock();
         state.check_failure()?;
         for (to, message) in messages {
+            state.ranks[from].lent += usize::from(message.is_lent());
             let rank = &mut state.ranks[to];
             rank.inbox.entry((group, from)).or_default().push_back(message);
             if matches!(rank.status, Status::Receives { group: g, from: f, .. } if (g, f) == (group, from)) {
@@ -139,6 +142,47 @@ impl Shared {
         let inbox = &mut state.ranks[this].inbox;
         let queue = inbox.get_mut(&(group, from));
         Ok(queue.and_then(VecDeque::pop_front).expect("a receiver woke to no message: this is a bug of polyshard"))
+    }
+
+    /// Says that a message which `from` lent has been read.
+    pub(super) fn was_read(&self, from: usize) {
+        let mut state = self.lock();
+        state.ranks[from].lent -= 1;
+        if state.ranks[from].lent == 0 {
+            match state.ranks[from].status {
+                Status::Lends => state.resume(from, &self.wake),
+                _ => self.settled.notify_all(),
+            }
+        }
+    }
+
+    /// Waits until all that `this` has lent has been read.
+    pub(super) fn wait_until_read(&self, this: usize) -> Result<()> {
+        let state = self.lock();
+        state.check_failure()?;
+        if state.ranks[this].lent > 0 {
+            drop(self.wait(state, this, Status::Lends)?);
+        }
+        Ok(())
+    }
+
+    /// Takes back what `this` has lent and nobody has begun to read, and waits for those who have, whatever else
+    /// happens.
+    pub(super) fn take_back(&self, this: usize) {
+        let mut state = self.lock();
+        let inboxes = state.ranks.iter_mut().flat_map(|rank| &mut rank.inbox);
+        let queues = inboxes.filter(|((_, from), _)| *from == this);
+        let unread: usize = queues
+            .map(|(_, queue)| {
+                let before = queue.len();
+                queue.retain(|message| !message.is_lent());
+                before - queue.len()
+            })
+            .sum();
+        state.ranks[this].lent -= unread;
+        while state.ranks[this].lent > 0 {
+            state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Brings `call` and `data` to the group's meeting and waits until all members have come.
@@ -296,6 +340,16 @@ impl State {
             Status::Ended => Doing::Ended,
             Status::Receives { from, bytes, .. } => {
                 Doing::Waits(format!("to receive {} from rank {from}", amount(*bytes)))
+            }
+            Status::Lends => {
+                let inboxes = self.ranks.iter().enumerate().flat_map(|(to, other)| {
+                    let of_rank = other.inbox.iter().filter(|((_, from), _)| *from == rank);
+                    of_rank.flat_map(move |(_, queue)| queue.iter().map(move |message| (to, message)))
+                });
+                match inboxes.into_iter().find(|(_, message)| message.is_lent()) {
+                    Some((to, message)) => Doing::Waits(format!("for rank {to} to receive {}", amount(message.len()))),
+                    None => Doing::Runs,
+                }
             }
             Status::Meets { group, rank } => {
                 let meeting = &self.groups[group];
