@@ -26,8 +26,19 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct Written {
     /// An element is written if each of its local indices is, by dimension; where dimensions share variables, the
-    /// one index here is the position in the block.
-    dims: Vec<Vec<bool>>,
+    /// one index here is the position in the block. These are the dimensions but the last.
+    outer: Vec<Vec<bool>>,
+    /// The indices along the last dimension, if there is one.
+    row: Option<Row>,
+}
+
+/// The indices along a dimension that are written.
+#[derive(Clone, Debug)]
+struct Row {
+    /// As far as they follow one another, ascending.
+    runs: Vec<Range<usize>>,
+    /// The number of all.
+    len: usize,
 }
 
 /// A variable of the index, and how far the variables after it reach.
@@ -60,7 +71,7 @@ impl Written {
                 let variables = variables(&[steps], counts);
                 owned.iter().map(|&index| reached(&[index - base], &variables)).collect()
             });
-            return Self { dims: dims.collect() };
+            return Self::of(dims.collect());
         }
         let variables = variables(steps, counts);
         let mut rests = vec![Vec::new()];
@@ -70,7 +81,19 @@ impl Written {
             };
             rests = rests.iter().flat_map(longer).collect();
         }
-        Self { dims: vec![rests.iter().map(|rest| reached(rest, &variables)).collect()] }
+        Self::of(vec![rests.iter().map(|rest| reached(rest, &variables)).collect()])
+    }
+
+    fn of(mut dims: Vec<Vec<bool>>) -> Self {
+        let row = dims.pop().map(|row| {
+            let mut next = 0;
+            let runs = row.chunk_by(|left, right| left == right).map(|run| {
+                next += run.len();
+                (run[0], next - run.len()..next)
+            });
+            Row { runs: runs.filter(|(written, _)| *written).map(|(_, run)| run).collect(), len: row.len() }
+        });
+        Self { outer: dims, row }
     }
 
     /// Makes each of these elements `value`, and leaves the others as they are.
@@ -81,18 +104,16 @@ impl Written {
 
     /// Calls `visit` with the positions of the block within `range` that are written, as far as they follow one another.
     pub(super) fn runs(&self, range: Range<usize>, mut visit: impl FnMut(Range<usize>)) {
-        let Some((row, outer)) = self.dims.split_last() else { return visit(range) };
+        let Some(row) = &self.row else { return visit(range) };
         let mut at = range.start;
         while at < range.end {
-            let column = at % row.len();
-            let end = range.end.min(at - column + row.len());
-            if is_written(outer, at / row.len()) {
-                for run in row[column..][..end - at].chunk_by(|left, right| left == right) {
-                    if run[0] {
-                        visit(at..at + run.len());
-                    }
-                    at += run.len();
-                }
+            let column = at % row.len;
+            let start = at - column;
+            let end = range.end.min(start + row.len);
+            if is_written(&self.outer, at / row.len) {
+                let first = row.runs.partition_point(|run| run.end <= column);
+                let runs = row.runs[first..].iter().take_while(|run| start + run.start < end);
+                runs.for_each(|run| visit(at.max(start + run.start)..end.min(start + run.end)));
             }
             at = end;
         }
@@ -157,6 +178,10 @@ fn reached(rest: &[i64], variables: &[Variable]) -> bool {
                 last = last.min(high.div_euclid(size));
             }
         }
+    }
+    if others.is_empty() {
+        // What it moves, one value moves as far as is left.
+        return first <= last && rest.iter().zip(&variable.steps).all(|(&rest, &step)| step != 0 || rest == 0);
     }
     (first..=last).any(|value| {
         let rest: Vec<i64> = rest.iter().zip(&variable.steps).map(|(rest, step)| rest - step * value).collect();
