@@ -112,7 +112,7 @@ fn elements_between_are_kept() {
 }
 
 #[test]
-fn elements_of_one_rank_dealt_out_are_kept() {
+fn elements_of_one_rank_in_cyclic_blocks_are_kept() {
     vars!(i, io, ii);
     let mesh = Mesh::new([("x", 1)]);
     let [x] = mesh.axes();
@@ -120,6 +120,25 @@ fn elements_of_one_rank_dealt_out_are_kept() {
     let shardings: [&[Clause]; 1] = [&[dim(0).cyclic(x, 2)]];
     let found = check_all(kernels, &shardings, |kernel| kernel.distribute([i], [io], [ii], &mesh));
     assert_eq!(found, routes(&["Combine"]));
+}
+
+/// Of a term that a rank holds, it computes a part: the rest is none of the sum, whatever was there.
+#[test]
+fn open_sums_are_set_as_a_whole() {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let double = kernel! { fn double(A: [f64; 10]) -> B: [f64; 10] { B[i] = 2*A[i] } };
+    let program = double.distribute([i], [io], [ii], &mesh).shard("A", [i.at(x)]).shard("B", [partial(x)]);
+    let program = program.lower().expect("a program");
+    let found = polyshard::spmd(3, |world| {
+        let a = DistArray::from_fn(world, program.sharding("A"), value)?;
+        let mut b = DistArray::filled(world, program.sharding("B"), 9.0)?;
+        program.run_into(world, &[&a], &mut b)?;
+        Ok(b.redistribute(&Sharding::replicated(&mesh, &[10]))?.block().to_vec())
+    });
+    let expected: Vec<_> = (0..10).map(|i| 2.0 * value(&[i])).collect();
+    assert_eq!(found.expect("the program runs"), vec![expected; 3]);
 }
 
 #[test]

@@ -16,6 +16,16 @@ pub struct Written {
 }
 
 impl Kernel {
+    /// Whether each element that the kernel writes gets one term: every variable is alone in one dimension of the output.
+    pub(crate) fn writes_once(&self) -> bool {
+        let index = &self.target.index;
+        let alone = |name| {
+            let mut moved = index.iter().filter(|index| index.coefficient(name) != 0);
+            moved.next().is_some_and(|index| index.terms.len() == 1) && moved.next().is_none()
+        };
+        self.vars.iter().all(|var| alone(var.name))
+    }
+
     /// Returns which elements of the output the kernel writes, if it does not write all of them.
     #[must_use]
     pub fn written(&self) -> Option<Written> {

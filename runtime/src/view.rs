@@ -39,10 +39,14 @@ pub struct ViewMut<'a, T> {
     unset: Option<Unset<T>>,
 }
 
-/// Says of data that nothing has been written there yet, and what each element counts as: a leaf that writes all of them
-/// need not read them.
+/// Says of data that what is there is of no account, so that a leaf need not read it.
 #[derive(Clone, Copy, Debug)]
-struct Unset<T>(T);
+enum Unset<T> {
+    /// Nothing has been written there yet, and each element counts as this.
+    All(T),
+    /// Each element that the leaf touches gets one value from it, and the others stay what they are.
+    Touched,
+}
 
 impl<T> Unset<T> {
     fn strided(self, _: &[i64], _: &[&[i64]]) -> Self {
@@ -165,22 +169,46 @@ view!(View, Strided, &'a [T], interior);
 view!(ViewMut, StridedMut, &'a mut [T], unset);
 
 impl<T: Copy> ViewMut<'_, T> {
+    /// Returns the view for a [`nest`](crate::leaf::nest) that touches each element at most once: it overwrites what
+    /// it touches, as if that were the identity of its operation, and does not read it.
+    ///
+    /// ```
+    /// use polyshard_runtime::leaf::{nest, pointwise};
+    /// use polyshard_runtime::{ReduceOp, Strided, ViewMut};
+    /// let mut b = [9.0; 4];
+    /// let target = ViewMut::new(&mut b, vec![0], vec![1]).overwritten().strided(&[1], &[&[1]]);
+    /// nest(&[2], target, ReduceOp::Sum, &[Strided::new(&[1.0, 2.0], 0, vec![1])], &pointwise(|[a]: [f64; 1]| 2.0 * a));
+    /// assert_eq!(b, [9.0, 2.0, 4.0, 9.0]);
+    /// ```
+    #[must_use]
+    pub fn overwritten(self) -> Self {
+        Self { unset: Some(Unset::Touched), ..self }
+    }
+
     /// The view of data that count as `value` each, whatever is there.
     pub(crate) fn unset(self, value: T) -> Self {
-        Self { unset: Some(Unset(value)), ..self }
+        Self { unset: Some(Unset::All(value)), ..self }
     }
 }
 
 impl<T: Copy> StridedMut<'_, T> {
     /// Whether what is there is of no account, because it was never written.
     pub(crate) fn is_unset(&self) -> bool {
-        self.unset.is_some()
+        matches!(self.unset, Some(Unset::All(_)))
+    }
+
+    /// Whether elements are to be overwritten, each of those that are touched once.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        matches!(self.unset, Some(Unset::Touched))
     }
 
     /// Gives each element of the data the value that it counts as, so that it can be read.
+    #[track_caller]
     pub(crate) fn set(&mut self) {
-        if let Some(Unset(value)) = self.unset.take() {
-            self.data.fill(value);
+        match self.unset.take() {
+            None => {}
+            Some(Unset::All(value)) => self.data.fill(value),
+            Some(Unset::Touched) => panic!("a leaf that is no nest overwrites its target; this is a bug of polyshard"),
         }
     }
 }

@@ -202,9 +202,9 @@ fn long_messages_and_short_ones_keep_their_order() {
 }
 
 #[test]
-fn what_a_failed_world_has_lent_is_taken_back() {
+fn a_world_that_fails_withdraws_its_messages() {
     let aborted = Error::Aborted { rank: 2, message: "the disk is full".into() };
-    for lends in [
+    for send in [
         |comm: &dyn Communicator, data: &[u8]| comm.exchange(&[(1 - comm.rank(), data)], &mut []),
         |comm: &dyn Communicator, data: &[u8]| comm.all_gather(data, &mut vec![0; 3 * LONG], &[LONG; 3]),
     ] {
@@ -215,7 +215,7 @@ fn what_a_failed_world_has_lent_is_taken_back() {
                 world.comm().abort("the disk is full");
                 return Ok(());
             }
-            assert_eq!(lends(world.comm(), &data), Err(aborted.clone()));
+            assert_eq!(send(world.comm(), &data), Err(aborted.clone()));
             drop(data);
             // Nobody reads it any more.
             assert_eq!(world.comm().receive(1 - world.rank(), &mut vec![0; LONG]), Err(aborted.clone()));

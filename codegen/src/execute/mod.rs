@@ -9,7 +9,7 @@ pub(crate) use leaf::check_registered;
 pub use typed::TypedProgram;
 
 use polyshard_layout::{Name, Sharding};
-use polyshard_polyhedral::{Assign, DType, Kernel, Number, Program, ScalarType};
+use polyshard_polyhedral::{Assign, DType, Kernel, Number, OutputRoute, Program, ScalarType};
 use polyshard_runtime::{DistArray, Element, Error, ReduceOp, Result, World, Written};
 use std::borrow::Cow;
 
@@ -140,11 +140,13 @@ impl Execute for Program {
         }
         output.expect(kernel.output().name.as_str(), output_sharding(self))?;
         let leaf = leaf::LeafPlan::new(self, &kernel)?;
-        let written = kernel.written().map(|written| {
+        let clears = kernel.assign() == Assign::Set && !self.overwrites();
+        let written = kernel.written().filter(|_| clears || self.output().route != OutputRoute::InPlace);
+        let written = written.map(|written| {
             let steps: Vec<&[i64]> = written.steps.iter().map(Vec::as_slice).collect();
             Written::new(output, &written.base, &steps, &written.counts)
         });
-        if kernel.assign() == Assign::Set {
+        if clears {
             match &written {
                 Some(written) => written.fill(output, T::ZERO),
                 None => output.block_mut().fill(T::ZERO),

@@ -253,6 +253,7 @@ impl<'a, T: Element> Walk<'a, T> {
         let (base, steps) = walk(&leaf.target);
         let target = match &mut self.out_tile {
             Some(tile) => tile.view_mut(),
+            None if self.program.overwrites() => self.output.view_mut().overwritten(),
             None => self.output.view_mut(),
         };
         let target = target.strided(&base, &steps);

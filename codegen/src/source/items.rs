@@ -42,7 +42,7 @@ pub(super) fn items(program: &Program, names: &Names, leaf: &TokenStream, body: 
         _ => format!(" If the {arrays} are not sharded as the program wants them, or communication fails."),
     });
     let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
-    let restart = (kernel.assign() == Assign::Set).then_some(zero);
+    let restart = (kernel.assign() == Assign::Set && !program.overwrites()).then_some(zero);
     let restart = restart_output(program, names, restart);
     // Where all ranks do the same, what is left is that there are as many as the program is for.
     let grid = match mentions(body, "grid") {

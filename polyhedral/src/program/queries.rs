@@ -3,7 +3,7 @@
 use super::{Leaf, LeafOp, Loop, Output, OutputRoute, Program, Report, Route, Statement, Transfer};
 use crate::expr::{Ranges, Symbol};
 use crate::hint::Hint;
-use crate::kernel::Kernel;
+use crate::kernel::{Assign, Kernel};
 use crate::matching::Matching;
 use crate::output;
 use crate::proof::{Proof, Property};
@@ -188,6 +188,15 @@ impl Program {
     pub fn reads_in_place(&self, transfer: usize) -> bool {
         let Transfer { route, region, .. } = &self.transfers[transfer];
         matches!(route, Route::Halo { .. }) && !region.has_blocks() && self.leaf.op == LeafOp::Nest
+    }
+
+    /// Returns whether the leaf overwrites the output where it lies: with `=`, of a nest that gives each element one
+    /// value, so that the output need not be cleared first. Of partial sums, a rank holds more than it computes.
+    #[must_use]
+    pub fn overwrites(&self) -> bool {
+        let is_partial = self.shardings.last().is_some_and(|sharding| !sharding.partial().is_empty());
+        let in_place = self.output.route == OutputRoute::InPlace && self.leaf.op == LeafOp::Nest && !is_partial;
+        self.kernel.assign() == Assign::Set && in_place && self.kernel.writes_once()
     }
 
     /// What the program sums up, and in which order.

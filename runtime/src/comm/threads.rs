@@ -4,14 +4,15 @@
 //! deadlock is found the moment the last rank blocks or ends, not by a timeout. Collectives are meetings
 //! ([`meeting`]): each rank brings its call and its data, the last to arrive compares the calls, and then
 //! all take what they need from what the others brought. Reductions combine in rank order, so results do
-//! not depend on timing. Long messages are read where their sender has them, which waits for that, as MPI does
-//! ([`lent`]); short ones are copied twice. No data are copied under the lock.
+//! not depend on timing. Long messages are read where their sender has them, which waits for that
+//! ([`rendezvous`]); short ones are copied when they are sent, and again when they are received. No data are copied
+//! under the lock.
 //!
 //! Messages name ranks by their numbers in the world, also for groups that were split off.
 
 mod failure;
-mod lent;
 mod meeting;
+mod rendezvous;
 mod state;
 
 pub(crate) use failure::Failure;
@@ -21,8 +22,8 @@ use super::call::Call;
 use super::shared::OneProcess;
 use super::{Broadcast, Communicator, Note, SharedMemory, check, combine, in_order};
 use crate::{ElementKind, ReduceOp, Result};
-use lent::Message;
 use meeting::{CHUNK, Chunk, Round};
+use rendezvous::Message;
 use state::GroupId;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -56,8 +57,8 @@ impl ThreadComm {
     }
 
     /// As [`meet`](Self::meet), with data that the others read where they are if they are long.
-    fn meet_lending(&self, call: Call, data: &[u8], read: impl FnOnce(&Round)) -> Result<()> {
-        self.shared.meet_lending(self.group, [self.rank, self.this()], call, data, read)
+    fn meet_in_place(&self, call: Call, data: &[u8], read: impl FnOnce(&Round)) -> Result<()> {
+        self.shared.meet_in_place(self.group, [self.rank, self.this()], call, data, read)
     }
 
     /// Combines the data that all ranks bring to a reduction; returns the result, in chunks.
@@ -65,7 +66,7 @@ impl ThreadComm {
     /// The ranks share the work: each starts at a chunk of its own, and finds the others' done.
     fn combined(&self, call: Call, data: &[u8], kind: ElementKind, op: ReduceOp) -> Result<Arc<[Chunk]>> {
         let mut result: Arc<[Chunk]> = Arc::default();
-        self.meet_lending(call, data, |round| {
+        self.meet_in_place(call, data, |round| {
             result = Arc::clone(&round.combined);
             let chunks = result.len();
             for nth in 0..chunks {
@@ -82,7 +83,7 @@ impl ThreadComm {
     }
 
     fn told(&self, call: Call, note: Note) -> Result<Vec<Note>> {
-        let round = self.meet(call, Message::copied(bytemuck::bytes_of(&note)))?;
+        let round = self.meet(call, Message::eager(bytemuck::bytes_of(&note)))?;
         Ok(round.data.iter().map(|data| bytemuck::pod_read_unaligned(data)).collect())
     }
 
@@ -133,7 +134,7 @@ impl Communicator for ThreadComm {
 
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
         check::peer(self.size(), self.rank, to)?;
-        self.shared.send(self.group, self.this(), [(self.members[to], Message::copied(data))])
+        self.shared.send(self.group, self.this(), [(self.members[to], Message::eager(data))])
     }
 
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
@@ -146,7 +147,7 @@ impl Communicator for ThreadComm {
         let others = sends.iter().filter(|send| send.0 != self.rank);
         let messages = others.map(|&(to, data)| (self.members[to], data));
         // Messages are on their way before any is waited for, so the receives may wait one after the other.
-        self.shared.send_lending(self.group, self.this(), messages, || {
+        self.shared.send_in_place(self.group, self.this(), messages, || {
             let mut others = receives.iter_mut().filter(|receive| receive.0 != self.rank);
             others.try_for_each(|(from, into)| self.take(*from, into))
         })
@@ -158,12 +159,12 @@ impl Communicator for ThreadComm {
                 let call = Call::Broadcast { root: self.this(), bytes: data.len() };
                 // A root that is alone need not copy for anyone.
                 let data = if self.size() == 1 { &[] } else { data };
-                self.meet_lending(call, data, |_| {})
+                self.meet_in_place(call, data, |_| {})
             }
             Broadcast::Receive { root, into } => {
                 check::root_receives(self.size(), self.rank, root)?;
                 let call = Call::Broadcast { root: self.members[root], bytes: into.len() };
-                self.meet_lending(call, &[], |round| into.copy_from_slice(&round.data[root]))?;
+                self.meet_in_place(call, &[], |round| into.copy_from_slice(&round.data[root]))?;
                 self.count(into.len());
                 Ok(())
             }
@@ -174,7 +175,7 @@ impl Communicator for ThreadComm {
         check::counts(self.size(), counts, "into", into.len())?;
         check::own_count(counts[self.rank], "send", send.len())?;
         let received = into.len() - send.len();
-        self.meet_lending(Call::AllGather { counts: counts.into() }, send, |round| {
+        self.meet_in_place(Call::AllGather { counts: counts.into() }, send, |round| {
             let mut rest = into;
             for data in &round.data {
                 let (part, tail) = rest.split_at_mut(data.len());
@@ -191,7 +192,7 @@ impl Communicator for ThreadComm {
         check::counts(self.size(), receive_counts, "into", into.len())?;
         let call = Call::AllToAll { send: send_counts.into(), receive: receive_counts.into() };
         let received = into.len() - receive_counts[self.rank];
-        self.meet_lending(call, send, |round| {
+        self.meet_in_place(call, send, |round| {
             let mut rest = into;
             for (data, call) in round.data.iter().zip(&round.calls) {
                 let Call::AllToAll { send, .. } = call else {
@@ -238,7 +239,7 @@ impl Communicator for ThreadComm {
         check::reduce_scatter(self.size(), self.rank, send, into, counts, kind)?;
         let start = counts[..self.rank].iter().sum();
         let call = Call::ReduceScatter { counts: counts.into(), kind, op };
-        self.meet_lending(call, send, |round| Self::combine(round, start, into, kind, op))?;
+        self.meet_in_place(call, send, |round| Self::combine(round, start, into, kind, op))?;
         self.count_from_all(into.len());
         Ok(())
     }
@@ -273,7 +274,7 @@ impl Communicator for ThreadComm {
     }
 
     fn barrier(&self) -> Result<()> {
-        self.meet(Call::Barrier, Message::copied(&[])).map(drop)
+        self.meet(Call::Barrier, Message::eager(&[])).map(drop)
     }
 
     fn tell(&self, note: Note) -> Result<Vec<Note>> {
@@ -285,7 +286,7 @@ impl Communicator for ThreadComm {
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
-        let round = self.meet(Call::Split { color, key }, Message::copied(&[]))?;
+        let round = self.meet(Call::Split { color, key }, Message::eager(&[]))?;
         let seat = &round.seats[self.rank];
         Ok(Box::new(Self {
             shared: Arc::clone(&self.shared),

@@ -66,6 +66,25 @@ pub(super) fn accumulate<T: Element>(c: &mut [T], offset: i64, stride: i64, valu
     }
 }
 
+/// Overwrites the elements of `c` from `offset` on, `stride` apart and not 0, with the values combined into the identity,
+/// which makes a difference to `-0.0`.
+pub(super) fn store<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: ReduceOp) {
+    match op {
+        ReduceOp::Sum => store_with(c, offset, stride, values, |value| T::ZERO.plus(value)),
+        _ => store_with(c, offset, stride, values, |value| op.combine(op.identity(), value)),
+    }
+}
+
+fn store_with<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: impl Fn(T) -> T) {
+    if stride == 1 {
+        vector::map_to(&mut c[offset as usize..][..values.len()], values, op);
+    } else {
+        for (i, &value) in values.iter().enumerate() {
+            c[(offset + i as i64 * stride) as usize] = op(value);
+        }
+    }
+}
+
 fn accumulate_with<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: impl Fn(T, T) -> T) {
     if stride == 1 {
         let c = &mut c[offset as usize..][..values.len()];

@@ -4,7 +4,7 @@
 //! are gathered first, so that a kernel only ever sees rows and the compiler vectorises it. It does so for the
 //! vectors of each generation of processors, of which the running one's are chosen; results do not depend on it.
 
-use super::fold::{Lanes, accumulate};
+use super::fold::{Lanes, accumulate, store};
 use super::gather::Gather;
 use super::order::Order;
 use super::pointwise::CHUNK;
@@ -37,7 +37,10 @@ pub fn nest<T: Element>(
     operands: &[Strided<'_, T>],
     kernel: &impl Pointwise<T>,
 ) {
-    c.set();
+    let overwrites = c.is_overwritten();
+    if !overwrites {
+        c.set();
+    }
     let mut strides = vec![c.checked_strides("c", counts)];
     strides.extend(operands.iter().enumerate().map(|(i, operand)| operand.checked_strides(&i.to_string(), counts)));
     if counts.contains(&0) {
@@ -56,13 +59,15 @@ pub fn nest<T: Element>(
     }
     let order = Order::new::<T>(Loop::all(counts, &strides), strides.len(), 1 + operands.len());
     let gather = Gather::new(operands, &order);
-    let mut rows = RowsOf { c: c.data, op, kernel, gather, values: [T::ZERO; CHUNK], order: &order };
+    let mut rows = RowsOf { c: c.data, overwrites, op, kernel, gather, values: [T::ZERO; CHUNK], order: &order };
     walk(&order.outer, &mut offsets, &mut |at| rows.visit(at));
 }
 
 /// The rows of the two inner loops, evaluated and accumulated.
 struct RowsOf<'a, T, K> {
     c: &'a mut [T],
+    /// Whether elements of `c` are not read, but count as the operation's identity.
+    overwrites: bool,
     op: ReduceOp,
     kernel: &'a K,
     gather: Gather<'a, T>,
@@ -88,7 +93,8 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
                 }
                 for (row, lanes) in block.zip(&lanes) {
                     let c = &mut self.c[(at[0] + row as i64 * self.order.cross.strides[0]) as usize];
-                    *c = self.op.combine(*c, lanes.meet(self.op));
+                    let held = if self.overwrites { self.op.identity() } else { *c };
+                    *c = self.op.combine(held, lanes.meet(self.op));
                 }
             }
         } else if self.order.apart() {
@@ -111,7 +117,10 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
             let values = self.kernel.values(&rows, &mut self.values[..chunk.len()]);
             let [cross, inner] = [&self.order.cross, &self.order.inner].map(|one| one.strides[0]);
             let offset = at[0] + row as i64 * cross + chunk.start as i64 * inner;
-            accumulate(self.c, offset, inner, values, self.op);
+            match self.overwrites {
+                true => store(self.c, offset, inner, values, self.op),
+                false => accumulate(self.c, offset, inner, values, self.op),
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ mod order;
 mod products;
 
 use super::*;
-use crate::{Element, ReduceOp, Strided, StridedMut};
+use crate::{Element, ReduceOp, Strided, StridedMut, ViewMut};
 use proptest::prelude::*;
 
 /// How one operand lies in memory: the order of its loops, space between them, and which run backwards.
@@ -214,6 +214,38 @@ fn a_loop_that_moves_what_its_role_excludes_is_a_bug() {
     let mut c = [0.0; 3];
     let ab = Strided::new(&[1.0; 3], 0, vec![1]);
     contract(&[3], &[Role::M], 1.0, ab.clone(), ab, StridedMut::new(&mut c, 0, vec![1]));
+}
+
+/// The bits are those of accumulating into the identity, and elements between keep what they hold.
+#[test]
+fn what_a_nest_overwrites_it_does_not_read() {
+    let a: Vec<f64> = (0..4000).map(|i| if i % 3 == 0 { -0.0 } else { f64::from(i) - 7.5 }).collect();
+    let negated = pointwise(|[a]: [f64; 1]| -(-a));
+    // The counts of two loops, and where they start and move the output and the operand.
+    for (counts, first, of_c, of_a) in [
+        ([5, 700], 0, [700, 1], [700, 1]),
+        ([40, 90], 3, [1, 40], [90, 1]),
+        ([40, 90], 1, [90, 1], [1, 40]),
+        ([30, 7], 3629, [-120, -17], [7, 1]),
+        ([1, 1], 2, [0, 0], [1, 1]),
+        ([1, 1300], 0, [0, 3], [0, 3]),
+        ([0, 4], 0, [4, 1], [4, 1]),
+    ] {
+        for op in [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min] {
+            let [mut read, mut overwritten] = [vec![9.0; 4000], vec![9.0; 4000]];
+            for point in points(&counts) {
+                let at = at(&point, first, &of_c);
+                (read[at], overwritten[at]) = (op.identity(), f64::NAN);
+            }
+            let operand = [Strided::new(&a[..], 0, of_a.to_vec())];
+            nest(&counts, StridedMut::new(&mut read, first, of_c.to_vec()), op, &operand, &negated);
+            let view = ViewMut::new(&mut overwritten, vec![0; 3], vec![of_c[0], of_c[1], 1]).overwritten();
+            let target = view.strided(&[0, 0, first], &[&[1, 0], &[0, 1], &[0, 0]]);
+            nest(&counts, target, op, &operand, &negated);
+            let bits = |c: &[f64]| c.iter().map(|c| c.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&overwritten), bits(&read), "{counts:?} {op:?}");
+        }
+    }
 }
 
 #[test]

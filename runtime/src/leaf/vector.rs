@@ -15,6 +15,11 @@ pub(super) fn map<T: Element>(out: &mut [T], op: impl Fn(T) -> T) {
     Arch::new().dispatch(Map { out, op });
 }
 
+/// Writes `op(from)` to `out`.
+pub(super) fn map_to<T: Element>(out: &mut [T], from: &[T], op: impl Fn(T) -> T) {
+    Arch::new().dispatch(MapTo { out, from, op });
+}
+
 /// Writes `op(out, right)` to `out`.
 pub(super) fn zip<T: Element>(out: &mut [T], right: &[T], op: impl Fn(T, T) -> T) {
     Arch::new().dispatch(Zip { out, right, op });
@@ -47,6 +52,23 @@ impl<T: Element, F: Fn(T) -> T> WithSimd for Map<'_, T, F> {
     fn with_simd<S: Simd>(self, _: S) {
         for out in self.out {
             *out = (self.op)(*out);
+        }
+    }
+}
+
+struct MapTo<'a, T, F> {
+    out: &'a mut [T],
+    from: &'a [T],
+    op: F,
+}
+
+impl<T: Element, F: Fn(T) -> T> WithSimd for MapTo<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (out, &from) in self.out.iter_mut().zip(self.from) {
+            *out = (self.op)(from);
         }
     }
 }

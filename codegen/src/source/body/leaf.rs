@@ -123,6 +123,7 @@ impl Writer<'_> {
     fn target(&self, access: &LeafAccess) -> TokenStream {
         let (tensor, tile, walk) = (self.names.tensors.last(), self.names.tiles.last(), self.walk(access));
         match self.program.output().route {
+            OutputRoute::InPlace if self.program.overwrites() => quote! { #tensor.view_mut().overwritten() #walk },
             OutputRoute::InPlace => quote! { #tensor.view_mut() #walk },
             _ => quote! { #tile.view_mut() #walk },
         }

@@ -4,7 +4,7 @@
 //! [`Round`], which all ranks then read without the lock.
 
 use super::super::call::{Call, disagreement};
-use super::lent::Message;
+use super::rendezvous::Message;
 use super::state::GroupId;
 use std::sync::{Arc, OnceLock};
 

@@ -7,8 +7,8 @@
 use super::super::call::Call;
 use super::super::words::{Doing, amount, deadlock, within};
 use super::failure::Failure;
-use super::lent::Message;
 use super::meeting::{Meeting, Round, Seat, divide};
+use super::rendezvous::Message;
 use crate::Result;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// One per rank, so that a message wakes its receiver alone.
     wake: Vec<Condvar>,
-    /// For ranks that settle or take back what they lent; few do at a time, so all groups share it.
+    /// For ranks that settle or withdraw messages; few do at a time, so all groups share it.
     settled: Condvar,
 }
 
@@ -44,8 +44,8 @@ struct Rank {
     status: Status,
     /// Messages that have been sent to this rank, by group and sender.
     inbox: HashMap<(GroupId, usize), VecDeque<Message>>,
-    /// Of the messages that this rank has lent to others, those that have not been read yet.
-    lent: usize,
+    /// The messages of this rank that are read in place and have not been yet.
+    unread: usize,
     /// The round of the collective that has just ended the rank's wait.
     round: Option<Arc<Round>>,
 }
@@ -62,15 +62,15 @@ enum Status {
         group: GroupId,
         rank: usize,
     },
-    /// It has lent messages that have not been read.
-    Lends,
+    /// It waits until its messages have been read.
+    Sends,
     Ended,
 }
 
 impl Shared {
     /// Returns a world of `size` ranks, all of them running.
     pub(crate) fn new(size: usize) -> Self {
-        let rank = |_| Rank { status: Status::Running, inbox: HashMap::new(), lent: 0, round: None };
+        let rank = |_| Rank { status: Status::Running, inbox: HashMap::new(), unread: 0, round: None };
         let world = Meeting::new((0..size).collect());
         let state = State {
             ranks: (0..size).map(rank).collect(),
@@ -122,7 +122,7 @@ impl Shared {
         let mut state = self.lock();
         state.check_failure()?;
         for (to, message) in messages {
-            state.ranks[from].lent += usize::from(message.is_lent());
+            state.ranks[from].unread += usize::from(message.is_borrowed());
             let rank = &mut state.ranks[to];
             rank.inbox.entry((group, from)).or_default().push_back(message);
             if matches!(rank.status, Status::Receives { group: g, from: f, .. } if (g, f) == (group, from)) {
@@ -144,43 +144,43 @@ impl Shared {
         Ok(queue.and_then(VecDeque::pop_front).expect("a receiver woke to no message: this is a bug of polyshard"))
     }
 
-    /// Says that a message which `from` lent has been read.
+    /// Says that a message of `from` has been read in place.
     pub(super) fn was_read(&self, from: usize) {
         let mut state = self.lock();
-        state.ranks[from].lent -= 1;
-        if state.ranks[from].lent == 0 {
+        state.ranks[from].unread -= 1;
+        if state.ranks[from].unread == 0 {
             match state.ranks[from].status {
-                Status::Lends => state.resume(from, &self.wake),
+                Status::Sends => state.resume(from, &self.wake),
                 _ => self.settled.notify_all(),
             }
         }
     }
 
-    /// Waits until all that `this` has lent has been read.
+    /// Waits until all messages of `this` have been read.
     pub(super) fn wait_until_read(&self, this: usize) -> Result<()> {
         let state = self.lock();
         state.check_failure()?;
-        if state.ranks[this].lent > 0 {
-            drop(self.wait(state, this, Status::Lends)?);
+        if state.ranks[this].unread > 0 {
+            drop(self.wait(state, this, Status::Sends)?);
         }
         Ok(())
     }
 
-    /// Takes back what `this` has lent and nobody has begun to read, and waits for those who have, whatever else
+    /// Withdraws the messages of `this` that nobody has begun to read, and waits for those who have, whatever else
     /// happens.
-    pub(super) fn take_back(&self, this: usize) {
+    pub(super) fn withdraw(&self, this: usize) {
         let mut state = self.lock();
         let inboxes = state.ranks.iter_mut().flat_map(|rank| &mut rank.inbox);
         let queues = inboxes.filter(|((_, from), _)| *from == this);
         let unread: usize = queues
             .map(|(_, queue)| {
                 let before = queue.len();
-                queue.retain(|message| !message.is_lent());
+                queue.retain(|message| !message.is_borrowed());
                 before - queue.len()
             })
             .sum();
-        state.ranks[this].lent -= unread;
-        while state.ranks[this].lent > 0 {
+        state.ranks[this].unread -= unread;
+        while state.ranks[this].unread > 0 {
             state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -341,12 +341,12 @@ impl State {
             Status::Receives { from, bytes, .. } => {
                 Doing::Waits(format!("to receive {} from rank {from}", amount(*bytes)))
             }
-            Status::Lends => {
+            Status::Sends => {
                 let inboxes = self.ranks.iter().enumerate().flat_map(|(to, other)| {
                     let of_rank = other.inbox.iter().filter(|((_, from), _)| *from == rank);
                     of_rank.flat_map(move |(_, queue)| queue.iter().map(move |message| (to, message)))
                 });
-                match inboxes.into_iter().find(|(_, message)| message.is_lent()) {
+                match inboxes.into_iter().find(|(_, message)| message.is_borrowed()) {
                     Some((to, message)) => Doing::Waits(format!("for rank {to} to receive {}", amount(message.len()))),
                     None => Doing::Runs,
                 }

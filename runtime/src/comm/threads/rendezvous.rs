@@ -1,8 +1,9 @@
-//! Messages between threads: short ones are copied, long ones are read where the sender has them.
+//! Messages between threads, by the two protocols that MPI libraries have: short ones are eager, copied at once and
+//! received at any time; for long ones sender and receivers meet, and they are read where the sender has them.
 //!
-//! Whoever lends a message waits until all who read it are done, whatever happens meanwhile: the members of a collective
-//! settle when they have read, and what was sent to one rank is taken back if it has not begun to read. So what is lent
-//! stays borrowed from its owner as long as anyone can see it.
+//! Whoever sends a long message waits until all who read it are done, whatever happens meanwhile: the members of a
+//! collective settle when they have read, and what was sent to one rank is withdrawn if it has not begun to read. So the
+//! data stay borrowed from their owner as long as anyone can see them.
 #![expect(unsafe_code, reason = "reads slices that other threads have borrowed")]
 
 use super::super::call::Call;
@@ -12,47 +13,49 @@ use crate::Result;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Bytes from which on a message is lent: to copy a shorter one takes less time than to wait for its readers.
+/// Bytes from which on a message is read in place: to copy a shorter one takes less time than to wait for its readers.
 const LEAST: usize = 1 << 16;
 
 /// The bytes of one message, which all ranks may read.
 #[derive(Clone)]
 pub(super) enum Message {
-    Copied(Arc<[u8]>),
-    Lent(Lent),
+    /// A copy, of which the sender knows nothing any more.
+    Eager(Arc<[u8]>),
+    /// The sender's own, which waits until it has been read.
+    Borrowed(Borrowed),
 }
 
 /// Bytes that another thread has borrowed.
 #[derive(Clone)]
-pub(super) struct Lent {
+pub(super) struct Borrowed {
     address: *const u8,
     len: usize,
 }
 
 // SAFETY: it stands for a shared slice of bytes, which any thread may read.
-unsafe impl Send for Lent {}
+unsafe impl Send for Borrowed {}
 // SAFETY: as above.
-unsafe impl Sync for Lent {}
+unsafe impl Sync for Borrowed {}
 
 impl Message {
     /// Returns a message whose sender need not wait for anyone.
-    pub(super) fn copied(data: &[u8]) -> Self {
-        Self::Copied(data.into())
+    pub(super) fn eager(data: &[u8]) -> Self {
+        Self::Eager(data.into())
     }
 
-    /// Returns a message that is lent if it is long.
+    /// Returns a message that is read in place if it is long.
     ///
     /// # Safety
-    /// If it is lent, `data` stay borrowed as long as another rank reads the message or may begin to.
-    unsafe fn lent(data: &[u8]) -> Self {
+    /// If it is borrowed, `data` stay borrowed as long as another rank reads the message or may begin to.
+    unsafe fn in_place(data: &[u8]) -> Self {
         match data.len() < LEAST {
-            true => Self::copied(data),
-            false => Self::Lent(Lent { address: data.as_ptr(), len: data.len() }),
+            true => Self::eager(data),
+            false => Self::Borrowed(Borrowed { address: data.as_ptr(), len: data.len() }),
         }
     }
 
-    pub(super) fn is_lent(&self) -> bool {
-        matches!(self, Self::Lent(_))
+    pub(super) fn is_borrowed(&self) -> bool {
+        matches!(self, Self::Borrowed(_))
     }
 }
 
@@ -61,10 +64,10 @@ impl Deref for Message {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Self::Copied(data) => data,
+            Self::Eager(data) => data,
             // SAFETY: they are address and length of a slice, and whoever made this message has promised that it stays
             // borrowed.
-            Self::Lent(Lent { address, len }) => unsafe { std::slice::from_raw_parts(*address, *len) },
+            Self::Borrowed(Borrowed { address, len }) => unsafe { std::slice::from_raw_parts(*address, *len) },
         }
     }
 }
@@ -74,7 +77,7 @@ impl Shared {
     /// brought.
     ///
     /// `rank` is the rank in the group, `this` in the world.
-    pub(super) fn meet_lending(
+    pub(super) fn meet_in_place(
         &self,
         group: GroupId,
         [rank, this]: [usize; 2],
@@ -84,32 +87,32 @@ impl Shared {
     ) -> Result<()> {
         // SAFETY: if the meeting fails, so has the world, and nobody reads what it was brought. Else all members get the
         // round, and this function does not return before each of them has read and dropped it.
-        let message = unsafe { Message::lent(data) };
+        let message = unsafe { Message::in_place(data) };
         let round = self.meet(group, rank, this, call, message)?;
-        let is_lent = round.data.iter().any(Message::is_lent);
-        let _reading = is_lent.then(|| Reading { shared: self, group });
+        let is_borrowed = round.data.iter().any(Message::is_borrowed);
+        let _reading = is_borrowed.then(|| Reading { shared: self, group });
         read(&round);
         drop(round);
         Ok(())
     }
 
     /// Sends messages of rank `this` to the ranks they are paired with, calls `then`, and waits until all were read.
-    pub(super) fn send_lending<'a>(
+    pub(super) fn send_in_place<'a>(
         &self,
         group: GroupId,
         this: usize,
         messages: impl IntoIterator<Item = (usize, &'a [u8])>,
         then: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        // SAFETY: `lending` is dropped before this function returns, and takes back what nobody has begun to read and
+        // SAFETY: `_sending` is dropped before this function returns, and withdraws what nobody has begun to read and
         // waits for those who read.
-        let lent = |(to, data)| (to, unsafe { Message::lent(data) });
-        let messages: Vec<_> = messages.into_iter().map(lent).collect();
-        let lends = messages.iter().any(|(_, message)| message.is_lent());
-        let _lending = lends.then(|| Lending { shared: self, this });
+        let in_place = |(to, data)| (to, unsafe { Message::in_place(data) });
+        let messages: Vec<_> = messages.into_iter().map(in_place).collect();
+        let waits = messages.iter().any(|(_, message)| message.is_borrowed());
+        let _sending = waits.then(|| Sending { shared: self, this });
         self.send(group, this, messages)?;
         then()?;
-        if lends { self.wait_until_read(this) } else { Ok(()) }
+        if waits { self.wait_until_read(this) } else { Ok(()) }
     }
 
     /// Waits for the next message from `from` to `this`, which expects as many bytes as `into` has, and copies it.
@@ -123,7 +126,7 @@ impl Shared {
         into: &mut [u8],
     ) -> Result<Option<usize>> {
         let message = self.receive(group, this, from, into.len())?;
-        let _read = message.is_lent().then(|| Read { shared: self, from });
+        let _read = message.is_borrowed().then(|| Read { shared: self, from });
         if message.len() != into.len() {
             return Ok(Some(message.len()));
         }
@@ -144,19 +147,19 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// A rank that has lent messages; at the end nobody reads them any more.
-struct Lending<'a> {
+/// A rank whose messages are read in place; at the end nobody reads them any more.
+struct Sending<'a> {
     shared: &'a Shared,
     this: usize,
 }
 
-impl Drop for Lending<'_> {
+impl Drop for Sending<'_> {
     fn drop(&mut self) {
-        self.shared.take_back(self.this);
+        self.shared.withdraw(self.this);
     }
 }
 
-/// A rank that reads a message which `from` has lent.
+/// A rank that reads a message of `from` in place.
 struct Read<'a> {
     shared: &'a Shared,
     from: usize,
