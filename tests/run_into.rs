@@ -135,7 +135,7 @@ fn open_sums_are_set_as_a_whole() {
         let a = DistArray::from_fn(world, program.sharding("A"), value)?;
         let mut b = DistArray::filled(world, program.sharding("B"), 9.0)?;
         program.run_into(world, &[&a], &mut b)?;
-        Ok(b.redistribute(&Sharding::replicated(&mesh, &[10]))?.block().to_vec())
+        Ok(b.redistribute(world, &Sharding::replicated(&mesh, &[10]))?.block().to_vec())
     });
     let expected: Vec<_> = (0..10).map(|i| 2.0 * value(&[i])).collect();
     assert_eq!(found.expect("the program runs"), vec![expected; 3]);

@@ -78,7 +78,6 @@ pub fn run_into(
     a.expect("A", &sharding_a())?;
     w.expect("w", &sharding_w())?;
     b.expect("B", &sharding_b())?;
-    b.block_mut().fill(0f64);
     let [x, y] = grid.coordinates();
     let mut a_tile = Tile::new("A", 20)?;
     let mut w_tile = Tile::new("w", 5)?;
@@ -126,7 +125,10 @@ pub fn run_into(
                 count((3 * x + (2 * it + 2).min(3)).min(7) - 3 * x - 2 * it),
                 count((3 * y + 3).min(5) - 3 * y),
             ],
-            b.view_mut().strided(&[3 * x + 2 * it, 3 * y], &[&[1, 0], &[0, 1]]),
+            b
+                .view_mut()
+                .overwritten()
+                .strided(&[3 * x + 2 * it, 3 * y], &[&[1, 0], &[0, 1]]),
             ReduceOp::Sum,
             &[
                 a_tile
