@@ -14,6 +14,12 @@ pub struct Axis {
     pub extent: usize,
 }
 
+impl From<Axis> for Name {
+    fn from(axis: Axis) -> Self {
+        axis.name
+    }
+}
+
 /// An integer expression over mesh coordinates, such as `(x + y) % 8`.
 ///
 /// ```

@@ -1,6 +1,5 @@
 //! Names that are cheap to copy and compare.
 
-use crate::Axis;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::HashSet;
 use std::fmt;
@@ -56,12 +55,6 @@ impl From<&str> for Name {
 impl From<String> for Name {
     fn from(text: String) -> Self {
         Self::new(&text)
-    }
-}
-
-impl From<Axis> for Name {
-    fn from(axis: Axis) -> Self {
-        axis.name
     }
 }
 

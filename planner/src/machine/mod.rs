@@ -9,7 +9,8 @@
 //! | --- | --- |
 //! | `presets` | machines of the literature |
 //! | `text` | TOML in and out |
-//! | `operation` | what is communicated: one collective, who takes part, how many bytes |
+//! | `operation` | collective operations, and the ways to carry them out |
+//! | `exchange` | what is communicated: one collective, who takes part, how many bytes |
 //! | `route` | which links a message loads |
 //! | `flow` | which messages a collective sends |
 //! | `time` | how long that takes |
@@ -22,6 +23,7 @@
 
 mod calibrate;
 mod error;
+mod exchange;
 mod flow;
 mod link;
 mod operation;
@@ -34,8 +36,9 @@ mod way;
 
 pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
 pub use error::MachineError;
+pub use exchange::Exchange;
 pub use link::{Link, fit_link};
-pub use operation::{Algorithm, Exchange, Operation};
+pub use operation::{Algorithm, Operation};
 pub use presets::PRESETS;
 pub use profile::{Profile, fit_profiles, leave_one_out};
 pub use time::{Seconds, seconds};

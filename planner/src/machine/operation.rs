@@ -1,6 +1,5 @@
-//! What is communicated: a collective operation, in groups that run at once, on so many bytes.
+//! Collective operations, and the ways to carry them out.
 
-use super::{Machine, MachineError};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -33,40 +32,6 @@ pub enum Algorithm {
     /// (P. Sanders, J. Speck and J. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
     /// Parallel Computing 35(12), 2009; so NCCL does). The other operations run along rings, as they do in NCCL.
     Tree,
-}
-
-/// One operation in several groups at once.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Exchange {
-    /// The operation.
-    pub operation: Operation,
-    /// The ranks of each group in the order of their data; no rank is twice.
-    pub groups: Vec<Vec<usize>>,
-    /// The bytes that each rank holds before it.
-    pub bytes: f64,
-}
-
-impl Exchange {
-    /// Checks that a machine can do it.
-    pub(super) fn check(&self, machine: &Machine) -> Result<(), MachineError> {
-        if !(self.bytes >= 0.0 && self.bytes.is_finite()) {
-            return Err(MachineError::Bytes { bytes: self.bytes.to_string() });
-        }
-        let devices = machine.devices();
-        let mut seen = vec![false; devices];
-        for group in &self.groups {
-            for &rank in group {
-                if rank >= devices {
-                    let (group, machine) = (group.clone(), machine.name().into());
-                    return Err(MachineError::NoDevice { group, rank, machine, devices });
-                }
-                if std::mem::replace(&mut seen[rank], true) {
-                    return Err(MachineError::RankTwice { rank });
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Display for Operation {

@@ -56,7 +56,8 @@ impl FromStr for Element {
 
     fn from_str(text: &str) -> Result<Self, ProductError> {
         let found = Self::ALL.into_iter().find(|element| element.to_string() == text);
-        found.ok_or_else(|| ProductError::Element { name: text.to_owned() })
+        let known = || Self::ALL.map(|element| element.to_string()).join(", ");
+        found.ok_or_else(|| ProductError::Element { name: text.to_owned(), known: known() })
     }
 }
 

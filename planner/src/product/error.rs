@@ -1,6 +1,5 @@
 //! Why a product cannot be planned.
 
-use super::array::Element;
 use crate::TypeError;
 use std::fmt;
 
@@ -57,10 +56,12 @@ pub enum ProductError {
         whole: String,
     },
     /// No element type of this name.
-    #[error("no element type `{name}`; there are {}", Element::ALL.map(|element| element.to_string()).join(", "))]
+    #[error("no element type `{name}`; there are {known}")]
     Element {
         /// The name given.
         name: String,
+        /// Those that there are.
+        known: String,
     },
     /// Numbers of a machine that are none, or a machine that does not fit the mesh.
     #[error("{0}")]

@@ -18,8 +18,45 @@ const MOST_AXES: usize = 4;
 /// The most layouts of an array times its dimensions: some hundred megabytes with all steps between them.
 const MOST_LAYOUTS: usize = 31_000;
 
+impl Product {
+    /// Returns the sequences for the factors as they are given.
+    ///
+    /// # Errors
+    /// If the machine is none or lacks links, no sequence ends in the result, or none fits into memory.
+    pub fn plan(&self, roofline: &Roofline) -> Result<ProductPlan, ProductError> {
+        plan(self, roofline, None)
+    }
+
+    /// Returns the sequences where the factors in `free` may be sharded in whatever way is best; they must be written
+    /// without axes.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::product::{Element, Free, Product, Roofline};
+    /// let mesh = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
+    /// let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
+    /// let product = Product::new("A[I, J] * B[J, K] -> C[I_X, K_YZ]", &mesh, &sizes, Element::Bf16)?;
+    /// let plan = product.search(&Roofline::tpu_v5p(&mesh, Element::Bf16)?, Free::Both)?;
+    /// let best = plan.best();
+    /// assert_eq!([best.left().to_string(), best.right().to_string()], ["A[I_X, J]", "B[J, K_YZ]"]);
+    /// # Ok::<(), polyshard_planner::product::ProductError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a factor that is free has axes, and as [`plan`](Self::plan).
+    pub fn search(&self, roofline: &Roofline, free: Free) -> Result<ProductPlan, ProductError> {
+        for (factor, open) in [(&self.left, free != Free::Right), (&self.right, free != Free::Left)] {
+            if open && factor.dist_type().parts().next().is_some() {
+                let whole = format!("{}[{}]", factor.tensor(), factor.names().join(", "));
+                return Err(ProductError::Free { array: factor.to_string(), whole });
+            }
+        }
+        plan(self, roofline, Some(free))
+    }
+}
+
 /// Returns the plan, the factors in `free` sharded as the multiplication needs them.
-pub(super) fn plan(product: &Product, roofline: &Roofline, free: Option<Free>) -> Result<ProductPlan, ProductError> {
+fn plan(product: &Product, roofline: &Roofline, free: Option<Free>) -> Result<ProductPlan, ProductError> {
     roofline.check(&product.mesh)?;
     let search = Search::new(product, roofline, free)?;
     let sequences = search.sequences();

@@ -1,11 +1,9 @@
 //! What a plan is judged by: elements, or seconds.
 
-use super::plan::Plan;
 use super::problem::Cost;
 use super::step::{Op, Step};
 use crate::PlanError;
 use polyshard_layout::{Mesh, Name};
-use std::cmp::Ordering;
 
 /// How plans are compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,15 +84,5 @@ impl Links {
             Op::AllToAll | Op::AllGather => (step.group_size() - 1, step.received(0) as Cost),
         };
         messages as f64 * self.latency + elements as f64 * element_bytes as f64 / bandwidth
-    }
-}
-
-impl CostModel {
-    /// Compares two plans; the cheaper is less.
-    pub(super) fn compare(&self, left: &Plan, right: &Plan, element_bytes: usize) -> Ordering {
-        match self {
-            Self::Elements => left.total_cost().cmp(&right.total_cost()),
-            Self::Links(links) => left.seconds(links, element_bytes).total_cmp(&right.seconds(links, element_bytes)),
-        }
     }
 }

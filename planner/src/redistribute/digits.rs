@@ -4,8 +4,8 @@
 //! later becomes two. Those that come and go on the way may be any that are free all the while; the ones
 //! that were just taken away come first, because then tiles stay where they are.
 
-use super::moves::Move;
 use super::problem::Problem;
+use super::state::Move;
 use crate::factor::{divisors, primes};
 use crate::part::{AxisPart, joined, split};
 use std::collections::VecDeque;

@@ -1,10 +1,11 @@
 //! Finding plans: of the search's paths, and those that need no search.
 
 use super::digits::{self, Point};
-use super::moves::Move;
+use super::estimate::{Rules, Search};
 use super::plan::Plan;
 use super::problem::{Cost, Problem};
-use super::search::{Path, Rules, Search};
+use super::search::Path;
+use super::state::Move;
 use super::step::{Op, Step};
 use crate::factor::divisors;
 use crate::part::{AxisPart, extent, joined, split};

@@ -8,7 +8,9 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `problem` | a redistribution as a puzzle over piece counts |
-//! | `moves` | the operations on it, and when they leave no permutation over |
+//! | `state` | where a path has come to, and the operations that it is made of |
+//! | `moves` | which operations may come next, and when they leave no permutation over |
+//! | `estimate` | what is looked for, and how far it is at least |
 //! | `search` | the cheapest path |
 //! | `digits` | the types along a path |
 //! | `find` | plans, from paths and without |
@@ -17,6 +19,7 @@
 
 mod cost;
 mod digits;
+mod estimate;
 mod explain;
 mod find;
 mod group;
@@ -25,6 +28,7 @@ mod plan;
 mod problem;
 mod report;
 mod search;
+mod state;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -146,7 +150,7 @@ impl Plan {
             others.retain(|plan| plan.peak() <= most);
         }
         let cheaper = |best: Self, plan: Self| {
-            if options.model.compare(&plan, &best, options.element_bytes).is_lt() { plan } else { best }
+            if plan.compare(&best, &options.model, options.element_bytes).is_lt() { plan } else { best }
         };
         Ok(others.into_iter().fold(first, cheaper))
     }

@@ -12,62 +12,10 @@
 //! A cut must come apart between digits: of pieces numbered by a low digit of 2 and a high digit of 3, a
 //! factor 2 can leave, and a factor 3 alone cannot.
 
+use super::estimate::{Rules, Search, Want};
 use super::problem::{Cost, Dim, gather_cost};
-use super::search::{Rules, Search, Want};
+use super::state::{Move, Stage, Standing, State};
 use crate::factor::divisors;
-
-/// One operation of a path; factors are given as (dimension, factor).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Move {
-    /// Cuts a dimension by a factor that replicates so far.
-    Slice(usize, usize),
-    /// Takes factors out of some dimensions and cuts others by them.
-    AllToAll { out: Vec<(usize, usize)>, into: Vec<(usize, usize)> },
-    /// Gives each tile to another rank.
-    Permute,
-    /// Joins the pieces of dimensions, one after the other unless operations are fused.
-    AllGather(Vec<(usize, usize)>),
-}
-
-/// Where a path has come to.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct State {
-    dims: Box<[Standing]>,
-    pub(super) stage: Stage,
-    /// Whether the permutation is behind.
-    pub(super) permuted: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Stage {
-    Slicing,
-    Moving,
-    Done,
-}
-
-/// How a dimension stands.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Standing {
-    pieces: usize,
-    /// The finest cut whose numbers are still the source's.
-    kept: usize,
-    /// The cut whose numbers are the target's, and stay so.
-    fixed: usize,
-}
-
-impl State {
-    pub(super) fn pieces(&self) -> impl Iterator<Item = usize> + Clone + '_ {
-        self.dims.iter().map(|dim| dim.pieces)
-    }
-
-    fn with(&self, stage: Stage, changes: &[(usize, Standing)]) -> Self {
-        let mut next = Self { stage, ..self.clone() };
-        for &(dim, standing) in changes {
-            next.dims[dim] = standing;
-        }
-        next
-    }
-}
 
 type Next = Vec<(State, Move, Cost)>;
 

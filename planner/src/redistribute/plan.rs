@@ -1,10 +1,11 @@
 //! Plans: what to do, step by step, and what it costs.
 
-use super::cost::Links;
+use super::cost::{CostModel, Links};
 use super::problem::{Cost, gather_cost};
 use super::step::{Op, Step};
 use super::volume;
 use crate::DistType;
+use std::cmp::Ordering;
 
 /// How an array gets from one distributed type to another.
 ///
@@ -95,5 +96,15 @@ impl Plan {
     #[must_use]
     pub fn seconds(&self, links: &Links, element_bytes: usize) -> f64 {
         self.steps.iter().map(|step| links.seconds(step, element_bytes)).sum()
+    }
+
+    /// Compares two plans; the cheaper is less.
+    pub(super) fn compare(&self, other: &Self, model: &CostModel, element_bytes: usize) -> Ordering {
+        match model {
+            CostModel::Elements => self.total_cost().cmp(&other.total_cost()),
+            CostModel::Links(links) => {
+                self.seconds(links, element_bytes).total_cmp(&other.seconds(links, element_bytes))
+            }
+        }
     }
 }

@@ -1,0 +1,54 @@
+//! Where a path has come to, and the operations that it is made of.
+
+/// One operation of a path; factors are given as (dimension, factor).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    /// Cuts a dimension by a factor that replicates so far.
+    Slice(usize, usize),
+    /// Takes factors out of some dimensions and cuts others by them.
+    AllToAll { out: Vec<(usize, usize)>, into: Vec<(usize, usize)> },
+    /// Gives each tile to another rank.
+    Permute,
+    /// Joins the pieces of dimensions, one after the other unless operations are fused.
+    AllGather(Vec<(usize, usize)>),
+}
+
+/// Where a path has come to.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) dims: Box<[Standing]>,
+    pub(super) stage: Stage,
+    /// Whether the permutation is behind.
+    pub(super) permuted: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    Slicing,
+    Moving,
+    Done,
+}
+
+/// How a dimension stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Standing {
+    pub(super) pieces: usize,
+    /// The finest cut whose numbers are still the source's.
+    pub(super) kept: usize,
+    /// The cut whose numbers are the target's, and stay so.
+    pub(super) fixed: usize,
+}
+
+impl State {
+    pub(super) fn pieces(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        self.dims.iter().map(|dim| dim.pieces)
+    }
+
+    pub(super) fn with(&self, stage: Stage, changes: &[(usize, Standing)]) -> Self {
+        let mut next = Self { stage, ..self.clone() };
+        for &(dim, standing) in changes {
+            next.dims[dim] = standing;
+        }
+        next
+    }
+}
