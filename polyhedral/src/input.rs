@@ -7,7 +7,7 @@
 use crate::classify::Need;
 use crate::error::LowerError;
 use crate::kernel::{Access, Tensor};
-use crate::lower::Pass;
+use crate::pass::Pass;
 use crate::program::{Region, Route, Transfer};
 use crate::proof::Trail;
 use polyshard_layout::{Name, Sharding};

@@ -4,7 +4,6 @@
 //! are all bound and whose accesses all stay inside their tensors. Everything downstream relies on that.
 
 use crate::dtype::{DType, Number};
-use crate::kernel_error::KernelError;
 use crate::kernel_form::KernelForm;
 use crate::periodic::Modulus;
 use crate::value::Value;
@@ -184,16 +183,6 @@ pub struct KernelSpec {
     pub assign: Assign,
     /// What it writes.
     pub value: Value,
-}
-
-impl KernelSpec {
-    /// Checks the kernel and infers the index variables' extents.
-    ///
-    /// # Errors
-    /// The first [`KernelError`] found.
-    pub fn check(self) -> Result<Kernel, KernelError> {
-        crate::kernel_check::check(self)
-    }
 }
 
 /// A checked kernel: indices bound, accesses inside their tensors, extents that do not overflow.

@@ -9,6 +9,16 @@ use crate::value::Value;
 use polyshard_layout::Name;
 use std::ops::Range;
 
+impl KernelSpec {
+    /// Checks the kernel and infers the index variables' extents.
+    ///
+    /// # Errors
+    /// The first [`KernelError`] found.
+    pub fn check(self) -> Result<Kernel, KernelError> {
+        check(self)
+    }
+}
+
 pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
     names(&spec)?;
     periodic::resolve(&mut spec)?;

@@ -16,6 +16,7 @@
 //! | home | the sharding before the program starts |
 
 mod bounds;
+mod by_exchange;
 mod classify;
 mod compose;
 mod conditions;
@@ -28,6 +29,7 @@ mod explain;
 mod expr;
 mod extent;
 mod hint;
+mod hints;
 mod input;
 mod isl;
 mod kernel;
@@ -41,6 +43,7 @@ mod matching;
 mod named;
 mod nest;
 mod output;
+mod pass;
 mod periodic;
 mod products;
 mod program;

@@ -12,7 +12,7 @@ use crate::classify::Need;
 use crate::error::LowerError;
 use crate::expr::{Expr, Symbol};
 use crate::isl::IslResult;
-use crate::lower::Pass;
+use crate::pass::Pass;
 use crate::program::{Output, OutputRoute, Region, Route};
 use crate::proof::{Property, Trail};
 use crate::reach::Owners;

@@ -12,11 +12,13 @@
 //!           | Finish                    combine the output tile into its owners' shards
 //! ```
 
+mod body;
 mod products;
 mod queries;
 mod region;
 mod route;
 
+pub(crate) use body::body;
 pub use region::{Blocks, Region};
 pub use route::Route;
 pub(crate) use route::{halo, members, partners};

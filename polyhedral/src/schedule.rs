@@ -7,7 +7,6 @@ mod steps;
 
 use crate::error::{ErrorKind, LowerError};
 use crate::kernel::{Kernel, KernelSpec};
-use crate::program::Program;
 use crate::state::State;
 use crate::step::Step;
 use polyshard_layout::Mesh;
@@ -131,15 +130,6 @@ impl Schedule {
     /// The kernel's error. An illegal step is part of the trace.
     pub fn trace(&self) -> Result<Trace, LowerError> {
         Ok(Trace { kernel: self.kernel()?.clone(), steps: self.steps().cloned().collect() })
-    }
-
-    /// Checks the schedule, derives and classifies its communication, proves it, and returns the program.
-    ///
-    /// # Errors
-    /// The first step that cannot be applied, with its number and call site; or what makes the whole
-    /// illegal, with the step that is to blame.
-    pub fn lower(&self) -> Result<Program, LowerError> {
-        crate::lower::lower(self)
     }
 
     pub(crate) fn state(&self) -> Result<&State, LowerError> {

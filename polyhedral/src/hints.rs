@@ -1,0 +1,150 @@
+//! Finding what is likely slow in a program, as [`Hint`]s.
+
+use crate::expr::{Expr, Symbol};
+use crate::hint::Hint;
+use crate::kernel::{Access, Tensor};
+use crate::leaf::has_products;
+use crate::nest::{Made, NodeId};
+use crate::pass::Pass;
+use crate::program::{Leaf, LeafOp, Output, OutputRoute, Route, Transfer};
+use crate::range::{Fixed, gcd, position};
+use crate::report::largest_shard;
+use crate::step::Step;
+use polyshard_layout::{LevelLayout, Name, Placement};
+
+/// The hints at a program, in the order of its parts.
+pub(crate) fn find(pass: &Pass<'_>, transfers: &[Transfer], output: &Output, leaf: &Leaf, depth: usize) -> Vec<Hint> {
+    let kernel = &pass.state.kernel;
+    if kernel.vars().iter().any(|var| var.extent == 0) {
+        return Vec::new();
+    }
+    let mut hints = empty_iterations(pass);
+    hints.extend(replicated_output(pass));
+    for transfer in transfers.iter().filter(|transfer| moves(&transfer.route)) {
+        let tensor = &kernel.inputs()[transfer.tensor];
+        hints.extend(crossed_blocks(pass, transfer, tensor));
+        hints.extend(one_element(pass, tensor.name, transfer.capacity, transfer.level));
+    }
+    for transfer in transfers.iter().filter(|transfer| transfer.capacity > 0) {
+        let tensor = &kernel.inputs()[transfer.tensor];
+        hints.extend(loose_tile(pass, tensor, transfer));
+    }
+    if !matches!(output.route, OutputRoute::InPlace | OutputRoute::Combine) {
+        hints.extend(one_element(pass, kernel.output().name, output.capacity, output.level));
+    }
+    hints.extend(leaf_hint(pass, leaf, depth));
+    hints
+}
+
+/// Whether ranks communicate.
+fn moves(route: &Route) -> bool {
+    !matches!(route, Route::Hold | Route::Copy)
+}
+
+/// Parts beyond those that have indices, of loops that were divided.
+fn empty_iterations(pass: &Pass<'_>) -> Vec<Hint> {
+    let nest = &pass.state.nest;
+    let steps: Vec<&Step> = pass.steps().collect();
+    let split = nest.nodes.iter().filter_map(|node| match &node.made {
+        Made::Split { outer, factor, .. } if node.extent > 0 => Some((node.extent, *outer, *factor)),
+        _ => None,
+    });
+    let empty = split.filter_map(|(extent, outer, factor)| {
+        let filled = extent / factor + i64::from(extent % factor != 0);
+        (filled < nest.node(outer).extent).then_some((outer, nest.node(outer), filled))
+    });
+    empty
+        .map(|(id, node, filled)| {
+            let axis = nest.loops[..nest.distributed].iter().position(|&bound| bound == id);
+            let step = node.steps.first().map(|&step| steps[step - 1].to_string()).unwrap_or_default();
+            let axis = axis.map(|axis| pass.state.mesh.as_slice()[axis].name);
+            Hint::EmptyIterations { name: node.name, empty: filled..node.extent, axis, step }
+        })
+        .collect()
+}
+
+fn replicated_output(pass: &Pass<'_>) -> Option<Hint> {
+    let tensor = pass.state.kernel.output();
+    let sharded = pass.state.shards.iter().any(|shard| shard.tensor == tensor.name);
+    if sharded || pass.state.mesh.size() == 1 {
+        return None;
+    }
+    let size = pass.state.kernel.dtype().size() as u64;
+    let bytes = largest_shard(&pass.state.sharding(tensor.name)).saturating_mul(size);
+    Some(Hint::ReplicatedOutput { tensor: tensor.name, bytes })
+}
+
+fn one_element(pass: &Pass<'_>, tensor: Name, capacity: usize, level: usize) -> Option<Hint> {
+    let around = &pass.state.nest.loops[pass.distributed()..][..level];
+    let repeats = around.iter().map(|&id| pass.state.nest.node(id)).rfind(|node| node.extent > 1)?;
+    (capacity == 1).then_some(Hint::OneElementMessages { tensor, at: repeats.name })
+}
+
+/// A region that fits a block, walks along it and may start anywhere in it.
+fn crossed_blocks(pass: &Pass<'_>, transfer: &Transfer, tensor: &Tensor) -> Option<Hint> {
+    let routes_of_several_owners = match &transfer.route {
+        Route::Shift { first, .. } => &**first,
+        route => route,
+    };
+    if !matches!(routes_of_several_owners, Route::Exchange { .. }) {
+        return None;
+    }
+    let sharding = pass.state.sharding(tensor.name);
+    let dims = sharding.dims().iter().zip(&transfer.region.ranges).enumerate();
+    dims.into_iter().find_map(|(dim, (layout, (low, high)))| {
+        let [LevelLayout { parts, block, cyclic: false, .. }] = layout.levels() else { return None };
+        let (panel, block) = (high.minus(low).bounds(pass.ranges).1, *block as i64);
+        let walks = (0..transfer.level).any(|counter| low.mentions(Symbol::Counter(counter)));
+        if *parts == 1 || panel > block || !walks || panel <= gcd(alignment(low), block) {
+            return None;
+        }
+        let accesses = pass.state.kernel.accesses_of(tensor.name);
+        let index = accesses.first().and_then(|access| access.index[dim].as_variable());
+        let placements = sharding.placements();
+        let axes = placements.iter().find_map(|placement| match placement {
+            Placement::Block { dim: placed, at } if *placed == dim => Some(at.to_string()),
+            _ => None,
+        })?;
+        Some(Hint::CrossedBlocks { tensor: tensor.name, dim, index, panel, block, axes })
+    })
+}
+
+/// The greatest number that divides every value of the expression, as far as its form shows.
+fn alignment(expr: &Expr) -> i64 {
+    expr.terms().fold(expr.offset(), |divisor, (_, factor)| gcd(divisor, factor))
+}
+
+/// More than twice of what the accesses can read.
+fn loose_tile(pass: &Pass<'_>, tensor: &Tensor, transfer: &Transfer) -> Option<Hint> {
+    let Transfer { operands, level, region, .. } = transfer;
+    let most = region.most(pass.ranges);
+    let tile = most.iter().try_fold(1i64, |product, &extent| product.checked_mul(extent))?;
+    let fixed = Fixed { nest: &pass.state.nest, fixed: pass.distributed() + level, ranges: pass.ranges };
+    let read_by = |access: &Access| {
+        access.index.iter().zip(&most).fold(1i64, |product, (index, &extent)| {
+            let values = index.terms.iter().fold(1i64, |values, &(name, _)| {
+                let span = fixed.variable(position(&pass.state.kernel, name));
+                values.saturating_mul(span.count(pass.ranges).bounds(pass.ranges).1.max(0))
+            });
+            product.saturating_mul(values.min(extent))
+        })
+    };
+    let accesses = pass.state.kernel.value().accesses();
+    let read = operands.iter().map(|&operand| read_by(accesses[operand])).fold(0i64, i64::saturating_add);
+    (tile > read.saturating_mul(2)).then_some(Hint::LooseTile { tensor: tensor.name, tile, read })
+}
+
+fn leaf_hint(pass: &Pass<'_>, leaf: &Leaf, depth: usize) -> Option<Hint> {
+    let nest = &pass.state.nest;
+    let name = |id: &NodeId| nest.node(*id).name;
+    let (around, inside) = nest.loops[pass.distributed()..].split_at(depth);
+    let instances = leaf.loops.iter().map(|l| l.count.bounds(pass.ranges).1).max().unwrap_or(1);
+    let runs = around.iter().any(|&id| nest.node(id).extent > 1);
+    if instances <= 1 && runs {
+        return Some(Hint::LeafPerInstance { loops: around.iter().map(name).collect() });
+    }
+    let counts = || leaf.loops.iter().map(|l| l.count.bounds(pass.ranges).1).collect();
+    let nest = leaf.op == LeafOp::Nest && pass.state.tensorized.is_none();
+    let product = nest && has_products(&pass.state.kernel, counts());
+    product.then(|| Hint::ScalarProduct { loops: inside.iter().map(name).collect() })
+}
