@@ -6,8 +6,9 @@
 //! With all reaches within 2^60, sums and differences of several forms fit 64 bits. The other numbers
 //! that meet them, digits of mesh coordinates and moduli of placements, fit 31 bits, as ranks do.
 
+use crate::access::Access;
 use crate::error::ErrorKind;
-use crate::kernel::{Access, Kernel};
+use crate::kernel::Kernel;
 use crate::kernel_error::KernelError;
 use crate::nest::{Made, Nest, NodeId};
 use polyshard_layout::Mesh;

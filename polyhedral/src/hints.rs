@@ -1,8 +1,9 @@
 //! Finding what is likely slow in a program, as [`Hint`]s.
 
+use crate::access::Access;
 use crate::expr::{Expr, Symbol};
 use crate::hint::Hint;
-use crate::kernel::{Access, Tensor};
+use crate::kernel::Tensor;
 use crate::leaf::has_products;
 use crate::nest::{Made, NodeId};
 use crate::pass::Pass;

@@ -4,9 +4,10 @@
 //! touches. Others are regions of their own: the hull of the rows `m` and `n` of `A[m, k] * A[n, k]` is all rows
 //! between, of which most are not read. What lies inside of another region that moves is read from its tile.
 
+use crate::access::Access;
 use crate::classify::Need;
 use crate::error::LowerError;
-use crate::kernel::{Access, Tensor};
+use crate::kernel::Tensor;
 use crate::pass::Pass;
 use crate::program::{Region, Route, Transfer};
 use crate::proof::Trail;

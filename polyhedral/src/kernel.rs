@@ -3,95 +3,13 @@
 //! A [`KernelSpec`] is what was written; [`KernelSpec::check`] turns it into a [`Kernel`], whose indices
 //! are all bound and whose accesses all stay inside their tensors. Everything downstream relies on that.
 
+use crate::access::{Access, Affine};
 use crate::dtype::{DType, Number};
-use crate::kernel_form::KernelForm;
-use crate::periodic::Modulus;
 use crate::value::Value;
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
-
-/// An affine index expression, `sum of coefficient * variable + constant`, perhaps periodic: `(i + 1) % 8`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Affine {
-    /// Variables with their coefficients; no variable twice, no coefficient 0.
-    pub terms: Vec<(Name, i64)>,
-    /// What is added.
-    pub constant: i64,
-    /// Where the index starts again from 0; the remainder is never negative.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub modulus: Option<Modulus>,
-}
-
-impl Affine {
-    /// Returns the expression with these terms; equal variables are added up.
-    #[must_use]
-    pub fn new(terms: impl IntoIterator<Item = (Name, i64)>, constant: i64) -> Self {
-        let mut sum: Vec<(Name, i64)> = Vec::new();
-        for (name, factor) in terms {
-            match sum.iter_mut().find(|term| term.0 == name) {
-                // What saturates is beyond what a checked kernel may hold.
-                Some(term) => term.1 = term.1.saturating_add(factor),
-                None => sum.push((name, factor)),
-            }
-        }
-        sum.retain(|term| term.1 != 0);
-        Self { terms: sum, constant, modulus: None }
-    }
-
-    /// Returns the variable, if the expression is nothing else.
-    #[must_use]
-    pub fn as_variable(&self) -> Option<Name> {
-        match (&self.terms[..], self.constant, &self.modulus) {
-            (&[(name, 1)], 0, None) => Some(name),
-            _ => None,
-        }
-    }
-
-    /// Returns the values of `var` with which all indices that hold no other variable stay inside their extents.
-    ///
-    /// `None` if no such index holds it, or no value does.
-    ///
-    /// ```
-    /// use polyshard_polyhedral::Affine;
-    /// let i = "i".into();
-    /// let [before, after] = [-1, 1].map(|by| Affine::new([(i, 1)], by));
-    /// assert_eq!(Affine::fitting_range(i, [(&before, 18), (&after, 18)]), Some(1..17));
-    /// ```
-    pub fn fitting_range<'a>(var: Name, indices: impl IntoIterator<Item = (&'a Affine, i128)>) -> Option<Range<i128>> {
-        // A periodic index stays inside for any value.
-        let affine = indices.into_iter().filter(|(index, _)| index.modulus.is_none());
-        let ranges = affine.filter_map(|(index, extent)| {
-            let &[(name, factor)] = &index.terms[..] else { return None };
-            let (constant, by) = (i128::from(index.constant), i128::from(factor).abs());
-            // `by*v + c` is in `0..extent`, or with the sign turned, in `1 - extent..1`.
-            let (low, high) = if factor > 0 {
-                (-constant, extent.saturating_sub(constant))
-            } else {
-                ((constant + 1).saturating_sub(extent), constant + 1)
-            };
-            let ceil = |value: i128| -value.saturating_neg().div_euclid(by);
-            (name == var).then(|| ceil(low)..ceil(high))
-        });
-        ranges.reduce(|a, b| a.start.max(b.start)..a.end.min(b.end)).filter(|range| range.start < range.end)
-    }
-
-    /// Returns the coefficient of `name`, 0 if it does not occur.
-    #[must_use]
-    pub fn coefficient(&self, name: Name) -> i64 {
-        self.terms.iter().find(|term| term.0 == name).map_or(0, |term| term.1)
-    }
-}
-
-/// One access to a tensor, `A[2*i + r, k]`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Access {
-    /// The tensor.
-    pub tensor: Name,
-    /// One index expression per dimension.
-    pub index: Vec<Affine>,
-}
 
 /// What the statement does with the value it computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -190,8 +108,7 @@ pub struct KernelSpec {
 /// Whatever range an index was stated with, here it counts from 0: `A[i - 1]` for `i in 1..17` is `A[i]` with 16
 /// values of `i`. [`statement`](Self::statement) is the text as it was written. A kernel serialises as it was
 /// written, and is checked again when it is read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "KernelForm", into = "KernelForm")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
     pub(crate) name: Name,
     pub(crate) dtype: DType,
@@ -324,40 +241,6 @@ impl Kernel {
     }
 }
 
-impl fmt::Display for Affine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(modulus) = self.modulus {
-            let sum = Self { modulus: None, ..self.clone() };
-            let alone = sum.as_variable().is_some() || sum.terms.is_empty() && sum.constant >= 0;
-            return if alone { write!(f, "{sum} % {modulus}") } else { write!(f, "({sum}) % {modulus}") };
-        }
-        let mut text = String::new();
-        for &(name, factor) in &self.terms {
-            let sign = match (text.is_empty(), factor < 0) {
-                (true, false) => "",
-                (true, true) => "-",
-                (false, false) => " + ",
-                (false, true) => " - ",
-            };
-            let times = if factor.unsigned_abs() == 1 { String::new() } else { format!("{}*", factor.unsigned_abs()) };
-            text += &format!("{sign}{times}{name}");
-        }
-        match (text.is_empty(), self.constant) {
-            (true, constant) => write!(f, "{constant}"),
-            (false, 0) => f.write_str(&text),
-            (false, constant) if constant < 0 => write!(f, "{text} - {}", constant.unsigned_abs()),
-            (false, constant) => write!(f, "{text} + {constant}"),
-        }
-    }
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let index: Vec<_> = self.index.iter().map(Affine::to_string).collect();
-        write!(f, "{}[{}]", self.tensor, index.join(", "))
-    }
-}
-
 impl fmt::Display for Assign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -381,4 +264,17 @@ impl fmt::Display for Kernel {
         writeln!(f, "    {}", self.statement())?;
         f.write_str("}")
     }
+}
+
+/// The half-open range of values of an index expression; no variable is empty.
+pub(crate) fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
+    let start = (i128::from(index.constant), i128::from(index.constant) + 1);
+    let span = index.terms.iter().try_fold(start, |(low, high), &(name, factor)| {
+        let var = vars.iter().find(|var| var.name == name);
+        let (first, extent) = var.map_or((0, 1), |var| (i128::from(var.start), var.extent as i128));
+        let ends = [first, first + extent - 1].map(|value| i128::from(factor) * value);
+        Some((low.checked_add(ends[0].min(ends[1]))?, high.checked_add(ends[0].max(ends[1]))?))
+    });
+    // A product of two numbers fits 128 bits, a sum of many need not; it is outside of every tensor.
+    span.unwrap_or((i128::MIN, i128::MAX))
 }

@@ -1,7 +1,8 @@
 //! From what was written to a kernel: names resolved, extents inferred, bounds proved.
 
+use crate::access::{Access, Affine};
 use crate::dtype::DType;
-use crate::kernel::{Access, Affine, IndexVar, Kernel, KernelSpec, Tensor, Written};
+use crate::kernel::{IndexVar, Kernel, KernelSpec, Tensor, Written, span};
 use crate::kernel_error::KernelError;
 use crate::kernel_numbers;
 use crate::periodic;
@@ -256,19 +257,6 @@ fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &T
         }
     }
     Ok(())
-}
-
-/// The half-open range of values of an index expression; no variable is empty.
-pub(crate) fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
-    let start = (i128::from(index.constant), i128::from(index.constant) + 1);
-    let span = index.terms.iter().try_fold(start, |(low, high), &(name, factor)| {
-        let var = vars.iter().find(|var| var.name == name);
-        let (first, extent) = var.map_or((0, 1), |var| (i128::from(var.start), var.extent as i128));
-        let ends = [first, first + extent - 1].map(|value| i128::from(factor) * value);
-        Some((low.checked_add(ends[0].min(ends[1]))?, high.checked_add(ends[0].max(ends[1]))?))
-    });
-    // A product of two numbers fits 128 bits, a sum of many need not; it is outside of every tensor.
-    span.unwrap_or((i128::MIN, i128::MAX))
 }
 
 fn saturated(value: i128) -> i64 {

@@ -1,16 +1,18 @@
 //! The form in which kernels are written to files: what the user wrote, checked again when it is read.
 
+use crate::access::Access;
 use crate::dtype::{DType, Number};
-use crate::kernel::{Access, Assign, Kernel, KernelSpec, Tensor};
+use crate::kernel::{Assign, Kernel, KernelSpec, Tensor};
 use crate::kernel_error::KernelError;
 use crate::value::Value;
 use polyshard_layout::Name;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A kernel as it stands in a file; [`Kernel`] is what is left of it when it has been checked.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct KernelForm {
+struct KernelForm {
     name: Name,
     dtype: DType,
     inputs: Vec<Tensor>,
@@ -45,13 +47,25 @@ struct VarForm {
 
 /// Why a file holds no kernel.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FormError {
+enum FormError {
     #[error("kernel `{name}`: {error}")]
     Kernel { name: Name, error: Box<KernelError> },
     #[error("kernel `{name}`: `vars` gives index `{var}` the extent {given}, but it is {extent}; leave `vars` out")]
     Var { name: Name, var: Name, given: usize, extent: usize },
     #[error("kernel `{name}`: `vars` names index `{var}`, which no access holds; leave `vars` out")]
     UnknownVar { name: Name, var: Name },
+}
+
+impl Serialize for Kernel {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        KernelForm::from(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Kernel {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        KernelForm::deserialize(deserializer)?.try_into().map_err(D::Error::custom)
+    }
 }
 
 impl From<Kernel> for KernelForm {

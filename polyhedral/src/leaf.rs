@@ -1,8 +1,9 @@
 //! The leaf: which index variables run inside it, and what operation that is.
 
+use crate::access::Access;
 use crate::dtype::Number;
 use crate::expr::{Expr, Ranges};
-use crate::kernel::{Access, Assign, Kernel};
+use crate::kernel::{Assign, Kernel};
 use crate::nest::Nest;
 use crate::products::{Plan, Shape};
 use crate::program::{Leaf, LeafAccess, LeafLoop, LeafOp, Role};

@@ -15,6 +15,7 @@
 //! | leaf | the operation inside a tensorized nest |
 //! | home | the sharding before the program starts |
 
+mod access;
 mod bounds;
 mod by_exchange;
 mod classify;
@@ -61,14 +62,14 @@ mod traffic;
 mod value;
 mod written;
 
+pub use access::{Access, Affine, Modulus};
 pub use dtype::{DType, Number, ScalarType};
 pub use error::{ErrorKind, LowerError};
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
 pub use hint::Hint;
-pub use kernel::{Access, Affine, Assign, IndexVar, Kernel, KernelSpec, Tensor};
+pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
-pub use periodic::Modulus;
 pub use program::{
     Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Output, OutputRoute, Product, ProductOp,
     Program, Region, Report, Role, Route, Statement, TileOperand, Transfer,

@@ -3,13 +3,13 @@
 //! Each pass proposes closed forms and proves them with isl before the next one builds on them, so what
 //! comes out is right by construction of the proofs, not of the proposals.
 
+use crate::access::Affine;
 use crate::classify::Classifier;
 use crate::error::{ErrorKind, LowerError};
 use crate::expr::Ranges;
 use crate::hints;
 use crate::input;
 use crate::isl::{Isl, IslResult};
-use crate::kernel::Affine;
 use crate::leaf;
 use crate::matching::Matching;
 use crate::named;

@@ -5,7 +5,8 @@
 //! exists and computes that, the runtime finds out before a program runs; a program may be lowered where it is not
 //! linked.
 
-use crate::kernel::{Access, Affine, Kernel};
+use crate::access::{Access, Affine};
+use crate::kernel::Kernel;
 use crate::nest::{Nest, NodeId};
 use crate::program::{LeafOp, TileOperand};
 use crate::value::Value;

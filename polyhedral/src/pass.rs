@@ -1,10 +1,11 @@
 //! What all passes of lowering share: the schedule's state, isl, and what is asked of both alike.
 
+use crate::access::{Access, Affine};
 use crate::classify::Classifier;
 use crate::error::{ErrorKind, LowerError};
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::isl::{Isl, IslResult};
-use crate::kernel::{Access, Affine, Tensor};
+use crate::kernel::Tensor;
 use crate::periodic;
 use crate::program::Region;
 use crate::proof::{Proofs, Property};

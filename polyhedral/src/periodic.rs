@@ -4,91 +4,15 @@
 //! what is read as if the tensor went on and on, so that leaves walk through them as through any other. Only
 //! what asks who owns an element, and what copies it, takes the remainder.
 
+use crate::access::{Access, Affine, Modulus};
 use crate::conditions::{Conditions, Form};
 use crate::expr::{Expr, Ranges};
-use crate::kernel::{Access, Affine, IndexVar, Kernel, KernelSpec};
-use crate::kernel_check::span;
+use crate::kernel::{IndexVar, Kernel, KernelSpec, span};
 use crate::kernel_error::KernelError;
 use crate::program::{Blocks, Region};
 use crate::relation::Relations;
 use crate::value::Value;
 use polyshard_layout::Name;
-use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// Where a periodic index starts again from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Modulus {
-    /// At this number, which in a checked [`Kernel`] is between 1 and the extent of the dimension.
-    Number(i64),
-    /// At the number that [`KernelSpec::moduli`] has under this name; not in a checked [`Kernel`].
-    Captured(Name),
-}
-
-impl fmt::Display for Modulus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Captured(name) => write!(f, "{name}"),
-        }
-    }
-}
-
-impl Affine {
-    /// Returns the remainder of the expression by `modulus`, which is never negative.
-    ///
-    /// ```
-    /// use polyshard_polyhedral::{Affine, Modulus};
-    /// let next = Affine::new([("i".into(), 1)], 1).modulo(Modulus::Number(8));
-    /// assert_eq!(next.to_string(), "(i + 1) % 8");
-    /// ```
-    #[must_use]
-    pub fn modulo(self, modulus: Modulus) -> Self {
-        Self { modulus: Some(modulus), ..self }
-    }
-
-    /// Returns the modulus, if the expression of a checked kernel has one.
-    ///
-    /// # Panics
-    /// If the modulus is not a number, as in a [`KernelSpec`] that is not checked.
-    #[must_use]
-    pub fn period(&self) -> Option<i64> {
-        self.modulus.map(|modulus| match modulus {
-            Modulus::Number(number) => number,
-            Modulus::Captured(name) => panic!("the modulus `{name}` has no value, since the kernel is not checked"),
-        })
-    }
-
-    /// Returns an expression without a modulus whose remainder is this one: coefficients and constant are the
-    /// ones nearest to 0 that have the same remainders, so that what an iteration reads stays close together.
-    ///
-    /// ```
-    /// use polyshard_polyhedral::{Affine, Modulus};
-    /// let previous = Affine::new([("i".into(), 1)], 7).modulo(Modulus::Number(8));
-    /// assert_eq!(previous.unwrapped().to_string(), "i - 1");
-    /// ```
-    ///
-    /// # Panics
-    /// As [`period`](Self::period).
-    #[must_use]
-    pub fn unwrapped(&self) -> Self {
-        let Some(modulus) = self.period() else { return self.clone() };
-        let near = |value: i64| {
-            let rest = value.rem_euclid(modulus);
-            if rest > modulus / 2 { rest - modulus } else { rest }
-        };
-        Self::new(self.terms.iter().map(|&(name, factor)| (name, near(factor))), near(self.constant))
-    }
-}
-
-impl Access {
-    /// Returns the access with every index [unwrapped](Affine::unwrapped).
-    #[must_use]
-    pub fn unwrapped(&self) -> Self {
-        Self { tensor: self.tensor, index: self.index.iter().map(Affine::unwrapped).collect() }
-    }
-}
 
 /// Puts numbers in the place of captured moduli, and checks them against the extents.
 pub(crate) fn resolve(spec: &mut KernelSpec) -> Result<(), KernelError> {

@@ -3,8 +3,9 @@
 //! A range is a hull, or blocks at equal distances: it holds every value taken, and where it is not exact lowering finds
 //! out, since each range is compared with the relation that isl has of the same loops.
 
+use crate::access::Affine;
 use crate::expr::{Expr, Ranges, Symbol};
-use crate::kernel::{Affine, Kernel};
+use crate::kernel::Kernel;
 use crate::nest::{Made, Nest, NodeId};
 use crate::program::Blocks;
 use polyshard_layout::Name;

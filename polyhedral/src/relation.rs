@@ -9,9 +9,10 @@
 //! `needed` makes short and empty tiles take part: a rank without rows of `C` still passes on the
 //! columns of `B` that its neighbours use.
 
+use crate::access::Affine;
 use crate::conditions::{Conditions, Form};
 use crate::expr::{Atom, Expr, Symbol};
-use crate::kernel::{Affine, Kernel};
+use crate::kernel::Kernel;
 use crate::nest::{Made, Nest, NodeId};
 use crate::program::Blocks;
 use crate::range::position;

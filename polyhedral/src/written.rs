@@ -1,6 +1,7 @@
 //! Which elements of its output a kernel writes.
 
-use crate::kernel::{Affine, Kernel};
+use crate::access::Affine;
+use crate::kernel::Kernel;
 
 /// The elements of an output that a kernel writes: those at an affine index, which no schedule changes.
 ///

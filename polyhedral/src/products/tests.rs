@@ -1,6 +1,7 @@
 //! Which products are chosen, and that scratch is bounded.
 
-use crate::kernel::{Access, Affine, Assign, KernelSpec};
+use crate::access::{Access, Affine};
+use crate::kernel::{Assign, KernelSpec};
 use crate::program::LeafOp;
 use crate::schedule::Schedule;
 use crate::value::Value;
