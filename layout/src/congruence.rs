@@ -8,7 +8,8 @@
 //! Congruences of different moduli mix as far as one modulus divides the other. What cannot be eliminated
 //! stays: then the axis is solved first, and its coordinate is known to those that depend on it.
 
-use crate::solve::{AxisSource, LinearAxes};
+use crate::linear::LinearAxes;
+use crate::source::AxisSource;
 use crate::{Digit, Mesh, ShardingError};
 
 /// `sum of terms * coordinate = sum of digits * factor + constant`, modulo `modulus`.
@@ -173,7 +174,7 @@ fn refusal(rows: &[Row], at: usize, known: &[usize], linear: &LinearAxes, mesh: 
     if divisor > 1 || values < row.modulus {
         let why = "some blocks have no owner: the blocks that a rank owns of the other dimensions leave too few \
                    choices for this one; let the modulus be the extent of an axis that no other dimension uses";
-        return ShardingError::no_owner(linear, mesh, why);
+        return ShardingError::NoOwner { expr: linear.display(mesh).to_string(), why };
     }
     ShardingError::Unsupported { expr: linear.expr(mesh), why: UNSOLVED }
 }

@@ -1,6 +1,7 @@
 //! How one dimension of an array lies over a mesh: in blocks, which may be divided again, level by level.
 
-use crate::{LinearAxes, Mesh};
+use crate::Mesh;
+use crate::linear::LinearAxes;
 use serde::Serialize;
 use std::ops::Range;
 

@@ -15,20 +15,23 @@
 mod axis;
 mod congruence;
 mod dim;
+mod linear;
 mod mesh;
 mod name;
 mod placement;
 mod reach;
 mod sharding;
 mod solve;
+mod source;
 mod sums;
 
 pub use axis::{Axis, AxisExpr};
 pub use dim::{Digit, DimLayout, LevelLayout};
+pub use linear::LinearAxes;
 pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
 pub use name::Name;
 pub use placement::{Level, Placement};
 pub use reach::Reach;
 pub use sharding::{Sharding, ShardingError};
-pub use solve::{AxisSource, LinearAxes};
+pub use source::AxisSource;
 pub use sums::SumKind;

@@ -1,8 +1,10 @@
 //! Shardings: which rank owns which elements of an array.
 
 use crate::dim::{Blocks, Digit, DimLayout, LevelLayout};
+use crate::linear::LinearAxes;
 use crate::placement::{Level, Placement};
-use crate::solve::{AxisSource, LinearAxes, solve};
+use crate::solve::solve;
+use crate::source::AxisSource;
 use crate::{Mesh, Name};
 use serde::Serialize;
 use std::fmt;

@@ -1,6 +1,5 @@
 //! Why a sharding is not one.
 
-use crate::solve::LinearAxes;
 use crate::{AxisExpr, Mesh, Name};
 
 /// Why a sharding is not one.
@@ -105,9 +104,5 @@ impl ShardingError {
     pub(crate) fn unknown_axis(name: Name, mesh: &Mesh) -> Self {
         let axes: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name.as_str()).collect();
         Self::UnknownAxis { name, axes: axes.join(", ") }
-    }
-
-    pub(crate) fn no_owner(linear: &LinearAxes, mesh: &Mesh, why: &'static str) -> Self {
-        Self::NoOwner { expr: linear.display(mesh).to_string(), why }
     }
 }

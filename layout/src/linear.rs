@@ -1,0 +1,207 @@
+//! Placements in normal form: sums of coordinates, perhaps modulo.
+
+use crate::{AxisExpr, Mesh, ShardingError};
+use serde::Serialize;
+use std::fmt;
+
+/// `sum of coefficient * coordinate + constant`, optionally modulo: a placement in normal form.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct LinearAxes {
+    /// Coefficients by axis position; no axis twice, none zero, positions ascending.
+    pub terms: Vec<(usize, i64)>,
+    /// What is added to the terms.
+    pub constant: i64,
+    /// The remainder in `0..modulus` is taken at the end.
+    pub modulus: Option<i64>,
+}
+
+const TOO_LARGE: &str = "its numbers go beyond 2^62; use smaller ones";
+
+impl LinearAxes {
+    /// Returns the value at `coordinates`.
+    #[must_use]
+    pub fn eval(&self, coordinates: &[usize]) -> i64 {
+        let sum = self.sum(coordinates);
+        self.modulus.map_or(sum, |modulus| sum.rem_euclid(modulus.into())) as i64
+    }
+
+    /// The value before the remainder is taken, which may be beyond 64 bits.
+    pub(crate) fn sum(&self, coordinates: &[usize]) -> i128 {
+        let terms = self.terms.iter().map(|&(axis, factor)| i128::from(factor) * coordinates[axis] as i128);
+        terms.sum::<i128>() + i128::from(self.constant)
+    }
+
+    /// The form as an expression.
+    pub(crate) fn expr(&self, mesh: &Mesh) -> AxisExpr {
+        if let Some((_, terms)) =
+            self.radix(mesh).filter(|(_, terms)| terms.len() > 1 && terms.len() == self.terms.len())
+        {
+            return AxisExpr::List(terms.iter().rev().map(|&(axis, _)| mesh.as_slice()[axis].name).collect());
+        }
+        let mut terms = self.terms.iter().map(|&(axis, factor)| {
+            let axis = AxisExpr::Axis(mesh.as_slice()[axis].name);
+            if factor == 1 { axis } else { axis * factor }
+        });
+        let first = terms.next().unwrap_or(AxisExpr::Const(0));
+        let sum = terms.fold(first, |sum, term| sum + term);
+        let sum = match self.constant {
+            0 => sum,
+            // No number of ours is the least `i64`, whose opposite there is not.
+            constant if constant < 0 => sum - -constant,
+            constant => sum + constant,
+        };
+        self.modulus.map_or(sum.clone(), |modulus| sum % modulus)
+    }
+
+    pub(crate) fn new(expr: &AxisExpr, mesh: &Mesh) -> Result<Self, ShardingError> {
+        let unsupported = |why| ShardingError::Unsupported { expr: expr.clone(), why };
+        let (inner, modulus) = match expr {
+            AxisExpr::Mod(_, modulus) if *modulus < 1 => {
+                return Err(unsupported("its modulus is not positive; write a modulus of at least 1"));
+            }
+            AxisExpr::Mod(inner, modulus) => (&**inner, Some(*modulus)),
+            _ => (expr, None),
+        };
+        let mut linear = Self { terms: Vec::new(), constant: 0, modulus };
+        linear.add(inner, 1, mesh, &unsupported)?;
+        linear.terms.retain(|&(_, factor)| factor != 0);
+        linear.terms.sort_unstable();
+        Ok(linear)
+    }
+
+    fn add(
+        &mut self,
+        expr: &AxisExpr,
+        factor: i64,
+        mesh: &Mesh,
+        unsupported: &impl Fn(&'static str) -> ShardingError,
+    ) -> Result<(), ShardingError> {
+        let times =
+            |linear: &Self, a: i64, b: i128| linear.number(i128::from(a) * b).ok_or_else(|| unsupported(TOO_LARGE));
+        match expr {
+            AxisExpr::Const(value) => {
+                let sum = i128::from(self.constant) + i128::from(factor) * i128::from(*value);
+                self.constant = self.number(sum).ok_or_else(|| unsupported(TOO_LARGE))?;
+            }
+            AxisExpr::Axis(name) => {
+                let axis = mesh.position(*name).ok_or_else(|| ShardingError::unknown_axis(*name, mesh))?;
+                let before = self.terms.iter().find(|term| term.0 == axis).map_or(0, |term| term.1);
+                let sum = i128::from(before) + i128::from(factor);
+                let sum = self.number(sum).ok_or_else(|| unsupported(TOO_LARGE))?;
+                match self.terms.iter_mut().find(|term| term.0 == axis) {
+                    Some(term) => term.1 = sum,
+                    None => self.terms.push((axis, sum)),
+                }
+            }
+            AxisExpr::List(names) => {
+                let mut stride = factor;
+                for name in names.iter().rev() {
+                    let axis = mesh.axis(name.as_str()).ok_or_else(|| ShardingError::unknown_axis(*name, mesh))?;
+                    let twice = names.iter().filter(|other| *other == name).count() > 1;
+                    if twice {
+                        return Err(unsupported("it lists an axis twice; list each axis once"));
+                    }
+                    self.add(&AxisExpr::Axis(*name), stride, mesh, unsupported)?;
+                    stride = times(self, stride, axis.extent as i128)?;
+                }
+            }
+            AxisExpr::Add(left, right) => {
+                self.add(left, factor, mesh, unsupported)?;
+                self.add(right, factor, mesh, unsupported)?;
+            }
+            AxisExpr::Sub(left, right) => {
+                self.add(left, factor, mesh, unsupported)?;
+                self.add(right, -factor, mesh, unsupported)?;
+            }
+            AxisExpr::Mul(inner, by) => {
+                let factor = times(self, factor, i128::from(*by))?;
+                self.add(inner, factor, mesh, unsupported)?;
+            }
+            AxisExpr::Mod(..) => {
+                return Err(unsupported("it has a `%` inside; take the remainder once, at the end"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A number of the form, taken modulo the modulus, if there is one; the sign is kept, as it was written.
+    fn number(&self, value: i128) -> Option<i64> {
+        let value = self.modulus.map_or(value, |modulus| value % i128::from(modulus));
+        i64::try_from(value).ok().filter(|value| self.modulus.is_some() || value.unsigned_abs() <= 1 << 62)
+    }
+
+    /// The number of digits, and for a plain mixed-radix form each axis with the digit's stride.
+    pub(crate) fn radix(&self, mesh: &Mesh) -> Option<(i64, Vec<(usize, i64)>)> {
+        let extent = |axis: usize| mesh.as_slice()[axis].extent as i64;
+        let mut terms: Vec<_> = self.terms.iter().copied().filter(|&(axis, _)| extent(axis) > 1).collect();
+        terms.sort_by_key(|&(_, factor)| factor);
+        let mut stride = 1;
+        for &(axis, factor) in &terms {
+            if factor != stride {
+                return None;
+            }
+            stride *= extent(axis);
+        }
+        (self.constant == 0 && self.modulus.is_none()).then_some((stride, terms))
+    }
+
+    /// The number of digits.
+    ///
+    /// # Errors
+    /// If the form is neither a remainder nor a mixed-radix number of coordinates.
+    pub(crate) fn parts(&self, mesh: &Mesh) -> Result<i64, ShardingError> {
+        let parts = self.modulus.or_else(|| self.radix(mesh).map(|(parts, _)| parts));
+        parts.ok_or_else(|| {
+            let why = "it is neither an axis, a list of axes nor a remainder; add `% parts`";
+            ShardingError::NoOwner { expr: self.display(mesh).to_string(), why }
+        })
+    }
+
+    /// The mixed-radix number whose leading digits are those of `outer` and whose others are those of `inner`.
+    pub(crate) fn joined(outer: &Self, inner: &Self, mesh: &Mesh) -> Option<Self> {
+        let (_, (parts, _)) = (outer.radix(mesh)?, inner.radix(mesh)?);
+        if outer.terms.iter().any(|term| inner.terms.iter().any(|other| other.0 == term.0)) {
+            return None;
+        }
+        let leading = outer.terms.iter().map(|&(axis, factor)| Some((axis, factor.checked_mul(parts)?)));
+        let mut terms = leading.chain(inner.terms.iter().copied().map(Some)).collect::<Option<Vec<_>>>()?;
+        terms.sort_unstable();
+        Some(Self { terms, constant: 0, modulus: None })
+    }
+
+    pub(crate) fn display<'a>(&'a self, mesh: &'a Mesh) -> impl fmt::Display + 'a {
+        struct Shown<'a>(&'a LinearAxes, &'a Mesh);
+        impl fmt::Display for Shown<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let Self(linear, mesh) = self;
+                let name = |axis: usize| mesh.as_slice()[axis].name;
+                if let Some((_, terms)) = linear.radix(mesh).filter(|(_, terms)| terms.len() > 1) {
+                    let names: Vec<_> = terms.iter().rev().map(|&(axis, _)| name(axis).as_str()).collect();
+                    return write!(f, "[{}]", names.join(", "));
+                }
+                let mut text = String::new();
+                for &(axis, factor) in &linear.terms {
+                    let sign = match (text.is_empty(), factor < 0) {
+                        (true, false) => "",
+                        (true, true) => "-",
+                        (false, false) => " + ",
+                        (false, true) => " - ",
+                    };
+                    let times = if factor.abs() == 1 { String::new() } else { format!("{} * ", factor.abs()) };
+                    text += &format!("{sign}{times}{}", name(axis));
+                }
+                match linear.constant {
+                    constant if text.is_empty() => text = constant.to_string(),
+                    0 => {}
+                    constant if constant < 0 => text += &format!(" - {}", constant.unsigned_abs()),
+                    constant => text += &format!(" + {constant}"),
+                }
+                match linear.modulus {
+                    Some(modulus) => write!(f, "({text}) % {modulus}"),
+                    None => f.write_str(&text),
+                }
+            }
+        }
+        Shown(self, mesh)
+    }
+}
