@@ -122,7 +122,7 @@ fn elements_of_one_rank_in_cyclic_blocks_are_kept() {
     assert_eq!(found, routes(&["Combine"]));
 }
 
-/// Of a term that a rank holds, it computes a part: the rest is none of the sum, whatever was there.
+/// A rank computes only a part of the term that it holds; the rest counts as zero, whatever was there.
 #[test]
 fn open_sums_are_set_as_a_whole() {
     vars!(i, io, ii);

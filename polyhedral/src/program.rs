@@ -185,7 +185,7 @@ impl OutputRoute {
     /// Returns the most other ranks that a rank looks at in one step, as [`Route::partners`].
     #[must_use]
     pub fn partners(&self, mesh: &Mesh) -> usize {
-        let group = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>() - 1;
+        let group = |axes: &[usize]| members(axes, mesh) as usize - 1;
         match self {
             Self::InPlace | Self::Combine => 0,
             Self::Reduce { axes, .. } | Self::AllReduce { axes } | Self::ReduceScatter { axes } => group(axes),

@@ -16,6 +16,8 @@ pub(super) struct Walk<'a, T: Element> {
     inputs: &'a [&'a DistArray<T>],
     output: &'a mut DistArray<T>,
     op: ReduceOp,
+    /// Whether the leaf overwrites the output, see [`Program::overwrites`].
+    overwrites: bool,
     groups: BTreeMap<Vec<usize>, Rc<Group>>,
     /// By transfer; `None` where the leaf reads the shard.
     tiles: Vec<Option<Tile<T>>>,
@@ -59,7 +61,8 @@ impl<'a, T: Element> Walk<'a, T> {
         let out_tile = out_tile.map(|tile| if out.any_order { tile.in_any_order() } else { tile });
         let counters = vec![0; program.loops().len()];
         let op = reduce_op(program);
-        Ok(Self { program, grid, inputs, output, op, groups, tiles, out_tile, leaf, counters })
+        let overwrites = program.overwrites();
+        Ok(Self { program, grid, inputs, output, op, overwrites, groups, tiles, out_tile, leaf, counters })
     }
 
     pub(super) fn run(mut self) -> Result<()> {
@@ -253,7 +256,7 @@ impl<'a, T: Element> Walk<'a, T> {
         let (base, steps) = walk(&leaf.target);
         let target = match &mut self.out_tile {
             Some(tile) => tile.view_mut(),
-            None if self.program.overwrites() => self.output.view_mut().overwritten(),
+            None if self.overwrites => self.output.view_mut().overwritten(),
             None => self.output.view_mut(),
         };
         let target = target.strided(&base, &steps);

@@ -1,4 +1,4 @@
-//! What is communicated: a collective operation, in groups that run at once, on so many bytes.
+//! What is communicated: one collective operation, in several groups at once, on a given number of bytes.
 
 use super::{Machine, MachineError, Operation};
 

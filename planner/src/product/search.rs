@@ -22,7 +22,7 @@ impl Product {
     /// Returns the sequences for the factors as they are given.
     ///
     /// # Errors
-    /// If the machine is none or lacks links, no sequence ends in the result, or none fits into memory.
+    /// If the machine is invalid or lacks links, no sequence ends in the result, or none fits into memory.
     pub fn plan(&self, roofline: &Roofline) -> Result<ProductPlan, ProductError> {
         plan(self, roofline, None)
     }

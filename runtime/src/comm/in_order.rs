@@ -11,7 +11,6 @@ use super::{Communicator, check, combine};
 use crate::layout::SumKind;
 use crate::memory::Buffer;
 use crate::{ElementKind, ReduceOp, Result};
-use std::cmp::Ordering;
 
 /// Bytes that are summed up at a time, whole elements of any type.
 const CHUNK: usize = 4096;
@@ -31,7 +30,7 @@ pub(super) fn all_reduce<C: Communicator + ?Sized>(
     if is_short(len, size) {
         let mut gathered = Buffer::<u8>::new(len * size, "the terms of a reduction")?;
         comm.all_gather(data, &mut gathered, &vec![len; size])?;
-        combine_parts(data, &gathered, kind, op);
+        combine_terms(data, &gathered.chunks_exact(len.max(1)).collect::<Vec<_>>(), kind, op);
         return Ok(());
     }
     let pieces = pieces(len, size, kind);
@@ -59,7 +58,7 @@ pub(super) fn reduce<C: Communicator + ?Sized>(
         let mut gathered = Buffer::<u8>::new(gathered, "the terms of a reduction")?;
         gather(comm, root, data, &mut gathered, &vec![len; size])?;
         if comm.rank() == root {
-            combine_parts(data, &gathered, kind, op);
+            combine_terms(data, &gathered.chunks_exact(len.max(1)).collect::<Vec<_>>(), kind, op);
         }
         return Ok(());
     }
@@ -91,18 +90,10 @@ pub(super) fn reduce_scatter<C: Communicator + ?Sized>(
     let sends: Vec<_> = others().map(|rank| (rank, parts[rank])).filter(|(_, part)| !part.is_empty()).collect();
     let mut receives: Vec<_> = others().zip(staged.chunks_exact_mut(len.max(1))).collect();
     comm.exchange(&sends, &mut receives)?;
-    let received: Vec<_> = receives.iter().map(|(_, part)| &**part).collect();
-    // A chunk at a time, so that what is summed up stays in the nearest cache.
-    for start in (0..len).step_by(CHUNK) {
-        let range = start..(start + CHUNK).min(len);
-        let term = |rank: usize| match rank.cmp(&me) {
-            Ordering::Less => &received[rank][range.clone()],
-            Ordering::Equal => &parts[me][range.clone()],
-            Ordering::Greater => &received[rank - 1][range.clone()],
-        };
-        let into = &mut into[range.clone()];
-        into.copy_from_slice(term(0));
-        (1..size).for_each(|rank| combine::combine(kind, op, into, term(rank)));
+    if len > 0 {
+        let mut terms: Vec<_> = receives.iter().map(|(_, part)| &**part).collect();
+        terms.insert(me, parts[me]);
+        combine_terms(into, &terms, kind, op);
     }
     Ok(())
 }
@@ -133,14 +124,14 @@ fn gather<C: Communicator + ?Sized>(
     comm.exchange(&[(root, own)], &mut receives)
 }
 
-/// Puts together parts as long as `into`, the first to the last.
-fn combine_parts(into: &mut [u8], parts: &[u8], kind: ElementKind, op: ReduceOp) {
-    if into.is_empty() {
-        return;
+/// Combines terms as long as `into`, the first to the last, a chunk at a time, so that sums stay in the nearest cache.
+fn combine_terms(into: &mut [u8], terms: &[&[u8]], kind: ElementKind, op: ReduceOp) {
+    for (nth, into) in into.chunks_mut(CHUNK).enumerate() {
+        let range = nth * CHUNK..nth * CHUNK + into.len();
+        let mut chunks = terms.iter().map(|term| &term[range.clone()]);
+        into.copy_from_slice(chunks.next().expect("a group has a member; this is a bug of polyshard"));
+        chunks.for_each(|chunk| combine::combine(kind, op, into, chunk));
     }
-    let (first, others) = parts.split_at(into.len());
-    into.copy_from_slice(first);
-    others.chunks_exact(into.len()).for_each(|part| combine::combine(kind, op, into, part));
 }
 
 fn is_short(len: usize, size: usize) -> bool {

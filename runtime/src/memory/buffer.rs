@@ -28,7 +28,7 @@ enum Memory<T> {
 }
 
 impl<T: Pod> Buffer<T> {
-    /// Returns a buffer of so many elements for `what`.
+    /// Returns a buffer of `elements` elements for `what`.
     ///
     /// # Errors
     /// If they do not fit the memory that is free.

@@ -27,12 +27,12 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// Returns memory of at least so many bytes that a buffer gave back, if there is some that fits.
+/// Returns memory of at least `bytes` bytes that a buffer gave back, if any fits.
 pub(super) fn reuse(bytes: usize) -> Option<MmapMut> {
     POOL.with_borrow_mut(|pool| pool.reuse(bytes))
 }
 
-/// Returns new memory of so many bytes, if the system has it.
+/// Returns `bytes` bytes of new memory, if the system has them.
 pub(super) fn map(bytes: usize) -> Option<MmapMut> {
     POOL.with_borrow_mut(|pool| pool.make_room(bytes));
     let pages = MmapMut::map_anon(bytes).ok()?;

@@ -179,11 +179,11 @@ impl<T: Element> OutTile<T> {
     ) -> Result<()> {
         self.sums();
         let (me, own) = (group.rank(), parts[group.rank()].clone());
-        let others = parts.into_iter().enumerate().filter(|(member, _)| *member != me);
-        let (members, sends): (Vec<_>, Vec<_>) = others.map(|(member, part)| (member, (member, part))).collect();
-        let sends: Vec<_> = sends.into_iter().filter(|(_, part)| part.len() > 0).collect();
-        self.incoming.grow(own.len() * members.len(), "what is combined into an array")?;
-        let receives: Vec<_> = members.iter().filter(|_| own.len() > 0).map(|&from| (from, own.clone())).collect();
+        let others = (0..group.size()).filter(|&member| member != me && own.len() > 0);
+        let receives: Vec<_> = others.map(|from| (from, own.clone())).collect();
+        let sends = parts.into_iter().enumerate().filter(|(member, part)| *member != me && part.len() > 0);
+        let sends: Vec<_> = sends.collect();
+        self.incoming.grow(own.len() * receives.len(), "what is combined into an array")?;
         let mut received = mail::parts(&receives, &mut self.incoming);
         mail::exchange(group.comm(), &sends, Place::Region, &self.buffer, &mut self.outgoing, &mut received)?;
         let others: Vec<&[T]> = received.iter().map(|(_, part)| &**part).collect();

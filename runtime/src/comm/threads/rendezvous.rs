@@ -90,7 +90,7 @@ impl Shared {
         let message = unsafe { Message::in_place(data) };
         let round = self.meet(group, rank, this, call, message)?;
         let is_borrowed = round.data.iter().any(Message::is_borrowed);
-        let _reading = is_borrowed.then(|| Reading { shared: self, group });
+        let _reading = is_borrowed.then(|| AtEnd(|| self.settle(group)));
         read(&round);
         drop(round);
         Ok(())
@@ -109,7 +109,7 @@ impl Shared {
         let in_place = |(to, data)| (to, unsafe { Message::in_place(data) });
         let messages: Vec<_> = messages.into_iter().map(in_place).collect();
         let waits = messages.iter().any(|(_, message)| message.is_borrowed());
-        let _sending = waits.then(|| Sending { shared: self, this });
+        let _sending = waits.then(|| AtEnd(|| self.withdraw(this)));
         self.send(group, this, messages)?;
         then()?;
         if waits { self.wait_until_read(this) } else { Ok(()) }
@@ -126,7 +126,7 @@ impl Shared {
         into: &mut [u8],
     ) -> Result<Option<usize>> {
         let message = self.receive(group, this, from, into.len())?;
-        let _read = message.is_borrowed().then(|| Read { shared: self, from });
+        let _read = message.is_borrowed().then(|| AtEnd(|| self.was_read(from)));
         if message.len() != into.len() {
             return Ok(Some(message.len()));
         }
@@ -135,38 +135,11 @@ impl Shared {
     }
 }
 
-/// A member that reads what others brought to a meeting; at the end it waits for the others.
-struct Reading<'a> {
-    shared: &'a Shared,
-    group: GroupId,
-}
+/// Calls a function when it is dropped, also where a rank panics.
+struct AtEnd<F: Fn()>(F);
 
-impl Drop for Reading<'_> {
+impl<F: Fn()> Drop for AtEnd<F> {
     fn drop(&mut self) {
-        self.shared.settle(self.group);
-    }
-}
-
-/// A rank whose messages are read in place; at the end nobody reads them any more.
-struct Sending<'a> {
-    shared: &'a Shared,
-    this: usize,
-}
-
-impl Drop for Sending<'_> {
-    fn drop(&mut self) {
-        self.shared.withdraw(self.this);
-    }
-}
-
-/// A rank that reads a message of `from` in place.
-struct Read<'a> {
-    shared: &'a Shared,
-    from: usize,
-}
-
-impl Drop for Read<'_> {
-    fn drop(&mut self) {
-        self.shared.was_read(self.from);
+        (self.0)();
     }
 }
