@@ -26,7 +26,7 @@ use common::say::say;
 use common::size::parse_extents;
 use common::values::{self, Number};
 use lines::{Direction, Lines, Seconds};
-use polyshard::planner::units::counted;
+use polyshard::machine::units::counted;
 use polyshard::prelude::*;
 use polyshard::runtime::{Stage, Sweep};
 use std::process::ExitCode;

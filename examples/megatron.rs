@@ -32,7 +32,7 @@ use common::values::Number;
 use network::Network;
 use plans::{Plans, Size};
 use polyshard::DType;
-use polyshard::planner::units::counted;
+use polyshard::machine::units::counted;
 use polyshard::prelude::*;
 use std::process::ExitCode;
 use std::time::Instant;

@@ -2,7 +2,7 @@
 
 use polyshard_codegen::PipelineError;
 use polyshard_layout::ShardingError;
-use polyshard_planner::machine::MachineError;
+use polyshard_machine::MachineError;
 use polyshard_planner::placement::PlacementError;
 use polyshard_planner::product::ProductError;
 use polyshard_planner::reduce::ReduceError;

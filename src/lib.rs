@@ -52,8 +52,9 @@ pub use polyshard_codegen::{
 };
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{Axis, AxisExpr, Level, Mesh, Name, Placement, Sharding, ShardingError};
+pub use polyshard_machine as machine;
+pub use polyshard_machine::{Machine, MachineError};
 pub use polyshard_planner as planner;
-pub use polyshard_planner::machine::{Machine, MachineError};
 pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, Place, PlacedMesh, PlacementError};
 pub use polyshard_planner::reduce::ReduceError;
 pub use polyshard_planner::{DistType, NamedType, Options as PlanOptions, Plan, PlanError, TypeError};

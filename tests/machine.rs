@@ -43,7 +43,7 @@ fn machines_with_a_name_are_listed() {
     .assert_eq(&list);
     let machines = json(&said(Start::Plain, &["list", "--json"]));
     let names: Vec<_> = machines.as_array().unwrap().iter().map(|machine| machine["name"].as_str().unwrap()).collect();
-    assert_eq!(names, polyshard::planner::machine::PRESETS);
+    assert_eq!(names, polyshard::machine::PRESETS);
 }
 
 #[test]

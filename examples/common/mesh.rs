@@ -2,7 +2,7 @@
 
 use super::axes::Axes;
 use polyshard::Mesh;
-use polyshard::planner::units::counted;
+use polyshard::machine::units::counted;
 
 /// Returns the mesh of the example `name`, whose axes have these names.
 ///

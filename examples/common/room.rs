@@ -1,7 +1,7 @@
 //! Memory for a run, looked at before it begins: Linux gives what it does not have, and ends the program later.
 
 use super::launch::failure;
-use polyshard::planner::units;
+use polyshard::machine::units;
 use polyshard::runtime::free_memory;
 use polyshard::{Backend, DType, World};
 

@@ -7,7 +7,7 @@ use super::room::{bytes, check_room};
 use super::say::say;
 use super::values::Number;
 use ndarray::ArrayD;
-use polyshard::planner::units::counted;
+use polyshard::machine::units::counted;
 use polyshard::{Backend, Collectives, DistArray, Program, ReduceOp, World};
 use std::fmt::Write;
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! Sizes on the command line.
 
 use super::numbers::whole;
-use polyshard::planner::units::counted;
+use polyshard::machine::units::counted;
 
 /// Extents of indices; a type of its own because clap takes an array for several arguments.
 #[derive(Clone, Copy)]

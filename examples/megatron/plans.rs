@@ -6,10 +6,10 @@
 use crate::common::launch::Stop;
 use crate::common::values::Number;
 use polyshard::Mesh;
-use polyshard::planner::machine::Machine;
+use polyshard::machine::Machine;
+use polyshard::machine::units::counted;
 use polyshard::planner::placement::ParallelismMatrix;
 use polyshard::planner::product::{Element, Product, ProductPlan, Roofline, Sharded, Step, StepCost, reshard};
-use polyshard::planner::units::counted;
 use polyshard::runtime::ElementKind;
 use std::fmt::Write;
 

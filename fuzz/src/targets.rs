@@ -5,7 +5,7 @@
 
 use crate::command_line::{dtypes, matmul, mesh, npy, placement, redistribute, reduce, show};
 use clap::{Args, Command, FromArgMatches};
-use polyshard::planner::machine::Machine;
+use polyshard::machine::Machine;
 use polyshard::runtime::layout::{Mesh, Sharding};
 use polyshard::runtime::leaf::Named;
 use polyshard::{DistArray, DistType, Element, NamedType, SourceOptions, Trace, rust_source};

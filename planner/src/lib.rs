@@ -4,13 +4,12 @@
 //! to another. Nothing here moves data; the runtime runs plans. It knows neither isl nor MPI, and the work to
 //! find a plan depends on the prime factors of a mesh, not on its ranks.
 //!
-//! On machines whose links are not all alike, [`machine`] says how long collectives take, [`placement`] which rank
-//! of a mesh should be which device, and [`reduce`] of which steps a reduction should be.
+//! On machines whose links are not all alike, [`polyshard_machine`] says how long collectives take, [`placement`] which
+//! rank of a mesh should be which device, and [`reduce`] of which steps a reduction should be.
 
 mod convert;
 mod error;
 mod factor;
-pub mod machine;
 mod named;
 mod parse;
 mod part;
@@ -20,7 +19,6 @@ mod redistribute;
 pub mod reduce;
 pub mod sweep;
 mod types;
-pub mod units;
 
 pub use error::{PlanError, TypeError};
 pub use named::NamedType;

@@ -1,7 +1,7 @@
 //! The programs that are chosen, how long they take, and how long the choice takes.
 
 use expect_test::{Expect, expect};
-use polyshard_planner::machine::{Algorithm, Machine};
+use polyshard_machine::{Algorithm, Machine};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
 use polyshard_planner::reduce::{Hierarchy, Masters, Options, Ranked, best, best_with, simulate, synthesize};
 use proptest::prelude::*;

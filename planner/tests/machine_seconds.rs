@@ -1,7 +1,7 @@
 //! How long exchanges take: seconds that can be worked out by hand, laws, and bandwidths found again.
 
 use expect_test::{Expect, expect};
-use polyshard_planner::machine::{
+use polyshard_machine::{
     Algorithm, Exchange, Interconnect, Level, Machine, Measurement, Operation, calibrate, cross_validate, seconds,
 };
 use proptest::prelude::*;

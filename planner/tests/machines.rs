@@ -1,7 +1,7 @@
 //! Machines: text in and out, presets, and what is refused.
 
 use expect_test::{Expect, expect};
-use polyshard_planner::machine::{Device, Machine, MachineError, PRESETS};
+use polyshard_machine::{Device, Machine, MachineError, PRESETS};
 use proptest::prelude::*;
 
 #[path = "common/machines.rs"]

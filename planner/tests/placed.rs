@@ -1,7 +1,7 @@
 //! Meshes on machines: a bijection for every matrix, and what is refused.
 
 use polyshard_layout::Mesh;
-use polyshard_planner::machine::Machine;
+use polyshard_machine::Machine;
 use polyshard_planner::placement::{ParallelismMatrix, Place, matrices};
 use proptest::prelude::*;
 

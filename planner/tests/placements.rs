@@ -1,7 +1,7 @@
 //! Placements: worked examples, all matrices against brute force, what is refused, and the best for a workload.
 
 use expect_test::{Expect, expect};
-use polyshard_planner::machine::{Algorithm, Machine, Operation};
+use polyshard_machine::{Algorithm, Machine, Operation};
 use polyshard_planner::placement::{
     Choice, ParallelismMatrix, PlacementError, Traffic, best, best_with, count, matrices,
 };

@@ -5,9 +5,7 @@
 //! of the NVLink ring (E2 on axis 0, the ring of E3 on axis 1), its way through the host is slower than PCIe alone.
 
 use expect_test::expect;
-use polyshard_planner::machine::{
-    Algorithm, Exchange, Machine, Measurement, Operation, calibrate, cross_validate, seconds,
-};
+use polyshard_machine::{Algorithm, Exchange, Machine, Measurement, Operation, calibrate, cross_validate, seconds};
 use polyshard_planner::placement::ParallelismMatrix;
 
 /// Bytes on each GPU in all ten runs.

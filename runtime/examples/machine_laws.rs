@@ -7,7 +7,7 @@
 //!
 //! Times are not checked: only that there are some, that all ranks have the same, and that they make a machine.
 
-use polyshard_planner::machine::{Algorithm, Exchange, Machine, Operation, seconds};
+use polyshard_machine::{Algorithm, Exchange, Machine, Operation, seconds};
 use polyshard_runtime::machine::{Detect, MeasureOptions, Topology, measure};
 use polyshard_runtime::{Error, Result, World, spmd};
 use std::time::Duration;

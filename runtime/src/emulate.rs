@@ -10,7 +10,7 @@ use crate::comm::emulated::{Emulated, Network};
 use crate::comm::launcher::launcher;
 use crate::spmd::{check_outside, on_threads};
 use crate::{Error, Result, World};
-use polyshard_planner::machine::Machine;
+use polyshard_machine::Machine;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 /// and to the processors that there are: choose the slowdown such that messages take much longer.
 ///
 /// ```
-/// use polyshard_planner::machine::Machine;
+/// use polyshard_machine::Machine;
 /// use polyshard_runtime::{ElementKind, Error, ReduceOp, spmd_emulated};
 ///
 /// // 2 nodes of 2 GPUs, at a thousandth of their speed.

@@ -1,6 +1,6 @@
 //! What can go wrong while a program runs.
 
-use polyshard_planner::units;
+use polyshard_machine::units;
 use std::fmt;
 
 /// The result of everything that can fail while a program runs.

@@ -12,7 +12,7 @@ pub(crate) use pool::{kept, release};
 
 use crate::block::zeroed;
 use crate::{Element, Error, Result};
-use polyshard_planner::units;
+use polyshard_machine::units;
 use std::fmt::Display;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 

@@ -5,7 +5,7 @@
 //! `/dev/null` or a pipe, cannot be replaced and is written to as it is.
 
 use crate::{Element, Error, Result};
-use polyshard_planner::units;
+use polyshard_machine::units;
 use std::fmt::Display;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};

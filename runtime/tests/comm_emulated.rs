@@ -2,7 +2,7 @@
 
 mod comm_laws;
 
-use polyshard_planner::machine::{Device, Interconnect, Level, Machine};
+use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_runtime::comm::Broadcast;
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Error, Redistribution, Result, Transport, spmd_emulated};

@@ -1,6 +1,6 @@
 //! What reductions and placements refuse, each with its whole message.
 
-use polyshard_planner::machine::Machine;
+use polyshard_machine::Machine;
 use polyshard_planner::placement::{ParallelismMatrix, Place, PlacedMesh};
 use polyshard_planner::reduce::{Collective, Form, Instruction, Lowered, LoweredStep, Program};
 use polyshard_runtime::layout::Mesh;

@@ -2,7 +2,7 @@
 
 use super::{answered, cases, file, joined, numbers, said};
 use expect_test::expect;
-use polyshard::planner::machine::Machine;
+use polyshard::machine::Machine;
 use serde_json::{Value, json};
 
 #[test]

@@ -5,8 +5,8 @@
 //! a placement that is bad for the direct one may be good for a program (Xie et al., result 4).
 
 use super::{ParallelismMatrix, PlacementError, matrices};
-use crate::machine::{Algorithm, Exchange, Machine, Operation, seconds};
 use crate::reduce;
+use polyshard_machine::{Algorithm, Exchange, Machine, Operation, seconds};
 
 /// One collective of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ pub struct Ranked {
 /// Returns all placements of a mesh with these axes, best first, with the default choice of programs.
 ///
 /// ```
-/// use polyshard_planner::machine::{Machine, Operation};
+/// use polyshard_machine::{Machine, Operation};
 /// use polyshard_planner::placement::{Traffic, best};
 /// // 4 replicas of a model in 16 shards: little between the replicas, much between the shards.
 /// let gradients = Traffic { operation: Operation::AllReduce, axes: vec![0], bytes: 1e8 };

@@ -1,8 +1,8 @@
 //! What can be wrong with a placement that a user asks for.
 
-use crate::machine::MachineError;
 use crate::reduce::ReduceError;
-use crate::units::counted;
+use polyshard_machine::MachineError;
+use polyshard_machine::units::counted;
 use std::fmt;
 
 /// Why axes cannot be placed.

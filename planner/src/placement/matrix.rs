@@ -10,7 +10,7 @@
 //! ```
 
 use super::PlacementError;
-use crate::machine::Machine;
+use polyshard_machine::Machine;
 use serde::Serialize;
 use std::fmt;
 

@@ -5,8 +5,8 @@
 //! It must not decide anything: which matrix is best is for [`best`](super::best) to say.
 
 use super::{ParallelismMatrix, PlacementError, matrices};
-use crate::machine::Machine;
 use polyshard_layout::{Axis, Mesh, Name};
+use polyshard_machine::Machine;
 use std::fmt;
 
 /// A mesh on a machine. Made by [`Place::placed`].
@@ -31,7 +31,7 @@ pub trait Place {
     ///
     /// ```
     /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::machine::Machine;
+    /// use polyshard_machine::Machine;
     /// use polyshard_planner::placement::{ParallelismMatrix, Place};
     /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
     /// let mesh = Mesh::new([("x", 2), ("y", 2)]);

@@ -2,7 +2,7 @@
 
 use super::cost::flops;
 use super::{ProductPlan, Sequence, Step};
-use crate::units::{bytes, scaled, seconds};
+use polyshard_machine::units::{bytes, scaled, seconds};
 use std::fmt::{self, Write as _};
 
 /// Sequences that are listed before the rest is only counted.

@@ -8,9 +8,9 @@
 //! Only gathers are looked at. An all-to-all on a part of a ring may be better or worse than the switch says.
 
 use super::{Element, Link, ProductError, Roofline, Wiring};
-use crate::machine::{Algorithm, Exchange, Interconnect, Level, Machine, Operation, seconds};
 use crate::placement::ParallelismMatrix;
 use polyshard_layout::Mesh;
+use polyshard_machine::{Algorithm, Exchange, Interconnect, Level, Machine, Operation, seconds};
 
 impl Roofline {
     /// Returns what products on `mesh` are planned by, where `matrix` says how each axis of it lies on the levels of
@@ -18,7 +18,7 @@ impl Roofline {
     ///
     /// ```
     /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::machine::Machine;
+    /// use polyshard_machine::Machine;
     /// use polyshard_planner::placement::ParallelismMatrix;
     /// use polyshard_planner::product::{Element, Roofline};
     /// let machine = Machine::preset("a100")?; // 4 nodes of 16 GPUs

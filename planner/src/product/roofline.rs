@@ -4,8 +4,8 @@
 //! A roofline holds no more than plans need, one number each; it knows nothing of hosts or of what is measured.
 
 use super::{Element, ProductError};
-use crate::units::counted;
 use polyshard_layout::{Mesh, Name};
+use polyshard_machine::units::counted;
 
 /// How the ranks along an axis are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use super::step::{Op, Step};
-use crate::units::counted;
+use polyshard_machine::units::counted;
 use std::fmt::{self, Write as _};
 
 /// Groups that are listed before the rest is only counted.

@@ -6,8 +6,8 @@
 use super::lower::Lowering;
 use super::simulate::step_seconds;
 use super::{Collective, Hierarchy, Lowered, Masters, Program, ReduceError, Simulation, synthesize};
-use crate::machine::{Algorithm, Machine, MachineError, Seconds};
 use crate::placement::ParallelismMatrix;
+use polyshard_machine::{Algorithm, Machine, MachineError, Seconds};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub struct Ranked {
 /// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first, with the default options.
 ///
 /// ```
-/// use polyshard_planner::machine::Machine;
+/// use polyshard_machine::Machine;
 /// use polyshard_planner::placement::ParallelismMatrix;
 /// use polyshard_planner::reduce::best;
 /// let machine = Machine::preset("a100")?.with_counts(&[2, 16])?;

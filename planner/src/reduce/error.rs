@@ -1,9 +1,9 @@
 //! What can be wrong with a reduction that a user asks for or writes down.
 
 use super::{Collective, Violation};
-use crate::machine::MachineError;
 use crate::placement::PlacementError;
-use crate::units::counted;
+use polyshard_machine::MachineError;
+use polyshard_machine::units::counted;
 use std::fmt;
 
 /// Why a reduction cannot be made.

@@ -7,8 +7,8 @@
 //! has something outside it.
 
 use super::ReduceError;
-use crate::machine::Machine;
 use crate::placement::{ParallelismMatrix, PlacementError};
+use polyshard_machine::Machine;
 use std::fmt;
 
 /// Named levels, the outermost first, which has one member.

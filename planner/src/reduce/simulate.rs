@@ -4,7 +4,7 @@
 //! step run at once. Adding up itself costs nothing here.
 
 use super::{Lowered, LoweredStep, ReduceError};
-use crate::machine::{Algorithm, Exchange, Machine, MachineError, Seconds, seconds};
+use polyshard_machine::{Algorithm, Exchange, Machine, MachineError, Seconds, seconds};
 use std::fmt;
 
 /// The time of a program, step by step.
@@ -32,7 +32,7 @@ impl fmt::Display for Simulation {
 /// Returns how long a lowered program takes to sum `bytes` on every rank.
 ///
 /// ```
-/// use polyshard_planner::machine::{Algorithm, Machine};
+/// use polyshard_machine::{Algorithm, Machine};
 /// use polyshard_planner::placement::ParallelismMatrix;
 /// use polyshard_planner::reduce::{Hierarchy, Lowered, Masters, simulate, synthesize};
 /// let machine = Machine::preset("a100")?;

@@ -1,6 +1,6 @@
 //! Random machines.
 
-use polyshard_planner::machine::{Device, Interconnect, Level, Machine};
+use polyshard_machine::{Device, Interconnect, Level, Machine};
 use proptest::prelude::*;
 
 /// Machines of one to three levels of all kinds, with names that need quotes.

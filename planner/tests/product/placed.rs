@@ -1,7 +1,7 @@
 //! Rooflines of placed meshes against the simulator of machines.
 
 use polyshard_layout::Mesh;
-use polyshard_planner::machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
+use polyshard_machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
 use polyshard_planner::placement::matrices;
 use polyshard_planner::product::{Element, Roofline, Sharded, reshard};
 use proptest::prelude::*;

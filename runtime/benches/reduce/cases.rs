@@ -1,6 +1,6 @@
 //! The machine that is emulated, and what is reduced on it.
 
-use polyshard_planner::machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
+use polyshard_machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
 use std::num::ParseIntError;
 use std::str::FromStr;

@@ -6,7 +6,7 @@
 
 use crate::cases::{Case, SLOWDOWN};
 use crate::record::{self, Record};
-use polyshard_planner::machine::Machine;
+use polyshard_machine::Machine;
 use polyshard_planner::placement::Place;
 use polyshard_planner::reduce::{Hierarchy, best};
 use polyshard_runtime::layout::Mesh;

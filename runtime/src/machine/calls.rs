@@ -16,7 +16,7 @@
 use super::clock::Clock;
 use crate::comm::{Broadcast, Communicator};
 use crate::{ElementKind, ReduceOp, Result};
-use polyshard_planner::machine::Operation;
+use polyshard_machine::Operation;
 
 /// Bytes of an element; sizes are whole elements for each rank.
 pub(super) const ELEMENT: usize = size_of::<f32>();

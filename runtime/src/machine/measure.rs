@@ -12,7 +12,7 @@ use super::probe::{self, refused};
 use super::topology::Topology;
 use crate::comm::Communicator;
 use crate::{Error, Result, World};
-use polyshard_planner::machine::{
+use polyshard_machine::{
     Algorithm, Exchange, Machine, MachineError, Measurement, Operation, fit_link, fit_profiles, leave_one_out, seconds,
 };
 use std::time::Duration;

@@ -5,7 +5,7 @@
 
 use super::topology::Topology;
 use crate::Result;
-use polyshard_planner::machine::{Machine, Operation};
+use polyshard_machine::{Machine, Operation};
 use serde::{Serialize, Serializer};
 use std::fmt;
 

@@ -29,7 +29,7 @@ pub use topology::Topology;
 use crate::{Result, World};
 use calls::Buffers;
 use clock::Clock;
-use polyshard_planner::machine::Machine;
+use polyshard_machine::Machine;
 use std::time::Duration;
 
 /// Sizes of messages of a quick look, in bytes.
@@ -65,7 +65,7 @@ impl Detect for Machine {
 /// Collective, and the same on all ranks.
 ///
 /// ```
-/// use polyshard_planner::machine::Machine;
+/// use polyshard_machine::Machine;
 /// use polyshard_runtime::{Error, machine::Detect, spmd};
 /// let found = spmd(3, |world| -> Result<_, Error> { Machine::detect(world) })?;
 /// assert_eq!(found[0].hierarchy(), [3]); // threads share one node

@@ -8,7 +8,7 @@ use super::clock::Clock;
 use super::topology::Topology;
 use crate::leaf::{Role, contract};
 use crate::{Element, Error, Result, Strided, StridedMut};
-use polyshard_planner::machine::{Device, Interconnect, Level, Machine, MachineError, fit_link};
+use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, fit_link};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 

@@ -3,7 +3,7 @@
 use super::check::{listed, over};
 use super::{Course, Reduction, Strategy};
 use crate::Element;
-use polyshard_planner::machine::Operation;
+use polyshard_machine::Operation;
 use polyshard_planner::reduce::Hierarchy;
 use std::fmt;
 
@@ -12,7 +12,7 @@ impl<T: Element> Reduction<T> {
     /// all-reduce. The same on all ranks.
     ///
     /// ```
-    /// use polyshard_planner::machine::Machine;
+    /// use polyshard_machine::Machine;
     /// use polyshard_planner::placement::{ParallelismMatrix, Place};
     /// use polyshard_runtime::layout::Mesh;
     /// use polyshard_runtime::{Error, Reduction, Strategy, spmd};

@@ -21,7 +21,7 @@ pub trait AllReduce {
     /// [`Reduction::new`].
     ///
     /// ```
-    /// use polyshard_planner::machine::Machine;
+    /// use polyshard_machine::Machine;
     /// use polyshard_planner::placement::{ParallelismMatrix, Place};
     /// use polyshard_runtime::layout::Mesh;
     /// use polyshard_runtime::{AllReduce, Error, ReduceOp, Strategy, spmd};
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::layout::Mesh;
     use crate::spmd;
-    use polyshard_planner::machine::Machine;
+    use polyshard_machine::Machine;
     use polyshard_planner::placement::{ParallelismMatrix, Place};
 
     #[test]

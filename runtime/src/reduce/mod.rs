@@ -49,7 +49,7 @@ use strategy::{Choice, Course};
 /// ```
 ///
 /// ```
-/// use polyshard_planner::machine::Machine;
+/// use polyshard_machine::Machine;
 /// use polyshard_planner::placement::{ParallelismMatrix, Place};
 /// use polyshard_runtime::layout::Mesh;
 /// use polyshard_runtime::{Error, ReduceOp, Reduction, Strategy, spmd};

@@ -6,7 +6,7 @@
 
 use super::check::{self, listed, usage};
 use crate::{Error, Result};
-use polyshard_planner::machine::{Algorithm, Exchange, Operation, seconds};
+use polyshard_machine::{Algorithm, Exchange, Operation, seconds};
 use polyshard_planner::placement::PlacedMesh;
 use polyshard_planner::reduce::{Collective, Lowered, LoweredStep, Program, ReduceError, Simulation, best, simulate};
 

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::layout::{Mesh, Placement, Sharding};
     use crate::{Redistribution, Reduction, Strategy, spmd};
-    use polyshard_planner::machine::Machine;
+    use polyshard_machine::Machine;
     use polyshard_planner::placement::{ParallelismMatrix, Place, PlacedMesh};
 
     /// Four ranks on two nodes of two, axis x across nodes or inside.

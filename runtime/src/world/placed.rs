@@ -25,7 +25,7 @@ impl World {
     /// to the world that they were made with.
     ///
     /// ```
-    /// use polyshard_planner::machine::Machine;
+    /// use polyshard_machine::Machine;
     /// use polyshard_planner::placement::{ParallelismMatrix, Place};
     /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
     /// use polyshard_runtime::{DistArray, Error, spmd};

@@ -4,7 +4,7 @@
 
 pub(crate) mod values;
 
-use polyshard_planner::machine::{Device, Interconnect, Level, Machine};
+use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_planner::placement::{Place, PlacedMesh, matrices};
 use polyshard_planner::reduce::{Collective, Hierarchy, Lowered, Masters, Program, synthesize};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};

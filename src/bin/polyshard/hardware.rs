@@ -6,8 +6,8 @@
 use crate::files::failed;
 use crate::numbers::whole;
 use clap::ValueEnum;
-use polyshard::planner::machine::{Algorithm, Machine, MachineError, PRESETS};
-use polyshard::planner::units::counted;
+use polyshard::machine::units::counted;
+use polyshard::machine::{Algorithm, Machine, MachineError, PRESETS};
 use std::fs;
 use std::path::Path;
 

@@ -11,7 +11,7 @@ use crate::files;
 use crate::hardware::find;
 use crate::numbers::whole;
 use clap::Subcommand;
-use polyshard::planner::machine::{Machine, PRESETS};
+use polyshard::machine::{Machine, PRESETS};
 use polyshard::runtime::machine::{MeasureOptions, Measured, Row, Topology, detect, measure};
 use polyshard::runtime::{Output, launched_ranks};
 use polyshard::{Result as RunResult, World, spmd};

@@ -11,9 +11,9 @@ use crate::hardware::Hardware;
 use crate::mesh::numbers;
 use crate::numbers::whole;
 use crate::print::{json, listed, table};
-use polyshard::planner::machine::{Machine, Operation};
+use polyshard::machine::units::{counted, seconds};
+use polyshard::machine::{Machine, Operation};
 use polyshard::planner::placement::{Choice, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices};
-use polyshard::planner::units::{counted, seconds};
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -12,10 +12,10 @@ use crate::mesh::{matrix, numbers};
 use crate::numbers::whole;
 use crate::print::{json, listed, table};
 use answer::Answer;
-use polyshard::planner::machine::{Machine, Seconds};
+use polyshard::machine::units::{counted, scaled, seconds};
+use polyshard::machine::{Machine, Seconds};
 use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
 use polyshard::planner::reduce::{Collective, Form, Hierarchy, LoweredStep, Options, Ranked, best_with};
-use polyshard::planner::units::{counted, scaled, seconds};
 use std::path::PathBuf;
 
 /// Programs that a table lists unless it is told otherwise.

@@ -4,7 +4,7 @@
 //! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
 
 use polyshard::DistType;
-use polyshard::planner::units::counted;
+use polyshard::machine::units::counted;
 use polyshard::runtime::free_memory;
 use std::fmt::Display;
 

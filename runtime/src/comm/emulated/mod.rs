@@ -1,6 +1,6 @@
 //! The communicator of an emulated machine: threads, between which messages take their time.
 //!
-//! Ranks are the devices of a [`Machine`](polyshard_planner::machine::Machine). Every message reserves the ports that
+//! Ranks are the devices of a [`Machine`](polyshard_machine::Machine). Every message reserves the ports that
 //! it would pass there, on a clock that all ranks share, and whoever receives it sleeps until it would have arrived.
 //! Collectives are carried out for real, as the point-to-point messages of rings and chains, so what they cost
 //! follows from the messages alone: concurrent groups meet at the ports that they share, and nothing asks the planner

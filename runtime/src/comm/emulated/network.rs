@@ -16,7 +16,7 @@
 
 use crate::comm::threads::Shared;
 use crate::{Error, Result};
-use polyshard_planner::machine::{Machine, Port};
+use polyshard_machine::{Machine, Port};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -171,7 +171,7 @@ impl Timetable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use polyshard_planner::machine::{Device, Interconnect, Level};
+    use polyshard_machine::{Device, Interconnect, Level};
     use proptest::prelude::*;
 
     /// 2 nodes of 2 devices: 10 bytes/s between the nodes, 100 inside.

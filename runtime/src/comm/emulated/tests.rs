@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::emulate::on_network;
-use polyshard_planner::machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
+use polyshard_machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
 
 /// A machine of levels (count, interconnect, bytes per second, shared ports), without latency.
 fn machine(levels: &[(usize, Interconnect, f64, Option<usize>)]) -> Machine {

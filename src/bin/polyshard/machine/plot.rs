@@ -13,7 +13,7 @@ use super::units::binary;
 use crate::files::{failed, save};
 use plotters::coord::combinators::IntoLogRange;
 use plotters::prelude::*;
-use polyshard::planner::units::{counted, seconds};
+use polyshard::machine::units::{counted, seconds};
 use polyshard::runtime::machine::{Measured, Point};
 use std::error::Error;
 use std::path::Path;

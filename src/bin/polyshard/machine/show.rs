@@ -2,8 +2,8 @@
 
 use super::units::binary;
 use crate::print::table;
-use polyshard::planner::machine::{Interconnect, Level, Machine};
-use polyshard::planner::units::{counted, scaled, seconds};
+use polyshard::machine::units::{counted, scaled, seconds};
+use polyshard::machine::{Interconnect, Level, Machine};
 use polyshard::runtime::machine::{Measured, Row};
 
 /// Returns one line for each machine.

@@ -1,8 +1,8 @@
 //! `--draw`: the mesh in each step of the cheapest sequence, with the groups that talk.
 
 use crate::devices::{self, Panel, Talk};
+use polyshard::machine::units::{bytes, seconds};
 use polyshard::planner::product::{ProductPlan, Step};
-use polyshard::planner::units::{bytes, seconds};
 use std::collections::BTreeSet;
 use std::path::Path;
 

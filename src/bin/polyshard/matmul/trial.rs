@@ -6,8 +6,8 @@
 use crate::threads;
 use crate::values::element;
 use polyshard::DistArray;
+use polyshard::machine::units::{counted, scaled};
 use polyshard::planner::product::{Element, Product, ProductPlan, Sharded};
-use polyshard::planner::units::{counted, scaled};
 use polyshard::runtime::ShardedProduct;
 use serde::Serialize;
 use std::fmt;

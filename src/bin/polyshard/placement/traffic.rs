@@ -1,8 +1,8 @@
 //! Collectives of a workload in the words of a command line: `allreduce:0:1e9`, or `allreduce:data:1e9`.
 
-use polyshard::planner::machine::Operation;
+use polyshard::machine::Operation;
+use polyshard::machine::units::scaled;
 use polyshard::planner::placement::Traffic;
-use polyshard::planner::units::scaled;
 
 /// The operations, as they are printed.
 const OPERATIONS: [Operation; 6] = [

@@ -5,7 +5,7 @@ use super::judge::Judge;
 use super::problem::Problem;
 use crate::files::failed;
 use crate::print::json;
-use polyshard::planner::units::counted;
+use polyshard::machine::units::counted;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};

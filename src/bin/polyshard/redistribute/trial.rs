@@ -2,7 +2,7 @@
 
 use crate::dtypes::with_type;
 use crate::threads;
-use polyshard::planner::units::counted;
+use polyshard::machine::units::counted;
 use polyshard::{DType, DistArray, Element, Plan, Redistribution};
 use serde::Serialize;
 use std::fmt;

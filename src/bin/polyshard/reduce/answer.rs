@@ -4,7 +4,7 @@
 
 use super::Reduction;
 use super::trial::Trial;
-use polyshard::planner::machine::Algorithm;
+use polyshard::machine::Algorithm;
 use polyshard::planner::placement::ParallelismMatrix;
 use polyshard::planner::reduce::{Collective, Ranked};
 use serde::Serialize;

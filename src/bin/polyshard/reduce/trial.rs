@@ -6,8 +6,8 @@
 use super::Reduction;
 use crate::threads;
 use crate::values::element;
+use polyshard::machine::units::counted;
 use polyshard::planner::reduce::Ranked;
-use polyshard::planner::units::counted;
 use polyshard::{Mesh, Place, ReduceOp, Strategy};
 use serde::Serialize;
 use std::fmt;

@@ -29,7 +29,7 @@ impl Machine {
     /// Reads a machine.
     ///
     /// ```
-    /// use polyshard_planner::machine::Machine;
+    /// use polyshard_machine::Machine;
     /// let machine = Machine::from_toml(r#"
     ///     name = "two boards"
     ///     [device]
@@ -51,7 +51,7 @@ impl Machine {
     ///     latency = 1e-7
     /// "#)?;
     /// assert_eq!(machine.to_string(), "two boards: 2 board x 4 core");
-    /// # Ok::<(), polyshard_planner::machine::MachineError>(())
+    /// # Ok::<(), polyshard_machine::MachineError>(())
     /// ```
     ///
     /// # Errors

@@ -18,6 +18,7 @@
 //! | `calibrate` | bandwidths from measured seconds |
 //! | `link` | latency and bandwidth of one link, from messages of several sizes |
 //! | `profile` | what a library adds to the links' time, by operation and size |
+//! | `units` | amounts as people read and write them |
 //!
 //! A machine is a description: nothing here asks the hardware, and no figure changes what is computed.
 
@@ -32,6 +33,7 @@ mod profile;
 mod route;
 mod text;
 mod time;
+pub mod units;
 mod way;
 
 pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
@@ -103,12 +105,12 @@ pub struct Device {
 /// A machine: its levels, outermost first, and its devices, which are all alike.
 ///
 /// ```
-/// use polyshard_planner::machine::Machine;
+/// use polyshard_machine::Machine;
 /// let machine = Machine::preset("a100")?;
 /// assert_eq!(machine.hierarchy(), [4, 16]);
 /// assert_eq!(machine.devices(), 64);
 /// assert_eq!(machine.coordinates(35), [2, 3]); // the 4th GPU of the 3rd node
-/// # Ok::<(), polyshard_planner::machine::MachineError>(())
+/// # Ok::<(), polyshard_machine::MachineError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
@@ -192,9 +194,9 @@ impl Machine {
     /// Returns the machine with these counts instead, outermost first.
     ///
     /// ```
-    /// use polyshard_planner::machine::Machine;
+    /// use polyshard_machine::Machine;
     /// assert_eq!(Machine::preset("a100")?.with_counts(&[2, 16])?.devices(), 32);
-    /// # Ok::<(), polyshard_planner::machine::MachineError>(())
+    /// # Ok::<(), polyshard_machine::MachineError>(())
     /// ```
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// How many times as long as its links say an operation takes, by size.
 ///
 /// ```
-/// use polyshard_planner::machine::{Operation, Profile};
+/// use polyshard_machine::{Operation, Profile};
 /// let (operation, ranks) = (Operation::AllReduce, 4);
 /// let profile = Profile { operation, ranks, bytes: vec![1e3, 1e5], factor: vec![1.0, 4.0] };
 /// assert_eq!(profile.at(10.0), 1.0);
@@ -77,14 +77,14 @@ impl Machine {
     /// of ranks.
     ///
     /// ```
-    /// use polyshard_planner::machine::{Algorithm, Exchange, Machine, Operation, Profile, seconds};
+    /// use polyshard_machine::{Algorithm, Exchange, Machine, Operation, Profile, seconds};
     /// let machine = Machine::preset("a100")?;
     /// let exchange = Exchange { operation: Operation::Broadcast, groups: vec![vec![0, 1]], bytes: 1e9 };
     /// let links = seconds(&machine, &exchange, Algorithm::Ring)?.total();
     /// let profile = Profile { operation: Operation::Broadcast, ranks: 2, bytes: vec![1e9], factor: vec![1.5] };
     /// let slower = seconds(&machine.with_profiles(vec![profile])?, &exchange, Algorithm::Ring)?.total();
     /// assert!((slower / links - 1.5).abs() < 1e-12);
-    /// # Ok::<(), polyshard_planner::machine::MachineError>(())
+    /// # Ok::<(), polyshard_machine::MachineError>(())
     /// ```
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Machine {
     }
 
     /// Returns by how much the links' time of an exchange is to be multiplied.
-    pub(super) fn factor(&self, exchange: &Exchange) -> f64 {
+    pub(crate) fn factor(&self, exchange: &Exchange) -> f64 {
         let ranks = ranks(exchange);
         if ranks < 2 || exchange.bytes <= 0.0 {
             return 1.0;

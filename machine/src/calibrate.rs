@@ -44,14 +44,14 @@ impl Calibration {
 /// Fits the bandwidths of a machine to measurements.
 ///
 /// ```
-/// use polyshard_planner::machine::{Algorithm, Exchange, Machine, Measurement, Operation, calibrate};
+/// use polyshard_machine::{Algorithm, Exchange, Machine, Measurement, Operation, calibrate};
 /// let exchange = Exchange { operation: Operation::Broadcast, groups: vec![vec![0, 16]], bytes: 1e9 };
 /// let measured = Measurement { exchange, algorithm: Algorithm::Ring, seconds: 0.1 + 2e-5 };
 /// let fitted = calibrate(&Machine::preset("a100")?, &[measured])?.machine;
 /// let [node, gpu] = fitted.levels() else { panic!("two levels") };
 /// assert!((node.bandwidth / 1e10 - 1.0).abs() < 1e-12); // 1 GB in 0.1 s
 /// assert_eq!(gpu.bandwidth, 270e9); // not measured, so as it was
-/// # Ok::<(), polyshard_planner::machine::MachineError>(())
+/// # Ok::<(), polyshard_machine::MachineError>(())
 /// ```
 ///
 /// # Errors

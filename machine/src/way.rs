@@ -38,7 +38,7 @@ impl Machine {
     /// Returns the way of a message from `source` to `target`; an empty one if they are the same.
     ///
     /// ```
-    /// use polyshard_planner::machine::Machine;
+    /// use polyshard_machine::Machine;
     /// let machine = Machine::preset("a100")?;
     /// let names = |source, target| -> Vec<String> {
     ///     let way = machine.way(source, target);
@@ -46,7 +46,7 @@ impl Machine {
     /// };
     /// assert_eq!(names(3, 20), ["the ports out of node 0", "the ports into node 1"]);
     /// assert_eq!(names(3, 4), ["the ports out of rank 3 at level `gpu`", "the ports into rank 4 at level `gpu`"]);
-    /// # Ok::<(), polyshard_planner::machine::MachineError>(())
+    /// # Ok::<(), polyshard_machine::MachineError>(())
     /// ```
     ///
     /// # Panics
@@ -74,7 +74,7 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Algorithm, Exchange, Operation, PRESETS, seconds};
+    use crate::{Algorithm, Exchange, Operation, PRESETS, seconds};
     use std::collections::BTreeMap;
 
     /// A broadcast of two is one message, so its time is that of the slowest passage of the way.

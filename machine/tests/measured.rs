@@ -1,7 +1,7 @@
 //! Links and profiles from measured seconds: what made the seconds is found again, and what is none is refused.
 
 use expect_test::{Expect, expect};
-use polyshard_planner::machine::{
+use polyshard_machine::{
     Algorithm, Device, Exchange, Interconnect, Level, Machine, MachineError, Measurement, Operation, Profile,
     calibrate, fit_link, fit_profiles, leave_one_out, seconds,
 };

@@ -21,18 +21,18 @@ use std::collections::BTreeMap;
 
 /// Something that carries bytes at a bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Resource {
+pub(crate) struct Resource {
     /// The level.
-    pub(super) level: usize,
+    pub(crate) level: usize,
     /// What it is of that level.
-    pub(super) part: Part,
+    pub(crate) part: Part,
     /// The member it belongs to, numbered over the whole machine; the device if each has its own.
-    pub(super) member: usize,
+    pub(crate) member: usize,
 }
 
 /// What carries bytes at a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// The way out of a switch's port.
     Out,
     /// The way into a switch's port.
@@ -49,12 +49,12 @@ pub(super) enum Part {
 
 /// The bytes that each resource carries.
 #[derive(Default)]
-pub(super) struct Loads {
-    pub(super) bytes: BTreeMap<Resource, f64>,
+pub(crate) struct Loads {
+    pub(crate) bytes: BTreeMap<Resource, f64>,
 }
 
 /// A machine's levels as single switches, rings and lines.
-pub(super) struct Router<'a> {
+pub(crate) struct Router<'a> {
     machine: &'a Machine,
     /// For each level its dimensions, outermost first.
     dims: Vec<Vec<Dim>>,
@@ -62,10 +62,10 @@ pub(super) struct Router<'a> {
 
 /// One dimension of a level: one of several of a torus, the only one of any other.
 #[derive(Clone, Copy)]
-pub(super) struct Dim {
-    pub(super) extent: usize,
+pub(crate) struct Dim {
+    pub(crate) extent: usize,
     /// The devices of one member along it.
-    pub(super) stride: usize,
+    pub(crate) stride: usize,
     wiring: Wiring,
 }
 
@@ -78,13 +78,13 @@ enum Wiring {
 
 impl Dim {
     /// The coordinate of `rank` along it.
-    pub(super) fn at(&self, rank: usize) -> usize {
+    pub(crate) fn at(&self, rank: usize) -> usize {
         rank / self.stride % self.extent
     }
 }
 
 impl<'a> Router<'a> {
-    pub(super) fn new(machine: &'a Machine) -> Self {
+    pub(crate) fn new(machine: &'a Machine) -> Self {
         let mut stride = machine.devices();
         let mut dims = Vec::new();
         for level in machine.levels() {
@@ -104,31 +104,31 @@ impl<'a> Router<'a> {
     }
 
     /// The devices of one member of a level.
-    pub(super) fn stride(&self, level: usize) -> usize {
+    pub(crate) fn stride(&self, level: usize) -> usize {
         self.dims[level].last().map_or(1, |dim| dim.stride)
     }
 
     /// The dimensions along which every device has links of its own to its neighbours.
-    pub(super) fn own_links(&self) -> impl Iterator<Item = Dim> {
+    pub(crate) fn own_links(&self) -> impl Iterator<Item = Dim> {
         let levels = self.machine.levels().iter().zip(&self.dims);
         let own = levels.filter(|(level, _)| level.shared_ports.is_none() && level.bypass.is_none());
         own.flat_map(|(_, dims)| dims.iter().copied()).filter(|dim| dim.wiring != Wiring::Switch)
     }
 
     /// Adds `bytes` from `source` to `target` to the loads of all that they pass.
-    pub(super) fn load(&self, loads: &mut Loads, source: usize, target: usize, bytes: f64) {
+    pub(crate) fn load(&self, loads: &mut Loads, source: usize, target: usize, bytes: f64) {
         self.walk(source, target, &mut |resource, share| {
             *loads.bytes.entry(resource).or_default() += bytes * share;
         });
     }
 
     /// Returns the seconds until a message without bytes arrives.
-    pub(super) fn latency(&self, source: usize, target: usize) -> f64 {
+    pub(crate) fn latency(&self, source: usize, target: usize) -> f64 {
         self.walk(source, target, &mut |_, _| ())
     }
 
     /// Calls `pass` with each resource on the way and the share of the message that passes it; returns the latency.
-    pub(super) fn walk(&self, source: usize, target: usize, pass: &mut impl FnMut(Resource, f64)) -> f64 {
+    pub(crate) fn walk(&self, source: usize, target: usize, pass: &mut impl FnMut(Resource, f64)) -> f64 {
         let mut here = source;
         let mut latency = 0.0;
         for (level, dims) in self.dims.iter().enumerate() {

@@ -49,7 +49,7 @@ impl fmt::Display for Seconds {
 /// Returns how long an exchange takes on a machine.
 ///
 /// ```
-/// use polyshard_planner::machine::{Algorithm, Exchange, Machine, Operation, seconds};
+/// use polyshard_machine::{Algorithm, Exchange, Machine, Operation, seconds};
 /// let machine = Machine::preset("a100")?;
 /// // The first GPUs of two nodes add up 8 GB: each node sends and receives 8 GB at 8 GB/s.
 /// let exchange = Exchange { operation: Operation::AllReduce, groups: vec![vec![0, 16]], bytes: 8e9 };
@@ -60,7 +60,7 @@ impl fmt::Display for Seconds {
 /// let all = seconds(&machine, &Exchange { groups, ..exchange }, Algorithm::Ring)?;
 /// assert_eq!(all.transfer, 16.0);
 /// assert_eq!(all.bottleneck.as_deref(), Some("the ports out of node 0"));
-/// # Ok::<(), polyshard_planner::machine::MachineError>(())
+/// # Ok::<(), polyshard_machine::MachineError>(())
 /// ```
 ///
 /// # Errors
@@ -83,17 +83,17 @@ pub fn seconds(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> 
 
 /// One of the bandwidths that a machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rate {
-    pub(super) level: usize,
-    pub(super) bypass: bool,
+pub(crate) struct Rate {
+    pub(crate) level: usize,
+    pub(crate) bypass: bool,
 }
 
 impl Rate {
-    pub(super) fn of(resource: Resource) -> Self {
+    pub(crate) fn of(resource: Resource) -> Self {
         Self { level: resource.level, bypass: matches!(resource.part, Part::BypassIn | Part::BypassOut) }
     }
 
-    pub(super) fn bandwidth(self, machine: &Machine) -> f64 {
+    pub(crate) fn bandwidth(self, machine: &Machine) -> f64 {
         let level = &machine.levels()[self.level];
         match (self.bypass, level.bypass) {
             (true, Some(bypass)) => bypass,
@@ -104,7 +104,7 @@ impl Rate {
 }
 
 /// Returns for each bandwidth what it divides to give seconds, in bytes, and the latency.
-pub(super) fn bytes_by_rate(
+pub(crate) fn bytes_by_rate(
     machine: &Machine,
     exchange: &Exchange,
     algorithm: Algorithm,
@@ -131,12 +131,12 @@ fn loads(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> Result
 }
 
 /// How many ports of its level's bandwidth a resource has.
-pub(super) fn ports(machine: &Machine, resource: Resource) -> f64 {
+pub(crate) fn ports(machine: &Machine, resource: Resource) -> f64 {
     machine.levels()[resource.level].shared_ports.unwrap_or(1) as f64
 }
 
 /// What a resource is, in words.
-pub(super) fn describe(machine: &Machine, resource: Resource) -> String {
+pub(crate) fn describe(machine: &Machine, resource: Resource) -> String {
     let level = &machine.levels()[resource.level];
     let owner = match level.shared_ports {
         Some(_) => format!("{} {}", level.name, resource.member),

@@ -22,7 +22,7 @@ use super::route::{Dim, Loads, Router};
 /// Adds the messages of one group to `loads`; returns the latency in seconds.
 ///
 /// `bytes` are those that each rank holds before.
-pub(super) fn send(
+pub(crate) fn send(
     router: &Router<'_>,
     loads: &mut Loads,
     operation: Operation,

@@ -58,11 +58,11 @@ impl Machine {
     /// A dimension of 16 chips is a ring, any shorter one a line.
     ///
     /// ```
-    /// use polyshard_planner::machine::{Interconnect, Machine};
+    /// use polyshard_machine::{Interconnect, Machine};
     /// let machine = Machine::tpu_v5e(&[8, 16])?;
     /// let wires: Vec<_> = machine.levels().iter().map(|level| &level.interconnect).collect();
     /// assert_eq!(wires, [&Interconnect::Line, &Interconnect::Ring]);
-    /// # Ok::<(), polyshard_planner::machine::MachineError>(())
+    /// # Ok::<(), polyshard_machine::MachineError>(())
     /// ```
     ///
     /// # Errors

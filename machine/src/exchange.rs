@@ -15,7 +15,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// Checks that a machine can do it.
-    pub(super) fn check(&self, machine: &Machine) -> Result<(), MachineError> {
+    pub(crate) fn check(&self, machine: &Machine) -> Result<(), MachineError> {
         if !(self.bytes >= 0.0 && self.bytes.is_finite()) {
             return Err(MachineError::Bytes { bytes: self.bytes.to_string() });
         }
