@@ -23,7 +23,6 @@ use common::run::{Measuring, flops, place};
 use common::say::say;
 use common::size::{Size, parse_size};
 use common::values::{Number, element};
-use polyshard::pipeline::Sequence;
 use polyshard::prelude::*;
 use polyshard::{DType, Program, reference};
 use std::process::ExitCode;
@@ -79,7 +78,7 @@ fn run<T: Number>(options: &Options) -> Result<(), Stop> {
 fn chain<T: Number>(
     mesh: &Mesh,
     Size([rows, inner, hidden, columns]): Size<4>,
-) -> Result<([Program; 2], Sequence), Stop> {
+) -> Result<([Program; 2], Program), Stop> {
     vars!(m, n, k, mo, mi, no, ni);
     let [devs] = mesh.axes();
     let first = kernel! {
@@ -104,7 +103,7 @@ fn chain<T: Number>(
         .shard("Z", [m.at(devs)])
         .tensorize([mi, n, k])
         .lower()?;
-    let chain = Pipeline::new().stage(&by_columns, ["X", "W1"], "Y").stage(&by_rows, ["Y", "W2"], "Z");
+    let chain = Pipeline::new().stage(&by_columns, ["X", "W1"], "Y").stage(&by_rows, ["Y", "W2"], "Z").output("Y");
     let chain = chain.build()?;
     Ok(([by_columns, by_rows], chain))
 }
@@ -113,7 +112,7 @@ fn chain<T: Number>(
 fn measure<T: Number>(
     world: &World,
     programs: &[Program; 2],
-    chain: &Sequence,
+    chain: &Program,
     options: &Options,
 ) -> polyshard::Result<()> {
     let Size([m, k, h, n]) = options.size;
@@ -131,14 +130,14 @@ fn measure<T: Number>(
     };
     let (x, w1, w2) = (input(0, "X")?, input(1, "W1")?, input(2, "W2")?);
 
-    let prepared = chain.prepare(world)?;
+    let mut prepared = chain.prepare(world)?;
     let flops = programs.iter().map(flops).sum();
-    options.measuring.time(world, flops, || prepared.run(world, &[&x, &w1, &w2]))?;
+    options.measuring.time(world, flops, || prepared.run(&[&x, &w1, &w2]))?;
     if options.measuring.no_check {
         return Ok(());
     }
     // Z is judged by the Y that was found, so that each bound is that of one product.
-    let outputs = prepared.run_all(world, &[&x, &w1, &w2])?;
+    let outputs = prepared.run_all(&[&x, &w1, &w2])?;
     let arrays = [&x, &w1, &outputs[0].1, &w2, &outputs[1].1];
     if let Some([x, w1, y, w2, z]) = options.measuring.gather(world, arrays)? {
         let [first, second] = programs.each_ref().map(Program::kernel);
@@ -149,12 +148,13 @@ fn measure<T: Number>(
     Ok(())
 }
 
-fn heading(world: &World, chain: &Sequence, options: &Options) -> String {
+fn heading(world: &World, chain: &Program, options: &Options) -> String {
     let [m, k, h, n] = options.size.0;
     let mut text = format!("chain: Y = X * W1, Z = Y * W2, {}, m = {m}, k = {k}, h = {h}, n = {n}\n", chain.dtype());
     text += &format!("mesh ({}), {}\n", chain.mesh(), place(world));
-    for each in chain.conversions() {
-        text += &format!("{}: {} to {}\n", each.value(), each.source(), each.target());
+    for moved in chain.moves() {
+        let [source, target] = [moved.source, moved.target].map(|id| chain.array(id));
+        text += &format!("{}: {} to {}, {}\n", source.name, source.sharding, target.sharding, moved.pattern);
     }
     text
 }

@@ -1,12 +1,11 @@
 //! One error type for everything a program does.
 
-use polyshard_codegen::PipelineError;
 use polyshard_layout::ShardingError;
 use polyshard_machine::MachineError;
 use polyshard_planner::placement::PlacementError;
 use polyshard_planner::product::ProductError;
 use polyshard_planner::reduce::ReduceError;
-use polyshard_planner::{PlanError, TypeError};
+use polyshard_planner::{PipelineError, PlanError, TypeError};
 use polyshard_polyhedral::LowerError;
 use std::fmt;
 

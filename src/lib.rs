@@ -39,17 +39,16 @@
 //! }
 //! ```
 //!
-//! The crate is a facade: kernels and schedules are [`polyshard_polyhedral`]'s, running them is
-//! [`polyshard_codegen`]'s and [`polyshard_runtime`]'s, and plans between shardings are [`planner`]'s.
+//! The crate is a facade: kernels and schedules are [`polyshard_polyhedral`]'s, programs are
+//! [`polyshard_program`]'s, running them is [`polyshard_runtime`]'s, emitting them [`polyshard_codegen`]'s, and plans are
+//! [`planner`]'s.
 
 mod error;
 
 pub use error::{Error, Result};
 /// Arrays in the memory of one rank: what [`DistArray::from_array`] takes and [`DistArray::gather`] gives.
 pub use ndarray;
-pub use polyshard_codegen::{
-    Execute, Pipeline, PipelineError, SourceOptions, TypedProgram, pipeline, reference, rust_source,
-};
+pub use polyshard_codegen::{SourceOptions, rust_source};
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{Axis, AxisExpr, Level, Mesh, Name, Placement, Sharding, ShardingError};
 pub use polyshard_machine as machine;
@@ -57,16 +56,19 @@ pub use polyshard_machine::{Machine, MachineError};
 pub use polyshard_planner as planner;
 pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, Place, PlacedMesh, PlacementError};
 pub use polyshard_planner::reduce::ReduceError;
-pub use polyshard_planner::{DistType, NamedType, Options as PlanOptions, Plan, PlanError, TypeError};
-pub use polyshard_polyhedral::{
-    Clause, DType, ErrorKind, Hint, Kernel, KernelError, LeafKind, LowerError, OutputRoute, Pattern, Program, Proof,
-    Property, Route, Schedule, Step, Tensor, Trace, Transfer, Var, dim, partial, pin,
+pub use polyshard_planner::{
+    DistType, NamedType, Options as PlanOptions, Pipeline, PipelineError, Plan, PlanError, TypeError,
+};
+pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
+pub use polyshard_program::{
+    Array, ArrayId, ArrayKind, Clause, DType, Hint, Kernel, KernelError, LeafKind, Move, Nest, OutputRoute, Pattern,
+    Program, ProgramError, Proof, Property, Route, Statement, Step, Tensor, Transfer, Var, dim, partial, pin,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::machine::Detect;
 pub use polyshard_runtime::{
-    AllReduce, Backend, Collectives, DistArray, Group, Partial, Redistribution, ReduceOp, Reduction, Resharding,
-    ShardedProduct, Strategy, Transport, World,
+    AllReduce, Backend, Collectives, DistArray, Execute, Group, Partial, Prepared, Redistribution, ReduceOp, Reduction,
+    Resharding, ShardedProduct, Strategy, Transport, TypedProgram, World, reference,
 };
 
 /// Functions on tiles that programs call as their leaves: see [`Schedule::tensorize_with`].
@@ -74,10 +76,7 @@ pub mod leaf {
     pub use polyshard_runtime::leaf::register;
 }
 
-/// An element type of kernels and arrays: `f32`, `f64`, `i32` or `i64`.
-pub trait Element: polyshard_runtime::Element + polyshard_polyhedral::ScalarType {}
-
-impl<T: polyshard_runtime::Element + polyshard_polyhedral::ScalarType> Element for T {}
+pub use polyshard_runtime::Element;
 
 /// Runs `f` once per rank, on `ranks` ranks: on MPI's if the process was started by an MPI launcher,
 /// otherwise on threads. Returns the results of this process' ranks, in rank order.
@@ -128,9 +127,10 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use polyshard_layout::{AxisExpr, Level, Mesh, Name};
-    pub use polyshard_polyhedral::{
+    pub use polyshard_polyhedral::Schedule;
+    pub use polyshard_program::{
         Access, Affine, Assign, Choice, Clause, Comparison, DType, Dim, Function, KernelSpec, LeafKind, Modulus,
-        Number, Offsets, Pattern, ScalarType, Schedule, Step, Value, Var, extent,
+        Number, Offsets, Pattern, ScalarType, Step, Value, Var, extent,
     };
 }
 

@@ -75,7 +75,7 @@ fn value<T: polyshard::Element>(tensor: usize, index: &[usize]) -> T {
 }
 
 fn inputs<T: polyshard::Element>(world: &World, program: &Program) -> runtime::Result<Vec<DistArray<T>>> {
-    let inputs = program.shardings().iter().enumerate().take(program.kernel().inputs().len());
+    let inputs = program.shardings().enumerate().take(program.kernel().inputs().len());
     inputs.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| value(i, index))).collect()
 }
 
@@ -314,8 +314,8 @@ fn source_of_several_operands_is_pinned_compiles_and_agrees() {
         .shard("B", [k.at([x, y])])
         .shard("M", [i.at(x), r.at(y)])
         .tensorize(["ii", "r", "ji", "k"]);
-    let leaf = schedule.lower().expect("a legal schedule").leaf().op.clone();
-    assert!(matches!(leaf, polyshard_polyhedral::LeafOp::Products { .. }), "{leaf:?}");
+    let leaf = schedule.lower().expect("a legal schedule").nest().leaf.op.clone();
+    assert!(matches!(leaf, polyshard_program::LeafOp::Products { .. }), "{leaf:?}");
     check!(mttkrp, schedule, f32, |world, arrays| mttkrp::run(world, &arrays[0], &arrays[1], &arrays[2]));
 }
 

@@ -149,7 +149,7 @@ fn inputs<T: Element>(
     program: &Program,
     value: fn(usize, usize) -> T,
 ) -> runtime::Result<Vec<DistArray<T>>> {
-    let inputs = program.shardings().iter().enumerate().take(program.kernel().inputs().len());
+    let inputs = program.shardings().enumerate().take(program.kernel().inputs().len());
     let array = |(tensor, sharding): (usize, &Sharding)| {
         DistArray::from_fn(world, sharding, |index| value(tensor, flat(index, sharding.shape())))
     };

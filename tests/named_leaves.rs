@@ -37,7 +37,7 @@ fn element<T: Element>(tensor: usize, index: &[usize]) -> T {
 /// What the program makes of an output that holds something before.
 fn result<T: Element>(program: &Program) -> ArrayD<T> {
     let shards = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = program.shardings().iter().enumerate();
+        let arrays = program.shardings().enumerate();
         let arrays = arrays.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| element::<T>(i, index)));
         let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
         let mut output = arrays.pop().expect("a kernel has an output");
@@ -210,7 +210,7 @@ fn scalars_are_operands_and_any_transposition_is_a_matter_of_strides() {
     check::<f32>(&schedule, "C[n, m] += beta * A[k, m] * B[n, k]");
     let program = schedule.lower().expect("a legal schedule");
     let runs = polyshard::spmd(3, |world| {
-        let ones = program.shardings()[..2].iter().map(|sharding| DistArray::filled(world, sharding, 1.0f32));
+        let ones = program.shardings().take(2).map(|sharding| DistArray::filled(world, sharding, 1.0f32));
         let ones = ones.collect::<polyshard::runtime::Result<Vec<_>>>()?;
         let run = |beta| program.run_with(world, &[&ones[0], &ones[1]], &[("beta", beta)]);
         Ok([run(2.0)?.block()[0], run(-1.0)?.block()[0]])
@@ -413,7 +413,7 @@ fn tiles_that_cannot_be_are_refused_at_the_step() {
          dimension; keep all but one of them outside the leaf",
     );
     assert!(scatter.tensorize_with([r], "leaf").lower().is_ok());
-    let mut repeated = polyshard_polyhedral::example::matmul(4, 4, 4);
+    let mut repeated = polyshard_program::example::matmul(4, 4, 4);
     repeated.ranges.push((q.into(), 0..3));
     check_refused(
         &Schedule::from_spec(repeated).reorder([m, n, k, q]).tensorize_with([k, q], "leaf"),

@@ -26,7 +26,7 @@ fn check<T: Element>(schedule: &Schedule) -> Vec<u64> {
     let expected = sequential::<T>(&program);
     let run = |program: &Program| {
         let ran = polyshard::spmd(program.mesh().size(), |world| {
-            let inputs = program.shardings().iter().enumerate().take(program.kernel().inputs().len());
+            let inputs = program.shardings().enumerate().take(program.kernel().inputs().len());
             let inputs = inputs.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| value(i, index)));
             let inputs: Vec<DistArray<T>> = inputs.collect::<polyshard::runtime::Result<_>>()?;
             let before = world.bytes_received();
@@ -138,7 +138,7 @@ fn what_all_ranks_read_is_gathered_once() {
     };
     let schedule = schedule.distribute(["f"], ["fo"], ["fi"], &mesh).shard("c", [dim(0).at(x)]);
     let program = schedule.lower().expect("a legal schedule");
-    assert_eq!(program.transfers()[0].route, Route::Allgather { axes: vec![0] });
+    assert_eq!(program.nest().transfers[0].route, Route::Allgather { axes: vec![0] });
 }
 
 /// Tables shorter than what is computed, strides, and indices that go round several times.

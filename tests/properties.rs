@@ -86,7 +86,7 @@ fn sequential<T: Element>(program: &Program, into: bool) -> Result<ArrayD<T>, Te
 
 fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<ArrayD<T>> {
     let shards = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = program.shardings().iter().enumerate().map(|(position, sharding)| {
+        let arrays = program.shardings().enumerate().map(|(position, sharding)| {
             DistArray::from_fn(world, sharding, |index| element::<T>(position, product(program), index))
         });
         let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
@@ -111,8 +111,8 @@ fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<A
     let stated = program.report().traffic_bytes;
     assert!(received <= stated, "{received} bytes received, {stated} stated\n{program}");
     // Where there are few steps, what is stated is counted. A sum of integers is carried out by the library.
-    let levels = program.transfers().iter().map(|transfer| transfer.level).chain([program.output().level]);
-    let steps = levels.map(|level| program.loops()[..level].iter().map(|l| l.extent as usize).product::<usize>());
+    let levels = program.nest().transfers.iter().map(|transfer| transfer.level).chain([program.nest().output.level]);
+    let steps = levels.map(|level| program.nest().loops[..level].iter().map(|l| l.extent as usize).product::<usize>());
     let most_partners = program.mesh().size();
     if steps.sum::<usize>() * program.mesh().size() * most_partners <= 8192 {
         assert_eq!(received, stated, "bytes received and stated\n{program}");
@@ -329,16 +329,16 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
                     let kind = pattern.split('(').next().unwrap_or_default().to_owned();
                     *found.entry(kind).or_default() += 1;
                 }
-                *found.entry(program.leaf().op.kind().to_string()).or_default() += 1;
-                let partial = program.shardings().iter().any(|sharding| !sharding.partial().is_empty());
+                *found.entry(program.nest().leaf.op.kind().to_string()).or_default() += 1;
+                let partial = program.shardings().any(|sharding| !sharding.partial().is_empty());
                 let levels = |sharding: &Sharding| sharding.dims().iter().any(|dim| dim.levels().len() > 1);
-                let nested = program.shardings().iter().any(levels);
+                let nested = program.shardings().any(levels);
                 *found.entry("blocks of blocks".into()).or_default() += usize::from(nested);
                 *found.entry("partial sums".into()).or_default() += usize::from(partial);
-                let travels = matches!(program.output().route, OutputRoute::Shift { .. });
+                let travels = matches!(program.nest().output.route, OutputRoute::Shift { .. });
                 *found.entry("shift of sums".into()).or_default() += usize::from(travels);
                 let moved = |t: &&Transfer| matches!(&t.route, Route::Shift { first, .. } if **first != Route::Hold);
-                let count = program.transfers().iter().filter(moved).count();
+                let count = program.nest().transfers.iter().filter(moved).count();
                 *found.entry("shift after a first step".into()).or_default() += count;
             }
             Err(error) => {
@@ -384,9 +384,10 @@ fn random_block_cyclic_loops_are_mostly_legal_and_move_blocks() {
         let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
         let Ok(program) = cyclic::<i64>(&drawn).lower() else { continue };
         lowered += 1;
-        let of_blocks = program.transfers().iter().filter(|transfer| transfer.region.has_blocks());
+        let of_blocks = program.nest().transfers.iter().filter(|transfer| transfer.region.has_blocks());
         let inputs = of_blocks.map(|transfer| transfer.route.pattern(program.mesh()));
-        let output = program.output().region.has_blocks().then(|| program.output().route.pattern(program.mesh()));
+        let output =
+            program.nest().output.region.has_blocks().then(|| program.nest().output.route.pattern(program.mesh()));
         for (pattern, of) in inputs.map(|pattern| (pattern, "input")).chain(output.map(|pattern| (pattern, "output"))) {
             let pattern = pattern.to_string();
             let kind = pattern.split('(').next().unwrap_or_default();

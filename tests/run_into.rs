@@ -45,7 +45,7 @@ fn check(program: &Program, before: f64) {
     let filled = |value: f64| ArrayD::from_elem(kernel.output().shape.clone(), value);
     let expected = reference(kernel, &inputs, Some(filled(before))).expect("the shapes are the kernel's");
     let found = polyshard::spmd(program.mesh().size(), |world| {
-        let inputs = program.shardings().iter().take(inputs.len());
+        let inputs = program.shardings().take(inputs.len());
         let inputs = inputs.map(|sharding| DistArray::from_fn(world, sharding, value));
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let name = kernel.output().name;
@@ -54,7 +54,7 @@ fn check(program: &Program, before: f64) {
         Ok(output.gather(world)?)
     });
     let found = found.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
-    let what = || format!("into {before}: {} by {:?}\n{program}", kernel.statement(), program.output().route);
+    let what = || format!("into {before}: {} by {:?}\n{program}", kernel.statement(), program.nest().output.route);
     assert_eq!(bits(&found), bits(&expected), "{}", what());
     // What is written is found without the code under test: it is where two different outputs end up alike, or where
     // one that holds what changes under any operation does change.
@@ -78,7 +78,7 @@ fn check_all(kernels: [Schedule; 5], shardings: &[&[Clause]], lay: impl Fn(Sched
             let schedule = lay(kernel.clone()).shard(output.as_str(), clauses.iter().cloned());
             let program = schedule.lower().expect("a legal schedule");
             BEFORE.iter().for_each(|&before| check(&program, before));
-            let route = format!("{:?}", program.output().route);
+            let route = format!("{:?}", program.nest().output.route);
             routes.insert(route.split([' ', '{']).next().expect("a word").to_owned());
         }
     }

@@ -44,7 +44,7 @@ fn a_product_has_another_factor_in_each_run() {
         fn matmul(A: [f32; 4, 4], B: [f32; 4, 4]) -> C: [f32; 4, 4] { C[m, n] += alpha * A[m, k] * B[k, n] }
     };
     let program = matmul.distribute([m], [mo], [mi], &mesh).tensorize([mi, n, k]).lower().expect("a legal schedule");
-    assert_eq!(program.leaf().op.kind().to_string(), "contraction");
+    assert_eq!(program.nest().leaf.op.kind().to_string(), "contraction");
     let found = polyshard::spmd(2, |world| {
         let a = DistArray::filled(world, program.sharding("A"), 1.0f32)?;
         let runs = [0.5, 3.0].map(|alpha| program.run_with(world, &[&a, &a], &[("alpha", alpha)]));

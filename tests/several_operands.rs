@@ -5,7 +5,7 @@ use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
 use polyshard::{Element, LeafKind, Name, Program, reference};
-use polyshard_polyhedral::{Access, Affine, Assign, KernelSpec, Number, Value};
+use polyshard_program::{Access, Affine, Assign, KernelSpec, Number, Value};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -91,7 +91,7 @@ fn element<T: Element>(tensor: usize, index: &[usize]) -> T {
 
 fn result<T: Element>(program: &Program) -> ArrayD<T> {
     let shards = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = program.shardings().iter().enumerate();
+        let arrays = program.shardings().enumerate();
         let arrays = arrays.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| element::<T>(i, index)));
         let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
         let mut output = arrays.pop().expect("a kernel has an output");

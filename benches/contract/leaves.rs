@@ -76,8 +76,7 @@ fn in_turns<T: Element>(case: &Case, kernels: &[(&str, Schedule)], runs: usize) 
         for ((name, _), program) in kernels.iter().zip(&programs) {
             let value = polyshard::spmd(1, |world| {
                 let array = |sharding| DistArray::from_fn(world, sharding, value::<T>);
-                let mut arrays =
-                    program.shardings().iter().map(array).collect::<polyshard::runtime::Result<Vec<_>>>()?;
+                let mut arrays = program.shardings().map(array).collect::<polyshard::runtime::Result<Vec<_>>>()?;
                 let mut output = arrays.pop().expect("a kernel has an output");
                 let inputs: Vec<_> = arrays.iter().collect();
                 let start = Instant::now();

@@ -27,7 +27,7 @@ pub(crate) fn count_partners() -> polyshard::Result<()> {
     for extents in [[4, 4], [32, 32], [256, 256]] {
         let grid = format!("{}x{}", extents[0], extents[1]);
         let program = heat::<f64>(extents, 64).lower()?;
-        print("partners", "lower", &grid, "divides", "heat", program.partners() as f64);
+        print("partners", "lower", &grid, "divides", "heat", program.nest().partners() as f64);
     }
     Ok(())
 }

@@ -74,7 +74,7 @@ fn counted(schedule: &Schedule) -> polyshard::Result<f64> {
     let ranks = program.mesh().size();
     let received = polyshard::spmd(ranks, |world| {
         let array = |sharding| DistArray::<f32>::from_fn(world, sharding, |index| index.iter().sum::<usize>() as f32);
-        let mut arrays = program.shardings().iter().map(array).collect::<polyshard::runtime::Result<Vec<_>>>()?;
+        let mut arrays = program.shardings().map(array).collect::<polyshard::runtime::Result<Vec<_>>>()?;
         arrays.pop();
         let inputs: Vec<_> = arrays.iter().collect();
         let before = world.bytes_received();

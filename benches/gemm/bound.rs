@@ -6,7 +6,7 @@
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{Grid, View, ViewMut, count};
 use polyshard::{DistArray, Element, OutputRoute, Program, World};
-use polyshard_polyhedral::{LeafAccess, LeafOp, Role as SymbolicRole};
+use polyshard_program::{LeafAccess, LeafOp, Role as SymbolicRole};
 
 /// The leaves of a program on one rank, with operands of their own.
 pub(crate) struct Bound<T> {
@@ -36,23 +36,25 @@ impl<T: Element> Bound<T> {
     /// If the leaf is no contraction.
     pub(crate) fn new(world: &World, program: &Program) -> polyshard::Result<Self> {
         let grid = Grid::new(world, program.mesh())?;
-        let LeafOp::Contraction { roles, .. } = &program.leaf().op else { panic!("a matrix product is a contraction") };
-        let extents: Vec<i64> = program.loops().iter().map(|serial| serial.extent).collect();
+        let LeafOp::Contraction { roles, .. } = &program.nest().leaf.op else {
+            panic!("a matrix product is a contraction")
+        };
+        let extents: Vec<i64> = program.nest().loops.iter().map(|serial| serial.extent).collect();
         let leaves = points(&extents).iter().map(|counters| Leaf::new(program, grid.coords(), counters)).collect();
-        let in_place = program.output().route == OutputRoute::InPlace;
-        let sums = (!in_place).then(|| vec![T::ZERO; program.output().capacity]);
+        let in_place = program.nest().output.route == OutputRoute::InPlace;
+        let sums = (!in_place).then(|| vec![T::ZERO; program.nest().output.capacity]);
         Ok(Self { roles: roles.iter().map(|&role| concrete(role)).collect(), leaves, sums })
     }
 
     /// Adds the products of the tiles to `output`.
     pub(crate) fn run(&mut self, program: &Program, output: &mut DistArray<T>) {
-        let steps: Vec<&[i64]> = program.leaf().target.steps.iter().map(|steps| &steps[..]).collect();
+        let steps: Vec<&[i64]> = program.nest().leaf.target.steps.iter().map(|steps| &steps[..]).collect();
         for leaf in &self.leaves {
             let [a, b] = [0, 1].map(|operand| leaf.operands[operand].strided());
             let target = match &mut self.sums {
                 None => output.view_mut().strided(&leaf.target, &steps),
                 Some(sums) => {
-                    let (shape, strides) = dense(&program.leaf().target, &leaf.counts);
+                    let (shape, strides) = dense(&program.nest().leaf.target, &leaf.counts);
                     let (origin, len) = (vec![0; shape.len()], shape.iter().product::<i64>() as usize);
                     ViewMut::new(&mut sums[..len], origin.clone(), strides).strided(&origin, &steps)
                 }
@@ -64,7 +66,7 @@ impl<T: Element> Bound<T> {
 
 impl<T: Element> Leaf<T> {
     fn new(program: &Program, coordinates: &[i64], counters: &[i64]) -> Self {
-        let leaf = program.leaf();
+        let leaf = &program.nest().leaf;
         let counts: Vec<usize> = leaf.loops.iter().map(|l| count(l.count.eval(coordinates, counters))).collect();
         let operands = leaf.operands.iter().map(|access| Operand::new(access, &counts)).collect();
         let target = leaf.target.base.iter().map(|base| base.eval(coordinates, counters)).collect();

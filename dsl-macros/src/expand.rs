@@ -3,7 +3,7 @@
 //! Extents and scalars stay Rust expressions with the user's spans, so that rustc's own errors on them
 //! (an unknown name, a float as an extent) point into the kernel.
 //!
-//! [`KernelSpec`]: polyshard_polyhedral::KernelSpec
+//! [`KernelSpec`]: polyshard_program::KernelSpec
 
 pub(crate) mod steps;
 
@@ -11,7 +11,7 @@ use crate::check::{Checked, Element};
 use crate::constant::evaluate;
 use crate::syntax::Tensor;
 use polyshard_layout::Name;
-use polyshard_polyhedral::{Access, Affine, Assign, Choice, Modulus, Number, Value};
+use polyshard_program::{Access, Affine, Assign, Choice, Modulus, Number, Value};
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;

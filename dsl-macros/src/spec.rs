@@ -2,7 +2,7 @@
 
 use crate::check::{Checked, name};
 use crate::constant::evaluate;
-use polyshard_polyhedral::{KernelSpec, Number};
+use polyshard_program::{KernelSpec, Number};
 use syn::Expr;
 
 /// Returns the kernel, if all its extents and its element type are known to the macro.

@@ -12,7 +12,7 @@
 
 use crate::errors::error;
 use crate::value::{Access, Value};
-use polyshard_polyhedral::Assign;
+use polyshard_program::Assign;
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};

@@ -4,7 +4,7 @@
 //! an index that is not affine is an error on exactly that index.
 
 use crate::errors::error;
-use polyshard_polyhedral::Comparison;
+use polyshard_program::Comparison;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};

@@ -110,6 +110,40 @@ impl Mesh {
         Ok(Self { axes })
     }
 
+    /// Returns the mesh of the same ranks that has an axis for each digit of an axis: axis `a` becomes axes of the extents
+    /// `digits[a]`, major first. An axis of one digit keeps its name; others are called by what they are of it.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// let mesh = Mesh::new([("x", 2), ("y", 6)]);
+    /// let refined = mesh.refined(&[vec![2], vec![3, 2]]);
+    /// assert_eq!(refined.to_string(), "x: 2, y/2: 3, y%2: 2");
+    /// assert_eq!((mesh.coordinates(9), refined.coordinates(9)), (vec![1, 3], vec![1, 1, 1]));
+    /// let by_low_digit = Sharding::new(&refined, &[4], &[Placement::block(0, refined.axes::<3>()[2])])?;
+    /// assert_eq!(by_low_digit.to_string(), "[0 @ y%2]");
+    /// # Ok::<(), polyshard_layout::ShardingError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there is not a list per axis, or its product is not the axis' extent.
+    #[must_use]
+    pub fn refined(&self, digits: &[Vec<usize>]) -> Self {
+        assert_eq!(digits.len(), self.ndim(), "the mesh ({self}) has one list of digits per axis");
+        let axes = self.axes.iter().zip(digits).flat_map(|(axis, digits)| {
+            let product: usize = digits.iter().product();
+            assert_eq!(product, axis.extent, "the digits {digits:?} are those of axis {}: {}", axis.name, axis.extent);
+            let mut above = axis.extent;
+            digits.iter().map(move |&extent| {
+                let (end, stride) = (above, above / extent);
+                above = stride;
+                let divided = if stride > 1 { format!("/{stride}") } else { String::new() };
+                let remainder = if end < axis.extent { format!("%{extent}") } else { String::new() };
+                MeshAxis { name: Name::new(&format!("{}{divided}{remainder}", axis.name)), extent }
+            })
+        });
+        Self { axes: axes.collect() }
+    }
+
     /// Returns the axes, outermost first.
     #[must_use]
     pub fn as_slice(&self) -> &[MeshAxis] {

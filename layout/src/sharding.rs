@@ -210,6 +210,36 @@ impl Sharding {
         dims.chain(pins).chain(partial).collect()
     }
 
+    /// Returns whether two shardings of one shape and mesh are written alike, up to a block that says nothing: an array
+    /// of one is then taken for an array of the other.
+    #[must_use]
+    pub fn has_same_owners(&self, other: &Self) -> bool {
+        let mut dims = self.dims.iter().zip(&other.dims);
+        self.pins == other.pins
+            && self.partial == other.partial
+            && dims.all(|(left, right)| left == right || left.is_whole() && right.is_whole())
+    }
+
+    /// Returns whether a coordinate along the axis with this position is part of where an element is.
+    #[must_use]
+    pub fn places(&self, axis: usize) -> bool {
+        let mut levels = self.dims.iter().flat_map(|layout| layout.levels());
+        levels.any(|level| level.at.terms.iter().any(|term| term.0 == axis))
+    }
+
+    /// Returns the number of elements that the rank at `coordinates` owns and the one at `at` owns by `other`, a sharding
+    /// of the same shape.
+    #[must_use]
+    pub fn common_len(&self, coordinates: &[usize], other: &Self, at: &[usize]) -> usize {
+        let common = |dim: usize| {
+            let whole = 0..self.shape[dim];
+            let own = self.pieces(dim, coordinates, whole);
+            own.flat_map(|(range, _)| other.pieces(dim, at, range)).map(|(range, _)| range.len()).sum::<usize>()
+        };
+        let kept = self.keeps(coordinates) && other.keeps(at);
+        if kept { (0..self.shape.len()).map(common).product() } else { 0 }
+    }
+
     /// Returns where the owner of an element stands along each axis, in an order in which each entry
     /// depends on earlier ones only.
     #[must_use]

@@ -170,6 +170,33 @@ pub enum PlanError {
         /// What the target tile takes.
         target_bytes: usize,
     },
+    /// Sums are open on one side.
+    #[error(
+        "a plan moves elements, but an array sharded {sharding} holds terms of sums; a move without a plan closes them"
+    )]
+    Open {
+        /// The sharding.
+        sharding: String,
+    },
+    /// A plan for another sharding.
+    #[error(
+        "rank {rank} has another tile by the plan's type {plan_type} over ({plan_mesh}) than by the sharding {sharding} of \
+         shape {shape:?} over ({mesh}); make the plan for this sharding"
+    )]
+    Misfit {
+        /// The rank.
+        rank: usize,
+        /// The plan's type.
+        plan_type: String,
+        /// Its mesh.
+        plan_mesh: String,
+        /// The sharding.
+        sharding: String,
+        /// Its shape.
+        shape: Vec<usize>,
+        /// Its mesh.
+        mesh: String,
+    },
     /// A cost model with numbers that cannot be.
     #[error("{0}")]
     Model(String),

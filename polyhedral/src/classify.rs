@@ -4,13 +4,12 @@
 //! (where a root stands, which neighbour to ask) and isl disposes: a pattern is taken only if the relation
 //! of what is needed says so. The exchange needs no test; it is right for every region and sharding.
 
-use crate::expr::{Expr, Ranges, Symbol};
 use crate::isl::{Isl, IslResult, Relation};
-use crate::program::{Region, Route};
-use crate::proof::{Property, Trail};
+use crate::proofs::Trail;
 use crate::relation::Relations;
 use crate::source::{Sources, invert};
 use polyshard_layout::{DimLayout, Name, Sharding};
+use polyshard_program::{Expr, Property, Ranges, Region, Route, Symbol};
 
 /// What the tests of one schedule share.
 pub(crate) struct Classifier<'a> {

@@ -10,11 +10,10 @@
 //! and LU Factorization Algorithms", Euro-Par 2011. Both steps are proved by themselves.
 
 use crate::classify::{Classifier, Need};
-use crate::expr::{Expr, Ranges, Symbol};
 use crate::isl::{IslResult, Relation};
-use crate::program::{Region, Route};
-use crate::proof::{Property, Trail};
+use crate::proofs::Trail;
 use crate::source::Sources;
+use polyshard_program::{Expr, Property, Ranges, Region, Route, Symbol};
 
 const PAIRED: &str = "the rank that a tile is sent to is the one that receives it";
 

@@ -1,8 +1,7 @@
 //! Errors of schedules and their lowering: which step, where it was written, what exists instead.
 
-use crate::kernel_error::KernelError;
-use crate::step::Pattern;
 use polyshard_layout::{Name, ShardingError};
+use polyshard_program::{KernelError, Pattern};
 use std::fmt;
 use std::panic::Location;
 

@@ -1,17 +1,13 @@
 //! Finding what is likely slow in a program, as [`Hint`]s.
 
-use crate::access::Access;
-use crate::expr::{Expr, Symbol};
-use crate::hint::Hint;
-use crate::kernel::Tensor;
 use crate::leaf::has_products;
 use crate::nest::{Made, NodeId};
 use crate::pass::Pass;
-use crate::program::{Leaf, LeafOp, Output, OutputRoute, Route, Transfer};
 use crate::range::{Fixed, gcd, position};
-use crate::report::largest_shard;
-use crate::step::Step;
 use polyshard_layout::{LevelLayout, Name, Placement};
+use polyshard_program::{
+    Access, Expr, Hint, Leaf, LeafOp, Output, OutputRoute, Route, Step, Symbol, Tensor, Transfer, largest_shard,
+};
 
 /// The hints at a program, in the order of its parts.
 pub(crate) fn find(pass: &Pass<'_>, transfers: &[Transfer], output: &Output, leaf: &Leaf, depth: usize) -> Vec<Hint> {

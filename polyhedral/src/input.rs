@@ -4,14 +4,12 @@
 //! touches. Others are regions of their own: the hull of the rows `m` and `n` of `A[m, k] * A[n, k]` is all rows
 //! between, of which most are not read. What lies inside of another region that moves is read from its tile.
 
-use crate::access::Access;
 use crate::classify::Need;
 use crate::error::LowerError;
-use crate::kernel::Tensor;
 use crate::pass::Pass;
-use crate::program::{Region, Route, Transfer};
-use crate::proof::Trail;
+use crate::proofs::Trail;
 use polyshard_layout::{Name, Sharding};
+use polyshard_program::{Access, Region, Route, Tensor, Transfer};
 
 /// A region that some operands of the leaf read.
 struct Part<'a> {

@@ -1,14 +1,11 @@
 //! The leaf: which index variables run inside it, and what operation that is.
 
-use crate::access::Access;
-use crate::dtype::Number;
-use crate::expr::{Expr, Ranges};
-use crate::kernel::{Assign, Kernel};
 use crate::nest::Nest;
 use crate::products::{Plan, Shape};
-use crate::program::{Leaf, LeafAccess, LeafLoop, LeafOp, Role};
 use crate::range::{Fixed, Span, position};
-use crate::value::Value;
+use polyshard_program::{
+    Access, Assign, Expr, Kernel, Leaf, LeafAccess, LeafLoop, LeafOp, Number, Ranges, Role, Value,
+};
 
 /// The leaf inside the first `fixed` loops; `product` asks for matrix products where the accesses allow them.
 pub(crate) fn build(

@@ -15,67 +15,29 @@
 //! | leaf | the operation inside a tensorized nest |
 //! | home | the sharding before the program starts |
 
-mod access;
 mod bounds;
-mod by_exchange;
 mod classify;
 mod compose;
 mod conditions;
-mod display;
-mod dtype;
 mod error;
-#[doc(hidden)]
-pub mod example;
-mod explain;
-mod expr;
-mod extent;
-mod hint;
 mod hints;
 mod input;
 mod isl;
-mod kernel;
-mod kernel_check;
-mod kernel_error;
-mod kernel_form;
-mod kernel_numbers;
 mod leaf;
 mod lower;
-mod matching;
 mod named;
 mod nest;
 mod output;
 mod pass;
 mod periodic;
 mod products;
-mod program;
-mod proof;
+mod proofs;
 mod range;
 mod reach;
 mod relation;
-mod report;
-mod scalars;
 mod schedule;
 mod source;
 mod state;
-mod step;
-mod traffic;
-mod value;
-mod written;
 
-pub use access::{Access, Affine, Modulus};
-pub use dtype::{DType, Number, ScalarType};
 pub use error::{ErrorKind, LowerError};
-pub use expr::{Atom, Expr, Ranges, Symbol};
-pub use extent::{Extent, extent};
-pub use hint::Hint;
-pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
-pub use kernel_error::KernelError;
-pub use program::{
-    Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Output, OutputRoute, Product, ProductOp,
-    Program, Region, Report, Role, Route, Statement, TileOperand, Transfer,
-};
-pub use proof::{Proof, Property};
 pub use schedule::{Schedule, Trace};
-pub use step::{Clause, Dim, LeafKind, Offsets, Pattern, Step, Var, dim, partial, pin};
-pub use value::{Choice, Comparison, Function, Value};
-pub use written::Written;

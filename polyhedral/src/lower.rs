@@ -3,27 +3,25 @@
 //! Each pass proposes closed forms and proves them with isl before the next one builds on them, so what
 //! comes out is right by construction of the proofs, not of the proposals.
 
-use crate::access::Affine;
 use crate::classify::Classifier;
 use crate::error::{ErrorKind, LowerError};
-use crate::expr::Ranges;
 use crate::hints;
 use crate::input;
 use crate::isl::{Isl, IslResult};
 use crate::leaf;
-use crate::matching::Matching;
 use crate::named;
 use crate::nest::Made;
 use crate::output;
 use crate::pass::Pass;
-use crate::program::{Blocks, Leaf, Loop, Output, Program, Report, Transfer, body};
-use crate::proof::{Proof, Proofs, Property};
+use crate::proofs::Proofs;
 use crate::relation::Relations;
-use crate::report;
 use crate::schedule::Schedule;
 use crate::source::Sources;
 use crate::state::State;
-use crate::step::{LeafKind, Pattern, list};
+use polyshard_program::{
+    Affine, Blocks, Leaf, LeafKind, Loop, Matching, Nest, Output, Pattern, Program, Proof, Property, Ranges, Report,
+    Transfer, list,
+};
 use std::collections::BTreeSet;
 
 impl Schedule {
@@ -66,22 +64,22 @@ fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
     let hints = hints::find(&pass, &transfers, &output, &leaf.0, depth);
     let mut proofs = proofs.take();
     proofs.extend(matching);
-    let mut program = Program {
+    let nest = Nest {
         kernel: (*state.kernel).clone(),
         steps: schedule.steps().cloned().collect(),
         mesh: state.mesh.clone(),
         shardings: state.kernel.tensors().map(|tensor| state.sharding(tensor.name)).collect(),
         loops: pass.loops(depth),
-        body: body(0, depth, &transfers, &output),
+        body: Nest::body_of(depth, &transfers, &output),
         transfers,
         output,
         leaf: leaf.0,
         report: Report::default(),
         hints,
     };
-    program.report = report::report(&program, proofs);
-    expectations(schedule, state, &program)?;
-    Ok(program)
+    let nest = nest.reported(proofs);
+    expectations(schedule, state, &nest)?;
+    Ok(nest.into())
 }
 
 fn ranges(state: &State) -> Ranges {
@@ -253,13 +251,13 @@ impl Pass<'_> {
 }
 
 /// Each transfer has the pattern that a step expects of it.
-fn expectations(schedule: &Schedule, state: &State, program: &Program) -> Result<(), LowerError> {
+fn expectations(schedule: &Schedule, state: &State, nest: &Nest) -> Result<(), LowerError> {
     if state.kernel.is_empty() {
         // Nothing is transferred where nothing runs, and no size is refused for that.
         return Ok(());
     }
     for (tensor, expected, step) in &state.expectations {
-        let found = program.patterns(tensor.as_str());
+        let found = nest.patterns(tensor.as_str());
         let moved: Vec<_> = found.iter().filter(|pattern| **pattern != Pattern::Local).collect();
         let holds = match expected {
             Pattern::Local => moved.is_empty(),

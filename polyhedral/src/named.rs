@@ -5,12 +5,9 @@
 //! exists and computes that, the runtime finds out before a program runs; a program may be lowered where it is not
 //! linked.
 
-use crate::access::{Access, Affine};
-use crate::kernel::Kernel;
 use crate::nest::{Nest, NodeId};
-use crate::program::{LeafOp, TileOperand};
-use crate::value::Value;
 use polyshard_layout::Name;
+use polyshard_program::{Access, Affine, Kernel, LeafOp, TileOperand, Value};
 
 /// The leaf `name` inside the first `fixed` loops, or why it has no tiles.
 pub(crate) fn build(kernel: &Kernel, nest: &Nest, fixed: usize, name: Name) -> Result<LeafOp, String> {

@@ -4,8 +4,8 @@
 //! two independent ways: as constraints for isl ([`crate::relation`]) and as closed forms of ranges
 //! ([`crate::range`]); lowering proves that they agree.
 
-use crate::step::list;
 use polyshard_layout::Name;
+use polyshard_program::list;
 
 /// A loop or former loop; index variables come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,15 +10,14 @@
 
 use crate::classify::Need;
 use crate::error::LowerError;
-use crate::expr::{Expr, Symbol};
 use crate::isl::IslResult;
 use crate::pass::Pass;
-use crate::program::{Output, OutputRoute, Region, Route};
-use crate::proof::{Property, Trail};
+use crate::proofs::Trail;
 use crate::reach::Owners;
 use crate::relation::owners_of_one_term;
 use crate::source::Sources;
 use polyshard_layout::{AxisSource, DimLayout, Sharding};
+use polyshard_program::{Expr, Output, OutputRoute, Property, Region, Route, SENT, Symbol};
 
 pub(crate) fn build(pass: &Pass<'_>) -> Result<Output, LowerError> {
     let kernel = &pass.state.kernel;
@@ -104,7 +103,6 @@ fn in_place(pass: &Pass<'_>, region: &Region, sharding: &Sharding) -> Result<boo
 }
 
 /// What an exchange does by its definition, once tiles are known to stay inside the tensor.
-pub(crate) const SENT: &str = "each element of a tile goes to all of its owners";
 
 /// Routes of inputs, run backwards.
 struct Transpose<'a> {

@@ -1,19 +1,16 @@
 //! What all passes of lowering share: the schedule's state, isl, and what is asked of both alike.
 
-use crate::access::{Access, Affine};
 use crate::classify::Classifier;
 use crate::error::{ErrorKind, LowerError};
-use crate::expr::{Expr, Ranges, Symbol};
 use crate::isl::{Isl, IslResult};
-use crate::kernel::Tensor;
 use crate::periodic;
-use crate::program::Region;
-use crate::proof::{Proofs, Property};
+use crate::proofs::Proofs;
 use crate::range::{Fixed, Span};
 use crate::relation::{Relations, owners};
 use crate::schedule::Schedule;
 use crate::state::State;
 use polyshard_layout::{Name, Sharding};
+use polyshard_program::{Access, Affine, Expr, Property, Ranges, Region, Symbol, Tensor};
 use std::collections::BTreeSet;
 use std::slice::from_ref as slice;
 
@@ -40,7 +37,7 @@ impl Pass<'_> {
             .map_err(|error| self.schedule.blame(None, ErrorKind::Isl { what: what.to_owned(), message: error.0 }))
     }
 
-    pub(crate) fn steps(&self) -> impl Iterator<Item = &crate::step::Step> {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &polyshard_program::Step> {
         self.schedule.steps()
     }
 
@@ -85,7 +82,7 @@ impl Pass<'_> {
             return Region::of_ranges(vec![Default::default(); shape.len()]);
         }
         let fixed = Fixed { nest: &self.state.nest, fixed: self.distributed() + level, ranges: self.ranges };
-        let periods = periodic::periods(accesses, kernel.vars());
+        let periods = polyshard_program::periods(accesses, kernel.vars());
         let periodic = periods.iter().any(Option::is_some);
         let accesses: Vec<_> = accesses.iter().map(|access| access.unwrapped()).collect();
         let hull = |dim: usize| {

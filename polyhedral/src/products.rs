@@ -11,7 +11,7 @@
 //! All orders of the products are compared by an estimate of their time, and loops around them are cut into blocks until
 //! what lies in between is at most [`SCRATCH_BYTES`].
 
-use crate::program::{Factor, LoopBlock, Product, ProductOp, Role};
+use polyshard_program::{Factor, LoopBlock, Product, Role};
 
 /// The most bytes of intermediate results of a leaf: what stays in a second-level cache.
 pub(crate) const SCRATCH_BYTES: i64 = 1 << 20;
@@ -186,7 +186,7 @@ impl Shape {
                 }
                 f64::max(run, 1.0)
             };
-            let op = matrix([&indexed[pair[0]], &indexed[pair[1]]], &kept, &loops);
+            let roles = matrix([&indexed[pair[0]], &indexed[pair[1]]], &kept, &loops);
             let times: f64 = blocks[..level]
                 .iter()
                 .map(|block| (self.counts[block.number] as f64 / block.size as f64).ceil())
@@ -196,9 +196,9 @@ impl Shape {
                 let elements = size(&indexed[factor]);
                 step += if factor < operands { ELEMENT * (1.0 + RUN / run(factor)) } else { SCRATCH } * elements;
             }
-            step += match &op {
-                ProductOp::Elementwise => POINT * size(&loops),
-                ProductOp::Matrix { roles } => {
+            step += match &roles[..] {
+                [] => POINT * size(&loops),
+                roles => {
                     let along = |role: Role| {
                         let counts = loops.iter().zip(roles).filter(|found| *found.1 == role);
                         counts.map(|(&l, _)| count(l) as f64).product::<f64>()
@@ -214,12 +214,12 @@ impl Shape {
                 Some(step) => Factor::Scratch(step),
             });
             let elements = kept.iter().fold(1i64, |elements, &l| elements.saturating_mul(count(l)));
-            let capacity = if left.is_empty() { 0 } else { elements };
+            let capacity = if left.is_empty() { 0 } else { elements as usize };
             steps.push(Product {
                 factors,
                 loops,
                 kept: if left.is_empty() { vec![] } else { kept.clone() },
-                op,
+                roles,
                 level,
                 capacity,
             });
@@ -264,15 +264,15 @@ impl Shape {
 impl Plan {
     /// Bytes of all intermediate results.
     fn scratch(&self, size: i64) -> i64 {
-        self.steps.iter().fold(0, |bytes: i64, step| bytes.saturating_add(step.capacity.saturating_mul(size)))
+        self.steps.iter().fold(0, |bytes: i64, step| bytes.saturating_add((step.capacity as i64).saturating_mul(size)))
     }
 }
 
 /// How much a product gains from this order of an intermediate result's dimensions, others being as they are.
 fn suits(order: &[usize], product: &Product, others: &[&[usize]]) -> usize {
-    let role = |l: usize| match &product.op {
-        ProductOp::Matrix { roles } => product.loops.iter().position(|&other| other == l).map(|at| roles[at]),
-        ProductOp::Elementwise => None,
+    let role = |l: usize| {
+        let found = product.loops.iter().zip(&product.roles).find(|(other, _)| **other == l);
+        found.map(|(_, role)| *role)
     };
     // Neighbours that are neighbours wherever they occur run as one loop.
     let merged = order.windows(2).filter(|pair| {
@@ -283,12 +283,12 @@ fn suits(order: &[usize], product: &Product, others: &[&[usize]]) -> usize {
         role(pair[0]).is_some() && role(pair[0]) == role(pair[1]) && others.iter().all(follow)
     });
     let last = others.iter().filter(|other| order.last() == other.last()).count();
-    let weight = if product.op == ProductOp::Elementwise { 3 } else { 1 };
+    let weight = if product.roles.is_empty() { 3 } else { 1 };
     4 * merged.count() + weight * last
 }
 
-/// The product as a matrix product, if each loop has a role in one.
-fn matrix(factors: [&[usize]; 2], result: &[usize], loops: &[usize]) -> ProductOp {
+/// The role of each loop in a matrix product, if it has one; none if the product runs as a nest.
+fn matrix(factors: [&[usize]; 2], result: &[usize], loops: &[usize]) -> Vec<Role> {
     let role = |l: &usize| match (factors[0].contains(l), factors[1].contains(l), result.contains(l)) {
         (true, true, true) => Some(Role::Batch),
         (true, false, true) => Some(Role::M),
@@ -302,9 +302,9 @@ fn matrix(factors: [&[usize]; 2], result: &[usize], loops: &[usize]) -> ProductO
             // Where loops of both M and N are missing, each entry of a batch is a product with a vector, which a nest
             // does for all of them side by side.
             let vector = roles.contains(&Role::Batch) && !(roles.contains(&Role::M) && roles.contains(&Role::N));
-            if vector { ProductOp::Elementwise } else { ProductOp::Matrix { roles } }
+            if vector { Vec::new() } else { roles }
         }
-        _ => ProductOp::Elementwise,
+        _ => Vec::new(),
     }
 }
 

@@ -3,12 +3,9 @@
 //! A range is a hull, or blocks at equal distances: it holds every value taken, and where it is not exact lowering finds
 //! out, since each range is compared with the relation that isl has of the same loops.
 
-use crate::access::Affine;
-use crate::expr::{Expr, Ranges, Symbol};
-use crate::kernel::Kernel;
 use crate::nest::{Made, Nest, NodeId};
-use crate::program::Blocks;
 use polyshard_layout::Name;
+use polyshard_program::{Affine, Blocks, Expr, Kernel, Ranges, Symbol};
 
 /// From `low` on and below `high`, all values or those in blocks, of which the first is at `low`; empty if `high <= low`.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,12 +6,11 @@
 
 use crate::classify::{Classifier, Need};
 use crate::conditions::{Conditions, Form};
-use crate::expr::{Expr, Ranges, Symbol};
 use crate::isl::{IslResult, Relation};
-use crate::program::{Region, Route};
-use crate::proof::{Property, Trail};
+use crate::proofs::Trail;
 use crate::source::Sources;
 use polyshard_layout::{AxisSource, Digit, LevelLayout, LinearAxes, Name, Reach};
+use polyshard_program::{Expr, Property, Ranges, Region, Route, Symbol};
 
 /// Which owners of an element count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

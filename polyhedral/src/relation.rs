@@ -9,14 +9,11 @@
 //! `needed` makes short and empty tiles take part: a rank without rows of `C` still passes on the
 //! columns of `B` that its neighbours use.
 
-use crate::access::Affine;
 use crate::conditions::{Conditions, Form};
-use crate::expr::{Atom, Expr, Symbol};
-use crate::kernel::Kernel;
 use crate::nest::{Made, Nest, NodeId};
-use crate::program::Blocks;
 use crate::range::position;
 use polyshard_layout::{LevelLayout, LinearAxes, Sharding};
+use polyshard_program::{Affine, Atom, Blocks, Expr, Kernel, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes relations of one schedule.

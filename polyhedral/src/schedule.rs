@@ -6,10 +6,9 @@
 mod steps;
 
 use crate::error::{ErrorKind, LowerError};
-use crate::kernel::{Kernel, KernelSpec};
 use crate::state::State;
-use crate::step::Step;
 use polyshard_layout::Mesh;
+use polyshard_program::{Kernel, KernelSpec, Step};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::panic::Location;

@@ -1,10 +1,9 @@
 //! From which rank a region is read: the sharding's solution as a relation and as closed forms.
 
 use crate::conditions::{Conditions, Form};
-use crate::expr::{Atom, Expr, Ranges, Symbol};
-use crate::program::Region;
 use crate::relation::{Relations, inside_mesh, linear, owned};
 use polyshard_layout::{AxisSource, Digit, Sharding};
+use polyshard_program::{Atom, Expr, Ranges, Region, Symbol};
 
 /// The owner from which each element of one array is read.
 pub(crate) struct Sources<'a> {

@@ -2,10 +2,9 @@
 
 use crate::bounds;
 use crate::error::ErrorKind;
-use crate::kernel::{Assign, Kernel};
 use crate::nest::Nest;
-use crate::step::{Clause, Dim, LeafKind, Pattern, Step, list};
 use polyshard_layout::{Level, Mesh, Name, Placement, ProductError, Sharding};
+use polyshard_program::{Assign, Clause, Dim, Kernel, LeafKind, Pattern, Step, list};
 use std::sync::Arc;
 
 /// The loops and data of a kernel after some steps.
@@ -401,6 +400,7 @@ impl State {
         let axes = match pattern {
             Pattern::Broadcast { axes }
             | Pattern::Allgather { axes }
+            | Pattern::AllToAll { axes }
             | Pattern::Reduce { axes }
             | Pattern::AllReduce { axes }
             | Pattern::ReduceScatter { axes } => axes.clone(),

@@ -2,9 +2,8 @@
 
 use expect_test::{Expect, expect};
 use polyshard_layout::{AxisExpr, Mesh, Name};
-use polyshard_polyhedral::{
-    Access, Affine, Assign, Clause, DType, KernelSpec, Pattern, Program, Schedule, Value, Var, example,
-};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Access, Affine, Assign, Clause, DType, KernelSpec, Pattern, Program, Value, Var, example};
 
 /// C[m, n] += A[m, k] * B[k, n] where, along `x`, a rank has every `x`-th block of `block` rows.
 fn cyclic(rows: usize, mesh: &Mesh, block: usize) -> Schedule {
@@ -175,10 +174,10 @@ fn the_number_of_messages_does_not_grow_with_the_number_of_blocks() {
         let messages = |schedule: &Schedule| {
             let program = lowered(schedule);
             let executions =
-                |level: usize| program.loops()[..level].iter().map(|l| l.extent as usize).product::<usize>();
-            let a = &program.transfers()[0];
+                |level: usize| program.nest().loops[..level].iter().map(|l| l.extent as usize).product::<usize>();
+            let a = &program.nest().transfers[0];
             let inputs = executions(a.level) * a.route.partners(program.mesh());
-            (inputs, executions(program.output().level) * program.output().route.partners(program.mesh()))
+            (inputs, executions(program.nest().output.level) * program.nest().output.route.partners(program.mesh()))
         };
         assert_eq!(messages(&schedule), (3, 3), "{rounds} rounds");
         let (inputs, outputs) = messages(&schedule.communicate("A", "mt").communicate("C", "mt"));
@@ -194,6 +193,6 @@ fn ragged_blocks_and_ranks_without_blocks_keep_the_patterns() {
             lowered(&cyclic(rows, &line(ranks), block).shard("A", [blocks(block)]).shard("C", [blocks(block)]));
         assert_eq!(["A", "C"].map(|tensor| program.pattern(tensor)), [Some(Pattern::Local), Some(Pattern::Local)]);
         let most = rows.div_ceil(block).div_ceil(ranks) * block;
-        assert!(program.output().capacity <= 5 * most, "{rows} rows, {ranks} ranks, blocks of {block}: {program}");
+        assert!(program.nest().output.capacity <= 5 * most, "{rows} rows, {ranks} ranks, blocks of {block}: {program}");
     }
 }

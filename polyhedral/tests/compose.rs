@@ -2,7 +2,8 @@
 
 use expect_test::expect;
 use polyshard_layout::Mesh;
-use polyshard_polyhedral::{KernelSpec, Pattern, Program, Schedule, dim, example, pin};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{KernelSpec, Pattern, Program, dim, example, pin};
 
 fn lowered(schedule: &Schedule) -> Program {
     schedule.lower().unwrap_or_else(|error| panic!("{error}"))
@@ -119,9 +120,9 @@ fn what_all_layers_need_is_permuted_in_one_and_broadcast() {
     // The transpose of a matrix that lies on one layer, for all layers.
     let mut spec = terms(30, 30, 8);
     spec.inputs[0].1 = vec![30, 30];
-    spec.value = polyshard_polyhedral::Value::Mul(
-        Box::new(polyshard_polyhedral::Value::Access(example::access("A", &["n", "m"]))),
-        Box::new(polyshard_polyhedral::Value::Access(example::access("B", &["k", "n"]))),
+    spec.value = polyshard_program::Value::Mul(
+        Box::new(polyshard_program::Value::Access(example::access("A", &["n", "m"]))),
+        Box::new(polyshard_program::Value::Access(example::access("B", &["k", "n"]))),
     );
     let schedule = Schedule::from_spec(spec)
         .distribute(["m", "n", "k"], ["mo", "no", "ko"], ["mi", "ni", "ki"], &mesh)

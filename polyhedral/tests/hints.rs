@@ -2,7 +2,8 @@
 
 use expect_test::{Expect, expect};
 use polyshard_layout::{AxisExpr, Mesh};
-use polyshard_polyhedral::{Affine, Hint, KernelSpec, Program, Property, Schedule, Value, Var, example, pin};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Affine, Hint, KernelSpec, Program, Property, Value, Var, example, pin};
 
 fn mesh() -> Mesh {
     Mesh::new([("x", 2), ("y", 3)])
@@ -128,7 +129,7 @@ fn a_box_around_strides_may_be_loose() {
     let mesh = Mesh::new([("x", 8), ("y", 8)]);
     let schedule = Schedule::from_spec(syrk(64, 16))
         .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
-        .shard("A", [polyshard_polyhedral::dim(0).at(AxisExpr::list(&["x", "y"]))])
+        .shard("A", [polyshard_program::dim(0).at(AxisExpr::list(&["x", "y"]))])
         .shard("C", [Var::new("m").at(AxisExpr::axis("x")), Var::new("n").at(AxisExpr::axis("y"))])
         .tensorize(["mi", "ni", "k"]);
     // Two accesses are two tiles, and each is tight.
@@ -136,7 +137,7 @@ fn a_box_around_strides_may_be_loose() {
     let mut spec = example::matmul(4, 4, 4);
     spec.inputs[0].1 = vec![4, 13];
     spec.value = Value::Mul(
-        Box::new(Value::Access(polyshard_polyhedral::Access {
+        Box::new(Value::Access(polyshard_program::Access {
             tensor: "A".into(),
             index: vec![Affine::new([("m".into(), 1)], 0), Affine::new([("k".into(), 4)], 0)],
         })),

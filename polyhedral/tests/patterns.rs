@@ -2,7 +2,8 @@
 
 use expect_test::{Expect, expect};
 use polyshard_layout::{Axis, AxisExpr, Mesh};
-use polyshard_polyhedral::{Clause, Dim, KernelSpec, Pattern, Program, Schedule, Value, Var, dim, example, pin};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Clause, Dim, KernelSpec, Pattern, Program, Value, Var, dim, example, pin};
 
 const M: Dim = Dim::Number(0);
 

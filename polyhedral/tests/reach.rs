@@ -2,8 +2,9 @@
 
 use expect_test::expect;
 use polyshard_layout::{Mesh, Reach};
-use polyshard_polyhedral::{
-    Access, Affine, Assign, DType, KernelSpec, Modulus, Offsets, Pattern, Program, Route, Schedule, Value, dim, pin,
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{
+    Access, Affine, Assign, DType, KernelSpec, Modulus, Offsets, Pattern, Program, Route, Value, dim, pin,
 };
 
 /// `C[i, j] = A[i + a, j + b] + ..` over the offsets, of square tensors: of what has all its neighbours, or periodic.
@@ -56,7 +57,7 @@ fn a_stencil_talks_to_its_neighbours_whatever_the_mesh() {
         for mesh in [[4, 4], [32, 32], [256, 256]] {
             let program = lowered(&tiled(stencil(100 * mesh[0], &FIVE, periodic), mesh));
             assert_eq!(program.pattern("A"), Some(Pattern::halo([("x", low..=1), ("y", low..=1)])), "{mesh:?}");
-            assert_eq!(program.partners(), partners, "{mesh:?}");
+            assert_eq!(program.nest().partners(), partners, "{mesh:?}");
         }
     }
 }
@@ -123,7 +124,7 @@ fn replicated_axes_are_the_readers_own_and_far_owners_are_anywhere() {
     let tiles =
         || Schedule::from_spec(stencil(64, &FIVE, true)).distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh);
     let reach =
-        |schedule: Schedule| match &lowered(&schedule.shard("C", [dim(0).at(x), dim(1).at(y)])).transfers()[0].route {
+        |schedule: Schedule| match &lowered(&schedule.shard("C", [dim(0).at(x), dim(1).at(y)])).nest().transfers[0].route {
             Route::Halo { reach } | Route::Exchange { reach } => reach.clone(),
             other => panic!("{other:?}"),
         };

@@ -10,7 +10,7 @@
 
 use polyshard_planner::{DistType, Ops, Options, Plan};
 use polyshard_runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
-use polyshard_runtime::{Backend, DistArray, Element, Error, Redistribution, Result, Transport, World, spmd};
+use polyshard_runtime::{Backend, DistArray, Element, Error, Execute, Redistribution, Result, Transport, World, spmd};
 use std::sync::Mutex;
 
 /// Redistributions drawn per number of axes.
@@ -211,11 +211,12 @@ fn plans(world: &World) -> Result<()> {
 fn follow<T: Element>(world: &World, source: &Sharding, target: &Sharding, plan: &Plan) -> Result<()> {
     let array = DistArray::from_fn(world, source, element::<T>)?;
     let expected = DistArray::from_fn(world, target, element::<T>)?;
+    let program = plan.program_between("A", [source, target], T::DTYPE).map_err(usage)?;
     for transport in [Transport::Messages, Transport::Shared] {
-        let there = Redistribution::with_plan_between(world, source, target, plan)?.over(transport);
+        let mut there = program.prepare(world)?.over(transport)?;
         for _ in 0..2 {
             let before = world.bytes_received();
-            let got = there.run(world, &array)?;
+            let got = there.run(&[&array])?;
             let received = world.bytes_received() - before;
             assert_eq!(got.block(), expected.block(), "over {transport:?}:\n{plan:?}");
             assert_eq!(

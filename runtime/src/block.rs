@@ -58,11 +58,13 @@ impl Segment {
 /// The elements of one rank's part of an array.
 pub(crate) struct Block<T> {
     place: Place<T>,
+    /// The elements, at most as many as there is room for.
+    len: usize,
 }
 
 enum Place<T> {
     Own(Vec<T>),
-    Shared { segment: Segment, len: usize, elements: PhantomData<T> },
+    Shared { segment: Segment, elements: PhantomData<T> },
 }
 
 /// Returns so many zeros, or nothing if there is no memory for them; what `vec![0; len]` ends the process for.
@@ -87,11 +89,24 @@ impl<T: Pod> Block<T> {
         let fits = len.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= segment.bytes);
         assert!(fits, "{len} elements are in a segment of {} bytes; this is a bug of polyshard", segment.bytes);
         assert!(segment.address.cast::<T>().is_aligned(), "a segment is not aligned; this is a bug of polyshard");
-        Self { place: Place::Shared { segment, len, elements: PhantomData } }
+        Self { place: Place::Shared { segment, elements: PhantomData }, len }
     }
 }
 
 impl<T> Block<T> {
+    /// Returns the first `len` elements of the memory of this block, with whatever they are.
+    ///
+    /// # Panics
+    /// If there is no room for so many: a bug of polyshard.
+    pub(crate) fn cut(self, len: usize) -> Self {
+        let room = match &self.place {
+            Place::Own(elements) => elements.len(),
+            Place::Shared { segment, .. } => segment.bytes / size_of::<T>().max(1),
+        };
+        assert!(len <= room, "{len} elements are in a block of {room}; this is a bug of polyshard");
+        Self { len, ..self }
+    }
+
     /// Returns the segment that it is in, if it is in one.
     pub(crate) fn segment(&self) -> Option<&Segment> {
         match &self.place {
@@ -103,11 +118,11 @@ impl<T> Block<T> {
     /// Returns the elements, and the segment that they are in.
     pub(crate) fn lent(&mut self) -> (&mut [T], Option<&Segment>) {
         match &mut self.place {
-            Place::Own(elements) => (elements, None),
-            Place::Shared { segment, len, .. } => {
+            Place::Own(elements) => (&mut elements[..self.len], None),
+            Place::Shared { segment, .. } => {
                 // SAFETY: as in `deref`; the block is borrowed mutably and no other segment has this memory. The
                 // segment that is returned beside is a description, and no part of the memory.
-                let elements = unsafe { std::slice::from_raw_parts_mut(segment.address.cast().as_ptr(), *len) };
+                let elements = unsafe { std::slice::from_raw_parts_mut(segment.address.cast().as_ptr(), self.len) };
                 (elements, Some(segment))
             }
         }
@@ -122,7 +137,7 @@ impl<T> Default for Block<T> {
 
 impl<T> From<Vec<T>> for Block<T> {
     fn from(elements: Vec<T>) -> Self {
-        Self { place: Place::Own(elements) }
+        Self { len: elements.len(), place: Place::Own(elements) }
     }
 }
 
@@ -131,12 +146,12 @@ impl<T> Deref for Block<T> {
 
     fn deref(&self) -> &[T] {
         match &self.place {
-            Place::Own(elements) => elements,
-            Place::Shared { segment, len, .. } => {
+            Place::Own(elements) => &elements[..self.len],
+            Place::Shared { segment, .. } => {
                 // SAFETY: `shared` has checked size and alignment, and that `T` is valid whatever the bytes. The
                 // segment owns the memory while it is borrowed. Other ranks write to it only while a
                 // redistribution has borrowed the block mutably, so not while this slice lives.
-                unsafe { std::slice::from_raw_parts(segment.address.cast().as_ptr(), *len) }
+                unsafe { std::slice::from_raw_parts(segment.address.cast().as_ptr(), self.len) }
             }
         }
     }

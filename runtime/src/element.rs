@@ -1,5 +1,6 @@
 //! Element types and the operations that combine elements.
 
+use polyshard_program::ScalarType;
 use std::fmt;
 
 /// The element types, as a value.
@@ -60,7 +61,7 @@ pub enum ReduceOp {
 ///
 /// Integer arithmetic wraps in every build, so that a program gives the same bits in debug and release.
 pub trait Element:
-    bytemuck::Pod + num_traits::NumCast + PartialOrd + fmt::Debug + fmt::Display + Send + Sync + 'static
+    ScalarType + bytemuck::Pod + num_traits::NumCast + PartialOrd + fmt::Debug + fmt::Display + Send + Sync + 'static
 {
     /// The type as a value.
     const KIND: ElementKind;

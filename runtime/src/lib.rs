@@ -1,7 +1,8 @@
 //! What a running Polyshard program links: communicators, distributed arrays, tiles, leaf kernels.
 //!
-//! It knows nothing of kernels, schedules or isl: the program that calls it says which region of which
-//! array to move along which axes, and the analysis has proved that all ranks say the same.
+//! It knows nothing of schedules or isl: a program says which region of which array to move along which axes, and whoever
+//! made it has proved that all ranks say the same. Programs are run at once ([`Execute`]), or emitted as Rust that makes
+//! the same calls.
 
 mod array;
 mod block;
@@ -10,6 +11,7 @@ pub mod comm;
 mod element;
 mod emulate;
 mod error;
+mod execute;
 mod grid;
 pub mod leaf;
 pub mod machine;
@@ -20,6 +22,7 @@ mod permutation;
 mod product;
 mod redistribute;
 mod reduce;
+mod reference;
 mod region;
 #[cfg(test)]
 mod sample;
@@ -29,12 +32,13 @@ mod tile;
 mod view;
 mod world;
 
-pub use array::{DistArray, same_owners};
+pub use array::DistArray;
 pub use block::Segment;
 pub use collectives::Collectives;
 pub use element::{Element, ElementKind, ReduceOp};
 pub use emulate::spmd_emulated;
 pub use error::{Error, Result};
+pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;
 pub use memory::free_memory;
 pub use npy::{NpyFile, npy_header};
@@ -44,6 +48,7 @@ pub use polyshard_layout as layout;
 pub use product::{Partial, Resharding, ShardedProduct};
 pub use redistribute::{Redistribution, Transport};
 pub use reduce::{AllReduce, Reduction, Strategy};
+pub use reference::reference;
 pub use region::Region;
 pub use spmd::{launched_ranks, spmd, spmd_checked};
 pub use sweep::{Stage, Sweep};

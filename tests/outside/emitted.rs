@@ -92,7 +92,7 @@ pub(crate) fn executed(programs: &[Program]) -> Vec<String> {
 
 fn executed_one<T: Element>(program: &Program) -> u64 {
     let run = |world: &World| {
-        let shardings = program.shardings().iter().enumerate().take(program.kernel().inputs().len());
+        let shardings = program.shardings().enumerate().take(program.kernel().inputs().len());
         let inputs =
             shardings.map(|(tensor, sharding)| DistArray::from_fn(world, sharding, |index| input(tensor, index)));
         let inputs = inputs.collect::<polyshard::runtime::Result<Vec<DistArray<T>>>>()?;

@@ -1,4 +1,4 @@
-//! The statements of `run_into`: loops, transfers and leaves, in the order of the program.
+//! The statements of `run_into`: loops, transfers and leaves, in the order of the nest.
 
 mod leaf;
 
@@ -9,13 +9,13 @@ use super::items::reduce_op;
 use super::names::Names;
 use super::{comment, mentions};
 use polyshard_layout::Reach;
-use polyshard_polyhedral::{Expr, OutputRoute, Program, Region, Route, Statement, Symbol};
+use polyshard_program::{Expr, Nest, NestStatement, OutputRoute, Region, Route, Symbol};
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 
-pub(super) fn body(program: &Program, names: &Names) -> TokenStream {
-    let writer = Writer { program, names, index: Index::new(program, names) };
-    let statements = writer.statements(program.body());
+pub(super) fn body(nest: &Nest, names: &Names) -> TokenStream {
+    let writer = Writer { nest, names, index: Index::new(nest, names) };
+    let statements = writer.statements(&nest.body);
     let tiles = writer.tiles();
     let groups = writer.groups();
     let coordinates = coordinates(names, &statements);
@@ -35,34 +35,34 @@ fn coordinates(names: &Names, used_by: &TokenStream) -> TokenStream {
 }
 
 struct Writer<'a> {
-    program: &'a Program,
+    nest: &'a Nest,
     names: &'a Names,
     index: Index<'a>,
 }
 
 impl Writer<'_> {
-    fn statements(&self, statements: &[Statement]) -> TokenStream {
+    fn statements(&self, statements: &[NestStatement]) -> TokenStream {
         statements.iter().map(|statement| self.statement(statement)).collect()
     }
 
-    fn statement(&self, statement: &Statement) -> TokenStream {
+    fn statement(&self, statement: &NestStatement) -> TokenStream {
         match statement {
-            Statement::Loop { counter, body } => self.serial_loop(*counter, body),
-            Statement::Fetch(number) => self.fetch(*number),
-            Statement::Start => self.start(),
-            Statement::Leaf => self.leaf(),
-            Statement::Finish => self.finish(),
+            NestStatement::Loop { counter, body } => self.serial_loop(*counter, body),
+            NestStatement::Fetch(number) => self.fetch(*number),
+            NestStatement::Start => self.start(),
+            NestStatement::Leaf => self.leaf(),
+            NestStatement::Finish => self.finish(),
         }
     }
 
     fn steps(&self, numbers: &[usize]) -> String {
         let steps: Vec<_> =
-            numbers.iter().map(|&number| format!("step {number}: {}", self.program.steps()[number - 1])).collect();
+            numbers.iter().map(|&number| format!("step {number}: {}", self.nest.steps[number - 1])).collect();
         steps.join("; ")
     }
 
-    fn serial_loop(&self, counter: usize, body: &[Statement]) -> TokenStream {
-        let of = &self.program.loops()[counter];
+    fn serial_loop(&self, counter: usize, body: &[NestStatement]) -> TokenStream {
+        let of = &self.nest.loops[counter];
         let note = (!of.steps.is_empty()).then(|| comment(&self.steps(&of.steps)));
         let body = self.statements(body);
         let name = &self.names.loops[counter];
@@ -77,7 +77,7 @@ impl Writer<'_> {
 
     /// The tile buffers, allocated once.
     fn tiles(&self) -> TokenStream {
-        let tiled = self.program.transfers().iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.buffers > 0);
+        let tiled = self.nest.transfers.iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.buffers > 0);
         let inputs = tiled.map(|(transfer, tile)| {
             let capacity = literal(transfer.capacity as i64);
             let new = if transfer.buffers == 2 {
@@ -85,17 +85,17 @@ impl Writer<'_> {
             } else {
                 quote! { new }
             };
-            let name = self.program.kernel().inputs()[transfer.tensor].name.as_str();
+            let name = self.nest.kernel.inputs()[transfer.tensor].name.as_str();
             quote! { let mut #tile = Tile::#new(#name, #capacity)?; }
         });
-        let output = self.program.output();
+        let output = &self.nest.output;
         let tile = (output.route != OutputRoute::InPlace).then(|| {
             let tile = self.names.tiles.last().expect("a kernel has an output; this is a bug of polyshard");
             let capacity = literal(output.capacity as i64);
             let written = &self.names.written;
-            let within = self.program.kernel().written().map(|_| quote! { .within(#written) });
-            let name = self.program.kernel().output().name.as_str();
-            let order = self.program.output().any_order.then(|| quote! { .in_any_order() });
+            let within = self.nest.kernel.written().map(|_| quote! { .within(#written) });
+            let name = self.nest.kernel.output().name.as_str();
+            let order = self.nest.output.any_order.then(|| quote! { .in_any_order() });
             quote! { let mut #tile = OutTile::new(#name, #capacity)?#within #order; }
         });
         let products = self.products();
@@ -104,7 +104,7 @@ impl Writer<'_> {
 
     /// The sub-communicators, made once per set of axes.
     fn groups(&self) -> TokenStream {
-        let groups = self.program.groups().into_iter().map(|axes| {
+        let groups = self.nest.groups().into_iter().map(|axes| {
             let (name, axes) = (self.names.group(&axes), axes.iter().map(|&axis| literal(axis as i64)));
             quote! { let #name = grid.group(&[#(#axes),*])?; }
         });
@@ -165,17 +165,17 @@ impl Writer<'_> {
     }
 
     fn fetch(&self, number: usize) -> TokenStream {
-        let transfer = &self.program.transfers()[number];
-        let tensor = self.program.kernel().inputs()[transfer.tensor].name;
+        let transfer = &self.nest.transfers[number];
+        let tensor = self.nest.kernel.inputs()[transfer.tensor].name;
         let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
-        let note = comment(&format!("{by}{tensor}, {}", transfer.route.pattern(self.program.mesh())));
+        let note = comment(&format!("{by}{tensor}, {}", transfer.route.pattern(&self.nest.mesh)));
         let moved = self.moved(number, &transfer.route, &transfer.region);
         quote! { #note #moved }
     }
 
     fn moved(&self, number: usize, route: &Route, region: &Region) -> TokenStream {
         let (tile, name) = (&self.names.tiles[number], &self.names.regions[number]);
-        let source = &self.names.tensors[self.program.transfers()[number].tensor];
+        let source = &self.names.tensors[self.nest.transfers[number].tensor];
         let shown = self.region(region);
         let bound = quote! { let #name = #shown; };
         match route {
@@ -212,7 +212,7 @@ impl Writer<'_> {
             }
             Route::Halo { reach } | Route::Exchange { reach } => {
                 let (closure, reach) = (self.of_rank(shown), reach_of(reach));
-                let fetch = if self.program.reads_in_place(number) { quote!(halo) } else { quote!(exchange) };
+                let fetch = if self.nest.reads_in_place(number) { quote!(halo) } else { quote!(exchange) };
                 quote! { let #name = #closure; #tile.#fetch(&grid, #reach, #source, #name)?; }
             }
         }
@@ -221,7 +221,7 @@ impl Writer<'_> {
     /// The second of two steps: out of tiles, not of shards.
     fn passed_on(&self, number: usize, route: &Route, region: &Region) -> TokenStream {
         let (tile, name) = (&self.names.tiles[number], &self.names.regions[number]);
-        let source = &self.names.tensors[self.program.transfers()[number].tensor];
+        let source = &self.names.tensors[self.nest.transfers[number].tensor];
         let shown = self.region(region);
         match route {
             Route::Broadcast { axes, root } => {
@@ -242,7 +242,7 @@ impl Writer<'_> {
 
     /// The first iteration of a shift: its counter is 0 there.
     fn first(&self, number: usize, first: &Route) -> TokenStream {
-        let transfer = &self.program.transfers()[number];
+        let transfer = &self.nest.transfers[number];
         let Some(counter) = transfer.level.checked_sub(1) else {
             unreachable!("a shift is inside a loop; this is a bug of polyshard")
         };
@@ -265,9 +265,9 @@ impl Writer<'_> {
     }
 
     fn start(&self) -> TokenStream {
-        let output = self.program.output();
+        let output = &self.nest.output;
         let (tile, region) = (self.names.tiles.last(), self.region(&output.region));
-        let op = reduce_op(self.program);
+        let op = reduce_op(self.nest);
         match &output.route {
             OutputRoute::Shift { axis, by, counter, .. } => {
                 let (group, counter) = (self.names.group(&[*axis]), &self.names.loops[*counter]);
@@ -285,10 +285,10 @@ impl Writer<'_> {
     }
 
     fn finish(&self) -> TokenStream {
-        let output = self.program.output();
+        let output = &self.nest.output;
         let by = output.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
-        let tensor = self.program.kernel().output().name;
-        let note = comment(&format!("{by}{tensor}, {}", output.route.pattern(self.program.mesh())));
+        let tensor = self.nest.kernel.output().name;
+        let note = comment(&format!("{by}{tensor}, {}", output.route.pattern(&self.nest.mesh)));
         let sent = self.sent(&output.route, &output.region);
         quote! { #note #sent }
     }
@@ -296,7 +296,7 @@ impl Writer<'_> {
     fn sent(&self, route: &OutputRoute, symbolic: &Region) -> TokenStream {
         let (tile, c) = (self.names.tiles.last(), self.names.tensors.last());
         let name = self.names.regions.last().expect("a kernel has an output; this is a bug of polyshard");
-        let op = reduce_op(self.program);
+        let op = reduce_op(self.nest);
         let region = self.region(symbolic);
         match route {
             OutputRoute::InPlace => TokenStream::new(),
@@ -314,7 +314,7 @@ impl Writer<'_> {
                 quote! { #tile.reduce_scatter(&#group, #c, #op)?; }
             }
             OutputRoute::Shift { counter, last, .. } => {
-                let extent = self.program.loops()[*counter].extent;
+                let extent = self.nest.loops[*counter].extent;
                 let end = symbolic.fixed(Symbol::Counter(*counter), extent - 1, &self.index.ranges);
                 let (last, counter) = (self.sent(last, &end), &self.names.loops[*counter]);
                 let extent = proc_macro2::Literal::i64_unsuffixed(extent);

@@ -3,18 +3,18 @@
 //! Built as trees with explicit parentheses: spliced as tokens, `5 * (i % 2)` would lose them.
 
 use super::names::Names;
-use polyshard_polyhedral::{Atom, Expr, Program, Ranges};
+use polyshard_program::{Atom, Expr, Nest, Ranges};
 use syn::parse_quote;
 
-/// Prints index expressions of one program.
+/// Prints index expressions of one nest.
 pub(super) struct Index<'a> {
     pub names: &'a Names,
     pub ranges: Ranges,
 }
 
 impl<'a> Index<'a> {
-    pub(super) fn new(program: &Program, names: &'a Names) -> Self {
-        Self { names, ranges: program.ranges() }
+    pub(super) fn new(nest: &Nest, names: &'a Names) -> Self {
+        Self { names, ranges: nest.ranges() }
     }
 
     pub(super) fn expr(&self, expr: &Expr) -> syn::Expr {

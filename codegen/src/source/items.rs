@@ -3,29 +3,28 @@
 use super::index::literal;
 use super::mentions;
 use super::names::Names;
-use polyshard_layout::{AxisExpr, Level, Placement, Sharding};
-use polyshard_polyhedral::{Assign, LeafOp, OutputRoute, Program, Written};
+use polyshard_layout::{AxisExpr, Level, Mesh, Placement, Sharding};
+use polyshard_program::{Assign, LeafOp, Nest, OutputRoute, Written};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 /// The items around `body`, the statements of `run_into`; `leaf` comes before anything is written or sent.
-pub(super) fn items(program: &Program, names: &Names, leaf: &TokenStream, body: &TokenStream) -> TokenStream {
-    let kernel = program.kernel();
-    let mesh = mesh(program);
-    let shardings =
-        kernel.tensors().zip(program.shardings()).zip(&names.shardings).map(|((tensor, sharding), name)| {
-            let doc = format!(" Which rank owns which elements of `{}`: {sharding}.", tensor.name);
-            let sharding = new_sharding(sharding);
-            quote! {
-                #[doc = #doc]
-                pub fn #name() -> Sharding { #sharding }
-            }
-        });
+pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &TokenStream) -> TokenStream {
+    let kernel = &nest.kernel;
+    let mesh = mesh(&nest.mesh);
+    let shardings = kernel.tensors().zip(&nest.shardings).zip(&names.shardings).map(|((tensor, sharding), name)| {
+        let doc = format!(" Which rank owns which elements of `{}`: {sharding}.", tensor.name);
+        let sharding = new_sharding(sharding, &nest.mesh);
+        quote! {
+            #[doc = #doc]
+            pub fn #name() -> Sharding { #sharding }
+        }
+    });
     let element = format_ident!("{}", kernel.dtype().name());
     let (inputs, output) = names.tensors.split_at(kernel.inputs().len());
     let (c, scalars) = (&output[0], &names.scalars);
     let sharding_c = &names.shardings[inputs.len()];
-    let identity = reduce_op(program);
+    let identity = reduce_op(nest);
     let run_doc = format!(" Runs `{}` on all ranks, which each return their shard of the output.", kernel.statement());
     let into_doc = match kernel.assign() {
         Assign::Set if kernel.written().is_some() => {
@@ -34,7 +33,7 @@ pub(super) fn items(program: &Program, names: &Names, leaf: &TokenStream, body: 
         Assign::Set => " As `run`, into an output that exists, whose elements are overwritten.",
         _ => " As `run`, but goes on from what the output holds.",
     };
-    let [input_errors, tensor_errors] = ["inputs", "tensors"].map(|arrays| match &program.leaf().op {
+    let [input_errors, tensor_errors] = ["inputs", "tensors"].map(|arrays| match &nest.leaf.op {
         LeafOp::Named { name, statement, .. } => format!(
             " If leaf `{name}` is not registered as `{statement}`, the {arrays} are not sharded as the program wants them, or \
              communication fails."
@@ -42,9 +41,9 @@ pub(super) fn items(program: &Program, names: &Names, leaf: &TokenStream, body: 
         _ => format!(" If the {arrays} are not sharded as the program wants them, or communication fails."),
     });
     let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
-    let restart = (kernel.assign() == Assign::Set && !program.overwrites()).then_some(zero);
-    let restart = restart_output(program, names, restart);
-    // Where all ranks do the same, what is left is that there are as many as the program is for.
+    let restart = (kernel.assign() == Assign::Set && !nest.overwrites()).then_some(zero);
+    let restart = restart_output(nest, names, restart);
+    // Where all ranks do the same, what is left is that there are as many as the nest is for.
     let grid = match mentions(body, "grid") {
         true => quote! { let grid = Grid::new(world, &mesh())?; },
         false => quote! { Grid::new(world, &mesh())?; },
@@ -93,9 +92,9 @@ pub(super) fn items(program: &Program, names: &Names, leaf: &TokenStream, body: 
 
 /// What an output holds before the first contribution: `zero` where the kernel writes, if it does not go on from what
 /// is there, and elsewhere what it held.
-fn restart_output(program: &Program, names: &Names, zero: Option<syn::Lit>) -> TokenStream {
+fn restart_output(nest: &Nest, names: &Names, zero: Option<syn::Lit>) -> TokenStream {
     let (c, name) = (names.tensors.last(), &names.written);
-    let Some(Written { base, steps, counts }) = program.kernel().written() else {
+    let Some(Written { base, steps, counts }) = nest.kernel.written() else {
         return zero.map(|zero| quote! { #c.block_mut().fill(#zero); }).unwrap_or_default();
     };
     let number = |&number: &i64| Literal::i64_unsuffixed(number);
@@ -105,15 +104,15 @@ fn restart_output(program: &Program, names: &Names, zero: Option<syn::Lit>) -> T
         quote! { &[#(#steps),*] }
     });
     let fill = zero.map(|zero| quote! { #name.fill(#c, #zero); });
-    if fill.is_none() && program.output().route == OutputRoute::InPlace {
+    if fill.is_none() && nest.output.route == OutputRoute::InPlace {
         return TokenStream::new();
     }
     quote! { let #name = Written::new(#c, &[#(#base),*], &[#(#steps),*], &[#(#counts),*]); #fill }
 }
 
 /// The operation that combines values in the output.
-pub(super) fn reduce_op(program: &Program) -> TokenStream {
-    match program.kernel().assign() {
+pub(super) fn reduce_op(nest: &Nest) -> TokenStream {
+    match nest.kernel.assign() {
         Assign::Set | Assign::Add => quote! { ReduceOp::Sum },
         Assign::Mul => quote! { ReduceOp::Product },
         Assign::Max => quote! { ReduceOp::Max },
@@ -121,35 +120,42 @@ pub(super) fn reduce_op(program: &Program) -> TokenStream {
     }
 }
 
-fn mesh(program: &Program) -> TokenStream {
-    let doc = format!(
-        " The mesh: {}.",
-        if program.mesh().ndim() == 0 { "one rank".into() } else { program.mesh().to_string() }
-    );
-    let axes = program.mesh().as_slice().iter().map(|axis| {
-        let (name, extent) = (axis.name.as_str(), literal(axis.extent as i64));
-        quote! { (#name, #extent) }
-    });
-    let new = if program.mesh().ndim() == 0 {
-        quote! { Mesh::default() }
-    } else {
-        quote! { Mesh::new([#(#axes),*]) }
-    };
+/// The function that returns the mesh.
+pub(super) fn mesh(mesh: &Mesh) -> TokenStream {
+    let doc = format!(" The mesh: {}.", if mesh.ndim() == 0 { "one rank".into() } else { mesh.to_string() });
+    let new = new_mesh(mesh);
     quote! {
         #[doc = #doc]
         pub fn mesh() -> Mesh { #new }
     }
 }
 
-fn new_sharding(sharding: &Sharding) -> TokenStream {
+fn new_mesh(mesh: &Mesh) -> TokenStream {
+    if mesh.ndim() == 0 {
+        return quote! { Mesh::default() };
+    }
+    let axes = mesh.as_slice().iter().map(|axis| {
+        let (name, extent) = (axis.name.as_str(), literal(axis.extent as i64));
+        quote! { (#name, #extent) }
+    });
+    quote! { Mesh::new([#(#axes),*]) }
+}
+
+/// A sharding in a module whose function `mesh` returns `own`.
+pub(super) fn new_sharding(sharding: &Sharding, own: &Mesh) -> TokenStream {
     let shape = sharding.shape().iter().map(|&extent| literal(extent as i64));
+    let mesh = if sharding.mesh() == own {
+        quote! { mesh() }
+    } else {
+        new_mesh(sharding.mesh())
+    };
     let placements = sharding.placements();
     if placements.is_empty() {
-        return quote! { Sharding::replicated(&mesh(), &[#(#shape),*]) };
+        return quote! { Sharding::replicated(&#mesh, &[#(#shape),*]) };
     }
     let placements = placements.iter().map(new_placement);
     quote! {
-        Sharding::new(&mesh(), &[#(#shape),*], &[#(#placements),*]).expect("the sharding was checked when this was generated")
+        Sharding::new(&#mesh, &[#(#shape),*], &[#(#placements),*]).expect("the sharding was checked when this was generated")
     }
 }
 

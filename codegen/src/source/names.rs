@@ -9,7 +9,7 @@
 //! what a pattern means.
 
 use polyshard_layout::Name;
-use polyshard_polyhedral::{Program, Symbol};
+use polyshard_program::{Nest, Symbol};
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,25 +51,25 @@ impl Wanted {
 }
 
 impl Names {
-    pub(super) fn new(program: &Program) -> Self {
+    pub(super) fn new(nest: &Nest) -> Self {
         let mut wanted = Wanted::default();
-        let kernel = program.kernel();
+        let kernel = &nest.kernel;
         let of_tensors = |wanted: &mut Wanted, name: fn(&str) -> String| -> Vec<Ident> {
             kernel.tensors().map(|tensor| wanted.name(&name(tensor.name.as_str()))).collect()
         };
         let shardings = of_tensors(&mut wanted, |tensor| format!("sharding_{tensor}"));
         let tensors = of_tensors(&mut wanted, str::to_owned);
         let scalars = wanted.names(kernel.scalars().iter().map(|scalar| scalar.0.as_str()));
-        let loops = wanted.names(program.loops().iter().map(|l| l.name.as_str()));
-        let axes = wanted.names(program.mesh().as_slice().iter().map(|axis| axis.name.as_str()));
+        let loops = wanted.names(nest.loops.iter().map(|l| l.name.as_str()));
+        let axes = wanted.names(nest.mesh.as_slice().iter().map(|axis| axis.name.as_str()));
         let output = kernel.output().name;
-        let tiles: Vec<_> = (0..program.transfers().len()).map(|number| program.tile_name(number)).collect();
+        let tiles: Vec<_> = (0..nest.transfers.len()).map(|number| nest.tile_name(number)).collect();
         let regions: Vec<_> = tiles.iter().map(|tile| tile.replacen("_tile", "_region", 1)).collect();
         let tiles = wanted.names(tiles.iter().map(String::as_str).chain([&*format!("{output}_tile")]));
         let regions = wanted.names(regions.iter().map(String::as_str).chain([&*format!("{output}_region")]));
         let written = wanted.name(&format!("{}_written", kernel.output().name));
-        let axis = |axis: &usize| program.mesh().as_slice()[*axis].name.as_str();
-        let groups = program.groups().into_iter().map(|axes| {
+        let axis = |axis: &usize| nest.mesh.as_slice()[*axis].name.as_str();
+        let groups = nest.groups().into_iter().map(|axes| {
             let along = axes.iter().map(axis).collect::<Vec<_>>().join("_");
             let group = wanted.name(&format!("along_{along}"));
             (axes, group)
@@ -86,14 +86,14 @@ impl Names {
         }
     }
 
-    pub(super) fn scalar(&self, program: &Program, name: Name) -> &Ident {
-        let found = program.kernel().scalars().iter().position(|scalar| scalar.0 == name);
+    pub(super) fn scalar(&self, nest: &Nest, name: Name) -> &Ident {
+        let found = nest.kernel.scalars().iter().position(|scalar| scalar.0 == name);
         &self.scalars[found.expect("a checked kernel declares its scalars; this is a bug of polyshard")]
     }
 
     /// The group of the ranks that differ along these axes.
     pub(super) fn group(&self, axes: &[usize]) -> &Ident {
-        self.groups.get(axes).expect("a program lists its groups; this is a bug of polyshard")
+        self.groups.get(axes).expect("a nest lists its groups; this is a bug of polyshard")
     }
 
     /// The names that placeholders get in `code`.

@@ -3,7 +3,8 @@
 use super::names::Names;
 use super::{SourceOptions, items, rust_source};
 use polyshard_layout::{Mesh, Name};
-use polyshard_polyhedral::{Access, Affine, Assign, DType, KernelSpec, Program, Schedule, Value, Var};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Program, Value, Var};
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -30,7 +31,7 @@ fn program(names: [&str; ROLES]) -> Program {
         inputs: vec![(a, vec![6, 8]), (b, vec![8, 5])],
         output: (c, vec![9, 5]),
         ranges: vec![],
-        scalars: vec![(alpha, polyshard_polyhedral::Number::Int(1))],
+        scalars: vec![(alpha, polyshard_program::Number::Int(1))],
         moduli: Vec::new(),
         target: Access { tensor: c, index: vec![Affine::new([(m, 1)], 1), Affine::new([(n, 1)], 0)] },
         assign: Assign::Set,
@@ -48,7 +49,7 @@ fn program(names: [&str; ROLES]) -> Program {
         .shard(b.as_str(), [var(k).at([x, y])])
         .shard(c.as_str(), [var(m).at(x), var(n).at(y)])
         .communicate(a.as_str(), var(ko))
-        .tensorize_as([var(mi), var(ni), var(ki)], polyshard_polyhedral::LeafKind::Nest)
+        .tensorize_as([var(mi), var(ni), var(ki)], polyshard_program::LeafKind::Nest)
         .lower()
         .unwrap_or_else(|error| panic!("{names:?}: {error}"))
 }
@@ -81,8 +82,9 @@ fn words(tokens: TokenStream) -> Vec<String> {
 
 /// The items of the module, as they are before they are formatted.
 fn named_items(program: &Program) -> TokenStream {
-    let names = Names::new(program);
-    let items = items(program, &names);
+    let nest = program.nest();
+    let names = Names::new(nest);
+    let items = items(nest, &names);
     names.chosen(&items).write(items)
 }
 
@@ -234,7 +236,7 @@ fn a_comment_is_one_line_however_long_it_is() {
 #[test]
 fn a_program_that_asks_for_no_coordinates_has_no_grid() {
     let used = |program: &Program| rust_source(program, &SourceOptions::default()).contains("let grid");
-    let everywhere = Schedule::from_spec(polyshard_polyhedral::example::matmul(4, 5, 6)).lower().expect("a program");
+    let everywhere = Schedule::from_spec(polyshard_program::example::matmul(4, 5, 6)).lower().expect("a program");
     assert!(!used(&everywhere));
     assert!(used(&program(PLAIN)));
 }

@@ -1,20 +1,20 @@
 //! The kernel's right-hand side as a Rust expression over elements.
 
 use super::names::Names;
-use polyshard_polyhedral::{Comparison, DType, Function, Number, Program, Value};
+use polyshard_program::{Comparison, DType, Function, Nest, Number, Value};
 use proc_macro2::Literal;
 use syn::parse_quote;
 
 /// Prints values of one program; accesses are numbered left to right, `v0, v1, ..`.
 pub(super) struct Values<'a> {
-    pub program: &'a Program,
+    pub nest: &'a Nest,
     pub names: &'a Names,
 }
 
 impl Values<'_> {
     /// The value, with the accesses numbered from `next` on.
     pub(super) fn expr(&self, value: &Value, next: &mut usize) -> syn::Expr {
-        let float = self.program.kernel().dtype().is_float();
+        let float = self.nest.kernel.dtype().is_float();
         match value {
             Value::Access(_) => {
                 let ident = &self.names.elements[*next];
@@ -23,7 +23,7 @@ impl Values<'_> {
             }
             Value::Literal(number) => self.number(*number),
             Value::Scalar(name) => {
-                let ident = self.names.scalar(self.program, *name);
+                let ident = self.names.scalar(self.nest, *name);
                 parse_quote!(#ident)
             }
             Value::Neg(inner) => {
@@ -84,7 +84,7 @@ impl Values<'_> {
     }
 
     fn number(&self, number: Number) -> syn::Expr {
-        let literal = match (self.program.kernel().dtype(), number) {
+        let literal = match (self.nest.kernel.dtype(), number) {
             (DType::F32, number) => Literal::f32_suffixed(number.as_f64() as f32),
             (DType::F64, number) => Literal::f64_suffixed(number.as_f64()),
             (DType::I32, Number::Int(value)) => Literal::i32_suffixed(value as i32),

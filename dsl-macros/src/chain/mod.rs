@@ -15,7 +15,7 @@ mod steps;
 
 use crate::errors::{Errors, error};
 use polyshard_layout::Mesh;
-use polyshard_polyhedral::Step;
+use polyshard_program::Step;
 use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
 use syn::{Ident, Result, Token, parenthesized};

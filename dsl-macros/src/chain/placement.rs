@@ -6,7 +6,7 @@ use crate::check::name;
 use crate::constant::evaluate;
 use crate::errors::error;
 use polyshard_layout::{AxisExpr, Level};
-use polyshard_polyhedral::{Clause, Dim};
+use polyshard_program::{Clause, Dim};
 use syn::parse::ParseStream;
 use syn::{BinOp, Expr, Ident, Result, Token, UnOp, parenthesized, token};
 

@@ -5,7 +5,7 @@ use super::arguments::{comma, constant, end, ident, integer, list, mesh, names, 
 use super::placement::clause;
 use crate::errors::{error, listed};
 use polyshard_layout::Name;
-use polyshard_polyhedral::{LeafKind, Offsets, Pattern, Step};
+use polyshard_program::{LeafKind, Offsets, Pattern, Step};
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::token::Bracket;

@@ -4,7 +4,7 @@ use super::index;
 use crate::errors::{Errors, count, listed};
 use crate::syntax::{Block, Tensor};
 use crate::value;
-use polyshard_polyhedral::{Access, Affine};
+use polyshard_program::{Access, Affine};
 use quote::ToTokens;
 use syn::Ident;
 

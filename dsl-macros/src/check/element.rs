@@ -2,7 +2,7 @@
 
 use crate::errors::Errors;
 use crate::syntax::Block;
-use polyshard_polyhedral::DType;
+use polyshard_program::DType;
 use quote::ToTokens;
 use syn::Type;
 

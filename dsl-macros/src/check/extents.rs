@@ -9,7 +9,7 @@ use crate::constant::evaluate;
 use crate::errors::Errors;
 use crate::syntax::Block;
 use polyshard_layout::Name;
-use polyshard_polyhedral::Affine;
+use polyshard_program::Affine;
 use syn::{Expr, Ident};
 
 /// Checks the extents of tensors and of index variables; `sites` starts with the target, if it has one.

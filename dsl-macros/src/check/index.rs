@@ -3,7 +3,7 @@
 use crate::constant::evaluate;
 use crate::errors::error;
 use polyshard_layout::Name;
-use polyshard_polyhedral::{Affine, Modulus};
+use polyshard_program::{Affine, Modulus};
 use quote::ToTokens;
 use syn::{BinOp, Expr, Ident, Result, UnOp};
 

@@ -20,7 +20,7 @@ use crate::spec;
 use crate::syntax::{Block, Range, Tensor};
 use access::Site;
 use polyshard_layout::Name;
-use polyshard_polyhedral::{Access, Assign, KernelError, KernelSpec, Value};
+use polyshard_program::{Access, Assign, KernelError, KernelSpec, Value};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Attribute, Expr, Ident, RangeLimits, Result, Visibility};

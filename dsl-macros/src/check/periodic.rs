@@ -7,7 +7,7 @@ use crate::constant::evaluate;
 use crate::errors::Errors;
 use crate::syntax::Block;
 use polyshard_layout::Name;
-use polyshard_polyhedral::Modulus;
+use polyshard_program::Modulus;
 use syn::{Expr, Ident};
 
 /// Checks the moduli, and returns those that are captured from the surroundings, each once.

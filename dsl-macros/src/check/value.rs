@@ -5,7 +5,7 @@ use super::element::Element;
 use crate::errors::{Errors, count};
 use crate::syntax::Block;
 use crate::value::{FUNCTIONS, Op, Value as Syntax};
-use polyshard_polyhedral::{Choice, DType, Function, Number, Value};
+use polyshard_program::{Choice, DType, Function, Number, Value};
 use syn::{Ident, Lit};
 
 /// Returns the value, and adds the names of its scalars to `scalars`.

@@ -2,7 +2,7 @@
 
 use super::{interned, private};
 use polyshard_layout::{AxisExpr, Level, Mesh, Name};
-use polyshard_polyhedral::{Clause, Dim, LeafKind, Pattern, Step};
+use polyshard_program::{Clause, Dim, LeafKind, Pattern, Step};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
@@ -174,6 +174,10 @@ fn pattern(pattern: &Pattern) -> TokenStream {
         Pattern::Allgather { axes } => {
             let axes = names(axes);
             quote!(Allgather { axes: #axes })
+        }
+        Pattern::AllToAll { axes } => {
+            let axes = names(axes);
+            quote!(AllToAll { axes: #axes })
         }
         Pattern::Reduce { axes } => {
             let axes = names(axes);

@@ -1,8 +1,7 @@
 //! What can be wrong with a placement that a user asks for.
 
 use crate::reduce::ReduceError;
-use polyshard_machine::MachineError;
-use polyshard_machine::units::counted;
+use polyshard_machine::{MachineError, units::counted};
 use std::fmt;
 
 /// Why axes cannot be placed.

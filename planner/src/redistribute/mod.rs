@@ -16,6 +16,7 @@
 //! | `find` | plans, from paths and without |
 //! | `group`, `step` | who takes part in an operation |
 //! | `volume`, `cost` | what it costs |
+//! | `lower` | plans as programs |
 
 mod cost;
 mod digits;
@@ -23,6 +24,7 @@ mod estimate;
 mod explain;
 mod find;
 mod group;
+mod lower;
 mod moves;
 mod plan;
 mod problem;

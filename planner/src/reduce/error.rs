@@ -2,8 +2,7 @@
 
 use super::{Collective, Violation};
 use crate::placement::PlacementError;
-use polyshard_machine::MachineError;
-use polyshard_machine::units::counted;
+use polyshard_machine::{MachineError, units::counted};
 use std::fmt;
 
 /// Why a reduction cannot be made.

@@ -13,8 +13,7 @@
 //! all-gather needs something of everyone. With them the totals of the paper's tables come out.
 
 use super::state::Context;
-use polyshard_machine::Operation;
-use polyshard_machine::units::counted;
+use polyshard_machine::{Operation, units::counted};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -1,11 +1,12 @@
 //! What wraps, what is refused, and that the conditions isl reads say the same as arithmetic.
 
 use super::*;
+use crate::Schedule;
 use crate::isl::Isl;
 use crate::nest::Nest;
-use crate::{Assign, DType, Number, Program, Schedule, dim};
 use expect_test::{Expect, expect};
 use polyshard_layout::{AxisExpr, Mesh};
+use polyshard_program::{Assign, DType, Kernel, KernelSpec, Modulus, Number, Program, Value, dim, periods};
 
 fn index(factor: i64, constant: i64, modulus: impl Into<Option<i64>>) -> Affine {
     let sum = Affine::new([("i".into(), factor)], constant);
@@ -227,7 +228,7 @@ fn what_wraps_is_copied_even_if_it_is_there() {
 #[test]
 fn empty_tiles_read_nothing() {
     let program = ring(5, 8);
-    let region = &program.transfers()[0].region;
+    let region = &program.nest().transfers[0].region;
     for x in 0..8 {
         let empty = region.when.iter().any(|(a, b)| a.eval(&[x], &[]) >= b.eval(&[x], &[]));
         assert_eq!(empty, x >= 5, "rank {x}");

@@ -1,13 +1,9 @@
 //! Which products are chosen, and that scratch is bounded.
 
-use crate::access::{Access, Affine};
-use crate::kernel::{Assign, KernelSpec};
-use crate::program::LeafOp;
 use crate::schedule::Schedule;
-use crate::value::Value;
-use crate::{DType, Program};
 use expect_test::{Expect, expect};
 use polyshard_layout::Name;
+use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, LeafOp, Program, Value};
 
 /// A sum of products in einsum's notation, `ijk,jr,kr->ir`, with all of it in one leaf.
 fn einsum(formula: &str, extents: &[(char, i128)]) -> Program {
@@ -43,7 +39,7 @@ fn einsum(formula: &str, extents: &[(char, i128)]) -> Program {
 
 fn check(formula: &str, extents: &[(char, i128)], expected: &Expect) {
     let program = einsum(formula, extents);
-    let scratch = program.leaf().op.scratch() * 4;
+    let scratch = program.nest().leaf.op.scratch() * 4;
     assert!(scratch <= super::SCRATCH_BYTES, "{scratch} bytes of scratch");
     assert_eq!(program.report().tile_bytes, scratch as u64, "nothing else is in tiles on one rank");
     let text = program.to_string();
@@ -136,7 +132,7 @@ fn a_chain_of_matrices_is_multiplied_in_the_cheapest_order() {
 fn what_no_product_makes_faster_is_a_nest() {
     for formula in ["ij,ij,ij->ij", "ij,i,j->ij", "i,i,i->"] {
         let program = einsum(formula, &[('i', 100), ('j', 100)]);
-        assert_eq!(program.leaf().op, LeafOp::Nest, "{formula}");
+        assert_eq!(program.nest().leaf.op, LeafOp::Nest, "{formula}");
     }
 }
 
@@ -144,5 +140,5 @@ fn what_no_product_makes_faster_is_a_nest() {
 fn six_tensors_are_planned_in_a_moment() {
     let extents: Vec<(char, i128)> = "abcdefgh".chars().map(|c| (c, 24)).collect();
     let program = einsum("ab,bc,cd,de,ef,fg->ag", &extents);
-    assert!(matches!(&program.leaf().op, LeafOp::Products { steps, .. } if steps.len() == 5), "{program}");
+    assert!(matches!(&program.nest().leaf.op, LeafOp::Products { steps, .. } if steps.len() == 5), "{program}");
 }

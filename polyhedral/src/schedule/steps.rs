@@ -1,8 +1,8 @@
 //! The steps as methods, each documented by what it rewrites.
 
 use super::Schedule;
-use crate::step::{Clause, LeafKind, Pattern, Step};
 use polyshard_layout::{Mesh, Name};
+use polyshard_program::{Clause, LeafKind, Pattern, Step};
 
 impl Schedule {
     /// Replaces loop `i` by `outer` and `inner`, where `inner` runs over at most `size` iterations.
@@ -90,7 +90,8 @@ impl Schedule {
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::{Pattern, Schedule, Var, example, partial, pin};
+    /// # use polyshard_polyhedral::Schedule;
+    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("z", 3)]), ["m", "k"].map(Var::new));
     /// let [z] = mesh.axes();
@@ -116,7 +117,8 @@ impl Schedule {
     ///
     /// ```
     /// use polyshard_layout::Mesh;
-    /// use polyshard_polyhedral::{Schedule, example};
+    /// use polyshard_polyhedral::Schedule;
+    /// use polyshard_program::example;
     /// let rows = Schedule::from_spec(example::matmul(200, 30, 40))
     ///     .split("m", "mb", "mi", 16) // blocks of 16 rows
     ///     .split("mb", "mt", "mp", 4) // rounds of a block for each rank
@@ -163,7 +165,8 @@ impl Schedule {
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::{Pattern, Schedule, Var, example, partial, pin};
+    /// # use polyshard_polyhedral::Schedule;
+    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
     /// let [x] = mesh.axes();
@@ -208,7 +211,8 @@ impl Schedule {
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::{Pattern, Schedule, Var, example, partial, pin};
+    /// # use polyshard_polyhedral::Schedule;
+    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, k) = (Mesh::new([("z", 3)]), Var::new("k"));
     /// let [z] = mesh.axes();
@@ -249,7 +253,8 @@ impl Schedule {
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::{Pattern, Schedule, Var, example, partial, pin};
+    /// # use polyshard_polyhedral::Schedule;
+    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
     /// let [x] = mesh.axes();
@@ -291,7 +296,8 @@ impl Schedule {
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::{Pattern, Schedule, Var, example, pin};
+    /// # use polyshard_polyhedral::Schedule;
+    /// # use polyshard_program::{Pattern, Var, example, pin};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, k) = (Mesh::new([("x", 3)]), Var::new("k"));
     /// let [x] = mesh.axes();

@@ -95,6 +95,16 @@ impl<T: Element> DistArray<T> {
         Ok(array)
     }
 
+    /// Returns the array whose elements are the first ones of `block`, which has room for them. Does not communicate.
+    ///
+    /// # Errors
+    /// If the sharding's mesh has not as many ranks as the world.
+    pub(crate) fn in_block(world: &World, sharding: &Sharding, block: Block<T>) -> Result<Self> {
+        let mut array = Self::empty(world, sharding)?;
+        array.block = block.cut(sharding.local_len(&array.coordinates));
+        Ok(array)
+    }
+
     /// Returns `array` laid out by `sharding`; each rank copies its part of the array that it is given, which
     /// must be the same on all ranks. Does not communicate.
     ///
@@ -116,7 +126,8 @@ impl<T: Element> DistArray<T> {
         Self::from_fn(world, sharding, |index| array[index])
     }
 
-    fn empty(world: &World, sharding: &Sharding) -> Result<Self> {
+    /// Returns the array without its elements.
+    pub(crate) fn empty(world: &World, sharding: &Sharding) -> Result<Self> {
         world.check_mesh(sharding.mesh())?;
         // An extent of 0 does not excuse the others: with it, strides would still overflow.
         let bytes =
@@ -152,6 +163,11 @@ impl<T: Element> DistArray<T> {
 }
 
 impl<T> DistArray<T> {
+    /// Returns the memory of the elements.
+    pub(crate) fn into_block(self) -> Block<T> {
+        self.block
+    }
+
     /// Returns the sharding.
     #[must_use]
     pub fn sharding(&self) -> &Sharding {
@@ -291,7 +307,7 @@ impl<T> DistArray<T> {
                 held.mesh(),
                 wanted.mesh()
             )
-        } else if !same_owners(held, wanted) {
+        } else if !held.has_same_owners(wanted) {
             format!(
                 "`{name}` is sharded {held}, but the program wants {wanted}; make the array with the program's \
                  sharding, or redistribute it"
@@ -301,19 +317,6 @@ impl<T> DistArray<T> {
         };
         Err(Error::Usage(message))
     }
-}
-
-/// Returns whether two shardings of one shape and mesh are written alike, up to a block that says nothing: an array
-/// of one is then taken for an array of the other.
-#[must_use]
-pub fn same_owners(left: &Sharding, right: &Sharding) -> bool {
-    left.pins() == right.pins()
-        && left.partial() == right.partial()
-        && left
-            .dims()
-            .iter()
-            .zip(right.dims())
-            .all(|(left, right)| left == right || left.is_whole() && right.is_whole())
 }
 
 /// What is said of an array whose sums are open, and which would be used as if they were not.

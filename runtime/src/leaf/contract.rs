@@ -7,19 +7,7 @@
 use super::walk::{Loop, walk};
 use super::{gemm, integer};
 use crate::{Element, ElementKind, Strided, StridedMut};
-
-/// Which operands of a contraction a loop moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// `a`, `b` and `c`.
-    Batch,
-    /// `a` and `c`.
-    M,
-    /// `b` and `c`.
-    N,
-    /// `a` and `b`: the sum runs over it.
-    K,
-}
+use polyshard_program::Role;
 
 const A: usize = 0;
 const B: usize = 1;

@@ -3,6 +3,7 @@
 use super::pointwise::CHUNK;
 use super::{Pointwise, Rows, vector};
 use crate::{Element, ElementKind};
+use polyshard_program::Comparison;
 
 /// A function of the operands at one point, as a tree.
 ///
@@ -39,39 +40,6 @@ pub enum Expression<T> {
     Tanh(Box<Expression<T>>),
     /// One of two values: what is compared, left and right, then the value if that holds and the one if not.
     If(Comparison, Box<[Expression<T>; 4]>),
-}
-
-/// How two elements are compared; nothing but `NotEqual` holds for a NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Comparison {
-    /// `<`.
-    Less,
-    /// `<=`.
-    LessEqual,
-    /// `>`.
-    Greater,
-    /// `>=`.
-    GreaterEqual,
-    /// `==`.
-    Equal,
-    /// `!=`.
-    NotEqual,
-}
-
-impl Comparison {
-    /// Returns whether the comparison holds.
-    #[inline(always)]
-    #[must_use]
-    pub fn holds<T: Element>(self, left: T, right: T) -> bool {
-        match self {
-            Self::Less => left < right,
-            Self::LessEqual => left <= right,
-            Self::Greater => left > right,
-            Self::GreaterEqual => left >= right,
-            Self::Equal => left == right,
-            Self::NotEqual => left != right,
-        }
-    }
 }
 
 impl<T: Element> Expression<T> {

@@ -22,12 +22,13 @@ mod statement;
 mod vector;
 mod walk;
 
-pub use contract::{Role, contract};
-pub use expression::{Comparison, Expression};
+pub use contract::contract;
+pub use expression::Expression;
 pub use named::{Named, register};
 pub use nest::nest;
 pub use pointwise::{Closure, Pointwise, Rows, pointwise};
-pub use products::{Factor, Product, Products};
+pub use polyshard_program::{Comparison, Factor, Product, Role};
+pub use products::Products;
 
 #[cfg(test)]
 mod tests;

@@ -1,35 +1,9 @@
 //! Sums of products of several operands, two at a time, with intermediate results in scratch.
 
-use super::{Role, contract, nest, pointwise};
+use super::{contract, nest, pointwise};
 use crate::memory::zeros;
 use crate::{Element, ReduceOp, Result, Strided, StridedMut};
-
-/// A product of two factors in a sequence of [`Products`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Product {
-    /// What is multiplied.
-    pub factors: [Factor; 2],
-    /// The leaf loops that it runs over.
-    pub loops: Vec<usize>,
-    /// The role of each of these loops, if it runs as matrix products; none if it runs as a nest.
-    pub roles: Vec<Role>,
-    /// The loops that index the result, those that are outermost in memory first; none for the last product, whose result
-    /// is the output.
-    pub kept: Vec<usize>,
-    /// The number of blocked loops around it.
-    pub level: usize,
-    /// The most elements of the result; 0 for the last product.
-    pub capacity: usize,
-}
-
-/// What a [`Product`] multiplies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Factor {
-    /// The operand with this number.
-    Operand(usize),
-    /// The result of the product with this number.
-    Scratch(usize),
-}
+use polyshard_program::{Factor, Product, Role};
 
 /// A sum of products of several operands as a sequence of products of two, with the scratch that it needs.
 ///

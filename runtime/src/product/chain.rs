@@ -11,9 +11,8 @@
 
 use super::sum::{AllReduce, Scatter};
 use super::tile::{Held, len};
-use crate::{DistArray, Element, Error, Redistribution, Result, World};
+use crate::{DistArray, Element, Redistribution, Result, World};
 use polyshard_planner::product::{Op, Sharded, Step};
-use polyshard_planner::{Ops, Options, Plan};
 use std::cell::{RefCell, RefMut};
 
 /// Steps on one array, one after the other.
@@ -152,20 +151,8 @@ impl<T: Element> Motion<T> {
                 Self::AllReduce(AllReduce::new(world, mesh, axes, len(&from.tile(&mesh.coordinates(world.rank()))))?)
             }
             Op::Slice | Op::AllGather | Op::AllToAll => {
-                let options = Options { ops: Ops::Fused, element_bytes: size_of::<T>(), ..Options::default() };
-                let plan = Plan::new(from.array.dist_type(), to.array.dist_type(), &options)
-                    .map_err(|why| Error::Usage(format!("`{step}`: {why}")))?;
-                // Terms of other sums are elsewhere, so nobody outside of the group may be asked.
-                let members = step.members(world.rank());
-                let inside = plan.received(world.rank()) == 0
-                    || plan
-                        .steps()
-                        .iter()
-                        .flat_map(|step| step.members(world.rank()))
-                        .all(|one| members.contains(&one));
-                assert!(inside, "`{step}` leaves its group; this is a bug of polyshard");
-                let there = Redistribution::with_plan_between(world, &from.sharding()?, &to.sharding()?, &plan)?;
-                Self::Redistribute(Box::new(there))
+                // Of several owners, the one at the reader's own coordinates is asked: a rank of the same term.
+                Self::Redistribute(Box::new(Redistribution::new(world, &from.sharding()?, &to.sharding()?)?))
             }
         })
     }

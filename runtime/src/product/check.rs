@@ -4,7 +4,6 @@
 
 use super::Partial;
 use super::tile::Held;
-use crate::array::same_owners;
 use crate::layout::Sharding;
 use crate::{DistArray, Element, ElementKind, Error, Result};
 use polyshard_planner::product::{Element as Planned, Operand, Product, Sequence, Sharded, Step};
@@ -81,7 +80,7 @@ pub(super) fn array<T>(array: &DistArray<T>, held: &Held, wanted: &Sharding, doe
             held.array,
             wanted.shape()
         )
-    } else if !same_owners(lies, wanted) && !same_blocks(lies, wanted) {
+    } else if !lies.has_same_owners(wanted) && !same_blocks(lies, wanted) {
         format!(
             "`{name}` is sharded {lies}, but the plan {does} `{}`, sharded {wanted}; redistribute it, or plan the product \
              for an array that lies so",

@@ -1,9 +1,7 @@
 //! What makes a redistribution impossible, said before anything moves.
 
-use crate::array::same_owners;
 use crate::layout::Sharding;
 use crate::{DistArray, Error, Result, World};
-use polyshard_planner::Plan;
 
 /// Checks that one array can have both shardings in this world, without communication.
 pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> Result<()> {
@@ -15,9 +13,11 @@ pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> 
             target.shape()
         )));
     }
-    if source.mesh() != target.mesh() {
+    world.check_mesh(target.mesh())?;
+    let closes = source.partial_axes() != target.partial_axes();
+    if closes && source.mesh() != target.mesh() {
         return Err(Error::Usage(format!(
-            "an array on the mesh ({}) cannot be redistributed to the mesh ({}); write both shardings over one mesh",
+            "partial sums of an array on the mesh ({}) cannot be closed on the mesh ({}); write both shardings over one mesh",
             source.mesh(),
             target.mesh()
         )));
@@ -25,15 +25,24 @@ pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> 
     Ok(())
 }
 
-/// Checks that no sums are open on either side, which a plan does not close.
-pub(super) fn no_sums(source: &Sharding, target: &Sharding) -> Result<()> {
-    match [source, target].into_iter().find(|sharding| !sharding.partial().is_empty()) {
-        None => Ok(()),
-        Some(open) => Err(Error::Usage(format!(
-            "a plan moves elements, but an array sharded {open} holds terms of sums; use `Redistribution::new`, which \
+/// Checks that each rank holds what it is to keep, and that no sums are open; this rank's part of it.
+pub(super) fn holds(world: &World, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<()> {
+    if let Some(open) = [source, kept, target].into_iter().find(|sharding| !sharding.partial().is_empty()) {
+        return Err(Error::Usage(format!(
+            "a part of an array is moved, but one sharded {open} holds terms of sums; use `Redistribution::new`, which \
              closes them"
-        ))),
+        )));
     }
+    let rank = world.rank();
+    let [held, owned] = [source, kept].map(|sharding| sharding.mesh().coordinates(rank));
+    let len = kept.local_len(&owned);
+    if kept.common_len(&owned, source, &held) == len {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "rank {rank} is to keep {len} elements by {kept}, but does not hold all of them by {source}; give a sharding of which \
+         each rank owns part of what it holds"
+    )))
 }
 
 /// Checks that all ranks mean the same redistribution; collective.
@@ -41,24 +50,22 @@ pub(super) fn agree(
     world: &World,
     number: u64,
     source: &Sharding,
+    kept: Option<&Sharding>,
     target: &Sharding,
-    plan: Option<&Plan>,
 ) -> Result<()> {
-    let steps = plan.iter().flat_map(|plan| plan.steps());
-    let steps: Vec<_> = steps.map(|step| format!("{} from {} to {}", step.op(), step.from(), step.to())).collect();
+    let part = kept.map(|kept| format!(", of which ranks keep {kept}")).unwrap_or_default();
     world.agree(&format!(
-        "a redistribution from {source} to {target}\na redistribution of shape {:?} over ({})\na redistribution {}\n\
-         redistribution number {number}\na redistribution from {source:?} to {target:?}",
+        "a redistribution from {source}{part} to {target}\na redistribution of shape {:?} over ({})\n\
+         redistribution number {number}\na redistribution from {source:?} of {kept:?} to {target:?}",
         source.shape(),
         source.mesh(),
-        plan.map_or_else(|| "by direct exchange".into(), |_| format!("in the steps {}", steps.join(", ")))
     ))
 }
 
 /// Checks that an array is laid out by `wanted`, which a redistribution `takes` or `makes`.
 pub(super) fn array<T>(array: &DistArray<T>, wanted: &Sharding, what: &str, cure: &str) -> Result<()> {
     let held = array.sharding();
-    if held.shape() == wanted.shape() && held.mesh() == wanted.mesh() && same_owners(held, wanted) {
+    if held.shape() == wanted.shape() && held.mesh() == wanted.mesh() && held.has_same_owners(wanted) {
         return Ok(());
     }
     let [held, wanted] = [held, wanted]

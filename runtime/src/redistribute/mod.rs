@@ -11,11 +11,10 @@
 //! | module | what |
 //! | --- | --- |
 //! | `piece` | what one rank hands to another, as rows of both tiles |
-//! | `hop`, `steps` | who takes part, and the pieces; for a plan, a hop per step |
+//! | `hop` | who takes part, and the pieces |
 //! | `messages`, `shared` | the transports |
 //! | `copy`, `stream` | rows from here to there |
 //! | `sums` | partial sums, closed on the way |
-//! | `work` | what is held besides input and output |
 //! | `check` | what is refused |
 //!
 //! Nothing here decides what the shardings should be, and the source is never written.
@@ -26,12 +25,10 @@ mod hop;
 mod messages;
 mod piece;
 mod shared;
-mod steps;
 mod stream;
 mod sums;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use crate::comm::{Room, SharedMemory};
 use crate::layout::Sharding;
@@ -40,12 +37,10 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
 use piece::Piece;
-use polyshard_planner::{DistType, Plan};
 use shared::{Outcome, Tile};
 use std::cell::RefCell;
 use std::rc::Rc;
 use sums::Sums;
-use work::{Between, Work};
 
 /// How a redistribution moves what ranks hand to one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -60,7 +55,7 @@ pub enum Transport {
     Shared,
 }
 
-/// A redistribution between two shardings of one shape and mesh, made once and run many times.
+/// A redistribution between two shardings of one shape over the same ranks, made once and run many times.
 ///
 /// ```
 /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
@@ -85,13 +80,12 @@ pub struct Redistribution {
     memory: Rc<dyn SharedMemory>,
     /// The same on all ranks, and of no other redistribution of the world.
     number: u64,
-    /// How partial sums are closed, if they are; then there are no hops here.
+    /// How partial sums are closed, if they are; then there is no hop here.
     sums: Option<Sums>,
-    hops: Vec<Hop>,
-    between: Between,
+    hop: Option<Hop>,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
-    work: RefCell<Work>,
+    staging: RefCell<Staging>,
 }
 
 impl Redistribution {
@@ -105,84 +99,45 @@ impl Redistribution {
     /// keeps. Takes time in proportion to the number of ranks.
     ///
     /// # Errors
-    /// If the shapes or the meshes differ, the mesh has not as many ranks as the world, the target has partial sums
+    /// If the shapes differ, a mesh has not as many ranks as the world, sums are closed between different meshes, the target has partial sums
     /// along axes where the source has none, the ranks give different shardings, or another rank failed.
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
         check::shardings(world, source, target)?;
         let number = world.number_redistribution();
-        check::agree(world, number, source, target, None)?;
+        check::agree(world, number, source, None, target)?;
         if let Some(sums) = Sums::new(world, source, target)? {
-            let closing = Self::of(world, number, [source, target], Vec::new(), Between::default())?;
-            return Ok(Self { sums: Some(sums), ..closing });
+            return Ok(Self { sums: Some(sums), ..Self::of(world, number, [source, target], None)? });
         }
-        let mesh = source.mesh();
-        let hop = Hop::new(world, |owner, reader| {
-            Piece::between(source, &mesh.coordinates(owner), target, &mesh.coordinates(reader))
-        })?;
-        Self::of(world, number, [source, target], vec![hop], Between::default())
+        Self::of_hop(world, number, source, source, target)
     }
 
-    /// Works out how to follow `plan`, step by step, between the shardings of its types; collective over the
-    /// world.
+    /// As [`new`](Self::new), of the part of the source that ranks own by `kept`, a sharding by which each owns part of what it
+    /// holds: only that is handed out.
     ///
-    /// ```
-    /// use polyshard_planner::{DistType, Options, Plan};
-    /// use polyshard_runtime::layout::Mesh;
-    /// use polyshard_runtime::{DistArray, Error, Redistribution, spmd};
-    /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
-    /// let [rows, columns] = ["[2{x,y}8, 6]", "[8, 3{y}6]"].map(|text| DistType::parse(text, &mesh).expect("a type"));
-    /// let plan = Plan::new(&rows, &columns, &Options::default()).expect("a plan");
-    /// spmd(4, |world| {
-    ///     let there = Redistribution::with_plan(world, &plan)?;
-    ///     let a = DistArray::from_fn(world, there.source(), |index| (10 * index[0] + index[1]) as f64)?;
-    ///     let b = there.run(world, &a)?;
-    ///     assert_eq!(b.get(&[7, 3 * (world.rank() % 2)]), Some(70.0 + 3.0 * (world.rank() % 2) as f64));
-    ///     Ok::<(), Error>(())
-    /// })?;
-    /// # Ok::<(), Error>(())
+    /// ```text
+    /// two ranks hold a b c d, and keep a b and c d     rank 0: [a b] c d     rank 1: a b [c d]
+    /// to odd and even columns                          rank 0: a c           rank 1: b d
     /// ```
     ///
     /// # Errors
-    /// If one of the types has no sharding, because digits of an axis number its tiles. As
-    /// [`with_plan_between`](Self::with_plan_between).
-    pub fn with_plan(world: &World, plan: &Plan) -> Result<Self> {
-        let sharding = |dist_type: &DistType| {
-            dist_type.to_sharding().ok_or_else(|| {
-                Error::Usage(format!(
-                    "the plan's type {dist_type} over ({}) numbers tiles by digits of an axis, so no sharding is like it; \
-                     make the plan over a mesh with an axis for each digit",
-                    dist_type.mesh()
-                ))
-            })
-        };
-        Self::with_plan_between(world, &sharding(plan.source())?, &sharding(plan.target())?, plan)
-    }
-
-    /// As [`with_plan`](Self::with_plan), between these shardings; where they do not divide the array into equal
-    /// tiles, `plan` is for an array that is larger, and its tiles are cut off.
-    ///
-    /// # Errors
-    /// If a rank has another tile by the plan than by the sharding, or one of these has partial sums. As [`new`](Self::new).
-    pub fn with_plan_between(world: &World, source: &Sharding, target: &Sharding, plan: &Plan) -> Result<Self> {
+    /// If a rank does not hold what it is to keep, or one of the three has partial sums. As [`new`](Self::new).
+    pub fn of_part(world: &World, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<Self> {
+        check::shardings(world, source, kept)?;
         check::shardings(world, source, target)?;
-        check::no_sums(source, target)?;
-        steps::check(plan.source(), source)?;
-        steps::check(plan.target(), target)?;
+        check::holds(world, source, kept, target)?;
         let number = world.number_redistribution();
-        check::agree(world, number, source, target, Some(plan))?;
-        let (hops, between) = steps::hops(world, plan, source.shape())?;
-        Self::of(world, number, [source, target], hops, between)
+        check::agree(world, number, source, Some(kept), target)?;
+        Self::of_hop(world, number, source, kept, target)
     }
 
-    fn of(
-        world: &World,
-        number: u64,
-        [source, target]: [&Sharding; 2],
-        hops: Vec<Hop>,
-        between: Between,
-    ) -> Result<Self> {
-        let most = |side: usize| hops.iter().map(|hop| messages::scattered(hop)[side]).max().unwrap_or(0) as u64;
-        let told = world.comm().tell([most(0), most(1), 0, 0])?;
+    fn of_hop(world: &World, number: u64, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<Self> {
+        let hop = Hop::new(world, |owner, reader| Piece::between(source, kept, owner, target, reader))?;
+        Self::of(world, number, [source, target], Some(hop))
+    }
+
+    fn of(world: &World, number: u64, [source, target]: [&Sharding; 2], hop: Option<Hop>) -> Result<Self> {
+        let own = hop.as_ref().map_or([0; 2], messages::scattered).map(|elements| elements as u64);
+        let told = world.comm().tell([own[0], own[1], 0, 0])?;
         let scattered = [0, 1].map(|side| told.iter().map(|note| note[side] as usize).max().unwrap_or(0));
         Ok(Self {
             source: source.clone(),
@@ -191,10 +146,9 @@ impl Redistribution {
             memory: world.memory()?,
             number,
             sums: None,
-            hops,
-            between,
+            hop,
             scattered,
-            work: RefCell::default(),
+            staging: RefCell::default(),
         })
     }
 
@@ -224,7 +178,7 @@ impl Redistribution {
         if let Some(sums) = &self.sums {
             return sums.staging_bytes(&self.source, &self.target, element_bytes);
         }
-        Staging::bytes(self.scattered, element_bytes) + self.between.bytes(element_bytes)
+        Staging::bytes(self.scattered, element_bytes)
     }
 
     /// Returns an array of zeros that is laid out by the target, in shared memory where that is possible;
@@ -242,7 +196,7 @@ impl Redistribution {
     }
 
     /// As [`output`](Self::output), with anything in it where it is in shared memory.
-    fn room<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
+    pub(crate) fn room<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         world.check_mesh(self.target.mesh())?;
         if let Some(memory) = self.shares() {
             let len = self.target.local_len(&self.target.mesh().coordinates(world.rank()));
@@ -262,7 +216,7 @@ impl Redistribution {
 
     /// The memory to put tiles in that others write to, if they may; the same on all ranks.
     fn shares(&self) -> Option<&dyn SharedMemory> {
-        let talks = self.hops.iter().any(|hop| hop.talks);
+        let talks = self.hop.as_ref().is_some_and(|hop| hop.talks);
         (talks && self.transport != Transport::Messages).then_some(&*self.memory)
     }
 
@@ -297,32 +251,14 @@ impl Redistribution {
         if let Some(sums) = &self.sums {
             return sums.run(source, target);
         }
-        let element = size_of::<T>();
-        let work = &mut *self.work.borrow_mut();
-        work.prepare(&self.between, element, self.shares())?;
-        for (nth, hop) in self.hops.iter().enumerate() {
-            let (staging, read, written) = work.parts(nth);
-            let from: &[u8] = match nth {
-                0 => cast_slice(source),
-                _ => &cast_slice(read)[..self.between.own[nth - 1] * element],
-            };
-            let (block, segment) = match self.between.own.get(nth) {
-                None => {
-                    let (block, segment) = target.lent();
-                    (cast_slice_mut(block), segment)
-                }
-                Some(len) => {
-                    let (words, segment) = written.lent();
-                    (&mut cast_slice_mut(words)[..len * element], segment)
-                }
-            };
-            self.hop(hop, element, from, block, segment, staging)?;
-        }
-        Ok(())
+        let Some(hop) = &self.hop else { return Ok(()) };
+        let (block, segment) = target.lent();
+        let (from, to) = (cast_slice(source), cast_slice_mut(block));
+        self.hand_out(hop, size_of::<T>(), from, to, segment, &mut self.staging.borrow_mut())
     }
 
-    /// Runs one hop, through shared memory if that is wanted and possible.
-    fn hop(
+    /// Moves the pieces, through shared memory if that is wanted and possible.
+    fn hand_out(
         &self,
         hop: &Hop,
         element: usize,

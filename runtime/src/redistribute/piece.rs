@@ -58,22 +58,25 @@ struct Span {
 }
 
 impl Piece {
-    /// Returns what the rank at `owner` hands to the rank at `reader` when an array that is laid out by `source`
-    /// becomes laid out by `target`, two shardings of one shape and mesh.
+    /// Returns what the rank `owner` hands to the rank `reader` when an array that is laid out by `source` becomes laid out
+    /// by `target`, and ranks hand out what they own by `kept`, a part of what they hold; all are shardings of one shape.
     ///
     /// A rank hands to itself what it keeps. What a reader has, it gets from nobody else; of several owners of
     /// the rest, [`Sharding::owner`] says which one it gets it from.
-    pub(super) fn between(source: &Sharding, owner: &[usize], target: &Sharding, reader: &[usize]) -> Self {
-        if !source.keeps(owner) || !target.keeps(reader) {
+    pub(super) fn between(source: &Sharding, kept: &Sharding, owner: usize, target: &Sharding, reader: usize) -> Self {
+        let at = |sharding: &Sharding, rank| sharding.mesh().coordinates(rank);
+        let (held, owned, wanted) = (at(source, owner), at(kept, owner), at(target, reader));
+        if !source.keeps(&held) || !kept.keeps(&owned) || !target.keeps(&wanted) {
             return Self::default();
         }
         let ndim = source.shape().len();
         let mut dims = Vec::with_capacity(ndim);
         for dim in 0..ndim {
-            let spans = common(
-                source.pieces(dim, owner, 0..source.shape()[dim]),
-                target.pieces(dim, reader, 0..source.shape()[dim]),
-            );
+            let whole = 0..source.shape()[dim];
+            let owned = kept.pieces(dim, &owned, whole.clone());
+            // Where they are in the tile that the owner holds.
+            let owned = owned.flat_map(|(range, _)| source.pieces(dim, &held, range));
+            let spans = common(owned, target.pieces(dim, &wanted, whole));
             if spans.is_empty() {
                 return Self::default();
             }
@@ -81,23 +84,14 @@ impl Piece {
         }
         // A rank owns one digit per dimension, so whoever owns the first of these elements owns all of them.
         let first: Vec<usize> = dims.iter().map(|spans| spans[0].0).collect();
-        if owner != reader && (source.owns(reader, &first) || source.owner(reader, &first) != owner) {
-            return Self::default();
+        if owner != reader {
+            let near = at(kept, reader);
+            if kept.owns(&near, &first) || kept.owner(&near, &first) != owned {
+                return Self::default();
+            }
         }
         let dims = dims.into_iter().map(|spans| spans.into_iter().map(|(_, span)| span).collect()).collect();
-        Self::new(dims, [&source.local_shape(owner), &target.local_shape(reader)])
-    }
-
-    /// Returns what the tile `after` takes from the part `has` of the tile `held`, all three boxes of global
-    /// indices.
-    pub(super) fn of(held: &[Range<usize>], has: &[Range<usize>], after: &[Range<usize>]) -> Self {
-        let span = |(held, (has, after)): (&Range<usize>, (&Range<usize>, &Range<usize>))| {
-            let (start, end) = (has.start.max(after.start), has.end.min(after.end));
-            (start < end).then(|| vec![Span { starts: [start - held.start, start - after.start], len: end - start }])
-        };
-        let spans: Option<Vec<_>> = held.iter().zip(has.iter().zip(after)).map(span).collect();
-        let shapes = [held, after].map(|tile| tile.iter().map(Range::len).collect::<Vec<_>>());
-        spans.map_or_else(Self::default, |spans| Self::new(spans, [&shapes[0], &shapes[1]]))
+        Self::new(dims, [&source.local_shape(&held), &target.local_shape(&wanted)])
     }
 
     /// Returns the piece with these spans in tiles of these shapes; no dimension without a span.

@@ -39,7 +39,7 @@ impl Sums {
             return Ok(None);
         }
         let mesh = source.mesh();
-        if axes.iter().all(|&axis| !places(target, axis)) {
+        if axes.iter().all(|&axis| !target.places(axis)) {
             let pins: Vec<(usize, usize)> =
                 target.pins().iter().copied().filter(|(axis, _)| axes.contains(axis)).collect();
             let group = world.group(mesh, &axes)?;
@@ -126,10 +126,4 @@ impl Sums {
             }
         }
     }
-}
-
-/// Whether a coordinate along the axis is part of where an element is.
-pub(super) fn places(sharding: &Sharding, axis: usize) -> bool {
-    let mut levels = sharding.dims().iter().flat_map(|layout| layout.levels());
-    levels.any(|level| level.at.terms.iter().any(|term| term.0 == axis))
 }

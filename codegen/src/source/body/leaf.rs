@@ -4,21 +4,21 @@ use super::super::items::reduce_op;
 use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
 use super::Writer;
-use polyshard_polyhedral::{Factor, LeafAccess, LeafOp, OutputRoute, ProductOp, Program, Role, TileOperand};
+use polyshard_program::{Factor, LeafAccess, LeafOp, Nest, OutputRoute, Role, TileOperand};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
-/// The leaf that the user has registered, if the program calls one.
-pub(in super::super) fn named_leaf(program: &Program) -> TokenStream {
-    let LeafOp::Named { name, statement, .. } = &program.leaf().op else { return TokenStream::new() };
-    let (name, loops) = (name.as_str(), program.leaf().loops.iter().map(|l| l.var.as_str()));
+/// The leaf that the user has registered, if the nest calls one.
+pub(in super::super) fn named_leaf(nest: &Nest) -> TokenStream {
+    let LeafOp::Named { name, statement, .. } = &nest.leaf.op else { return TokenStream::new() };
+    let (name, loops) = (name.as_str(), nest.leaf.loops.iter().map(|l| l.var.as_str()));
     quote! { let leaf = Named::find(#name, &[#(#loops),*], #statement)?; }
 }
 
 impl Writer<'_> {
     /// The products of a leaf of several operands with their scratch, allocated once.
     pub(super) fn products(&self) -> TokenStream {
-        let LeafOp::Products { steps, blocks, .. } = &self.program.leaf().op else { return TokenStream::new() };
+        let LeafOp::Products { steps, blocks, .. } = &self.nest.leaf.op else { return TokenStream::new() };
         let number = |&number: &usize| Literal::usize_unsuffixed(number);
         let steps = steps.iter().map(|step| {
             let factors = step.factors.map(|factor| match factor {
@@ -31,12 +31,9 @@ impl Writer<'_> {
                     quote! { Factor::Scratch(#step) }
                 }
             });
-            let roles = match &step.op {
-                ProductOp::Matrix { roles } => roles.iter().map(|role| role_path(*role)).collect(),
-                ProductOp::Elementwise => Vec::new(),
-            };
+            let roles = step.roles.iter().map(|role| role_path(*role));
             let (loops, kept) = (step.loops.iter().map(number), step.kept.iter().map(number));
-            let (level, capacity) = (number(&step.level), literal(step.capacity));
+            let (level, capacity) = (number(&step.level), number(&step.capacity));
             quote! {
                 Product {
                     factors: [#(#factors),*],
@@ -57,7 +54,7 @@ impl Writer<'_> {
     }
 
     pub(super) fn leaf(&self) -> TokenStream {
-        let leaf = self.program.leaf();
+        let leaf = &self.nest.leaf;
         let note = leaf.step.map(|step| comment(&self.steps(&[step])));
         let counts = leaf.loops.iter().map(|l| match l.count.as_constant() {
             Some(count) => literal(count.max(0)),
@@ -68,7 +65,7 @@ impl Writer<'_> {
         });
         let target = self.target(&leaf.target);
         let operands: Vec<_> = (0..leaf.operands.len()).map(|operand| self.operand(operand)).collect();
-        let values = Values { program: self.program, names: self.names };
+        let values = Values { nest: self.nest, names: self.names };
         match &leaf.op {
             LeafOp::Contraction { roles, alpha } => {
                 let roles = roles.iter().map(|role| role_path(*role));
@@ -83,16 +80,16 @@ impl Writer<'_> {
                 let tiles = tiles.iter().map(|operand| match *operand {
                     TileOperand::Access(number) => operands[number].clone(),
                     TileOperand::Scalar(name) => {
-                        let scalar = self.names.scalar(self.program, name);
+                        let scalar = self.names.scalar(self.nest, name);
                         quote! { Strided::new(&[#scalar], 0, vec![]) }
                     }
                 });
                 quote! { #note leaf.run(&[#(#counts),*], &[#(#tiles),*], #target); }
             }
             LeafOp::Nest => {
-                let op = reduce_op(self.program);
-                let element_type = format_ident!("{}", self.program.kernel().dtype().name());
-                let value = bare(values.expr(self.program.kernel().value(), &mut 0));
+                let op = reduce_op(self.nest);
+                let element_type = format_ident!("{}", self.nest.kernel.dtype().name());
+                let value = bare(values.expr(self.nest.kernel.value(), &mut 0));
                 let (names, count) = (&self.names.elements, literal(operands.len() as i64));
                 quote! {
                     #note
@@ -109,11 +106,11 @@ impl Writer<'_> {
     }
 
     fn operand(&self, operand: usize) -> TokenStream {
-        let access = &self.program.leaf().operands[operand];
+        let access = &self.nest.leaf.operands[operand];
         let (tensor, walk) = (&self.names.tensors[access.tensor], self.walk(access));
-        let number = self.program.transfer_of(operand);
+        let number = self.nest.transfer_of(operand);
         let tile = &self.names.tiles[number];
-        if self.program.transfers()[number].buffers == 0 {
+        if self.nest.transfers[number].buffers == 0 {
             quote! { #tensor.view() #walk }
         } else {
             quote! { #tile.view(#tensor) #walk }
@@ -122,8 +119,8 @@ impl Writer<'_> {
 
     fn target(&self, access: &LeafAccess) -> TokenStream {
         let (tensor, tile, walk) = (self.names.tensors.last(), self.names.tiles.last(), self.walk(access));
-        match self.program.output().route {
-            OutputRoute::InPlace if self.program.overwrites() => quote! { #tensor.view_mut().overwritten() #walk },
+        match self.nest.output.route {
+            OutputRoute::InPlace if self.nest.overwrites() => quote! { #tensor.view_mut().overwritten() #walk },
             OutputRoute::InPlace => quote! { #tensor.view_mut() #walk },
             _ => quote! { #tile.view_mut() #walk },
         }

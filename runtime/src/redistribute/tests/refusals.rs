@@ -63,31 +63,6 @@ fn arrays_that_lie_otherwise_are_refused() {
 }
 
 #[test]
-fn plans_for_other_arrays_are_refused() {
-    let plan = |mesh: &Mesh, from: &str, to: &str| {
-        let [from, to] = [from, to].map(|text| DistType::parse(text, mesh).expect("a type"));
-        Plan::new(&from, &to, &Options::default()).expect("a plan")
-    };
-    assert_eq!(
-        said(|world, mesh| {
-            let plan = plan(mesh, "[3{x}6, 6]", "[6, 3{x}6]");
-            Redistribution::with_plan_between(world, &by(mesh, &[4, 6], 0), &by(mesh, &[4, 6], 1), &plan)
-        }),
-        "rank 0 has another tile by the plan's type [3{x}6, 6] over (x: 2) than by the sharding [0 @ x] of shape [4, 6] \
-         over (x: 2); make the plan for this sharding"
-    );
-    let told = spmd(4, |world| {
-        let plan = plan(&Mesh::new([("x", 4)]), "[3{x%2}6]", "[3{x/2}6]");
-        Ok::<_, Error>(Redistribution::with_plan(world, &plan).err().expect("no sharding is like it").to_string())
-    });
-    assert_eq!(
-        told.expect("all ranks go on")[3],
-        "the plan's type [3{x%2}6] over (x: 4) numbers tiles by digits of an axis, so no sharding is like it; make the \
-         plan over a mesh with an axis for each digit"
-    );
-}
-
-#[test]
 fn ranks_that_mean_different_redistributions_are_told() {
     let told = spmd(2, |world| {
         let mesh = Mesh::new([("x", 2)]);

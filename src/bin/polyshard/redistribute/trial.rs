@@ -3,7 +3,8 @@
 use crate::dtypes::with_type;
 use crate::threads;
 use polyshard::machine::units::counted;
-use polyshard::{DType, DistArray, Element, Plan, Redistribution};
+use polyshard::prelude::*;
+use polyshard::{DType, Element, Plan};
 use serde::Serialize;
 use std::fmt;
 
@@ -29,18 +30,9 @@ impl fmt::Display for Trial {
 /// Runs `plan` on one thread per rank, on an array of elements that say where they belong.
 ///
 /// # Errors
-/// If there are too many ranks or too little memory, no array lies as one of the types says, an element of a tile
-/// is wrong, or a rank received another number of bytes than the plan says.
+/// If there are too many ranks or too little memory, an element of a tile is wrong, or a rank received another number of bytes than the plan says.
 pub(crate) fn run(plan: &Plan, dtype: DType) -> Result<Trial, String> {
     threads::check_ranks("the mesh", plan.source().mesh().size(), RANKS)?;
-    for dist_type in [plan.source(), plan.target()] {
-        if dist_type.to_sharding().is_none() {
-            return Err(format!(
-                "no array can be made for {dist_type}, whose tiles are numbered by digits of an axis; give `--mesh` an \
-                 axis for each digit to run it"
-            ));
-        }
-    }
     check_memory(plan, dtype)?;
     with_type!(dtype, T => run_on::<T>(plan))
 }
@@ -54,11 +46,12 @@ struct Found {
 
 fn run_on<T: Element>(plan: &Plan) -> Result<Trial, String> {
     let shape = plan.source().shape();
+    let program = plan.program("A", T::DTYPE);
     let found = polyshard::spmd(plan.source().mesh().size(), |world| {
-        let there = Redistribution::with_plan(world, plan)?;
-        let source = DistArray::from_fn(world, there.source(), |index| element::<T>(index, &shape))?;
+        let source = DistArray::from_fn(world, program.sharding("A"), |index| element::<T>(index, &shape))?;
+        let mut prepared = program.prepare(world)?;
         let before = world.bytes_received();
-        let tile = there.run(world, &source)?;
+        let tile = prepared.run(&[&source])?;
         let received = world.bytes_received() - before;
         let expected = |index: &[usize]| element::<T>(index, &shape);
         Ok(Found { wrong: threads::wrong(tile.block(), plan.target(), world.rank(), expected), received })

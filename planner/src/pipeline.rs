@@ -1,0 +1,114 @@
+//! Pipelines: kernels run in sequence, with redistributions put in where shardings do not meet.
+//!
+//! A kernel's schedule says how its inputs and its output lie, and need not care for the kernels before and after.
+//! Where one leaves an array in another sharding than the next one reads it in, a redistribution is planned.
+//! Nothing here changes a kernel's schedule to save one.
+
+mod build;
+mod error;
+#[cfg(test)]
+mod tests;
+
+pub use error::PipelineError;
+
+use crate::Options;
+use polyshard_layout::Name;
+use polyshard_program::Program;
+
+/// Kernels to run one after the other, each on values that are outputs of earlier ones or come from outside.
+///
+/// ```text
+/// stage 1   Y = first(X, W1)       leaves Y by columns
+///           Y by columns to Y by rows
+/// stage 2   Z = second(Y, W2)      reads Y by rows
+/// ```
+///
+/// A value that no stage before writes is an input of the whole, laid out as the first stage that reads it wants.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let mesh = Mesh::new([("x", 2)]);
+/// let [x] = mesh.axes();
+/// let product = kernel! { fn product(A: [f32; 4, 4], B: [f32; 4, 4]) -> C: [f32; 4, 4] { C[m, n] += A[m, k] * B[k, n] } };
+/// vars!(m, n, k, mo, mi);
+/// let square = product.distribute([m], [mo], [mi], &mesh);
+/// let rows = square.clone().shard("A", [m.at(x)]).shard("C", [m.at(x)]).lower()?;
+/// let columns = square.shard("A", [k.at(x)]).shard("C", [m.at(x)]).lower()?;
+///
+/// let cube = Pipeline::new().stage(&rows, ["X", "W"], "Y").stage(&columns, ["Y", "W"], "Z").build()?;
+/// assert_eq!(cube.moves().count(), 1); // Y by rows to Y by columns
+/// let found = polyshard::spmd(2, |world| {
+///     let x = DistArray::from_fn(world, cube.sharding("X"), |at| (at[0] + at[1]) as f32)?;
+///     let w = DistArray::from_fn(world, cube.sharding("W"), |at| if at[0] == at[1] { 2.0 } else { 0.0 })?;
+///     let mut prepared = cube.prepare(world)?; // once; to be run often
+///     let z = prepared.run(&[&x, &w])?;
+///     Ok(z.get(&[2 * world.rank(), 3]))
+/// })?;
+/// assert_eq!(found, [Some(12.0), Some(20.0)]); // 4 * (0 + 3) and 4 * (2 + 3)
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a pipeline is checked and planned by `build`"]
+pub struct Pipeline {
+    stages: Vec<Stage>,
+    outputs: Vec<Name>,
+    options: Options,
+}
+
+/// A kernel and the values that it reads and writes.
+#[derive(Clone, Debug)]
+struct Stage {
+    program: Program,
+    inputs: Vec<Name>,
+    output: Name,
+}
+
+impl Pipeline {
+    /// Returns a pipeline without stages.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a kernel that reads the values `inputs`, in the kernel's order, and writes the value `output`.
+    ///
+    /// A value is written once. What is wrong is said by [`build`](Self::build).
+    pub fn stage<N: Into<Name>>(
+        mut self,
+        program: &Program,
+        inputs: impl IntoIterator<Item = N>,
+        output: impl Into<Name>,
+    ) -> Self {
+        let inputs = inputs.into_iter().map(Into::into).collect();
+        self.stages.push(Stage { program: program.clone(), inputs, output: output.into() });
+        self
+    }
+
+    /// Makes the value `name`, which a stage writes, an output of the program too; what the last stage writes always is one.
+    pub fn output(mut self, name: impl Into<Name>) -> Self {
+        self.outputs.push(name.into());
+        self
+    }
+
+    /// Sets what redistributions may do and what they are judged by. The bytes of an element are the kernels', whatever
+    /// the options say.
+    pub fn options(self, options: Options) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Checks that the stages fit together, and plans the redistributions between them.
+    ///
+    /// # Errors
+    /// A [`PipelineError`] that names the stage and the value: if there is no stage, one is not a kernel or has another number
+    /// of inputs than its kernel, a value has another shape than the kernel's tensor, meshes or element types differ, a value
+    /// is written twice or after it was read, an output is not written, or no plan fits into the memory that the options
+    /// allow.
+    pub fn build(self) -> Result<Program, Box<PipelineError>> {
+        build::build(self)
+    }
+}
+
+impl Stage {
+    fn label(&self, position: usize) -> String {
+        format!("stage {}, `{}`", position + 1, self.program.kernel().name())
+    }
+}

@@ -1,0 +1,118 @@
+//! Why stages do not fit together.
+use crate::PlanError;
+use polyshard_layout::Name;
+use polyshard_program::DType;
+use std::fmt;
+
+/// Why a pipeline cannot be built. `stage` is a stage's number, from 1, and its kernel's name.
+#[derive(Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PipelineError {
+    /// There is nothing to run.
+    #[error("the pipeline has no stage; add one with `stage`")]
+    Empty,
+    /// A stage is a program of several kernels or of none.
+    #[error("stage {number} is a program of {statements} statements, not one kernel; add its kernels one by one")]
+    NotAKernel {
+        /// The stage's number, from 1.
+        number: usize,
+        /// Its statements.
+        statements: usize,
+    },
+    /// An output is written by no stage.
+    #[error("no stage writes the output `{value}`; the stages write {written}")]
+    Output {
+        /// The output.
+        value: Name,
+        /// What stages write.
+        written: String,
+    },
+    /// A stage has not as many inputs as its kernel.
+    #[error("{stage}: the kernel reads {} tensors ({tensors}), but {given} values are given ({values})", .wanted)]
+    Inputs {
+        /// The stage.
+        stage: String,
+        /// The number of the kernel's inputs.
+        wanted: usize,
+        /// Their names.
+        tensors: String,
+        /// The number of values.
+        given: usize,
+        /// Their names.
+        values: String,
+    },
+    /// A value has another shape than the tensor that a kernel reads it as.
+    #[error("{stage}: `{tensor}` has shape {wanted:?}, but `{value}` has {found:?}, {origin}; let them agree")]
+    Shape {
+        /// The stage.
+        stage: String,
+        /// The kernel's tensor.
+        tensor: Name,
+        /// Its shape.
+        wanted: Vec<usize>,
+        /// The value.
+        value: Name,
+        /// The value's shape.
+        found: Vec<usize>,
+        /// Where the value is from.
+        origin: String,
+    },
+    /// Stages are lowered for different meshes.
+    #[error("{stage} runs on the mesh ({mesh}), but {other} on ({other_mesh}); lower all stages for one mesh")]
+    Mesh {
+        /// The stage.
+        stage: String,
+        /// Its mesh.
+        mesh: String,
+        /// The first stage.
+        other: String,
+        /// The first stage's mesh.
+        other_mesh: String,
+    },
+    /// Stages have different element types.
+    #[error("{stage} is over {dtype}, but {other} over {other_dtype}; give all stages one element type")]
+    Type {
+        /// The stage.
+        stage: String,
+        /// Its element type.
+        dtype: DType,
+        /// The first stage.
+        other: String,
+        /// The first stage's element type.
+        other_dtype: DType,
+    },
+    /// A value is written that there is already.
+    #[error(
+        "{stage} writes `{value}`, which is {origin}; the values before it are {existing}; give it a name of its own"
+    )]
+    Taken {
+        /// The stage.
+        stage: String,
+        /// The value.
+        value: Name,
+        /// What the value is already.
+        origin: String,
+        /// All values up to this stage.
+        existing: String,
+    },
+    /// A redistribution that is necessary has no plan.
+    #[error("`{value}` cannot get from {source_sharding} to {target_sharding} for {stage}: {why}")]
+    Plan {
+        /// The stage that reads the value.
+        stage: String,
+        /// The value.
+        value: Name,
+        /// How it lies.
+        source_sharding: String,
+        /// How the stage wants it.
+        target_sharding: String,
+        /// What is wrong.
+        why: PlanError,
+    },
+}
+
+impl fmt::Debug for PipelineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,69 @@
+//! What a pipeline's program runs, and how long its arrays live.
+
+use super::Pipeline;
+use expect_test::expect;
+use polyshard_layout::Mesh;
+use polyshard_polyhedral::Schedule;
+use polyshard_program::{ArrayKind, Clause, Program, Statement, Var, example};
+
+/// Five products in a row, in which B is read late, C is never read, and D in two shardings.
+fn five() -> Program {
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    let [m, k] = ["m", "k"].map(Var::new);
+    let square = |a: Clause, c: Clause| {
+        let schedule = Schedule::from_spec(example::matmul(4, 4, 4));
+        let rows = schedule.distribute([m], [Var::new("mo")], [Var::new("mi")], &mesh);
+        rows.shard("A", [a]).shard("C", [c]).lower().expect("a legal schedule")
+    };
+    let (rows, columns) = (square(m.at(x), m.at(x)), square(k.at(x), m.at(x)));
+    let pipeline = Pipeline::new().stage(&rows, ["A", "A"], "B").stage(&rows, ["A", "A"], "C");
+    let pipeline = pipeline.stage(&columns, ["A", "A"], "D").stage(&columns, ["D", "B"], "E");
+    pipeline.stage(&rows, ["D", "E"], "F").build().expect("stages that fit")
+}
+
+#[test]
+fn an_array_is_given_back_once_and_never_touched_again() {
+    let program = five();
+    let mut live = program.of_kind(ArrayKind::Input);
+    let mut most = 0;
+    for statement in program.body() {
+        if let Statement::Free(id) = statement {
+            assert_eq!(program.array(*id).kind, ArrayKind::Temporary, "{} is freed", program.shown(*id));
+            let at = live.iter().position(|other| other == id).expect("what is freed is there");
+            live.remove(at);
+            continue;
+        }
+        assert!(statement.reads().iter().all(|id| live.contains(id)), "{statement:?} reads what is gone");
+        let written = statement.writes().expect("a statement writes");
+        assert!(!live.contains(&written), "{statement:?} writes over another array");
+        live.push(written);
+        most = most.max(live.len());
+    }
+    let kept = live.iter().map(|&id| program.array(id).name.as_str());
+    assert_eq!(kept.collect::<Vec<_>>(), ["A", "F"], "the input and the result are left");
+    assert!(most < program.arrays().len(), "{most} arrays at once, of {}", program.arrays().len());
+    // Memory is shared by arrays that are not there at one time, and by no others.
+    let slots = program.slots();
+    let slot_count = slots.iter().flatten().max().map_or(0, |last| last + 1);
+    assert_eq!(slot_count + 2, most, "as much memory as there are arrays at once: {slots:?}");
+}
+
+#[test]
+fn a_pipeline_prints_what_it_runs() {
+    expect![[r#""#]].assert_eq(&five().to_string());
+}
+
+#[test]
+fn what_is_no_pipeline_is_refused() {
+    let program = five();
+    let error = Pipeline::new().stage(&program, ["A"], "F").build().expect_err("five kernels are no stage");
+    let statements = program.body().len();
+    assert_eq!(
+        error.to_string(),
+        format!("stage 1 is a program of {statements} statements, not one kernel; add its kernels one by one")
+    );
+    let one = Schedule::from_spec(example::matmul(4, 4, 4)).lower().expect("a legal schedule");
+    let error = Pipeline::new().stage(&one, ["A", "B"], "C").output("D").build().expect_err("nobody writes D");
+    assert_eq!(error.to_string(), "no stage writes the output `D`; the stages write C");
+}

@@ -1,0 +1,264 @@
+//! Plans as programs: a move per step, through arrays in shardings over the digits of the mesh's axes.
+//!
+//! A plan knows types, in which every tile has one shape. Where extents do not divide, the plan is for a larger array; in
+//! the program its tiles are cut off where the array ends, so some are short or empty and nothing is padded.
+
+use super::plan::Plan;
+use super::step::{Op, Step};
+use crate::{DistType, PlanError};
+use polyshard_layout::{AxisExpr, Mesh, Name, Placement, Sharding};
+use polyshard_program::{Array, ArrayId, ArrayKind, DType, Move, Pattern, Program, Statement};
+
+impl Plan {
+    /// Returns the program that follows the plan, over an array of `dtype` named `array`.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::{DistType, Options, Plan};
+    /// use polyshard_program::DType;
+    /// let mesh = Mesh::new([("a", 2), ("b", 2)]);
+    /// let [rows, columns] = ["[2{b,a}8, 8]", "[8, 2{b,a}8]"].map(|text| DistType::parse(text, &mesh).expect("a type"));
+    /// let program = Plan::new(&rows, &columns, &Options::default())?.program("A", DType::F64);
+    /// assert_eq!(program.to_string(), "\
+    /// program over (a: 2, b: 2), f64
+    ///     input         A[8, 8]: [0 @ [a, b]]
+    ///  1  move          A' = A: [0 @ [a, b]] to [1 @ [a, b]], all_to_all(a, b)
+    ///     output        A'[8, 8]: [1 @ [a, b]]
+    /// ");
+    /// # Ok::<(), polyshard_planner::PlanError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the steps do not fit together: a bug of polyshard.
+    #[must_use]
+    pub fn program(&self, array: impl Into<Name>, dtype: DType) -> Program {
+        let [source, target] = [&self.source, &self.target].map(|side| side.cut(&side.shape()));
+        self.assembled(array.into(), [source, target], dtype)
+    }
+
+    /// As [`program`](Self::program), between these shardings; where they do not divide the array into equal tiles, the
+    /// plan is for an array that is larger, and its tiles are cut off.
+    ///
+    /// # Errors
+    /// If a rank has another tile by the plan than by a sharding, or one of these has partial sums, which a plan does not
+    /// close.
+    pub fn program_between(
+        &self,
+        array: impl Into<Name>,
+        [source, target]: [&Sharding; 2],
+        dtype: DType,
+    ) -> Result<Program, PlanError> {
+        for (sharding, side) in [(source, &self.source), (target, &self.target)] {
+            if !sharding.partial().is_empty() {
+                return Err(PlanError::Open { sharding: sharding.to_string() });
+            }
+            fits(side, sharding)?;
+        }
+        Ok(self.assembled(array.into(), [source.clone(), target.clone()], dtype))
+    }
+
+    fn assembled(&self, name: Name, [source, target]: [Sharding; 2], dtype: DType) -> Program {
+        let mut arrays = vec![
+            Array { name, sharding: source, kind: ArrayKind::Input },
+            Array { name, sharding: target, kind: ArrayKind::Output },
+        ];
+        let moves = self.moves([ArrayId(0), ArrayId(1)], &mut arrays);
+        // Temporaries come before what is made of them.
+        arrays[1..].rotate_left(1);
+        let last = ArrayId(arrays.len() - 1);
+        let renumbered = |id: ArrayId| match id.0 {
+            0 => id,
+            1 => last,
+            number => ArrayId(number - 1),
+        };
+        let moves = moves.into_iter().map(|moved| {
+            let (source, target) = (renumbered(moved.source), renumbered(moved.target));
+            Statement::Move(Move { source, target, ..moved })
+        });
+        Program::new(self.source.mesh(), dtype, arrays, moves.collect())
+            .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug of polyshard"))
+    }
+
+    /// Returns the moves from the array `source` to the array `target`, at least one, and adds the arrays between them.
+    pub(crate) fn moves(&self, [source, target]: [ArrayId; 2], arrays: &mut Vec<Array>) -> Vec<Move> {
+        let shape = arrays[source.0].sharding.shape().to_vec();
+        let mut moves: Vec<Move> = Vec::new();
+        let mut kept: Option<&DistType> = None;
+        for step in &self.steps {
+            match step.op() {
+                // The next step hands out the part that the slice keeps.
+                Op::DynSlice => kept = Some(step.to()),
+                _ => {
+                    let at = moves.last().map_or(source, |last| last.target);
+                    let id = ArrayId(arrays.len());
+                    let (name, kind) = (arrays[source.0].name, ArrayKind::Temporary);
+                    arrays.push(Array { name, sharding: step.to().cut(&shape), kind });
+                    moves.push(Move {
+                        source: at,
+                        kept: kept.take().map(|kept| kept.cut(&shape)),
+                        target: id,
+                        pattern: pattern(step),
+                        tests: vec![format!("step of a plan: {step}")],
+                    });
+                }
+            }
+        }
+        let at = moves.last().map_or(source, |last| last.target);
+        match moves.last_mut() {
+            // The last array is the target, however its sharding is written.
+            Some(last) if kept.is_none() => {
+                arrays.pop();
+                last.target = target;
+            }
+            _ => moves.push(Move {
+                source: at,
+                kept: None,
+                target,
+                pattern: Pattern::Local,
+                tests: vec!["every rank has its part already".into()],
+            }),
+        }
+        moves
+    }
+}
+
+/// The name of a step's route.
+fn pattern(step: &Step) -> Pattern {
+    let mesh = step.from().mesh();
+    let axes = || {
+        let mut parts = step.axes().to_vec();
+        parts.sort_by_key(|part| (part.axis, std::cmp::Reverse(part.stride)));
+        parts.iter().map(|part| Name::new(&part.display(mesh).to_string())).collect()
+    };
+    match step.op() {
+        Op::DynSlice => Pattern::Local,
+        Op::AllToAll => Pattern::AllToAll { axes: axes() },
+        Op::AllGather => Pattern::Allgather { axes: axes() },
+        Op::AllPermute => Pattern::Permute,
+        Op::Exchange => Pattern::Exchange,
+    }
+}
+
+impl DistType {
+    /// Returns the sharding by which ranks have the tiles of this type, cut off where an array of `shape` ends. Where digits
+    /// of an axis number tiles, it is over a mesh with an axis for each of them: see [`Mesh::refined`].
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::DistType;
+    /// let mesh = Mesh::new([("x", 2), ("y", 6)]);
+    /// let tiles = DistType::parse("[2{y%2,x}8]", &mesh)?;
+    /// assert_eq!(tiles.cut(&[7]).to_string(), "[0 @ [x, y%2]]");
+    /// # Ok::<(), polyshard_planner::TypeError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the array has not as many dimensions as the type, or a larger one.
+    #[must_use]
+    pub fn cut(&self, shape: &[usize]) -> Sharding {
+        assert!(
+            shape.len() == self.ndim() && shape.iter().zip(self.shape()).all(|(&size, whole)| size <= whole),
+            "an array of shape {shape:?} has tiles of {self}"
+        );
+        let mesh = self.refined_mesh();
+        let mut placements = Vec::new();
+        for (dim, (cut, &size)) in self.dims().iter().zip(shape).enumerate() {
+            if cut.parts.is_empty() {
+                continue;
+            }
+            let axes: Vec<_> =
+                cut.parts.iter().rev().map(|part| Name::new(&part.display(self.mesh()).to_string())).collect();
+            let pieces: usize = cut.parts.iter().map(|part| part.extent).product();
+            let at = if let [axis] = axes[..] { AxisExpr::Axis(axis) } else { AxisExpr::List(axes) };
+            // Blocks of a sharding are as small as they can be; where the type's tiles are larger, each part has one of that
+            // size instead.
+            let smallest = size.div_ceil(pieces) == cut.tile;
+            placements.push(match cut.tile {
+                block if !smallest && block > 0 => Placement::Cyclic { dim, at, block },
+                _ => Placement::Block { dim, at },
+            });
+        }
+        Sharding::new(&mesh, shape, &placements)
+            .unwrap_or_else(|error| panic!("{self} has no sharding: {error}; this is a bug of polyshard"))
+    }
+
+    /// The mesh with an axis for each digit that numbers tiles, and for what is between them.
+    fn refined_mesh(&self) -> Mesh {
+        let extents = self.mesh().extents();
+        let digits = extents.iter().enumerate().map(|(axis, &extent)| {
+            let parts = self.dims().iter().flat_map(|dim| &dim.parts).filter(|part| part.axis == axis);
+            let mut ends: Vec<usize> = parts.flat_map(|part| [part.stride, part.stride * part.extent]).collect();
+            ends.extend([1, extent]);
+            ends.sort_unstable();
+            ends.dedup();
+            let digits: Vec<usize> = ends.windows(2).rev().map(|pair| pair[1] / pair[0]).collect();
+            if digits.is_empty() { vec![1] } else { digits }
+        });
+        self.mesh().refined(&digits.collect::<Vec<_>>())
+    }
+}
+
+/// Checks that each rank's tile by `dist_type` is its block by `sharding`.
+fn fits(dist_type: &DistType, sharding: &Sharding) -> Result<(), PlanError> {
+    let (mesh, shape) = (sharding.mesh(), sharding.shape());
+    let misfit = |rank: usize| PlanError::Misfit {
+        rank,
+        plan_type: dist_type.to_string(),
+        plan_mesh: dist_type.mesh().to_string(),
+        sharding: sharding.to_string(),
+        shape: shape.to_vec(),
+        mesh: mesh.to_string(),
+    };
+    let covers = dist_type.shape().iter().zip(shape).all(|(whole, size)| size <= whole);
+    if dist_type.mesh() != mesh || dist_type.ndim() != shape.len() || !covers {
+        return Err(misfit(0));
+    }
+    let tiles = dist_type.cut(shape);
+    let differs = |&rank: &usize| {
+        let [block, tile] = [sharding, &tiles].map(|sharding| sharding.mesh().coordinates(rank));
+        let lens = [sharding.local_len(&block), tiles.local_len(&tile)];
+        lens[0] != lens[1] || sharding.common_len(&block, &tiles, &tile) != lens[0]
+    };
+    (0..mesh.size()).find(differs).map_or(Ok(()), |rank| Err(misfit(rank)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    fn plan(mesh: &Mesh, [from, to]: [&str; 2]) -> Plan {
+        let [from, to] = [from, to].map(|text| DistType::parse(text, mesh).expect("a type"));
+        Plan::new(&from, &to, &Options::default()).expect("a plan")
+    }
+
+    #[test]
+    fn plans_for_other_arrays_are_refused() {
+        let mesh = Mesh::new([("x", 2)]);
+        let [x] = mesh.axes();
+        let by = |placements: &[Placement]| Sharding::new(&mesh, &[4, 6], placements).expect("a sharding");
+        let plan = plan(&mesh, ["[3{x}6, 6]", "[6, 3{x}6]"]);
+        let said = |source: Sharding| {
+            let target = by(&[Placement::block(1, x)]);
+            plan.program_between("A", [&source, &target], DType::F64).expect_err("refused").to_string()
+        };
+        assert_eq!(
+            said(by(&[Placement::block(0, x)])),
+            "rank 0 has another tile by the plan's type [3{x}6, 6] over (x: 2) than by the sharding [0 @ x] of shape [4, 6] \
+             over (x: 2); make the plan for this sharding"
+        );
+        assert_eq!(
+            said(by(&[Placement::partial("x")])),
+            "a plan moves elements, but an array sharded [partial(x)] holds terms of sums; a move without a plan closes them"
+        );
+    }
+
+    #[test]
+    fn digits_of_an_axis_are_axes_of_a_refined_mesh() {
+        let mesh = Mesh::new([("x", 12)]);
+        let program = plan(&mesh, ["[3{x%4}12]", "[4{x/4}12]"]).program("A", DType::I32);
+        let shardings: Vec<_> = program.arrays().iter().map(|array| array.sharding.to_string()).collect();
+        assert_eq!((&*shardings[0], shardings.last().map(String::as_str)), ("[0 @ x%4]", Some("[0 @ x/4]")));
+        assert_eq!(program.sharding("A").mesh().to_string(), "x/4: 3, x%4: 4");
+    }
+}

@@ -1,0 +1,195 @@
+//! Accesses to tensors, whose indices are affine, perhaps periodic.
+
+use polyshard_layout::Name;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Range;
+
+/// An affine index expression, `sum of coefficient * variable + constant`, perhaps periodic: `(i + 1) % 8`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Affine {
+    /// Variables with their coefficients; no variable twice, no coefficient 0.
+    pub terms: Vec<(Name, i64)>,
+    /// What is added.
+    pub constant: i64,
+    /// Where the index starts again from 0; the remainder is never negative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modulus: Option<Modulus>,
+}
+
+impl Affine {
+    /// Returns the expression with these terms; equal variables are added up.
+    #[must_use]
+    pub fn new(terms: impl IntoIterator<Item = (Name, i64)>, constant: i64) -> Self {
+        let mut sum: Vec<(Name, i64)> = Vec::new();
+        for (name, factor) in terms {
+            match sum.iter_mut().find(|term| term.0 == name) {
+                // What saturates is beyond what a checked kernel may hold.
+                Some(term) => term.1 = term.1.saturating_add(factor),
+                None => sum.push((name, factor)),
+            }
+        }
+        sum.retain(|term| term.1 != 0);
+        Self { terms: sum, constant, modulus: None }
+    }
+
+    /// Returns the variable, if the expression is nothing else.
+    #[must_use]
+    pub fn as_variable(&self) -> Option<Name> {
+        match (&self.terms[..], self.constant, &self.modulus) {
+            (&[(name, 1)], 0, None) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the values of `var` with which all indices that hold no other variable stay inside their extents.
+    ///
+    /// `None` if no such index holds it, or no value does.
+    ///
+    /// ```
+    /// use polyshard_program::Affine;
+    /// let i = "i".into();
+    /// let [before, after] = [-1, 1].map(|by| Affine::new([(i, 1)], by));
+    /// assert_eq!(Affine::fitting_range(i, [(&before, 18), (&after, 18)]), Some(1..17));
+    /// ```
+    pub fn fitting_range<'a>(var: Name, indices: impl IntoIterator<Item = (&'a Affine, i128)>) -> Option<Range<i128>> {
+        // A periodic index stays inside for any value.
+        let affine = indices.into_iter().filter(|(index, _)| index.modulus.is_none());
+        let ranges = affine.filter_map(|(index, extent)| {
+            let &[(name, factor)] = &index.terms[..] else { return None };
+            let (constant, by) = (i128::from(index.constant), i128::from(factor).abs());
+            // `by*v + c` is in `0..extent`, or with the sign turned, in `1 - extent..1`.
+            let (low, high) = if factor > 0 {
+                (-constant, extent.saturating_sub(constant))
+            } else {
+                ((constant + 1).saturating_sub(extent), constant + 1)
+            };
+            let ceil = |value: i128| -value.saturating_neg().div_euclid(by);
+            (name == var).then(|| ceil(low)..ceil(high))
+        });
+        ranges.reduce(|a, b| a.start.max(b.start)..a.end.min(b.end)).filter(|range| range.start < range.end)
+    }
+
+    /// Returns the coefficient of `name`, 0 if it does not occur.
+    #[must_use]
+    pub fn coefficient(&self, name: Name) -> i64 {
+        self.terms.iter().find(|term| term.0 == name).map_or(0, |term| term.1)
+    }
+}
+
+/// Where a periodic index starts again from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Modulus {
+    /// At this number, which in a checked [`Kernel`](crate::Kernel) is between 1 and the extent of the dimension.
+    Number(i64),
+    /// At the number that [`KernelSpec::moduli`](crate::KernelSpec::moduli) has under this name; not in a checked one.
+    Captured(Name),
+}
+
+impl fmt::Display for Modulus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Captured(name) => write!(f, "{name}"),
+        }
+    }
+}
+
+impl Affine {
+    /// Returns the remainder of the expression by `modulus`, which is never negative.
+    ///
+    /// ```
+    /// use polyshard_program::{Affine, Modulus};
+    /// let next = Affine::new([("i".into(), 1)], 1).modulo(Modulus::Number(8));
+    /// assert_eq!(next.to_string(), "(i + 1) % 8");
+    /// ```
+    #[must_use]
+    pub fn modulo(self, modulus: Modulus) -> Self {
+        Self { modulus: Some(modulus), ..self }
+    }
+
+    /// Returns the modulus, if the expression of a checked kernel has one.
+    ///
+    /// # Panics
+    /// If the modulus is not a number, as in a [`KernelSpec`](crate::KernelSpec) that is not checked.
+    #[must_use]
+    pub fn period(&self) -> Option<i64> {
+        self.modulus.map(|modulus| match modulus {
+            Modulus::Number(number) => number,
+            Modulus::Captured(name) => panic!("the modulus `{name}` has no value, since the kernel is not checked"),
+        })
+    }
+
+    /// Returns an expression without a modulus whose remainder is this one: coefficients and constant are the
+    /// ones nearest to 0 that have the same remainders, so that what an iteration reads stays close together.
+    ///
+    /// ```
+    /// use polyshard_program::{Affine, Modulus};
+    /// let previous = Affine::new([("i".into(), 1)], 7).modulo(Modulus::Number(8));
+    /// assert_eq!(previous.unwrapped().to_string(), "i - 1");
+    /// ```
+    ///
+    /// # Panics
+    /// As [`period`](Self::period).
+    #[must_use]
+    pub fn unwrapped(&self) -> Self {
+        let Some(modulus) = self.period() else { return self.clone() };
+        let near = |value: i64| {
+            let rest = value.rem_euclid(modulus);
+            if rest > modulus / 2 { rest - modulus } else { rest }
+        };
+        Self::new(self.terms.iter().map(|&(name, factor)| (name, near(factor))), near(self.constant))
+    }
+}
+
+/// One access to a tensor, `A[2*i + r, k]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Access {
+    /// The tensor.
+    pub tensor: Name,
+    /// One index expression per dimension.
+    pub index: Vec<Affine>,
+}
+
+impl Access {
+    /// Returns the access with every index [unwrapped](Affine::unwrapped).
+    #[must_use]
+    pub fn unwrapped(&self) -> Self {
+        Self { tensor: self.tensor, index: self.index.iter().map(Affine::unwrapped).collect() }
+    }
+}
+
+impl fmt::Display for Affine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(modulus) = self.modulus {
+            let sum = Self { modulus: None, ..self.clone() };
+            let alone = sum.as_variable().is_some() || sum.terms.is_empty() && sum.constant >= 0;
+            return if alone { write!(f, "{sum} % {modulus}") } else { write!(f, "({sum}) % {modulus}") };
+        }
+        let mut text = String::new();
+        for &(name, factor) in &self.terms {
+            let sign = match (text.is_empty(), factor < 0) {
+                (true, false) => "",
+                (true, true) => "-",
+                (false, false) => " + ",
+                (false, true) => " - ",
+            };
+            let times = if factor.unsigned_abs() == 1 { String::new() } else { format!("{}*", factor.unsigned_abs()) };
+            text += &format!("{sign}{times}{name}");
+        }
+        match (text.is_empty(), self.constant) {
+            (true, constant) => write!(f, "{constant}"),
+            (false, 0) => f.write_str(&text),
+            (false, constant) if constant < 0 => write!(f, "{text} - {}", constant.unsigned_abs()),
+            (false, constant) => write!(f, "{text} + {constant}"),
+        }
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let index: Vec<_> = self.index.iter().map(Affine::to_string).collect();
+        write!(f, "{}[{}]", self.tensor, index.join(", "))
+    }
+}

@@ -1,0 +1,44 @@
+//! One limit on the numbers of kernels and schedules, so that no arithmetic on indices overflows.
+//!
+//! isl counts without bounds; programs count in 64 bits. Closed forms are sums of products of extents,
+//! tile sizes and coefficients, and every such product is at most the *reach* of the loop or index that
+//! it belongs to: the number that it would count to if every loop ran to its end, short tiles included.
+//! With all reaches within 2^60, sums and differences of several forms fit 64 bits. The other numbers
+//! that meet them, digits of mesh coordinates and moduli of placements, fit 31 bits, as ranks do.
+
+use crate::access::Access;
+use crate::kernel::Kernel;
+use crate::kernel_error::KernelError;
+
+/// The greatest reach of a loop or an index.
+pub const LIMIT: i128 = 1 << 60;
+
+/// The kernel's own numbers are within the limit: what its indices count to, and what of them is added up.
+pub(crate) fn kernel(kernel: &Kernel) -> Result<(), KernelError> {
+    let extents: Vec<_> = kernel.vars().iter().map(|var| (var.extent as i128).max(1)).collect();
+    if let Some((var, _)) = kernel.vars().iter().zip(&extents).find(|(_, extent)| **extent > LIMIT) {
+        return Err(KernelError::OutOfReach { what: format!("index `{}`", var.name) });
+    }
+    match beyond(kernel, &extents) {
+        Some(what) => Err(KernelError::OutOfReach { what }),
+        None => Ok(()),
+    }
+}
+
+/// The first index expression that goes beyond the limit, if the variables reach this far.
+pub fn beyond(kernel: &Kernel, reaches: &[i128]) -> Option<String> {
+    let of = |access: &Access| {
+        let index = access.index.iter().find(|index| {
+            // What a modulus takes away need not be counted to.
+            let index = index.unwrapped();
+            let terms =
+                kernel.vars().iter().zip(reaches).map(|(var, reach)| {
+                    i128::from(index.coefficient(var.name)).saturating_abs().saturating_mul(*reach)
+                });
+            let constant = i128::from(index.constant).saturating_abs();
+            terms.fold(constant, i128::saturating_add) > LIMIT
+        })?;
+        Some(format!("index `{index}` of `{}`", access.tensor))
+    };
+    [kernel.target()].into_iter().chain(kernel.value().accesses()).find_map(of)
+}

@@ -1,0 +1,50 @@
+//! The program whose transfers are all exchanges: what any other must agree with.
+
+use crate::matching::Matching;
+use crate::nest::{Nest, OutputRoute, Route};
+use crate::proof::{Proof, Property, SENT};
+use polyshard_layout::{Reach, Sharding};
+
+impl Nest {
+    /// Returns the same program with every transfer by exchange, which is right for any region and sharding: what
+    /// other patterns are tested against.
+    ///
+    /// The report says no more than holds of this program: what was proved of other routes is gone, and the bounds
+    /// are its own. That tiles stay inside their tensors and that elements are read from owners is all that an
+    /// exchange needs, and was asked already.
+    ///
+    /// # Panics
+    /// If ranks would not agree on an exchange: a bug of polyshard.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn by_exchange(&self) -> Self {
+        let mut program = self.clone();
+        let ranges = self.ranges();
+        for transfer in &mut program.transfers {
+            let most = transfer.region.most(&ranges);
+            transfer.capacity = most.into_iter().product::<i64>() as usize;
+            transfer.buffers = 1;
+            transfer.route = Route::Exchange { reach: vec![Reach::All; self.mesh.ndim()] };
+            transfer.tests = vec!["asked for: exchange".into()];
+        }
+        let output = &mut program.output;
+        output.capacity = output.region.most(&ranges).into_iter().product::<i64>() as usize;
+        let partial = self.shardings.last().map_or(&[][..], Sharding::partial);
+        let reach = |axis: usize| if partial.contains(&axis) { Reach::OWN } else { Reach::All };
+        output.route = OutputRoute::Exchange { reach: (0..self.mesh.ndim()).map(reach).collect() };
+        output.tests = vec!["asked for: exchange".into()];
+        program.body = Self::body_of(self.loops.len(), &program.transfers, &program.output);
+        let inputs: Vec<_> = self.kernel.inputs().iter().map(|tensor| tensor.name).collect();
+        let kept = self.report.proofs.iter().filter(|proof| proof.property != Property::Matching && !proof.of_route);
+        let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
+        let found =
+            matching.check(&program.transfers, &program.output, |input| inputs[input], self.kernel.output().name);
+        let found = found.unwrap_or_else(|mismatch| {
+            panic!("ranks differ on an exchange of {}: {}; this is a bug of polyshard", mismatch.tensor, mismatch.why)
+        });
+        let kept = kept.cloned().collect::<Vec<_>>();
+        let (property, tensor) = (Property::Delivery, Some(self.kernel.output().name));
+        let sent = Proof { property, tensor, asked: SENT.into(), of_route: true };
+        program.reported([kept, vec![sent], found].concat())
+    }
+}

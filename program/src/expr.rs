@@ -1,0 +1,395 @@
+//! Index expressions of programs: linear forms over mesh coordinates and loop counters.
+//!
+//! A form is kept as a sorted sum of atoms, so that equal forms are equal values and simple ones print
+//! as people write them: `256*((y + ko) % 8)`. What can be decided from the ranges of coordinates and
+//! counters is decided when a form is built; whether a form is *right* is isl's business.
+//!
+//! The numbers of a schedule are bounded such that no form overflows ([`crate::bounds`]). Should one
+//! nevertheless, it saturates: then it is wrong, and isl says so.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Something that varies: what the atoms of an expression stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Symbol {
+    /// This rank's coordinate along the axis with this position.
+    Coordinate(usize),
+    /// The counter of the program's loop with this number.
+    Counter(usize),
+}
+
+/// A term of an [`Expr`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Atom {
+    /// A coordinate or a counter.
+    Symbol(Symbol),
+    /// `floor(e / d)`, `d` positive.
+    Div(Box<Expr>, i64),
+    /// `e mod d`, in `0..d`.
+    Mod(Box<Expr>, i64),
+    /// The smaller of two.
+    Min(Box<Expr>, Box<Expr>),
+    /// The greater of two.
+    Max(Box<Expr>, Box<Expr>),
+}
+
+/// `sum of coefficient * atom + constant`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Expr {
+    terms: BTreeMap<Atom, i64>,
+    constant: i64,
+}
+
+/// The ranges of coordinates and counters, `0..extent`, by which expressions are simplified.
+#[derive(Clone, Debug, Default)]
+pub struct Ranges {
+    /// Extents of the mesh axes.
+    pub coordinates: Vec<i64>,
+    /// Extents of the loops by number.
+    pub counters: Vec<i64>,
+}
+
+impl Expr {
+    /// Returns a constant.
+    #[must_use]
+    pub fn constant(value: i64) -> Self {
+        Self { terms: BTreeMap::new(), constant: value }
+    }
+
+    /// Returns a coordinate or a counter.
+    #[must_use]
+    pub fn symbol(symbol: Symbol) -> Self {
+        Self::atom(Atom::Symbol(symbol))
+    }
+
+    fn atom(atom: Atom) -> Self {
+        Self { terms: BTreeMap::from([(atom, 1)]), constant: 0 }
+    }
+
+    /// Returns the terms, in order.
+    pub fn terms(&self) -> impl Iterator<Item = (&Atom, i64)> {
+        self.terms.iter().map(|(atom, &factor)| (atom, factor))
+    }
+
+    /// Returns the terms, those with positive coefficients first: `y - x` rather than `-x + y`.
+    pub fn positive_first(&self) -> impl Iterator<Item = (&Atom, i64)> {
+        let (positive, negative): (Vec<_>, Vec<_>) = self.terms().partition(|term| term.1 > 0);
+        positive.into_iter().chain(negative)
+    }
+
+    /// Returns the constant term.
+    #[must_use]
+    pub fn offset(&self) -> i64 {
+        self.constant
+    }
+
+    /// Returns the value, if it is a constant.
+    #[must_use]
+    pub fn as_constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// Returns the only term, if the expression is one atom.
+    pub fn as_atom(&self) -> Option<&Atom> {
+        match self.terms.iter().next() {
+            Some((atom, 1)) if self.terms.len() == 1 && self.constant == 0 => Some(atom),
+            _ => None,
+        }
+    }
+
+    /// Returns expressions of which this is the least.
+    pub fn least_of(&self) -> Vec<Self> {
+        self.choices(true)
+    }
+
+    /// Returns expressions of which this is the greatest.
+    pub fn greatest_of(&self) -> Vec<Self> {
+        self.choices(false)
+    }
+
+    fn choices(&self, least: bool) -> Vec<Self> {
+        match self.branches() {
+            Some((branches, greater)) if greater != least => branches.iter().flat_map(|of| of.choices(least)).collect(),
+            _ => vec![self.clone()],
+        }
+    }
+
+    /// Returns `self + other`.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        self.plus_times(other, 1)
+    }
+
+    /// Returns `self - other`.
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Self {
+        self.plus_times(other, -1)
+    }
+
+    /// Returns `self + value`.
+    #[must_use]
+    pub fn offset_by(&self, value: i64) -> Self {
+        Self { terms: self.terms.clone(), constant: self.constant.saturating_add(value) }
+    }
+
+    /// Returns `factor * self`.
+    #[must_use]
+    pub fn times(&self, factor: i64) -> Self {
+        Self::default().plus_times(self, factor)
+    }
+
+    /// Returns `factor * self` up to multiples of `modulus`, with numbers below it.
+    pub fn times_modulo(&self, factor: i64, modulus: i64) -> Self {
+        let by = |value: i64| (i128::from(value) * i128::from(factor) % i128::from(modulus)) as i64;
+        let terms = self.terms.iter().map(|(atom, &value)| (atom.clone(), by(value))).filter(|term| term.1 != 0);
+        Self { terms: terms.collect(), constant: by(self.constant) }
+    }
+
+    /// Returns `self` without the terms that are multiples of `modulus` whatever their symbols are.
+    pub fn without_multiples(&self, modulus: i64) -> Self {
+        let terms = self.terms.iter().filter(|(_, by)| **by % modulus != 0);
+        Self { terms: terms.map(|(atom, &by)| (atom.clone(), by)).collect(), constant: self.constant }
+    }
+
+    fn plus_times(&self, other: &Self, factor: i64) -> Self {
+        let mut sum = self.clone();
+        sum.constant = sum.constant.saturating_add(factor.saturating_mul(other.constant));
+        for (atom, &by) in &other.terms {
+            let term = sum.terms.entry(atom.clone()).or_default();
+            *term = term.saturating_add(factor.saturating_mul(by));
+        }
+        sum.terms.retain(|_, by| *by != 0);
+        sum
+    }
+
+    /// Returns `floor(self / divisor)`, simplified.
+    #[must_use]
+    pub fn div(&self, divisor: i64, ranges: &Ranges) -> Self {
+        if divisor == 1 {
+            return self.clone();
+        }
+        let (quotient, rest) = self.divided(divisor);
+        let (low, high) = rest.bounds(ranges);
+        if low.div_euclid(divisor) == high.div_euclid(divisor) {
+            return quotient.offset_by(low.div_euclid(divisor));
+        }
+        quotient.plus(&Self::atom(Atom::Div(Box::new(rest), divisor)))
+    }
+
+    /// Returns `self mod modulus`, in `0..modulus`, simplified.
+    #[must_use]
+    pub fn rem(&self, modulus: i64, ranges: &Ranges) -> Self {
+        if modulus == 1 {
+            return Self::constant(0);
+        }
+        let (_, rest) = self.flattened(modulus).divided(modulus);
+        let (low, high) = rest.bounds(ranges);
+        if low.div_euclid(modulus) == high.div_euclid(modulus) {
+            return rest.offset_by((-modulus).saturating_mul(low.div_euclid(modulus)));
+        }
+        Self::atom(Atom::Mod(Box::new(rest), modulus))
+    }
+
+    /// The sum without inner remainders that a remainder by `modulus` takes anyway.
+    fn flattened(&self, modulus: i64) -> Self {
+        self.terms.iter().fold(Self::constant(self.constant), |sum, (atom, &factor)| match atom {
+            Atom::Mod(inner, m) if m % modulus == 0 => sum.plus_times(&inner.flattened(modulus), factor),
+            _ => sum.plus_times(&Self::atom(atom.clone()), factor),
+        })
+    }
+
+    /// Writes `self` as `divisor * first + second`, with small coefficients in the second.
+    fn divided(&self, divisor: i64) -> (Self, Self) {
+        let mut quotient = Self::constant(self.constant.div_euclid(divisor));
+        let mut rest = Self::constant(self.constant.rem_euclid(divisor));
+        for (atom, &factor) in &self.terms {
+            let (by, left) = (factor / divisor, factor % divisor);
+            if by != 0 {
+                quotient.terms.insert(atom.clone(), by);
+            }
+            if left != 0 {
+                rest.terms.insert(atom.clone(), left);
+            }
+        }
+        (quotient, rest)
+    }
+
+    /// Returns the smaller of the two, simplified.
+    #[must_use]
+    pub fn lesser(&self, other: &Self, ranges: &Ranges) -> Self {
+        let (low, high) = self.minus(other).bounds(ranges);
+        if high <= 0 {
+            self.clone()
+        } else if low >= 0 {
+            other.clone()
+        } else {
+            let (a, b) = if self <= other { (self, other) } else { (other, self) };
+            Self::atom(Atom::Min(Box::new(a.clone()), Box::new(b.clone())))
+        }
+    }
+
+    /// Returns the greater of the two, simplified.
+    #[must_use]
+    pub fn greater(&self, other: &Self, ranges: &Ranges) -> Self {
+        let (low, high) = self.minus(other).bounds(ranges);
+        if low >= 0 {
+            self.clone()
+        } else if high <= 0 {
+            other.clone()
+        } else {
+            let (a, b) = if self <= other { (self, other) } else { (other, self) };
+            Self::atom(Atom::Max(Box::new(a.clone()), Box::new(b.clone())))
+        }
+    }
+
+    /// Returns bounds on the value, both inclusive; they hold, but need not be tight.
+    #[must_use]
+    pub fn bounds(&self, ranges: &Ranges) -> (i64, i64) {
+        // `min(a, b) - a` is at most 0: a sum with one min or max is bounded through its branches.
+        if let Some((branches, greater)) = self.branches() {
+            let [a, b] = branches.map(|branch| branch.bounds(ranges));
+            return if greater { (a.0.max(b.0), a.1.max(b.1)) } else { (a.0.min(b.0), a.1.min(b.1)) };
+        }
+        self.terms.iter().fold((self.constant, self.constant), |(low, high), (atom, &factor)| {
+            let (a, b) = atom.bounds(ranges);
+            let (a, b) = (a.saturating_mul(factor), b.saturating_mul(factor));
+            (low.saturating_add(a.min(b)), high.saturating_add(a.max(b)))
+        })
+    }
+
+    /// The two sums that replace the first min or max, and whether the sum is the greater of them.
+    pub fn branches(&self) -> Option<([Self; 2], bool)> {
+        let (atom, factor) = self
+            .terms
+            .iter()
+            .find(|(atom, _)| matches!(atom, Atom::Min(..) | Atom::Max(..)))
+            .map(|(atom, &factor)| (atom.clone(), factor))?;
+        let mut rest = self.clone();
+        rest.terms.remove(&atom);
+        let (a, b, greater) = match &atom {
+            Atom::Max(a, b) => (a, b, true),
+            Atom::Min(a, b) => (a, b, false),
+            _ => return None,
+        };
+        Some(([rest.plus_times(a, factor), rest.plus_times(b, factor)], greater == (factor > 0)))
+    }
+
+    /// Returns whether `symbol` occurs.
+    #[must_use]
+    pub fn mentions(&self, symbol: Symbol) -> bool {
+        self.terms.keys().any(|atom| match atom {
+            Atom::Symbol(other) => *other == symbol,
+            Atom::Div(e, _) | Atom::Mod(e, _) => e.mentions(symbol),
+            Atom::Min(a, b) | Atom::Max(a, b) => a.mentions(symbol) || b.mentions(symbol),
+        })
+    }
+
+    /// Returns the expression with `symbol` replaced, simplified again.
+    #[must_use]
+    pub fn replace(&self, symbol: Symbol, by: &Self, ranges: &Ranges) -> Self {
+        self.terms.iter().fold(Self::constant(self.constant), |sum, (atom, &factor)| {
+            let value = match atom {
+                Atom::Symbol(other) if *other == symbol => by.clone(),
+                Atom::Symbol(_) => Self::atom(atom.clone()),
+                Atom::Div(e, d) => e.replace(symbol, by, ranges).div(*d, ranges),
+                Atom::Mod(e, d) => e.replace(symbol, by, ranges).rem(*d, ranges),
+                Atom::Min(a, b) => a.replace(symbol, by, ranges).lesser(&b.replace(symbol, by, ranges), ranges),
+                Atom::Max(a, b) => a.replace(symbol, by, ranges).greater(&b.replace(symbol, by, ranges), ranges),
+            };
+            sum.plus_times(&value, factor)
+        })
+    }
+
+    /// Returns the value, given the coordinates by axis and the counters by loop number.
+    #[must_use]
+    pub fn eval(&self, coordinates: &[i64], counters: &[i64]) -> i64 {
+        let value = |e: &Self| e.eval(coordinates, counters);
+        self.terms.iter().fold(self.constant, |sum, (atom, factor)| {
+            sum + factor
+                * match atom {
+                    Atom::Symbol(Symbol::Coordinate(axis)) => coordinates[*axis],
+                    Atom::Symbol(Symbol::Counter(number)) => counters[*number],
+                    Atom::Div(e, d) => value(e).div_euclid(*d),
+                    Atom::Mod(e, d) => value(e).rem_euclid(*d),
+                    Atom::Min(a, b) => value(a).min(value(b)),
+                    Atom::Max(a, b) => value(a).max(value(b)),
+                }
+        })
+    }
+
+    /// Returns the text that people read, with symbols named by `name`.
+    #[must_use]
+    pub fn show(&self, name: &impl Fn(Symbol) -> String) -> String {
+        self.text(name)
+    }
+
+    fn text(&self, name: &impl Fn(Symbol) -> String) -> String {
+        let mut text = String::new();
+        for (atom, factor) in self.positive_first() {
+            let sign = match (text.is_empty(), factor < 0) {
+                (true, false) => "",
+                (true, true) => "-",
+                (false, false) => " + ",
+                (false, true) => " - ",
+            };
+            let sole = self.terms.len() == 1 && self.constant == 0 && factor == 1;
+            let shown = atom.text(name, !sole);
+            let times = if matches!(factor, -1 | 1) { String::new() } else { format!("{}*", factor.unsigned_abs()) };
+            text += &format!("{sign}{times}{shown}");
+        }
+        match (text.is_empty(), self.constant) {
+            (true, constant) => constant.to_string(),
+            (false, 0) => text,
+            (false, constant) if constant < 0 => format!("{text} - {}", constant.unsigned_abs()),
+            (false, constant) => format!("{text} + {constant}"),
+        }
+    }
+}
+
+impl Atom {
+    fn bounds(&self, ranges: &Ranges) -> (i64, i64) {
+        match self {
+            Self::Symbol(Symbol::Coordinate(axis)) => (0, (ranges.coordinates[*axis] - 1).max(0)),
+            Self::Symbol(Symbol::Counter(number)) => (0, (ranges.counters[*number] - 1).max(0)),
+            Self::Div(e, d) => {
+                let (low, high) = e.bounds(ranges);
+                (low.div_euclid(*d), high.div_euclid(*d))
+            }
+            Self::Mod(e, d) => {
+                let (low, high) = e.bounds(ranges);
+                if low >= 0 { (0, high.min(d - 1)) } else { (0, d - 1) }
+            }
+            Self::Min(a, b) => {
+                let (a, b) = (a.bounds(ranges), b.bounds(ranges));
+                (a.0.min(b.0), a.1.min(b.1))
+            }
+            Self::Max(a, b) => {
+                let (a, b) = (a.bounds(ranges), b.bounds(ranges));
+                (a.0.max(b.0), a.1.max(b.1))
+            }
+        }
+    }
+
+    fn text(&self, name: &impl Fn(Symbol) -> String, inside: bool) -> String {
+        let group = |e: &Expr| {
+            let text = e.text(name);
+            match e.as_atom() {
+                Some(Atom::Symbol(_)) => text,
+                _ if e.as_constant().is_some_and(|value| value >= 0) => text,
+                _ => format!("({text})"),
+            }
+        };
+        let close = |text: String| if inside { format!("({text})") } else { text };
+        match self {
+            Self::Symbol(symbol) => name(*symbol),
+            Self::Div(e, d) => close(format!("{} / {d}", group(e))),
+            Self::Mod(e, d) => close(format!("{} % {d}", group(e))),
+            Self::Min(a, b) => format!("min({}, {})", a.text(name), b.text(name)),
+            Self::Max(a, b) => format!("max({}, {})", a.text(name), b.text(name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

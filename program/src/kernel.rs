@@ -1,0 +1,281 @@
+//! Kernels: one tensor statement in index notation, as data.
+//!
+//! A [`KernelSpec`] is what was written; [`KernelSpec::check`] turns it into a [`Kernel`], whose indices
+//! are all bound and whose accesses all stay inside their tensors. Everything downstream relies on that.
+
+use crate::access::{Access, Affine};
+use crate::dtype::{DType, Number};
+use crate::value::Value;
+use polyshard_layout::Name;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Range;
+
+/// What the statement does with the value it computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Assign {
+    /// `=`: the output becomes the sum over the contracted indices, as in einsum.
+    #[serde(rename = "=")]
+    Set,
+    /// `+=`: adds to what the output holds.
+    #[serde(rename = "+=")]
+    Add,
+    /// `*=`: multiplies what the output holds.
+    #[serde(rename = "*=")]
+    Mul,
+    /// `max=`: keeps the greatest.
+    #[serde(rename = "max=")]
+    Max,
+    /// `min=`: keeps the least.
+    #[serde(rename = "min=")]
+    Min,
+}
+
+impl Assign {
+    /// How a part of what the statement writes meets the other parts: as it is assigned, but `=` sums up.
+    #[must_use]
+    pub fn accumulating(self) -> Self {
+        match self {
+            Self::Set => Self::Add,
+            other => other,
+        }
+    }
+}
+
+/// A tensor of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Tensor {
+    /// Its name.
+    pub name: Name,
+    /// Its shape, elements per dimension.
+    pub shape: Vec<usize>,
+}
+
+impl Tensor {
+    /// Returns the number of dimensions.
+    #[must_use]
+    pub fn ndim(&self) -> usize {
+        self.shape.len()
+    }
+}
+
+/// An index variable with its range `start..start + extent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IndexVar {
+    /// Its name.
+    pub name: Name,
+    /// Its first value as the kernel was written; everything downstream counts from 0.
+    pub start: i64,
+    /// The number of values.
+    pub extent: usize,
+}
+
+impl IndexVar {
+    /// Returns the range as it is stated: `for i in 1..17`.
+    #[must_use]
+    pub fn range(&self) -> String {
+        format!("for {} in {}..{}", self.name, self.start, i128::from(self.start) + self.extent as i128)
+    }
+}
+
+/// A kernel as it was written; [`check`](Self::check) makes it a [`Kernel`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelSpec {
+    /// The kernel's name.
+    pub name: Name,
+    /// The element type of all its tensors.
+    pub dtype: DType,
+    /// Inputs: name and extents, which may be out of range.
+    pub inputs: Vec<(Name, Vec<i128>)>,
+    /// The output.
+    pub output: (Name, Vec<i128>),
+    /// Ranges stated by hand, `for q in 1..n`; an index with one may stand alone in any dimension it stays inside.
+    pub ranges: Vec<(Name, Range<i128>)>,
+    /// Captured scalars.
+    pub scalars: Vec<(Name, Number)>,
+    /// Captured moduli of periodic indices, which may be out of range.
+    pub moduli: Vec<(Name, i128)>,
+    /// Where the statement writes.
+    pub target: Access,
+    /// How it writes.
+    pub assign: Assign,
+    /// What it writes.
+    pub value: Value,
+}
+
+/// A checked kernel: indices bound, accesses inside their tensors, extents that do not overflow.
+///
+/// Whatever range an index was stated with, here it counts from 0: `A[i - 1]` for `i in 1..17` is `A[i]` with 16
+/// values of `i`. [`statement`](Self::statement) is the text as it was written. A kernel serialises as it was
+/// written, and is checked again when it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    pub(crate) name: Name,
+    pub(crate) dtype: DType,
+    pub(crate) inputs: Vec<Tensor>,
+    pub(crate) output: Tensor,
+    pub(crate) vars: Vec<IndexVar>,
+    pub(crate) scalars: Vec<(Name, Number)>,
+    pub(crate) target: Access,
+    pub(crate) assign: Assign,
+    pub(crate) value: Value,
+    pub(crate) written: Written,
+}
+
+/// The statement as it was written, with its indices' own ranges.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Written {
+    pub target: Access,
+    pub value: Value,
+    /// The indices whose ranges were stated.
+    pub stated: Vec<Name>,
+}
+
+impl Kernel {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
+    /// Returns the element type of all tensors.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Returns the inputs, in the order in which they are given to `run`.
+    #[must_use]
+    pub fn inputs(&self) -> &[Tensor] {
+        &self.inputs
+    }
+
+    /// Returns the output.
+    #[must_use]
+    pub fn output(&self) -> &Tensor {
+        &self.output
+    }
+
+    /// Returns all tensors: the inputs, then the output.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        self.inputs.iter().chain([&self.output])
+    }
+
+    /// Returns the index variables: those of the output, then the contracted ones, as they appear.
+    #[must_use]
+    pub fn vars(&self) -> &[IndexVar] {
+        &self.vars
+    }
+
+    /// Returns the captured scalars.
+    #[must_use]
+    pub fn scalars(&self) -> &[(Name, Number)] {
+        &self.scalars
+    }
+
+    /// Returns where the statement writes, with indices that count from 0.
+    #[must_use]
+    pub fn target(&self) -> &Access {
+        &self.target
+    }
+
+    /// Returns how it writes.
+    #[must_use]
+    pub fn assign(&self) -> Assign {
+        self.assign
+    }
+
+    /// Returns what it writes, with indices that count from 0.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// Returns where the statement writes, as it was written: indices run over their own ranges.
+    #[must_use]
+    pub fn written_target(&self) -> &Access {
+        &self.written.target
+    }
+
+    /// Returns what it writes, as it was written: indices run over their own ranges.
+    #[must_use]
+    pub fn written_value(&self) -> &Value {
+        &self.written.value
+    }
+
+    /// Returns the accesses of one tensor: those of an input, or the one of the output; indices count from 0.
+    #[must_use]
+    pub fn accesses_of(&self, tensor: Name) -> Vec<&Access> {
+        if tensor == self.output.name {
+            return vec![&self.target];
+        }
+        self.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
+    }
+
+    /// Returns the accesses of one tensor as they were written.
+    #[must_use]
+    pub fn written_accesses_of(&self, tensor: Name) -> Vec<&Access> {
+        if tensor == self.output.name {
+            return vec![&self.written.target];
+        }
+        self.written.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
+    }
+
+    /// Returns whether the statement never runs, since an index has no values.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.vars.iter().any(|var| var.extent == 0)
+    }
+
+    /// Returns the statement as it was written: `C[m, n] += A[m, k] * B[k, n]`, and the ranges that were stated.
+    #[must_use]
+    pub fn statement(&self) -> String {
+        let Written { target, value, stated } = &self.written;
+        let ranges = self.vars.iter().filter(|var| stated.contains(&var.name));
+        let ranges: String = ranges.map(|var| format!(" {}", var.range())).collect();
+        format!("{target} {} {value}{ranges}", self.assign)
+    }
+
+    /// The statement with indices that count from 0, as the loops of a program do.
+    pub(crate) fn counted_statement(&self) -> String {
+        format!("{} {} {}", self.target, self.assign, self.value)
+    }
+}
+
+impl fmt::Display for Assign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Set => "=",
+            Self::Add => "+=",
+            Self::Mul => "*=",
+            Self::Max => "max=",
+            Self::Min => "min=",
+        })
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |tensor: &Tensor| {
+            let shape: Vec<_> = tensor.shape.iter().map(usize::to_string).collect();
+            format!("{}: [{}; {}]", tensor.name, self.dtype, shape.join(", "))
+        };
+        let inputs: Vec<_> = self.inputs.iter().map(shown).collect();
+        writeln!(f, "fn {}({}) -> {} {{", self.name, inputs.join(", "), shown(&self.output))?;
+        writeln!(f, "    {}", self.statement())?;
+        f.write_str("}")
+    }
+}
+
+/// The half-open range of values of an index expression; no variable is empty.
+pub(crate) fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
+    let start = (i128::from(index.constant), i128::from(index.constant) + 1);
+    let span = index.terms.iter().try_fold(start, |(low, high), &(name, factor)| {
+        let var = vars.iter().find(|var| var.name == name);
+        let (first, extent) = var.map_or((0, 1), |var| (i128::from(var.start), var.extent as i128));
+        let ends = [first, first + extent - 1].map(|value| i128::from(factor) * value);
+        Some((low.checked_add(ends[0].min(ends[1]))?, high.checked_add(ends[0].max(ends[1]))?))
+    });
+    // A product of two numbers fits 128 bits, a sum of many need not; it is outside of every tensor.
+    span.unwrap_or((i128::MIN, i128::MAX))
+}

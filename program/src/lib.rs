@@ -1,0 +1,62 @@
+//! Programs: what every rank runs, as plain data.
+//!
+//! A [`Program`] is what is proved, printed, priced, emitted and run. It is made elsewhere: from schedules by
+//! `polyshard-polyhedral`. Here are its parts and what can be said of them without deciding anything: its text, its
+//! explanation, its bounds.
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | kernel | one statement over index variables, checked: indices bound, accesses inside their tensors |
+//! | region | a box of a tensor that one iteration touches |
+//! | transfer | one `communicate` made concrete: a region and its route |
+//! | route | how a region gets to its reader; its name is the pattern |
+//! | leaf | the operation inside a tensorized nest |
+
+mod access;
+pub mod bounds;
+mod by_exchange;
+mod display;
+mod dtype;
+#[doc(hidden)]
+pub mod example;
+mod explain;
+mod expr;
+mod extent;
+mod hint;
+mod kernel;
+mod kernel_check;
+mod kernel_error;
+mod kernel_form;
+mod kernel_numbers;
+mod matching;
+mod nest;
+mod periodic;
+mod program;
+mod proof;
+mod report;
+mod scalars;
+mod shards;
+mod step;
+mod traffic;
+mod value;
+mod written;
+
+pub use access::{Access, Affine, Modulus};
+pub use dtype::{DType, Number, ScalarType};
+pub use expr::{Atom, Expr, Ranges, Symbol};
+pub use extent::{Extent, extent};
+pub use hint::Hint;
+pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
+pub use kernel_error::KernelError;
+pub use matching::{Matching, Mismatch};
+pub use nest::{
+    Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Nest, NestStatement, Output, OutputRoute,
+    Product, Region, Role, Route, TileOperand, Transfer, members, partners,
+};
+pub use periodic::periods;
+pub use program::{Array, ArrayId, ArrayKind, Move, Program, ProgramError, Statement};
+pub use proof::{Proof, Property, Report, SENT};
+pub use shards::largest_shard;
+pub use step::{Clause, Dim, LeafKind, Offsets, Pattern, Step, Var, dim, list, partial, pin};
+pub use value::{Choice, Comparison, Function, Value};
+pub use written::Written;

@@ -1,0 +1,38 @@
+//! Leaves of several operands: their products, two at a time.
+
+use super::Role;
+
+/// A product of two factors in a leaf of several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// What is multiplied.
+    pub factors: [Factor; 2],
+    /// The leaf loops that it runs over.
+    pub loops: Vec<usize>,
+    /// The role of each of these loops, if it runs as matrix products; none if it runs as a nest.
+    pub roles: Vec<Role>,
+    /// The loops that index the result, those that are outermost in memory first; none if it is the output.
+    pub kept: Vec<usize>,
+    /// The number of blocked loops around it.
+    pub level: usize,
+    /// The most elements of the result; 0 if it is the output.
+    pub capacity: usize,
+}
+
+/// What a product multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// The operand with this number.
+    Operand(usize),
+    /// The result of the product with this number.
+    Scratch(usize),
+}
+
+/// A leaf loop that runs in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopBlock {
+    /// The leaf loop's number.
+    pub number: usize,
+    /// The iterations of a block.
+    pub size: i64,
+}

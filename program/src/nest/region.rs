@@ -1,0 +1,137 @@
+//! Regions: the boxes of global indices that transfers move and tiles hold.
+
+use crate::expr::{Expr, Ranges, Symbol};
+
+/// A box of global indices that varies with coordinates and counters, perhaps with gaps at equal distances.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Region {
+    /// A half-open range per dimension; the box is empty if one is.
+    pub ranges: Vec<(Expr, Expr)>,
+    /// The box is empty unless each first is below its second.
+    pub when: Vec<(Expr, Expr)>,
+    /// Per dimension, where indices start again from 0, if they do: then the range may begin below 0 and go on
+    /// beyond the end, and index `i` of it is element `i mod period`.
+    pub periods: Vec<Option<i64>>,
+    /// Per dimension, the part of the range that is in the box, if it is not all of it. Such a range does not wrap.
+    pub blocks: Vec<Option<Blocks>>,
+}
+
+/// The first `size` of every `step` indices of a range: the blocks of a loop that is distributed block-cyclically.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blocks {
+    /// The indices of a block, at most `step`; none if it is not positive.
+    pub size: Expr,
+    /// The distance from one block to the next.
+    pub step: i64,
+}
+
+impl Blocks {
+    /// Blocks with gaps between them, if there are gaps.
+    pub fn new(size: Expr, step: i64) -> Option<Self> {
+        let no_gaps = size.as_constant().is_some_and(|size| size >= step);
+        (!no_gaps).then_some(Self { size, step })
+    }
+
+    /// Points at equal distances, if these are not 1.
+    pub fn points(step: i64) -> Option<Self> {
+        Self::new(Expr::constant(1), step)
+    }
+
+    /// Returns how many of `length` indices from the start of a block are in blocks of `size`.
+    #[must_use]
+    pub fn count(&self, length: i64, size: i64) -> i64 {
+        let (length, size) = (length.max(0), size.clamp(0, self.step));
+        length / self.step * size + (length % self.step).min(size)
+    }
+
+    /// The blocks with another expression in the place of each.
+    pub fn map(&self, replace: impl Fn(&Expr) -> Expr) -> Option<Self> {
+        Self::new(replace(&self.size), self.step)
+    }
+}
+
+impl Region {
+    /// Returns whether `symbol` occurs.
+    #[must_use]
+    pub fn mentions(&self, symbol: Symbol) -> bool {
+        let sized = self.blocks.iter().flatten().any(|blocks| blocks.size.mentions(symbol));
+        sized || self.ranges.iter().chain(&self.when).any(|(a, b)| a.mentions(symbol) || b.mentions(symbol))
+    }
+
+    /// Returns the most elements that the box ever has, per dimension.
+    #[must_use]
+    pub fn most(&self, ranges: &Ranges) -> Vec<i64> {
+        let dims = self.ranges.iter().zip(&self.blocks);
+        dims.map(|((low, high), blocks)| {
+            let length = high.minus(low).bounds(ranges).1.max(0);
+            blocks.as_ref().map_or(length, |blocks| blocks.count(length, blocks.size.bounds(ranges).1))
+        })
+        .collect()
+    }
+
+    /// Returns the box where `symbol` has this value.
+    #[must_use]
+    pub fn fixed(&self, symbol: Symbol, value: i64, ranges: &Ranges) -> Self {
+        let value = Expr::constant(value);
+        self.map(|expr| expr.replace(symbol, &value, ranges))
+    }
+
+    /// The box with another expression in the place of each.
+    pub fn map(&self, replace: impl Fn(&Expr) -> Expr) -> Self {
+        let both = |(a, b): &(Expr, Expr)| (replace(a), replace(b));
+        Self {
+            ranges: self.ranges.iter().map(both).collect(),
+            when: self.when.iter().map(both).collect(),
+            periods: self.periods.clone(),
+            blocks: self.blocks.iter().map(|blocks| blocks.as_ref()?.map(&replace)).collect(),
+        }
+    }
+
+    /// The box without gaps that has these ranges.
+    pub fn of_ranges(ranges: Vec<(Expr, Expr)>) -> Self {
+        let (periods, blocks) = (vec![None; ranges.len()], vec![None; ranges.len()]);
+        Self { ranges, when: Vec::new(), periods, blocks }
+    }
+
+    /// The box of those of its dimensions that `chosen` accepts.
+    pub fn restricted(&self, chosen: impl Fn(usize) -> bool) -> Self {
+        let dims: Vec<_> = (0..self.ranges.len()).filter(|&dim| chosen(dim)).collect();
+        Self {
+            ranges: dims.iter().map(|&dim| self.ranges[dim].clone()).collect(),
+            when: self.when.clone(),
+            periods: dims.iter().map(|&dim| self.periods[dim]).collect(),
+            blocks: dims.iter().map(|&dim| self.blocks[dim].clone()).collect(),
+        }
+    }
+
+    /// Returns whether the box has gaps in some dimension.
+    #[must_use]
+    pub fn has_blocks(&self) -> bool {
+        self.blocks.iter().any(Option::is_some)
+    }
+
+    /// Returns the box of the ranks that have these coordinates along `axes`, empty on all others.
+    #[must_use]
+    pub fn where_equal(&self, axes: &[usize], coordinates: &[Expr]) -> Self {
+        let mut region = self.clone();
+        for (&axis, coordinate) in axes.iter().zip(coordinates) {
+            let own = Expr::symbol(Symbol::Coordinate(axis));
+            region.when.push((own.clone(), coordinate.offset_by(1)));
+            region.when.push((coordinate.clone(), own.offset_by(1)));
+        }
+        region
+    }
+
+    /// Returns whether the box goes round the end of some dimension.
+    #[must_use]
+    pub fn wraps(&self) -> bool {
+        self.periods.iter().any(Option::is_some)
+    }
+
+    /// Returns the most different elements that the box ever has, per dimension.
+    #[must_use]
+    pub fn most_distinct(&self, ranges: &Ranges) -> Vec<i64> {
+        let most = self.most(ranges).into_iter().zip(&self.periods);
+        most.map(|(most, period)| period.map_or(most, |period| most.min(period))).collect()
+    }
+}

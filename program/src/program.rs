@@ -1,0 +1,392 @@
+//! Programs: arrays over a mesh of ranks, and what is done with them.
+//!
+//! ```text
+//! program   = mesh, element type, arrays, body
+//! array     = name, shape, sharding; input, output or temporary
+//! statement = Nest arrays -> array      a kernel: loops, transfers of tiles, a leaf; see [`Nest`]
+//!           | Move array -> array       to an array of another sharding
+//!           | Free array                a temporary that nothing reads any more
+//! ```
+//!
+//! A program leaves nothing to decide: what prints, prices, emits or runs it is recursion over it. All ranks run the same
+//! statements.
+
+mod check;
+mod moves;
+mod report;
+mod text;
+
+pub use check::ProgramError;
+pub use moves::Move;
+
+use crate::dtype::DType;
+use crate::hint::Hint;
+use crate::kernel::Kernel;
+use crate::nest::Nest;
+use crate::proof::Report;
+use crate::step::{Pattern, Step};
+use polyshard_layout::{Mesh, Name, Sharding};
+
+/// The number of an array of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArrayId(pub usize);
+
+/// What an array is to a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ArrayKind {
+    /// It is given, and never written.
+    Input,
+    /// It is what the program computes.
+    Output,
+    /// It is made on the way.
+    Temporary,
+}
+
+/// An array of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Its name; a temporary may have that of the array whose elements it holds in another sharding.
+    pub name: Name,
+    /// How it lies, and its shape.
+    pub sharding: Sharding,
+    /// What it is to the program.
+    pub kind: ArrayKind,
+}
+
+/// A statement of a program; see the module's grammar.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    /// Runs a kernel.
+    Nest {
+        /// The kernel with its loops and transfers.
+        nest: Box<Nest>,
+        /// The arrays that it reads, in the kernel's order.
+        inputs: Vec<ArrayId>,
+        /// The array that it writes.
+        output: ArrayId,
+    },
+    /// Moves the elements of one array to another.
+    Move(Move),
+    /// Gives back a temporary.
+    Free(ArrayId),
+}
+
+/// What every rank runs: proved, and ready to be executed or emitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    mesh: Mesh,
+    dtype: DType,
+    arrays: Vec<Array>,
+    body: Vec<Statement>,
+    report: Report,
+    hints: Vec<Hint>,
+}
+
+impl From<Nest> for Program {
+    /// The program of one kernel: its tensors are the arrays.
+    fn from(nest: Nest) -> Self {
+        let inputs = nest.kernel.inputs().len();
+        let arrays = nest.kernel.tensors().zip(&nest.shardings).enumerate().map(|(number, (tensor, sharding))| {
+            let kind = if number == inputs { ArrayKind::Output } else { ArrayKind::Input };
+            Array { name: tensor.name, sharding: sharding.clone(), kind }
+        });
+        Self {
+            mesh: nest.mesh.clone(),
+            dtype: nest.kernel.dtype(),
+            arrays: arrays.collect(),
+            report: nest.report.clone(),
+            hints: nest.hints.clone(),
+            body: vec![Statement::Nest {
+                nest: Box::new(nest),
+                inputs: (0..inputs).map(ArrayId).collect(),
+                output: ArrayId(inputs),
+            }],
+        }
+    }
+}
+
+impl Program {
+    /// Returns the program that moves an array of `dtype` named `array` from one sharding to another directly: each rank
+    /// gets what it lacks, once, and partial sums that the target does not keep open are closed.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard_program::{DType, Program};
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
+    /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F64)?;
+    /// assert_eq!(program.report().traffic_bytes, 6 * 8);
+    /// # Ok::<(), polyshard_program::ProgramError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the shapes or the numbers of ranks differ, or the target has partial sums along axes where the source has none.
+    pub fn redistribution(
+        array: impl Into<Name>,
+        [source, target]: [&Sharding; 2],
+        dtype: DType,
+    ) -> Result<Self, ProgramError> {
+        let (name, ids) = (array.into(), [ArrayId(0), ArrayId(1)]);
+        let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
+        let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
+        let moved = Move::direct(ids[0], ids[1], [source, target], Vec::new());
+        Self::new(source.mesh(), dtype, arrays, vec![Statement::Move(moved)])
+    }
+
+    /// Returns the program that runs these statements in order over arrays of `dtype` on the ranks of `mesh`; temporaries
+    /// are freed after the last statement that reads them.
+    ///
+    /// # Errors
+    /// If a statement names an array that there is not, reads one before it is written or writes one twice, a kernel reads
+    /// or writes an array that lies otherwise than its schedule says, or an output is not written.
+    pub fn new(
+        mesh: &Mesh,
+        dtype: DType,
+        arrays: Vec<Array>,
+        statements: Vec<Statement>,
+    ) -> Result<Self, ProgramError> {
+        check::check(mesh, dtype, &arrays, &statements)?;
+        let body = with_frees(&arrays, statements);
+        let (report, hints) = (Report::of_program(dtype, &arrays, &body), all_hints(&body));
+        Ok(Self { mesh: mesh.clone(), dtype, arrays, body, report, hints })
+    }
+
+    /// Returns the mesh.
+    #[must_use]
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Returns the element type of all arrays.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Returns the arrays by number.
+    #[must_use]
+    pub fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    /// Returns the array with this number.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn array(&self, id: ArrayId) -> &Array {
+        &self.arrays[id.0]
+    }
+
+    /// Returns the inputs, in the order in which a run takes them.
+    pub fn inputs(&self) -> impl ExactSizeIterator<Item = &Array> {
+        self.of_kind(ArrayKind::Input).into_iter().map(|id| self.array(id))
+    }
+
+    /// Returns the outputs, in the order in which a run returns them.
+    pub fn outputs(&self) -> impl ExactSizeIterator<Item = &Array> {
+        self.of_kind(ArrayKind::Output).into_iter().map(|id| self.array(id))
+    }
+
+    /// Returns the numbers of the arrays of this kind, ascending.
+    #[must_use]
+    pub fn of_kind(&self, kind: ArrayKind) -> Vec<ArrayId> {
+        let found = self.arrays.iter().enumerate().filter(|(_, array)| array.kind == kind);
+        found.map(|(number, _)| ArrayId(number)).collect()
+    }
+
+    /// Returns the statements.
+    #[must_use]
+    pub fn body(&self) -> &[Statement] {
+        &self.body
+    }
+
+    /// Returns the sharding of the array named `name`: in which an input is given, or what is computed is first written.
+    ///
+    /// # Panics
+    /// If there is no such array.
+    #[track_caller]
+    #[must_use]
+    pub fn sharding(&self, name: &str) -> &Sharding {
+        match self.arrays.iter().find(|array| array.name == *name) {
+            Some(array) => &array.sharding,
+            None => {
+                let mut names: Vec<_> = self.arrays.iter().map(|array| array.name.as_str()).collect();
+                names.dedup();
+                panic!("no array `{name}`; the arrays are {}", names.join(", "))
+            }
+        }
+    }
+
+    /// Returns the shardings: of the inputs, then of the outputs.
+    pub fn shardings(&self) -> impl Iterator<Item = &Sharding> {
+        self.inputs().chain(self.outputs()).map(|array| &array.sharding)
+    }
+
+    /// Returns, for each temporary, the number of the memory that holds it: temporaries that are not there at one time may
+    /// share it.
+    #[must_use]
+    pub fn slots(&self) -> Vec<Option<usize>> {
+        slots(&self.arrays, &self.body)
+    }
+
+    /// Returns the nests in the order in which they run.
+    pub fn nests(&self) -> impl Iterator<Item = &Nest> {
+        self.body.iter().filter_map(|statement| match statement {
+            Statement::Nest { nest, .. } => Some(&**nest),
+            Statement::Move(_) | Statement::Free(_) => None,
+        })
+    }
+
+    /// Returns the moves between arrays in the order in which they run.
+    pub fn moves(&self) -> impl Iterator<Item = &Move> {
+        self.body.iter().filter_map(|statement| match statement {
+            Statement::Move(moved) => Some(moved),
+            Statement::Nest { .. } | Statement::Free(_) => None,
+        })
+    }
+
+    /// Returns the nest of a program that is one kernel.
+    ///
+    /// # Panics
+    /// If the program is not one kernel and nothing else; [`nests`](Self::nests) returns those of any program.
+    #[track_caller]
+    #[must_use]
+    pub fn nest(&self) -> &Nest {
+        match &self.body[..] {
+            [Statement::Nest { nest, .. }] => nest,
+            body => panic!("a program of {} statements is not one kernel; go through its `nests`", body.len()),
+        }
+    }
+
+    /// Returns the kernel of a program that is one kernel.
+    ///
+    /// # Panics
+    /// As [`nest`](Self::nest).
+    #[track_caller]
+    #[must_use]
+    pub fn kernel(&self) -> &Kernel {
+        &self.nest().kernel
+    }
+
+    /// Returns the steps of the schedule of a program that is one kernel.
+    ///
+    /// # Panics
+    /// As [`nest`](Self::nest).
+    #[track_caller]
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.nest().steps
+    }
+
+    /// Returns what was proved, and the bounds.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Returns hints at what would likely make the program faster; none of them is about whether it is right.
+    #[must_use]
+    pub fn hints(&self) -> &[Hint] {
+        &self.hints
+    }
+
+    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners. Of an
+    /// input with several transfers it is the first one by which anything moves; see [`patterns`](Self::patterns).
+    #[must_use]
+    pub fn pattern(&self, tensor: &str) -> Option<Pattern> {
+        let patterns = self.patterns(tensor);
+        patterns.iter().find(|pattern| **pattern != Pattern::Local).or(patterns.first()).cloned()
+    }
+
+    /// Returns the patterns of all transfers of a tensor of a kernel, in the order in which its accesses are written; none
+    /// if no kernel has such a tensor.
+    #[must_use]
+    pub fn patterns(&self, tensor: &str) -> Vec<Pattern> {
+        self.nests().flat_map(|nest| nest.patterns(tensor)).collect()
+    }
+
+    /// Returns the same program with every transfer of a tile by exchange, which is right for any region and sharding: what
+    /// other patterns are tested against.
+    ///
+    /// # Panics
+    /// If ranks would not agree on an exchange: a bug of polyshard.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn by_exchange(&self) -> Self {
+        let mut program = self.clone();
+        for statement in &mut program.body {
+            if let Statement::Nest { nest, .. } = statement {
+                **nest = nest.by_exchange();
+            }
+        }
+        program.report = Report::of_program(program.dtype, &program.arrays, &program.body);
+        program
+    }
+}
+
+/// The statements with each temporary freed after the last one that touches it.
+fn with_frees(arrays: &[Array], statements: Vec<Statement>) -> Vec<Statement> {
+    let mut body = Vec::with_capacity(statements.len());
+    let mut touched = vec![false; arrays.len()];
+    for statement in statements.into_iter().rev() {
+        let ids: Vec<_> = statement.reads().into_iter().chain(statement.writes()).collect();
+        for id in ids {
+            if arrays[id.0].kind == ArrayKind::Temporary && !std::mem::replace(&mut touched[id.0], true) {
+                body.push(Statement::Free(id));
+            }
+        }
+        body.push(statement);
+    }
+    body.reverse();
+    body
+}
+
+/// As [`Program::slots`].
+fn slots(arrays: &[Array], body: &[Statement]) -> Vec<Option<usize>> {
+    let mut slots = vec![None; arrays.len()];
+    let (mut free, mut count) = (Vec::new(), 0);
+    for statement in body {
+        if let Statement::Free(id) = statement {
+            free.extend(slots[id.0]);
+        }
+        if let Some(id) = statement.writes().filter(|id| arrays[id.0].kind == ArrayKind::Temporary) {
+            slots[id.0] = Some(free.pop().unwrap_or_else(|| {
+                count += 1;
+                count - 1
+            }));
+        }
+    }
+    slots
+}
+
+fn all_hints(body: &[Statement]) -> Vec<Hint> {
+    let mut hints: Vec<Hint> = Vec::new();
+    for statement in body {
+        let Statement::Nest { nest, .. } = statement else { continue };
+        hints.extend(nest.hints.iter().cloned());
+    }
+    hints
+}
+
+impl Statement {
+    /// Returns the arrays that it reads.
+    #[must_use]
+    pub fn reads(&self) -> Vec<ArrayId> {
+        match self {
+            Self::Nest { inputs, .. } => inputs.clone(),
+            Self::Move(moved) => vec![moved.source],
+            Self::Free(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the array that it writes, if it writes one.
+    #[must_use]
+    pub fn writes(&self) -> Option<ArrayId> {
+        match self {
+            Self::Nest { output, .. } => Some(*output),
+            Self::Move(moved) => Some(moved.target),
+            Self::Free(_) => None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Whether statements and arrays fit together.
+
+use super::{Array, ArrayId, ArrayKind, Statement};
+use crate::dtype::DType;
+use crate::nest::Nest;
+use polyshard_layout::{Mesh, Name};
+
+/// Why statements are not a program. A statement is given by its number, from 1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// A statement names an array that there is not.
+    #[error("statement {statement} names array {array}, but there are {arrays}")]
+    NoArray {
+        /// The statement.
+        statement: usize,
+        /// The array's number.
+        array: usize,
+        /// The number of arrays.
+        arrays: usize,
+    },
+    /// An array is read that nothing has written.
+    #[error("statement {statement} reads `{array}`, which no statement before it writes")]
+    Unwritten {
+        /// The statement.
+        statement: usize,
+        /// The array.
+        array: Name,
+    },
+    /// An array is written that is an input or was written before.
+    #[error("statement {statement} writes `{array}`, which is an input or was written before")]
+    Overwritten {
+        /// The statement.
+        statement: usize,
+        /// The array.
+        array: Name,
+    },
+    /// An array does not lie as a statement needs it.
+    #[error("statement {statement}: {why}")]
+    Misfit {
+        /// The statement.
+        statement: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// An output is not written.
+    #[error("no statement writes the output `{array}`")]
+    NoOutput {
+        /// The array.
+        array: Name,
+    },
+}
+
+pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], statements: &[Statement]) -> Result<(), ProgramError> {
+    let mut written: Vec<bool> = arrays.iter().map(|array| array.kind == ArrayKind::Input).collect();
+    for (number, statement) in (1..).zip(statements) {
+        let reads = statement.reads();
+        let named = reads.iter().copied().chain(statement.writes());
+        if let Some(id) = named.clone().find(|id| id.0 >= arrays.len()) {
+            return Err(ProgramError::NoArray { statement: number, array: id.0, arrays: arrays.len() });
+        }
+        let name = |id: ArrayId| arrays[id.0].name;
+        if let Some(&id) = reads.iter().find(|id| !written[id.0]) {
+            return Err(ProgramError::Unwritten { statement: number, array: name(id) });
+        }
+        if let Some(id) = statement.writes()
+            && std::mem::replace(&mut written[id.0], true)
+        {
+            return Err(ProgramError::Overwritten { statement: number, array: name(id) });
+        }
+        fits(mesh, dtype, arrays, statement).map_err(|why| ProgramError::Misfit { statement: number, why })?;
+    }
+    match arrays.iter().zip(&written).find(|(_, written)| !**written) {
+        Some((array, _)) => Err(ProgramError::NoOutput { array: array.name }),
+        None => Ok(()),
+    }
+}
+
+/// Whether the arrays lie as the statement needs them.
+fn fits(mesh: &Mesh, dtype: DType, arrays: &[Array], statement: &Statement) -> Result<(), String> {
+    match statement {
+        Statement::Nest { nest, inputs, output } => {
+            let given: Vec<_> = inputs.iter().chain([output]).map(|id| &arrays[id.0]).collect();
+            nest_fits(mesh, dtype, nest, &given)
+        }
+        Statement::Move(moved) => {
+            let [source, target] = [moved.source, moved.target].map(|id| &arrays[id.0]);
+            if source.sharding.shape() != target.sharding.shape() {
+                let shapes = (source.sharding.shape(), target.sharding.shape());
+                return Err(format!("an array of shape {:?} cannot be moved to one of {:?}", shapes.0, shapes.1));
+            }
+            let sizes = [source, target].map(|array| array.sharding.mesh().size());
+            match sizes.into_iter().find(|&size| size != mesh.size()) {
+                Some(size) => {
+                    Err(format!("`{}` lies on {size} ranks, but the program on {}", source.name, mesh.size()))
+                }
+                None => Ok(()),
+            }
+        }
+        Statement::Free(_) => Err("arrays are freed where they are last used, not by hand".into()),
+    }
+}
+
+fn nest_fits(mesh: &Mesh, dtype: DType, nest: &Nest, given: &[&Array]) -> Result<(), String> {
+    let kernel = &nest.kernel;
+    if nest.mesh != *mesh {
+        return Err(format!("`{}` runs on the mesh ({}), but the program on ({mesh})", kernel.name(), nest.mesh));
+    }
+    if kernel.dtype() != dtype {
+        return Err(format!("`{}` is over {}, but the program over {dtype}", kernel.name(), kernel.dtype()));
+    }
+    if given.len() != nest.shardings.len() {
+        return Err(format!(
+            "`{}` reads and writes {} arrays, but {} are given",
+            kernel.name(),
+            nest.shardings.len(),
+            given.len()
+        ));
+    }
+    for ((tensor, wanted), array) in kernel.tensors().zip(&nest.shardings).zip(given) {
+        let held = &array.sharding;
+        if held.shape() != wanted.shape() || held.mesh() != wanted.mesh() || !held.has_same_owners(wanted) {
+            return Err(format!("`{}` is sharded {held}, but `{}` wants {wanted} of it", array.name, tensor.name));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! A program on a page, and why everything moves as it does.
+
+use super::{Array, ArrayId, ArrayKind, Program, Statement, moves};
+use crate::proof;
+use polyshard_layout::SumKind;
+use std::fmt::{self, Write as _};
+
+/// A program of one kernel prints as the kernel's loops. Of others, arrays come first, then a line per statement and below
+/// it the loops of a kernel; a temporary that holds an array in another sharding has a prime.
+///
+/// ```text
+/// program over (x: 2), f32
+///     input         X[4, 4]: [0 @ x]
+///     input         W[4, 4]: []
+///  1  run           Y = rows(X, W), C[m, n] += A[m, k] * B[k, n]
+///  2  move          Y' = Y: [0 @ x] to [1 @ x], all-to-all(x)
+///  3  run           Z = columns(Y', W), C[m, n] += A[m, k] * B[k, n]
+///     output        Z[4, 4]: [0 @ x]
+/// ```
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [Statement::Nest { nest, .. }] = &self.body[..] {
+            return write!(f, "{nest}");
+        }
+        writeln!(f, "program over ({}), {}", self.mesh, self.dtype)?;
+        let mut arrays = |kind: ArrayKind, word: &str| {
+            self.of_kind(kind).into_iter().try_for_each(|id| writeln!(f, "    {word:13} {}", self.described(id)))
+        };
+        arrays(ArrayKind::Input, "input")?;
+        let mut number = 0;
+        let mut lines = String::new();
+        for statement in &self.body {
+            if let Some((what, text)) = self.line(statement) {
+                number += 1;
+                writeln!(lines, "{number:>2}  {what:13} {text}")?;
+            }
+        }
+        f.write_str(&lines)?;
+        let mut outputs = self.of_kind(ArrayKind::Output).into_iter();
+        outputs.try_for_each(|id| writeln!(f, "    {:13} {}", "output", self.described(id)))
+    }
+}
+
+impl Program {
+    /// Returns, for each transfer and move, the pattern found, what led to it and the bytes per rank and step; then the
+    /// proofs, the bounds per rank, and hints at what would likely be faster.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_explanation(&mut text);
+        text
+    }
+
+    fn write_explanation(&self, text: &mut String) -> fmt::Result {
+        let alone = matches!(self.body[..], [Statement::Nest { .. }]);
+        if !alone {
+            write!(text, "{self}")?;
+        }
+        let mut number = 0;
+        for statement in &self.body {
+            let Some((what, line)) = self.line(statement) else { continue };
+            number += 1;
+            if !alone {
+                writeln!(text, "{number}. {what} {line}")?;
+            }
+            match statement {
+                Statement::Nest { nest, .. } => nest.explain_transfers(text)?,
+                Statement::Move(moved) => {
+                    let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
+                    let kind = SumKind { element: self.dtype.size() as u64, any_order: !self.dtype.is_float() };
+                    let bytes = moves::most_received(source, target, kind);
+                    writeln!(text, "    at most {bytes} bytes received per rank")?;
+                    moved.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
+                }
+                Statement::Free(_) => {}
+            }
+        }
+        if !self.report.proofs.is_empty() {
+            writeln!(text, "proved")?;
+        }
+        proof::lines(&self.report.proofs).iter().try_for_each(|proof| writeln!(text, "    - {proof}"))?;
+        let report = &self.report;
+        writeln!(text, "bounds per rank")?;
+        writeln!(text, "    - shards {} bytes", report.shard_bytes)?;
+        writeln!(text, "    - tiles and staging {} bytes", report.tile_bytes)?;
+        writeln!(text, "    - received {} bytes", report.traffic_bytes)?;
+        if !self.hints.is_empty() {
+            writeln!(text, "hints")?;
+        }
+        self.hints.iter().try_for_each(|hint| writeln!(text, "    - {hint}"))
+    }
+
+    /// What a statement does, as a word and the rest of a line; nothing for what is freed.
+    fn line(&self, statement: &Statement) -> Option<(&'static str, String)> {
+        match statement {
+            Statement::Nest { nest, inputs, output } => {
+                let inputs: Vec<_> = inputs.iter().map(|&id| self.shown(id)).collect();
+                let (kernel, output) = (&nest.kernel, self.shown(*output));
+                let text = format!("{output} = {}({}), {}", kernel.name(), inputs.join(", "), kernel.statement());
+                Some(("run", text))
+            }
+            Statement::Move(moved) => {
+                let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
+                let names = (self.shown(moved.target), self.shown(moved.source));
+                Some(("move", format!("{} = {}: {source} to {target}, {}", names.0, names.1, moved.pattern)))
+            }
+            Statement::Free(_) => None,
+        }
+    }
+
+    /// Returns the name of an array, with a prime for each array before it that has the same name.
+    #[must_use]
+    pub fn shown(&self, id: ArrayId) -> String {
+        let name = self.array(id).name;
+        let primes = self.arrays[..id.0].iter().filter(|other| other.name == name).count();
+        format!("{name}{}", "'".repeat(primes))
+    }
+
+    fn described(&self, id: ArrayId) -> String {
+        let Array { sharding, .. } = self.array(id);
+        format!("{}{:?}: {sharding}", self.shown(id), sharding.shape())
+    }
+}

@@ -1,0 +1,76 @@
+//! What was proved of a program: each line is written by the pass that asked, with what it asked.
+
+use polyshard_layout::Name;
+use std::fmt;
+
+/// A property that holds of every program that is returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Property {
+    /// Every statement instance runs exactly once.
+    EveryInstanceOnce,
+    /// At each leaf, all that it reads is on that rank, and fresh.
+    Residency,
+    /// Each contribution to the output reaches each rank that owns the element once.
+    Delivery,
+    /// Ranks that communicate together make the same calls, and each message that is sent is received.
+    Matching,
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EveryInstanceOnce => "every instance once",
+            Self::Residency => "residency",
+            Self::Delivery => "delivery",
+            Self::Matching => "matching",
+        })
+    }
+}
+
+/// One thing that was asked of a program, and held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The property that it is part of.
+    pub property: Property,
+    /// The tensor that it is about; none if it is about the whole program.
+    pub tensor: Option<Name>,
+    /// What was asked, as a sentence that holds.
+    pub asked: String,
+    /// Whether it depends on the route by which the tensor moves.
+    pub of_route: bool,
+}
+
+/// What was proved, and bounds, per rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What was asked and held, by the passes that asked.
+    pub proofs: Vec<Proof>,
+    /// The most bytes that one rank owns, of all tensors.
+    pub shard_bytes: u64,
+    /// The most bytes of tile buffers and staging on one rank.
+    pub tile_bytes: u64,
+    /// The most bytes that one rank receives. Of inputs they are counted, where ranks times steps are in the thousands
+    /// or fewer; else, and of the output, they are a bound.
+    pub traffic_bytes: u64,
+}
+
+/// What every way home of an output that reaches all owners says of it.
+pub const SENT: &str = "each element of a tile goes to all of its owners";
+
+/// The proofs as lines, one per property and tensor: `residency of A: ..; ..`.
+pub(crate) fn lines(proofs: &[Proof]) -> Vec<String> {
+    let mut groups: Vec<(Property, Option<Name>, Vec<&str>)> = Vec::new();
+    for proof in proofs {
+        match groups.iter_mut().find(|group| (group.0, group.1) == (proof.property, proof.tensor)) {
+            Some(group) => group.2.push(&proof.asked),
+            None => groups.push((proof.property, proof.tensor, vec![&proof.asked])),
+        }
+    }
+    groups.sort_by_key(|group| group.0);
+    let line = |(property, tensor, asked): (Property, Option<Name>, Vec<&str>)| {
+        let about = tensor.map(|tensor| format!(" of {tensor}")).unwrap_or_default();
+        format!("{property}{about}: {}", asked.join("; "))
+    };
+    groups.into_iter().map(line).collect()
+}

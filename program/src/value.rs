@@ -1,0 +1,233 @@
+//! Values: the right-hand side of a kernel, as a tree over elements, numbers and scalars.
+
+use crate::access::Access;
+use crate::dtype::Number;
+use polyshard_layout::Name;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The right-hand side of a kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Value {
+    /// An element of an input.
+    Access(Access),
+    /// A number written in the kernel.
+    Literal(Number),
+    /// A scalar captured from the surroundings, by name.
+    Scalar(Name),
+    /// `-a`.
+    Neg(Box<Value>),
+    /// `a + b`.
+    Add(Box<Value>, Box<Value>),
+    /// `a - b`.
+    Sub(Box<Value>, Box<Value>),
+    /// `a * b`.
+    Mul(Box<Value>, Box<Value>),
+    /// `a / b`; of integers truncated, and a panic of the program where `b` is 0.
+    Div(Box<Value>, Box<Value>),
+    /// A function of one value, `exp(a)`.
+    Call(Function, Box<Value>),
+    /// `max(a, b)`; a NaN gives way to a number, and of equal values it is the first.
+    Max(Box<Value>, Box<Value>),
+    /// `min(a, b)`; a NaN gives way to a number, and of equal values it is the first.
+    Min(Box<Value>, Box<Value>),
+    /// One of two values, chosen by a comparison.
+    If(Box<Choice>),
+}
+
+/// `if left < right { then } else { otherwise }`; only the value that is chosen is computed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// How the sides are compared.
+    pub compare: Comparison,
+    /// The left side of the comparison.
+    pub left: Value,
+    /// The right side.
+    pub right: Value,
+    /// The value where the comparison holds.
+    pub then: Value,
+    /// The value where it does not.
+    #[serde(rename = "else")]
+    pub otherwise: Value,
+}
+
+/// A function of one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Function {
+    /// e to the power of a float.
+    Exp,
+    /// The natural logarithm of a float.
+    Log,
+    /// The square root of a float.
+    Sqrt,
+    /// The hyperbolic tangent of a float.
+    Tanh,
+    /// The absolute value; of the least integer, which has no positive counterpart, itself.
+    Abs,
+}
+
+impl Function {
+    /// All functions.
+    pub const ALL: [Self; 5] = [Self::Exp, Self::Log, Self::Sqrt, Self::Tanh, Self::Abs];
+
+    /// Returns the function's name in a kernel.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exp => "exp",
+            Self::Log => "log",
+            Self::Sqrt => "sqrt",
+            Self::Tanh => "tanh",
+            Self::Abs => "abs",
+        }
+    }
+
+    /// Returns whether the function is one of floats only.
+    #[must_use]
+    pub fn is_of_floats(self) -> bool {
+        self != Self::Abs
+    }
+}
+
+/// How two values are compared; nothing but `!=` holds for a NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Comparison {
+    /// `<`.
+    #[serde(rename = "<")]
+    Less,
+    /// `<=`.
+    #[serde(rename = "<=")]
+    LessEqual,
+    /// `>`.
+    #[serde(rename = ">")]
+    Greater,
+    /// `>=`.
+    #[serde(rename = ">=")]
+    GreaterEqual,
+    /// `==`.
+    #[serde(rename = "==")]
+    Equal,
+    /// `!=`.
+    #[serde(rename = "!=")]
+    NotEqual,
+}
+
+impl Comparison {
+    /// Returns whether the comparison holds.
+    #[inline(always)]
+    #[must_use]
+    pub fn holds<V: PartialOrd>(self, left: V, right: V) -> bool {
+        match self {
+            Self::Less => left < right,
+            Self::LessEqual => left <= right,
+            Self::Greater => left > right,
+            Self::GreaterEqual => left >= right,
+            Self::Equal => left == right,
+            Self::NotEqual => left != right,
+        }
+    }
+}
+
+impl Value {
+    /// Returns the values that this one is made of, left to right.
+    pub(crate) fn parts(&self) -> Vec<&Value> {
+        match self {
+            Self::Access(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),
+            Self::Neg(value) | Self::Call(_, value) => vec![value],
+            Self::Add(a, b)
+            | Self::Sub(a, b)
+            | Self::Mul(a, b)
+            | Self::Div(a, b)
+            | Self::Max(a, b)
+            | Self::Min(a, b) => vec![a, b],
+            Self::If(choice) => vec![&choice.left, &choice.right, &choice.then, &choice.otherwise],
+        }
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut Value> {
+        match self {
+            Self::Access(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),
+            Self::Neg(value) | Self::Call(_, value) => vec![value],
+            Self::Add(a, b)
+            | Self::Sub(a, b)
+            | Self::Mul(a, b)
+            | Self::Div(a, b)
+            | Self::Max(a, b)
+            | Self::Min(a, b) => vec![a, b],
+            Self::If(choice) => {
+                let Choice { left, right, then, otherwise, .. } = &mut **choice;
+                vec![left, right, then, otherwise]
+            }
+        }
+    }
+
+    /// Returns the accesses, left to right.
+    #[must_use]
+    pub fn accesses(&self) -> Vec<&Access> {
+        match self {
+            Self::Access(access) => vec![access],
+            _ => self.parts().into_iter().flat_map(Self::accesses).collect(),
+        }
+    }
+
+    /// Changes every node of the tree, a node before its parts.
+    pub fn rewrite(&mut self, change: &mut impl FnMut(&mut Value)) {
+        change(self);
+        self.parts_mut().into_iter().for_each(|part| part.rewrite(change));
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+        })
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |value: &Value| matches!(value, Self::Add(..) | Self::Sub(..)) || is_choice(value);
+        let product = |value: &Value| matches!(value, Self::Mul(..) | Self::Div(..) | Self::Neg(..)) || sum(value);
+        let group = |value: &Value, inside: bool| if inside { format!("({value})") } else { value.to_string() };
+        match self {
+            Self::Access(access) => write!(f, "{access}"),
+            Self::Literal(number) => write!(f, "{number}"),
+            Self::Scalar(name) => write!(f, "{name}"),
+            Self::Neg(value) => write!(f, "-{}", group(value, product(value))),
+            Self::Add(a, b) => write!(f, "{} + {}", group(a, is_choice(a)), group(b, sum(b))),
+            Self::Sub(a, b) => write!(f, "{} - {}", group(a, is_choice(a)), group(b, sum(b))),
+            Self::Mul(a, b) => write!(f, "{} * {}", group(a, sum(a)), group(b, product(b))),
+            Self::Div(a, b) => write!(f, "{} / {}", group(a, sum(a)), group(b, product(b))),
+            Self::Call(function, value) => write!(f, "{function}({value})"),
+            Self::Max(a, b) => write!(f, "max({a}, {b})"),
+            Self::Min(a, b) => write!(f, "min({a}, {b})"),
+            Self::If(choice) => {
+                let Choice { compare, left, right, then, otherwise } = &**choice;
+                let (left, right) = (group(left, is_choice(left)), group(right, is_choice(right)));
+                write!(f, "if {left} {compare} {right} {{ {then} }} else ")?;
+                match otherwise {
+                    Self::If(_) => write!(f, "{otherwise}"),
+                    _ => write!(f, "{{ {otherwise} }}"),
+                }
+            }
+        }
+    }
+}
+
+fn is_choice(value: &Value) -> bool {
+    matches!(value, Value::If(_))
+}

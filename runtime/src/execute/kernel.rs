@@ -1,0 +1,321 @@
+//! One kernel of a program on one rank: what its runs need, and the walk over its statements.
+
+use super::leaf::LeafPlan;
+use super::scalars::Scalars;
+use crate::{DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, Tile, World, Written, count};
+use polyshard_program::{Assign, Expr, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A kernel's groups, tiles and leaf, made once.
+pub(super) struct PreparedKernel<'a, T: Element> {
+    nest: &'a Nest,
+    grid: Grid<'a>,
+    op: ReduceOp,
+    groups: BTreeMap<Vec<usize>, Rc<Group>>,
+    /// By transfer; `None` where the leaf reads the shard.
+    tiles: Vec<Option<Tile<T>>>,
+    out_tile: Option<OutTile<T>>,
+    /// The elements of the output that `=` clears before it sums up, if it does not clear all.
+    cleared: Option<Written>,
+    leaf: LeafPlan<T>,
+}
+
+impl<'a, T: Element> PreparedKernel<'a, T> {
+    pub(super) fn new(nest: &'a Nest, world: &'a World) -> Result<Self> {
+        let grid = Grid::new(world, &nest.mesh)?;
+        let kernel = &nest.kernel;
+        let leaf = LeafPlan::new(nest, kernel)?;
+        let mut tiles = Vec::with_capacity(nest.transfers.len());
+        for transfer in &nest.transfers {
+            let name = kernel.inputs()[transfer.tensor].name.as_str();
+            tiles.push(match transfer.buffers {
+                0 => None,
+                1 => Some(Tile::new(name, transfer.capacity)?),
+                _ => Some(Tile::relay(name, transfer.capacity)?),
+            });
+        }
+        let mut groups = BTreeMap::new();
+        for axes in nest.groups() {
+            let group = grid.group(&axes)?;
+            groups.insert(axes, group);
+        }
+        let out = &nest.output;
+        let written = kernel.written().map(|written| {
+            let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
+            let steps: Vec<&[i64]> = written.steps.iter().map(Vec::as_slice).collect();
+            Ok(Written::new(&DistArray::<T>::empty(world, sharding)?, &written.base, &steps, &written.counts))
+        });
+        let written: Option<Written> = written.transpose()?;
+        let out_tile = match &out.route {
+            OutputRoute::InPlace => None,
+            _ => {
+                let tile = OutTile::new(kernel.output().name.as_str(), out.capacity)?;
+                let tile = if out.any_order { tile.in_any_order() } else { tile };
+                Some(match &written {
+                    Some(written) => tile.within(written.clone()),
+                    None => tile,
+                })
+            }
+        };
+        Ok(Self { nest, grid, op: reduce_op(nest), groups, tiles, out_tile, cleared: written, leaf })
+    }
+
+    /// What each element of the output counts as before anything is written to it.
+    pub(super) fn identity(&self) -> T {
+        self.op.identity()
+    }
+
+    /// Runs the kernel, with the values of `scalars` that are for it.
+    pub(super) fn run(&mut self, inputs: &[&DistArray<T>], output: &mut DistArray<T>, scalars: &Scalars) -> Result<()> {
+        let overwrites = self.nest.overwrites();
+        if self.nest.kernel.assign() == Assign::Set && !overwrites {
+            match &self.cleared {
+                Some(written) => written.fill(output, T::ZERO),
+                None => output.block_mut().fill(T::ZERO),
+            }
+        }
+        let mut leaf = match scalars.of(&self.nest.kernel)? {
+            Some(kernel) => Some(LeafPlan::new(self.nest, &kernel)?),
+            None => None,
+        };
+        let Self { nest, grid, op, groups, tiles, out_tile, leaf: own, .. } = self;
+        let counters = vec![0; nest.loops.len()];
+        let leaf = leaf.as_mut().unwrap_or(own);
+        Walk { nest, grid, inputs, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters }
+            .statements(&nest.body)
+    }
+}
+
+/// The operation that combines values in the output.
+fn reduce_op(nest: &Nest) -> ReduceOp {
+    match nest.kernel.assign() {
+        Assign::Set | Assign::Add => ReduceOp::Sum,
+        Assign::Mul => ReduceOp::Product,
+        Assign::Max => ReduceOp::Max,
+        Assign::Min => ReduceOp::Min,
+    }
+}
+
+/// One run of a kernel on one rank.
+struct Walk<'a, 'r, T: Element> {
+    nest: &'a Nest,
+    grid: &'r Grid<'a>,
+    inputs: &'r [&'r DistArray<T>],
+    output: &'r mut DistArray<T>,
+    op: ReduceOp,
+    /// Whether the leaf overwrites the output, see [`Nest::overwrites`].
+    overwrites: bool,
+    groups: &'r BTreeMap<Vec<usize>, Rc<Group>>,
+    tiles: &'r mut [Option<Tile<T>>],
+    out_tile: &'r mut Option<OutTile<T>>,
+    leaf: &'r mut LeafPlan<T>,
+    counters: Vec<i64>,
+}
+
+impl<'a, T: Element> Walk<'a, '_, T> {
+    fn statements(&mut self, statements: &'a [NestStatement]) -> Result<()> {
+        statements.iter().try_for_each(|statement| self.statement(statement))
+    }
+
+    fn statement(&mut self, statement: &'a NestStatement) -> Result<()> {
+        match statement {
+            NestStatement::Loop { counter, body } => {
+                for value in 0..self.nest.loops[*counter].extent {
+                    self.counters[*counter] = value;
+                    self.statements(body)?;
+                }
+                Ok(())
+            }
+            NestStatement::Fetch(number) => {
+                let transfer = &self.nest.transfers[*number];
+                self.fetch(*number, &transfer.route, &transfer.region)
+            }
+            NestStatement::Start => {
+                let output = &self.nest.output;
+                let region = self.here(&output.region);
+                let Some(tile) = &mut self.out_tile else { return Ok(()) };
+                match &output.route {
+                    OutputRoute::Shift { axis, by, counter, .. } if self.counters[*counter] > 0 => {
+                        tile.shift(&self.groups[&vec![*axis]], *by, &region)
+                    }
+                    _ => {
+                        tile.reset(&region, self.op);
+                        Ok(())
+                    }
+                }
+            }
+            NestStatement::Leaf => {
+                self.run_leaf();
+                Ok(())
+            }
+            NestStatement::Finish => {
+                let output = &self.nest.output;
+                self.finish(&output.route, &output.region)
+            }
+        }
+    }
+
+    fn here(&self, region: &SymbolicRegion) -> Region {
+        region_at(region, self.grid.coords(), &self.counters)
+    }
+
+    fn value(&self, expr: &Expr) -> i64 {
+        expr.eval(self.grid.coords(), &self.counters)
+    }
+
+    fn fetch(&mut self, number: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
+        let here = self.here(region);
+        let source = self.inputs[self.nest.transfers[number].tensor];
+        let Some(mut tile) = self.tiles[number].take() else { return Ok(()) };
+        let counters = &self.counters;
+        let region_of = |at: &[i64]| region_at(region, at, counters);
+        let done = match route {
+            Route::Hold => {
+                tile.hold(&here);
+                Ok(())
+            }
+            Route::Copy => {
+                tile.copy(source, &here);
+                Ok(())
+            }
+            Route::Broadcast { axes, root } => {
+                let root: Vec<_> = root.iter().map(|root| self.value(root)).collect();
+                tile.broadcast(&self.groups[axes], &root, source, &here)
+            }
+            Route::Allgather { axes } => tile.all_gather(&self.groups[axes], source, &here),
+            Route::Shift { axis, by, counter, first } => {
+                if self.counters[*counter] == 0 {
+                    self.tiles[number] = Some(tile);
+                    return self.fetch(number, first, region);
+                }
+                tile.shift(&self.groups[&vec![*axis]], *by, source, &here)
+            }
+            Route::Permute { from, to } => {
+                let (from, to) = self.permutation(from, to, region_of);
+                tile.permute(&self.grid, from, to, source, &here)
+            }
+            Route::Sequence { first, held, next } => {
+                self.tiles[number] = Some(tile);
+                self.fetch(number, first, held)?;
+                return self.pass_on(number, next, region);
+            }
+            Route::Halo { reach } if self.nest.reads_in_place(number) => {
+                tile.halo(&self.grid, reach, source, region_of)
+            }
+            Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(&self.grid, reach, source, region_of),
+        };
+        self.tiles[number] = Some(tile);
+        done
+    }
+
+    /// The second of two steps: out of tiles, not of shards.
+    fn pass_on(&mut self, number: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
+        let here = self.here(region);
+        let source = self.inputs[self.nest.transfers[number].tensor];
+        let Some(mut tile) = self.tiles[number].take() else { return Ok(()) };
+        let counters = &self.counters;
+        let done = match route {
+            Route::Broadcast { axes, root } => {
+                let root: Vec<_> = root.iter().map(|root| self.value(root)).collect();
+                tile.broadcast_held(&self.groups[axes], &root, source, &here)
+            }
+            Route::Permute { from, to } => {
+                let (from, to) = self.permutation(from, to, |at: &[i64]| region_at(region, at, counters));
+                tile.permute_held(&self.grid, from, to, source, &here)
+            }
+            _ => unreachable!("tiles are broadcast or permuted; this is a bug of polyshard"),
+        };
+        self.tiles[number] = Some(tile);
+        done
+    }
+
+    fn permutation(
+        &self,
+        from: &[Expr],
+        to: &[Expr],
+        region_of: impl Fn(&[i64]) -> Region,
+    ) -> (usize, Option<(usize, Region)>) {
+        let counters = &self.counters;
+        let to: Vec<_> = to.iter().map(|to| self.value(to)).collect();
+        let from = |at: &[i64]| from.iter().map(|from| from.eval(at, counters)).collect();
+        self.grid.permutation(from, &to, region_of)
+    }
+
+    fn finish(&mut self, route: &OutputRoute, region: &SymbolicRegion) -> Result<()> {
+        if let OutputRoute::Shift { counter, last, .. } = route {
+            // On the way, sums stay in the tile.
+            let end = self.counters[*counter] + 1 == self.nest.loops[*counter].extent;
+            return if end { self.finish(last, region) } else { Ok(()) };
+        }
+        let Some(mut tile) = self.out_tile.take() else { return Ok(()) };
+        let counters = &self.counters;
+        let region_of = |at: &[i64]| region_at(region, at, counters);
+        let done = match route {
+            OutputRoute::InPlace | OutputRoute::Shift { .. } => Ok(()),
+            OutputRoute::Combine => {
+                tile.combine_local(self.output, self.op);
+                Ok(())
+            }
+            OutputRoute::Reduce { axes, root } => {
+                let root: Vec<_> = root.iter().map(|root| self.value(root)).collect();
+                tile.reduce(&self.groups[axes], &root, self.output, self.op)
+            }
+            OutputRoute::AllReduce { axes } => tile.all_reduce(&self.groups[axes], self.output, self.op),
+            OutputRoute::ReduceScatter { axes } => tile.reduce_scatter(&self.groups[axes], self.output, self.op),
+            OutputRoute::Permute { to, from } => {
+                // The roles are those of an input, reversed: the owner of my tile receives it.
+                let (to, from) = self.permutation(to, from, region_of);
+                tile.permute_back(&self.grid, to, from, self.output, self.op)
+            }
+            OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
+                tile.write_back(&self.grid, reach, self.output, region_of, self.op)
+            }
+        };
+        *self.out_tile = Some(tile);
+        done
+    }
+
+    fn run_leaf(&mut self) {
+        let leaf = &self.nest.leaf;
+        let counts: Vec<_> = leaf.loops.iter().map(|l| count(self.value(&l.count))).collect();
+        let walk = |access: &'a LeafAccess| -> (Vec<i64>, Vec<&'a [i64]>) {
+            let base = access.base.iter().map(|base| self.value(base)).collect();
+            (base, access.steps.iter().map(|steps| &steps[..]).collect())
+        };
+        let operands: Vec<_> = leaf
+            .operands
+            .iter()
+            .enumerate()
+            .map(|(operand, access)| {
+                let (base, steps) = walk(access);
+                let source = self.inputs[access.tensor];
+                let view = match &self.tiles[self.nest.transfer_of(operand)] {
+                    Some(tile) => tile.view(source),
+                    None => source.view(),
+                };
+                view.strided(&base, &steps)
+            })
+            .collect();
+        let (base, steps) = walk(&leaf.target);
+        let target = match &mut self.out_tile {
+            Some(tile) => tile.view_mut(),
+            None if self.overwrites => self.output.view_mut().overwritten(),
+            None => self.output.view_mut(),
+        };
+        let target = target.strided(&base, &steps);
+        self.leaf.run(&counts, &operands, target, self.op);
+    }
+}
+
+fn region_at(symbolic: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> Region {
+    let value = |expr: &Expr| expr.eval(coordinates, counters);
+    if symbolic.when.iter().any(|(a, b)| value(a) >= value(b)) {
+        return Region::empty(symbolic.ranges.len());
+    }
+    let ranges = Region::new(symbolic.ranges.iter().map(|(low, high)| value(low)..value(high)));
+    let periods = symbolic.periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
+    let region = periods.fold(ranges, |region, (dim, period)| region.periodic(dim, period));
+    let blocks = symbolic.blocks.iter().enumerate().filter_map(|(dim, blocks)| Some((dim, blocks.as_ref()?)));
+    blocks.fold(region, |region, (dim, blocks)| region.in_blocks(dim, value(&blocks.size), blocks.step))
+}

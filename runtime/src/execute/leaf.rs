@@ -1,0 +1,81 @@
+//! The leaf: the operation that a program calls, and what it needs between calls.
+
+use super::value::{constant, expression, scalar};
+use crate::leaf::{Expression, Named, Products, contract, nest};
+use crate::{Element, ReduceOp, Result, Strided, StridedMut, count};
+use polyshard_layout::Name;
+use polyshard_program::{Kernel, LeafOp, Nest, Role, TileOperand};
+
+/// The operation of one nest over elements of one type.
+pub(super) enum LeafPlan<T> {
+    Contraction { roles: Vec<Role>, alpha: T },
+    Products { products: Products<T>, alpha: T },
+    Nest(Expression<T>),
+    Named { leaf: Named<T>, operands: Vec<TileOperand>, scalars: Vec<[T; 1]> },
+}
+
+impl<T: Element> LeafPlan<T> {
+    /// The leaf of a nest with the scalars of `kernel`.
+    pub(super) fn new(program: &Nest, kernel: &Kernel) -> Result<Self> {
+        Ok(match &program.leaf.op {
+            LeafOp::Contraction { roles, alpha } => {
+                Self::Contraction { roles: roles.clone(), alpha: constant(&expression(alpha, kernel, &mut 0)) }
+            }
+            LeafOp::Products { steps, blocks, alpha } => Self::Products {
+                products: Products::new(
+                    steps.clone(),
+                    blocks.iter().map(|block| (block.number, count(block.size))).collect(),
+                )?,
+                alpha: constant(&expression(alpha, kernel, &mut 0)),
+            },
+            LeafOp::Nest => Self::Nest(expression(kernel.value(), kernel, &mut 0)),
+            LeafOp::Named { name, statement, operands, .. } => {
+                let scalars = operands.iter().filter_map(|operand| match operand {
+                    TileOperand::Access(_) => None,
+                    TileOperand::Scalar(name) => Some([scalar(*name, kernel)]),
+                });
+                Self::Named {
+                    leaf: named(program, *name, statement)?,
+                    scalars: scalars.collect(),
+                    operands: operands.clone(),
+                }
+            }
+        })
+    }
+
+    /// Computes on the operands, in the order of the kernel's accesses.
+    pub(super) fn run(
+        &mut self,
+        counts: &[usize],
+        operands: &[Strided<'_, T>],
+        target: StridedMut<'_, T>,
+        op: ReduceOp,
+    ) {
+        match self {
+            Self::Contraction { roles, alpha } => {
+                let [a, b] = operands else {
+                    unreachable!("a contraction has two operands; this is a bug of polyshard")
+                };
+                contract(counts, roles, *alpha, a.clone(), b.clone(), target);
+            }
+            Self::Products { products, alpha } => products.run(counts, *alpha, operands, target),
+            Self::Nest(value) => nest(counts, target, op, operands, &*value),
+            Self::Named { leaf, operands: tiles, scalars } => {
+                let mut scalars = scalars.iter();
+                let tiles = tiles.iter().map(|tile| match tile {
+                    TileOperand::Access(number) => operands[*number].clone(),
+                    TileOperand::Scalar(_) => {
+                        let value = scalars.next().expect("each scalar has a value; this is a bug of polyshard");
+                        Strided::new(value, 0, Vec::new())
+                    }
+                });
+                leaf.run(counts, &tiles.collect::<Vec<_>>(), target);
+            }
+        }
+    }
+}
+
+fn named<T: Element>(nest: &Nest, name: Name, statement: &str) -> Result<Named<T>> {
+    let loops: Vec<_> = nest.leaf.loops.iter().map(|l| l.var.as_str()).collect();
+    Named::find(name.as_str(), &loops, statement)
+}

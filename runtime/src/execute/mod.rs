@@ -1,0 +1,135 @@
+//! The executor: programs run at once, with the same calls that emitted source makes, decided while walking the program.
+
+mod kernel;
+mod leaf;
+mod prepared;
+mod scalars;
+mod typed;
+mod value;
+
+pub use prepared::Prepared;
+pub use typed::TypedProgram;
+
+use crate::{DistArray, Element, Error, Result, World};
+use polyshard_program::Program;
+
+/// Running a program on a world of ranks.
+///
+/// Scalars that the kernel captured keep their values, unless a run is given others: [`run_with`](Self::run_with). A
+/// program is lowered once and runs with any.
+///
+/// ```
+/// use polyshard_runtime::Execute;
+/// use polyshard_layout::{Mesh, Name};
+/// use polyshard_polyhedral::Schedule;
+/// use polyshard_program::{Assign, Number, Value, Var, example};
+/// use polyshard_runtime::{DistArray, Error, spmd};
+/// let mut spec = example::matmul(4, 4, 4); // C[m, n] += alpha * A[m, k] * B[k, n]
+/// let alpha = Name::new("alpha");
+/// spec.scalars = vec![(alpha, Number::Float(1.0))];
+/// spec.value = Value::Mul(Box::new(Value::Scalar(alpha)), Box::new(spec.value));
+/// let mesh = Mesh::new([("x", 2)]);
+/// let program = Schedule::from_spec(spec)
+///     .distribute([Var::new("m")], [Var::new("mo")], [Var::new("mi")], &mesh)
+///     .lower()?;
+/// let found = spmd(2, |world| -> Result<_, Error> {
+///     let a = DistArray::from_fn(world, program.sharding("A"), |at| at[0] as f32)?;
+///     let b = DistArray::filled(world, program.sharding("B"), 1.0f32)?;
+///     let once = program.run(world, &[&a, &b])?;
+///     let half = program.run_with(world, &[&a, &b], &[("alpha", 0.5)])?;
+///     Ok((once.get(&[3, 0]), half.get(&[3, 0])))
+/// })?;
+/// assert_eq!(found[0], (Some(12.0), Some(6.0)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Execute {
+    /// Makes what runs of the program need, once: groups, tiles, and the arrays between its statements; collective over
+    /// the world.
+    ///
+    /// # Errors
+    /// If `T` is not the program's element type, its mesh has not as many ranks as the world, a leaf that it calls is not
+    /// registered as it needs it, there is too little memory, or another rank failed.
+    fn prepare<'a, T: Element>(&'a self, world: &'a World) -> Result<Prepared<'a, T>>;
+
+    /// Runs the program on all ranks of `world`, which must be as many as its mesh has; each returns its shard.
+    ///
+    /// The output starts from the identity of the kernel's operation: zeros for `=` and `+=`. To run more than once,
+    /// [`prepare`](Self::prepare).
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare) and [`Prepared::run`].
+    fn run<T: Element>(&self, world: &World, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
+        self.prepare(world)?.run(inputs)
+    }
+
+    /// As [`run`](Self::run), but goes on from what `output` holds; `=` overwrites the elements that the kernel writes,
+    /// and no others.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare) and [`Prepared::run_into`].
+    fn run_into<T: Element>(&self, world: &World, inputs: &[&DistArray<T>], output: &mut DistArray<T>) -> Result<()> {
+        self.prepare(world)?.run_into(inputs, output)
+    }
+
+    /// As [`run`](Self::run), with these values for scalars by name, the same on all ranks. Those that are not given
+    /// are as the kernel captured them.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare) and [`Prepared::run_with`].
+    fn run_with<T: Element>(
+        &self,
+        world: &World,
+        inputs: &[&DistArray<T>],
+        scalars: &[(&str, T)],
+    ) -> Result<DistArray<T>> {
+        self.prepare(world)?.run_with(inputs, scalars)
+    }
+
+    /// As [`run_into`](Self::run_into), with these values for scalars, as [`run_with`](Self::run_with).
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare) and [`Prepared::run_into_with`].
+    fn run_into_with<T: Element>(
+        &self,
+        world: &World,
+        inputs: &[&DistArray<T>],
+        output: &mut DistArray<T>,
+        scalars: &[(&str, T)],
+    ) -> Result<()> {
+        self.prepare(world)?.run_into_with(inputs, output, scalars)
+    }
+
+    /// Returns the program as one over elements of type `T`, which the compiler lets run on arrays of `T` alone.
+    ///
+    /// # Errors
+    /// If `T` is not the program's element type.
+    fn typed<T: Element>(&self) -> Result<TypedProgram<T>>;
+}
+
+impl Execute for Program {
+    fn prepare<'a, T: Element>(&'a self, world: &'a World) -> Result<Prepared<'a, T>> {
+        Prepared::new(self, world)
+    }
+
+    fn typed<T: Element>(&self) -> Result<TypedProgram<T>> {
+        TypedProgram::new(self)
+    }
+}
+
+fn check_type<T: Element>(program: &Program) -> Result<()> {
+    let wanted = program.dtype();
+    if T::DTYPE == wanted {
+        return Ok(());
+    }
+    let (name, given) = (named(program), T::DTYPE);
+    Err(Error::Usage(format!("{name} is over {wanted}, but the arrays hold {given}; let them agree")))
+}
+
+/// A program in messages: by its kernel, if it is one.
+fn named(program: &Program) -> String {
+    let mut nests = program.nests();
+    match (nests.next(), nests.next()) {
+        (Some(nest), None) => format!("`{}`", nest.kernel.name()),
+        _ => "the program".into(),
+    }
+}

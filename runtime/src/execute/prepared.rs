@@ -1,0 +1,337 @@
+//! Programs with everything made that any number of runs use: groups, tiles, leaves, and the arrays in between.
+
+use super::kernel::PreparedKernel;
+use super::scalars::Scalars;
+use crate::block::Block;
+use crate::comm::Room;
+use crate::{DistArray, Element, Error, Redistribution, Result, Transport, World, memory};
+use polyshard_layout::{Name, Sharding};
+use polyshard_program::{ArrayId, ArrayKind, Program, Statement};
+
+/// A program that is ready to run on one rank of a world, any number of times; made by
+/// [`Execute::prepare`](super::Execute::prepare).
+///
+/// It holds the groups of ranks that communicate, the tiles and staging of all statements, and the arrays that the program
+/// makes on the way, so that runs make none of them.
+///
+/// ```
+/// use polyshard_polyhedral::Schedule;
+/// use polyshard_program::{Var, example};
+/// use polyshard_runtime::layout::Mesh;
+/// use polyshard_runtime::{DistArray, Error, Execute, spmd};
+/// let mesh = Mesh::new([("x", 2)]);
+/// let matmul = Schedule::from_spec(example::matmul(4, 4, 4));
+/// let program = matmul.distribute([Var::new("m")], [Var::new("mo")], [Var::new("mi")], &mesh).lower()?;
+/// spmd(2, |world| -> Result<_, Error> {
+///     let b = DistArray::filled(world, program.sharding("B"), 1.0f32)?;
+///     let mut prepared = program.prepare(world)?;
+///     for step in 0..3 {
+///         let a = DistArray::filled(world, program.sharding("A"), step as f32)?;
+///         let c = prepared.run(&[&a, &b])?;
+///         assert!(c.block().iter().all(|&sum| sum == 4.0 * step as f32));
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Prepared<'a, T: Element> {
+    program: &'a Program,
+    world: &'a World,
+    /// By statement.
+    steps: Vec<Step<'a, T>>,
+    /// By array: which slot a temporary has.
+    slots: Vec<Option<usize>>,
+    /// The memory of temporaries, where none is in it.
+    memory: Vec<Option<Block<T>>>,
+    transport: Transport,
+}
+
+/// A statement, prepared.
+enum Step<'a, T: Element> {
+    Kernel(Box<PreparedKernel<'a, T>>),
+    Move(Box<Redistribution>),
+    Free,
+}
+
+/// The arrays of one run.
+struct Arrays<'r, T> {
+    inputs: &'r [&'r DistArray<T>],
+    /// By array; inputs are not here.
+    made: Vec<Option<DistArray<T>>>,
+}
+
+impl<T: Element> Arrays<'_, T> {
+    fn get(&self, id: ArrayId, inputs: &[ArrayId]) -> &DistArray<T> {
+        match inputs.binary_search(&id) {
+            Ok(position) => self.inputs[position],
+            Err(_) => self.made[id.0].as_ref().expect("what is read was written; this is a bug of polyshard"),
+        }
+    }
+}
+
+impl<'a, T: Element> Prepared<'a, T> {
+    pub(super) fn new(program: &'a Program, world: &'a World) -> Result<Self> {
+        world.check_mesh(program.mesh())?;
+        super::check_type::<T>(program)?;
+        let steps = program.body().iter().map(|statement| {
+            Ok(match statement {
+                Statement::Nest { nest, .. } => Step::Kernel(Box::new(PreparedKernel::new(nest, world)?)),
+                Statement::Move(moved) => {
+                    let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
+                    Step::Move(Box::new(Redistribution::new(world, source, target)?))
+                }
+                Statement::Free(_) => Step::Free,
+            })
+        });
+        let steps = steps.collect::<Result<_>>()?;
+        let slots = program.slots();
+        let mut prepared = Self { program, world, steps, slots, memory: Vec::new(), transport: Transport::default() };
+        prepared.make_memory()?;
+        Ok(prepared)
+    }
+
+    /// Makes the memory of temporaries: shared with other ranks where they write into it.
+    fn make_memory(&mut self) -> Result<()> {
+        let count = self.slots.iter().flatten().max().map_or(0, |last| last + 1);
+        self.memory = Vec::with_capacity(count);
+        for slot in 0..count {
+            let held = |id: &ArrayId| self.slots[id.0] == Some(slot);
+            let arrays: Vec<_> = (0..self.slots.len()).map(ArrayId).filter(held).collect();
+            let most = arrays.iter().map(|id| self.local_len(&self.program.array(*id).sharding)).max().unwrap_or(0);
+            let moved = self.program.moves().any(|moved| arrays.contains(&moved.target));
+            self.memory.push(Some(self.room(most, moved)?));
+        }
+        Ok(())
+    }
+
+    /// Memory for so many elements; collective over the world if it is to be shared.
+    fn room(&self, elements: usize, shared: bool) -> Result<Block<T>> {
+        if shared && self.transport != Transport::Messages {
+            match self.world.memory()?.room(elements * size_of::<T>())? {
+                Room::In(segment) => return Ok(Block::shared(segment, elements)),
+                Room::Anywhere => {}
+                Room::Nowhere(_) if self.transport == Transport::Auto => {}
+                Room::Nowhere(why) => {
+                    return Err(Error::Usage(format!(
+                        "cannot redistribute through shared memory: {why}, or use `Transport::Auto`"
+                    )));
+                }
+            }
+        }
+        Ok(memory::zeros(elements, "an array between two statements of a program")?.into())
+    }
+
+    fn local_len(&self, sharding: &Sharding) -> usize {
+        sharding.local_len(&sharding.mesh().coordinates(self.world.rank()))
+    }
+
+    /// Sets how moves between arrays get their elements from rank to rank, which is [`Auto`](Transport::Auto) otherwise.
+    /// All ranks must set the same.
+    ///
+    /// # Errors
+    /// If there is too little memory of the kind that it takes, or another rank failed.
+    pub fn over(self, transport: Transport) -> Result<Self> {
+        let steps = self.steps.into_iter().map(|step| match step {
+            Step::Move(moved) => Step::Move(Box::new(moved.over(transport))),
+            other => other,
+        });
+        let mut prepared = Self { steps: steps.collect(), transport, memory: Vec::new(), ..self };
+        prepared.make_memory()?;
+        Ok(prepared)
+    }
+
+    /// Returns the program.
+    #[must_use]
+    pub fn program(&self) -> &'a Program {
+        self.program
+    }
+
+    /// Returns the bytes that this rank holds for runs besides inputs and outputs, of moves and of arrays in between.
+    #[must_use]
+    pub fn staging_bytes(&self) -> usize {
+        let slots = self.memory.iter().flatten().map(|block| size_of_val(&block[..])).sum::<usize>();
+        let moves = self.steps.iter().map(|step| match step {
+            Step::Move(moved) => moved.staging_bytes(size_of::<T>()),
+            Step::Kernel(_) | Step::Free => 0,
+        });
+        slots + moves.sum::<usize>()
+    }
+
+    /// Returns an array for [`run_into`](Self::run_into) to write, with what its kernel starts from in it; in memory that ranks
+    /// share, where that saves a copy, and then collective over the world.
+    ///
+    /// # Errors
+    /// If there is too little memory of the kind that it takes, or another rank failed.
+    ///
+    /// # Panics
+    /// If the program writes no array: a bug of polyshard.
+    pub fn output(&mut self) -> Result<DistArray<T>> {
+        let writes =
+            |statement: &Statement| statement.writes().filter(|id| self.program.array(*id).kind == ArrayKind::Output);
+        let last =
+            self.program.body().iter().enumerate().rev().find_map(|(n, statement)| Some((n, writes(statement)?)));
+        let (number, id) = last.expect("a program has an output; this is a bug of polyshard");
+        let mut output = self.target(number, id)?;
+        if output.segment().is_some() {
+            output.block_mut().fill(T::ZERO);
+        }
+        Ok(output)
+    }
+
+    /// Runs the program and returns what it computes: its output, or the last one if it has several; collective over the
+    /// world. The output starts from the identity of its kernel's operation: zeros for `=` and `+=`.
+    ///
+    /// # Errors
+    /// If the inputs are not as many or do not lie as the program wants them, or communication fails.
+    pub fn run(&mut self, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
+        self.run_with(inputs, &[])
+    }
+
+    /// As [`run`](Self::run), with these values for scalars by name, the same on all ranks. Those that are not given are as
+    /// the kernels captured them.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run), and if no kernel has such a scalar, one is given twice, or one that divides integers is 0.
+    pub fn run_with(&mut self, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
+        let mut outputs = self.walk(inputs, None, scalars)?;
+        Ok(outputs.pop().expect("a program has an output; this is a bug of polyshard").1)
+    }
+
+    /// As [`run`](Self::run), but returns all outputs, by name, in the order in which the program lists them.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub fn run_all(&mut self, inputs: &[&DistArray<T>]) -> Result<Vec<(Name, DistArray<T>)>> {
+        self.walk(inputs, None, &[])
+    }
+
+    /// As [`run`](Self::run), but goes on from what `output` holds; `=` overwrites the elements that the kernel writes, and
+    /// no others, and a move overwrites all of them.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run), and if the program has several outputs.
+    pub fn run_into(&mut self, inputs: &[&DistArray<T>], output: &mut DistArray<T>) -> Result<()> {
+        self.run_into_with(inputs, output, &[])
+    }
+
+    /// As [`run_into`](Self::run_into), with these values for scalars, as [`run_with`](Self::run_with).
+    ///
+    /// # Errors
+    /// As for [`run_into`](Self::run_into) and [`run_with`](Self::run_with).
+    pub fn run_into_with(
+        &mut self,
+        inputs: &[&DistArray<T>],
+        output: &mut DistArray<T>,
+        scalars: &[(&str, T)],
+    ) -> Result<()> {
+        let wanted: Vec<_> = self.program.outputs().collect();
+        let [wanted] = wanted[..] else {
+            let names: Vec<_> = wanted.iter().map(|array| array.name.as_str()).collect();
+            return Err(Error::Usage(format!(
+                "`run_into` goes on from one array, but the program writes {} ({}); use `run_all`",
+                names.len(),
+                names.join(", ")
+            )));
+        };
+        output.expect(wanted.name.as_str(), &wanted.sharding)?;
+        self.walk(inputs, Some(output), scalars).map(|_| ())
+    }
+
+    /// Runs the statements. An output that is not given in `into` is made and returned.
+    fn walk(
+        &mut self,
+        inputs: &[&DistArray<T>],
+        mut into: Option<&mut DistArray<T>>,
+        scalars: &[(&str, T)],
+    ) -> Result<Vec<(Name, DistArray<T>)>> {
+        let program = self.program;
+        check_inputs(program, inputs)?;
+        let scalars = Scalars::new(program, scalars)?;
+        let input_ids = program.of_kind(ArrayKind::Input);
+        let output_ids = program.of_kind(ArrayKind::Output);
+        let mut arrays = Arrays { inputs, made: (0..program.arrays().len()).map(|_| None).collect() };
+        for (number, statement) in program.body().iter().enumerate() {
+            if let Statement::Free(id) = statement {
+                let freed = arrays.made[id.0].take().expect("what is freed was written; this is a bug of polyshard");
+                self.put_back(*id, freed);
+                continue;
+            }
+            let written = statement.writes().expect("a statement writes an array; this is a bug of polyshard");
+            let given = if output_ids.contains(&written) { into.take() } else { None };
+            let mut made = match &given {
+                Some(_) => None,
+                None => Some(self.target(number, written)?),
+            };
+            let target = given.or(made.as_mut()).expect("what is not given is made; this is a bug of polyshard");
+            match (&mut self.steps[number], statement) {
+                (Step::Kernel(kernel), Statement::Nest { inputs, .. }) => {
+                    let reads: Vec<_> = inputs.iter().map(|&id| arrays.get(id, &input_ids)).collect();
+                    kernel.run(&reads, target, &scalars)?;
+                }
+                (Step::Move(moved), Statement::Move(ids)) => {
+                    moved.run_blocks(arrays.get(ids.source, &input_ids).block(), target)?;
+                }
+                _ => unreachable!("a statement is prepared as what it is; this is a bug of polyshard"),
+            }
+            arrays.made[written.0] = made;
+        }
+        let outputs = output_ids.into_iter().filter_map(|id| {
+            let array = arrays.made[id.0].take()?;
+            Some((program.array(id).name, array))
+        });
+        Ok(outputs.collect())
+    }
+
+    /// An array for a statement to write, with what its kernel starts from in it.
+    fn target(&mut self, number: usize, id: ArrayId) -> Result<DistArray<T>> {
+        let array = self.program.array(id);
+        let identity = match &self.steps[number] {
+            Step::Kernel(kernel) => Some(kernel.identity()),
+            Step::Move(_) | Step::Free => None,
+        };
+        if let Some(slot) = self.slots[id.0] {
+            let memory = self.memory[slot].take().expect("two arrays in one slot; this is a bug of polyshard");
+            let mut made = DistArray::in_block(self.world, &array.sharding, memory)?;
+            if let Some(identity) = identity {
+                made.block_mut().fill(identity);
+            }
+            return Ok(made);
+        }
+        let made = match (&self.steps[number], identity) {
+            (Step::Move(moved), _) => moved.room(self.world),
+            (_, identity) => DistArray::filled(self.world, &array.sharding, identity.unwrap_or(T::ZERO)),
+        };
+        made.map_err(|error| of_array(array.name, &array.sharding, error))
+    }
+
+    fn put_back(&mut self, id: ArrayId, array: DistArray<T>) {
+        if let Some(slot) = self.slots[id.0] {
+            self.memory[slot] = Some(array.into_block());
+        }
+    }
+}
+
+fn check_inputs<T: Element>(program: &Program, inputs: &[&DistArray<T>]) -> Result<()> {
+    let wanted: Vec<_> = program.inputs().collect();
+    if inputs.len() != wanted.len() {
+        let names: Vec<_> = wanted.iter().map(|array| array.name.as_str()).collect();
+        return Err(Error::Usage(format!(
+            "{} takes {} inputs ({}), but {} are given",
+            super::named(program),
+            wanted.len(),
+            names.join(", "),
+            inputs.len()
+        )));
+    }
+    inputs.iter().zip(wanted).try_for_each(|(input, wanted)| input.expect(wanted.name.as_str(), &wanted.sharding))
+}
+
+/// The array goes by its name in what is said of too little memory.
+fn of_array(name: Name, sharding: &Sharding, error: Error) -> Error {
+    match error {
+        Error::Memory { bytes, why, .. } => {
+            Error::Memory { what: format!("a rank's block of `{name}`, of shape {:?}", sharding.shape()), bytes, why }
+        }
+        error => error,
+    }
+}

@@ -1,0 +1,98 @@
+//! Programs whose element type the compiler knows.
+
+use super::{Execute, check_type};
+use crate::{DistArray, Element, Result, World};
+use polyshard_program::Program;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+/// A program over elements of type `T`: to run it on arrays of another type does not compile.
+///
+/// It is a [`Program`] otherwise. [`Execute::typed`] makes it, and checks once that the kernel is over `T`.
+///
+/// ```
+/// use polyshard_runtime::Execute;
+/// use polyshard_polyhedral::Schedule;
+/// use polyshard_program::example;
+/// use polyshard_runtime::{DistArray, Error, spmd};
+/// let program = Schedule::from_spec(example::matmul(2, 2, 2)).lower()?.typed::<f32>()?;
+/// spmd(1, |world| -> Result<_, Error> {
+///     let a = DistArray::filled(world, program.sharding("A"), 1.0)?; // of f32: what the program takes says so
+///     let c = program.run(world, &[&a, &a])?;
+///     assert_eq!(c.block(), [2.0; 4]);
+///     Ok(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// ```compile_fail,E0308
+/// # use polyshard_runtime::Execute;
+/// # use polyshard_polyhedral::Schedule;
+/// # use polyshard_program::example;
+/// # use polyshard_runtime::{DistArray, Error, spmd};
+/// # let program = Schedule::from_spec(example::matmul(2, 2, 2)).lower()?.typed::<f32>()?;
+/// # spmd(1, |world| -> Result<_, Error> {
+/// let a = DistArray::filled(world, program.sharding("A"), 1.0f64)?;
+/// program.run(world, &[&a, &a])?; // expected `&DistArray<f32>`, found `&DistArray<f64>`
+/// # Ok(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypedProgram<T> {
+    program: Program,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Element> TypedProgram<T> {
+    pub(super) fn new(program: &Program) -> Result<Self> {
+        check_type::<T>(program)?;
+        Ok(Self { program: program.clone(), element: PhantomData })
+    }
+
+    /// As [`Execute::run`].
+    ///
+    /// # Errors
+    /// As for [`Execute::run`].
+    pub fn run(&self, world: &World, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
+        self.program.run(world, inputs)
+    }
+
+    /// As [`Execute::run_into`].
+    ///
+    /// # Errors
+    /// As for [`Execute::run_into`].
+    pub fn run_into(&self, world: &World, inputs: &[&DistArray<T>], output: &mut DistArray<T>) -> Result<()> {
+        self.program.run_into(world, inputs, output)
+    }
+
+    /// As [`Execute::run_with`].
+    ///
+    /// # Errors
+    /// As for [`Execute::run_with`].
+    pub fn run_with(&self, world: &World, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
+        self.program.run_with(world, inputs, scalars)
+    }
+
+    /// As [`Execute::run_into_with`].
+    ///
+    /// # Errors
+    /// As for [`Execute::run_into_with`].
+    pub fn run_into_with(
+        &self,
+        world: &World,
+        inputs: &[&DistArray<T>],
+        output: &mut DistArray<T>,
+        scalars: &[(&str, T)],
+    ) -> Result<()> {
+        self.program.run_into_with(world, inputs, output, scalars)
+    }
+}
+
+impl<T> Deref for TypedProgram<T> {
+    type Target = Program;
+
+    fn deref(&self) -> &Program {
+        &self.program
+    }
+}

@@ -1,0 +1,141 @@
+//! The sequential meaning of a kernel: every statement instance in turn, on whole arrays.
+//!
+//! Shares nothing with the back ends but the kernel, so that it can judge them. Instances are taken in rows along one
+//! index, chosen so that the terms of each element of the output keep their order.
+
+mod row;
+
+use crate::{Element, Error, Result};
+use ndarray::{ArrayD, IxDyn};
+use polyshard_program::{Access, Affine, Assign, IndexVar, Kernel};
+use row::{Arrays, Offsets, Row};
+
+/// The instances that are computed together.
+const ROW: usize = 1024;
+
+/// Evaluates `kernel` on whole inputs, given in its order; `into` is what the output holds before.
+///
+/// Without `into` the output starts from the identity of the kernel's operation, zeros for `=` and `+=`; with it, `=`
+/// overwrites the elements at the statement's index and no others. The terms of an element are added in the order of
+/// the loops, one after the other. All of it runs on one core: the time is proportional to the product of all extents.
+///
+/// # Errors
+/// If an array has another shape than its tensor, or there are not as many as the kernel takes.
+pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Option<ArrayD<T>>) -> Result<ArrayD<T>> {
+    if inputs.len() != kernel.inputs().len() {
+        let (name, wanted) = (kernel.name(), kernel.inputs().len());
+        return Err(Error::Usage(format!("`{name}` takes {wanted} inputs, but {} are given", inputs.len())));
+    }
+    let start = match kernel.assign() {
+        Assign::Set | Assign::Add => T::ZERO,
+        Assign::Mul => T::ONE,
+        Assign::Max => T::LEAST,
+        Assign::Min => T::GREATEST,
+    };
+    let shape = &kernel.output().shape;
+    let mut output = match into {
+        Some(into) => into.as_standard_layout().into_owned(),
+        None => ArrayD::from_elem(IxDyn(shape), start),
+    };
+    let arrays = inputs.iter().copied().chain([&output]);
+    for (array, tensor) in arrays.zip(kernel.tensors()) {
+        if array.shape() != &tensor.shape[..] {
+            let (name, wanted, given) = (tensor.name, &tensor.shape, array.shape());
+            return Err(Error::Usage(format!("`{name}` has shape {wanted:?}, but the array given has {given:?}")));
+        }
+    }
+    if kernel.assign() == Assign::Set {
+        // Contracted indices do not say where is written: with no value of theirs, the sum is empty.
+        let target = |var: &IndexVar| kernel.target().index.iter().any(|index| index.coefficient(var.name) != 0);
+        let extents = kernel.vars().iter().map(|var| if target(var) { var.extent } else { 1 });
+        for at in points(extents.collect()) {
+            if let Some(element) = output.get_mut(&index(kernel.target(), kernel, &at)[..]) {
+                *element = start;
+            }
+        }
+    }
+    let along = row_index(kernel);
+    let arrays = Arrays::new(kernel, inputs);
+    let extents = kernel.vars().iter().enumerate().map(|(nth, var)| if nth == along { 1 } else { var.extent });
+    let extent = kernel.vars().get(along).map_or(1, |var| var.extent);
+    for mut at in points(extents.collect()) {
+        // The statement as it was written, whose indices run over their own ranges.
+        for (value, var) in at.iter_mut().zip(kernel.vars()) {
+            *value += var.start;
+        }
+        for begin in (0..extent).step_by(ROW) {
+            let mut row = Row { at: at.clone(), along, len: ROW.min(extent - begin) };
+            if let Some(first) = row.at.get_mut(along) {
+                *first += begin as i64;
+            }
+            let values = row.evaluate(kernel.written_value(), &arrays);
+            let offsets = row.offsets(kernel.written_target(), kernel, shape);
+            // A function per operation, so that there is no choice in the loop.
+            match kernel.assign() {
+                Assign::Set | Assign::Add => combine(&mut output, offsets, &values, T::plus),
+                Assign::Mul => combine(&mut output, offsets, &values, T::times),
+                Assign::Max => combine(&mut output, offsets, &values, T::greater),
+                Assign::Min => combine(&mut output, offsets, &values, T::smaller),
+            }
+        }
+    }
+    Ok(output)
+}
+
+/// Combines each value into its element, in order.
+fn combine<T: Element>(output: &mut ArrayD<T>, offsets: Offsets, values: &[T], by: impl Fn(T, T) -> T) {
+    let elements = output.as_slice_mut().expect("it is made in row-major order");
+    match offsets {
+        Offsets::Same(offset) => elements[offset] = values.iter().fold(elements[offset], |sum, &value| by(sum, value)),
+        Offsets::Consecutive(offset) => {
+            elements[offset..offset + values.len()].iter_mut().zip(values).for_each(|(e, &value)| *e = by(*e, value));
+        }
+        Offsets::Each(offsets) => {
+            for (offset, &value) in offsets.into_iter().zip(values) {
+                elements[offset] = by(elements[offset], value);
+            }
+        }
+    }
+}
+
+/// The index along which rows run: one that alone makes up a dimension of the target, so that the instances of a row
+/// write different elements, and those that write one element keep their order; else the last.
+///
+/// The last dimension is consecutive in memory, which matters more than a longer row if its own are long enough.
+fn row_index(kernel: &Kernel) -> usize {
+    let alone = |index: &Affine| match &index.terms[..] {
+        &[(name, _)] => kernel.vars().iter().position(|var| var.name == name && index.period().is_none()),
+        _ => None,
+    };
+    let last = kernel.vars().len().saturating_sub(1);
+    let candidates = kernel.written_target().index.iter().filter_map(alone);
+    candidates.max_by_key(|&nth| kernel.vars()[nth].extent.min(64)).unwrap_or(last)
+}
+
+/// The points of a box, the last dimension fastest.
+fn points(extents: Vec<usize>) -> impl Iterator<Item = Vec<i64>> {
+    (0..extents.iter().product()).map(move |point: usize| {
+        let mut rest = point;
+        let mut at = vec![0; extents.len()];
+        for (value, extent) in at.iter_mut().zip(&extents).rev() {
+            *value = (rest % extent) as i64;
+            rest /= extent;
+        }
+        at
+    })
+}
+
+fn index(access: &Access, kernel: &Kernel, at: &[i64]) -> Vec<usize> {
+    let value = |name| {
+        let var = kernel.vars().iter().position(|var| var.name == name);
+        at[var.expect("a checked kernel binds all its indices; this is a bug of polyshard")]
+    };
+    let dims = access.index.iter().map(|index| {
+        // A periodic index may be large before its remainder is taken.
+        let terms = index.terms.iter().map(|&(name, factor)| i128::from(factor) * i128::from(value(name)));
+        let sum = terms.sum::<i128>() + i128::from(index.constant);
+        let element = index.period().map_or(sum, |period| sum.rem_euclid(i128::from(period)));
+        usize::try_from(element).expect("a checked kernel stays inside its tensors; this is a bug of polyshard")
+    });
+    dims.collect()
+}

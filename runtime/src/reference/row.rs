@@ -1,0 +1,170 @@
+//! The values of a row of statement instances: those along one index, while the others stand still.
+
+use crate::Element;
+use ndarray::{ArrayD, CowArray, IxDyn};
+use polyshard_program::{Access, Affine, Choice, Comparison, Function, Kernel, Number, Value};
+
+/// The inputs of a kernel, in row-major order.
+pub(super) struct Arrays<'a, T> {
+    pub(super) kernel: &'a Kernel,
+    inputs: Vec<CowArray<'a, T, IxDyn>>,
+}
+
+impl<'a, T: Element> Arrays<'a, T> {
+    pub(super) fn new(kernel: &'a Kernel, inputs: &[&'a ArrayD<T>]) -> Self {
+        Self { kernel, inputs: inputs.iter().map(|array| array.as_standard_layout()).collect() }
+    }
+
+    fn of(&self, access: &Access) -> (&[T], &[usize]) {
+        let tensor = self.kernel.inputs().iter().position(|tensor| tensor.name == access.tensor);
+        let array = &self.inputs[tensor.expect("a checked kernel reads its inputs only; this is a bug of polyshard")];
+        (array.as_slice().expect("it is in row-major order"), array.shape())
+    }
+}
+
+/// Where the elements are that the instances of a row access.
+pub(super) enum Offsets {
+    /// All access one element.
+    Same(usize),
+    /// Each accesses the element after that of the one before; the first one's.
+    Consecutive(usize),
+    /// One each.
+    Each(Vec<usize>),
+}
+
+/// Instances along one index, at least one.
+#[derive(Clone)]
+pub(super) struct Row {
+    /// The value of each index in the first instance.
+    pub(super) at: Vec<i64>,
+    /// The position of the index that grows by 1 from one instance to the next.
+    pub(super) along: usize,
+    /// The number of instances.
+    pub(super) len: usize,
+}
+
+impl Row {
+    /// Returns the value of an expression in each instance.
+    pub(super) fn evaluate<T: Element>(&self, value: &Value, arrays: &Arrays<'_, T>) -> Vec<T> {
+        let one = |a: &Value, by: fn(T) -> T| {
+            let mut values = self.evaluate(a, arrays);
+            values.iter_mut().for_each(|value| *value = by(*value));
+            values
+        };
+        match value {
+            Value::Access(access) => {
+                let (elements, shape) = arrays.of(access);
+                match self.offsets(access, arrays.kernel, shape) {
+                    Offsets::Same(offset) => vec![elements[offset]; self.len],
+                    Offsets::Consecutive(offset) => elements[offset..offset + self.len].to_vec(),
+                    Offsets::Each(offsets) => offsets.into_iter().map(|offset| elements[offset]).collect(),
+                }
+            }
+            Value::Literal(number) => vec![element(*number); self.len],
+            Value::Scalar(name) => {
+                let scalar = arrays.kernel.scalars().iter().find(|scalar| scalar.0 == *name);
+                let scalar = scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard");
+                vec![element(scalar.1); self.len]
+            }
+            // A closure per operation, so that there is no choice in the loops.
+            Value::Neg(a) => one(a, T::negated),
+            Value::Add(a, b) => self.both(a, b, arrays, |a, b| a.plus(b)),
+            Value::Sub(a, b) => self.both(a, b, arrays, |a, b| a.minus(b)),
+            Value::Mul(a, b) => self.both(a, b, arrays, |a, b| a.times(b)),
+            Value::Div(a, b) => self.both(a, b, arrays, |a, b| a.over(b)),
+            Value::Max(a, b) => self.both(a, b, arrays, |a, b| a.greater(b)),
+            Value::Min(a, b) => self.both(a, b, arrays, |a, b| a.smaller(b)),
+            Value::Call(Function::Exp, a) => one(a, T::exponential),
+            Value::Call(Function::Log, a) => one(a, T::logarithm),
+            Value::Call(Function::Sqrt, a) => one(a, T::square_root),
+            Value::Call(Function::Tanh, a) => one(a, T::hyperbolic_tangent),
+            Value::Call(Function::Abs, a) => one(a, T::magnitude),
+            Value::If(choice) => self.choose(choice, arrays),
+        }
+    }
+
+    fn both<T: Element>(&self, a: &Value, b: &Value, arrays: &Arrays<'_, T>, by: impl Fn(T, T) -> T) -> Vec<T> {
+        let (mut values, others) = (self.evaluate(a, arrays), self.evaluate(b, arrays));
+        values.iter_mut().zip(&others).for_each(|(value, &other)| *value = by(*value, other));
+        values
+    }
+
+    /// Takes one branch per instance; the other is not computed, since it may divide by 0.
+    fn choose<T: Element>(&self, choice: &Choice, arrays: &Arrays<'_, T>) -> Vec<T> {
+        let (left, right) = (self.evaluate(&choice.left, arrays), self.evaluate(&choice.right, arrays));
+        let chosen = left.iter().zip(&right).enumerate().map(|(nth, (left, right))| {
+            let holds = match choice.compare {
+                Comparison::Less => left < right,
+                Comparison::LessEqual => left <= right,
+                Comparison::Greater => left > right,
+                Comparison::GreaterEqual => left >= right,
+                Comparison::Equal => left == right,
+                Comparison::NotEqual => left != right,
+            };
+            let mut instance = Self { len: 1, ..self.clone() };
+            if let Some(index) = instance.at.get_mut(self.along) {
+                *index += nth as i64;
+            }
+            instance.evaluate(if holds { &choice.then } else { &choice.otherwise }, arrays)[0]
+        });
+        chosen.collect()
+    }
+
+    /// Returns where the element is that each instance accesses, in row-major order.
+    pub(super) fn offsets(&self, access: &Access, kernel: &Kernel, shape: &[usize]) -> Offsets {
+        let along = kernel.vars().get(self.along).map(|var| var.name);
+        let mut stride = 1;
+        let mut dims = Vec::with_capacity(shape.len());
+        for (index, &extent) in access.index.iter().zip(shape).rev() {
+            let by = along.map_or(0, |name| index.coefficient(name));
+            dims.push(Dim { first: self.first(index, kernel), by, period: index.period(), extent, stride });
+            stride *= extent;
+        }
+        let offset = |nth| dims.iter().map(|dim| dim.offset(nth)).sum::<usize>();
+        if dims.iter().all(|dim| dim.by == 0) {
+            return Offsets::Same(offset(0));
+        }
+        // The last instance tells whether all of the row is inside.
+        let consecutive = |dim: &Dim| dim.period.is_none() && dim.by == i64::from(dim.stride == 1);
+        if dims.iter().all(consecutive) && offset(self.len - 1) - offset(0) == self.len - 1 {
+            return Offsets::Consecutive(offset(0));
+        }
+        Offsets::Each((0..self.len).map(offset).collect())
+    }
+
+    /// The index in the first instance, before a remainder is taken, when it may be large.
+    fn first(&self, index: &Affine, kernel: &Kernel) -> i128 {
+        let value = |name| {
+            let var = kernel.vars().iter().position(|var| var.name == name);
+            self.at[var.expect("a checked kernel binds all its indices; this is a bug of polyshard")]
+        };
+        let terms = index.terms.iter().map(|&(name, factor)| i128::from(factor) * i128::from(value(name)));
+        terms.sum::<i128>() + i128::from(index.constant)
+    }
+}
+
+/// One dimension of an access along a row.
+struct Dim {
+    first: i128,
+    by: i64,
+    period: Option<i64>,
+    extent: usize,
+    stride: usize,
+}
+
+impl Dim {
+    fn offset(&self, nth: usize) -> usize {
+        let sum = self.first + i128::from(self.by) * nth as i128;
+        let element = self.period.map_or(sum, |period| sum.rem_euclid(i128::from(period)));
+        let element = usize::try_from(element).ok().filter(|&element| element < self.extent);
+        element.expect("a checked kernel stays inside its tensors; this is a bug of polyshard") * self.stride
+    }
+}
+
+fn element<T: Element>(number: Number) -> T {
+    let cast = match number {
+        Number::Int(value) => T::from(value),
+        Number::Float(value) => T::from(value),
+    };
+    cast.unwrap_or_else(|| panic!("the kernel's number {number} is no {}; this is a bug of polyshard", T::NAME))
+}
