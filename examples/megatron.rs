@@ -29,7 +29,7 @@ use common::progress::Progress;
 use common::run::{Measuring, most, place, slowest, timing};
 use common::size::parse_extents;
 use common::values::Number;
-use network::Network;
+use network::{Network, Programs};
 use plans::{Plans, Size};
 use polyshard::DType;
 use polyshard::machine::units::counted;
@@ -99,14 +99,15 @@ fn measure<T: Number>(world: &World, plans: &Plans, options: &Options) -> polysh
         progress.say(&format!("mesh ({}), {}\n{}", plans.mesh(), place(world), plans.chosen()))?;
     }
     progress.phase("making X, W1, W2 and the target");
-    let mut network = Network::<T>::new(world, plans, options.seed)?;
+    let programs = Programs::new::<T>(plans)?;
+    let mut network = Network::<T>::new(world, &programs, options.seed)?;
     let (mut seconds, mut received) = (Vec::new(), 0);
     for nth in 1..=options.measuring.repeat {
         progress.phase(format!("running {nth} of {}", options.measuring.repeat));
         world.comm().barrier()?;
         let before = world.bytes_received();
         let start = Instant::now();
-        network.run(world)?;
+        network.run()?;
         let took = start.elapsed().as_secs_f64();
         received = world.bytes_received() - before;
         seconds.push(slowest(world, took)?);

@@ -67,8 +67,8 @@ pub use polyshard_program::{
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::machine::Detect;
 pub use polyshard_runtime::{
-    AllReduce, Backend, Collectives, DistArray, Execute, Group, Partial, Prepared, Redistribution, ReduceOp, Reduction,
-    Resharding, ShardedProduct, Strategy, Transport, TypedProgram, World, reference,
+    AllReduce, Backend, Collectives, DistArray, Execute, Group, Prepared, Redistribution, ReduceOp, Reduction,
+    Strategy, Transport, TypedProgram, World, reference,
 };
 
 /// Functions on tiles that programs call as their leaves: see [`Schedule::tensorize_with`].

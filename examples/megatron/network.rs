@@ -3,20 +3,28 @@
 //! The loss is half the squared distance of Y from a target, so the gradient of Y is their difference. What happens to
 //! elements alone is done on blocks, which lie alike on both sides.
 
+use crate::common::launch::failure;
 use crate::common::values::{self, Number};
-use crate::plans::{Closing, Plans};
+use crate::plans::Plans;
 use ndarray::{Array2, Ix2};
-use polyshard::planner::product::ProductPlan;
-use polyshard::runtime::{Partial, Resharding, Result, ShardedProduct};
-use polyshard::{DistArray, Sharding, World};
+use polyshard::planner::product::{ProductError, resharding};
+use polyshard::prelude::*;
+use polyshard::runtime::Result;
+use polyshard::{Prepared, Program};
 
-/// The products, made once, and all arrays between them.
-pub(crate) struct Network<T> {
-    products: Vec<ShardedProduct<T>>,
-    closings: Vec<Resharding<T>>,
+/// The products and the closings of the gradients as programs.
+pub(crate) struct Programs {
+    products: Vec<Program>,
+    closings: Vec<Program>,
+}
+
+/// The programs, prepared, and all arrays between them.
+pub(crate) struct Network<'a, T: Number> {
+    products: Vec<Prepared<'a, T>>,
+    closings: Vec<Prepared<'a, T>>,
     arrays: Arrays<DistArray<T>>,
     /// The gradients of W2 and W1, as terms and closed.
-    gradients: [[Partial<T>; 2]; 2],
+    gradients: [[DistArray<T>; 2]; 2],
     target: DistArray<T>,
 }
 
@@ -48,52 +56,70 @@ pub(crate) fn seeds(seed: u64) -> [u64; 4] {
     [0, 1, 2, 3].map(|nth| seed.wrapping_add(nth))
 }
 
-impl<T: Number> Network<T> {
-    /// Makes products and arrays; collective over the world.
-    pub(crate) fn new(world: &World, plans: &Plans, seed: u64) -> Result<Self> {
+impl Programs {
+    /// The programs of plans, for arrays of their size.
+    pub(crate) fn new<T: Number>(plans: &Plans) -> polyshard::Result<Self> {
         let size = plans.size.named();
-        let product = |plan: &ProductPlan| ShardedProduct::cut(world, plan.product(), plan.best(), &size);
-        let products = plans.products.iter().map(product).collect::<Result<Vec<_>>>()?;
-        let closing = |(from, steps): &Closing| Resharding::cut(world, from, steps, &size);
-        let closings = plans.closings.iter().map(closing).collect::<Result<Vec<_>>>()?;
+        let products = plans.products.iter().map(|plan| plan.best().program(plan.product(), T::DTYPE, &size));
+        let closings = plans.closings.iter().map(|(from, steps)| resharding(from, steps, T::DTYPE, &size));
+        let refused = |error: ProductError| failure(error.to_string());
+        Ok(Self {
+            products: products.collect::<std::result::Result<_, _>>().map_err(refused)?,
+            closings: closings.collect::<std::result::Result<_, _>>().map_err(refused)?,
+        })
+    }
+}
+
+impl<'a, T: Number> Network<'a, T> {
+    /// Prepares the programs and makes the arrays; collective over the world.
+    pub(crate) fn new(world: &'a World, programs: &'a Programs, seed: u64) -> Result<Self> {
+        let prepare = |program: &'a Program| program.prepare(world);
+        let mut products = programs.products.iter().map(prepare).collect::<Result<Vec<_>>>()?;
+        let mut closings = programs.closings.iter().map(prepare).collect::<Result<Vec<_>>>()?;
         let [x, w1, w2, target] = seeds(seed);
         let random = |sharding: &Sharding, seed| DistArray::from_fn(world, sharding, |at| values::element(seed, at));
-        let gradient = |closing: &Resharding<T>| -> Result<[Partial<T>; 2]> {
-            Ok([closing.input(world)?, closing.output(world)?])
+        let factor = |nth: usize, operand: usize| {
+            let factor = programs.products[nth].inputs().nth(operand).expect("a product has two factors");
+            &factor.sharding
         };
+        let out = |nth: usize| &programs.products[nth].outputs().last().expect("a product has a result").sharding;
+        let mut output = |nth: usize| products[nth].output();
         let arrays = Arrays {
-            x: random(products[0].left(), x)?,
-            w1: random(products[0].right(), w1)?,
-            w2: random(products[1].right(), w2)?,
-            z: products[0].output(world)?,
-            h: DistArray::filled(world, products[1].left(), T::ZERO)?,
-            y: products[1].output(world)?,
-            dy: DistArray::filled(world, products[1].out(), T::ZERO)?,
-            dh: products[3].output(world)?,
-            dz: DistArray::filled(world, products[3].out(), T::ZERO)?,
-            dx: products[5].output(world)?,
+            x: random(factor(0, 0), x)?,
+            w1: random(factor(0, 1), w1)?,
+            w2: random(factor(1, 1), w2)?,
+            z: output(0)?,
+            h: DistArray::filled(world, factor(1, 0), T::ZERO)?,
+            y: output(1)?,
+            dy: DistArray::filled(world, out(1), T::ZERO)?,
+            dh: output(3)?,
+            dz: DistArray::filled(world, out(3), T::ZERO)?,
+            dx: output(5)?,
         };
-        let target = random(products[1].out(), target)?;
-        let gradients = [gradient(&closings[0])?, gradient(&closings[1])?];
+        let target = random(out(1), target)?;
+        let mut gradient = |nth: usize, product: usize| -> Result<[DistArray<T>; 2]> {
+            Ok([DistArray::filled(world, out(product), T::ZERO)?, closings[nth].output()?])
+        };
+        let gradients = [gradient(0, 2)?, gradient(1, 4)?];
         Ok(Self { products, closings, arrays, gradients, target })
     }
 
     /// One pass, forward and backward; collective over the world.
-    pub(crate) fn run(&mut self, world: &World) -> Result<()> {
+    pub(crate) fn run(&mut self) -> Result<()> {
         let Arrays { x, w1, w2, z, h, y, dy, dh, dz, dx } = &mut self.arrays;
         let [[dw2, dw2_closed], [dw1, dw1_closed]] = &mut self.gradients;
-        let of = &self.products;
-        of[0].run_into(world, x, w1, z)?;
+        let multiply = &mut self.products;
+        multiply[0].run_into(&[&*x, &*w1], z)?;
         each(h, z, z, |z, _| if z > T::ZERO { z } else { T::ZERO });
-        of[1].run_into(world, h, w2, y)?;
+        multiply[1].run_into(&[&*h, &*w2], y)?;
         each(dy, y, &self.target, T::minus);
-        of[2].run_partial_into(world, h, dy, dw2)?;
-        of[3].run_into(world, dy, w2, dh)?;
+        multiply[2].run_into(&[&*h, &*dy], dw2)?;
+        multiply[3].run_into(&[&*dy, &*w2], dh)?;
         each(dz, dh, z, |dh, z| if z > T::ZERO { dh } else { T::ZERO });
-        of[4].run_partial_into(world, x, dz, dw1)?;
-        of[5].run_into(world, dz, w1, dx)?;
-        self.closings[0].run_into(world, dw2, dw2_closed)?;
-        self.closings[1].run_into(world, dw1, dw1_closed)
+        multiply[4].run_into(&[&*x, &*dz], dw1)?;
+        multiply[5].run_into(&[&*dz, &*w1], dx)?;
+        self.closings[0].run_into(&[&*dw2], dw2_closed)?;
+        self.closings[1].run_into(&[&*dw1], dw1_closed)
     }
 
     /// Returns all arrays on rank 0, as the last pass left them; collective over the world.
@@ -116,7 +142,7 @@ impl<T: Number> Network<T> {
             dz: whole(dz)?,
             dx: whole(dx)?,
         };
-        let [dw2, dw1] = [0, 1].map(|nth| whole(&self.gradients[nth][1].clone().into_array()?));
+        let [dw2, dw1] = [0, 1].map(|nth| whole(&self.gradients[nth][1]));
         let found = Found { arrays, dw1: dw1?, dw2: dw2? };
         Ok((world.rank() == 0).then_some(found))
     }

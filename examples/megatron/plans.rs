@@ -10,7 +10,6 @@ use polyshard::machine::Machine;
 use polyshard::machine::units::counted;
 use polyshard::planner::placement::ParallelismMatrix;
 use polyshard::planner::product::{Element, Product, ProductPlan, Roofline, Sharded, Step, StepCost, reshard};
-use polyshard::runtime::ElementKind;
 use std::fmt::Write;
 
 /// Forward, then backward. Gradients of the weights stay terms along `d`.
@@ -58,10 +57,7 @@ impl Plans {
     /// Plans everything on nodes of A100s: the data axis across nodes, the tensor axis inside them.
     pub(crate) fn new<T: Number>(mesh: &Mesh, size: Size) -> Result<Self, Stop> {
         let refused = |error: &dyn std::fmt::Display| Stop::Failed(error.to_string());
-        let element = match T::KIND {
-            ElementKind::F32 | ElementKind::I32 => Element::F32,
-            ElementKind::F64 | ElementKind::I64 => Element::F64,
-        };
+        let element = if T::DTYPE.size() == 4 { Element::F32 } else { Element::F64 };
         let [data, tensor] = [0, 1].map(|axis| mesh.as_slice()[axis].extent);
         let nodes = Machine::preset("a100").and_then(|a100| a100.with_counts(&[data, tensor]));
         let nodes = nodes.map_err(|error| refused(&error))?;

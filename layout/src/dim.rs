@@ -84,6 +84,16 @@ impl DimLayout {
         self.levels.iter().any(|level| level.cyclic)
     }
 
+    /// Whether it gives each rank what `other` does of a dimension of `extent`, however it is written: a block that is the
+    /// only one of its rank may be cyclic or not.
+    pub(crate) fn is_alike(&self, other: &Self, extent: usize) -> bool {
+        let single = |layout: &Self| match &layout.levels[..] {
+            [level] if level.block.saturating_mul(level.parts) >= extent => Some((level.at.clone(), level.block)),
+            _ => None,
+        };
+        self == other || self.is_whole() && other.is_whole() || single(self).is_some_and(|it| single(other) == Some(it))
+    }
+
     /// Returns whether each owner has all of the dimension, as there is one digit per level.
     #[must_use]
     pub fn is_whole(&self) -> bool {

@@ -214,10 +214,10 @@ impl Sharding {
     /// of one is then taken for an array of the other.
     #[must_use]
     pub fn has_same_owners(&self, other: &Self) -> bool {
-        let mut dims = self.dims.iter().zip(&other.dims);
+        let mut dims = self.dims.iter().zip(&other.dims).zip(&self.shape);
         self.pins == other.pins
             && self.partial == other.partial
-            && dims.all(|(left, right)| left == right || left.is_whole() && right.is_whole())
+            && dims.all(|((left, right), &extent)| left.is_alike(right, extent))
     }
 
     /// Returns whether a coordinate along the axis with this position is part of where an element is.

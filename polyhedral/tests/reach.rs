@@ -123,11 +123,13 @@ fn replicated_axes_are_the_readers_own_and_far_owners_are_anywhere() {
     let [x, y] = mesh.axes();
     let tiles =
         || Schedule::from_spec(stencil(64, &FIVE, true)).distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh);
-    let reach =
-        |schedule: Schedule| match &lowered(&schedule.shard("C", [dim(0).at(x), dim(1).at(y)])).nest().transfers[0].route {
-            Route::Halo { reach } | Route::Exchange { reach } => reach.clone(),
-            other => panic!("{other:?}"),
-        };
+    let reach = |schedule: Schedule| match &lowered(&schedule.shard("C", [dim(0).at(x), dim(1).at(y)])).nest().transfers
+        [0]
+    .route
+    {
+        Route::Halo { reach } | Route::Exchange { reach } => reach.clone(),
+        other => panic!("{other:?}"),
+    };
     let (near, own) = (Reach::Around { low: -1, high: 1 }, Reach::OWN);
     assert_eq!(reach(tiles().shard("A", [dim(0).at(x)])), [near, own]);
     assert_eq!(reach(tiles().shard("A", [dim(0).at(x), pin(y, 3)])), [near, Reach::All]);

@@ -19,7 +19,6 @@ mod memory;
 mod npy;
 mod output;
 mod permutation;
-mod product;
 mod redistribute;
 mod reduce;
 mod reference;
@@ -45,7 +44,7 @@ pub use npy::{NpyFile, npy_header};
 pub use output::{Output, OutputFile};
 pub use permutation::count;
 pub use polyshard_layout as layout;
-pub use product::{Partial, Resharding, ShardedProduct};
+
 pub use redistribute::{Redistribution, Transport};
 pub use reduce::{AllReduce, Reduction, Strategy};
 pub use reference::reference;

@@ -3,8 +3,9 @@
 mod product_laws;
 
 use polyshard_planner::product::{Element, Product};
+use polyshard_program::DType;
 use polyshard_runtime::layout::Mesh;
-use polyshard_runtime::{Error, Result, ShardedProduct, World, spmd};
+use polyshard_runtime::{Error, Execute, Result, World, spmd};
 use product_laws::{Draw, hold, machine, reshardings_hold};
 use proptest::prelude::*;
 
@@ -59,12 +60,13 @@ fn what_is_held_from_run_to_run_is_what_moves() {
     let held = |text: &str| {
         let product = Product::new(text, &mesh, &sizes, Element::F64).expect("a product");
         let plan = product.plan(&machine(&mesh)).expect("a plan");
-        let held = spmd(4, |world| Ok(ShardedProduct::<f64>::new(world, &plan)?.staging_bytes()));
+        let program = plan.program(DType::F64).expect("f64 is what is planned for");
+        let held = spmd(4, |world| Ok(program.prepare::<f64>(world)?.staging_bytes()));
         (plan.best().steps().len(), held.unwrap_or_else(|error: Error| panic!("{error}")))
     };
     assert_eq!(held("A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]"), (1, vec![0; 4]), "tiles are multiplied where they are");
-    // The terms are summed in the result; a rank holds its share of 4 rows of 4.
-    assert_eq!(held("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]"), (2, vec![8 * 4 * 4 / 2; 4]));
-    // The terms are 4 rows of 4, and rows are summed where they lie.
-    assert_eq!(held("A[I_X, J_Y] * B[J_Y, K] -> C[I_XY, K]"), (2, vec![8 * 4 * 4; 4]));
+    // The terms, 4 rows of 4, are kept until they are summed: a copy, the others' terms of a piece, and the piece.
+    assert_eq!(held("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]"), (2, vec![8 * 4 * 4 * 4; 4]));
+    // The terms, a copy, what is packed of it, and what comes of two rows.
+    assert_eq!(held("A[I_X, J_Y] * B[J_Y, K] -> C[I_XY, K]"), (2, vec![8 * 4 * (3 * 4 + 2); 4]));
 }

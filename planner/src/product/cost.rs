@@ -18,7 +18,7 @@
 use super::roofline::Wiring;
 use super::step::{Op, Step};
 use super::{Element, Roofline};
-use polyshard_layout::Mesh;
+use polyshard_layout::{Mesh, SumKind};
 
 /// What one step, or all of a sequence, costs a device.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -76,7 +76,11 @@ pub(super) fn received(step: &Step, element: Element) -> u128 {
         Op::Slice => 0,
         Op::AllGather => after - before,
         Op::ReduceScatter | Op::AllToAll => before - before / group,
-        Op::AllReduce => 2 * (before - before / group),
+        Op::AllReduce => {
+            let kind = SumKind { element: element.bytes() as u64, any_order: element == Element::Int8 };
+            let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
+            kind.most_received(bytes(before), bytes(group)).into()
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Why a product cannot be planned.
 
+use super::Element;
 use crate::TypeError;
+use polyshard_program::DType;
 use std::fmt;
 
 /// Why a product cannot be planned: what the user gave, or what does not fit.
@@ -62,6 +64,60 @@ pub enum ProductError {
         name: String,
         /// Those that there are.
         known: String,
+    },
+    /// A program over other elements than the plan counted.
+    #[error(
+        "{}; plan the product for {}",
+        match planned {
+            Element::Int8 | Element::Bf16 => format!("the plan is for {planned}, which no leaf multiplies"),
+            _ => format!("the plan is for {planned}, whose bytes it counts, but the program is to be over {dtype}"),
+        },
+        match planned {
+            Element::Int8 | Element::Bf16 =>
+                "f32, which runs on f32 and i32, or for f64, which runs on f64 and i64".to_owned(),
+            _ => runs.to_string(),
+        }
+    )]
+    OtherElement {
+        /// The plan's elements.
+        planned: Element,
+        /// The program's.
+        dtype: DType,
+        /// What the plan would be for.
+        runs: Element,
+    },
+    /// A sequence of another product.
+    #[error(
+        "the sequence from `{left}` and `{right}` to `{out}` is not one of the product `{product}` over ({mesh}); take one \
+         from its plan"
+    )]
+    OtherSequence {
+        /// The first factor of the sequence.
+        left: String,
+        /// The second one.
+        right: String,
+        /// Its result.
+        out: String,
+        /// The product.
+        product: String,
+        /// Its mesh.
+        mesh: String,
+    },
+    /// A size of a dimension that the plan does not cover.
+    #[error("the size of `{name}` {why}")]
+    Size {
+        /// The dimension's name.
+        name: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// Steps that do not follow one another.
+    #[error("the step `{step}` does not begin with `{last}`; give the steps in order")]
+    Order {
+        /// The step.
+        step: String,
+        /// What the step before left.
+        last: String,
     },
     /// Numbers of a machine that are none, or a machine that does not fit the mesh.
     #[error("{0}")]

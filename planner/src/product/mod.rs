@@ -23,6 +23,7 @@
 //! | `reshard` | that way for an array by itself |
 //! | `search`, `plan` | all sequences, judged and sorted |
 //! | `explain`, `report` | a plan in words, and as data |
+//! | `lower` | a sequence as a program |
 //!
 //! Nothing here moves data, overlaps a collective with its own product, or multiplies in several rounds.
 
@@ -32,6 +33,7 @@ mod cost;
 mod error;
 mod explain;
 mod graph;
+mod lower;
 mod moves;
 mod placed;
 mod plan;
@@ -46,6 +48,7 @@ pub use array::{Element, Sharded};
 pub use case::Case;
 pub use cost::StepCost;
 pub use error::ProductError;
+pub use lower::resharding;
 pub use plan::{ProductPlan, Sequence};
 pub use report::{ProductReport, ProductStepReport, SequenceReport};
 pub use reshard::reshard;

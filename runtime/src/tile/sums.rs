@@ -146,6 +146,23 @@ impl<T: Element> OutTile<T> {
         Ok(())
     }
 
+    /// Adds up the members' terms of a tile, of which each gets its part into its shard.
+    ///
+    /// # Errors
+    /// If there is too little memory, or another rank failed.
+    pub(crate) fn scatter(
+        group: &Group,
+        region: &Region,
+        terms: &[T],
+        parts: Vec<Overlap>,
+        target: &mut DistArray<T>,
+    ) -> Result<()> {
+        let mut tile = Self::new("partial sums", terms.len())?;
+        tile.buffer[..terms.len()].copy_from_slice(terms);
+        tile.region = region.clone();
+        tile.meet_in_parts(group, parts, target, ReduceOp::Sum)
+    }
+
     /// Whether those who want the sum get the tiles of all members and add them up by themselves.
     fn meets_whole(&self, group: &Group) -> bool {
         let bytes = self.region.len() * size_of::<T>();

@@ -4,10 +4,10 @@
 //! sums in any order are exact in every element type, and answers are compared bit by bit.
 
 use polyshard_planner::product::{
-    self, Free, Link, Op, Product, ProductPlan, Roofline, Sequence, Sharded, Step, Wiring, reshard,
+    self, Free, Link, Op, Product, ProductPlan, Roofline, Sequence, Sharded, Step, Wiring, reshard, resharding,
 };
-use polyshard_runtime::layout::{Mesh, Name};
-use polyshard_runtime::{DistArray, Element, ElementKind, Error, Partial, Resharding, Result, ShardedProduct, World};
+use polyshard_runtime::layout::{Mesh, Sharding, SumKind};
+use polyshard_runtime::{DistArray, Element, Error, Execute, Result, World};
 
 /// The dimensions of the first factor, the second and the result: matrices, transposed ones, batches, two dimensions
 /// contracted, nothing contracted, and everything.
@@ -95,10 +95,7 @@ pub(crate) fn machine(mesh: &Mesh) -> Roofline {
 
 /// What the planner calls a type of these bytes.
 pub(crate) fn planned<T: Element>() -> product::Element {
-    match T::KIND {
-        ElementKind::F32 | ElementKind::I32 => product::Element::F32,
-        ElementKind::F64 | ElementKind::I64 => product::Element::F64,
-    }
+    if T::DTYPE.size() == 4 { product::Element::F32 } else { product::Element::F64 }
 }
 
 /// A value that depends on the array and on all of the index, from -8 to 8.
@@ -136,52 +133,60 @@ fn run<T: Element>(
     sizes: &[(&str, usize)],
     answer: &Answer,
 ) -> Result<()> {
-    let multiply = ShardedProduct::<T>::cut(world, product, sequence, sizes)?;
-    let a = DistArray::from_fn(world, multiply.left(), |index| number(value(3, index)))?;
-    let b = DistArray::from_fn(world, multiply.right(), |index| number(value(5, index)))?;
-    let expected = DistArray::from_fn(world, multiply.out(), |index| number::<T>(answer.at(index)))?;
+    let program = sequence.program(product, T::DTYPE, sizes).map_err(|error| Error::Usage(error.to_string()))?;
+    let [left, right]: [&Sharding; 2] = {
+        let inputs: Vec<_> = program.inputs().map(|array| &array.sharding).collect();
+        inputs.try_into().expect("a product has two factors")
+    };
+    let out = &program.outputs().last().expect("a product has a result").sharding;
+    let a = DistArray::from_fn(world, left, |index| number(value(3, index)))?;
+    let b = DistArray::from_fn(world, right, |index| number(value(5, index)))?;
+    let expected = DistArray::from_fn(world, &out.closed(), |index| number::<T>(answer.at(index)))?;
     let cut = sizes.iter().any(|(name, size)| product.size(name) != *size);
     let counted = |run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
         let before = world.bytes_received();
         run()?;
         let received = u128::from(world.bytes_received() - before);
         let stated = sequence.total().bytes;
-        if !cut && shares_are_even(sequence) {
-            assert_eq!(received, stated, "rank {} of\n{product}\n{sequence}", world.rank());
+        if !cut && shares_are_even::<T>(sequence) {
+            assert_eq!(received, stated, "rank {} of\n{product}\n{sequence}\n{program}", world.rank());
         }
+        assert!(received <= program.report().traffic_bytes.into(), "{received} bytes by\n{}", program.explain());
+        Ok(())
+    };
+    assert_eq!(out.partial(), product.out().unreduced());
+    let mut prepared = program.prepare::<T>(world)?;
+    let check = |c: &DistArray<T>| -> Result<()> {
+        let whole = c.redistribute(world, &out.closed())?;
+        assert_eq!(whole.block(), expected.block(), "rank {} of {sizes:?}\n{product}\n{sequence}", world.rank());
         Ok(())
     };
     let mut terms = None;
     counted(&mut || {
-        terms = Some(multiply.run_partial(world, &a, &b)?);
+        terms = Some(prepared.run(&[&a, &b])?);
         Ok(())
     })?;
     let mut terms = terms.expect("it has run");
-    assert_eq!(terms.unreduced(), product.out().unreduced());
-    let check = |c: &DistArray<T>| {
-        assert_eq!(c.block(), expected.block(), "rank {} of {sizes:?}\n{product}\n{sequence}", world.rank());
-    };
-    check(&terms.reduce(world)?);
+    check(&terms)?;
     // What is written to may hold anything.
     terms.block_mut().fill(number(99));
-    counted(&mut || multiply.run_partial_into(world, &a, &b, &mut terms))?;
-    check(&terms.reduce(world)?);
-    if terms.unreduced().is_empty() {
-        let mut c = multiply.output(world)?;
-        assert!(c.block().iter().all(|&x| x == T::ZERO), "an output is zeros");
-        counted(&mut || multiply.run_into(world, &a, &b, &mut c))?;
-        check(&c);
-        check(&terms.into_array()?);
-    }
-    let untouched = DistArray::from_fn(world, multiply.left(), |index| number::<T>(value(3, index)))?;
-    assert_eq!(a.block(), untouched.block(), "factors are not written");
-    Ok(())
+    counted(&mut || prepared.run_into(&[&a, &b], &mut terms))?;
+    check(&terms)?;
+    let mut c = prepared.output()?;
+    assert!(c.block().iter().all(|&x| x == T::ZERO), "an output is zeros");
+    counted(&mut || prepared.run_into(&[&a, &b], &mut c))?;
+    check(&c)
 }
 
-/// Whether every rank sums equal shares where all get the sum; else some receive a little more than is counted.
-fn shares_are_even(sequence: &Sequence) -> bool {
+/// Whether what ranks receive is what is counted: of floats, where each sums an equal share or all of the data; of integers,
+/// which are summed in any order, where all do.
+fn shares_are_even<T: Element>(sequence: &Sequence) -> bool {
     sequence.steps().iter().all(|step| match step {
-        Step::Move { op: Op::AllReduce, from, .. } => from.dist_type().tile_len().is_multiple_of(step.members(0).len()),
+        Step::Move { op: Op::AllReduce, from, .. } => {
+            let (members, elements) = (step.members(0).len(), from.dist_type().tile_len());
+            let short = SumKind::is_short((elements * size_of::<T>()) as u64, members as u64);
+            short || T::DTYPE.is_float() && elements.is_multiple_of(members)
+        }
         _ => true,
     })
 }
@@ -230,15 +235,18 @@ pub(crate) fn reshardings_hold<T: Element>(world: &World, mesh: &Mesh, draw: &mu
     let from = parse(&draw.array(mesh, "C", &["I", "K"], true))?;
     let to = parse(&draw.array(mesh, "C", &["I", "K"], true))?;
     let Ok(steps) = reshard(&from, &to, planned::<T>(), &machine(mesh)) else { return Ok(()) };
-    let there = Resharding::<T>::new(world, &from, &steps)?;
+    let program = resharding(&from, &steps, T::DTYPE, &[]).map_err(refused)?;
+    let [source, target] =
+        [program.inputs().last(), program.outputs().last()].map(|array| &array.expect("one").sharding);
     // Each term has a weight of its own, by where its rank is along the axes that are summed.
     let weight =
         |at: &[usize], axes: &[usize]| axes.iter().map(|&axis| (axis as i64 + 1) * at[axis] as i64).sum::<i64>();
     let own = mesh.coordinates(world.rank());
     let mine = weight(&own, from.unreduced()) + 1;
-    let open: Vec<Name> = from.unreduced().iter().map(|&axis| mesh.as_slice()[axis].name).collect();
-    let terms = DistArray::from_fn(world, there.source(), |index| number(mine * value(7, index)))?;
-    let terms = Partial::new(terms, &open)?;
+    // Every rank writes a term of its own.
+    let mine = DistArray::from_fn(world, &source.closed(), |index| number::<T>(mine * value(7, index)))?;
+    let mut terms = DistArray::filled(world, source, T::ZERO)?;
+    terms.block_mut().copy_from_slice(mine.block());
     // What is still open after all is still a term, along the axes that stay open.
     let closed: Vec<usize> = from.unreduced().iter().copied().filter(|axis| !to.unreduced().contains(axis)).collect();
     let summed: i64 = (0..mesh.size())
@@ -246,10 +254,11 @@ pub(crate) fn reshardings_hold<T: Element>(world: &World, mesh: &Mesh, draw: &mu
         .filter(|at| (0..mesh.ndim()).all(|axis| closed.contains(&axis) || at[axis] == own[axis]))
         .map(|at| weight(&at, from.unreduced()) + 1)
         .sum();
-    let expected = DistArray::from_fn(world, there.target(), |index| number::<T>(summed * value(7, index)))?;
+    let expected = DistArray::from_fn(world, &target.closed(), |index| number::<T>(summed * value(7, index)))?;
+    let mut prepared = program.prepare(world)?;
     for _ in 0..2 {
-        let got = there.run(world, &terms)?;
-        assert_eq!(got.unreduced(), to.unreduced());
+        let got = prepared.run(&[&terms])?;
+        assert_eq!(target.partial(), to.unreduced());
         assert_eq!(got.block(), expected.block(), "rank {}: {from} to {to}", world.rank());
     }
     Ok(())

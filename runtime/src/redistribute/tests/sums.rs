@@ -4,9 +4,7 @@ use super::*;
 
 /// The sharding with partial sums along axes of `free` that `seed` picks, where nothing else uses them.
 fn opened(sharding: &Sharding, seed: u64, free: impl Fn(usize) -> bool) -> Sharding {
-    let used = |axis: usize| {
-        sharding.places(axis) || sharding.pins().iter().any(|pin| pin.0 == axis)
-    };
+    let used = |axis: usize| sharding.places(axis) || sharding.pins().iter().any(|pin| pin.0 == axis);
     let mesh = sharding.mesh();
     let axes = (0..mesh.ndim()).filter(|&axis| free(axis) && !used(axis) && pick(seed, axis, 4) > 0);
     let partial = axes.map(|axis| Placement::partial(mesh.as_slice()[axis].name));

@@ -5,10 +5,10 @@
 
 use crate::threads;
 use crate::values::element;
-use polyshard::DistArray;
+use polyshard::DType;
 use polyshard::machine::units::{counted, scaled};
 use polyshard::planner::product::{Element, Product, ProductPlan, Sharded};
-use polyshard::runtime::ShardedProduct;
+use polyshard::prelude::*;
 use serde::Serialize;
 use std::fmt;
 
@@ -54,17 +54,19 @@ pub(super) fn run(text: &str, sizes: &[(&str, usize)], plan: &ProductPlan) -> Re
     let whole: u128 = arrays.iter().map(|array| elements(array) as u128).sum();
     let tiles = plan.best().total().memory / planned.element().bytes() as u128 * mesh.size() as u128;
     threads::check_memory("all arrays and the tiles of all ranks", (whole + tiles) * size_of::<f64>() as u128)?;
+    let program = plan.best().program(&product, DType::F64, &[]).map_err(|why| why.to_string())?;
     let answer = sequential(&product);
     let found = polyshard::spmd(mesh.size(), |world| {
-        let multiply = ShardedProduct::<f64>::with_sequence(world, &product, plan.best())?;
-        let [a, b] = [(multiply.left(), SEEDS[0]), (multiply.right(), SEEDS[1])]
-            .map(|(sharding, seed)| DistArray::from_fn(world, sharding, |index| number(seed, index)));
-        let (a, b) = (a?, b?);
+        let factors = program.inputs().zip(SEEDS);
+        let factors =
+            factors.map(|(array, seed)| DistArray::from_fn(world, &array.sharding, |index| number(seed, index)));
+        let factors = factors.collect::<Result<Vec<_>, _>>()?;
+        let mut prepared = program.prepare(world)?;
         let before = world.bytes_received();
-        let terms = multiply.run_partial(world, &a, &b)?;
+        let terms = prepared.run(&factors.iter().collect::<Vec<_>>())?;
         let received = world.bytes_received() - before;
         // What is left open is closed, to be compared.
-        let whole = terms.reduce(world)?;
+        let whole = terms.redistribute(world, &terms.sharding().closed())?;
         let out = product.out().dist_type();
         let expected = |index: &[usize]| answer[position(index, &out.shape())];
         Ok((threads::wrong(whole.block(), out, world.rank(), expected), received))

@@ -1,0 +1,500 @@
+//! Products as programs: arrays moved to where they are multiplied, one kernel on every rank's tiles, and the result moved,
+//! its sums closed, to where it is wanted.
+
+use super::{Element, Op, Operand, Product, ProductError, ProductPlan, Sequence, Sharded, Step, StepCost};
+use polyshard_layout::{Mesh, Name, Placement, Sharding};
+use polyshard_program::{
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, DType, Expr, KernelSpec, Leaf, LeafAccess, LeafLoop, LeafOp,
+    Move, Nest, Number, Output, OutputRoute, Pattern, Program, Proof, Property, Ranges, Region, Report, Role, Route,
+    Statement, Symbol, Transfer, Value,
+};
+
+impl ProductPlan {
+    /// Returns the program of the best sequence, over elements of `dtype`.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::product::{Element, Link, Product, Roofline, Wiring};
+    /// use polyshard_program::DType;
+    /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
+    /// let sizes = [("I", 4), ("J", 8), ("K", 6)];
+    /// let product = Product::new("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]", &mesh, &sizes, Element::F64)?;
+    /// let link = Link { wiring: Wiring::Switch, bandwidth: 1e9, latency: 1e-6 };
+    /// let machine = Roofline { flops: 1e10, memory_bandwidth: 1e10, memory_bytes: 1 << 30, links: vec![] };
+    /// let plan = product.plan(&machine.with_link("X", link).with_link("Y", link))?;
+    /// assert_eq!(plan.program(DType::F64)?.to_string(), "\
+    /// program over (X: 2, Y: 2), f64
+    ///     input         A[4, 8]: [0 @ X, 1 @ Y]
+    ///     input         B[8, 6]: [0 @ Y]
+    ///  1  run           C = multiply(A, B), C[i, k] = A[i, j] * B[j, k]
+    ///  2  move          C' = C: [0 @ X, partial(Y)] to [0 @ X], all_reduce(Y)
+    ///     output        C'[4, 6]: [0 @ X]
+    /// ");
+    /// # Ok::<(), polyshard_planner::product::ProductError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Sequence::program`].
+    pub fn program(&self, dtype: DType) -> Result<Program, ProductError> {
+        self.best().program(self.product(), dtype, &[])
+    }
+}
+
+impl Sequence {
+    /// Returns the program of the sequence, over elements of `dtype`, for arrays of these sizes, which are at most those of the
+    /// product: tiles are cut off where the arrays end. Dimensions that are not named have the product's sizes.
+    ///
+    /// ```text
+    /// I = 8 in the product, 4 ranks along X, and 5 in the array     A[I_X]
+    /// rank 0: 0 1    rank 1: 2 3    rank 2: 4    rank 3: -
+    /// ```
+    ///
+    /// Where sums stay open, the sharding of the output says so.
+    ///
+    /// # Errors
+    /// If the elements are not of as many bytes as the plan counts, the sequence is not one of the product's, or a size is of
+    /// no dimension or more than the product's.
+    pub fn program(&self, product: &Product, dtype: DType, sizes: &[(&str, usize)]) -> Result<Program, ProductError> {
+        check_element(product, dtype)?;
+        self.check(product)?;
+        let names = product.loops.iter().map(|name| (&**name, product.size(name)));
+        covered(&names.collect::<Vec<_>>(), sizes, true)?;
+        let mut builder = Builder { sizes, arrays: Vec::new(), statements: Vec::new(), kept: [None, None, None] };
+        let [mut left, mut right] = [&self.left, &self.right].map(|factor| builder.add(factor, ArrayKind::Input));
+        let mut out = None;
+        for step in &self.steps {
+            match step {
+                Step::Multiply { left: a, right: b, out: c } => {
+                    let [x, y] = [(Operand::Left, &mut left), (Operand::Right, &mut right)]
+                        .map(|(operand, id)| builder.finished(operand, id));
+                    let id = builder.add(c, ArrayKind::Temporary);
+                    let arrays = [x, y, id].map(|id| &builder.arrays[id.0].sharding);
+                    let nest = multiply(product.mesh(), dtype, [a, b, c], arrays);
+                    builder.statements.push(Statement::Nest { nest: Box::new(nest), inputs: vec![x, y], output: id });
+                    out = Some(id);
+                }
+                Step::Move { operand: Operand::Left, .. } => builder.step(step, &mut left),
+                Step::Move { operand: Operand::Right, .. } => builder.step(step, &mut right),
+                Step::Move { operand: Operand::Out, .. } => {
+                    let id = out.as_mut().expect("a result is moved when it is there; this is a bug of polyshard");
+                    builder.step(step, id);
+                }
+            }
+        }
+        let mut out = out.expect("a sequence multiplies; this is a bug of polyshard");
+        out = builder.finished(Operand::Out, &mut out);
+        Ok(builder.program(product.mesh(), dtype, out))
+    }
+
+    /// Whether the sequence begins and ends with the product's arrays.
+    fn check(&self, product: &Product) -> Result<(), ProductError> {
+        let alike = |one: &Sharded, other: &Sharded| {
+            let (mine, theirs) = (one.dist_type(), other.dist_type());
+            one.names() == other.names() && mine.mesh() == theirs.mesh() && mine.shape() == theirs.shape()
+        };
+        let last = |step: &&Step| !matches!(step, Step::Move { operand: Operand::Left | Operand::Right, .. });
+        let result = self.steps.iter().rev().find(last).map(Step::result);
+        let multiplies = self.steps.iter().any(|step| matches!(step, Step::Multiply { .. }));
+        if multiplies
+            && alike(&self.left, product.left())
+            && alike(&self.right, product.right())
+            && result == Some(product.out())
+        {
+            return Ok(());
+        }
+        Err(ProductError::OtherSequence {
+            left: self.left.to_string(),
+            right: self.right.to_string(),
+            out: result.map_or_else(String::new, Sharded::to_string),
+            product: product.to_string(),
+            mesh: product.mesh().to_string(),
+        })
+    }
+}
+
+/// Returns the program of steps on one array that lies as `from`, as [`reshard`](super::reshard) gives them, over elements of
+/// `dtype` and for an array of these sizes, as [`Sequence::program`]; sizes of dimensions that it does not have are ignored.
+///
+/// # Errors
+/// If a step does not begin with what the one before it left, or a size is more than the type's.
+pub fn resharding(
+    from: &Sharded,
+    steps: &[(Step, StepCost)],
+    dtype: DType,
+    sizes: &[(&str, usize)],
+) -> Result<Program, ProductError> {
+    let mut last = from;
+    for (step, _) in steps {
+        if step.before() != Some(last) {
+            return Err(ProductError::Order { step: step.to_string(), last: last.to_string() });
+        }
+        last = step.result();
+    }
+    let shape = from.dist_type().shape();
+    let names: Vec<_> = from.names().iter().map(String::as_str).zip(shape).collect();
+    covered(&names, sizes, false)?;
+    let mut builder = Builder { sizes, arrays: Vec::new(), statements: Vec::new(), kept: [None, None, None] };
+    let mut id = builder.add(from, ArrayKind::Input);
+    for (step, _) in steps {
+        builder.step(step, &mut id);
+    }
+    id = builder.finished(Operand::Out, &mut id);
+    if id == ArrayId(0) {
+        let target = builder.add(last, ArrayKind::Temporary);
+        let tests = vec!["every rank has its part already".into()];
+        builder.statements.push(Statement::Move(Move {
+            source: id,
+            kept: None,
+            target,
+            pattern: Pattern::Local,
+            tests,
+        }));
+        id = target;
+    }
+    Ok(builder.program(from.dist_type().mesh(), dtype, id))
+}
+
+/// A program of a product so far.
+struct Builder<'a> {
+    sizes: &'a [(&'a str, usize)],
+    arrays: Vec<Array>,
+    statements: Vec<Statement>,
+    /// By operand, the part that ranks keep of what they hold, until the next step.
+    kept: [Option<Sharding>; 3],
+}
+
+impl Builder<'_> {
+    fn add(&mut self, array: &Sharded, kind: ArrayKind) -> ArrayId {
+        let sharding = array.sharding(self.sizes);
+        self.arrays.push(Array { name: Name::new(array.tensor()), sharding, kind });
+        ArrayId(self.arrays.len() - 1)
+    }
+
+    /// Adds a step on the array `id`, which is then another.
+    fn step(&mut self, step: &Step, id: &mut ArrayId) {
+        let Step::Move { operand, op, axes, from, to } = step else {
+            unreachable!("a multiplication is no step on one array; this is a bug of polyshard")
+        };
+        let kept = &mut self.kept[*operand as usize];
+        if *op == Op::Slice {
+            // The next step hands out the part that the slice keeps.
+            *kept = Some(to.sharding(self.sizes));
+            return;
+        }
+        let kept = kept.take();
+        let mesh = from.dist_type().mesh();
+        let axes = axes.iter().map(|&axis| mesh.as_slice()[axis].name).collect();
+        let pattern = match op {
+            Op::Slice => Pattern::Local,
+            Op::AllGather => Pattern::Allgather { axes },
+            Op::AllToAll => Pattern::AllToAll { axes },
+            Op::ReduceScatter => Pattern::ReduceScatter { axes },
+            Op::AllReduce => Pattern::AllReduce { axes },
+        };
+        // A reduction takes whole tiles.
+        if let Some(kept) = kept.as_ref().filter(|_| !from.unreduced().is_empty()) {
+            self.local(id, kept.clone());
+        }
+        let kept = kept.filter(|_| from.unreduced().is_empty());
+        let target = self.add(to, ArrayKind::Temporary);
+        let tests = vec![format!("step of a product: {step}")];
+        self.statements.push(Statement::Move(Move { source: *id, kept, target, pattern, tests }));
+        *id = target;
+    }
+
+    /// The array when all steps on it are done: a slice that no step followed is a copy.
+    fn finished(&mut self, operand: Operand, id: &mut ArrayId) -> ArrayId {
+        if let Some(kept) = self.kept[operand as usize].take() {
+            self.local(id, kept);
+        }
+        *id
+    }
+
+    fn local(&mut self, id: &mut ArrayId, sharding: Sharding) {
+        let name = self.arrays[id.0].name;
+        self.arrays.push(Array { name, sharding, kind: ArrayKind::Temporary });
+        let target = ArrayId(self.arrays.len() - 1);
+        let tests = vec!["every rank has its part already".into()];
+        let moved = Move { source: *id, kept: None, target, pattern: Pattern::Local, tests };
+        self.statements.push(Statement::Move(moved));
+        *id = target;
+    }
+
+    fn program(mut self, mesh: &Mesh, dtype: DType, out: ArrayId) -> Program {
+        self.arrays[out.0].kind = ArrayKind::Output;
+        Program::new(mesh, dtype, self.arrays, self.statements)
+            .unwrap_or_else(|error| panic!("the steps of a product do not fit: {error}; this is a bug of polyshard"))
+    }
+}
+
+impl Sharded {
+    /// Returns the sharding of an array of these sizes by name, and of its own where there is none: with partial sums along
+    /// the axes along which it is unreduced, and tiles cut off where the array ends.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::product::Sharded;
+    /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
+    /// let array = Sharded::parse("C[I_X, K] {U_Y}", &mesh, &[("I", 8), ("K", 4)])?;
+    /// let sharding = array.sharding(&[("I", 7)]);
+    /// assert_eq!((sharding.shape(), sharding.to_string()), (&[7, 4][..], "[0 @ X, partial(Y)]".into()));
+    /// # Ok::<(), polyshard_planner::product::ProductError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If a size is more than the array's.
+    #[must_use]
+    pub fn sharding(&self, sizes: &[(&str, usize)]) -> Sharding {
+        let size = |(name, whole): (&String, usize)| {
+            sizes.iter().find(|(other, _)| other == name).map_or(whole, |(_, size)| *size)
+        };
+        let shape: Vec<_> = self.names().iter().zip(self.dist_type().shape()).map(size).collect();
+        let closed = self.dist_type().cut(&shape);
+        let mesh = self.dist_type().mesh();
+        let partial = self.unreduced().iter().map(|&axis| Placement::partial(mesh.as_slice()[axis].name));
+        let placements: Vec<_> = closed.placements().into_iter().chain(partial).collect();
+        Sharding::new(mesh, &shape, &placements)
+            .unwrap_or_else(|error| panic!("`{self}` has no sharding: {error}; this is a bug of polyshard"))
+    }
+}
+
+/// The kernel that every rank runs on the tiles that it holds: each dimension is a loop over the rank's part of it.
+fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Sharding; 3]) -> Nest {
+    let names = arrays.map(|array| array.names());
+    let loops: Vec<&String> = names[0].iter().chain(names[1].iter().filter(|name| !names[0].contains(name))).collect();
+    let ranges =
+        Ranges { coordinates: mesh.extents().into_iter().map(|extent| extent as i64).collect(), counters: Vec::new() };
+    let dims = |name: &String| [0, 1, 2].map(|nth| names[nth].iter().position(|other| other == name));
+    // All arrays that have a dimension are cut alike along it.
+    let spans: Vec<(Expr, Expr)> = loops
+        .iter()
+        .map(|name| {
+            let (nth, dim) =
+                dims(name).into_iter().enumerate().find_map(|(nth, dim)| Some((nth, dim?))).unwrap_or((0, 0));
+            span(shardings[nth], dim, &ranges)
+        })
+        .collect();
+    let tensors = tensor_names(arrays);
+    let indices = index_names(&loops, &tensors);
+    let position = |name: &String| loops.iter().position(|other| *other == name).unwrap_or(0);
+    let access = |nth: usize| Access {
+        tensor: tensors[nth],
+        index: names[nth].iter().map(|name| Affine::new([(indices[position(name)], 1)], 0)).collect(),
+    };
+    let extents = |nth: usize| shardings[nth].shape().iter().map(|&extent| extent as i128).collect::<Vec<_>>();
+    let spec = KernelSpec {
+        name: Name::new("multiply"),
+        dtype,
+        inputs: vec![(tensors[0], extents(0)), (tensors[1], extents(1))],
+        output: (tensors[2], extents(2)),
+        ranges: Vec::new(),
+        scalars: Vec::new(),
+        moduli: Vec::new(),
+        target: access(2),
+        assign: Assign::Set,
+        value: Value::Mul(Box::new(Value::Access(access(0))), Box::new(Value::Access(access(1)))),
+    };
+    let kernel =
+        spec.check().unwrap_or_else(|error| panic!("a product is no kernel: {error}; this is a bug of polyshard"));
+    let region = |nth: usize| Region::of_ranges(names[nth].iter().map(|name| spans[position(name)].clone()).collect());
+    let tests = || vec!["each rank multiplies what it holds".to_owned()];
+    let transfers: Vec<_> = [0, 1]
+        .map(|nth| Transfer {
+            tensor: nth,
+            operands: vec![nth],
+            level: 0,
+            region: region(nth),
+            route: Route::Hold,
+            capacity: 0,
+            buffers: 0,
+            step: None,
+            tests: tests(),
+        })
+        .into();
+    let (route, any_order) = (OutputRoute::InPlace, false);
+    let output = Output { level: 0, region: region(2), route, any_order, capacity: 0, step: None, tests: tests() };
+    let leaf_access = |nth: usize| LeafAccess {
+        tensor: nth,
+        base: names[nth].iter().map(|name| spans[position(name)].0.clone()).collect(),
+        steps: names[nth].iter().map(|name| loops.iter().map(|other| i64::from(*other == name)).collect()).collect(),
+    };
+    let role = |name: &&String| match dims(name).map(|dim| dim.is_some()) {
+        [true, true, true] => Role::Batch,
+        [true, _, true] => Role::M,
+        [_, true, true] => Role::N,
+        _ => Role::K,
+    };
+    let leaf = Leaf {
+        loops: indices
+            .iter()
+            .zip(&spans)
+            .map(|(&var, (low, high))| LeafLoop { var, low: low.clone(), count: high.minus(low), step: 1 })
+            .collect(),
+        target: leaf_access(2),
+        operands: vec![leaf_access(0), leaf_access(1)],
+        op: LeafOp::Contraction { roles: loops.iter().map(role).collect(), alpha: Value::Literal(Number::Int(1)) },
+        step: None,
+    };
+    let proof = |property, tensor, asked: &str| Proof { property, tensor, asked: asked.into(), of_route: false };
+    let proofs = vec![
+        proof(Property::EveryInstanceOnce, None, "each axis of the mesh cuts one loop of the product, or none"),
+        proof(Property::Residency, Some(tensors[0]), "a rank's tile is what it multiplies"),
+        proof(Property::Residency, Some(tensors[1]), "a rank's tile is what it multiplies"),
+        proof(Property::Delivery, Some(tensors[2]), "a rank holds its terms; sums over ranks are partial sums"),
+    ];
+    let body = Nest::body_of(0, &transfers, &output);
+    let nest = Nest {
+        kernel,
+        steps: Vec::new(),
+        mesh: mesh.clone(),
+        shardings: shardings.map(Sharding::clone).into(),
+        loops: Vec::new(),
+        transfers,
+        output,
+        leaf,
+        body,
+        report: Report::default(),
+        hints: Vec::new(),
+    };
+    nest.reported(proofs)
+}
+
+/// The indices of a dimension that a rank holds: one block, which is numbered by the rank's coordinates.
+fn span(sharding: &Sharding, dim: usize, ranges: &Ranges) -> (Expr, Expr) {
+    let end = Expr::constant(sharding.shape()[dim] as i64);
+    let [level] = sharding.dims()[dim].levels() else { return (Expr::constant(0), end) };
+    let digit = level.at.terms.iter().fold(Expr::constant(level.at.constant), |sum, &(axis, factor)| {
+        sum.plus(&Expr::symbol(Symbol::Coordinate(axis)).times(factor))
+    });
+    let block = i64::try_from(level.block).unwrap_or(i64::MAX);
+    let low = digit.times(block);
+    (low.lesser(&end, ranges), low.offset_by(block).lesser(&end, ranges))
+}
+
+/// The arrays' names, all different.
+fn tensor_names(arrays: [&Sharded; 3]) -> [Name; 3] {
+    let mut names: Vec<String> = Vec::new();
+    for array in arrays {
+        let mut name = array.tensor().to_owned();
+        while names.contains(&name) {
+            name += "_2";
+        }
+        names.push(name);
+    }
+    [0, 1, 2].map(|nth| Name::new(&names[nth]))
+}
+
+/// The loops' names in lower case, or numbers if that makes two alike, or one a tensor's.
+fn index_names(loops: &[&String], tensors: &[Name; 3]) -> Vec<Name> {
+    let lower: Vec<Name> = loops.iter().map(|name| Name::new(&name.to_lowercase())).collect();
+    let clear = (0..lower.len()).all(|at| !lower[..at].contains(&lower[at]) && !tensors.contains(&lower[at]));
+    if clear { lower } else { (0..loops.len()).map(|nth| Name::new(&format!("i{nth}"))).collect() }
+}
+
+/// Refuses elements that are not of as many bytes as those that the plan counted.
+fn check_element(product: &Product, dtype: DType) -> Result<(), ProductError> {
+    let runs = if dtype.size() == Element::F32.bytes() { Element::F32 } else { Element::F64 };
+    if product.element() == runs {
+        Ok(())
+    } else {
+        Err(ProductError::OtherElement { planned: product.element(), dtype, runs })
+    }
+}
+
+/// Refuses two sizes of one dimension, sizes that are more than the `whole` ones, and where `all` have to be known, sizes of
+/// no dimension.
+fn covered(whole: &[(&str, usize)], sizes: &[(&str, usize)], all: bool) -> Result<(), ProductError> {
+    for (nth, &(name, size)) in sizes.iter().enumerate() {
+        let refuse = |why: String| Err(ProductError::Size { name: name.to_owned(), why });
+        if sizes[..nth].iter().any(|(other, _)| *other == name) {
+            return refuse("is given twice; give it once".into());
+        }
+        match whole.iter().find(|(other, _)| *other == name) {
+            Some(&(_, whole)) if size > whole => {
+                return refuse(format!("is {size}, but the plan covers {whole}; plan the product for {size} or more"));
+            }
+            None if all => {
+                let mut names: Vec<_> = whole.iter().map(|(name, _)| format!("`{name}`")).collect();
+                names.sort_unstable();
+                return refuse(format!("is of no dimension; the dimensions are {}", names.join(", ")));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::product::{Link, Roofline, Wiring, reshard};
+
+    const SIZES: [(&str, usize); 3] = [("I", 4), ("J", 6), ("K", 2)];
+
+    fn machine() -> Roofline {
+        let link = Link { wiring: Wiring::Switch, bandwidth: 1e9, latency: 1e-6 };
+        Roofline { flops: 1e10, memory_bandwidth: 1e10, memory_bytes: 1 << 30, links: vec![] }.with_link("X", link)
+    }
+
+    fn mesh() -> Mesh {
+        Mesh::new([("X", 2)])
+    }
+
+    fn plan(text: &str, element: Element) -> ProductPlan {
+        let product = Product::new(text, &mesh(), &SIZES, element).expect("a product");
+        product.plan(&machine()).expect("a plan")
+    }
+
+    #[track_caller]
+    fn check(program: Result<Program, ProductError>, expected: &str) {
+        assert_eq!(program.expect_err("it should be refused").to_string(), expected);
+    }
+
+    #[test]
+    fn elements_that_no_leaf_multiplies_are_refused_with_those_that_one_does() {
+        let text = "A[I_X, J] * B[J, K] -> C[I_X, K]";
+        for (element, name) in [(Element::Bf16, "bf16"), (Element::Int8, "int8")] {
+            check(
+                plan(text, element).program(DType::F32),
+                &format!(
+                    "the plan is for {name}, which no leaf multiplies; plan the product for f32, which runs on f32 and i32, \
+                     or for f64, which runs on f64 and i64"
+                ),
+            );
+        }
+        check(
+            plan(text, Element::F32).program(DType::I64),
+            "the plan is for f32, whose bytes it counts, but the program is to be over i64; plan the product for f64",
+        );
+    }
+
+    #[test]
+    fn sizes_that_the_plan_does_not_cover_are_refused() {
+        let plan = plan("A[I_X, J] * B[J, K] -> C[I_X, K]", Element::F64);
+        let cut = |sizes: &[(&str, usize)]| plan.best().program(plan.product(), DType::F64, sizes);
+        check(cut(&[("I", 5)]), "the size of `I` is 5, but the plan covers 4; plan the product for 5 or more");
+        check(cut(&[("M", 5)]), "the size of `M` is of no dimension; the dimensions are `I`, `J`, `K`");
+        check(cut(&[("J", 3), ("J", 4)]), "the size of `J` is given twice; give it once");
+    }
+
+    #[test]
+    fn sequences_of_other_products_are_refused() {
+        let one = plan("A[I_X, J] * B[J, K] -> C[I_X, K]", Element::F64);
+        let other = plan("A[I, J_X] * B[J_X, K] -> C[I, K]", Element::F64);
+        check(
+            other.best().program(one.product(), DType::F64, &[]),
+            "the sequence from `A[I, J_X]` and `B[J_X, K]` to `C[I, K]` is not one of the product `A[I_X, J] * B[J, K] -> \
+             C[I_X, K]` over (X: 2); take one from its plan",
+        );
+    }
+
+    #[test]
+    fn steps_that_do_not_follow_one_another_are_refused() {
+        let parse = |text: &str| Sharded::parse(text, &mesh(), &SIZES).expect("an array");
+        let steps = reshard(&parse("C[I, K] {U_X}"), &parse("C[I_X, K]"), Element::F64, &machine()).expect("a way");
+        check(
+            resharding(&parse("C[I, K]"), &steps, DType::F64, &[]),
+            "the step `ReduceScatter_X C[I, K] {U_X} -> C[I_X, K]` does not begin with `C[I, K]`; give the steps in order",
+        );
+    }
+}
