@@ -1,7 +1,5 @@
 //! What can be wrong with a placement that a user asks for.
 
-use crate::machine::MachineError;
-use crate::reduce::ReduceError;
 use crate::units::counted;
 use std::fmt;
 
@@ -104,12 +102,6 @@ pub enum PlacementError {
         /// The axis.
         axis: usize,
     },
-    /// What a machine cannot do.
-    #[error(transparent)]
-    Exchange(#[from] MachineError),
-    /// A reduction that cannot be made.
-    #[error(transparent)]
-    Reduce(#[from] Box<ReduceError>),
 }
 
 impl fmt::Debug for PlacementError {
