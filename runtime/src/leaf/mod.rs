@@ -16,8 +16,10 @@ mod integer;
 mod named;
 mod nest;
 mod order;
+mod panel;
 mod pointwise;
 mod products;
+mod rows;
 mod statement;
 mod vector;
 mod walk;
@@ -26,8 +28,9 @@ pub use contract::{Role, contract};
 pub use expression::{Comparison, Expression};
 pub use named::{Named, register};
 pub use nest::nest;
-pub use pointwise::{Closure, Pointwise, Rows, pointwise};
+pub use pointwise::{Closure, Pointwise, pointwise};
 pub use products::{Factor, Product, Products};
+pub use rows::Rows;
 
 #[cfg(test)]
 mod tests;
