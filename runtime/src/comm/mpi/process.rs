@@ -19,9 +19,6 @@ use std::{io, process, ptr, thread};
 thread_local! {
     /// The group of all processes, on the thread that initialised MPI.
     static WORLD: Cell<Option<ffi::MPI_Comm>> = const { Cell::new(None) };
-}
-
-thread_local! {
     /// What is to be done before MPI is finalised, on the thread that it belongs to.
     static LAST: Cell<Option<fn()>> = const { Cell::new(None) };
 }
