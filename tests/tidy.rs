@@ -1,6 +1,12 @@
-//! The documents name files that exist, and a library user builds what the library needs.
+//! The documents name files that exist, a library user builds what the library needs, and crates and their files import
+//! one another in one direction.
 
+#[path = "tidy/circles.rs"]
+mod circles;
+
+use serde_json::Value;
 use std::collections::HashSet;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -18,7 +24,7 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
 fn documents_name_files_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for document in ["ARCHITECTURE.md", "README.md", "CHANGELOG.md"] {
-        let text = std::fs::read_to_string(root.join(document)).expect("the document exists");
+        let text = fs::read_to_string(root.join(document)).expect("the document exists");
         let named: Vec<_> = paths(&text).collect();
         let gone: Vec<_> = named.iter().filter(|path| !root.join(path).exists()).collect();
         assert!(gone.is_empty(), "{document} names files that are gone: {gone:?}");
@@ -47,4 +53,75 @@ fn what_only_the_command_line_needs_is_behind_its_feature() {
     let all = dependencies(&[]);
     assert!(["clap", "plotters", "svg"].iter().all(|name| all.contains(*name)), "{all:?}");
     assert!(!dependencies(&["--no-default-features"]).contains("mpi"));
+}
+
+/// The crates, each with those that it may depend on, which stand before it.
+const CRATES: [(&str, &[&str]); 10] = [
+    ("layout", &[]),
+    ("program", &["layout"]),
+    ("machine", &[]),
+    ("planner", &["layout", "machine"]),
+    ("polyhedral", &["layout", "program"]),
+    ("runtime", &["layout", "program", "machine", "planner"]),
+    ("codegen", &["layout", "program", "planner", "polyhedral", "runtime"]),
+    ("dsl-macros", &["layout", "program", "polyhedral", "codegen"]),
+    ("polyshard", &["layout", "program", "machine", "planner", "polyhedral", "runtime", "codegen", "dsl-macros"]),
+    ("fuzz", &["polyshard"]),
+];
+
+/// The crates of the workspace, as cargo knows them.
+fn crates() -> Vec<Value> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"]);
+    let metadata = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo starts");
+    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("it is JSON");
+    list(&metadata, "packages").to_vec()
+}
+
+fn list<'a>(of: &'a Value, name: &str) -> &'a [Value] {
+    of[name].as_array().unwrap_or_else(|| panic!("cargo tells no `{name}`"))
+}
+
+/// The name of a crate as it is in the table.
+fn name(of: &Value) -> &str {
+    let name = of["name"].as_str().expect("a crate has a name");
+    name.strip_prefix("polyshard-").unwrap_or(name)
+}
+
+#[test]
+fn crates_depend_on_those_below_them() {
+    for (at, (name, below)) in CRATES.iter().enumerate() {
+        let wrong: Vec<_> = below.iter().filter(|below| !CRATES[..at].iter().any(|(name, _)| name == *below)).collect();
+        assert!(wrong.is_empty(), "in the table, {wrong:?} must stand before `{name}`, which may depend on them");
+    }
+    for package in crates() {
+        let name = name(&package);
+        let Some((_, below)) = CRATES.iter().find(|(known, _)| *known == name) else {
+            panic!("the crate `{name}` is not in the table; say there which crates it may depend on");
+        };
+        // What tests depend on may stand anywhere.
+        let needed = list(&package, "dependencies").iter().filter(|needed| needed["kind"] != "dev");
+        let ours = needed.filter(|needed| needed["path"].is_string()).map(self::name);
+        let wrong: Vec<_> = ours.filter(|needed| !below.contains(needed)).collect();
+        assert!(wrong.is_empty(), "`{name}` depends on {wrong:?}, but of our crates it may depend on {below:?} alone");
+    }
+}
+
+#[test]
+fn no_files_of_a_crate_import_one_another() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file: &Path| fs::read_to_string(top.join(file)).ok();
+    let built = |target: &&Value| {
+        list(target, "kind").iter().any(|kind| ["lib", "bin", "proc-macro"].iter().any(|built| kind == built))
+    };
+    let mut circles = Vec::new();
+    for package in crates() {
+        for target in list(&package, "targets").iter().filter(built) {
+            let root = Path::new(target["src_path"].as_str().expect("a target has a file"));
+            circles.extend(circles::circles(root.strip_prefix(top).expect("it is in the workspace"), &read));
+        }
+    }
+    let circles: Vec<_> = circles.iter().map(|circle| circle.join("\n")).collect();
+    assert!(circles.is_empty(), "these files import one another in a circle:\n\n{}", circles.join("\n\n"));
 }

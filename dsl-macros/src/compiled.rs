@@ -4,7 +4,7 @@
 //! an error on its method, in the words of `polyhedral`; this file knows no rule of its own.
 
 use crate::chain::{Call, Chain};
-use crate::check::Checked;
+use crate::checked::Checked;
 use crate::constant::evaluate;
 use crate::errors::{Errors, error, reported};
 use crate::{expand, spec};

@@ -7,7 +7,7 @@
 
 pub(crate) mod steps;
 
-use crate::check::{Checked, Element};
+use crate::checked::{Checked, Element};
 use crate::constant::evaluate;
 use crate::syntax::Tensor;
 use polyshard_layout::Name;
@@ -74,7 +74,7 @@ pub(crate) fn interned(name: Name) -> TokenStream {
 }
 
 fn name_of(ident: &Ident) -> TokenStream {
-    interned(crate::check::name(ident))
+    interned(crate::name::name(ident))
 }
 
 fn dtype(element: &Element) -> TokenStream {

@@ -10,10 +10,12 @@
 
 mod chain;
 mod check;
+mod checked;
 mod compiled;
 mod constant;
 mod errors;
 mod expand;
+mod name;
 mod spec;
 mod syntax;
 #[cfg(test)]

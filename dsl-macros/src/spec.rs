@@ -1,7 +1,8 @@
 //! A kernel of constants as the data that `polyhedral` checks and schedules, built in the macro itself.
 
-use crate::check::{Checked, name};
+use crate::checked::Checked;
 use crate::constant::evaluate;
+use crate::name::name;
 use polyshard_program::{KernelSpec, Number};
 use syn::Expr;
 

@@ -1,6 +1,6 @@
 //! What the unit tests share: an expansion as text, or its errors with the text that they point at.
 
-use crate::check::{Bounds, Checked};
+use crate::checked::{Bounds, Checked};
 use expect_test::Expect;
 use proc_macro2::TokenStream;
 use quote::quote;

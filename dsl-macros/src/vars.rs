@@ -19,7 +19,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     }
     let p = private();
     let lets = names.iter().map(|name| {
-        let text = crate::check::name(name).as_str();
+        let text = crate::name::name(name).as_str();
         quote!(let #name = #p::Var::new(#text);)
     });
     errors.finish(quote!(#(#lets)*))

@@ -4,7 +4,7 @@
 //! axis but a digit of its coordinate. Two digits of one axis are independent of each other, as all axes
 //! are, if one lies above the other.
 
-use crate::factor::primes;
+use crate::factor::{divisors, primes};
 use polyshard_layout::Mesh;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -118,6 +118,17 @@ pub(crate) fn split(parts: &[AxisPart], low: usize) -> Option<(Vec<AxisPart>, Ve
         }
     }
     (rest == 1).then_some((below, above))
+}
+
+/// The digits, minor first, of the finest cut that two numberings have in common.
+pub(crate) fn common(left: &[AxisPart], right: &[AxisPart]) -> Vec<AxisPart> {
+    let (mine, theirs) = (extent(left), extent(right));
+    let cut = |pieces: usize| {
+        let (_, high) = split(left, mine / pieces)?;
+        let (_, same) = if theirs.is_multiple_of(pieces) { split(right, theirs / pieces)? } else { return None };
+        (joined(high.clone()) == joined(same)).then_some(high)
+    };
+    divisors(mine).into_iter().rev().find_map(cut).unwrap_or_default()
 }
 
 /// Returns the digits as digits of prime extent, minor first.

@@ -2,9 +2,7 @@
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{Algorithm, Machine, Operation};
-use polyshard_planner::placement::{
-    Choice, ParallelismMatrix, PlacementError, Traffic, best, best_with, count, matrices,
-};
+use polyshard_planner::placement::{Choice, ParallelismMatrix, Traffic, best, best_with, count, matrices};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -44,7 +42,7 @@ fn the_groups_of_figure_2_are_found_by_name() {
     }
 }
 
-fn refused<T>(result: Result<T, PlacementError>, expect: Expect) {
+fn refused<T, E: std::error::Error>(result: Result<T, E>, expect: Expect) {
     expect.assert_eq(&result.err().expect("it cannot be placed").to_string());
 }
 

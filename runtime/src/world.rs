@@ -4,13 +4,14 @@
 //! loop, makes each sub-communicator once. Making one is collective; finding one again is not.
 
 mod agree;
+mod cache;
 mod parts;
 mod placed;
 
 use crate::comm::{Alone, Communicator, SharedMemory};
 use crate::layout::Mesh;
-use crate::reduce::Plans;
 use crate::{Error, Result, memory};
+use cache::Cache;
 use parts::Part;
 use polyshard_planner::placement::PlacedMesh;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -38,8 +39,8 @@ pub struct World {
     placement: Option<PlacedMesh>,
     /// The same ranks under placements.
     placed: RefCell<Vec<Rc<World>>>,
-    /// Reductions that were asked for in passing.
-    plans: RefCell<Plans>,
+    /// What was asked for in passing and may be asked for again.
+    kept: RefCell<Cache>,
 }
 
 impl World {
@@ -53,7 +54,7 @@ impl World {
             redistributions: Rc::default(),
             placement: None,
             placed: RefCell::default(),
-            plans: RefCell::default(),
+            kept: RefCell::default(),
         }
     }
 
@@ -194,9 +195,9 @@ impl World {
         self.placed.borrow().iter().try_for_each(|world| world.close())
     }
 
-    /// Returns the reductions that were asked for in passing.
-    pub(crate) fn plans(&self) -> &RefCell<Plans> {
-        &self.plans
+    /// Returns what was asked for in passing and may be asked for again.
+    pub(crate) fn kept(&self) -> &RefCell<Cache> {
+        &self.kept
     }
 
     /// Returns the number of a new redistribution, the same on all ranks if they make the same ones.

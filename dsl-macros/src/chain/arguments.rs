@@ -1,8 +1,8 @@
 //! Arguments of schedule steps: names, lists of names, numbers and meshes.
 
-use crate::check::name;
 use crate::constant::evaluate;
 use crate::errors::error;
+use crate::name::name;
 use polyshard_layout::{Mesh, Name};
 use proc_macro2::TokenStream;
 use syn::parse::ParseStream;

@@ -2,9 +2,9 @@
 //! `pin(z, 0)`, `partial(z)`.
 
 use super::arguments::{comma, end, ident, list, size, small};
-use crate::check::name;
 use crate::constant::evaluate;
 use crate::errors::error;
+use crate::name::name;
 use polyshard_layout::{AxisExpr, Level};
 use polyshard_program::{Clause, Dim};
 use syn::parse::ParseStream;

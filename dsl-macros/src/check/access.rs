@@ -64,7 +64,7 @@ fn site<'a>(syntax: &'a value::Access, tensor: Option<&'a Tensor>, errors: &mut 
         affine.push(errors.take(index::affine(index)).unwrap_or_else(|| Affine::new([], 0)));
         vars.extend(index::identifiers(index));
     }
-    Site { syntax, tensor: counted, access: Access { tensor: super::name(&syntax.tensor), index: affine }, vars }
+    Site { syntax, tensor: counted, access: Access { tensor: crate::name::name(&syntax.tensor), index: affine }, vars }
 }
 
 fn right_count(access: &value::Access, tensor: &Tensor, errors: &mut Errors) -> bool {

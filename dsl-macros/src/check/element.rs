@@ -1,18 +1,11 @@
 //! Element types: one for all tensors, one of four or a name that stands for one of them.
 
+use crate::checked::Element;
 use crate::errors::Errors;
 use crate::syntax::Block;
 use polyshard_program::DType;
 use quote::ToTokens;
 use syn::Type;
-
-/// The element type of a kernel.
-pub(crate) struct Element {
-    /// The type, `None` if it is a name from the surroundings, such as a type parameter: they decide.
-    pub(crate) known: Option<DType>,
-    /// The type as it was written, for the first tensor.
-    pub(crate) written: Type,
-}
 
 /// Returns the element type that all tensors have.
 pub(crate) fn check(block: &Block, errors: &mut Errors) -> Option<Element> {

@@ -3,8 +3,8 @@
 //! Only extents that are numbers are compared here; `KernelSpec::check` compares the others when the
 //! program runs.
 
-use super::Bounds;
 use super::access::Site;
+use crate::checked::Bounds;
 use crate::constant::evaluate;
 use crate::errors::Errors;
 use crate::syntax::Block;
@@ -50,7 +50,7 @@ fn conflicts(block: &Block, sites: &[&Site], errors: &mut Errors) {
             let Expr::Path(path) = index else { continue };
             let Some(var) = path.path.get_ident().filter(|var| !stated(var)) else { continue };
             let Some(value) = evaluate(extent).filter(|&value| value >= 0) else { continue };
-            let name = super::name(var);
+            let name = crate::name::name(var);
             match known.iter().find(|other| other.0 == name) {
                 Some((_, first, place)) if *first != value && !reported.contains(&name) => {
                     let access = &site.access;
@@ -116,7 +116,7 @@ fn unbound(block: &Block, sites: &[&Site], errors: &mut Errors) {
 
 /// An access with a mistake may bind any of its variables once the mistake is corrected.
 fn may_bind(site: &Site, var: &Ident) -> bool {
-    let name = super::name(var);
+    let name = crate::name::name(var);
     match site.tensor {
         None => site.vars.contains(var),
         Some(_) => site.access.index.iter().any(|index| index.as_variable() == Some(name)),

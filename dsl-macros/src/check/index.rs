@@ -38,7 +38,7 @@ pub(crate) fn remainder(index: &Expr) -> Option<(&Expr, &Expr)> {
 
 /// The sum without multiples of a captured modulus, which make no difference: `(i + n - 1) % n`.
 fn without_multiples(inner: &Expr, mut sum: Sum, modulus: &Expr) -> Result<Sum> {
-    let names: Vec<Name> = identifiers(modulus).iter().map(super::name).collect();
+    let names: Vec<Name> = identifiers(modulus).iter().map(crate::name::name).collect();
     let Some(&(first, factor)) = sum.terms.iter().find(|term| names.contains(&term.0)) else { return Ok(sum) };
     let multiple = || {
         let period = self::sum(modulus).ok()?;
@@ -99,7 +99,7 @@ fn sum(index: &Expr) -> Result<Sum> {
         Expr::Paren(inner) => sum(&inner.expr),
         Expr::Group(inner) => sum(&inner.expr),
         Expr::Path(path) => match path.path.get_ident() {
-            Some(var) => Ok(Sum { terms: vec![(super::name(var), 1)], constant: 0 }),
+            Some(var) => Ok(Sum { terms: vec![(crate::name::name(var), 1)], constant: 0 }),
             None => Err(wrong()),
         },
         Expr::Lit(_) => Ok(Sum { terms: Vec::new(), constant: evaluate(index).ok_or_else(wrong)? }),

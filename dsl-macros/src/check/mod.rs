@@ -13,48 +13,15 @@ mod index;
 mod periodic;
 mod value;
 
-pub(crate) use element::Element;
-
+use crate::checked::{Bounds, Checked};
 use crate::errors::{Errors, error, reported};
 use crate::spec;
 use crate::syntax::{Block, Range, Tensor};
 use access::Site;
-use polyshard_layout::Name;
-use polyshard_program::{Access, Assign, KernelError, KernelSpec, Value};
+use polyshard_program::{KernelError, KernelSpec};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Attribute, Expr, Ident, RangeLimits, Result, Visibility};
-
-/// A kernel without mistakes that the macro can see.
-pub(crate) struct Checked {
-    pub(crate) docs: Vec<Attribute>,
-    pub(crate) vis: Visibility,
-    pub(crate) name: Ident,
-    pub(crate) element: Element,
-    pub(crate) inputs: Vec<Tensor>,
-    pub(crate) output: Tensor,
-    pub(crate) ranges: Vec<Bounds>,
-    pub(crate) scalars: Vec<Ident>,
-    /// Captured moduli, with their text.
-    pub(crate) moduli: Vec<(Name, Expr)>,
-    pub(crate) target: Access,
-    pub(crate) assign: Assign,
-    pub(crate) value: Value,
-    /// The statement as written, for errors on it.
-    pub(crate) statement: TokenStream,
-}
-
-/// The range of an index, `start..end`.
-pub(crate) struct Bounds {
-    pub(crate) var: Ident,
-    pub(crate) start: Expr,
-    pub(crate) end: Expr,
-}
-
-/// Returns the name that an identifier stands for.
-pub(crate) fn name(ident: &Ident) -> Name {
-    Name::new(&syn::ext::IdentExt::unraw(ident).to_string())
-}
+use syn::{Expr, Ident, RangeLimits, Result};
 
 /// Checks a kernel block.
 pub(crate) fn check(block: Block) -> Result<Checked> {

@@ -1,8 +1,8 @@
 //! Periodic indices: `A[(i + 1) % n]`, whose modulus is a number or a name from the surroundings.
 
-use super::Bounds;
 use super::access::Site;
 use super::index::{identifiers, remainder};
+use crate::checked::Bounds;
 use crate::constant::evaluate;
 use crate::errors::Errors;
 use crate::syntax::Block;

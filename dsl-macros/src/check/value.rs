@@ -1,7 +1,7 @@
 //! Values: literals of the element type, scalars captured by name, functions that exist.
 
 use super::access::Site;
-use super::element::Element;
+use crate::checked::Element;
 use crate::errors::{Errors, count};
 use crate::syntax::Block;
 use crate::value::{FUNCTIONS, Op, Value as Syntax};
@@ -124,7 +124,7 @@ impl Context<'_> {
         } else if !self.scalars.contains(name) {
             self.scalars.push(name.clone());
         }
-        Some(Value::Scalar(super::name(name)))
+        Some(Value::Scalar(crate::name::name(name)))
     }
 
     fn divisor(&mut self, divisor: &Syntax) {

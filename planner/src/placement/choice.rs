@@ -4,8 +4,8 @@
 //! often as they are listed. All matrices are tried, and for each every all-reduce takes its fastest program, since
 //! a placement that is bad for the direct one may be good for a program (Xie et al., result 4).
 
-use super::{ParallelismMatrix, PlacementError, matrices};
-use crate::reduce;
+use super::{ParallelismMatrix, matrices};
+use crate::reduce::{self, ReduceError};
 use polyshard_machine::{Algorithm, Exchange, Machine, Operation, seconds};
 
 /// One collective of a workload.
@@ -62,7 +62,7 @@ pub struct Ranked {
 ///
 /// # Errors
 /// As [`best_with`].
-pub fn best(machine: &Machine, axes: &[usize], traffic: &[Traffic]) -> Result<Vec<Ranked>, PlacementError> {
+pub fn best(machine: &Machine, axes: &[usize], traffic: &[Traffic]) -> Result<Vec<Ranked>, ReduceError> {
     best_with(machine, axes, traffic, Choice::default())
 }
 
@@ -76,7 +76,7 @@ pub fn best_with(
     axes: &[usize],
     traffic: &[Traffic],
     choice: Choice,
-) -> Result<Vec<Ranked>, PlacementError> {
+) -> Result<Vec<Ranked>, ReduceError> {
     let mut ranked = Vec::new();
     for matrix in matrices(&machine.hierarchy(), axes)? {
         let each = traffic.iter().map(|traffic| one(machine, &matrix, traffic, choice));
@@ -89,16 +89,11 @@ pub fn best_with(
 }
 
 /// The seconds of one collective.
-fn one(
-    machine: &Machine,
-    matrix: &ParallelismMatrix,
-    traffic: &Traffic,
-    choice: Choice,
-) -> Result<f64, PlacementError> {
+fn one(machine: &Machine, matrix: &ParallelismMatrix, traffic: &Traffic, choice: Choice) -> Result<f64, ReduceError> {
     let Choice { algorithm, max_steps } = choice;
     if traffic.operation == Operation::AllReduce && max_steps > 1 {
         let options = reduce::Options { algorithm, max_steps, ..reduce::Options::default() };
-        let programs = reduce::best_with(machine, matrix, &traffic.axes, traffic.bytes, &options).map_err(Box::new)?;
+        let programs = reduce::best_with(machine, matrix, &traffic.axes, traffic.bytes, &options)?;
         let Some(fastest) = programs.first() else {
             panic!("{matrix} has no program of {max_steps} steps over axes {:?}: a bug of polyshard", traffic.axes)
         };

@@ -1,7 +1,6 @@
 //! What can be wrong with a placement that a user asks for.
 
-use crate::reduce::ReduceError;
-use polyshard_machine::{MachineError, units::counted};
+use polyshard_machine::units::counted;
 use std::fmt;
 
 /// Why axes cannot be placed.
@@ -103,12 +102,6 @@ pub enum PlacementError {
         /// The axis.
         axis: usize,
     },
-    /// What a machine cannot do.
-    #[error(transparent)]
-    Exchange(#[from] MachineError),
-    /// A reduction that cannot be made.
-    #[error(transparent)]
-    Reduce(#[from] Box<ReduceError>),
 }
 
 impl fmt::Debug for PlacementError {

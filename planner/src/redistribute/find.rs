@@ -7,8 +7,7 @@ use super::problem::{Cost, Problem};
 use super::search::Path;
 use super::state::Move;
 use super::step::{Op, Step};
-use crate::factor::divisors;
-use crate::part::{AxisPart, extent, joined, split};
+use crate::part::{common, extent};
 use crate::{DistDim, DistType};
 use std::cell::RefCell;
 
@@ -140,15 +139,4 @@ impl Plan {
         }
         Some(Self { source: source.clone(), target: target.clone(), steps, weak_cost })
     }
-}
-
-/// The digits, minor first, of the finest cut that two numberings have in common.
-pub(super) fn common(left: &[AxisPart], right: &[AxisPart]) -> Vec<AxisPart> {
-    let (mine, theirs) = (extent(left), extent(right));
-    let cut = |pieces: usize| {
-        let (_, high) = split(left, mine / pieces)?;
-        let (_, same) = if theirs.is_multiple_of(pieces) { split(right, theirs / pieces)? } else { return None };
-        (joined(high.clone()) == joined(same)).then_some(high)
-    };
-    divisors(mine).into_iter().rev().find_map(cut).unwrap_or_default()
 }

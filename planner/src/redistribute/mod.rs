@@ -43,7 +43,6 @@ pub use report::{Report, StepReport};
 pub use step::{Op, Step};
 
 use crate::{DistType, PlanError};
-use find::common;
 
 /// Which operations a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

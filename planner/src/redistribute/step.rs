@@ -3,7 +3,7 @@
 use super::group::{Diagonal, Senders, diagonals, members, moved};
 use super::problem::Cost;
 use crate::DistType;
-use crate::part::{AxisPart, extent, joined, split};
+use crate::part::{AxisPart, common, extent, joined, split};
 use serde::Serialize;
 use std::fmt;
 
@@ -248,7 +248,7 @@ fn cycle(receivers: &Senders<'_>, rank: usize) -> Vec<usize> {
 fn differing(from: &DistType, to: &DistType) -> Vec<AxisPart> {
     let mut parts_that_differ = Vec::new();
     for (before, after) in from.dims().iter().zip(to.dims()) {
-        let alike = extent(&super::common(&before.parts, &after.parts));
+        let alike = extent(&common(&before.parts, &after.parts));
         for parts in [&before.parts, &after.parts] {
             let low = split(parts, extent(parts) / alike).map(|(low, _)| low);
             parts_that_differ.extend(low.expect("what is cut alike comes apart: this is a bug of polyshard"));

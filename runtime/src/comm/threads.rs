@@ -11,7 +11,9 @@
 //! Messages name ranks by their numbers in the world, also for groups that were split off.
 
 mod failure;
+mod group;
 mod meeting;
+mod message;
 mod rendezvous;
 mod state;
 
@@ -22,9 +24,9 @@ use super::call::Call;
 use super::shared::OneProcess;
 use super::{Broadcast, Communicator, Note, SharedMemory, check, combine, in_order};
 use crate::{ElementKind, ReduceOp, Result};
+use group::GroupId;
 use meeting::{CHUNK, Chunk, Round};
-use rendezvous::Message;
-use state::GroupId;
+use message::Message;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 //! loops that continue one another are merged first, so that a tile of several contracted dimensions is
 //! still one call. The others are walked outside, in the order given.
 
+use super::panel::{Panel, PanelMut};
 use super::walk::{Loop, walk};
 use super::{gemm, integer};
 use crate::{Element, ElementKind, Strided, StridedMut};
@@ -66,21 +67,6 @@ pub fn contract<T: Element>(
             ElementKind::I32 | ElementKind::I64 => integer::multiply(sizes, alpha, a, b, c),
         }
     });
-}
-
-/// A strided matrix: the stride of its rows' number, then of its columns' number.
-#[derive(Clone, Copy)]
-pub(super) struct Panel<'a, T> {
-    pub(super) data: &'a [T],
-    pub(super) offset: i64,
-    pub(super) strides: [i64; 2],
-}
-
-/// A [`Panel`] that is written.
-pub(super) struct PanelMut<'a, T> {
-    pub(super) data: &'a mut [T],
-    pub(super) offset: i64,
-    pub(super) strides: [i64; 2],
 }
 
 /// Whether the loops touch each of the `len` elements of `c`, and each at one point of the loops that are not summed over.

@@ -1,6 +1,6 @@
 //! Expressions: pointwise kernels that are data, for programs that are executed without being compiled.
 
-use super::pointwise::CHUNK;
+use super::rows::CHUNK;
 use super::{Pointwise, Rows, vector};
 use crate::{Element, ElementKind};
 use polyshard_program::Comparison;

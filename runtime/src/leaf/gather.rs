@@ -1,8 +1,7 @@
 //! Rows of operands: read in place where they are contiguous, gathered where they are not.
 
-use super::Rows;
 use super::order::Order;
-use super::pointwise::CHUNK;
+use super::rows::{CHUNK, Rows, Start};
 use super::walk::Loop;
 use crate::{Element, Strided};
 use std::ops::Range;
@@ -22,17 +21,6 @@ pub(super) struct Gather<'a, T> {
     gathered: Vec<T>,
     /// Where each operand's current row starts.
     starts: Vec<Start>,
-}
-
-/// Where a row starts.
-#[derive(Clone, Copy)]
-pub(super) enum Start {
-    /// In the operand's data.
-    Data(usize),
-    /// In the data of the operand's interior.
-    Interior(usize),
-    /// Among the gathered rows.
-    Gathered(usize),
 }
 
 /// How the rows of an operand are had.

@@ -6,7 +6,7 @@
 //! serial one, or set `OPENBLAS_NUM_THREADS=1`.
 #![expect(unsafe_code, reason = "calls the `gemm` crate and BLAS, which take pointers and strides")]
 
-use super::contract::{Panel, PanelMut};
+use super::panel::{Panel, PanelMut};
 use crate::Element;
 
 /// Adds `alpha * a * b` to `c`, or overwrites it unless it `adds`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being

@@ -1,6 +1,6 @@
 //! Matrix products of integers, which wrap: blocked for registers and cache, vectorised by the compiler.
 
-use super::contract::{Panel, PanelMut};
+use super::panel::{Panel, PanelMut};
 use crate::Element;
 
 /// Rows and columns of `c` that are kept in registers.

@@ -16,8 +16,10 @@ mod integer;
 mod named;
 mod nest;
 mod order;
+mod panel;
 mod pointwise;
 mod products;
+mod rows;
 mod statement;
 mod vector;
 mod walk;
@@ -26,9 +28,10 @@ pub use contract::contract;
 pub use expression::Expression;
 pub use named::{Named, register};
 pub use nest::nest;
-pub use pointwise::{Closure, Pointwise, Rows, pointwise};
+pub use pointwise::{Closure, Pointwise, pointwise};
 pub use polyshard_program::{Comparison, Factor, Product, Role};
 pub use products::Products;
+pub use rows::Rows;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@
 use super::fold::{Lanes, accumulate, store};
 use super::gather::Gather;
 use super::order::Order;
-use super::pointwise::CHUNK;
+use super::rows::CHUNK;
 use super::walk::{Loop, walk};
 use super::{Pointwise, gather};
 use crate::{Element, ReduceOp, Strided, StridedMut};

@@ -1,13 +1,10 @@
 //! Pointwise kernels: what a loop nest computes from its operands at one point, evaluated by rows.
 
-use super::gather::Start;
+use super::rows::Rows;
 use super::vector;
-use crate::{Element, Strided};
+use crate::Element;
 use std::array;
 use std::marker::PhantomData;
-
-/// Points that are evaluated at once; a row of every operand then fits the first-level cache.
-pub(super) const CHUNK: usize = 512;
 
 /// A function of the operands' elements at one point, evaluated for a row of points at once.
 ///
@@ -21,32 +18,6 @@ pub trait Pointwise<T> {
     fn values<'a>(&self, operands: &Rows<'a, T>, out: &'a mut [T]) -> &'a [T] {
         self.row(operands, out);
         out
-    }
-}
-
-/// The operands of a [`Pointwise`] kernel along a row of points.
-pub struct Rows<'a, T> {
-    pub(super) operands: &'a [Strided<'a, T>],
-    /// Where the row of each operand starts.
-    pub(super) starts: &'a [Start],
-    pub(super) gathered: &'a [T],
-    pub(super) len: usize,
-}
-
-impl<'a, T> Rows<'a, T> {
-    /// Returns the elements of operand `i`, one per point.
-    ///
-    /// # Panics
-    /// If there is no operand `i`: a bug of polyshard.
-    #[must_use]
-    pub fn get(&self, i: usize) -> &'a [T] {
-        assert!(i < self.operands.len(), "no operand {i} of {}; this is a bug of polyshard", self.operands.len());
-        let (data, start) = match self.starts[i] {
-            Start::Data(start) => (self.operands[i].data, start),
-            Start::Gathered(start) => (self.gathered, start),
-            Start::Interior(start) => (self.operands[i].interior.as_ref().map_or(&[][..], |of| of.operand.data), start),
-        };
-        &data[start..][..self.len]
     }
 }
 

@@ -1,14 +1,9 @@
-//! What makes a reduction impossible, said before anything moves; and how ranks and axes are written.
+//! What makes a reduction impossible, said before anything moves.
 
 use super::Strategy;
+use super::words::over;
 use crate::{Element, Error, Result, World};
 use polyshard_planner::placement::PlacedMesh;
-use std::fmt::Display;
-
-/// Says what the planner refuses.
-pub(super) fn usage(error: impl Display) -> Error {
-    Error::Usage(error.to_string())
-}
 
 /// Checks that a world is of the placement's devices, in their order or in that of this placement.
 pub(super) fn world(world: &World, placed: &PlacedMesh) -> Result<()> {
@@ -69,27 +64,4 @@ pub(super) fn length(given: usize, elements: usize) -> Result<()> {
     }
     let message = format!("an array of {given} elements is given to a reduction of {elements}; make one for {given}");
     Err(Error::Usage(message))
-}
-
-/// Axes in words.
-pub(super) fn over(placed: &PlacedMesh, axes: &[usize]) -> String {
-    match axes {
-        [] => "no axis".into(),
-        axes => {
-            let names = axes.iter().map(|&axis| format!("`{}`", placed.mesh().as_slice()[axis].name));
-            names.collect::<Vec<_>>().join(", ")
-        }
-    }
-}
-
-/// Groups of ranks as they are written: the first few, and how many more there are.
-pub(super) fn listed(groups: &[Vec<usize>]) -> String {
-    const SHOWN: usize = 4;
-    let written = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
-    let shown = groups.iter().take(SHOWN).map(|group| format!("{{{}}}", written(group)));
-    let text = shown.collect::<Vec<_>>().join(" ");
-    match groups.len().checked_sub(SHOWN) {
-        None | Some(0) => text,
-        Some(more) => format!("{text} and {more} more"),
-    }
 }

@@ -1,6 +1,6 @@
 //! What a reduction does and what the machine's model expects of it, in words.
 
-use super::check::{listed, over};
+use super::words::{listed, over};
 use super::{Course, Reduction, Strategy};
 use crate::Element;
 use polyshard_machine::Operation;

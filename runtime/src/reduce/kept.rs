@@ -1,14 +1,10 @@
 //! Reductions asked for in passing: made at the first call, found again at the next.
 
-use super::{Reduction, Strategy, check};
+use super::words::usage;
+use super::{Reduction, Strategy};
 use crate::{Element, ReduceOp, Result, World};
 use polyshard_planner::placement::{AxisRef, PlacedMesh};
-use std::any::Any;
 use std::rc::Rc;
-
-/// How many reductions a world keeps. A training step has a few; a program whose lengths never come again should not
-/// fill the memory with their staging.
-const KEPT: usize = 32;
 
 /// What can be reduced over axes without making a [`Reduction`] first: a [`PlacedMesh`], whose machine says how.
 ///
@@ -58,13 +54,13 @@ impl AllReduce for PlacedMesh {
         op: ReduceOp,
         strategy: Strategy,
     ) -> Result<()> {
-        let axes = self.positions(axes).map_err(check::usage)?;
-        let known = world.plans().borrow_mut().find(self, &axes, data.len(), &strategy);
+        let axes = self.positions(axes).map_err(usage)?;
+        let known = world.kept().borrow_mut().find(|plan: &Reduction<T>| plan.is(self, &axes, data.len(), &strategy));
         let plan = match known {
             Some(plan) => plan,
             None => {
                 let plan = Rc::new(Reduction::<T>::new(world, self, &axes, data.len(), strategy)?);
-                world.plans().borrow_mut().keep(&plan);
+                world.kept().borrow_mut().keep(Rc::clone(&plan));
                 plan
             }
         };
@@ -72,39 +68,9 @@ impl AllReduce for PlacedMesh {
     }
 }
 
-/// The reductions that a world keeps, those used last at the end.
-#[derive(Default)]
-pub(crate) struct Plans {
-    kept: Vec<Rc<dyn Any>>,
-}
-
-impl Plans {
-    fn find<T: Element>(
-        &mut self,
-        placed: &PlacedMesh,
-        axes: &[usize],
-        elements: usize,
-        strategy: &Strategy,
-    ) -> Option<Rc<Reduction<T>>> {
-        let at = self.kept.iter().position(|plan| {
-            plan.downcast_ref::<Reduction<T>>().is_some_and(|plan| {
-                plan.elements == elements
-                    && plan.axes == axes
-                    && plan.choice.strategy == *strategy
-                    && plan.placed == *placed
-            })
-        })?;
-        let plan = self.kept.remove(at);
-        self.kept.push(Rc::clone(&plan));
-        plan.downcast().ok()
-    }
-
-    fn keep<T: Element>(&mut self, plan: &Rc<Reduction<T>>) {
-        // Ranks that make the same calls forget the same ones.
-        if self.kept.len() == KEPT {
-            self.kept.remove(0);
-        }
-        self.kept.push(Rc::clone(plan) as Rc<dyn Any>);
+impl<T: Element> Reduction<T> {
+    fn is(&self, placed: &PlacedMesh, axes: &[usize], elements: usize, strategy: &Strategy) -> bool {
+        self.elements == elements && self.axes == axes && self.choice.strategy == *strategy && self.placed == *placed
     }
 }
 
@@ -126,7 +92,7 @@ mod tests {
                 let mut data = vec![world.rank() as i32 + 1; len];
                 placed.allreduce(world, &["x"], &mut data, ReduceOp::Sum, strategy)?;
                 assert_eq!(data, vec![3; len]);
-                Ok(world.plans().borrow().kept.len())
+                Ok(world.kept().borrow().len())
             };
             assert_eq!(sum(5, Strategy::Best)?, 1);
             assert_eq!(sum(5, Strategy::Best)?, 1);
@@ -134,15 +100,17 @@ mod tests {
             assert_eq!(sum(6, Strategy::Best)?, 3);
             let mut data = [0.5f64; 5];
             placed.allreduce(world, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
-            assert_eq!(world.plans().borrow().kept.len(), 4, "another type is another one");
-            for len in 10..10 + KEPT - 1 {
+            assert_eq!(world.kept().borrow().len(), 4, "another type is another one");
+            for len in 10..10 + 31 {
                 sum(len, Strategy::Best)?;
                 // Whoever is used stays.
                 sum(5, Strategy::Best)?;
             }
-            assert_eq!(sum(5, Strategy::Best)?, KEPT);
-            assert!(world.plans().borrow_mut().find::<i32>(&placed, &[0], 6, &Strategy::Best).is_none());
-            assert!(world.plans().borrow_mut().find::<i32>(&placed, &[0], 5, &Strategy::Best).is_some());
+            assert_eq!(sum(5, Strategy::Best)?, 32);
+            let kept = |len| {
+                world.kept().borrow_mut().find(|plan: &Reduction<i32>| plan.is(&placed, &[0], len, &Strategy::Best))
+            };
+            assert!(kept(6).is_none() && kept(5).is_some());
             Ok(())
         })
         .unwrap();

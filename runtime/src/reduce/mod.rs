@@ -13,6 +13,7 @@
 //! | `kept` | reductions asked for in passing, `placed.allreduce(..)` |
 //! | `explain` | what a reduction does and what the simulator expects, in words |
 //! | `check` | what is refused |
+//! | `words` | how axes and groups are written |
 //!
 //! Nothing here decides which program is best: that is the planner's. Nothing is sent that the program does not say.
 
@@ -23,11 +24,10 @@ mod kept;
 mod piece;
 mod step;
 mod strategy;
+mod words;
 
 pub use kept::AllReduce;
 pub use strategy::Strategy;
-
-pub(crate) use kept::Plans;
 
 use crate::comm::Communicator;
 use crate::{Element, ReduceOp, Result, World};
@@ -113,7 +113,7 @@ impl<T: Element> Reduction<T> {
     ) -> Result<Self> {
         check::world(world, placed)?;
         check::fits::<T>(elements)?;
-        let axes = placed.positions(axes).map_err(check::usage)?;
+        let axes = placed.positions(axes).map_err(words::usage)?;
         let choice = Choice::new(placed, &axes, elements as f64 * size_of::<T>() as f64, strategy)?;
         check::agree::<T>(world, placed, &axes, elements, &choice.strategy)?;
         let (way, staging) = match &choice.course {

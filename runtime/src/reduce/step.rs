@@ -7,6 +7,7 @@
 //! A rank that ends a step with nothing keeps what it had in its data, which no later step reads.
 
 use super::piece::{self, Ranges};
+use super::words::usage;
 use super::{Comm, check};
 use crate::comm::Broadcast;
 use crate::{Element, ReduceOp, Result, World, memory};
@@ -43,7 +44,7 @@ pub(super) fn steps<T: Element>(
     elements: usize,
 ) -> Result<Vec<Step>> {
     let device = check::device(world, placed);
-    let layout = lowered.layout().map_err(check::usage)?;
+    let layout = lowered.layout().map_err(usage)?;
     let mut steps = Vec::new();
     for (nth, step) in lowered.steps().iter().enumerate() {
         // All ranks ask for the groups, also those that are in none.

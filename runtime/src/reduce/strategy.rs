@@ -4,7 +4,7 @@
 //! elsewhere is proved before anything is made for it: a wrong one would be a wrong sum, and nobody would see it. All
 //! ranks come to the same choice by themselves, since choosing is arithmetic.
 
-use super::check::{self, listed, usage};
+use super::words::{listed, over, usage};
 use crate::{Error, Result};
 use polyshard_machine::{Algorithm, Exchange, Operation, seconds};
 use polyshard_planner::placement::PlacedMesh;
@@ -69,7 +69,7 @@ impl Choice {
             }
             Strategy::Program(program) => {
                 let refused = |error: ReduceError| {
-                    let over = check::over(placed, axes);
+                    let over = over(placed, axes);
                     Error::Usage(format!("the program `{program}` does not reduce over {over} of {placed}: {error}"))
                 };
                 let lowered = Lowered::new(program, matrix, axes).map_err(refused)?;
@@ -80,7 +80,7 @@ impl Choice {
             Strategy::Lowered(lowered) => {
                 same_groups(placed, axes, lowered.reduced(), &groups)?;
                 lowered.prove().map_err(|error| {
-                    let over = check::over(placed, axes);
+                    let over = over(placed, axes);
                     Error::Usage(format!("the steps do not reduce over {over} of {placed}: {error}"))
                 })?;
                 let simulation = simulated(lowered)?;
@@ -123,7 +123,7 @@ fn same_groups(placed: &PlacedMesh, axes: &[usize], given: &[Vec<usize>], wanted
     if ascending(given) == ascending(wanted) {
         return Ok(());
     }
-    let over = check::over(placed, axes);
+    let over = over(placed, axes);
     Err(Error::Usage(format!(
         "the steps reduce in the groups {}, but over {over} of {placed} these are {}; make them for these groups",
         listed(given),

@@ -72,6 +72,7 @@ impl Start {
         let watch = Watch::new(comm, plain.rank, plain.size, Duration::from_millis(limit));
         let watch: &'static Watch = Box::leak(Box::new(watch));
         WATCH.set(Some(watch));
+        process::before_the_end(leave);
         Ok(Self::Checked(Rc::new(Checked::world(plain, watch))))
     }
 
@@ -97,7 +98,7 @@ fn is_wanted(comm: &dyn Communicator, wanted: Option<Duration>) -> Result<bool> 
 }
 
 /// Waits until all processes end, if this one has been checked; ends all if others are still at work.
-pub(super) fn leave() {
+fn leave() {
     let (Some(watch), Some(raw)) = (WATCH.get(), process::known_world()) else { return };
     let members: Vec<usize> = (0..watch.size).collect();
     if let Err(error) = agree(watch, raw, &members, watch.rank, Call::Exit) {

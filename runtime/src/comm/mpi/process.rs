@@ -1,8 +1,8 @@
 //! MPI in this process: how it begins, how it ends, and how it ends for all.
 //!
 //! MPI is initialised once, by the first thread that asks, and stays for the life of the process
-//! (MPI 3.1, section 8.7). It is finalised when the process ends normally, which a process that is checked tells the
-//! others first. A process that ends with an error code ends the others too, because `MPI_Finalize` waits for them and they might wait for it.
+//! (MPI 3.1, section 8.7). It is finalised when the process ends normally, after what was asked for with
+//! [`before_the_end`]. A process that ends with an error code ends the others too, because `MPI_Finalize` waits for them and they might wait for it.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::status::checked;
@@ -19,6 +19,8 @@ use std::{io, process, ptr, thread};
 thread_local! {
     /// The group of all processes, on the thread that initialised MPI.
     static WORLD: Cell<Option<ffi::MPI_Comm>> = const { Cell::new(None) };
+    /// What is to be done before MPI is finalised, on the thread that it belongs to.
+    static LAST: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
 /// Whether some thread has a world.
@@ -66,6 +68,11 @@ pub(super) fn world() -> Result<ffi::MPI_Comm> {
 /// Returns what [`world`] has returned before, if it has.
 pub(super) fn known_world() -> Option<ffi::MPI_Comm> {
     WORLD.get()
+}
+
+/// Has `last` called before MPI is finalised: a process that is checked tells the others then that it ends.
+pub(super) fn before_the_end(last: fn()) {
+    LAST.set(Some(last));
 }
 
 /// Returns a group of the same processes whose messages meet no others; collective (MPI 3.1, section 6.4.2).
@@ -175,7 +182,9 @@ fn register() {
 
 extern "C" fn finalize() {
     if is_running() && !ABORTING.load(Ordering::SeqCst) {
-        super::checked::leave();
+        if let Some(last) = LAST.get() {
+            last();
+        }
         // SAFETY: MPI is running, and the process ends. An error has nowhere to go.
         unsafe { ffi::MPI_Finalize() };
     }

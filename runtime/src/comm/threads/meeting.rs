@@ -4,8 +4,8 @@
 //! [`Round`], which all ranks then read without the lock.
 
 use super::super::call::{Call, disagreement};
-use super::rendezvous::Message;
-use super::state::GroupId;
+use super::group::Seat;
+use super::message::Message;
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of a reduction that one rank combines at a time: a multiple of every element's size.
@@ -22,15 +22,6 @@ pub(super) struct Round {
     pub(super) combined: Arc<[Chunk]>,
     /// After a split, each rank's place in its new group.
     pub(super) seats: Vec<Seat>,
-}
-
-/// A rank's place in a group.
-#[derive(Clone)]
-pub(super) struct Seat {
-    pub(super) group: GroupId,
-    /// World ranks of the members, by rank in the group.
-    pub(super) members: Arc<[usize]>,
-    pub(super) rank: usize,
 }
 
 /// The meeting place of one group.
@@ -96,31 +87,5 @@ impl Meeting {
     /// Returns the call with which `rank` waits here.
     pub(super) fn call(&self, rank: usize) -> Option<&Call> {
         self.present[rank].as_ref().map(|(call, _)| call)
-    }
-}
-
-/// Divides `members` by the colors of their split calls: the groups, as ranks in the old group, each
-/// ordered by key and then rank.
-pub(super) fn divide(calls: &[Call]) -> Vec<Vec<usize>> {
-    let mut ranks: Vec<(usize, usize, usize)> = calls
-        .iter()
-        .enumerate()
-        .map(|(rank, call)| match call {
-            Call::Split { color, key } => (*color, *key, rank),
-            other => panic!("{other} got into a split: this is a bug of polyshard"),
-        })
-        .collect();
-    ranks.sort_unstable();
-    ranks.chunk_by(|left, right| left.0 == right.0).map(|group| group.iter().map(|member| member.2).collect()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_split_orders_by_key_then_rank() {
-        let calls = [(1, 5), (0, 0), (1, 2), (1, 5), (0, 0)].map(|(color, key)| Call::Split { color, key });
-        assert_eq!(divide(&calls), [vec![1, 4], vec![2, 0, 3]]);
     }
 }

@@ -1,76 +1,16 @@
-//! Messages between threads, by the two protocols that MPI libraries have: short ones are eager, copied at once and
-//! received at any time; for long ones sender and receivers meet, and they are read where the sender has them.
+//! How long messages are read where their sender has them.
 //!
 //! Whoever sends a long message waits until all who read it are done, whatever happens meanwhile: the members of a
 //! collective settle when they have read, and what was sent to one rank is withdrawn if it has not begun to read. So the
 //! data stay borrowed from their owner as long as anyone can see them.
-#![expect(unsafe_code, reason = "reads slices that other threads have borrowed")]
+#![expect(unsafe_code, reason = "lends slices to other threads until they have read them")]
 
 use super::super::call::Call;
+use super::group::GroupId;
 use super::meeting::Round;
-use super::state::{GroupId, Shared};
+use super::message::Message;
+use super::state::Shared;
 use crate::Result;
-use std::ops::Deref;
-use std::sync::Arc;
-
-/// Bytes from which on a message is read in place: to copy a shorter one takes less time than to wait for its readers.
-const LEAST: usize = 1 << 16;
-
-/// The bytes of one message, which all ranks may read.
-#[derive(Clone)]
-pub(super) enum Message {
-    /// A copy, of which the sender knows nothing any more.
-    Eager(Arc<[u8]>),
-    /// The sender's own, which waits until it has been read.
-    Borrowed(Borrowed),
-}
-
-/// Bytes that another thread has borrowed.
-#[derive(Clone)]
-pub(super) struct Borrowed {
-    address: *const u8,
-    len: usize,
-}
-
-// SAFETY: it stands for a shared slice of bytes, which any thread may read.
-unsafe impl Send for Borrowed {}
-// SAFETY: as above.
-unsafe impl Sync for Borrowed {}
-
-impl Message {
-    /// Returns a message whose sender need not wait for anyone.
-    pub(super) fn eager(data: &[u8]) -> Self {
-        Self::Eager(data.into())
-    }
-
-    /// Returns a message that is read in place if it is long.
-    ///
-    /// # Safety
-    /// If it is borrowed, `data` stay borrowed as long as another rank reads the message or may begin to.
-    unsafe fn in_place(data: &[u8]) -> Self {
-        match data.len() < LEAST {
-            true => Self::eager(data),
-            false => Self::Borrowed(Borrowed { address: data.as_ptr(), len: data.len() }),
-        }
-    }
-
-    pub(super) fn is_borrowed(&self) -> bool {
-        matches!(self, Self::Borrowed(_))
-    }
-}
-
-impl Deref for Message {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Eager(data) => data,
-            // SAFETY: they are address and length of a slice, and whoever made this message has promised that it stays
-            // borrowed.
-            Self::Borrowed(Borrowed { address, len }) => unsafe { std::slice::from_raw_parts(*address, *len) },
-        }
-    }
-}
 
 impl Shared {
     /// Brings `call` and `data` to the group's meeting, waits until all members have come, and lets `read` see what they

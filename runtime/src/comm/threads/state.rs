@@ -7,20 +7,12 @@
 use super::super::call::Call;
 use super::super::words::{Doing, amount, deadlock, within};
 use super::failure::Failure;
-use super::meeting::{Meeting, Round, Seat, divide};
-use super::rendezvous::Message;
+use super::group::{GroupId, Seat, divide};
+use super::meeting::{Meeting, Round};
+use super::message::Message;
 use crate::Result;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-/// A group of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct GroupId(u64);
-
-impl GroupId {
-    /// The group of all ranks.
-    pub(super) const WORLD: Self = Self(0);
-}
 
 /// A world of threads. All rank numbers here are world ranks, unless a group is named with them.
 pub(crate) struct Shared {
@@ -36,7 +28,8 @@ struct State {
     /// The number of ranks that wait or have ended.
     idle: usize,
     groups: HashMap<GroupId, Meeting>,
-    next_group: u64,
+    /// The group that is made next.
+    next_group: GroupId,
     failure: Option<Failure>,
 }
 
@@ -76,7 +69,7 @@ impl Shared {
             ranks: (0..size).map(rank).collect(),
             idle: 0,
             groups: HashMap::from([(GroupId::WORLD, world)]),
-            next_group: 1,
+            next_group: GroupId::WORLD.next(),
             failure: None,
         };
         Self { state: Mutex::new(state), wake: (0..size).map(|_| Condvar::new()).collect(), settled: Condvar::new() }
@@ -321,8 +314,8 @@ impl State {
         }
         let mut seats: Vec<Option<Seat>> = vec![None; members.len()];
         for ranks in divide(&round.calls) {
-            let group = GroupId(self.next_group);
-            self.next_group += 1;
+            let group = self.next_group;
+            self.next_group = group.next();
             let world: Arc<[usize]> = ranks.iter().map(|&rank| members[rank]).collect();
             self.groups.insert(group, Meeting::new(Arc::clone(&world)));
             for (seat, &rank) in ranks.iter().enumerate() {

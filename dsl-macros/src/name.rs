@@ -1,0 +1,9 @@
+//! Names of the analysis from identifiers of Rust.
+
+use polyshard_layout::Name;
+use syn::Ident;
+
+/// Returns the name that an identifier stands for.
+pub(crate) fn name(ident: &Ident) -> Name {
+    Name::new(&syn::ext::IdentExt::unraw(ident).to_string())
+}

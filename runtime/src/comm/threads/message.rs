@@ -1,0 +1,65 @@
+//! Messages between threads, by the two protocols that MPI libraries have: short ones are eager, copied at once and
+//! received at any time; for long ones sender and receivers meet, and they are read where the sender has them.
+#![expect(unsafe_code, reason = "reads slices that other threads have borrowed")]
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Bytes from which on a message is read in place: to copy a shorter one takes less time than to wait for its readers.
+const LEAST: usize = 1 << 16;
+
+/// The bytes of one message, which all ranks may read.
+#[derive(Clone)]
+pub(super) enum Message {
+    /// A copy, of which the sender knows nothing any more.
+    Eager(Arc<[u8]>),
+    /// The sender's own, which waits until it has been read.
+    Borrowed(Borrowed),
+}
+
+/// Bytes that another thread has borrowed.
+#[derive(Clone)]
+pub(super) struct Borrowed {
+    address: *const u8,
+    len: usize,
+}
+
+// SAFETY: it stands for a shared slice of bytes, which any thread may read.
+unsafe impl Send for Borrowed {}
+// SAFETY: as above.
+unsafe impl Sync for Borrowed {}
+
+impl Message {
+    /// Returns a message whose sender need not wait for anyone.
+    pub(super) fn eager(data: &[u8]) -> Self {
+        Self::Eager(data.into())
+    }
+
+    /// Returns a message that is read in place if it is long.
+    ///
+    /// # Safety
+    /// If it is borrowed, `data` stay borrowed as long as another rank reads the message or may begin to.
+    pub(super) unsafe fn in_place(data: &[u8]) -> Self {
+        match data.len() < LEAST {
+            true => Self::eager(data),
+            false => Self::Borrowed(Borrowed { address: data.as_ptr(), len: data.len() }),
+        }
+    }
+
+    pub(super) fn is_borrowed(&self) -> bool {
+        matches!(self, Self::Borrowed(_))
+    }
+}
+
+impl Deref for Message {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Eager(data) => data,
+            // SAFETY: they are address and length of a slice, and whoever made this message has promised that it stays
+            // borrowed.
+            Self::Borrowed(Borrowed { address, len }) => unsafe { std::slice::from_raw_parts(*address, *len) },
+        }
+    }
+}
