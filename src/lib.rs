@@ -42,6 +42,9 @@
 //! The crate is a facade: kernels and schedules are [`polyshard_polyhedral`]'s, running them is
 //! [`polyshard_codegen`]'s and [`polyshard_runtime`]'s, and plans between shardings are [`planner`]'s.
 
+#[cfg(feature = "arguments")]
+#[doc(hidden)]
+pub mod cli;
 mod error;
 
 pub use error::{Error, Result};

@@ -2,17 +2,15 @@
 
 mod support;
 
-#[path = "../examples/common/check.rs"]
-mod check;
 #[path = "examples/perceptron.rs"]
 mod perceptron;
 #[path = "examples/reduction.rs"]
 mod reduction;
-#[path = "../src/bin/polyshard/values.rs"]
-mod values;
 
 use expect_test::{ExpectFile, expect_file};
 use ndarray::{Array2, ArrayD};
+use polyshard::cli::values;
+use polyshard_testing::example::check;
 use std::path::Path;
 use std::time::Duration;
 use support::{Ended, Start, example, folder, run};

@@ -1,7 +1,7 @@
 //! The algorithms as schedules, for any grid and any extents.
 
-use crate::common::axes::Axes;
 use clap::ValueEnum;
+use polyshard::cli::axes::Axes;
 use polyshard::prelude::*;
 use std::fmt;
 use std::str::FromStr;

@@ -3,9 +3,9 @@
 //! The loss is half the squared distance of Y from a target, so the gradient of Y is their difference. What happens to
 //! elements alone is done on blocks, which lie alike on both sides.
 
-use crate::common::values::{self, Number};
 use crate::plans::{Closing, Plans};
 use ndarray::{Array2, Ix2};
+use polyshard::cli::values::{self, Number};
 use polyshard::planner::product::ProductPlan;
 use polyshard::runtime::{Partial, Resharding, Result, ShardedProduct};
 use polyshard::{DistArray, Sharding, World};
