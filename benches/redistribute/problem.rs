@@ -1,9 +1,9 @@
 //! What is redistributed: an array, and the grids of ranks that it lies on before and after.
 
-use crate::common::record::Case;
 use polyshard::cli::axes::Axes;
 use polyshard::prelude::*;
 use polyshard::{AxisExpr, Backend, Placement};
+use polyshard_testing::bench::record::Case;
 use std::fmt;
 use std::str::FromStr;
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// A distributed matrix product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(crate) enum Algorithm {
+pub enum Algorithm {
     /// Panels of both operands broadcast.
     Summa,
     /// Panels of one operand broadcast, the other shifted.
@@ -42,14 +42,14 @@ impl fmt::Display for Algorithm {
 
 /// The extents of a mesh's axes.
 #[derive(Clone, Debug)]
-pub(crate) struct Grid {
+pub struct Grid {
     /// The extents of its axes.
-    pub(crate) extents: Vec<usize>,
+    pub extents: Vec<usize>,
 }
 
 impl Grid {
     /// The number of ranks.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.extents.iter().product()
     }
 
@@ -76,13 +76,13 @@ impl FromStr for Grid {
 
 /// The extents of a product.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sizes {
+pub struct Sizes {
     /// Rows of the result.
-    pub(crate) m: usize,
+    pub m: usize,
     /// Terms of each sum.
-    pub(crate) k: usize,
+    pub k: usize,
     /// Columns of the result.
-    pub(crate) n: usize,
+    pub n: usize,
 }
 
 impl fmt::Display for Sizes {
@@ -106,7 +106,7 @@ impl FromStr for Sizes {
 }
 
 /// Returns the schedule of `algorithm` for elements of type `T`.
-pub(crate) fn schedule<T: polyshard::Element>(algorithm: Algorithm, grid: &Grid, sizes: Sizes) -> Schedule {
+pub fn schedule<T: polyshard::Element>(algorithm: Algorithm, grid: &Grid, sizes: Sizes) -> Schedule {
     match algorithm {
         Algorithm::AgGemm => in_a_row::<T>(grid.size(), sizes),
         Algorithm::Johnson => on_a_cube::<T>(grid.axes(), sizes),
@@ -117,7 +117,7 @@ pub(crate) fn schedule<T: polyshard::Element>(algorithm: Algorithm, grid: &Grid,
 }
 
 /// C = A·B.
-pub(crate) fn product<T: polyshard::Element>(Sizes { m: rows, k: terms, n: columns }: Sizes) -> Schedule {
+pub fn product<T: polyshard::Element>(Sizes { m: rows, k: terms, n: columns }: Sizes) -> Schedule {
     kernel! {
         fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
             C[m, n] += A[m, k] * B[k, n]

@@ -4,7 +4,7 @@ use polyshard_planner::machine::{Device, Interconnect, Level, Machine};
 use proptest::prelude::*;
 
 /// Machines of one to three levels of all kinds, with names that need quotes.
-pub(crate) fn machines() -> impl Strategy<Value = Machine> {
+pub fn machines() -> impl Strategy<Value = Machine> {
     let rate = || (1.0f64..10.0, 3i32..13).prop_map(|(digits, power)| digits * 10f64.powi(power));
     let wires = prop_oneof![
         Just(Interconnect::Switch),

@@ -2,7 +2,7 @@
 //!
 //! Every rank knows what all began with, so each checks its own result and nothing is sent for the check.
 
-pub(crate) mod values;
+pub mod values;
 
 use polyshard_planner::machine::{Device, Interconnect, Level, Machine};
 use polyshard_planner::placement::{Place, PlacedMesh, matrices};
@@ -11,10 +11,11 @@ use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Element, Redistribution, ReduceOp, Reduction, Result, Strategy, Transport, World};
 use values::{Value, agree, element, folded};
 
-pub(crate) const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min];
+/// The operations that there are.
+pub const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min];
 
 /// A machine of switches, each level ten times as slow as the one inside it.
-pub(crate) fn machine(counts: &[usize]) -> Machine {
+pub fn machine(counts: &[usize]) -> Machine {
     let level = |(nth, &count): (usize, &usize)| Level {
         name: format!("level{nth}"),
         count,
@@ -29,14 +30,14 @@ pub(crate) fn machine(counts: &[usize]) -> Machine {
 }
 
 /// All placements of axes of these extents, named `a`, `b`, .., on a machine of these counts.
-pub(crate) fn placements(counts: &[usize], extents: &[usize]) -> Vec<PlacedMesh> {
+pub fn placements(counts: &[usize], extents: &[usize]) -> Vec<PlacedMesh> {
     let mesh = Mesh::new(["a", "b", "c"].into_iter().zip(extents.iter().copied()));
     let matrices = matrices(counts, extents).expect("the extents multiply to the devices");
     matrices.iter().map(|matrix| mesh.placed(&machine(counts), matrix).expect("the matrix is for both")).collect()
 }
 
 /// The ways to write `n` as a product of at most so many factors of at least 2; of 1, as itself.
-pub(crate) fn factorizations(n: usize, most: usize) -> Vec<Vec<usize>> {
+pub fn factorizations(n: usize, most: usize) -> Vec<Vec<usize>> {
     let mut found = vec![vec![n]];
     if most > 1 {
         for first in (2..n).filter(|&first| n.is_multiple_of(first)) {
@@ -47,24 +48,24 @@ pub(crate) fn factorizations(n: usize, most: usize) -> Vec<Vec<usize>> {
 }
 
 /// The sets of axes of a mesh, by their positions.
-pub(crate) fn subsets(ndim: usize) -> impl Iterator<Item = Vec<usize>> {
+pub fn subsets(ndim: usize) -> impl Iterator<Item = Vec<usize>> {
     (0..1usize << ndim).map(move |set| (0..ndim).filter(|axis| set >> axis & 1 == 1).collect())
 }
 
 /// All programs of a reduction.
-pub(crate) fn programs(placed: &PlacedMesh, axes: &[usize]) -> Vec<Program> {
+pub fn programs(placed: &PlacedMesh, axes: &[usize]) -> Vec<Program> {
     let hierarchy = Hierarchy::on(placed.machine(), placed.matrix(), axes).expect("the axes exist");
     synthesize(&hierarchy, 5, Masters::Idle)
 }
 
 /// The rank of the mesh that this process is.
-pub(crate) fn mesh_rank(world: &World, placed: &PlacedMesh) -> usize {
+pub fn mesh_rank(world: &World, placed: &PlacedMesh) -> usize {
     if world.placement().is_some() { world.rank() } else { placed.mesh_rank(world.rank()) }
 }
 
 /// A reduction by `strategy` is that of the direct one: equal, or as near as rounding explains; and it receives what it
 /// says. In the order of the mesh it has the bits of a loop over the ranks.
-pub(crate) fn reduces<T: Value>(
+pub fn reduces<T: Value>(
     world: &World,
     placed: &PlacedMesh,
     axes: &[usize],
@@ -132,7 +133,7 @@ fn received(lowered: &Lowered, device: usize, elements: usize) -> usize {
 }
 
 /// As [`reduces`], with the type that a number stands for.
-pub(crate) fn reduces_of(
+pub fn reduces_of(
     dtype: usize,
     world: &World,
     placed: &PlacedMesh,
@@ -147,7 +148,7 @@ pub(crate) fn reduces_of(
 
 /// Every `stride`-th program of a reduction, and the strategies that choose by themselves, with lengths, types and
 /// operations in turn. Returns how many.
-pub(crate) fn every(world: &World, placed: &PlacedMesh, axes: &[usize], stride: usize) -> Result<usize> {
+pub fn every(world: &World, placed: &PlacedMesh, axes: &[usize], stride: usize) -> Result<usize> {
     // None, fewer than there are chunks, and lengths that divide and that do not.
     const LENGTHS: [usize; 9] = [0, 37, 24, 1, 7, 1000, 2, 144, 3];
     let programs = programs(placed, axes).into_iter().step_by(stride).map(Strategy::Program);
@@ -161,7 +162,7 @@ pub(crate) fn every(world: &World, placed: &PlacedMesh, axes: &[usize], stride: 
 }
 
 /// Arrays that are made, redistributed and gathered under a placement are what they are without one.
-pub(crate) fn arrays_are_whole(world: &World, placed: &PlacedMesh) -> Result<()> {
+pub fn arrays_are_whole(world: &World, placed: &PlacedMesh) -> Result<()> {
     let mesh = placed.mesh();
     let axes: Vec<_> = mesh.as_slice().iter().map(|axis| mesh.axis(axis.name.as_str()).expect("its own")).collect();
     let value = |index: &[usize]| (31 * index[0] + index[1]) as i64;
@@ -197,7 +198,7 @@ pub(crate) fn arrays_are_whole(world: &World, placed: &PlacedMesh) -> Result<()>
 }
 
 /// All laws on as many ranks as the world has, with `most` programs of each reduction. Returns how many reductions ran.
-pub(crate) fn hold(world: &World, most: usize) -> Result<usize> {
+pub fn hold(world: &World, most: usize) -> Result<usize> {
     let mut reductions = 0;
     for counts in factorizations(world.size(), 3) {
         for extents in factorizations(world.size(), 2) {
@@ -219,7 +220,7 @@ pub(crate) fn hold(world: &World, most: usize) -> Result<usize> {
 }
 
 /// The result of a reduction over these axes on this rank, with the rank of the mesh that it is.
-pub(crate) fn result<T: Element + Value>(
+pub fn result<T: Element + Value>(
     world: &World,
     placed: &PlacedMesh,
     axes: &[usize],

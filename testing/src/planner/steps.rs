@@ -1,12 +1,10 @@
-//! What types mean element by element.
-
-pub(crate) mod problems;
+//! What types and steps mean element by element.
 
 use polyshard_planner::{DistType, Op, Plan, Step};
 use std::collections::BTreeSet;
 
 /// The elements of a rank's tile, each as its row-major number in the array.
-pub(crate) fn tile(dist_type: &DistType, rank: usize) -> BTreeSet<usize> {
+pub fn tile(dist_type: &DistType, rank: usize) -> BTreeSet<usize> {
     let offset = dist_type.offset(&dist_type.mesh().coordinates(rank));
     let (shape, tile_shape) = (dist_type.shape(), dist_type.tile_shape());
     let mut elements = vec![0];
@@ -19,7 +17,7 @@ pub(crate) fn tile(dist_type: &DistType, rank: usize) -> BTreeSet<usize> {
 
 /// Checks that a step can be run: that each rank gets its new tile from the ranks of its group, each of which sends
 /// it a part of its own, the same number of elements to each; and that it gets as much as the step says.
-pub(crate) fn check_step(step: &Step) {
+pub fn check_step(step: &Step) {
     let ranks = step.from().mesh().size();
     let before: Vec<_> = (0..ranks).map(|rank| tile(step.from(), rank)).collect();
     let after: Vec<_> = (0..ranks).map(|rank| tile(step.to(), rank)).collect();
@@ -58,7 +56,7 @@ pub(crate) fn check_step(step: &Step) {
 }
 
 /// Checks that a plan's steps lead from its source to its target and can be run.
-pub(crate) fn check_steps(plan: &Plan) {
+pub fn check_steps(plan: &Plan) {
     let mut at = plan.source();
     for step in plan.steps() {
         assert_eq!(step.from(), at);

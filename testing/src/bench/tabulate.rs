@@ -7,21 +7,21 @@ use std::io;
 ///
 /// # Panics
 /// If a line begins as a record and is none.
-pub(crate) fn read() -> Vec<Record> {
+pub fn read() -> Vec<Record> {
     let lines = io::stdin().lines().map(|line| line.expect("standard input is text"));
     let records = lines.filter(|line| line.starts_with("record "));
     records.map(|line| line.parse().unwrap_or_else(|error| panic!("{error}"))).collect()
 }
 
 /// The median of what was measured of a contestant, if anything was.
-pub(crate) fn median_of(records: &[Record], case: &Case, contestant: &str) -> Option<f64> {
+pub fn median_of(records: &[Record], case: &Case, contestant: &str) -> Option<f64> {
     let here = records.iter().filter(|record| record.case == *case && record.contestant == contestant);
     let values: Vec<f64> = here.map(|record| record.value).collect();
     (!values.is_empty()).then(|| median(values))
 }
 
 /// Each item once, in the order in which they first appear.
-pub(crate) fn first_seen<I: PartialEq>(items: impl IntoIterator<Item = I>) -> Vec<I> {
+pub fn first_seen<I: PartialEq>(items: impl IntoIterator<Item = I>) -> Vec<I> {
     items.into_iter().fold(Vec::new(), |mut seen, item| {
         if !seen.contains(&item) {
             seen.push(item);
@@ -31,6 +31,6 @@ pub(crate) fn first_seen<I: PartialEq>(items: impl IntoIterator<Item = I>) -> Ve
 }
 
 /// What is said of a figure to reach.
-pub(crate) fn verdict(met: bool) -> &'static str {
+pub fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "missed" }
 }

@@ -16,7 +16,7 @@ struct Cli<P: Subcommand> {
 }
 
 /// Reads the command line; says so if it has no part, as when cargo starts a benchmark by itself.
-pub(crate) fn part<P: Subcommand>() -> Option<P> {
+pub fn part<P: Subcommand>() -> Option<P> {
     let part = Cli::parse().part;
     if part.is_none() {
         println!("nothing to do without a part; `scripts/bench` runs them all, `--help` lists them");

@@ -8,30 +8,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How a program ended.
-pub(crate) struct Ended {
+pub struct Ended {
     /// Whether the exit code is 0.
-    pub(crate) success: bool,
+    pub success: bool,
     /// What it wrote to standard output.
-    pub(crate) stdout: String,
+    pub stdout: String,
     /// What it wrote to standard error.
-    pub(crate) stderr: String,
+    pub stderr: String,
     /// How long it ran.
-    #[allow(dead_code, reason = "not all tests that share this file look at it")]
-    pub(crate) took: Duration,
+    pub took: Duration,
 }
 
 /// Where the ranks of a program come from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Start {
+pub enum Start {
     /// From the program: threads.
-    #[allow(dead_code, reason = "not all tests that share this file run on threads")]
     Plain,
     /// From `mpirun`: so many processes.
-    #[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "there is nothing to start without MPI"))]
     Mpi(usize),
     /// From a launcher: the environment says so.
-    #[cfg(not(feature = "mpi"))]
-    #[allow(dead_code, reason = "one of the two tests that share this file says so")]
     Launched,
 }
 
@@ -39,7 +34,7 @@ pub(crate) enum Start {
 ///
 /// # Panics
 /// If it cannot be started, or runs longer than `limit`; it is ended then.
-pub(crate) fn run(start: Start, program: &Path, arguments: &[&str], limit: Duration) -> Ended {
+pub fn run(start: Start, program: &Path, arguments: &[&str], limit: Duration) -> Ended {
     // Programs that wait by polling starve each other, so they run one at a time.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +46,6 @@ pub(crate) fn run(start: Start, program: &Path, arguments: &[&str], limit: Durat
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
             command
         }
-        #[cfg(not(feature = "mpi"))]
         Start::Launched => {
             let mut command = Command::new(program);
             command.env("OMPI_COMM_WORLD_RANK", "0").env("OMPI_COMM_WORLD_SIZE", "4");
@@ -68,6 +62,16 @@ pub(crate) fn run(start: Start, program: &Path, arguments: &[&str], limit: Durat
     let (stdout, stderr) = (stdout.join().expect("reading is no work"), stderr.join().expect("reading is no work"));
     let success = success.unwrap_or_else(|| panic!("{command:?} hangs after {limit:?}:\n{stdout}\n{stderr}"));
     Ended { success, stdout, stderr, took }
+}
+
+/// As [`run`], with variables set in the environment, each as `NAME=value`.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_with(variables: &[&str], start: Start, program: &Path, arguments: &[&str], limit: Duration) -> Ended {
+    let program = program.to_str().expect("paths of tests are text");
+    // `env` sets them for its program alone, where a test's own variables would be those of all tests.
+    run(start, Path::new("env"), &[variables, &[program], arguments].concat(), limit)
 }
 
 /// Returns whether the child succeeded; ends it at the deadline.
@@ -97,12 +101,28 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> 
     })
 }
 
-/// Returns the path of an example, built beside this test with its features and profile.
+/// Returns the path of an example of the package under test, built beside this test with its features and profile.
+#[macro_export]
+macro_rules! example_path {
+    ($name:expr) => {
+        $crate::start::example($name, concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), cfg!(feature = "mpi"))
+    };
+}
+
+/// Returns a folder for the files of one test, empty and in cargo's own place for them.
+#[macro_export]
+macro_rules! test_folder {
+    ($name:expr) => {
+        $crate::start::folder($name, env!("CARGO_TARGET_TMPDIR"))
+    };
+}
+
+/// What [`example_path!`](crate::example_path) does for the package of this manifest, with MPI or without.
 ///
 /// A test that was built alone has no examples, or old ones, so cargo is asked. It finds those of `cargo test --workspace`
 /// stale, since the features of dependencies are others for one package than for all; hence the variable, by which
 /// `scripts/test` says that it has just built them.
-pub(crate) fn example(name: &str) -> PathBuf {
+pub fn example(name: &str, manifest: &str, mpi: bool) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let examples = BUILT.get_or_init(|| {
         let test = std::env::current_exe().expect("a test knows its path");
@@ -112,9 +132,9 @@ pub(crate) fn example(name: &str) -> PathBuf {
         }
         let target = profile.parent().expect("profiles are in the target directory");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+        cargo.args(["build", "--quiet", "--manifest-path", manifest]);
         cargo.arg("--examples").env("CARGO_TARGET_DIR", target);
-        if !cfg!(feature = "mpi") {
+        if !mpi {
             cargo.arg("--no-default-features");
         }
         if profile.ends_with("release") {
@@ -126,9 +146,9 @@ pub(crate) fn example(name: &str) -> PathBuf {
     examples.join(name)
 }
 
-/// A folder for the files of one test, empty and in cargo's own place for them.
-pub(crate) fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+/// What [`test_folder!`](crate::test_folder) does, in this folder.
+pub fn folder(name: &str, inside: &str) -> PathBuf {
+    let folder = Path::new(inside).join(name);
     // It is not there the first time.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("cargo's folder can be written");

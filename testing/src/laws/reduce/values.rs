@@ -3,7 +3,7 @@
 use polyshard_runtime::{Element, ReduceOp};
 
 /// An element type that can be made of random bits and compared.
-pub(crate) trait Value: Element {
+pub trait Value: Element {
     /// The unit roundoff; 0 for integers.
     const ROUNDOFF: f64;
 
@@ -19,12 +19,12 @@ pub(crate) trait Value: Element {
 }
 
 /// Element `i` of a rank, different for each of both.
-pub(crate) fn element<T: Value>(op: ReduceOp, rank: usize, i: usize) -> T {
+pub fn element<T: Value>(op: ReduceOp, rank: usize, i: usize) -> T {
     T::from_bits(mix(mix(op as u64 ^ rank as u64) ^ i as u64))
 }
 
 /// The terms combined from the first to the last.
-pub(crate) fn folded<T: Value>(op: ReduceOp, terms: &[T]) -> T {
+pub fn folded<T: Value>(op: ReduceOp, terms: &[T]) -> T {
     let combined = terms.iter().copied().reduce(|left, right| op.combine(left, right));
     combined.expect("a group has a rank")
 }
@@ -33,7 +33,7 @@ pub(crate) fn folded<T: Value>(op: ReduceOp, terms: &[T]) -> T {
 ///
 /// The bound is the one that `Reduction` states: n - 1 roundings in each, N. Higham, "Accuracy and Stability of Numerical
 /// Algorithms", section 3.1. Integers, maxima and minima have none.
-pub(crate) fn agree<T: Value>(op: ReduceOp, terms: &[T], one: T, other: T) -> bool {
+pub fn agree<T: Value>(op: ReduceOp, terms: &[T], one: T, other: T) -> bool {
     if one.same(other) {
         return true;
     }

@@ -10,10 +10,10 @@ use polyshard_runtime::Result;
 use polyshard_runtime::comm::{Broadcast, Communicator};
 
 /// A law, to be called on all ranks of the group at once. Panics where it does not hold.
-pub(crate) type Law = fn(&dyn Communicator) -> Result<()>;
+pub type Law = fn(&dyn Communicator) -> Result<()>;
 
 /// All laws by name.
-pub(crate) const LAWS: [(&str, Law); 21] = [
+pub const LAWS: [(&str, Law); 21] = [
     ("a ring shift gives each rank its neighbour's data", ring_shift),
     ("a ring shift by send and receive does too", ring_by_send_and_receive),
     ("messages between two ranks keep their order", messages_keep_their_order),
@@ -38,7 +38,7 @@ pub(crate) const LAWS: [(&str, Law); 21] = [
 ];
 
 /// Runs all laws on the group, and then on its halves, in which ranks have other numbers than in the world.
-pub(crate) fn hold(comm: &dyn Communicator) -> Result<()> {
+pub fn hold(comm: &dyn Communicator) -> Result<()> {
     for (_, law) in LAWS {
         law(comm)?;
         comm.barrier()?;

@@ -1,19 +1,16 @@
 //! The examples, as a user runs them: on threads and under `mpirun`, each judging its own answer.
 
-mod support;
-
-#[path = "examples/perceptron.rs"]
 mod perceptron;
-#[path = "examples/reduction.rs"]
 mod reduction;
 
 use expect_test::{ExpectFile, expect_file};
 use ndarray::{Array2, ArrayD};
 use polyshard::cli::values;
 use polyshard_testing::example::check;
+use polyshard_testing::start::{Ended, Start, run};
+use polyshard_testing::{example_path, test_folder};
 use std::path::Path;
 use std::time::Duration;
-use support::{Ended, Start, example, folder, run};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Ways to get four ranks.
@@ -43,7 +40,7 @@ const TYPES: [&str; 4] = ["f32", "f64", "i32", "i64"];
 #[track_caller]
 fn check_run(start: Start, line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let Ended { success, stdout, stderr, .. } = run(start, &example(words[0]), &words[1..], LIMIT);
+    let Ended { success, stdout, stderr, .. } = run(start, &example_path!(words[0]), &words[1..], LIMIT);
     assert!(success, "`{line}` on {start:?}:\n{stdout}\n{stderr}");
     stdout
 }
@@ -221,7 +218,7 @@ fn the_fourier_transform_tells_its_stages_and_where_the_time_goes() {
 
 #[test]
 fn a_fourier_transform_on_a_mesh_of_three_axes_is_refused_with_one_that_fits() {
-    let Ended { success, stderr, .. } = run(Start::Plain, &example("fft3d"), &["--mesh", "2x1x2"], LIMIT);
+    let Ended { success, stderr, .. } = run(Start::Plain, &example_path!("fft3d"), &["--mesh", "2x1x2"], LIMIT);
     assert!(!success);
     assert_eq!(
         stderr,
@@ -320,7 +317,7 @@ fn explanations_on_the_notebooks_mesh() {
 
 #[test]
 fn a_trace_shows_what_the_example_prints() {
-    let folder = folder("traces");
+    let folder = test_folder!("traces");
     for line in ["summa --mesh 2x3", "pumma", "cannon --type i64", "ag_gemm --size 5,6,7", "solomonik", "heat"] {
         let path = folder.join("trace.json");
         std::fs::write(&path, check_run(Start::Plain, &format!("{line} --print trace"))).expect("the folder is ours");
@@ -341,7 +338,7 @@ fn what_is_printed_under_mpirun_is_printed_once_and_needs_no_ranks() {
 
 #[test]
 fn files_of_either_order_give_the_answer_of_random_inputs_with_the_same_seed() {
-    let folder = folder("round_trip");
+    let folder = test_folder!("round_trip");
     let file = |name: &str| folder.join(name).to_str().expect("cargo's folder has a plain name").to_owned();
     for (name, dtype, shape_of_a) in
         [("summa", "f64", "50,41"), ("cannon", "f32", "50,41"), ("ag_gemm", "i32", "41,50")]
@@ -397,7 +394,7 @@ fn a_run_tells_its_mesh_patterns_time_and_bytes() {
 
 #[test]
 fn compared_arrays_that_differ_are_an_error_that_says_where() {
-    let folder = folder("compared");
+    let folder = test_folder!("compared");
     let (one, other) = (folder.join("one.npy"), folder.join("other.npy"));
     for (path, seed) in [(&one, "1"), (&other, "2")] {
         assert!(polyshard(&["random", "--shape", "2,3", "--type", "i32", "--seed", seed, "--out", text(path)]).success);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::ops::Range;
 
 /// Two types of one array, of `ndim` dimensions, over a mesh of one to three axes and at most `ranks` ranks.
-pub(crate) fn problems(
+pub fn problems(
     extents: Range<usize>,
     ndim: Range<usize>,
     ranks: usize,
@@ -25,12 +25,12 @@ pub(crate) fn problems(
 }
 
 /// Returns the mesh of these extents.
-pub(crate) fn mesh(extents: impl IntoIterator<Item = usize>) -> Mesh {
+pub fn mesh(extents: impl IntoIterator<Item = usize>) -> Mesh {
     Mesh::new(extents.into_iter().enumerate().map(|(nth, extent)| (format!("a{nth}"), extent)))
 }
 
 /// Two types of one array of `ndim` dimensions; each axis replicates or cuts one dimension, in any order.
-pub(crate) fn problems_over(mesh: Mesh, ndim: usize) -> impl Strategy<Value = (DistType, DistType)> {
+pub fn problems_over(mesh: Mesh, ndim: usize) -> impl Strategy<Value = (DistType, DistType)> {
     let axes = mesh.ndim();
     // For each axis the dimension that it cuts, or none; and in which order axes cut.
     let placed = move || (prop::collection::vec(0..=ndim, axes), Just((0..axes).collect::<Vec<_>>()).prop_shuffle());

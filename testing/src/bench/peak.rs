@@ -8,12 +8,12 @@ use std::fs;
 ///
 /// # Panics
 /// If the system does not say, as only Linux does.
-pub(crate) fn peak() -> u64 {
+pub fn peak() -> u64 {
     kilobytes("/proc/self/status", "VmHWM:") * 1024
 }
 
 /// Returns, for each of this rank's numbers, all ranks' in rank order.
-pub(crate) fn of_all_ranks<const N: usize>(world: &World, numbers: [u64; N]) -> Result<[Vec<u64>; N]> {
+pub fn of_all_ranks<const N: usize>(world: &World, numbers: [u64; N]) -> Result<[Vec<u64>; N]> {
     let mine = numbers.map(u64::to_ne_bytes).concat();
     let mut all = vec![0; mine.len() * world.size()];
     world.comm().all_gather(&mine, &mut all, &vec![mine.len(); world.size()])?;
@@ -26,7 +26,7 @@ pub(crate) fn of_all_ranks<const N: usize>(world: &World, numbers: [u64; N]) -> 
 ///
 /// # Panics
 /// If the system has no such file or line.
-pub(crate) fn kilobytes(file: &str, name: &str) -> u64 {
+pub fn kilobytes(file: &str, name: &str) -> u64 {
     let text = fs::read_to_string(file).expect("Linux says what a process has");
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let line = line.unwrap_or_else(|| panic!("`{file}` has no line `{name}`"));

@@ -11,28 +11,28 @@ use std::str::FromStr;
 
 /// A number, and what it was measured on.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Record {
+pub struct Record {
     /// What the number is: `seconds`, or a quantity of memory in bytes.
-    pub(crate) quantity: String,
+    pub quantity: String,
     /// Where it was measured, which is what the table groups by.
-    pub(crate) case: Case,
+    pub case: Case,
     /// What was measured: an algorithm, the bound of one, or ScaLAPACK with a block size.
-    pub(crate) contestant: String,
+    pub contestant: String,
     /// The number.
-    pub(crate) value: f64,
+    pub value: f64,
 }
 
 /// What contestants have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Case {
+pub struct Case {
     /// `mpi`, `threads`, or `lower`, which runs nowhere.
-    pub(crate) backend: String,
+    pub backend: String,
     /// The ranks, as `2x2`.
-    pub(crate) grid: String,
+    pub grid: String,
     /// The element type.
-    pub(crate) dtype: String,
+    pub dtype: String,
     /// The extents, as `4096` or `512x2048x1024`.
-    pub(crate) size: String,
+    pub size: String,
 }
 
 impl fmt::Display for Record {
@@ -61,7 +61,7 @@ impl FromStr for Record {
 ///
 /// # Panics
 /// If there is none.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }

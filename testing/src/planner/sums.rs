@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 type Held = BTreeMap<usize, i64>;
 
 /// Runs a program on an array of one number per chunk and asserts that each rank ends with its group's sums.
-pub(crate) fn check(lowered: &Lowered) {
+pub fn check(lowered: &Lowered) {
     // Distinct for each rank and chunk, and no sum of two of them is that of two others.
     let number = |rank: usize, chunk: usize| ((rank * 31 + 7) as i64).pow(3) + (chunk * chunk * 1009) as i64;
     let mut data: Vec<Held> = (0..lowered.ranks())

@@ -21,10 +21,11 @@ const SHAPES: [[&[&str]; 3]; 6] = [
 ];
 
 /// A sequence of numbers that only look random (Knuth's linear congruence).
-pub(crate) struct Draw(pub(crate) u64);
+pub struct Draw(pub u64);
 
 impl Draw {
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    /// The next number, below this one.
+    pub fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % bound as u64) as usize
     }
@@ -51,7 +52,7 @@ impl Draw {
     }
 
     /// A product over the mesh, and the sizes of its dimensions: such as the ranks divide, or any if `any_size`.
-    pub(crate) fn problem(&mut self, mesh: &Mesh, any_size: bool) -> (String, Vec<(&'static str, usize)>) {
+    pub fn problem(&mut self, mesh: &Mesh, any_size: bool) -> (String, Vec<(&'static str, usize)>) {
         let [left, right, out] = SHAPES[self.below(SHAPES.len())];
         let contracts = left.iter().any(|name| !out.contains(name));
         let text = format!(
@@ -73,7 +74,7 @@ impl Draw {
 }
 
 /// The meshes of one, two and three axes with so many ranks; some axes have one.
-pub(crate) fn meshes(ranks: usize) -> Vec<Mesh> {
+pub fn meshes(ranks: usize) -> Vec<Mesh> {
     let divisors = |n: usize| (1..=n).filter(move |divisor| n.is_multiple_of(*divisor));
     let mut meshes = vec![Mesh::new([("X", ranks)])];
     for x in divisors(ranks) {
@@ -85,7 +86,7 @@ pub(crate) fn meshes(ranks: usize) -> Vec<Mesh> {
 }
 
 /// A machine with links along all axes, of all kinds.
-pub(crate) fn machine(mesh: &Mesh) -> Roofline {
+pub fn machine(mesh: &Mesh) -> Roofline {
     let wirings = [Wiring::Ring, Wiring::Line, Wiring::Switch];
     let links = mesh.as_slice().iter().enumerate().map(|(nth, axis)| {
         (axis.name, Link { wiring: wirings[nth % 3], bandwidth: 1e9 / (nth + 1) as f64, latency: 1e-9 })
@@ -94,7 +95,7 @@ pub(crate) fn machine(mesh: &Mesh) -> Roofline {
 }
 
 /// What the planner calls a type of these bytes.
-pub(crate) fn planned<T: Element>() -> product::Element {
+pub fn planned<T: Element>() -> product::Element {
     match T::KIND {
         ElementKind::F32 | ElementKind::I32 => product::Element::F32,
         ElementKind::F64 | ElementKind::I64 => product::Element::F64,
@@ -111,7 +112,7 @@ fn number<T: Element>(value: i64) -> T {
 }
 
 /// Runs every sequence of a product's plan, and of a search for its factors' shardings, each twice.
-pub(crate) fn hold<T: Element>(world: &World, mesh: &Mesh, text: &str, sizes: &[(&str, usize)]) -> Result<()> {
+pub fn hold<T: Element>(world: &World, mesh: &Mesh, text: &str, sizes: &[(&str, usize)]) -> Result<()> {
     let refused = |error: product::ProductError| Error::Usage(error.to_string());
     let product = Product::covering(text, mesh, sizes, planned::<T>()).map_err(refused)?;
     let answer = Answer::new(&product, sizes);
@@ -223,7 +224,7 @@ fn position(shape: &[usize], index: &[usize]) -> usize {
 }
 
 /// Brings terms of open sums, drawn like the rest, to lie in some other way with some of the sums closed.
-pub(crate) fn reshardings_hold<T: Element>(world: &World, mesh: &Mesh, draw: &mut Draw) -> Result<()> {
+pub fn reshardings_hold<T: Element>(world: &World, mesh: &Mesh, draw: &mut Draw) -> Result<()> {
     let refused = |error: product::ProductError| Error::Usage(error.to_string());
     let sizes = [("I", mesh.size() * (1 + draw.below(2))), ("K", mesh.size())];
     let parse = |text: &str| Sharded::parse(text, mesh, &sizes).map_err(refused);

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 ///
 /// Each rank's own time would not do: where ranks share a core, one may finish before another starts, and both
 /// would look fast. The ranks read one clock, so they must be on one machine.
-pub(crate) fn together(world: &World, f: impl FnOnce() -> Result<()>) -> Result<f64> {
+pub fn together(world: &World, f: impl FnOnce() -> Result<()>) -> Result<f64> {
     world.comm().barrier()?;
     let start = now();
     f()?;
