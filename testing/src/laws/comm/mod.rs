@@ -1,6 +1,6 @@
 //! What holds for every communicator, whoever its ranks are: one function per law.
 //!
-//! The threads run them in `comm_threads.rs`, MPI in the example `comm_laws` under `mpirun`. Data are a
+//! The runtime's tests run them on threads, and its example `comm_laws` under `mpirun`. Data are a
 //! function of who sends what to whom and of the place in the message, so a piece that goes astray shows.
 
 mod reductions;
