@@ -8,11 +8,9 @@
 //! mpirun -n 9 target/release/examples/cannon --mesh 3x3 --size 500,300,700
 //! ```
 
-mod common;
-
-use common::{Files, Number, Options, Stop, balanced, flops, with_type};
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example::{self, Files, Number, Options, Stop, balanced, flops, with_type};
 use std::process::ExitCode;
 
 /// C = A·B by Cannon's algorithm, 1969.
@@ -31,7 +29,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    common::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]

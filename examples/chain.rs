@@ -9,22 +9,21 @@
 //! mpirun -n 4 target/release/examples/chain --size 50,70,30,90 --type i64
 //! ```
 
-mod common;
-
 use clap::{Parser, ValueEnum};
-use common::axes::Axes;
-use common::check::check;
-use common::dtypes::{dtype_parser, with_type};
-use common::launch::{Stop, failure};
-use common::mesh::{balanced, mesh};
-use common::numbers::whole;
-use common::room::{bytes_of, check_room};
-use common::run::{Measuring, flops, place};
-use common::say::say;
-use common::size::{Size, parse_size};
-use common::values::{Number, element};
+use polyshard::cli::axes::Axes;
+use polyshard::cli::dtypes::{dtype_parser, with_type};
+use polyshard::cli::numbers::whole;
+use polyshard::cli::say::say;
+use polyshard::cli::values::{Number, element};
 use polyshard::prelude::*;
 use polyshard::{DType, Program, reference};
+use polyshard_testing::example;
+use polyshard_testing::example::check::check;
+use polyshard_testing::example::launch::{Stop, failure};
+use polyshard_testing::example::mesh::{balanced, mesh};
+use polyshard_testing::example::room::{bytes_of, check_room};
+use polyshard_testing::example::run::{Measuring, flops, place};
+use polyshard_testing::example::size::{Size, parse_size};
 use std::process::ExitCode;
 
 /// Z = X·W1·W2, where Y = X·W1 is redistributed from columns to rows.
@@ -62,7 +61,7 @@ enum Print {
 }
 
 fn main() -> ExitCode {
-    common::launch::main(|options: Options| with_type!(options.dtype, T => run::<T>(&options)))
+    example::main(|options: Options| with_type!(options.dtype, T => run::<T>(&options)))
 }
 
 fn run<T: Number>(options: &Options) -> Result<(), Stop> {

@@ -8,14 +8,13 @@
 //! mpirun -n 4 target/release/examples/compiled
 //! ```
 
-mod common;
-
 use clap::Parser;
-use common::Stop;
-use common::run::{Measuring, flops};
-use common::values::element;
+use polyshard::cli::values::element;
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example;
+use polyshard_testing::example::Stop;
+use polyshard_testing::example::run::{Measuring, flops};
 use std::process::ExitCode;
 
 kernel! {
@@ -108,7 +107,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    common::main(run)
+    example::main(run)
 }
 
 fn run(Arguments { source, measuring }: Arguments) -> Result<(), Stop> {

@@ -11,11 +11,9 @@
 //! mpirun -n 8 target/release/examples/cosma --size 500,300,700 --type f64
 //! ```
 
-mod common;
-
-use common::{Files, Number, Options, Stop, flops, with_type};
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example::{self, Files, Number, Options, Stop, flops, with_type};
 use std::process::ExitCode;
 
 /// C = A·B on the grid of ranks that moves least, as COSMA does; the axes of the mesh cut m, n and k.
@@ -25,7 +23,7 @@ use std::process::ExitCode;
   mpirun -n 8 target/release/examples/cosma --size 50,30,70 --type f64")]
 struct Arguments {
     /// Elements that the tiles of a rank may hold, which decides how long panels of k are [default: any number].
-    #[arg(long, value_name = "ELEMENTS", value_parser = common::numbers::whole::<usize>)]
+    #[arg(long, value_name = "ELEMENTS", value_parser = polyshard::cli::numbers::whole::<usize>)]
     memory: Option<usize>,
     #[command(flatten)]
     files: Files,
@@ -34,7 +32,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    common::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
 }
 
 fn run<T: Number>(Arguments { memory, files, options }: &Arguments) -> Result<(), Stop> {

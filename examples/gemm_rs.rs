@@ -9,11 +9,9 @@
 //! mpirun -n 4 target/release/examples/gemm_rs --size 500,300,700
 //! ```
 
-mod common;
-
-use common::{Files, Number, Options, Stop, balanced, flops, with_type};
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example::{self, Files, Number, Options, Stop, balanced, flops, with_type};
 use std::process::ExitCode;
 
 /// C = A·B with A by columns, B by rows and C by rows, which is summed panel by panel.
@@ -32,7 +30,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    common::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
 }
 
 fn run<T: Number>(Arguments { ring, files, options }: &Arguments) -> Result<(), Stop> {

@@ -9,12 +9,10 @@
 //! mpirun -n 6 target/release/examples/heat --size 50,70 --steps 10 --type f64
 //! ```
 
-mod common;
-
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use common::{Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example::{self, Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use std::process::ExitCode;
 
 /// Steps of a 5-point or of a 9-point stencil on a periodic grid, cut along both dimensions.
@@ -32,14 +30,14 @@ struct Arguments {
         .map(|points| points.parse::<usize>().expect("clap lets nothing else pass")))]
     points: usize,
     /// How often to apply it, at least once.
-    #[arg(long, default_value = "3", value_parser = common::run::parse_repeat)]
+    #[arg(long, default_value = "3", value_parser = example::run::parse_repeat)]
     steps: u32,
     #[command(flatten)]
     options: Options,
 }
 
 fn main() -> ExitCode {
-    common::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
+    example::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
 }
 
 fn run<T: Number>(Arguments { size, points, steps, options }: &Arguments) -> Result<(), Stop> {

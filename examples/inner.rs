@@ -5,11 +5,9 @@
 //! mpirun -n 6 target/release/examples/inner --size 50,70 --type f64
 //! ```
 
-mod common;
-
-use common::{Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example::{self, Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use std::process::ExitCode;
 
 /// The sum of A[i, j]·B[i, j], on all ranks.
@@ -27,7 +25,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    common::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
+    example::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
 }
 
 fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {

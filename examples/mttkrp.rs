@@ -9,11 +9,9 @@
 //! mpirun -n 8 target/release/examples/mttkrp --size 50,40,30,8 --type f64
 //! ```
 
-mod common;
-
-use common::{Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example::{self, Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use std::process::ExitCode;
 
 /// B[i, r] = sum of X[i, j, k]·C[j, r]·D[k, r]; the axes of the mesh cut r, i, j and k.
@@ -31,7 +29,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    common::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
+    example::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
 }
 
 fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {

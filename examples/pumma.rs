@@ -9,11 +9,9 @@
 //! mpirun -n 4 target/release/examples/pumma --type f64
 //! ```
 
-mod common;
-
-use common::{Files, Number, Options, Stop, balanced, flops, with_type};
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example::{self, Files, Number, Options, Stop, balanced, flops, with_type};
 use std::process::ExitCode;
 
 /// C = A·B by PUMMA, Choi, Dongarra and Walker 1994.
@@ -29,7 +27,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    common::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
 }
 
 fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> {

@@ -9,11 +9,9 @@
 //! mpirun -n 8 target/release/examples/solomonik --mesh 2x2x2 --size 500,300,700
 //! ```
 
-mod common;
-
-use common::{Files, Number, Options, Stop, flops, with_type};
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example::{self, Files, Number, Options, Stop, flops, with_type};
 use std::process::ExitCode;
 
 /// C = A·B by the 2.5-D algorithm of Solomonik and Demmel 2011; the mesh is q x q x c, with c layers.
@@ -29,7 +27,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    common::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
 }
 
 fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> {

@@ -8,11 +8,9 @@
 //! mpirun -n 6 target/release/examples/syrk --size 50,70 --type f64
 //! ```
 
-mod common;
-
-use common::{Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example::{self, Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use std::process::ExitCode;
 
 /// C = A·transposed A, where both read one array.
@@ -30,7 +28,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    common::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
+    example::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
 }
 
 fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {

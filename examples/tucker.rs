@@ -9,11 +9,9 @@
 //! mpirun -n 8 target/release/examples/tucker --size 50,40,30,8,7,6 --type f64
 //! ```
 
-mod common;
-
-use common::{Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use polyshard::prelude::*;
 use polyshard::reference;
+use polyshard_testing::example::{self, Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use std::process::ExitCode;
 
 /// Y[p, q, r] = sum of X[i, j, k]·A[i, p]·B[j, q]·C[k, r], as a pipeline of three products.
@@ -31,7 +29,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    common::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
+    example::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
 }
 
 fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {

@@ -1,14 +1,11 @@
 //! Help texts: each has examples, and they do what they say.
 
-#[path = "support/mod.rs"]
-#[allow(dead_code, reason = "a shell starts the processes here")]
-mod support;
-
+use polyshard_testing::start::{Ended, Start, run};
+use polyshard_testing::{example_path, test_folder};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use support::{Ended, Start, example, folder, run};
 
 /// Time in which an example of a help text must have ended: some measure the machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -68,13 +65,13 @@ fn help(program: &Path, words: &[&str]) -> String {
 
 /// A folder of this name with the files that examples read, and a shell's words for going there.
 fn prepared(name: &str) -> (PathBuf, String) {
-    let folder = folder(name);
+    let folder = test_folder!(name);
     let polyshard = env!("CARGO_BIN_EXE_polyshard");
     let there = format!("cd '{}'", folder.display());
     let made = ["threads", "mpi", "C", "expected"]
         .map(|name| format!("'{polyshard}' random --shape 5,7 --out {name}.npy"))
         .join(" && ");
-    let trace = format!("'{}' --print trace > trace.json", example("summa").display());
+    let trace = format!("'{}' --print trace > trace.json", example_path!("summa").display());
     let ended = run(Start::Plain, Path::new("sh"), &["-c", &format!("{there} && {made} && {trace}")], LIMIT);
     assert!(ended.success, "{}", ended.stderr);
     let machine = polyshard::Machine::preset("v100").expect("a preset").to_toml();
@@ -104,7 +101,7 @@ fn built(command: &str) -> Option<String> {
     let rest = rest.unwrap_or_else(|| panic!("`{command}` starts neither polyshard nor an example"));
     let (name, arguments) = rest.split_once(' ').unwrap_or((&rest, ""));
     assert!(EXAMPLES.contains(&name), "`{command}` starts `{name}`");
-    Some(format!("{start}'{}' {arguments}", example(name).display()))
+    Some(format!("{start}'{}' {arguments}", example_path!(name).display()))
 }
 
 /// Runs the examples of a help text one after the other.
@@ -140,7 +137,7 @@ fn every_subcommand_has_examples_that_run() {
 fn every_example_has_examples_that_run() {
     let (_, there) = prepared("help_of_examples");
     for name in EXAMPLES {
-        run_examples(&help(&example(name), &[]), &there);
+        run_examples(&help(&example_path!(name), &[]), &there);
     }
 }
 
@@ -170,11 +167,11 @@ fn numbers_that_cannot_be_read_are_answered_with_what_to_write() {
     refused(polyshard, "reduce --matrix [[4]] --reduce 0 --bytes 1 --elements 1.5", &whole(0));
     refused(polyshard, "matmul x --mesh 4 --size I=4 --flops fast", "give a number");
     refused(polyshard, "machine detect --ranks two", &whole(0));
-    refused(&example("summa"), "--repeat 0", &whole(1));
-    refused(&example("summa"), "--seed x", &whole(0));
-    refused(&example("allreduce"), "--elements 1e6", &whole(0));
+    refused(&example_path!("summa"), "--repeat 0", &whole(1));
+    refused(&example_path!("summa"), "--seed x", &whole(0));
+    refused(&example_path!("allreduce"), "--elements 1e6", &whole(0));
     let size = "give n0, n1 and n2 as integers of at least 0, such as 64,64,64";
-    refused(&example("fft3d"), "--size 4x4x4", size);
+    refused(&example_path!("fft3d"), "--size 4x4x4", size);
 }
 
 #[test]
@@ -184,15 +181,16 @@ fn a_mesh_may_name_its_axes() {
         assert!(success, "{line:?}: {stderr}");
         stdout
     };
-    let mesh = said(&example("summa"), &["--mesh", "rows=2,columns=3", "--size", "8,9,10", "--print", "program"]);
+    let mesh = said(&example_path!("summa"), &["--mesh", "rows=2,columns=3", "--size", "8,9,10", "--print", "program"]);
     assert!(mesh.contains("rows: 2, columns: 3"), "{mesh}");
     let [plain, named] =
-        ["2x3", "x=2,y=3"].map(|mesh| said(&example("summa"), &["--mesh", mesh, "--print", "program"]));
+        ["2x3", "x=2,y=3"].map(|mesh| said(&example_path!("summa"), &["--mesh", mesh, "--print", "program"]));
     assert_eq!(plain, named);
     let [plain, named] =
-        ["2x4", "d=2,t=4"].map(|mesh| said(&example("megatron"), &["--mesh", mesh, "--print", "explain"]));
+        ["2x4", "d=2,t=4"].map(|mesh| said(&example_path!("megatron"), &["--mesh", mesh, "--print", "explain"]));
     assert_eq!(plain, named);
-    let [plain, named] = ["3", "devs=3"].map(|mesh| said(&example("chain"), &["--mesh", mesh, "--print", "explain"]));
+    let [plain, named] =
+        ["3", "devs=3"].map(|mesh| said(&example_path!("chain"), &["--mesh", mesh, "--print", "explain"]));
     assert_eq!(plain, named);
     let polyshard = Path::new(env!("CARGO_BIN_EXE_polyshard"));
     let place = |mesh: &str, traffic: &str| {

@@ -2,31 +2,28 @@
 //!
 //! No time is asserted, only what must hold of any.
 
-#[path = "support/command_line.rs"]
-#[expect(dead_code, reason = "what is drawn is another picture than those of plans")]
-mod command_line;
-#[path = "support/mod.rs"]
-#[expect(dead_code, reason = "no examples are started here")]
-mod support;
-
-use command_line::json;
 use expect_test::expect;
 use polyshard::Machine;
-use support::{Ended, Start, folder};
+use polyshard_testing::command_line::{CommandLine, json};
+use polyshard_testing::start::{Ended, Start};
+use polyshard_testing::test_folder;
+
+/// The command line.
+const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
 
 fn machine(start: Start, arguments: &[&str]) -> Ended {
-    command_line::polyshard(start, &[&["machine"], arguments].concat())
+    COMMAND_LINE.run(start, &[&["machine"], arguments].concat())
 }
 
 /// Runs the subcommand and returns what it printed.
 #[track_caller]
 fn said(start: Start, arguments: &[&str]) -> String {
-    command_line::said(start, &[&["machine"], arguments].concat())
+    COMMAND_LINE.said(start, &[&["machine"], arguments].concat())
 }
 
 #[track_caller]
 fn refused(arguments: &[&str], message: &str) {
-    command_line::refused(&[&["machine"], arguments].concat(), message);
+    COMMAND_LINE.refused(&[&["machine"], arguments].concat(), message);
 }
 
 #[test]
@@ -58,7 +55,7 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
         device: 16 GB of memory at 900 GB/s; f16 125 TFLOP/s, f32 15.70 TFLOP/s, f64 7.80 TFLOP/s
     "#]]
     .assert_eq(&said(Start::Plain, &["show", "v100"]));
-    let file = folder("machine_show").join("mine.toml");
+    let file = test_folder!("machine_show").join("mine.toml");
     let text = Machine::preset("tpu-v5e").unwrap().to_toml().replace("tpu-v5e", "mine")
         + "[[profile]]\noperation = \"AllReduce\"\nranks = 4\nbytes = [1024.0, 4096.0]\nfactor = [3.0, 1.5]\n";
     std::fs::write(&file, &text).unwrap();
@@ -75,7 +72,7 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
 /// What `detect` and `measure` say, write and draw.
 #[track_caller]
 fn found(start: Start, ranks: usize, arguments: &[&str]) {
-    let folder = folder(&format!("machine_{ranks}_{}", arguments.len()));
+    let folder = test_folder!(&format!("machine_{ranks}_{}", arguments.len()));
     let files = ["found.toml", "measured.toml", "measured.svg"].map(|name| folder.join(name).display().to_string());
     let detected = said(start, &[&["detect", "--out", &files[0]], arguments].concat());
     let topology = format!("1 node with {ranks} rank{}, ", if ranks == 1 { "" } else { "s" });
@@ -139,7 +136,7 @@ fn what_cannot_be_shown_or_measured_is_refused_with_what_to_do() {
     let unknown = "no machine `a1000`; the presets are a100, v100, tpu-v4p, tpu-v5e, tpu-v5p; a machine of your own is a \
                    file, such as machine.toml";
     refused(&["show", "a1000"], unknown);
-    let folder = folder("machine_refused");
+    let folder = test_folder!("machine_refused");
     let file = folder.join("none.toml");
     std::fs::write(&file, Machine::preset("v100").unwrap().to_toml().replace("8000000000.0", "0.0")).unwrap();
     let file = file.to_str().unwrap();

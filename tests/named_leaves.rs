@@ -1,14 +1,12 @@
 //! Leaves that users register: programs that call them give the sequential result, executed and emitted, for all element
 //! types; what is not registered as the program needs it is refused on all ranks.
 
-#[cfg(feature = "mpi")]
-#[allow(dead_code, reason = "this test starts itself alone")]
-mod support;
-
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, ArrayViewMutD, Ix2, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
 use polyshard::{Element, Program, Trace, reference};
+#[cfg(feature = "mpi")]
+use polyshard_testing::start::{Start, run};
 
 /// `C[m, n] += A[m, k] * B[k, n]`, in a plain loop.
 fn product<T: Element>(c: ArrayViewMutD<'_, T>, [a, b]: [ArrayViewD<'_, T>; 2]) {
@@ -172,7 +170,7 @@ fn one_of_six_processes() {
 fn leaves_are_called_on_processes_as_on_threads() {
     let this = std::env::current_exe().expect("a test knows its path");
     let arguments = ["--ignored", "--exact", "one_of_six_processes", "--nocapture"];
-    let ended = support::run(support::Start::Mpi(6), &this, &arguments, std::time::Duration::from_secs(60));
+    let ended = run(Start::Mpi(6), &this, &arguments, std::time::Duration::from_secs(60));
     assert!(ended.success, "{}\n{}", ended.stdout, ended.stderr);
     assert_eq!(ended.stdout.matches("the products agree").count(), 1, "{}", ended.stdout);
 }

@@ -1,8 +1,8 @@
 //! Leaves on one rank: nests, which memory bounds, and products of several tensors, which arithmetic does.
 
-use crate::common::record::{Case, Record};
 use polyshard::prelude::*;
 use polyshard::{Element, Program};
+use polyshard_testing::bench::record::{Case, Record};
 use std::time::Instant;
 
 /// Prints the seconds of each leaf, which run in turns so that what slows the machine slows all of them.

@@ -1,7 +1,7 @@
 //! What the analysis costs: how long `lower()` takes, and how many ranks a rank looks at when it runs.
 
-use crate::common::record::{Case, Record, median};
 use crate::schedules::{heat, on_64_ranks};
+use polyshard_testing::bench::record::{Case, Record, median};
 use std::time::Instant;
 
 /// Prints the median seconds of `runs` runs for each algorithm on 64 ranks, with sizes that divide and that do not.

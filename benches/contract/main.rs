@@ -7,21 +7,16 @@
 //! | `lower` | seconds that `lower()` takes on 64 ranks, and the ranks that one of a stencil looks at |
 //! | `table` | the table, from the lines that the other parts and numpy have printed |
 //!
-//! What they print are lines of one form, see [`common::record`].
+//! What they print are lines of one form, see [`polyshard_testing::bench::record`].
 
-#[path = "../common/mod.rs"]
-#[expect(dead_code, reason = "the benchmarks share it, and each needs a part")]
-mod common;
 mod leaves;
 mod lowering;
-#[path = "../gemm/schedules.rs"]
-mod products;
 mod schedules;
 mod table;
 mod words;
 
 use clap::Subcommand;
-use common::cli::part;
+use polyshard_testing::bench::part;
 
 /// Measures contractions.
 #[derive(Subcommand)]

@@ -1,8 +1,8 @@
 //! The algorithms whose sums meet across ranks, as schedules for any mesh and any extents.
 
-use crate::products::{Algorithm, Grid, Sizes, product, schedule};
 use polyshard::Element;
 use polyshard::prelude::*;
+use polyshard_testing::bench::products::{Algorithm, Grid, Sizes, product, schedule};
 
 /// The product on a grid in m, n and k: A gathered along n's axis, B along m's, C reduce-scattered along k's.
 pub(crate) fn grid<T: Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Schedule {

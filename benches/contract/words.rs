@@ -4,10 +4,10 @@
 //! lower bounds", SPAA 2022, and G. Ballard, N. Knight and K. Rouse, "Communication lower bounds for matricized tensor
 //! times Khatri-Rao product", IPDPS 2018.
 
-use crate::common::record::{Case, Record};
-use crate::products::Sizes;
 use crate::schedules::{grid, mttkrp};
 use polyshard::prelude::*;
+use polyshard_testing::bench::products::Sizes;
+use polyshard_testing::bench::record::{Case, Record};
 
 /// Products: extents m, n and k, and the grid that moves least.
 const PRODUCTS: [([usize; 3], [usize; 3]); 17] = [

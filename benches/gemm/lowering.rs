@@ -1,7 +1,7 @@
 //! How long `lower()` takes, by size of the mesh.
 
-use crate::common::record::{Case, Record, median};
-use crate::schedules::{Algorithm, Grid, Sizes, schedule};
+use polyshard_testing::bench::products::{Algorithm, Grid, Sizes, schedule};
+use polyshard_testing::bench::record::{Case, Record, median};
 use std::time::Instant;
 
 /// Prints the median seconds of `runs` runs for each algorithm and mesh.

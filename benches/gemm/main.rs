@@ -8,20 +8,17 @@
 //! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
 //!
 //! The parts are processes of their own because their contestants are: ScaLAPACK is a C program, and memory
-//! can peak only once. What they print are lines of one form, see [`common::record`].
+//! can peak only once. What they print are lines of one form, see [`polyshard_testing::bench::record`].
 
 mod bound;
-#[path = "../common/mod.rs"]
-mod common;
 mod lowering;
 mod memory;
 mod product;
-mod schedules;
 mod table;
 
 use clap::{Args, Subcommand, ValueEnum};
-use common::cli::part;
-use schedules::{Algorithm, Grid, Sizes};
+use polyshard_testing::bench::part;
+use polyshard_testing::bench::products::{Algorithm, Grid, Sizes};
 
 /// Measures distributed matrix products.
 #[derive(Subcommand)]

@@ -1,12 +1,12 @@
 //! The peak memory of a rank, against its shards and what its program states.
 
 use crate::Problem;
-use crate::common::peak::{of_all_ranks, peak};
-use crate::common::record::Record;
 use crate::product::{case, operands};
-use crate::schedules::schedule;
 use polyshard::Element;
 use polyshard::prelude::*;
+use polyshard_testing::bench::peak::{of_all_ranks, peak};
+use polyshard_testing::bench::products::schedule;
+use polyshard_testing::bench::record::Record;
 
 /// Runs the first algorithm once, and prints the bytes of the rank that had most: in all, before there were any
 /// arrays, and as the program states them.

@@ -1,12 +1,12 @@
 //! The algorithms and their bounds, timed in turns.
 
 use crate::bound::Bound;
-use crate::common::clock::together;
-use crate::common::record::{Case, Record};
-use crate::schedules::{Algorithm, schedule};
 use crate::{Problem, Type};
 use polyshard::prelude::*;
 use polyshard::{Backend, Element, Program};
+use polyshard_testing::bench::clock::together;
+use polyshard_testing::bench::products::{Algorithm, schedule};
+use polyshard_testing::bench::record::{Case, Record};
 
 /// Times each algorithm and its bound `runs` times, in turns, and prints the seconds of each run on rank 0.
 pub(crate) fn measure<T: Element>(problem: &Problem) -> polyshard::Result<()> {

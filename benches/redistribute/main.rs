@@ -9,23 +9,18 @@
 //! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
 //!
 //! The parts are processes of their own because their contestants are: ScaLAPACK is a C program, and memory
-//! can peak only once. What they print are lines of one form, see [`common::record`].
+//! can peak only once. What they print are lines of one form, see [`polyshard_testing::bench::record`].
 
-#[path = "../common/mod.rs"]
-mod common;
 mod memory;
 mod planning;
 mod problem;
-#[expect(dead_code, reason = "the planner's tests take random meshes too")]
-#[path = "../../planner/tests/common/problems.rs"]
-mod problems;
 mod table;
 mod time;
 mod ways;
 
 use clap::{Args, Subcommand, ValueEnum};
-use common::cli::part;
 use polyshard::runtime::Transport;
+use polyshard_testing::bench::part;
 use problem::{Grid, Problem};
 
 /// Measures redistribution.

@@ -1,9 +1,9 @@
 //! The memory of the ranks while they redistribute, against what the plan states.
 
-use crate::common::peak::{kilobytes, of_all_ranks, peak};
-use crate::common::record::Record;
 use crate::problem::Problem;
 use polyshard::runtime::{Redistribution, Transport};
+use polyshard_testing::bench::peak::{kilobytes, of_all_ranks, peak};
+use polyshard_testing::bench::record::Record;
 
 /// Redistributes twice, and prints the bytes of the rank that had most: at the peak, before there were any
 /// arrays, and as stated.

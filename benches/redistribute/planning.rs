@@ -1,8 +1,8 @@
 //! How long it takes to find plans.
 
-use crate::common::record::{Case, Record};
-use crate::problems::{mesh, problems_over};
 use polyshard::planner::{DistType, Ops, Options, Plan};
+use polyshard_testing::bench::record::{Case, Record};
+use polyshard_testing::planner::problems::{mesh, problems_over};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use std::time::Instant;

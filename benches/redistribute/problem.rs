@@ -1,9 +1,9 @@
 //! What is redistributed: an array, and the grids of ranks that it lies on before and after.
 
-use crate::common::axes::Axes;
-use crate::common::record::Case;
+use polyshard::cli::axes::Axes;
 use polyshard::prelude::*;
 use polyshard::{AxisExpr, Backend, Placement};
+use polyshard_testing::bench::record::Case;
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,7 +24,7 @@ impl Problem {
     /// # Errors
     /// If `to` has another number of ranks than `from`, or ranks over several dimensions.
     pub(crate) fn new(from: Grid, to: Grid, shape: Vec<usize>, size: String) -> polyshard::Result<Self> {
-        let ranks = from.0.iter().product();
+        let ranks: usize = from.0.iter().product();
         // One axis for each dimension that the first grid cuts; the second grid has all of them on one dimension.
         let cut: Vec<_> = (0..from.0.len()).filter(|&dim| from.0[dim] > 1).collect();
         let mesh = Mesh::new(["x", "y", "z"].into_iter().zip(cut.iter().map(|&dim| from.0[dim])));

@@ -1,7 +1,7 @@
 //! The table: medians, ratios, and the figures to reach.
 
-use crate::common::record::{Case, Record};
-use crate::common::tabulate::{first_seen, median_of, read, verdict};
+use polyshard_testing::bench::record::{Case, Record};
+use polyshard_testing::bench::tabulate::{first_seen, median_of, read, verdict};
 
 /// Prints the table of the records on standard input.
 pub(crate) fn print() {

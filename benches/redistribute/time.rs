@@ -1,10 +1,10 @@
 //! All ways, timed in turns.
 
-use crate::common::record::Record;
 use crate::problem::Problem;
 use crate::ways::{Plan, Way};
 use polyshard::prelude::*;
 use polyshard::runtime::{Redistribution, Sweep, Transport};
+use polyshard_testing::bench::record::Record;
 
 /// Times our two ways, the way over the whole matrix and the copy of a tile `runs` times, in turns.
 pub(crate) fn matrix(problem: &Problem, runs: usize) -> polyshard::Result<()> {

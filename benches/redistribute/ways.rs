@@ -1,11 +1,11 @@
 //! The ways from one layout to another, and the copy that they are measured by.
 
-use crate::common::clock::together;
 use crate::problem::Problem;
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use polyshard::Sharding;
 use polyshard::prelude::*;
 use polyshard::runtime::{Redistribution, Result, Sweep};
+use polyshard_testing::bench::clock::together;
 
 /// A contestant with arrays of its own, so that none warms another's.
 pub(crate) struct Way {

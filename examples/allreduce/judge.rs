@@ -2,7 +2,7 @@
 //!
 //! Every rank makes up what all ranks began with, so each judges its own result.
 
-use crate::common::values::{Number, element};
+use polyshard::cli::values::{Number, element};
 use polyshard::{DType, Mesh, PlacedMesh};
 
 /// How far a result is from the sequential sum.

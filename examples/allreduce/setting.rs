@@ -1,8 +1,8 @@
 //! The machine and the numbers that the command line names.
 
-use crate::common::launch::Stop;
-use crate::common::numbers::{list, whole};
+use polyshard::cli::numbers::{list, whole};
 use polyshard::{Machine, Mesh};
+use polyshard_testing::example::launch::Stop;
 
 /// Numbers as `2,4`; a type of its own because clap takes a `Vec` for several arguments.
 #[derive(Clone, Debug)]

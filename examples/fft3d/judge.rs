@@ -3,10 +3,10 @@
 //! It shares the transform of one line with the distributed one and nothing else: it makes the whole input from
 //! its seed, and goes through all lines of each dimension in turn, in `f64`.
 
-use crate::common::values::Number;
 use crate::{Real, element};
 use ndarray::{Array3, ArrayView1, ArrayViewD, Axis, Zip};
 use num_complex::Complex;
+use polyshard::cli::values::Number;
 use rustfft::FftPlanner;
 
 /// Compares the spectrum with the sequential transform of the input, and the array that came back with the input.

@@ -3,12 +3,12 @@
 //! Each product is judged by the operands that were found, so that its bound is that of one product; what is done to
 //! elements alone is exact. The inputs are made anew, without asking any rank.
 
-use crate::common::check::check;
-use crate::common::launch::failure;
-use crate::common::values::{Number, element};
 use crate::network::{Arrays, Found, seeds};
 use crate::plans::Size;
 use ndarray::{Array2, ArrayD, Ix2, Zip};
+use polyshard::cli::values::{Number, element};
+use polyshard_testing::example::check::check;
+use polyshard_testing::example::launch::failure;
 
 /// Compares everything that was found with a sequential computation, and says how far it is apart.
 pub(crate) fn judge<T: Number>(found: &Found<T>, size: Size, seed: u64) -> polyshard::Result<Vec<String>> {

@@ -3,14 +3,14 @@
 //! The loss is half the squared distance of Y from a target, so the gradient of Y is their difference. What happens to
 //! elements alone is done on blocks, which lie alike on both sides.
 
-use crate::common::launch::failure;
-use crate::common::values::{self, Number};
 use crate::plans::Plans;
 use ndarray::{Array2, Ix2};
+use polyshard::cli::values::{self, Number};
 use polyshard::planner::product::{ProductError, resharding};
 use polyshard::prelude::*;
 use polyshard::runtime::Result;
 use polyshard::{Prepared, Program};
+use polyshard_testing::example::launch::failure;
 
 /// The products and the closings of the gradients as programs.
 pub(crate) struct Programs {

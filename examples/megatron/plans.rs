@@ -3,13 +3,13 @@
 //! Only shardings are given: rows of the batch along `d`, hidden units along `t`. A transposed product is one whose
 //! dimensions are written in another order.
 
-use crate::common::launch::Stop;
-use crate::common::values::Number;
 use polyshard::Mesh;
+use polyshard::cli::values::Number;
 use polyshard::machine::Machine;
 use polyshard::machine::units::counted;
 use polyshard::planner::placement::ParallelismMatrix;
 use polyshard::planner::product::{Element, Product, ProductPlan, Roofline, Sharded, Step, StepCost, reshard};
+use polyshard_testing::example::launch::Stop;
 use std::fmt::Write;
 
 /// Forward, then backward. Gradients of the weights stay terms along `d`.

@@ -17,41 +17,13 @@
 //! | `mutate` | inputs from others, and shorter ones |
 //! | `worker` | a process that feeds one target |
 //! | `supervise` | processes that feed it, and what becomes of them |
-//!
-//! What the command line reads is in its own files, which are included here: it is no library.
 
-#[path = "../../src/bin/polyshard"]
-#[allow(dead_code, reason = "not all that the command line does is done here")]
-mod command_line {
-    pub(crate) mod axes;
-    pub(crate) mod devices;
-    pub(crate) mod drawing;
-    pub(crate) mod dtypes;
-    pub(crate) mod files;
-    pub(crate) mod hardware;
-    pub(crate) mod matmul;
-    pub(crate) mod mesh;
-    pub(crate) mod npy;
-    pub(crate) mod numbers;
-    pub(crate) mod placement;
-    pub(crate) mod print;
-    pub(crate) mod redistribute;
-    pub(crate) mod reduce;
-    #[path = "machine/show.rs"]
-    pub(crate) mod show;
-    pub(crate) mod threads;
-    #[path = "machine/units.rs"]
-    pub(crate) mod units;
-    pub(crate) mod values;
-}
 mod mutate;
 mod supervise;
 mod targets;
 mod worker;
 
 use clap::Parser;
-// The files name each other as modules of the root.
-use command_line::{axes, devices, drawing, dtypes, files, hardware, mesh, numbers, print, threads, values};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use targets::{TARGETS, Target};

@@ -3,8 +3,10 @@
 //! Those of the command line take one argument per line and go all the way to what would be printed. What would start
 //! ranks, read other files or write some is left out.
 
-use crate::command_line::{dtypes, matmul, mesh, npy, placement, redistribute, reduce, show};
 use clap::{Args, Command, FromArgMatches};
+use polyshard::cli::command::machine::show;
+use polyshard::cli::command::{matmul, mesh, placement, redistribute, reduce};
+use polyshard::cli::{dtypes, npy};
 use polyshard::machine::Machine;
 use polyshard::runtime::layout::{Mesh, Sharding};
 use polyshard::runtime::leaf::Named;

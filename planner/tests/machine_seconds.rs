@@ -6,10 +6,7 @@ use polyshard_machine::{
 };
 use proptest::prelude::*;
 
-#[path = "common/machines.rs"]
-mod common;
-
-use common::machines;
+use polyshard_testing::planner::machines::machines;
 
 fn took(machine: &Machine, operation: Operation, group: &[usize], bytes: f64) -> (f64, f64) {
     let exchange = Exchange { operation, groups: vec![group.to_vec()], bytes };

@@ -4,10 +4,7 @@ use expect_test::{Expect, expect};
 use polyshard_machine::{Device, Machine, MachineError, PRESETS};
 use proptest::prelude::*;
 
-#[path = "common/machines.rs"]
-mod common;
-
-use common::machines;
+use polyshard_testing::planner::machines::machines;
 
 /// The only place that reads machines, so a change of the text edits one function.
 fn refused(from: &str, to: &str, expect: Expect) {

@@ -1,13 +1,12 @@
 //! Laws of plans over random problems, and plans against exhaustive searches.
 
-mod common;
 mod oracle;
 
-use common::problems::problems;
-use common::{check_steps, tile};
 use oracle::{cheapest_typed, cheapest_weak};
 use polyshard_layout::Mesh;
 use polyshard_planner::{CostModel, DistType, Links, MemoryBound, Op, Ops, Options, Plan, PlanError};
+use polyshard_testing::planner::problems::problems;
+use polyshard_testing::planner::steps::{check_steps, tile};
 use proptest::prelude::*;
 
 fn plan(source: &DistType, target: &DistType, ops: Ops) -> Plan {

@@ -5,12 +5,10 @@ use polyshard_planner::placement::{ParallelismMatrix, matrices};
 use polyshard_planner::reduce::{
     Collective, Context, Form, Hierarchy, Instruction, Lowered, LoweredStep, Masters, Program, ReduceError, synthesize,
 };
+use polyshard_testing::planner::sums;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-#[path = "common/sums.rs"]
-mod sums;
 
 fn cases() -> Value {
     serde_json::from_str(include_str!("data/placement.json")).expect("it is JSON")

@@ -8,11 +8,9 @@
 //! some kilobytes travel as those of gigabytes do. With `--long`, ranks also pass
 //! 2.5 GiB, of which each holds two.
 
-#[path = "../tests/comm_laws/mod.rs"]
-mod comm_laws;
-
 use polyshard_runtime::comm::{Broadcast, Communicator};
 use polyshard_runtime::{Error, Result, spmd};
+use polyshard_testing::laws::comm;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,19 +19,19 @@ fn main() -> Result<()> {
         None => 4,
     };
     spmd(ranks, |world| {
-        comm_laws::hold(world.comm())?;
+        comm::hold(world.comm())?;
         #[cfg(feature = "mpi")]
         if world.backend() == polyshard_runtime::Backend::Mpi {
             use polyshard_runtime::comm::mpi::MpiCommunicator;
             for limit in [64, 1000] {
-                comm_laws::hold(&MpiCommunicator::world()?.with_count_limit(limit))?;
+                comm::hold(&MpiCommunicator::world()?.with_count_limit(limit))?;
             }
         }
         if arguments.iter().any(|argument| argument == "--long") {
             long_messages(world.comm())?;
         }
         if world.rank() == 0 {
-            println!("{} laws hold on {} ranks", comm_laws::LAWS.len(), world.size());
+            println!("{} laws hold on {} ranks", comm::LAWS.len(), world.size());
         }
         Ok::<(), Error>(())
     })?;

@@ -6,11 +6,8 @@
 //!
 //! Products and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones.
 
-#[path = "../tests/product_laws/mod.rs"]
-mod product_laws;
-
 use polyshard_runtime::{Error, Result, spmd};
-use product_laws::{Draw, hold, meshes, reshardings_hold};
+use polyshard_testing::laws::product::{Draw, hold, meshes, reshardings_hold};
 
 /// Products drawn per mesh.
 const CASES: usize = 4;

@@ -7,11 +7,8 @@
 //! All hierarchies of one to three levels with as many devices as ranks, all meshes of one or two axes, all their
 //! placements and all sets of axes; of each reduction's programs a few, with lengths, types and operations in turn.
 
-#[path = "../tests/reduce_laws/mod.rs"]
-#[expect(dead_code, reason = "the tests on threads use more of it")]
-mod reduce_laws;
-
 use polyshard_runtime::{Error, Result, spmd};
+use polyshard_testing::laws::reduce;
 
 /// Programs of each reduction: MPI's processes take turns on a few cores.
 const PROGRAMS: usize = 6;
@@ -23,7 +20,7 @@ fn main() -> Result<()> {
         None => 4,
     };
     spmd(ranks, |world| {
-        let reductions = reduce_laws::hold(world, PROGRAMS)?;
+        let reductions = reduce::hold(world, PROGRAMS)?;
         if world.rank() == 0 {
             println!("{reductions} reductions hold on {ranks} ranks");
         }

@@ -1,8 +1,7 @@
 //! Checked programs: ranks that are out of step say on MPI what they say on threads, and all of them end.
 
-mod comm_run;
-
-use comm_run::{Ended, run_with};
+use polyshard_testing::example_path;
+use polyshard_testing::start::{Ended, Start, run_with};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -12,7 +11,7 @@ const SOON: &str = "POLYSHARD_CHECK_SECONDS=1";
 
 #[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "there is nothing to start without MPI"))]
 fn on_mpi(way: &str) -> Ended {
-    run_with(&[SOON], "comm_checked", &[way], Some(4), LIMIT)
+    run_with(&[SOON], Start::Mpi(4), &example_path!("comm_checked"), &[way], LIMIT)
 }
 
 /// Checks that a program ends soon, with `message` said once and as a line of its own.
@@ -29,7 +28,12 @@ fn check_ended(ended: &Ended, way: &str, backend: &str, message: &str) {
 /// Checks what is said on threads and on MPI.
 #[track_caller]
 fn check(way: &str, message: &str) {
-    check_ended(&run_with(&[SOON], "comm_checked", &[way], None, LIMIT), way, "threads", message);
+    check_ended(
+        &run_with(&[SOON], Start::Plain, &example_path!("comm_checked"), &[way], LIMIT),
+        way,
+        "threads",
+        message,
+    );
     #[cfg(feature = "mpi")]
     check_ended(&on_mpi(way), way, "MPI", message);
 }
@@ -106,8 +110,8 @@ fn a_rank_that_has_ended_is_named() {
 
 #[test]
 fn a_program_in_step_succeeds_and_says_nothing() {
-    for processes in [None, cfg!(feature = "mpi").then_some(4)] {
-        let ended = run_with(&[], "comm_checked", &["none"], processes, LIMIT);
+    for start in [Start::Plain, if cfg!(feature = "mpi") { Start::Mpi(4) } else { Start::Plain }] {
+        let ended = run_with(&[], start, &example_path!("comm_checked"), &["none"], LIMIT);
         assert!(ended.success, "{}", ended.stderr);
         assert_eq!(ended.stderr, "");
     }
@@ -153,9 +157,9 @@ fn ranks_that_wait_for_one_at_work_say_so_and_wait() {
 #[test]
 fn the_environment_of_a_program_has_it_checked() {
     let way = "panic in a group";
-    let ended = run_with(&["POLYSHARD_CHECK=1", SOON], "comm_failures", &[way], Some(4), LIMIT);
+    let ended = run_with(&["POLYSHARD_CHECK=1", SOON], Start::Mpi(4), &example_path!("comm_failures"), &[way], LIMIT);
     check_ended(&ended, way, "MPI", "rank 3 panicked: boom on purpose");
-    let ended = run_with(&["POLYSHARD_CHECK=yes"], "comm_failures", &["none"], Some(4), LIMIT);
+    let ended = run_with(&["POLYSHARD_CHECK=yes"], Start::Mpi(4), &example_path!("comm_failures"), &["none"], LIMIT);
     assert!(!ended.success);
     let message = "rank 0: `POLYSHARD_CHECK` is `yes`: set it to 1 or 0\n";
     assert_eq!(ended.stderr.matches(message).count(), 1, "{}", ended.stderr);
@@ -166,7 +170,8 @@ fn the_environment_of_a_program_has_it_checked() {
 fn the_laws_hold_where_they_are_checked() {
     for processes in [1, 3] {
         let ranks = format!("--ranks={processes}");
-        let ended = run_with(&["POLYSHARD_CHECK=1"], "comm_laws", &[&ranks], Some(processes), 2 * LIMIT);
+        let ended =
+            run_with(&["POLYSHARD_CHECK=1"], Start::Mpi(processes), &example_path!("comm_laws"), &[&ranks], 2 * LIMIT);
         assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
         assert_eq!(ended.stdout, format!("21 laws hold on {processes} ranks\n"));
     }
@@ -175,6 +180,7 @@ fn the_laws_hold_where_they_are_checked() {
 #[cfg(feature = "mpi")]
 #[test]
 fn redistributions_are_right_where_they_are_checked() {
-    let ended = run_with(&["POLYSHARD_CHECK=1"], "redistribute_laws", &["--ranks=4"], Some(4), 2 * LIMIT);
+    let ended =
+        run_with(&["POLYSHARD_CHECK=1"], Start::Mpi(4), &example_path!("redistribute_laws"), &["--ranks=4"], 2 * LIMIT);
     assert!(ended.success, "after {:?}:\n{}", ended.took, ended.stderr);
 }

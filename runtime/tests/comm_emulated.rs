@@ -1,11 +1,10 @@
 //! Emulated machines: the laws of all communicators, and what is refused.
 
-mod comm_laws;
-
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_runtime::comm::Broadcast;
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Error, Redistribution, Result, Transport, spmd_emulated};
+use polyshard_testing::laws::comm;
 
 /// A machine of these levels: count, interconnect, shared ports. They pass a gigabyte per second.
 fn machine(levels: &[(usize, Interconnect, Option<usize>)]) -> Machine {
@@ -32,7 +31,7 @@ const FAST: f64 = 1e-6;
 #[test]
 fn the_laws_hold_on_nodes_that_share_a_port() {
     for (count, inside) in [(1, 1), (2, 1), (3, 1), (2, 2), (1, 5), (3, 2), (2, 4)] {
-        spmd_emulated(&nodes(count, inside), FAST, |world| comm_laws::hold(world.comm())).unwrap();
+        spmd_emulated(&nodes(count, inside), FAST, |world| comm::hold(world.comm())).unwrap();
     }
 }
 
@@ -43,7 +42,7 @@ fn the_laws_hold_on_rings_and_tori() {
         vec![(4, Interconnect::Torus(vec![2, 2]), None)],
         vec![(2, Interconnect::Switch, Some(2)), (3, Interconnect::Line, None)],
     ] {
-        spmd_emulated(&machine(&levels), FAST, |world| comm_laws::hold(world.comm())).unwrap();
+        spmd_emulated(&machine(&levels), FAST, |world| comm::hold(world.comm())).unwrap();
     }
 }
 

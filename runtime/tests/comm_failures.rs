@@ -1,16 +1,15 @@
 //! A failure on one rank ends all ranks, with its message said once and an exit code that is not 0.
 
-mod comm_run;
-
-use comm_run::{Ended, run};
+use polyshard_testing::example_path;
+use polyshard_testing::start::{Ended, Start, run};
 use std::time::Duration;
 
 /// Runs the example that fails, on threads and under `mpirun`.
 fn failures(way: &str) -> Vec<(&'static str, Ended)> {
     let limit = Duration::from_secs(30);
-    let mut ended = vec![("threads", run("comm_failures", &[way], None, limit))];
+    let mut ended = vec![("threads", run(Start::Plain, &example_path!("comm_failures"), &[way], limit))];
     if cfg!(feature = "mpi") {
-        ended.push(("MPI", run("comm_failures", &[way], Some(4), limit)));
+        ended.push(("MPI", run(Start::Mpi(4), &example_path!("comm_failures"), &[way], limit)));
     }
     ended
 }
@@ -97,7 +96,7 @@ fn a_program_without_failures_succeeds() {
 #[test]
 fn a_wrong_number_of_processes_is_said_once() {
     for processes in [1, 3] {
-        let ended = run("comm_failures", &["none"], Some(processes), Duration::from_secs(30));
+        let ended = run(Start::Mpi(processes), &example_path!("comm_failures"), &["none"], Duration::from_secs(30));
         assert!(!ended.success);
         let message =
             format!("rank 0: the program is for 4 ranks, but runs on {processes}: start it with `mpirun -n 4`\n");
@@ -110,7 +109,7 @@ fn a_wrong_number_of_processes_is_said_once() {
 #[cfg(all(feature = "mpi", target_os = "linux", target_env = "gnu"))]
 #[test]
 fn a_process_that_fails_between_two_programs_ends_the_others() {
-    let ended = run("comm_failures", &["later"], Some(4), Duration::from_secs(30));
+    let ended = run(Start::Mpi(4), &example_path!("comm_failures"), &["later"], Duration::from_secs(30));
     assert!(!ended.success);
     assert_eq!(said(&ended, "trouble after the ranks had joined"), 1, "{}", ended.stderr);
     assert!(ended.took < Duration::from_secs(10), "took {:?}", ended.took);
@@ -119,7 +118,7 @@ fn a_process_that_fails_between_two_programs_ends_the_others() {
 #[cfg(not(feature = "mpi"))]
 #[test]
 fn a_launcher_is_refused_without_the_feature() {
-    let binary = comm_run::example("comm_failures");
+    let binary = example_path!("comm_failures");
     let output = std::process::Command::new(binary).env("PMI_RANK", "0").env("PMI_SIZE", "1").output().unwrap();
     assert!(!output.status.success());
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,16 +1,15 @@
 //! The MPI communicator: the laws of all communicators, run under `mpirun`.
 #![cfg(feature = "mpi")]
 
-mod comm_run;
-
-use comm_run::run;
+use polyshard_testing::example_path;
+use polyshard_testing::start::{Start, run};
 use std::time::Duration;
 
 #[test]
 fn the_laws_hold_on_one_to_six_processes() {
     for processes in [1, 2, 3, 4, 6] {
         let ranks = format!("--ranks={processes}");
-        let ended = run("comm_laws", &[&ranks], Some(processes), Duration::from_secs(120));
+        let ended = run(Start::Mpi(processes), &example_path!("comm_laws"), &[&ranks], Duration::from_secs(120));
         assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
         assert_eq!(ended.stdout, format!("21 laws hold on {processes} ranks\n"));
     }
@@ -18,7 +17,7 @@ fn the_laws_hold_on_one_to_six_processes() {
 
 #[test]
 fn the_same_binary_runs_on_threads_without_mpirun() {
-    let ended = run("comm_laws", &["--ranks=3"], None, Duration::from_secs(60));
+    let ended = run(Start::Plain, &example_path!("comm_laws"), &["--ranks=3"], Duration::from_secs(60));
     assert!(ended.success, "{}", ended.stderr);
     assert_eq!(ended.stdout, "21 laws hold on 3 ranks\n");
 }

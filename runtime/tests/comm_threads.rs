@@ -1,15 +1,14 @@
 //! The threads communicator: the laws of all communicators, and the disagreements that it alone finds.
 
-mod comm_laws;
-
 use polyshard_runtime::comm::{Broadcast, Communicator};
 use polyshard_runtime::{ElementKind, Error, ReduceOp, Result, World, spmd};
+use polyshard_testing::laws::comm;
 use std::time::{Duration, Instant};
 
 #[test]
 fn the_laws_hold_on_one_to_eight_threads() {
     for ranks in 1..=8 {
-        spmd(ranks, |world| comm_laws::hold(world.comm())).unwrap();
+        spmd(ranks, |world| comm::hold(world.comm())).unwrap();
     }
 }
 

@@ -1,8 +1,7 @@
 //! Machines that are found on threads and under `mpirun`.
 
-mod comm_run;
-
-use comm_run::run;
+use polyshard_testing::example_path;
+use polyshard_testing::start::{Start, run};
 use std::time::Duration;
 
 #[cfg(feature = "mpi")]
@@ -10,7 +9,7 @@ use std::time::Duration;
 fn machines_are_found_on_one_to_four_processes() {
     for processes in [1, 2, 3, 4] {
         let ranks = format!("--ranks={processes}");
-        let ended = run("machine_laws", &[&ranks], Some(processes), Duration::from_secs(120));
+        let ended = run(Start::Mpi(processes), &example_path!("machine_laws"), &[&ranks], Duration::from_secs(120));
         assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
         assert_eq!(ended.stdout, format!("machines are found on {processes} ranks\n"));
     }
@@ -19,7 +18,8 @@ fn machines_are_found_on_one_to_four_processes() {
 #[test]
 fn machines_are_found_on_threads() {
     for ranks in [1, 2, 3, 4] {
-        let ended = run("machine_laws", &[&format!("--ranks={ranks}")], None, Duration::from_secs(60));
+        let ended =
+            run(Start::Plain, &example_path!("machine_laws"), &[&format!("--ranks={ranks}")], Duration::from_secs(60));
         assert!(ended.success, "on {ranks} threads, after {:?}:\n{}", ended.took, ended.stderr);
         assert_eq!(ended.stdout, format!("machines are found on {ranks} ranks\n"));
     }

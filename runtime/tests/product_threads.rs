@@ -1,18 +1,17 @@
 //! Sharded products on threads: every sequence of a plan gives the sequential product, and costs what it says.
 
-mod product_laws;
-
 use polyshard_planner::product::{Element, Product};
 use polyshard_program::DType;
 use polyshard_runtime::layout::Mesh;
 use polyshard_runtime::{Error, Execute, Result, World, spmd};
-use product_laws::{Draw, hold, machine, reshardings_hold};
+use polyshard_testing::laws::product;
+use polyshard_testing::laws::product::{Draw, hold, machine, reshardings_hold};
 use proptest::prelude::*;
 
 /// Meshes of one to three axes, of 1 to 4 ranks each and some of more, and of at most 12 ranks.
 fn meshes() -> impl Strategy<Value = Mesh> {
     let ranks = prop::sample::select(vec![1, 2, 3, 4, 6, 8, 12]);
-    ranks.prop_flat_map(|ranks| prop::sample::select(product_laws::meshes(ranks)))
+    ranks.prop_flat_map(|ranks| prop::sample::select(product::meshes(ranks)))
 }
 
 #[track_caller]

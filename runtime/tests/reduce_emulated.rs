@@ -1,10 +1,7 @@
 //! Reductions by programs, on emulated machines: the same law as on threads, down to the bytes received.
 
-#[expect(dead_code, reason = "the tests on threads take more of it")]
-mod reduce_laws;
-
 use polyshard_runtime::spmd_emulated;
-use reduce_laws::{every, placements};
+use polyshard_testing::laws::reduce::{every, placements};
 
 /// The machines are slow, and these runs are many: here a second lasts a nanosecond.
 const FAST: f64 = 1e-9;

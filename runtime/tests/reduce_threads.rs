@@ -1,12 +1,12 @@
 //! Reductions by programs, on threads: every program, any length, type and operation.
 
-mod reduce_laws;
-
 use polyshard_planner::placement::PlacedMesh;
 use polyshard_planner::reduce::{Collective, Lowered, LoweredStep};
 use polyshard_runtime::{AllReduce, Error, ReduceOp, Reduction, Result, Strategy, World, spmd};
+use polyshard_testing::laws::reduce::{
+    OPS, every, factorizations, hold, placements, programs, reduces, reduces_of, result, subsets,
+};
 use proptest::prelude::*;
-use reduce_laws::{OPS, every, factorizations, hold, placements, programs, reduces, reduces_of, result, subsets};
 
 /// Runs every `stride`-th program of reductions over the first axis.
 fn check_every(counts: &[usize], extents: &[usize], expected: usize, stride: usize) {

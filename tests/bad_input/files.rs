@@ -1,8 +1,9 @@
 //! `.npy` files that are missing, damaged, or hold something else.
 
-use super::support::{Start, folder, run};
 use super::{SOON, refused_everywhere};
 use polyshard::prelude::*;
+use polyshard_testing::start::{Start, run};
+use polyshard_testing::test_folder;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ pub(crate) fn random(folder: &Path, name: &str, shape: &str, dtype: &str) -> Pat
 
 #[test]
 fn a_missing_file_is_named() {
-    let path = folder("missing").join("A.npy");
+    let path = test_folder!("missing").join("A.npy");
     let path = path.display();
     let message = format!("cannot open `{path}`: No such file or directory");
     refused_everywhere(&format!("summa --a {path}"), &message);
@@ -26,7 +27,7 @@ fn a_missing_file_is_named() {
 
 #[test]
 fn a_file_that_is_no_npy_file_is_refused() {
-    let path = folder("no_npy").join("A.npy");
+    let path = test_folder!("no_npy").join("A.npy");
     fs::write(&path, "1 2 3\n4 5 6\n").expect("the folder is ours");
     let path = path.display();
     let message = "it is not a `.npy` file: it does not begin with `\\x93NUMPY`; write it with `numpy.save`";
@@ -35,7 +36,7 @@ fn a_file_that_is_no_npy_file_is_refused() {
 
 #[test]
 fn a_truncated_file_is_refused_with_what_is_missing() {
-    let path = random(&folder("truncated"), "A.npy", "30,20", "f64");
+    let path = random(&test_folder!("truncated"), "A.npy", "30,20", "f64");
     let file = fs::OpenOptions::new().write(true).open(&path).expect("it was just made");
     file.set_len(file.metadata().expect("it is open").len() - 100).expect("the file is ours");
     let path = path.display();
@@ -45,7 +46,7 @@ fn a_truncated_file_is_refused_with_what_is_missing() {
 
 #[test]
 fn files_of_shapes_that_do_not_fit_are_refused() {
-    let folder = folder("shapes");
+    let folder = test_folder!("shapes");
     let (a, b) = (random(&folder, "A.npy", "30,20", "f32"), random(&folder, "B.npy", "21,10", "f32"));
     let cube = random(&folder, "cube.npy", "3,4,5", "f32");
     let (a, b, cube) = (a.display(), b.display(), cube.display());
@@ -60,7 +61,7 @@ fn files_of_shapes_that_do_not_fit_are_refused() {
 
 #[test]
 fn files_of_types_that_do_not_fit_are_refused() {
-    let folder = folder("types");
+    let folder = test_folder!("types");
     let (a, b) = (random(&folder, "A.npy", "30,20", "f64"), random(&folder, "B.npy", "20,10", "i32"));
     let (a, b) = (a.display(), b.display());
     let convert = |name: &str| format!("they must agree: convert {name} with NumPy's `.astype(");
@@ -74,7 +75,7 @@ fn files_of_types_that_do_not_fit_are_refused() {
 
 #[test]
 fn a_folder_and_a_pipe_are_no_files() {
-    let folder = folder("no_files");
+    let folder = test_folder!("no_files");
     refused_everywhere(&format!("summa --a {}", folder.display()), "it is a folder, not a file");
     let pipe = folder.join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
@@ -83,7 +84,7 @@ fn a_folder_and_a_pipe_are_no_files() {
 
 #[test]
 fn a_program_that_reads_another_shape_or_type_is_told_both() {
-    let path = random(&folder("another"), "A.npy", "3,4", "f64");
+    let path = random(&test_folder!("another"), "A.npy", "3,4", "f64");
     let mesh = Mesh::new([("x", 2)]);
     let read = |shape: &[usize]| {
         let sharding = Sharding::new(&mesh, shape, &[]).expect("a sharding");

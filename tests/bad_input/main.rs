@@ -6,13 +6,12 @@ mod flags;
 mod outputs;
 mod ranks;
 mod schedules;
-#[path = "../support/mod.rs"]
-mod support;
 mod traces;
 
+use polyshard_testing::example_path;
+use polyshard_testing::start::{Ended, Start, run};
 use std::path::Path;
 use std::time::Duration;
-use support::{Ended, Start, run};
 
 /// Time in which all ranks must have ended. Starting processes takes a part of it on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
@@ -30,7 +29,7 @@ fn refused(start: Start, program: &Path, arguments: &[&str], message: &str) {
 #[track_caller]
 fn refused_everywhere(line: &str, message: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let program = support::example(words[0]);
+    let program = example_path!(words[0]);
     refused(Start::Plain, &program, &words[1..], message);
     #[cfg(feature = "mpi")]
     refused(Start::Mpi(3), &program, &words[1..], message);

@@ -1,8 +1,9 @@
 //! Places that results are written to: what they are, whether there is room, and what stays when there is none.
 
 use super::files::random;
-use super::support::{Ended, Start, example, folder, run};
 use super::{SOON, refused, refused_everywhere};
+use polyshard_testing::start::{Ended, Start, run};
+use polyshard_testing::{example_path, test_folder};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ fn by_shell(line: &str, program: &Path, arguments: &[&str]) -> Ended {
 
 #[test]
 fn a_folder_that_is_not_there_is_said_before_the_work() {
-    let none = folder("no_folder").join("none");
+    let none = test_folder!("no_folder").join("none");
     let path = none.join("C.npy");
     let message = format!("cannot write `{}`: there is no folder `{}`; make it first", path.display(), none.display());
     refused_everywhere(&format!("summa --size 3,4,5 --out {}", path.display()), &message);
@@ -37,7 +38,7 @@ fn a_folder_that_is_not_there_is_said_before_the_work() {
         &format!("summa --size 3,4,5 --out {}", none.parent().expect("a folder").display()),
         "it is a folder",
     );
-    let started = run(Start::Plain, &example("summa"), &["--size", "3,4,5", "--out", text(&path)], SOON);
+    let started = run(Start::Plain, &example_path!("summa"), &["--size", "3,4,5", "--out", text(&path)], SOON);
     assert_eq!(started.stdout, "", "nothing was computed");
     for arguments in [
         &["random", "--shape", "3,4", "--out", text(&path)][..],
@@ -50,7 +51,7 @@ fn a_folder_that_is_not_there_is_said_before_the_work() {
 
 #[test]
 fn an_output_that_is_an_input_is_refused_by_whatever_name() {
-    let folder = folder("output_is_input");
+    let folder = test_folder!("output_is_input");
     let a = random(&folder, "A.npy", "6,6", "f32");
     std::os::unix::fs::symlink("A.npy", folder.join("link.npy")).expect("the folder is ours");
     let before = fs::read(&a).expect("it was just made");
@@ -67,11 +68,11 @@ fn an_output_that_is_an_input_is_refused_by_whatever_name() {
 #[test]
 fn links_are_followed_and_devices_stay() {
     use std::os::unix::fs::FileTypeExt;
-    let folder = folder("links");
+    let folder = test_folder!("links");
     std::os::unix::fs::symlink("C.npy", folder.join("link.npy")).expect("the folder is ours");
     let link = folder.join("link.npy");
     for out in [text(&link), "/dev/null"] {
-        let summa = run(Start::Plain, &example("summa"), &["--size", "3,4,5", "--out", out], SOON);
+        let summa = run(Start::Plain, &example_path!("summa"), &["--size", "3,4,5", "--out", out], SOON);
         let arguments = ["random", "--shape", "3,5", "--out", out];
         let random = run(Start::Plain, Path::new(POLYSHARD), &arguments, SOON);
         assert!(summa.success && random.success, "{}{}", summa.stderr, random.stderr);
@@ -84,11 +85,11 @@ fn links_are_followed_and_devices_stay() {
 /// The limit on sizes of files stands for a disk that is full: at once, and after a part.
 #[test]
 fn a_file_that_grows_too_large_leaves_what_was_there() {
-    let folder = folder("too_large");
+    let folder = test_folder!("too_large");
     let old = random(&folder, "old.npy", "3,3", "f64");
     let before = fs::read(&old).expect("it was just made");
     let out = text(&old);
-    let summa = example("summa");
+    let summa = example_path!("summa");
     for limit in [0, 1] {
         let line = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$0\" \"$@\"");
         for (program, arguments) in [
@@ -112,7 +113,7 @@ fn a_file_that_grows_too_large_leaves_what_was_there() {
 
 #[test]
 fn a_file_that_no_disk_has_room_for_is_refused_at_once() {
-    let out = folder("no_room").join("A.npy");
+    let out = test_folder!("no_room").join("A.npy");
     let arguments = ["random", "--shape", "1000000000000,1000000", "--out", text(&out)];
     refused(Start::Plain, Path::new(POLYSHARD), &arguments, "`: it needs 4 EB, but ");
     let arguments = ["random", "--shape", "1000000000000,1000000000000", "--out", text(&out)];
@@ -134,7 +135,7 @@ fn arrays_and_threads_that_are_too_many_are_refused_before_they_are_made() {
     for line in ["summa --mesh 200x200", "ag_gemm --mesh 40000", "megatron --mesh 200x200 --size 1,1,1"] {
         let words: Vec<&str> = line.split_whitespace().collect();
         let message = "40000 ranks cannot be threads of one process, which has at most ";
-        refused(Start::Plain, &example(words[0]), &words[1..], message);
+        refused(Start::Plain, &example_path!(words[0]), &words[1..], message);
     }
     let arguments = ["machine", "detect", "--ranks", "40000"];
     refused(Start::Plain, Path::new(POLYSHARD), &arguments, "40000 ranks cannot be threads of one process, which has");
@@ -144,9 +145,9 @@ fn arrays_and_threads_that_are_too_many_are_refused_before_they_are_made() {
 #[track_caller]
 fn refused_everywhere_on(processes: usize, line: &str, message: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
-    refused(Start::Plain, &example(words[0]), &words[1..], message);
+    refused(Start::Plain, &example_path!(words[0]), &words[1..], message);
     #[cfg(feature = "mpi")]
-    refused(Start::Mpi(processes), &example(words[0]), &words[1..], message);
+    refused(Start::Mpi(processes), &example_path!(words[0]), &words[1..], message);
     #[cfg(not(feature = "mpi"))]
     let _ = processes;
 }
@@ -169,7 +170,7 @@ fn printing() -> Vec<(PathBuf, Vec<&'static str>)> {
         &["--version"],
         &["random", "--help"],
     ];
-    let examples = examples.iter().map(|(name, arguments)| (example(name), arguments.to_vec()));
+    let examples = examples.iter().map(|(name, arguments)| (example_path!(name), arguments.to_vec()));
     examples.chain(commands.iter().map(|arguments| (PathBuf::from(POLYSHARD), arguments.to_vec()))).collect()
 }
 
@@ -200,7 +201,7 @@ fn standard_output_that_nobody_reads_is_no_error() {
 
 #[test]
 fn standard_error_that_is_full_ends_with_the_exit_code_alone() {
-    for (program, arguments) in [(example("summa"), "--mesh=0x1"), (PathBuf::from(POLYSHARD), "nonsense")] {
+    for (program, arguments) in [(example_path!("summa"), "--mesh=0x1"), (PathBuf::from(POLYSHARD), "nonsense")] {
         let line = "\"$0\" \"$@\" 2> /dev/full; code=$?; test $code = 1 -o $code = 2 || echo ended with $code";
         let ended = by_shell(line, &program, &[arguments]);
         assert_eq!(ended.stdout, "", "{} {arguments}", program.display());

@@ -1,9 +1,10 @@
 //! Ranks that are not those of the mesh, that panic, or that nobody can start.
 
 use super::refused;
-use super::support::{Start, example};
 use polyshard::ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::prelude::*;
+use polyshard_testing::example_path;
+use polyshard_testing::start::{Start, run};
 
 /// C = A·B on two ranks, by rows.
 fn program() -> polyshard::Program {
@@ -76,7 +77,7 @@ fn a_leaf_is_registered_by_one_process() {
 fn a_leaf_that_one_process_has_not_registered_ends_all() {
     let this = std::env::current_exe().expect("a test knows its path");
     let arguments = ["--ignored", "--exact", "ranks::a_leaf_is_registered_by_one_process", "--nocapture"];
-    let threads = super::support::run(Start::Plain, &this, &arguments, super::SOON);
+    let threads = run(Start::Plain, &this, &arguments, super::SOON);
     assert!(threads.success && threads.stdout.contains("all ranks have the leaf"), "{}", threads.stderr);
     #[cfg(feature = "mpi")]
     {
@@ -102,10 +103,10 @@ fn a_world_of_another_size_is_refused_by_arrays_and_programs() {
 fn a_mesh_that_is_not_that_of_the_processes_is_refused_with_what_to_start() {
     let message = "rank 0: the program is for 8 ranks, but runs on 3: start it with `mpirun -n 8`\n";
     for name in ["summa", "cannon"] {
-        refused(Start::Mpi(3), &example(name), &["--mesh", "4x2"], message);
+        refused(Start::Mpi(3), &example_path!(name), &["--mesh", "4x2"], message);
     }
     let message = "rank 0: the program is for 2 ranks, but runs on 3: start it with `mpirun -n 2`\n";
-    refused(Start::Mpi(3), &example("ag_gemm"), &["--mesh", "2"], message);
+    refused(Start::Mpi(3), &example_path!("ag_gemm"), &["--mesh", "2"], message);
 }
 
 #[cfg(not(feature = "mpi"))]
@@ -114,6 +115,6 @@ fn a_launcher_without_mpi_is_refused_with_what_to_build() {
     let message = "error: the process was started by Open MPI (`OMPI_COMM_WORLD_RANK` is set), but polyshard was built \
                    without MPI: build it with the feature `mpi`, or start the program without a launcher\n";
     for arguments in [&[][..], &["--mesh", "2x3"], &["--print", "program"]] {
-        refused(Start::Launched, &example("summa"), arguments, message);
+        refused(Start::Launched, &example_path!("summa"), arguments, message);
     }
 }

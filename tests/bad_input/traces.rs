@@ -1,8 +1,9 @@
 //! Traces that no schedule wrote: what is read from a file is checked as if it were written in the source.
 
 use super::SOON;
-use super::support::{Start, folder, run};
 use polyshard::prelude::*;
+use polyshard_testing::start::{Start, run};
+use polyshard_testing::test_folder;
 use std::fs;
 use std::path::Path;
 
@@ -21,7 +22,7 @@ fn trace() -> String {
 fn shown(name: &str, from: &str, to: &str) -> Result<String, String> {
     let text = trace();
     assert!(text.contains(from), "no `{from}` in {text}");
-    let path = folder(name).join("trace.json");
+    let path = test_folder!(name).join("trace.json");
     fs::write(&path, text.replacen(from, to, 1)).expect("the folder is ours");
     let path = path.to_str().expect("cargo's folder has a plain name");
     let ended =

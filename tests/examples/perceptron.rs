@@ -1,7 +1,8 @@
 //! The example `megatron`: right on any mesh, size and type, and plain about what was planned.
 
 use super::{LIMIT, TYPES, check_run};
-use crate::support::{Ended, Start, example, run};
+use polyshard_testing::example_path;
+use polyshard_testing::start::{Ended, Start, run};
 
 /// Runs the perceptron, and all its products were compared.
 #[track_caller]
@@ -67,7 +68,7 @@ fn the_perceptron_tells_what_was_planned_and_receives_that_alone() {
 #[test]
 fn a_perceptron_that_cannot_be_planned_is_refused_with_what_would_fit() {
     let check = |arguments: &[&str], expected: &str| {
-        let Ended { success, stderr, .. } = run(Start::Plain, &example("megatron"), arguments, LIMIT);
+        let Ended { success, stderr, .. } = run(Start::Plain, &example_path!("megatron"), arguments, LIMIT);
         assert!(!success);
         assert_eq!(stderr, format!("error: {expected}\n"));
     };

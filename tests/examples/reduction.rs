@@ -1,7 +1,7 @@
 //! The example `allreduce`: right on any machine, mesh, length and type, and plain about what it does.
 
 use super::{TYPES, check_run};
-use crate::support::Start;
+use polyshard_testing::start::Start;
 
 /// Runs the reduction, and the results of all three strategies were compared.
 #[track_caller]

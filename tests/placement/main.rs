@@ -1,26 +1,25 @@
 //! `polyshard placement`, `reduce` and `matmul`, as a user runs them: what they find, run and draw, and what they
 //! refuse.
 
-#[path = "../support/command_line.rs"]
-mod command_line;
 mod pictures;
 mod placements;
 mod products;
 mod reductions;
 mod refusals;
-#[path = "../support/mod.rs"]
-#[expect(dead_code, reason = "examples and processes are not started here")]
-mod support;
 
-use command_line::json;
+use polyshard_testing::command_line::{CommandLine, json};
+use polyshard_testing::start::Start;
+use polyshard_testing::test_folder;
 use serde_json::Value;
 use std::fs;
-use support::{Start, folder};
+
+/// The command line.
+const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
 
 /// Runs the command line and returns what it printed.
 #[track_caller]
 fn said(arguments: &[&str]) -> String {
-    command_line::said(Start::Plain, arguments)
+    COMMAND_LINE.said(Start::Plain, arguments)
 }
 
 /// Runs the command line and returns the object that it printed.
@@ -47,7 +46,7 @@ fn joined(numbers: &Value) -> String {
 
 /// Writes a file into a folder of its own, and returns its path.
 fn file(name: &str, text: &str) -> String {
-    let path = folder(name).join("machine.toml");
+    let path = test_folder!(name).join("machine.toml");
     fs::write(&path, text).expect("the folder is ours");
     path.to_str().expect("cargo's folder has a plain name").to_owned()
 }

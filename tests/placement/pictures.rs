@@ -1,7 +1,8 @@
 //! `--draw`: a panel for each step, a place for each device, and one colour and arcs for those that talk.
 
-use super::command_line::{drawn, with_class};
+use super::COMMAND_LINE;
 use super::{file, switches};
+use polyshard_testing::command_line::with_class;
 use roxmltree::Node;
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ fn arcs(panel: Node<'_, '_>) -> usize {
 #[test]
 fn each_step_of_a_program_is_a_panel_with_its_groups() {
     let problem = ["reduce", "--matrix", "[[2,2],[2,1]]", "--reduce", "0", "--machine", "a100", "--bytes", "1e9"];
-    drawn("drawn_reduction", &problem, |panels| {
+    COMMAND_LINE.drawn("drawn_reduction", &problem, |panels| {
         let titles: Vec<_> = panels.iter().map(|panel| line(*panel, "title")).collect();
         assert_eq!(
             titles,
@@ -65,7 +66,7 @@ fn each_step_of_a_program_is_a_panel_with_its_groups() {
 #[test]
 fn those_that_wait_have_no_colour_and_roots_talk_to_all() {
     let problem = ["reduce", "--matrix", "[[2,4]]", "--reduce", "0", "--machine", "a100", "--bytes", "1e9"];
-    drawn(
+    COMMAND_LINE.drawn(
         "drawn_masters",
         &[&problem[..], &["--program", "Reduce-AllReduce-Broadcast", "--json"]].concat(),
         |panels| {
@@ -75,14 +76,14 @@ fn those_that_wait_have_no_colour_and_roots_talk_to_all() {
             assert_eq!([0, 1, 2].map(|step| arcs(panels[step])), [6, 1, 6]);
         },
     );
-    drawn("drawn_around", &[&problem[..], &["--program", "AllReduce"]].concat(), |panels| {
+    COMMAND_LINE.drawn("drawn_around", &[&problem[..], &["--program", "AllReduce"]].concat(), |panels| {
         assert_eq!((groups(panels[0]), arcs(panels[0])), (vec![(0..8).collect()], 8));
     });
 }
 
 #[test]
 fn each_axis_of_each_placement_is_a_panel() {
-    drawn("drawn_placements", &["placement", "--hierarchy", "2,4", "--mesh", "2,4"], |panels| {
+    COMMAND_LINE.drawn("drawn_placements", &["placement", "--hierarchy", "2,4", "--mesh", "2,4"], |panels| {
         let titles: Vec<_> = panels.iter().map(|panel| line(*panel, "title")).collect();
         let matrices =
             ["[[1 2] [2 2]], axis 0", "[[1 2] [2 2]], axis 1", "[[2 1] [1 4]], axis 0", "[[2 1] [1 4]], axis 1"];
@@ -96,7 +97,7 @@ fn each_axis_of_each_placement_is_a_panel() {
 fn each_step_of_a_product_is_a_panel_of_the_mesh() {
     let text = "A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]";
     let sizes = ["--mesh", "X=2,Y=3", "--size", "I=12,J=12,K=12", "--machine", "tpu-v5e"];
-    drawn("drawn_product", &[&["matmul", text], &sizes[..]].concat(), |panels| {
+    COMMAND_LINE.drawn("drawn_product", &[&["matmul", text], &sizes[..]].concat(), |panels| {
         assert_eq!(panels.len(), 2);
         assert_eq!(line(panels[0], "title"), "AllGather_X B[J_X, K_Y] -> B[J, K_Y]");
         assert_eq!(groups(panels[0]), [[0, 3], [1, 4], [2, 5]]);
@@ -108,7 +109,7 @@ fn each_step_of_a_product_is_a_panel_of_the_mesh() {
 fn names_may_be_of_any_letters() {
     let machine = file("odd_names", &switches(&[("<b & \u{e9}>", 2), ("it's", 2)]));
     let problem = ["reduce", "--matrix", "[[2,2]]", "--reduce", "0", "--machine", &machine, "--bytes", "1"];
-    drawn("drawn_odd_names", &problem, |panels| {
+    COMMAND_LINE.drawn("drawn_odd_names", &problem, |panels| {
         assert_eq!(line(panels[0], "name"), "<b & \u{e9}> 0");
     });
 }

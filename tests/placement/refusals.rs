@@ -1,13 +1,13 @@
 //! What makes no sense: each is refused with what is wrong and what would fit, and nothing is printed.
 
-use super::command_line::{polyshard, refused};
-use super::support::{Ended, Start};
+use super::COMMAND_LINE;
 use super::{file, switches};
+use polyshard_testing::start::{Ended, Start};
 
 #[test]
 fn placements_that_cannot_be_are_told_what_would_fit() {
     let place = |hierarchy: &str, axes: &str, message: &str| {
-        refused(&["placement", "--hierarchy", hierarchy, "--mesh", axes], message);
+        COMMAND_LINE.refused(&["placement", "--hierarchy", hierarchy, "--mesh", axes], message);
     };
     let fits = "the axes [8, 2, 3] make 48 ranks, but the hierarchy [4, 16] has 64 devices; 4 for axis 2 would fit";
     place("4,16", "8,2,3", fits);
@@ -16,12 +16,14 @@ fn placements_that_cannot_be_are_told_what_would_fit() {
     place("4,x", "4", "cannot read `x` in the hierarchy `4,x`; write whole numbers, such as 4,16");
     let like = "write the extent of each axis, such as 4x6, or names too, such as x=4,y=6";
     place("4,16", "", &format!("cannot read the mesh ``; {like}"));
-    refused(&["placement", "--hierarchy", "4,16", "--mesh=-4"], &format!("cannot read the mesh `-4`; {like}"));
+    COMMAND_LINE
+        .refused(&["placement", "--hierarchy", "4,16", "--mesh=-4"], &format!("cannot read the mesh `-4`; {like}"));
     let alone = "no machine to place the mesh on; give `--machine a100` or a file, or its levels alone, as `--hierarchy \
                  4,16`";
-    refused(&["placement", "--mesh", "4x16"], alone);
+    COMMAND_LINE.refused(&["placement", "--mesh", "4x16"], alone);
     let untimed = "no machine to time the traffic on; give `--machine a100` or a file";
-    refused(&["placement", "--hierarchy", "4,16", "--mesh", "4x16", "--traffic", "allreduce:0:1"], untimed);
+    COMMAND_LINE
+        .refused(&["placement", "--hierarchy", "4,16", "--mesh", "4x16", "--traffic", "allreduce:0:1"], untimed);
     let many = "20000000000000000000";
     let counted = format!("`{many}` in the hierarchy `{many}` is more than can be counted; give a smaller number");
     place(many, "4", &counted);
@@ -34,12 +36,14 @@ fn placements_that_cannot_be_are_told_what_would_fit() {
                listed; join axes or levels";
     place("8,8,8,8,8,8", "8,8,8,8,8,8", all);
     let none = ["placement", "--hierarchy", "4", "--mesh", "4", "--top", "0"];
-    refused(&none, "`--top 0` lists nothing; give 1 or more");
+    COMMAND_LINE.refused(&none, "`--top 0` lists nothing; give 1 or more");
 }
 
 #[test]
 fn machines_that_are_none_are_told_which_there_are() {
-    let on = |flags: &[&str], message: &str| refused(&[&["placement", "--mesh", "64"], flags].concat(), message);
+    let on = |flags: &[&str], message: &str| {
+        COMMAND_LINE.refused(&[&["placement", "--mesh", "64"], flags].concat(), message)
+    };
     let presets = "the presets are a100, v100, tpu-v4p, tpu-v5e, tpu-v5p; a machine of your own is a file, such as \
                    machine.toml";
     on(&["--machine", "b100"], &format!("no machine `b100`; {presets}"));
@@ -56,7 +60,8 @@ fn machines_that_are_none_are_told_which_there_are() {
     let none = "level `gpu`: `bandwidth` is 0 bytes/s; give more than 0";
     on(&["--machine", "a100", "--bandwidth", "gpu=0"], none);
     let odd = file("odd_machine", &switches(&[("node", 64)]).replace("latency", "delay"));
-    let Ended { success, stderr, .. } = polyshard(Start::Plain, &["placement", "--mesh", "64", "--machine", &odd]);
+    let Ended { success, stderr, .. } =
+        COMMAND_LINE.run(Start::Plain, &["placement", "--mesh", "64", "--machine", &odd]);
     assert!(!success && stderr.starts_with(&format!("error: `{odd}`: cannot read the machine: ")), "{stderr}");
     assert!(stderr.contains("unknown field `delay`"), "{stderr}");
 }
@@ -64,7 +69,7 @@ fn machines_that_are_none_are_told_which_there_are() {
 #[test]
 fn traffic_that_is_none_is_refused() {
     let with = |traffic: &str, message: &str| {
-        refused(&["placement", "--machine", "a100", "--mesh", "4x16", "--traffic", traffic], message);
+        COMMAND_LINE.refused(&["placement", "--machine", "a100", "--mesh", "4x16", "--traffic", traffic], message);
     };
     let like = "write operation, axes and bytes per rank, such as allreduce:0,2:1e9";
     with("allreduce", &format!("cannot read the traffic `allreduce`; {like}"));
@@ -79,7 +84,8 @@ fn traffic_that_is_none_is_refused() {
     with("allgather:1:1e999", "an amount of data must be 0 bytes or more, found inf");
     let deep = file("deep_machine", &switches(&["a", "b", "c", "d", "e", "f"].map(|name| (name, 2))));
     let sum = ["placement", "--machine", &deep, "--mesh", "64", "--traffic", "allreduce:0:1e9"];
-    refused(&sum, "there are too many programs of 5 steps over 6 levels to search; give `--max-steps 1` or less");
+    COMMAND_LINE
+        .refused(&sum, "there are too many programs of 5 steps over 6 levels to search; give `--max-steps 1` or less");
 }
 
 #[test]
@@ -89,7 +95,7 @@ fn reductions_that_cannot_be_are_refused() {
         let all = ["--machine", "a100", "--bytes", "1e9"];
         let given = |flag: &str| flags.contains(&flag);
         let rest: Vec<_> = all.chunks(2).filter(|pair| !given(pair[0])).flatten().copied().collect();
-        refused(&[&problem[..], &rest, flags].concat(), message);
+        COMMAND_LINE.refused(&[&problem[..], &rest, flags].concat(), message);
     };
     let matrix = "[[1,4],[4,4]]";
     sum(matrix, "2", &[], "no axis 2; the matrix [[1 4] [4 4]] has axes 0..2");
@@ -127,7 +133,7 @@ fn reductions_that_cannot_be_are_refused() {
     sum(matrix, "0", &["--program", "4"], "no program 4; the programs are 1 to 3");
     sum(matrix, "0", &["--program", "0"], "no program 0; the programs are 1 to 3");
     let no_machine = "no machine to time programs on; give `--machine a100` or a file";
-    refused(&["reduce", "--matrix", matrix, "--reduce", "0", "--bytes", "1"], no_machine);
+    COMMAND_LINE.refused(&["reduce", "--matrix", matrix, "--reduce", "0", "--bytes", "1"], no_machine);
 }
 
 #[test]
@@ -135,7 +141,8 @@ fn reductions_over_very_many_levels_are_not_sought() {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
     let deep = file("deeper_machine", &switches(&names.map(|name| (name, 2))));
     let sum = ["reduce", "--matrix", "[[2,2,2,2,2,2,2,2,2]]", "--reduce", "0", "--machine", &deep, "--bytes", "1"];
-    refused(&sum, "reductions are sought over 8 levels at most, and this one crosses 9; join some of them");
+    COMMAND_LINE
+        .refused(&sum, "reductions are sought over 8 levels at most, and this one crosses 9; join some of them");
 }
 
 #[test]
@@ -143,7 +150,7 @@ fn products_that_cannot_be_are_refused() {
     let text = "A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]";
     let product = |text: &str, mesh: &str, size: &str, flags: &[&str], message: &str| {
         let machine: &[&str] = if flags.contains(&"--machine") { &[] } else { &["--machine", "tpu-v5e"] };
-        refused(&[&["matmul", text, "--mesh", mesh, "--size", size], machine, flags].concat(), message);
+        COMMAND_LINE.refused(&[&["matmul", text, "--mesh", mesh, "--size", size], machine, flags].concat(), message);
     };
     let (mesh, sizes) = ("X=4,Y=4", "I=64,J=64,K=64");
     let like = "write `A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]`";
@@ -178,7 +185,8 @@ fn products_that_cannot_be_are_refused() {
 fn devices_and_links_that_are_none_are_refused() {
     let with = |flags: &[&str], message: &str| {
         let text = "A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]";
-        refused(&[&["matmul", text, "--mesh", "X=4,Y=4", "--size", "I=64,J=64,K=64"], flags].concat(), message);
+        COMMAND_LINE
+            .refused(&[&["matmul", text, "--mesh", "X=4,Y=4", "--size", "I=64,J=64,K=64"], flags].concat(), message);
     };
     let presets = "the presets are a100, v100, tpu-v4p, tpu-v5e, tpu-v5p; a machine of your own is a file, such as \
                    machine.toml";
@@ -207,28 +215,31 @@ fn devices_and_links_that_are_none_are_refused() {
     with(&own, "axis `Y` has no links; give some, as `--link Y=9e10:1e-6:ring`");
     let cube = ["matmul", "A[I,J] * B[J,K] -> C[I,K]", "--mesh", "X=2,Y=2,Z=2", "--size", "I=8,J=8,K=8"];
     let torus = "TPU v5e is a torus of 2 dimensions, but (X: 2, Y: 2, Z: 2) has 3 axes; join some";
-    refused(&[&cube[..], &["--machine", "tpu-v5e"]].concat(), torus);
+    COMMAND_LINE.refused(&[&cube[..], &["--machine", "tpu-v5e"]].concat(), torus);
 }
 
 #[test]
 fn runs_and_pictures_that_are_too_large_are_refused() {
     let sum = ["reduce", "--reduce", "0", "--machine", "a100", "--bytes", "1", "--top", "1"];
     let threads = "`--run` starts a thread per rank, 64 at most, but the machine has 128 ranks; run a smaller one";
-    refused(&[&sum[..], &["--matrix", "[[8,16]]", "--run"]].concat(), threads);
+    COMMAND_LINE.refused(&[&sum[..], &["--matrix", "[[8,16]]", "--run"]].concat(), threads);
     let room = "`--draw` has room for 20000 devices, 1024 to a panel, but this takes 1 x 2048; draw fewer";
-    refused(&[&sum[..], &["--matrix", "[[128,16]]", "--draw", "never.svg", "--program", "AllReduce"]].concat(), room);
+    COMMAND_LINE.refused(
+        &[&sum[..], &["--matrix", "[[128,16]]", "--draw", "never.svg", "--program", "AllReduce"]].concat(),
+        room,
+    );
     let gone = ["--matrix", "[[2,2]]", "--draw", "/none/such"];
     let why = "there is no folder `/none`; make it first";
-    refused(&[&sum[..], &gone].concat(), &format!("cannot write `/none/such`: {why}"));
-    let ended =
-        polyshard(Start::Plain, &[&sum[..], &["--matrix", "[[2,2]]", "--run", "--elements", "1000000000000"]].concat());
+    COMMAND_LINE.refused(&[&sum[..], &gone].concat(), &format!("cannot write `/none/such`: {why}"));
+    let ended = COMMAND_LINE
+        .run(Start::Plain, &[&sum[..], &["--matrix", "[[2,2]]", "--run", "--elements", "1000000000000"]].concat());
     let (before, after) = ended.stderr.split_once(", but ").expect("what is free");
     assert_eq!(before, "error: `--run` holds the arrays of all ranks, up to 128000000000000 bytes");
     assert!(!ended.success && after.ends_with(" bytes are free; run a smaller array\n"), "{after}");
     let text = "A[I_X,J] * B[J,K] -> C[I_X,K]";
     let product = ["matmul", text, "--machine", "tpu-v5p", "--run", "--mesh"];
     let threads = "`--run` starts a thread per rank, 64 at most, but the mesh has 65 ranks; run a smaller one";
-    refused(&[&product[..], &["X=65", "--size", "I=65,J=4,K=4"]].concat(), threads);
+    COMMAND_LINE.refused(&[&product[..], &["X=65", "--size", "I=65,J=4,K=4"]].concat(), threads);
     let flops = "`--run` checks 1 GFLOP one by one, but the product has 2.15 GFLOP; run a smaller one";
-    refused(&[&product[..], &["X=4", "--size", "I=1024,J=1024,K=1024"]].concat(), flops);
+    COMMAND_LINE.refused(&[&product[..], &["X=4", "--size", "I=1024,J=1024,K=1024"]].concat(), flops);
 }

@@ -1,13 +1,14 @@
 //! `--draw`: a panel for each state, a picture for each rank, and colours that say whose elements they were.
 
-use super::command_line::{self, with_class};
+use super::COMMAND_LINE;
+use polyshard_testing::command_line::with_class;
 use roxmltree::Node;
 use std::collections::HashSet;
 
 /// Draws a plan, and hands over the panels of the drawing.
 #[track_caller]
 fn drawn(name: &str, arguments: &[&str], check: impl FnOnce(&[Node])) {
-    command_line::drawn(name, &[&["redistribute"], arguments].concat(), check);
+    COMMAND_LINE.drawn(name, &[&["redistribute"], arguments].concat(), check);
 }
 
 /// The picture of a rank: what it refers to.

@@ -1,9 +1,10 @@
 //! Plans: the worked examples of the literature, other ways to pose a problem, and runs.
 
-use super::command_line::{LIMIT, json as parsed};
-use super::support::{Start, folder, run};
 use super::{redistribute, said};
 use expect_test::expect;
+use polyshard_testing::command_line::{LIMIT, json as parsed};
+use polyshard_testing::start::{Start, run};
+use polyshard_testing::test_folder;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs;
@@ -176,7 +177,7 @@ fn a_memory_bound_admits_what_fits() {
 
 #[test]
 fn a_batch_answers_each_line_in_order_and_goes_on_after_bad_ones() {
-    let folder = folder("batch");
+    let folder = test_folder!("batch");
     let mut lines = String::new();
     for (mesh, source, target, ..) in CASES {
         let axes = mesh.split(',').filter_map(|axis| axis.split_once('='));

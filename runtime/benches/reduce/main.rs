@@ -7,23 +7,17 @@
 //! | `table` | the tables, from the lines that the other parts have printed |
 //!
 //! It is with the runtime because that is all it needs. The lines are those of the other benchmarks, see
-//! [`record`].
+//! [`polyshard_testing::bench::record`].
 
 mod cases;
-#[path = "../../../benches/common/cli.rs"]
-mod cli;
 mod order;
 mod programs;
-#[path = "../../../benches/common/record.rs"]
-mod record;
 mod synthesis;
 mod table;
-#[path = "../../../benches/common/tabulate.rs"]
-mod tabulate;
 
 use cases::Extents;
 use clap::Subcommand;
-use cli::part;
+use polyshard_testing::bench::part;
 
 /// Measures reductions.
 #[derive(Subcommand)]

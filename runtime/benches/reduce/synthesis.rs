@@ -1,7 +1,7 @@
 //! How long it takes to find all programs.
 
-use crate::record::{Case, Record};
 use polyshard_planner::reduce::{Hierarchy, Masters, synthesize};
+use polyshard_testing::bench::record::{Case, Record};
 use std::hint::black_box;
 use std::time::Instant;
 

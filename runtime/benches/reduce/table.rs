@@ -1,8 +1,8 @@
 //! The tables: medians, ratios, and the figures to reach.
 
 use crate::order::{pairs_in_order, spearman};
-use crate::record::{Case, Record};
-use crate::tabulate::{first_seen, median_of, read, verdict};
+use polyshard_testing::bench::record::{Case, Record};
+use polyshard_testing::bench::tabulate::{first_seen, median_of, read, verdict};
 
 /// Prints the tables of the records on standard input.
 pub(crate) fn print() {

@@ -1,0 +1,223 @@
+//! Pictures of a machine's devices, and of who talks to whom.
+//!
+//! ```text
+//! node 0            node 1           a box for each member of each level, devices inside; those of a group have one
+//! [0] [1] [2] [3]   [4] [5] [6] [7]  colour and arcs between them: around, or from the first to the others
+//! ```
+//!
+//! A drawing says nothing that its groups do not: which groups, and what they do, is for the caller to know.
+
+use crate::cli::command::drawing::{colour, label, rounded};
+use crate::cli::command::files::save;
+use std::path::Path;
+use svg::Document;
+use svg::node::element::{Group, Path as Line, Rectangle, Style, Text, Title};
+
+/// The most devices that are drawn, all panels together.
+const DEVICES: usize = 20_000;
+/// The most devices of a panel.
+const PANEL: usize = 1024;
+/// A device's width and height.
+const DEVICE: [f64; 2] = [26.0, 16.0];
+const GAP: f64 = 8.0;
+/// Between a box and what is in it; above it, room for its name.
+const PADDING: f64 = 6.0;
+const NAME: f64 = 12.0;
+const MARGIN: f64 = 16.0;
+/// Above the devices of a panel: two lines.
+const HEAD: f64 = 42.0;
+/// A letter is at most this wide, in a title.
+const LETTER: f64 = 7.5;
+/// Blocks are made this much wider than high, as far as they can be.
+const SHAPE: f64 = 1.8;
+/// A last row that is not full is as bad as a shape that is off by so much, as a logarithm.
+const RAGGED: f64 = 1.0;
+const STYLE: &str = "text{font:9px sans-serif}text.title{font-size:13px;font-weight:bold}text.note{font-size:11px}\
+                     text.rank{text-anchor:middle}rect.member{fill:none;stroke:#999}rect.device{stroke:#444;\
+                     stroke-width:0.5}rect.idle{fill:#f0f0f0}path{fill:none;stroke-width:1.5;opacity:0.7}";
+
+/// Which members of a group are joined by arcs.
+#[derive(Clone, Copy)]
+pub(crate) enum Talk {
+    /// Each to the next, the last to the first.
+    Around,
+    /// The first to all others.
+    FromFirst,
+}
+
+/// One picture of all devices.
+pub(crate) struct Panel {
+    /// The line above it.
+    pub(crate) title: String,
+    /// The line below that.
+    pub(crate) note: String,
+    /// Who talks to whom.
+    pub(crate) groups: Vec<Vec<usize>>,
+    /// How.
+    pub(crate) talk: Talk,
+}
+
+/// Draws rows of panels to a file; `levels` are names and counts, outermost first.
+///
+/// # Errors
+/// If there are too many devices, or the file cannot be written.
+pub(crate) fn draw(path: &Path, title: &str, levels: &[(String, usize)], rows: &[Vec<Panel>]) -> Result<(), String> {
+    let devices: usize = levels.iter().map(|(_, count)| count).product();
+    let panels = rows.iter().map(Vec::len).sum::<usize>();
+    if devices > PANEL || devices * panels > DEVICES {
+        return Err(format!(
+            "`--draw` has room for {DEVICES} devices, {PANEL} to a panel, but this takes {panels} x {devices}; draw \
+             fewer"
+        ));
+    }
+    let block = Block::new(levels);
+    let widest = rows.iter().flatten().map(|panel| panel.title.chars().count().max(panel.note.chars().count())).max();
+    let width = block.size[0].max(widest.unwrap_or(0) as f64 * LETTER) + MARGIN;
+    let height = block.size[1] + HEAD + MARGIN;
+    let across = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let page = [across as f64 * width + MARGIN, rows.len() as f64 * height + MARGIN].map(rounded);
+    let mut document = Document::new()
+        .set("width", page[0])
+        .set("height", page[1])
+        .set("viewBox", (0, 0, page[0], page[1]))
+        .add(Title::new(title))
+        .add(Style::new(STYLE));
+    for (row, panels) in rows.iter().enumerate() {
+        for (column, panel) in panels.iter().enumerate() {
+            let [x, y] = [column as f64 * width + MARGIN, row as f64 * height + MARGIN].map(rounded);
+            document = document.add(block.panel(panel).set("transform", format!("translate({x} {y})")));
+        }
+    }
+    save(path, &document.to_string())
+}
+
+/// Returns how many groups there are, and of how many ranks, in words.
+pub(crate) fn count_groups(groups: &[Vec<usize>]) -> String {
+    match groups {
+        [] => "no group".into(),
+        [group] => format!("one group of {}", group.len()),
+        [group, ..] => format!("{} groups of {}", groups.len(), group.len()),
+    }
+}
+
+/// Devices in boxes of boxes; places are upper left corners.
+struct Block {
+    size: [f64; 2],
+    /// By rank: where it is, and what it is called.
+    devices: Vec<([f64; 2], String)>,
+    /// Place, size and name of each box.
+    members: Vec<([f64; 2], [f64; 2], String)>,
+}
+
+impl Block {
+    fn new(levels: &[(String, usize)]) -> Self {
+        let mut block = Self { size: DEVICE, devices: vec![([0.0, 0.0], String::new())], members: Vec::new() };
+        for (depth, (name, count)) in levels.iter().enumerate().rev() {
+            block = block.repeated(name, *count, depth + 1 < levels.len());
+        }
+        block
+    }
+
+    /// So many of the block side by side and below each other, in boxes if it is not a single device.
+    fn repeated(&self, name: &str, count: usize, boxed: bool) -> Self {
+        let [border, head] = if boxed { [PADDING, NAME] } else { [0.0, 0.0] };
+        let inner = [self.size[0] + 2.0 * border, self.size[1] + 2.0 * border + head];
+        let extent = |columns: usize| {
+            let counts = [columns, count.div_ceil(columns)];
+            [0, 1].map(|side| counts[side] as f64 * (inner[side] + GAP) - GAP)
+        };
+        let off = |columns: &usize| {
+            let [width, height] = extent(*columns);
+            let ragged = if count.is_multiple_of(*columns) { 0.0 } else { RAGGED };
+            (width / height / SHAPE).ln().abs() + ragged
+        };
+        let columns = (1..=count).min_by(|one, other| off(one).total_cmp(&off(other))).unwrap_or(1);
+        let (mut devices, mut members) = (Vec::new(), Vec::new());
+        for member in 0..count {
+            let at = [member % columns, member / columns];
+            let place = [0, 1].map(|side| at[side] as f64 * (inner[side] + GAP));
+            if boxed {
+                members.push((place, inner, format!("{name} {member}")));
+            }
+            let inside = [place[0] + border, place[1] + border + head];
+            let moved = |at: [f64; 2]| [at[0] + inside[0], at[1] + inside[1]];
+            devices.extend(self.devices.iter().map(|(at, inner)| {
+                let comma = if inner.is_empty() { "" } else { ", " };
+                (moved(*at), format!("{name} {member}{comma}{inner}"))
+            }));
+            members.extend(self.members.iter().map(|(at, size, name)| (moved(*at), *size, name.clone())));
+        }
+        Self { size: extent(columns), devices, members }
+    }
+
+    fn panel(&self, panel: &Panel) -> Group {
+        let mut drawn = Group::new()
+            .set("class", "panel")
+            .add(Text::new(&panel.title).set("class", "title").set("y", 12))
+            .add(Text::new(&panel.note).set("class", "note").set("y", 28));
+        let mut picture = Group::new().set("transform", format!("translate(0 {HEAD})"));
+        for (at, size, name) in &self.members {
+            picture = picture.add(rectangle("member", *at, *size)).add(label(
+                "name",
+                name.clone(),
+                at[0] + PADDING,
+                at[1] + NAME,
+            ));
+        }
+        let mut colours = vec![None; self.devices.len()];
+        for (nth, group) in panel.groups.iter().enumerate() {
+            for &rank in group {
+                colours[rank] = Some(colour(nth, panel.groups.len()));
+            }
+        }
+        for (rank, ((at, name), fill)) in self.devices.iter().zip(colours).enumerate() {
+            let device = match fill {
+                Some(fill) => rectangle("device", *at, DEVICE).set("fill", fill),
+                None => rectangle("device idle", *at, DEVICE),
+            };
+            let [x, y] = [at[0] + DEVICE[0] / 2.0, at[1] + DEVICE[1] - 5.0];
+            picture = picture.add(device.add(Title::new(format!("rank {rank}: {name}")))).add(label(
+                "rank",
+                rank.to_string(),
+                x,
+                y,
+            ));
+        }
+        for (nth, group) in panel.groups.iter().enumerate() {
+            picture = picture.add(self.arcs(group, panel.talk, &colour(nth, panel.groups.len())));
+        }
+        drawn = drawn.add(picture);
+        drawn
+    }
+
+    /// The arcs of a group.
+    fn arcs(&self, group: &[usize], talk: Talk, stroke: &str) -> Group {
+        let ranks = group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+        let mut drawn = Group::new().set("class", "group").add(Title::new(ranks));
+        let pairs: Vec<[usize; 2]> = match (talk, group) {
+            (_, [] | [_]) => Vec::new(),
+            (Talk::FromFirst, [first, others @ ..]) => others.iter().map(|other| [*first, *other]).collect(),
+            (Talk::Around, [one, other]) => vec![[*one, *other]],
+            (Talk::Around, _) => (0..group.len()).map(|at| [group[at], group[(at + 1) % group.len()]]).collect(),
+        };
+        for pair in pairs {
+            let [[x, y], [to_x, to_y]] =
+                pair.map(|rank| [0, 1].map(|side| self.devices[rank].0[side] + DEVICE[side] / 2.0));
+            // Bent to its left, so that arcs along one line are told apart.
+            let [bent_x, bent_y] = [(x + to_x + (to_y - y) / 2.0) / 2.0, (y + to_y - (to_x - x) / 2.0) / 2.0];
+            let [x, y, bent_x, bent_y, to_x, to_y] = [x, y, bent_x, bent_y, to_x, to_y].map(rounded);
+            let way = format!("M{x} {y}Q{bent_x} {bent_y} {to_x} {to_y}");
+            drawn = drawn.add(Line::new().set("class", "arc").set("d", way).set("stroke", stroke));
+        }
+        drawn
+    }
+}
+
+fn rectangle(class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) -> Rectangle {
+    Rectangle::new()
+        .set("class", class)
+        .set("x", rounded(x))
+        .set("y", rounded(y))
+        .set("width", rounded(width))
+        .set("height", rounded(height))
+}

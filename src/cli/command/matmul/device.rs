@@ -1,0 +1,138 @@
+//! The device and the links that a product is planned for, as flags: a TPU, or figures of one's own.
+
+use crate::Mesh;
+use crate::cli::command::hardware;
+use crate::cli::numbers::real;
+use crate::planner::product::{Element, Link, ProductError, Roofline, Wiring};
+
+/// The flags.
+#[derive(clap::Args)]
+pub(super) struct Device {
+    /// The machine: tpu-v4p, tpu-v5e or tpu-v5p, whose torus then has a dimension for each axis of the mesh; or with
+    /// `--matrix` any that has levels, a100, v100 or a file.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    machine: Option<String>,
+    /// How the mesh is placed on the machine's levels; `polyshard placement` lists the ways.
+    #[arg(long, value_name = "[[1,4],[4,4]]", requires = "machine")]
+    matrix: Option<String>,
+    /// A device's operations per second for the type of elements, instead of the machine's.
+    #[arg(long, value_name = "PER_S", value_parser = real, allow_negative_numbers = true)]
+    flops: Option<f64>,
+    /// The bytes per second between a device and its memory, instead of the machine's.
+    #[arg(long, value_name = "BYTES_PER_S", value_parser = real, allow_negative_numbers = true)]
+    memory_bandwidth: Option<f64>,
+    /// A device's bytes of memory, instead of the machine's.
+    #[arg(long, value_name = "BYTES", value_parser = real, allow_negative_numbers = true)]
+    memory_bytes: Option<f64>,
+    /// The links along an axis, instead of the machine's: bytes per second in each direction, seconds per hop, and
+    /// ring, line or switch. May be given for each axis.
+    #[arg(long, value_name = "X=9e10:1e-6:ring")]
+    link: Vec<String>,
+}
+
+/// The name of each machine that is a torus of the mesh's axes, and the function that returns it.
+type Torus = (&'static str, fn(&Mesh, Element) -> Result<Roofline, ProductError>);
+const TORI: [Torus; 3] =
+    [("tpu-v4p", Roofline::tpu_v4p), ("tpu-v5e", Roofline::tpu_v5e), ("tpu-v5p", Roofline::tpu_v5p)];
+
+impl Device {
+    /// Returns what these flags say of the devices and links of a mesh.
+    ///
+    /// # Errors
+    /// If there is no machine, it has no such mesh or no rate for the type, a link cannot be read, or an axis has none.
+    pub(super) fn roofline(&self, mesh: &Mesh, element: Element) -> Result<Roofline, String> {
+        let mut roofline = match &self.machine {
+            Some(name) => self.preset(name, mesh, element)?,
+            None if self.flops.is_none() || self.memory_bandwidth.is_none() || self.memory_bytes.is_none() => {
+                return Err("no machine to plan the product for; give `--machine tpu-v5e` or another, or all of \
+                            `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis"
+                    .into());
+            }
+            None => Roofline { flops: 0.0, memory_bandwidth: 0.0, memory_bytes: 0, links: Vec::new() },
+        };
+        roofline.flops = self.flops.unwrap_or(roofline.flops);
+        roofline.memory_bandwidth = self.memory_bandwidth.unwrap_or(roofline.memory_bandwidth);
+        if let Some(bytes) = self.memory_bytes {
+            if !(bytes >= 1.0 && bytes.is_finite()) {
+                return Err(format!("`--memory-bytes` must be 1 or more, found {bytes}"));
+            }
+            // Fractions of a byte hold nothing.
+            roofline.memory_bytes = bytes as u128;
+        }
+        for (nth, text) in self.link.iter().enumerate() {
+            let (axis, link) = link(text)?;
+            let Some(position) = mesh.position(axis.into()) else {
+                return Err(format!("no axis `{axis}` to give a link; the mesh is ({mesh})"));
+            };
+            let again = |other: &&String| other.split_once('=').is_some_and(|(name, _)| name.trim() == axis);
+            if self.link[..nth].iter().any(|other| again(&other)) {
+                return Err(format!("two links are given for axis `{axis}`; give one"));
+            }
+            roofline = roofline.with_link(mesh.as_slice()[position].name, link);
+        }
+        let linked = |axis: crate::Name| roofline.links.iter().any(|(name, _)| *name == axis);
+        match mesh.as_slice().iter().find(|axis| axis.extent > 1 && !linked(axis.name)) {
+            Some(axis) => Err(format!("axis `{0}` has no links; give some, as `--link {0}=9e10:1e-6:ring`", axis.name)),
+            None => Ok(roofline),
+        }
+    }
+
+    /// The figures of a machine, before flags replace some.
+    fn preset(&self, name: &str, mesh: &Mesh, element: Element) -> Result<Roofline, String> {
+        if let Some(text) = &self.matrix {
+            return self.placed(name, text, mesh, element);
+        }
+        let Some((_, preset)) = TORI.into_iter().find(|(other, _)| *other == name) else {
+            let machine = hardware::find(name, None)?;
+            return Err(format!(
+                "{machine}: say with `--matrix` how the mesh lies on these levels; without it there are {}, or give \
+                 `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis",
+                TORI.map(|(name, _)| name).join(", ")
+            ));
+        };
+        let element = match (element, self.flops) {
+            (Element::F32 | Element::F64, None) => {
+                return Err(format!("{name} states no FLOP/s for {element}; take bf16 or int8, or give `--flops`"));
+            }
+            // The rate that the machine states is replaced, so it may be that of another type.
+            (_, Some(_)) => Element::Bf16,
+            (element, None) => element,
+        };
+        preset(mesh, element).map_err(|why| why.to_string())
+    }
+
+    /// The figures of a machine with levels.
+    fn placed(&self, name: &str, matrix: &str, mesh: &Mesh, element: Element) -> Result<Roofline, String> {
+        let matrix = crate::cli::command::mesh::matrix(matrix)?;
+        let machine = hardware::find(name, Some(&matrix.hierarchy()))?;
+        let stated = |element: &Element| machine.device().flops.contains_key(&element.to_string());
+        let element = match self.flops {
+            // As above; of a machine that states no rate at all, the planner says so.
+            Some(_) => Element::ALL.into_iter().find(stated).unwrap_or(element),
+            None => element,
+        };
+        Roofline::on(&machine, &matrix, mesh, element).map_err(|why| why.to_string())
+    }
+}
+
+/// Reads `X=9e10:1e-6:ring`.
+fn link(text: &str) -> Result<(&str, Link), String> {
+    let wrong = || {
+        format!(
+            "cannot read the link `{text}`; write an axis, bytes per second, seconds per hop, and ring, line or \
+             switch, such as X=9e10:1e-6:ring"
+        )
+    };
+    let (axis, figures) = text.split_once('=').ok_or_else(wrong)?;
+    let [bandwidth, latency, wiring] = figures.split(':').map(str::trim).collect::<Vec<_>>()[..] else {
+        return Err(wrong());
+    };
+    let number = |text: &str| text.parse::<f64>().map_err(|_| wrong());
+    let wiring = match wiring {
+        "ring" => Wiring::Ring,
+        "line" => Wiring::Line,
+        "switch" => Wiring::Switch,
+        _ => return Err(wrong()),
+    };
+    Ok((axis.trim(), Link { wiring, bandwidth: number(bandwidth)?, latency: number(latency)? }))
+}

@@ -1,0 +1,59 @@
+//! Collectives of a workload in the words of a command line: `allreduce:0:1e9`, or `allreduce:data:1e9`.
+
+use crate::machine::Operation;
+use crate::machine::units::scaled;
+use crate::planner::placement::Traffic;
+
+/// The operations, as they are printed.
+const OPERATIONS: [Operation; 6] = [
+    Operation::AllReduce,
+    Operation::ReduceScatter,
+    Operation::AllGather,
+    Operation::Reduce,
+    Operation::Broadcast,
+    Operation::AllToAll,
+];
+
+/// Reads `allreduce:0,2:1e9`: an operation, the axes that it runs along, by name or by number, and the bytes that each
+/// rank holds before it.
+///
+/// Case and hyphens of the operation do not matter.
+///
+/// # Errors
+/// If it is not of this form, or there is no such operation or axis.
+pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic, String> {
+    let wrong = || {
+        format!("cannot read the traffic `{text}`; write operation, axes and bytes per rank, such as allreduce:0,2:1e9")
+    };
+    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let [name, axes, bytes] = parts[..] else { return Err(wrong()) };
+    let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
+    let operation = OPERATIONS.into_iter().find(|operation| plain(&operation.to_string()) == plain(name));
+    let operation = operation.ok_or_else(|| {
+        let there = OPERATIONS.map(|operation| operation.to_string().to_lowercase());
+        format!("no operation `{name}` in the traffic `{text}`; there are {}", there.join(", "))
+    })?;
+    let axis = |axis: &str| {
+        let axis = axis.trim();
+        match names.iter().position(|name| name == axis) {
+            Some(position) => Ok(position),
+            // What is no axis of the mesh the planner says.
+            None if axis.bytes().all(|byte| byte.is_ascii_digit()) => axis.parse().map_err(|_| wrong()),
+            None if axis.contains(char::is_whitespace) => Err(wrong()),
+            None => Err(format!("no axis `{axis}` in the traffic `{text}`; the axes are {}", names.join(", "))),
+        }
+    };
+    let axes = axes.split(',').map(axis).collect::<Result<_, _>>()?;
+    Ok(Traffic { operation, axes, bytes: bytes.parse().map_err(|_| wrong())? })
+}
+
+/// Returns a collective and its axes: `AllReduce 0,2`.
+pub(crate) fn brief(traffic: &Traffic, names: &[String]) -> String {
+    let axes: Vec<_> = traffic.axes.iter().filter_map(|&axis| names.get(axis).map(String::as_str)).collect();
+    format!("{} {}", traffic.operation, axes.join(","))
+}
+
+/// Returns a collective in words.
+pub(crate) fn describe(traffic: &Traffic, names: &[String]) -> String {
+    format!("{} of {}", brief(traffic, names), scaled(traffic.bytes, "B"))
+}

@@ -1,0 +1,99 @@
+//! `polyshard redistribute`: plans, prints, runs and draws the way from one distributed type to another.
+//!
+//! Which plan is best is the planner's affair and moving data the runtime's; here is what comes between them and
+//! a terminal.
+
+mod batch;
+mod draw;
+mod judge;
+mod picture;
+mod problem;
+mod trial;
+
+use crate::cli::command::files;
+use crate::cli::command::print::json;
+use crate::planner::Report;
+use clap::ArgGroup;
+use judge::Judge;
+use problem::Problem;
+use serde::Serialize;
+use std::path::PathBuf;
+use trial::Trial;
+
+/// What follows `polyshard redistribute`.
+#[derive(clap::Args)]
+#[command(group = ArgGroup::new("problem").args(["source", "batch"]).required(true), after_help = "Examples:
+  polyshard redistribute --mesh x=4,y=6 '[3{x}12, 2{y}12]' '[2{y}12, 3{x}12]' --run --draw plan.svg
+  polyshard redistribute --mesh 2x2 --size I=8,J=16 'A[I_X, J_Y]' 'A[I, J_XY]' --type f32 --ops any
+  polyshard redistribute --mesh 8 '[8{x}64, 64]' '[64, 8{x}64]' --latency 1e-6 --bandwidth 1e10 --json
+  polyshard redistribute --batch problems.json")]
+pub struct Arguments {
+    /// The type before: tile, axes minor first and size of each dimension, as '[3{x}12, 8]'; or 'A[I_X, J]'.
+    #[arg(requires = "target", requires = "mesh")]
+    source: Option<String>,
+    /// The type after.
+    target: Option<String>,
+    /// The mesh: each axis' name and extent, outermost first; `4x6` is `x=4,y=6`.
+    #[arg(long, value_name = "x=4,y=6")]
+    mesh: Option<String>,
+    /// The sizes of the dimensions of 'A[I_X, J]'.
+    #[arg(long, value_name = "I=8,J=16")]
+    size: Option<String>,
+    /// Plan one problem per line of a file, or of standard input if it is `-`, and print one JSON object for each.
+    ///
+    /// A problem is {"mesh": [["x", 4], ["y", 6]], "source": "[3{x}12, 8]", "target": ".."}, with
+    /// "size": [["I", 8], ["J", 16]] if the types are of the form 'A[I_X, J]'.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "mesh", "size", "run", "draw"])]
+    batch: Option<PathBuf>,
+    #[command(flatten)]
+    judge: Judge,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Run the plan, a thread for each rank, and check every element of every tile.
+    #[arg(long)]
+    run: bool,
+    /// Draw who holds what before and after each step.
+    #[arg(long, value_name = "FILE.svg")]
+    draw: Option<PathBuf>,
+}
+
+/// A plan as JSON, and what was asked for beside it.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    report: Report,
+    /// By the links given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<Trial>,
+}
+
+/// Does what the command line asks for, and returns what to print.
+///
+/// # Errors
+/// What is wrong with the problem, or with the tiles that a run ended with.
+pub fn redistribute(arguments: &Arguments) -> Result<String, String> {
+    if let Some(path) = &arguments.batch {
+        return batch::plan_all(path, &arguments.judge).map(|()| String::new());
+    }
+    files::check(arguments.draw.as_deref())?;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let [mesh, source, target, size] =
+        [&arguments.mesh, &arguments.source, &arguments.target, &arguments.size].map(text);
+    let [source, target] = Problem::from_texts(&mesh, source, target, &size)?.types()?;
+    let plan = arguments.judge.plan(&source, &target)?;
+    let seconds = arguments.judge.seconds(&plan)?;
+    let trial = if arguments.run { Some(trial::run(&plan, arguments.judge.dtype())?) } else { None };
+    if let Some(path) = &arguments.draw {
+        draw::draw(&plan, path)?;
+    }
+    if arguments.json {
+        return Ok(json(&Answer { report: plan.report(), seconds, run: trial }) + "\n");
+    }
+    let mut text = plan.explain(arguments.judge.dtype().size());
+    text.extend(seconds.map(|seconds| format!("it takes {seconds:e} s over the links given\n")));
+    text.extend(trial.map(|trial| trial.to_string()));
+    Ok(text)
+}

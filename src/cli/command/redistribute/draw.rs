@@ -1,0 +1,172 @@
+//! `--draw`: the mesh before and after each step as an SVG picture, elements coloured by who had them at first.
+//!
+//! ```text
+//! panel of a state    0        1        2        a picture of the whole array for each rank of the mesh; what the
+//!                    [##..]   [..##]   [....]    rank holds of it is coloured
+//! ```
+//!
+//! The first panel is the legend of the others: there, each rank holds its own colour.
+
+use super::picture::Picture;
+use crate::cli::command::drawing::{colour, label, rounded};
+use crate::cli::command::files::save;
+use crate::{DistType, Plan};
+use std::collections::BTreeMap;
+use std::path::Path;
+use svg::Document;
+use svg::node::element::{Definitions, Group, Rectangle, Style, Text, Title, Use};
+
+/// The most ranks that fit a page.
+const RANKS: usize = 512;
+/// The longer and at least the shorter side of the picture of an array.
+const SIDES: [f64; 2] = [72.0, 18.0];
+/// Between two pictures at least, with room for a number and a line of text.
+const GAP: [f64; 2] = [14.0, 30.0];
+const MARGIN: f64 = 16.0;
+/// Above the pictures of a panel: two lines.
+const HEAD: f64 = 54.0;
+/// The most pictures side by side, where the mesh does not say.
+const ACROSS: usize = 16;
+/// A letter is at most this wide, in the smallest size and in the largest.
+const LETTER: f64 = 6.5;
+const TITLE_LETTER: f64 = 8.0;
+const STYLE: &str = "text{font:10px sans-serif}text.title{font-size:13px;font-weight:bold}\
+                     text.type{font-size:12px;font-family:monospace}text.rank,text.part{text-anchor:middle}\
+                     rect.array{fill:#f4f4f4;stroke:#888;stroke-width:0.5}rect.cell{stroke:#fff;stroke-width:0.25}";
+
+/// Draws the states of a plan to a file.
+///
+/// # Errors
+/// If there are too many ranks, or the file cannot be written.
+pub(crate) fn draw(plan: &Plan, path: &Path) -> Result<(), String> {
+    let ranks = plan.source().mesh().size();
+    if ranks > RANKS {
+        return Err(format!("`--draw` has room for {RANKS} ranks, but the mesh has {ranks}; draw a smaller one"));
+    }
+    save(path, &document(plan).to_string())
+}
+
+fn document(plan: &Plan) -> Document {
+    let page = Page::new(plan);
+    let report = plan.report();
+    let mut states = vec![("before".to_owned(), plan.source())];
+    for (nth, (step, told)) in plan.steps().iter().zip(&report.steps).enumerate() {
+        let of = if told.axes.is_empty() { String::new() } else { format!(" of {}", told.axes.join(", ")) };
+        states.push((format!("after step {}, {}{of}", nth + 1, step.op()), step.to()));
+    }
+    let [width, height] = page.panel();
+    let mesh = format!("over ({})", plan.source().mesh());
+    let widest = states.iter().map(|(title, held)| title.len().max(held.to_string().len() + mesh.len())).max();
+    let width = width.max(widest.unwrap_or(0) as f64 * TITLE_LETTER) + 2.0 * MARGIN;
+    let total = height * states.len() as f64 + 2.0 * MARGIN;
+    let mut document = Document::new()
+        .set("width", rounded(width))
+        .set("height", rounded(total))
+        .set("viewBox", (0, 0, rounded(width), rounded(total)))
+        .add(Title::new(format!("{} to {}, {mesh}", plan.source(), plan.target())))
+        .add(Style::new(STYLE));
+    for (nth, (title, held)) in states.iter().enumerate() {
+        let lines = [title.clone(), format!("{held} {mesh}")];
+        document = document.add(page.state(nth, &lines, held, MARGIN + nth as f64 * height));
+    }
+    document
+}
+
+/// Where things are.
+struct Page<'a> {
+    picture: Picture<'a>,
+    /// The width and the height of the picture of the array.
+    size: [f64; 2],
+    /// Between two pictures.
+    gap: [f64; 2],
+    /// Pictures side by side, and below each other.
+    grid: [usize; 2],
+}
+
+impl<'a> Page<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let picture = Picture::new(plan);
+        let [down, across] = picture.extents().map(|extent| extent.max(1) as f64);
+        let side = |extent: f64| (SIDES[0] * extent / down.max(across)).max(SIDES[1]);
+        let size = [side(across), side(down)];
+        let mesh = plan.source().mesh();
+        let columns = match mesh.extents()[..] {
+            [] => 1,
+            [ranks] => ranks.min(ACROSS),
+            [.., inner] => inner.min(2 * ACROSS),
+        };
+        let types = [plan.source()].into_iter().chain(plan.steps().iter().map(|step| step.to()));
+        let parts =
+            types.flat_map(|held| (0..mesh.size()).map(|rank| picture.others(held, &mesh.coordinates(rank)).len()));
+        let widest = parts.max().unwrap_or(0) as f64 * LETTER;
+        let gap = [GAP[0].max(GAP[0] / 2.0 + widest - size[0]), GAP[1]];
+        Self { picture, size, gap, grid: [columns, mesh.size().div_ceil(columns)] }
+    }
+
+    /// The width and the height of a panel.
+    fn panel(&self) -> [f64; 2] {
+        let [width, height] = [0, 1].map(|side| self.grid[side] as f64 * (self.size[side] + self.gap[side]));
+        [width, HEAD + height + MARGIN]
+    }
+
+    /// The panel of one state, with two lines above it.
+    fn state(&self, nth: usize, lines: &[String; 2], held: &DistType, y: f64) -> Group {
+        let mut panel =
+            Group::new().set("class", "panel").set("transform", format!("translate({MARGIN} {})", rounded(y)));
+        panel = panel.add(Text::new(&lines[0]).set("class", "title").set("y", 14));
+        panel = panel.add(Text::new(&lines[1]).set("class", "type").set("y", 32));
+        // Ranks with the same tile share its picture, so that a page grows with its tiles.
+        let mut tiles = BTreeMap::new();
+        let (mut shared, mut pictures) = (Definitions::new(), Group::new());
+        for rank in 0..held.mesh().size() {
+            let coordinates = held.mesh().coordinates(rank);
+            let number = tiles.len();
+            let id = *tiles.entry(held.offset(&coordinates)).or_insert_with(|| number);
+            let name = format!("state{nth}tile{id}");
+            if id == number {
+                shared = shared.add(self.tile(held, &coordinates).set("id", name.clone()));
+            }
+            let [x, y] = self.place(rank);
+            let middle = x + self.size[0] / 2.0;
+            let below = y + self.size[1] + 10.0;
+            pictures = pictures
+                .add(label("rank", rank.to_string(), middle, y - 3.0))
+                .add(Use::new().set("href", format!("#{name}")).set("x", rounded(x)).set("y", rounded(y)));
+            let part = self.picture.others(held, &coordinates);
+            if !part.is_empty() {
+                pictures = pictures.add(label("part", part, middle, below));
+            }
+        }
+        panel.add(shared).add(pictures)
+    }
+
+    /// The upper left corner of the picture of a rank.
+    fn place(&self, rank: usize) -> [f64; 2] {
+        let [columns, _] = self.grid;
+        let [x, y] =
+            [(rank % columns, 0), (rank / columns, 1)].map(|(at, side)| at as f64 * (self.size[side] + self.gap[side]));
+        [x + self.gap[0] / 2.0, y + HEAD]
+    }
+
+    /// The array, with what the rank at `coordinates` holds in colour.
+    fn tile(&self, held: &DistType, coordinates: &[usize]) -> Group {
+        let [width, height] = self.size;
+        let array = Rectangle::new().set("class", "array").set("width", rounded(width)).set("height", rounded(height));
+        let mut tile = Group::new().add(array);
+        let [down, across] = self.picture.extents().map(|extent| extent.max(1) as f64);
+        for cell in self.picture.cells(held, coordinates) {
+            let [rows, columns] = &cell.ranges;
+            let along = |at: usize, extent: f64, side: f64| at as f64 / extent * side;
+            let rectangle = Rectangle::new()
+                .set("class", "cell")
+                .set("x", rounded(along(columns.start, across, width)))
+                .set("y", rounded(along(rows.start, down, height)))
+                .set("width", rounded(along(columns.len(), across, width)))
+                .set("height", rounded(along(rows.len(), down, height)))
+                .set("fill", colour(cell.tile, self.picture.tiles()));
+            tile =
+                tile.add(rectangle.add(Title::new(format!("{rows:?}, {columns:?}, at first on rank {}", cell.owner))));
+        }
+        tile
+    }
+}

@@ -1,0 +1,111 @@
+//! What a plan may do and what it is judged by, as flags.
+
+use crate::cli::dtypes::dtype_parser;
+use crate::cli::numbers::{real, whole};
+use crate::planner::{CostModel, Links, MemoryBound, Ops};
+use crate::{DType, DistType, Mesh, Plan, PlanOptions};
+use clap::ValueEnum;
+
+/// The flags.
+#[derive(clap::Args)]
+pub(crate) struct Judge {
+    /// The operations that a plan may use.
+    #[arg(long, value_enum, default_value_t = Operations::Fused)]
+    ops: Operations,
+    /// The memory that a tile may take on each device [default: what the larger of source and target tile takes].
+    #[arg(long, value_name = "BYTES", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    memory: Option<usize>,
+    /// The element type, which says what bytes are meant.
+    #[arg(long = "type", value_parser = dtype_parser(), default_value = "f64", value_name = "TYPE")]
+    dtype: DType,
+    /// The seconds that each message takes beside its bytes: plans are judged by time.
+    #[arg(long, value_name = "S", value_parser = real, requires = "bandwidth", allow_negative_numbers = true)]
+    latency: Option<f64>,
+    /// The bytes per second and rank: plans are judged by time. For single axes as `x=1e9`, and then a plain number
+    /// for the others.
+    #[arg(long, value_name = "BYTES_PER_S", allow_hyphen_values = true)]
+    bandwidth: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Operations {
+    /// Those of the literature: all-to-alls between two dimensions, all-gathers of one.
+    Paper,
+    /// Also all-to-alls and all-gathers of several dimensions at once.
+    Fused,
+    /// One exchange between all pairs of ranks.
+    Exchange,
+    /// Whatever is cheapest.
+    Any,
+}
+
+impl Judge {
+    /// Returns the type of elements.
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Returns the best plan.
+    ///
+    /// # Errors
+    /// If the arrays are not the same, no plan fits into the memory, or a latency or bandwidth cannot be one.
+    pub(crate) fn plan(&self, source: &DistType, target: &DistType) -> Result<Plan, String> {
+        let options = PlanOptions {
+            ops: match self.ops {
+                Operations::Paper => Ops::Paper,
+                Operations::Fused => Ops::Fused,
+                Operations::Exchange => Ops::Exchange,
+                Operations::Any => Ops::Any,
+            },
+            memory: self.memory.map_or(MemoryBound::Strict, MemoryBound::Bytes),
+            model: self.links(source.mesh())?.map_or(CostModel::Elements, CostModel::Links),
+            element_bytes: self.dtype.size(),
+        };
+        Plan::new(source, target, &options).map_err(|error| error.to_string())
+    }
+
+    /// Returns the seconds that a plan takes, if links are given.
+    ///
+    /// # Errors
+    /// If a latency or bandwidth cannot be one.
+    pub(crate) fn seconds(&self, plan: &Plan) -> Result<Option<f64>, String> {
+        let links = self.links(plan.source().mesh())?;
+        Ok(links.map(|links| plan.seconds(&links, self.dtype.size())))
+    }
+
+    fn links(&self, mesh: &Mesh) -> Result<Option<Links>, String> {
+        let Some(text) = &self.bandwidth else { return Ok(None) };
+        let (mut along, mut rest) = (Vec::new(), None);
+        for part in text.split(',') {
+            let (name, number) =
+                part.split_once('=').map_or((None, part), |(name, number)| (Some(name.trim()), number));
+            let number: f64 = number.trim().parse().map_err(|_| {
+                format!("cannot read `{part}` in the bandwidth `{text}`; write bytes per second, such as x=1e9,1e10")
+            })?;
+            let before = match name {
+                Some(name) if along.iter().any(|(other, _)| *other == name) => true,
+                Some(name) => {
+                    along.push((name, number));
+                    false
+                }
+                None => rest.replace(number).is_some(),
+            };
+            if before {
+                return Err(format!("two bandwidths are given for {}; give one", name.unwrap_or("all other axes")));
+            }
+        }
+        for axis in mesh.as_slice() {
+            let name = axis.name.as_str();
+            if along.iter().all(|(other, _)| *other != name) {
+                let rest = rest.ok_or_else(|| {
+                    format!("no bandwidth is given for axis `{name}`; add one, or a plain number for all other axes")
+                })?;
+                along.push((name, rest));
+            }
+        }
+        // An axis counts if it is slower than what all links have, so that is the fastest.
+        let fastest = along.iter().map(|(_, number)| *number).chain(rest).fold(f64::NEG_INFINITY, f64::max);
+        let links = Links::new(self.latency.unwrap_or(0.0), fastest);
+        Ok(Some(along.into_iter().fold(links, |links, (name, number)| links.along(name, number))))
+    }
+}

@@ -1,0 +1,113 @@
+//! What a drawing shows: which part of the array each rank holds, and who held it at first.
+//!
+//! A page has two directions. They are the first two dimensions that are ever cut; of the others it is said in
+//! words which part a rank holds.
+
+use crate::{DistType, Plan};
+use std::iter;
+use std::ops::Range;
+
+/// The array as it is drawn.
+pub(crate) struct Picture<'a> {
+    plan: &'a Plan,
+    /// The dimensions drawn downwards and across; none where the array has too few.
+    pub(crate) dims: [Option<usize>; 2],
+    /// The other dimensions that are ever cut.
+    others: Vec<usize>,
+    /// For each tile of the source, by number, the first rank that has it.
+    owners: Vec<usize>,
+}
+
+/// A part of a tile that lay on one rank at first.
+pub(crate) struct Cell {
+    /// Indices drawn downwards and across.
+    pub(crate) ranges: [Range<usize>; 2],
+    /// The tile of the source that it belongs to.
+    pub(crate) tile: usize,
+    /// The first rank that had that tile.
+    pub(crate) owner: usize,
+}
+
+impl<'a> Picture<'a> {
+    /// Returns the picture of the array that a plan moves.
+    pub(crate) fn new(plan: &'a Plan) -> Self {
+        let types = || [plan.source(), plan.target()].into_iter().chain(plan.steps().iter().map(|step| step.to()));
+        let ndim = plan.source().ndim();
+        let (cut, whole): (Vec<_>, Vec<_>) =
+            (0..ndim).partition(|&dim| types().any(|dist_type| !dist_type.dims()[dim].parts.is_empty()));
+        // What is never cut is drawn where there is room for it.
+        let mut drawn: Vec<_> = cut.iter().chain(&whole).copied().take(2).collect();
+        drawn.sort_unstable();
+        let dims = match drawn[..] {
+            [down, across] => [Some(down), Some(across)],
+            [across] => [None, Some(across)],
+            _ => [None, None],
+        };
+        let others = cut.into_iter().filter(|&dim| !dims.contains(&Some(dim))).collect();
+        let source = plan.source();
+        let mut picture = Self { plan, dims, others, owners: vec![0; tiles(source)] };
+        for rank in (0..source.mesh().size()).rev() {
+            let coordinates = source.mesh().coordinates(rank);
+            let tile = picture.source_tile(|dim| source.tile_number(dim, &coordinates));
+            picture.owners[tile] = rank;
+        }
+        picture
+    }
+
+    /// Returns the number of tiles of the source.
+    pub(crate) fn tiles(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// Returns the extents of the array downwards and across, 1 where it has no dimension.
+    pub(crate) fn extents(&self) -> [usize; 2] {
+        self.dims.map(|dim| dim.map_or(1, |dim| self.plan.source().dims()[dim].size))
+    }
+
+    /// Returns what the rank at `coordinates` holds of an array of type `held`: as cells, one after the other.
+    pub(crate) fn cells(&self, held: &DistType, coordinates: &[usize]) -> Vec<Cell> {
+        let source = self.plan.source();
+        let start = held.offset(coordinates);
+        if held.tile_len() == 0 {
+            return Vec::new();
+        }
+        let cuts: [Vec<Range<usize>>; 2] = self.dims.map(|dim| {
+            let Some(dim) = dim else { return iter::once(0..1).collect() };
+            let (tile, end) = (source.dims()[dim].tile, start[dim] + held.dims()[dim].tile);
+            let from = |number: usize| start[dim].max(number * tile)..end.min((number + 1) * tile);
+            (start[dim] / tile..end.div_ceil(tile)).map(from).collect()
+        });
+        let [down, across] = &cuts;
+        let cells = down.iter().flat_map(|rows| across.iter().map(move |columns| [rows.clone(), columns.clone()]));
+        let cell = |ranges: [Range<usize>; 2]| {
+            let index = |dim: usize| match self.dims.iter().position(|drawn| *drawn == Some(dim)) {
+                Some(direction) => ranges[direction].start,
+                None => start[dim],
+            };
+            let tile = self.source_tile(|dim| index(dim) / source.dims()[dim].tile);
+            Cell { ranges, tile, owner: self.owners[tile] }
+        };
+        cells.map(cell).collect()
+    }
+
+    /// Returns which part of the dimensions that are not drawn the rank at `coordinates` holds; nothing if all are.
+    pub(crate) fn others(&self, held: &DistType, coordinates: &[usize]) -> String {
+        let start = held.offset(coordinates);
+        let part = |&dim: &usize| format!("dim {dim}: {}..{}", start[dim], start[dim] + held.dims()[dim].tile);
+        self.others.iter().map(part).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The number of the source's tile with these numbers along the dimensions.
+    fn source_tile(&self, number: impl Fn(usize) -> usize) -> usize {
+        let source = self.plan.source();
+        (0..source.ndim()).fold(0, |tile, dim| tile * pieces(source, dim) + number(dim))
+    }
+}
+
+fn pieces(dist_type: &DistType, dim: usize) -> usize {
+    dist_type.dims()[dim].parts.iter().map(|part| part.extent).product()
+}
+
+fn tiles(dist_type: &DistType) -> usize {
+    (0..dist_type.ndim()).map(|dim| pieces(dist_type, dim)).product()
+}

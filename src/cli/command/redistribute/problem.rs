@@ -1,0 +1,112 @@
+//! A redistribution as it is written, and as it is meant: from texts to a mesh and two types on it.
+
+use crate::cli::command::mesh::{mesh, named_mesh, pairs};
+use crate::{DistType, Mesh, NamedType};
+use serde::Deserialize;
+
+/// A redistribution in the user's words; nothing is checked yet.
+#[derive(Deserialize)]
+pub(crate) struct Problem {
+    /// Names and extents of the axes, outermost first.
+    mesh: Vec<(String, usize)>,
+    source: String,
+    target: String,
+    /// Sizes of the dimensions that types of the named form have.
+    #[serde(default)]
+    size: Vec<(String, usize)>,
+}
+
+/// A type as it is written.
+enum Written {
+    /// `[3{x}12, 8]`
+    Sized(DistType),
+    /// `A[I_X, J]`
+    Named(NamedType),
+}
+
+impl Problem {
+    /// Returns the problem that these words of a command line pose; no sizes are an empty text.
+    ///
+    /// # Errors
+    /// If mesh or sizes are not names and numbers.
+    pub(crate) fn from_texts(mesh: &str, source: String, target: String, size: &str) -> Result<Self, String> {
+        let size = if size.is_empty() { Vec::new() } else { pairs("size", size, "I=8,J=16")? };
+        // The axes of `A[I_X, J]` are written in capitals.
+        let names = if is_named(&source) { ["X", "Y", "Z"] } else { ["x", "y", "z"] };
+        let mesh = named_mesh(mesh, names)?;
+        let mesh = mesh.as_slice().iter().map(|axis| (axis.name.to_string(), axis.extent)).collect();
+        Ok(Self { mesh, source, target, size })
+    }
+
+    /// Returns the types of source and target.
+    ///
+    /// # Errors
+    /// What is wrong with the mesh, with a type, or with the sizes.
+    pub(crate) fn types(&self) -> Result<[DistType; 2], String> {
+        let mesh = mesh(&self.mesh)?;
+        let [source, target] = [written(&self.source, &mesh)?, written(&self.target, &mesh)?];
+        if let (Written::Named(source), Written::Named(target)) = (&source, &target)
+            && (source.tensor() != target.tensor() || !source.names().eq(target.names()))
+        {
+            return Err(format!(
+                "the source {source} and the target {target} are not the same array; give both the same name, and \
+                 the same dimensions in the same order"
+            ));
+        }
+        self.check_sizes(&[&source, &target])?;
+        Ok([self.sized(source)?, self.sized(target)?])
+    }
+
+    /// Checks that each size is that of one dimension.
+    fn check_sizes(&self, types: &[&Written]) -> Result<(), String> {
+        let named =
+            types.iter().find_map(|written| if let Written::Named(named) = written { Some(named) } else { None });
+        for (nth, (name, _)) in self.size.iter().enumerate() {
+            let Some(named) = named else {
+                return Err(format!("a size is given for `{name}`, but the types say their sizes; leave it out"));
+            };
+            if named.names().all(|other| other != name) {
+                let names = named.names().collect::<Vec<_>>().join(", ");
+                return Err(format!(
+                    "a size is given for `{name}`, which is not a dimension; the dimensions are {names}"
+                ));
+            }
+            if self.size[..nth].iter().any(|(other, _)| other == name) {
+                return Err(format!("two sizes are given for `{name}`; give one"));
+            }
+        }
+        Ok(())
+    }
+
+    fn sized(&self, written: Written) -> Result<DistType, String> {
+        let named = match written {
+            Written::Sized(sized) => return Ok(sized),
+            Written::Named(named) => named,
+        };
+        let sizes: Vec<_> = self.size.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+        if let Some(missing) = named.names().find(|name| sizes.iter().all(|(other, _)| other != name)) {
+            return Err(format!(
+                "`{missing}` of {named} has no size; give one for each dimension, as `--size I=8,J=16`"
+            ));
+        }
+        named.with_sizes(&sizes).map_err(|why| format!("{named}: {why}"))
+    }
+}
+
+/// Returns whether a type is of the form `A[I_X, J]`: a name comes first in that form only.
+fn is_named(text: &str) -> bool {
+    text.trim_start().starts_with(|first: char| first.is_alphabetic() || first == '_')
+}
+
+fn written(text: &str, mesh: &Mesh) -> Result<Written, String> {
+    let written = if is_named(text) {
+        NamedType::parse(text, mesh).map(Written::Named)
+    } else {
+        DistType::parse(text, mesh).map(Written::Sized)
+    };
+    written.map_err(|why| {
+        let why = why.to_string();
+        // Syntax errors quote the text themselves.
+        if why.contains(text) { why } else { format!("{text}: {why}") }
+    })
+}

@@ -1,0 +1,86 @@
+//! A plan run on threads, and every element that it brought compared with its global index.
+
+use crate::cli::command::threads;
+use crate::cli::dtypes::with_type;
+use crate::machine::units::counted;
+use crate::{DType, DistArray, Element, Execute, Plan};
+use serde::Serialize;
+use std::fmt;
+
+/// The most ranks: each is a thread.
+const RANKS: usize = 256;
+
+/// What came of a run in which nothing was wrong.
+#[derive(Serialize)]
+pub(crate) struct Trial {
+    /// Tiles that were compared.
+    tiles: usize,
+    /// Bytes that each rank got from others, which is what the plan says.
+    received_bytes: Vec<u64>,
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let received = threads::received(&self.received_bytes);
+        write!(f, "checked {}\n{received}; on every rank what the plan says\n", counted(self.tiles, "tile"))
+    }
+}
+
+/// Runs `plan` on one thread per rank, on an array of elements that say where they belong.
+///
+/// # Errors
+/// If there are too many ranks or too little memory, an element of a tile is wrong, or a rank received another number of bytes than the plan says.
+pub(crate) fn run(plan: &Plan, dtype: DType) -> Result<Trial, String> {
+    threads::check_ranks("the mesh", plan.source().mesh().size(), RANKS)?;
+    check_memory(plan, dtype)?;
+    with_type!(dtype, T => run_on::<T>(plan))
+}
+
+/// What one rank found.
+struct Found {
+    /// The first wrong element of its tile: the index, what is there and what should be.
+    wrong: Option<String>,
+    received: u64,
+}
+
+fn run_on<T: Element>(plan: &Plan) -> Result<Trial, String> {
+    let shape = plan.source().shape();
+    let program = plan.program("A", T::DTYPE);
+    let found = crate::spmd(plan.source().mesh().size(), |world| {
+        let source = DistArray::from_fn(world, program.sharding("A"), |index| element::<T>(index, &shape))?;
+        let mut prepared = program.prepare(world)?;
+        let before = world.bytes_received();
+        let tile = prepared.run(&[&source])?;
+        let received = world.bytes_received() - before;
+        let expected = |index: &[usize]| element::<T>(index, &shape);
+        Ok(Found { wrong: threads::wrong(tile.block(), plan.target(), world.rank(), expected), received })
+    });
+    let found = found.map_err(|error| error.to_string())?;
+    for (rank, Found { wrong, received }) in found.iter().enumerate() {
+        if let Some(wrong) = wrong {
+            return Err(format!("the tile of rank {rank} is wrong: {wrong}; this is a bug of polyshard"));
+        }
+        let planned = plan.received(rank) as u64 * size_of::<T>() as u64;
+        if *received != planned {
+            return Err(format!(
+                "rank {rank} received {received} bytes, but the plan says {planned}; this is a bug of polyshard"
+            ));
+        }
+    }
+    Ok(Trial { tiles: found.len(), received_bytes: found.into_iter().map(|found| found.received).collect() })
+}
+
+/// Returns the number of the element, row-major, modulo a prime below 2^24 that every element type holds exactly.
+fn element<T: Element>(index: &[usize], shape: &[usize]) -> T {
+    let number = index.iter().zip(shape).fold(0, |number, (&i, &extent)| number * extent + i);
+    T::from(number % 16_777_213).expect("the number is exact in each type")
+}
+
+/// Checks that the tiles of all ranks fit into the memory that is free, as far as the system tells.
+fn check_memory(plan: &Plan, dtype: DType) -> Result<(), String> {
+    // Input, output, and at most two tiles on the way.
+    let elements = [plan.source().tile_len(), plan.target().tile_len(), plan.peak(), plan.peak()];
+    let elements: u128 = elements.iter().map(|&elements| elements as u128).sum();
+    let needed = elements * plan.source().mesh().size() as u128 * dtype.size() as u128;
+    threads::check_memory("the tiles of all ranks", needed)
+}

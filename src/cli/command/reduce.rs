@@ -1,0 +1,256 @@
+//! `polyshard reduce`: all programs of a reduction, fastest first, with who talks to whom in each step.
+//!
+//! Programs and their times are the planner's; here they are asked for, printed, drawn and tried.
+
+mod answer;
+mod trial;
+
+use crate::cli::command::devices::{self, Panel, Talk};
+use crate::cli::command::files;
+use crate::cli::command::hardware::Hardware;
+use crate::cli::command::mesh::{matrix, numbers};
+use crate::cli::command::print::{json, listed, table};
+use crate::cli::numbers::whole;
+use crate::machine::units::{counted, scaled, seconds};
+use crate::machine::{Machine, Seconds};
+use crate::planner::placement::{ParallelismMatrix, count, matrices};
+use crate::planner::reduce::{Collective, Form, Hierarchy, LoweredStep, Options, Ranked, best_with};
+use answer::Answer;
+use std::path::PathBuf;
+
+/// Programs that a table lists unless it is told otherwise.
+const LISTED: usize = 16;
+
+/// The most matrices that are named where one does not fit.
+const SUGGESTED: u128 = 8;
+
+/// What follows `polyshard reduce`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard reduce --matrix '[[2,4],[2,4]]' --reduce 0 --machine a100 --bytes 1e9 --draw steps.svg
+  polyshard reduce --matrix '[[2,2],[1,2]]' --reduce 0,1 --machine v100 --bytes 1e6 --algorithm tree --top 4 --run
+  polyshard reduce --matrix '[[4,4]]' --reduce 0 --machine a100 --bytes 1e9 --program AllReduce --json")]
+pub struct Arguments {
+    /// The placement: for each axis its factors, outermost level first; `polyshard placement` lists them.
+    #[arg(long, value_name = "[[1,4],[4,4]]")]
+    matrix: String,
+    /// The machine's levels, which are the products of the matrix's columns, and so need not be given.
+    #[arg(long, value_name = "4,16")]
+    hierarchy: Option<String>,
+    /// The axes over which to reduce.
+    #[arg(long, value_name = "0,2")]
+    reduce: String,
+    /// The bytes that each rank holds.
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    bytes: String,
+    #[command(flatten)]
+    hardware: Hardware,
+    /// List the N fastest [default: 16 in a table, all as JSON].
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    top: Option<usize>,
+    /// The program to explain and to draw, by its number in the table or by its collectives, as AllReduce or
+    /// Reduce-Broadcast; the fastest of several [default: the fastest of all].
+    #[arg(long, value_name = "NAME")]
+    program: Option<String>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Run the programs that are listed, a thread for each device, and check every sum.
+    #[arg(long)]
+    run: bool,
+    /// The numbers that each rank holds in a run.
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, default_value = "1003", allow_negative_numbers = true)]
+    elements: usize,
+    /// Draw who talks to whom in each step of the program.
+    #[arg(long, value_name = "FILE.svg")]
+    draw: Option<PathBuf>,
+}
+
+/// A reduction, and its programs, fastest first.
+struct Reduction {
+    machine: Machine,
+    matrix: ParallelismMatrix,
+    axes: Vec<usize>,
+    hierarchy: Hierarchy,
+    bytes: f64,
+    programs: Vec<Ranked>,
+}
+
+/// Does what the command line asks for, and returns what to print.
+///
+/// # Errors
+/// What is wrong with the placement, the machine, the axes, or the program asked for.
+pub fn reduce(arguments: &Arguments) -> Result<String, String> {
+    files::check(arguments.draw.as_deref())?;
+    let reduction = Reduction::new(arguments)?;
+    let shown = match &arguments.program {
+        Some(name) => reduction.find(name)?,
+        None => 0,
+    };
+    let unless_told = if arguments.json { usize::MAX } else { LISTED };
+    let listed = listed(arguments.top, unless_told, reduction.programs.len())?;
+    if let Some(path) = &arguments.draw {
+        let levels = reduction.machine.levels().iter().map(|level| (level.name.clone(), level.count));
+        let panels = reduction.panels(shown);
+        devices::draw(path, &reduction.title(arguments), &levels.collect::<Vec<_>>(), &[panels])?;
+    }
+    let trial = match arguments.run {
+        true => Some(trial::run(&reduction, &reduction.programs[..listed], arguments.elements)?),
+        false => None,
+    };
+    if arguments.json {
+        return Ok(json(&Answer::new(&reduction, arguments.hardware.algorithm(), listed, trial)) + "\n");
+    }
+    Ok(reduction.text(arguments, listed, shown) + &trial.map(|trial| trial.to_string()).unwrap_or_default())
+}
+
+impl Reduction {
+    fn new(arguments: &Arguments) -> Result<Self, String> {
+        let matrix = matrix(&arguments.matrix)?;
+        if let Some(text) = &arguments.hierarchy {
+            let hierarchy = numbers("hierarchy", text, "4,16")?;
+            if hierarchy != matrix.hierarchy() {
+                let (own, instead) = (matrix.hierarchy(), fitting(&hierarchy, &matrix.axes()));
+                return Err(format!(
+                    "the matrix {matrix} is for the hierarchy {own:?}, not for {hierarchy:?}; {instead}"
+                ));
+            }
+        }
+        let axes = numbers("axes to reduce", &arguments.reduce, "0,2")?;
+        let bytes = arguments.bytes.trim().parse::<f64>();
+        let bytes =
+            bytes.map_err(|_| format!("cannot read `{}` as bytes; write a number, such as 1e9", arguments.bytes))?;
+        let machine = arguments.hardware.machine(Some(&matrix.hierarchy()))?;
+        let machine = machine.ok_or("no machine to time programs on; give `--machine a100` or a file")?;
+        let hierarchy = Hierarchy::on(&machine, &matrix, &axes).map_err(|why| why.to_string())?;
+        // The root is not crossed.
+        let max_steps = arguments.hardware.max_steps(hierarchy.counts().len() - 1)?;
+        let options = Options { max_steps, algorithm: arguments.hardware.algorithm(), ..Options::default() };
+        let programs = best_with(&machine, &matrix, &axes, bytes, &options).map_err(|why| why.to_string())?;
+        Ok(Self { machine, matrix, axes, hierarchy, bytes, programs })
+    }
+
+    /// The position of the fastest program of this name, or of this number.
+    fn find(&self, name: &str) -> Result<usize, String> {
+        let all = self.programs.len();
+        if let Ok(number) = name.parse::<usize>() {
+            let position = number.checked_sub(1).filter(|&position| position < all);
+            return position.ok_or_else(|| format!("no program {number}; the programs are 1 to {all}"));
+        }
+        let is = |ranked: &Ranked| {
+            ranked.program.to_string().eq_ignore_ascii_case(name)
+                || ranked.program.describe(&self.hierarchy).eq_ignore_ascii_case(name)
+        };
+        self.programs.iter().position(is).ok_or_else(|| {
+            let mut names: Vec<_> = self.programs.iter().map(|ranked| ranked.program.to_string()).collect();
+            let mut shown = Vec::new();
+            names.retain(|name| {
+                !shown.contains(name) && {
+                    shown.push(name.clone());
+                    true
+                }
+            });
+            let more = if names.len() > LISTED { ", .." } else { "" };
+            names.truncate(LISTED);
+            format!("no program `{name}`; there are {}{more}", names.join(", "))
+        })
+    }
+
+    /// The seconds of the reduction in one step; none if there is nothing to reduce.
+    fn direct(&self) -> Option<f64> {
+        let direct = |ranked: &&Ranked| match ranked.program.instructions[..] {
+            [step] => step.collective == Collective::AllReduce && !matches!(step.form, Form::Master(_)),
+            _ => false,
+        };
+        self.programs.iter().find(direct).map(|ranked| ranked.simulation.total())
+    }
+
+    /// How many times as fast as the direct reduction a program is, if that can be said.
+    fn speed(&self, ranked: &Ranked) -> Option<f64> {
+        let seconds = ranked.simulation.total();
+        self.direct().filter(|_| seconds > 0.0).map(|direct| direct / seconds)
+    }
+
+    fn title(&self, arguments: &Arguments) -> String {
+        let axes: Vec<_> = self.axes.iter().map(usize::to_string).collect();
+        let (matrix, machine, bytes) = (&self.matrix, &self.machine, scaled(self.bytes, "B"));
+        format!(
+            "{bytes} per rank summed over axis {} of {matrix} on {machine}, by {}",
+            axes.join(","),
+            arguments.hardware.algorithm()
+        )
+    }
+
+    fn text(&self, arguments: &Arguments, listed: usize, shown: usize) -> String {
+        let all = self.programs.len();
+        let mut text = format!("{}\n", self.title(arguments));
+        let programs = if all == 1 { "one program".into() } else { counted(all, "program") };
+        text += &format!("levels {}; {programs}, speed against AllReduce in one step\n", self.hierarchy);
+        let mut rows = vec![["", "seconds", "speed", "program"].map(String::from).to_vec()];
+        for (nth, ranked) in self.programs[..listed].iter().enumerate() {
+            let mark = if nth == shown { "*" } else { "" };
+            let speed = self.speed(ranked).map_or("-".into(), |speed| format!("{speed:.2}x"));
+            let program = if ranked.program.instructions.is_empty() {
+                ranked.program.to_string()
+            } else {
+                ranked.program.describe(&self.hierarchy)
+            };
+            rows.push(vec![format!("{mark}{}", nth + 1), seconds(ranked.simulation.total()), speed, program]);
+        }
+        text += &table(&rows, &[3]);
+        if listed < all {
+            text += &format!("and {} more\n", all - listed);
+        }
+        let steps = self.panels(shown);
+        if steps.is_empty() {
+            return text + "nothing to do: along these axes there is one rank\n";
+        }
+        text += &format!("steps of program {}:\n", shown + 1);
+        for (nth, panel) in steps.iter().enumerate() {
+            let first = panel.groups.first().map(|group| ranks(group)).unwrap_or_default();
+            text += &format!("{} {}, the first {first}: {}\n", nth + 1, panel.title, panel.note);
+        }
+        text
+    }
+
+    /// A panel for each step of a program.
+    fn panels(&self, position: usize) -> Vec<Panel> {
+        let ranked = &self.programs[position];
+        let steps = ranked.lowered.steps().iter().zip(&ranked.simulation.steps);
+        let panel = |(step, time): (&LoweredStep, &Seconds)| {
+            let bottleneck = time.bottleneck.as_ref().map(|what| format!(", {what}")).unwrap_or_default();
+            Panel {
+                title: format!("{} in {}", step.collective, devices::count_groups(&step.groups)),
+                note: seconds(time.total()) + &bottleneck,
+                groups: step.groups.to_vec(),
+                talk: match step.collective {
+                    Collective::Reduce | Collective::Broadcast => Talk::FromFirst,
+                    Collective::AllReduce | Collective::ReduceScatter | Collective::AllGather => Talk::Around,
+                },
+            }
+        };
+        steps.map(panel).collect()
+    }
+}
+
+/// What would place these axes on a hierarchy, or why nothing does.
+fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
+    let found = match count(hierarchy, axes) {
+        Ok(1..=SUGGESTED) => matrices(hierarchy, axes),
+        Ok(many) => return format!("{many} other matrices are; `polyshard placement` lists them"),
+        Err(why) => Err(why),
+    };
+    match found {
+        Ok(found) => {
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            format!("{} would fit", found.join(" or "))
+        }
+        Err(why) => why.to_string(),
+    }
+}
+
+/// A few ranks of a group.
+fn ranks(group: &[usize]) -> String {
+    let some: Vec<_> = group.iter().take(8).map(usize::to_string).collect();
+    format!("{{{}{}}}", some.join(" "), if group.len() > 8 { " .." } else { "" })
+}

@@ -1,0 +1,75 @@
+//! What `--run` needs: ranks that are threads of this process, memory for all that they hold, and what is
+//! said of it.
+//!
+//! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
+
+use crate::DistType;
+use crate::machine::units::counted;
+use crate::runtime::free_memory;
+use std::fmt::Display;
+
+/// Checks that ranks can be threads; `of` says in words what has that many.
+///
+/// # Errors
+/// If there are more than `most`, or an MPI launcher has made ranks already.
+pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<(), String> {
+    if ranks > most {
+        return Err(format!(
+            "`--run` starts a thread per rank, {most} at most, but {of} has {}; run a smaller one",
+            counted(ranks, "rank")
+        ));
+    }
+    if crate::runtime::launched_ranks().is_some() {
+        return Err("`--run` makes its ranks itself; start it without an MPI launcher".into());
+    }
+    Ok(())
+}
+
+/// Checks that so many bytes of `what` fit into the memory that is free, as far as the system tells.
+///
+/// # Errors
+/// If they do not.
+pub(crate) fn check_memory(what: &str, needed: u128) -> Result<(), String> {
+    match free_memory() {
+        Some(free) if needed > free.into() => {
+            Err(format!("`--run` holds {what}, up to {needed} bytes, but {free} bytes are free; run a smaller array"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Compares the tile of a rank with what should be there, by its type alone, and returns what is wrong.
+pub(crate) fn wrong<T: PartialEq + Display>(
+    tile: &[T],
+    dist_type: &DistType,
+    rank: usize,
+    expected: impl Fn(&[usize]) -> T,
+) -> Option<String> {
+    let tile_shape = dist_type.tile_shape();
+    if tile.len() != dist_type.tile_len() {
+        return Some(format!("it has {}, not {}", counted(tile.len(), "element"), dist_type.tile_len()));
+    }
+    let mut index = dist_type.offset(&dist_type.mesh().coordinates(rank));
+    let start = index.clone();
+    for found in tile {
+        let expected = expected(&index);
+        if *found != expected {
+            return Some(format!("{found} is at {index:?}, not {expected}"));
+        }
+        for dim in (0..index.len()).rev() {
+            index[dim] += 1;
+            if index[dim] < start[dim] + tile_shape[dim] {
+                break;
+            }
+            index[dim] = start[dim];
+        }
+    }
+    None
+}
+
+/// Returns in words what ranks received.
+pub(crate) fn received(bytes: &[u64]) -> String {
+    let (least, most) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
+    let each = if least == most { counted(most, "byte") } else { format!("{least} to {most} bytes") };
+    format!("received per rank: {each}, {} in all", bytes.iter().sum::<u64>())
+}

@@ -1,0 +1,23 @@
+//! The one way to print: `print!` ends the program with a panic where standard output takes nothing.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+
+/// Writes text to standard output, at once.
+///
+/// If whoever reads has seen enough and closed the pipe, as `head` does, that is no failure; the rest is not said.
+///
+/// # Errors
+/// If standard output cannot be written, as where it is a file and the disk is full.
+pub fn say(text: &str) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|why| format!("cannot write to standard output: {why}")),
+    }
+}
+
+/// Says on standard error why the program ends; if that cannot be written either, the exit code has to do.
+pub fn complain(message: &impl Display) {
+    let _ = writeln!(io::stderr(), "error: {message}");
+}

@@ -1,0 +1,201 @@
+//! The algorithms as schedules, for any grid and any extents.
+
+use clap::ValueEnum;
+use polyshard::cli::axes::Axes;
+use polyshard::prelude::*;
+use std::fmt;
+use std::str::FromStr;
+
+/// A distributed matrix product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Algorithm {
+    /// Panels of both operands broadcast.
+    Summa,
+    /// Panels of one operand broadcast, the other shifted.
+    Pumma,
+    /// Both operands shifted, from skewed homes on a square grid and from plain ones on others.
+    Cannon,
+    /// The transposed product on all ranks in one row, panels of one operand broadcast.
+    AgGemm,
+    /// All three loops distributed, operands on faces of the cube, sums reduced onto a third face.
+    Johnson,
+    /// The terms of the sums distributed, panels of the result reduce-scattered.
+    GemmRs,
+    /// The same, but that sums travel a ring.
+    GemmRsRing,
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Summa => "summa",
+            Self::Pumma => "pumma",
+            Self::Cannon => "cannon",
+            Self::AgGemm => "ag_gemm",
+            Self::Johnson => "johnson",
+            Self::GemmRs => "gemm_rs",
+            Self::GemmRsRing => "gemm_rs_ring",
+        })
+    }
+}
+
+/// The extents of a mesh's axes.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    /// The extents of its axes.
+    pub extents: Vec<usize>,
+}
+
+impl Grid {
+    /// The number of ranks.
+    pub fn size(&self) -> usize {
+        self.extents.iter().product()
+    }
+
+    /// The extents of a mesh of as many axes.
+    fn axes<const N: usize>(&self) -> [usize; N] {
+        self.extents.as_slice().try_into().unwrap_or_else(|_| panic!("this algorithm runs on {N} axes, not on {self}"))
+    }
+}
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let extents: Vec<_> = self.extents.iter().map(usize::to_string).collect();
+        f.write_str(&extents.join("x"))
+    }
+}
+
+impl FromStr for Grid {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self { extents: text.parse::<Axes>()?.extents() })
+    }
+}
+
+/// The extents of a product.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Rows of the result.
+    pub m: usize,
+    /// Terms of each sum.
+    pub k: usize,
+    /// Columns of the result.
+    pub n: usize,
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { m, k, n } = self;
+        if m == k && k == n { write!(f, "{n}") } else { write!(f, "{m}x{k}x{n}") }
+    }
+}
+
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let extents: Option<Vec<usize>> = text.split(',').map(|extent| extent.parse().ok()).collect();
+        match extents.as_deref() {
+            Some(&[n]) => Ok(Self { m: n, k: n, n }),
+            Some(&[m, k, n]) => Ok(Self { m, k, n }),
+            _ => Err(format!("`{text}` are no extents; write them as m,k,n or as one number")),
+        }
+    }
+}
+
+/// Returns the schedule of `algorithm` for elements of type `T`.
+pub fn schedule<T: polyshard::Element>(algorithm: Algorithm, grid: &Grid, sizes: Sizes) -> Schedule {
+    match algorithm {
+        Algorithm::AgGemm => in_a_row::<T>(grid.size(), sizes),
+        Algorithm::Johnson => on_a_cube::<T>(grid.axes(), sizes),
+        Algorithm::GemmRs => scattered::<T>(grid.size(), sizes, false),
+        Algorithm::GemmRsRing => scattered::<T>(grid.size(), sizes, true),
+        Algorithm::Summa | Algorithm::Pumma | Algorithm::Cannon => on_a_grid::<T>(algorithm, grid.axes(), sizes),
+    }
+}
+
+/// C = A·B.
+pub fn product<T: polyshard::Element>(Sizes { m: rows, k: terms, n: columns }: Sizes) -> Schedule {
+    kernel! {
+        fn product(A: [T; rows, terms], B: [T; terms, columns]) -> C: [T; rows, columns] {
+            C[m, n] += A[m, k] * B[k, n]
+        }
+    }
+}
+
+fn on_a_grid<T: polyshard::Element>(algorithm: Algorithm, [p, q]: [usize; 2], sizes: Sizes) -> Schedule {
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let mesh = Mesh::new([("x", p), ("y", q)]);
+    let [x, y] = mesh.axes();
+    // A panel of either operand then has one owner along its axis, on grids that are not square too.
+    let panels = (p..=p * q).step_by(p).find(|panels| panels.is_multiple_of(q)).unwrap_or(p * q);
+    let divided = product::<T>(sizes)
+        .distribute([m, n], [mo, no], [mi, ni], &mesh)
+        .divide(k, ko, ki, panels)
+        .reorder([mo, no, ko, mi, ni, ki]);
+    let rotated = match algorithm {
+        Algorithm::Pumma => divided.rotate(ko, [no]),
+        Algorithm::Cannon => divided.rotate(ko, [mo, no]),
+        _ => divided,
+    };
+    let skewed = algorithm == Algorithm::Cannon && p == q;
+    let placed = if skewed {
+        let turn = (x + y) % p as i64;
+        rotated.shard("A", [m.at(x), k.at(turn.clone())]).shard("B", [k.at(turn), n.at(y)])
+    } else {
+        rotated.shard("A", [m.at(x), k.at(y)]).shard("B", [k.at(x), n.at(y)])
+    };
+    placed.shard("C", [m.at(x), n.at(y)]).communicate("A", ko).communicate("B", ko).tensorize([mi, ni, ki])
+}
+
+fn in_a_row<T: polyshard::Element>(ranks: usize, sizes: Sizes) -> Schedule {
+    let Sizes { m: rows, k: terms, n: columns } = sizes;
+    let product = kernel! {
+        fn product(A: [T; terms, rows], B: [T; terms, columns]) -> C: [T; rows, columns] {
+            C[m, n] += A[k, m] * B[k, n]
+        }
+    };
+    vars!(m, n, k, mo, mi, no, ni);
+    let mesh = Mesh::new([("x", ranks)]);
+    let [x] = mesh.axes();
+    product
+        .distribute([m], [mo], [mi], &mesh)
+        .divide(n, no, ni, ranks)
+        .reorder([mo, no, mi, ni, k])
+        .shard("A", [m.at(x)])
+        .shard("B", [n.at(x)])
+        .shard("C", [m.at(x)])
+        .communicate("B", no)
+        .tensorize([mi, ni, k])
+}
+
+fn on_a_cube<T: polyshard::Element>([p, q, r]: [usize; 3], sizes: Sizes) -> Schedule {
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let mesh = Mesh::new([("x", p), ("y", q), ("z", r)]);
+    let [x, y, z] = mesh.axes();
+    product::<T>(sizes)
+        .distribute([m, n, k], [mo, no, ko], [mi, ni, ki], &mesh)
+        .shard("A", [m.at(x), k.at(z), pin(y, 0)])
+        .shard("B", [k.at(z), n.at(y), pin(x, 0)])
+        .shard("C", [m.at(x), n.at(y), pin(z, 0)])
+        .tensorize([mi, ni, ki])
+}
+
+/// The terms of the sums distributed; the result reduce-scattered by panels of columns, of which each rank owns some rows,
+/// or by panels of rows, one per rank, whose sums go round.
+fn scattered<T: polyshard::Element>(ranks: usize, sizes: Sizes, ring: bool) -> Schedule {
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let mesh = Mesh::new([("x", ranks)]);
+    let [x] = mesh.axes();
+    let distributed = product::<T>(sizes).distribute([k], [ko], [ki], &mesh);
+    let placed = |divided: Schedule| divided.shard("A", [k.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
+    if ring {
+        let divided = distributed.divide(m, mo, mi, ranks).reorder([mo, mi, n, ki]);
+        placed(divided).rotate(mo, [ko]).communicate("C", mo).tensorize([mi, n, ki])
+    } else {
+        let divided = distributed.divide(n, no, ni, ranks).reorder([no, m, ni, ki]);
+        placed(divided).communicate("C", no).tensorize([m, ni, ki])
+    }
+}

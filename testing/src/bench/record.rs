@@ -1,0 +1,68 @@
+//! One measured number as a line: what the parts print and the table reads.
+//!
+//! ```text
+//! record seconds mpi 2x2 f64 4096 summa 1.234
+//! ```
+//!
+//! ScaLAPACK's driver prints the same form.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A number, and what it was measured on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// What the number is: `seconds`, or a quantity of memory in bytes.
+    pub quantity: String,
+    /// Where it was measured, which is what the table groups by.
+    pub case: Case,
+    /// What was measured: an algorithm, the bound of one, or ScaLAPACK with a block size.
+    pub contestant: String,
+    /// The number.
+    pub value: f64,
+}
+
+/// What contestants have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// `mpi`, `threads`, or `lower`, which runs nowhere.
+    pub backend: String,
+    /// The ranks, as `2x2`.
+    pub grid: String,
+    /// The element type.
+    pub dtype: String,
+    /// The extents, as `4096` or `512x2048x1024`.
+    pub size: String,
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Case { backend, grid, dtype, size } = &self.case;
+        write!(f, "record {} {backend} {grid} {dtype} {size} {} {:e}", self.quantity, self.contestant, self.value)
+    }
+}
+
+impl FromStr for Record {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let &["record", quantity, backend, grid, dtype, size, contestant, value] = &fields[..] else {
+            return Err(format!("`{line}` is not `record quantity backend grid type size contestant value`"));
+        };
+        let value = value.parse().map_err(|error| format!("`{value}` in `{line}` is no number: {error}"))?;
+        let [backend, grid, dtype, size] = [backend, grid, dtype, size].map(String::from);
+        let case = Case { backend, grid, dtype, size };
+        Ok(Self { quantity: quantity.into(), case, contestant: contestant.into(), value })
+    }
+}
+
+/// The number in the middle.
+///
+/// # Panics
+/// If there is none.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
+}

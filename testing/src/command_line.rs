@@ -1,0 +1,70 @@
+//! The command line as a user runs it, what it says and what it draws.
+
+use crate::start::{Ended, Start, folder, run};
+use roxmltree::{Document, Node};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Time in which it must have ended.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// The command line, and a folder for what it draws.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandLine {
+    program: &'static str,
+    drawings: &'static str,
+}
+
+impl CommandLine {
+    /// Returns the command line that is this program, and draws in folders of this one.
+    pub const fn new(program: &'static str, drawings: &'static str) -> Self {
+        Self { program, drawings }
+    }
+
+    /// Runs it with these arguments.
+    pub fn run(&self, start: Start, arguments: &[&str]) -> Ended {
+        run(start, Path::new(self.program), arguments, LIMIT)
+    }
+
+    /// Runs it and returns what it printed.
+    #[track_caller]
+    pub fn said(&self, start: Start, arguments: &[&str]) -> String {
+        let Ended { success, stdout, stderr, .. } = self.run(start, arguments);
+        assert!(success && stderr.is_empty(), "{arguments:?} on {start:?}:\n{stdout}\n{stderr}");
+        stdout
+    }
+
+    /// Checks that it refuses these arguments with this message and nothing else.
+    #[track_caller]
+    pub fn refused(&self, arguments: &[&str], message: &str) {
+        let Ended { success, stdout, stderr, .. } = self.run(Start::Plain, arguments);
+        assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
+        assert_eq!(stderr, format!("error: {message}\n"), "{arguments:?}");
+    }
+
+    /// Draws, into a folder of this name, and hands over the panels of the drawing.
+    #[track_caller]
+    pub fn drawn(&self, name: &str, arguments: &[&str], check: impl FnOnce(&[Node<'_, '_>])) {
+        let path = folder(name, self.drawings).join("drawn.svg");
+        let path = path.to_str().expect("cargo's folder has a plain name");
+        self.said(Start::Plain, &[arguments, &["--draw", path]].concat());
+        let text = fs::read_to_string(path).expect("it was just written");
+        let document = Document::parse(&text).unwrap_or_else(|why| panic!("{why}: {text}"));
+        check(&with_class(document.root_element(), "panel"));
+    }
+}
+
+/// Reads JSON that it printed.
+#[track_caller]
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
+}
+
+/// The nodes of a class under a node.
+pub fn with_class<'a>(node: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
+    let has =
+        |node: &Node<'_, '_>| node.attribute("class").is_some_and(|all| all.split(' ').any(|other| other == class));
+    node.descendants().filter(has).collect()
+}

@@ -1,0 +1,5 @@
+//! What holds for whatever the ranks of a world are: tests run it on threads, and examples on what `mpirun` starts.
+
+pub mod comm;
+pub mod product;
+pub mod reduce;

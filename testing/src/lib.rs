@@ -1,0 +1,28 @@
+//! What tests, benchmarks and examples of several packages share. It is not published: packages name it among what they
+//! need for their own development, and nowhere else.
+//!
+//! | module | feature | holds |
+//! | --- | --- | --- |
+//! | [`start`] | | programs as a user starts them |
+//! | `planner` | `planner` | random problems for the planner, and what its answers mean |
+//! | `laws` | `runtime` | what holds for whatever the ranks of a world are |
+//! | `bench` | `runtime`; products need `polyshard` | the command line of benchmarks, what they measure by and how they say it |
+//! | `command_line` | `polyshard` | the command line as a user runs it |
+//! | `example` | `polyshard` | the examples' flags, what is said of a run, and the judgement of its answer |
+#![allow(
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    reason = "what fails a test panics, and errors are those of what is tested"
+)]
+
+#[cfg(feature = "runtime")]
+pub mod bench;
+#[cfg(feature = "polyshard")]
+pub mod command_line;
+#[cfg(feature = "polyshard")]
+pub mod example;
+#[cfg(feature = "runtime")]
+pub mod laws;
+#[cfg(feature = "planner")]
+pub mod planner;
+pub mod start;

@@ -1,0 +1,31 @@
+//! Random machines.
+
+use polyshard_machine::{Device, Interconnect, Level, Machine};
+use proptest::prelude::*;
+
+/// Machines of one to three levels of all kinds, with names that need quotes.
+pub fn machines() -> impl Strategy<Value = Machine> {
+    let rate = || (1.0f64..10.0, 3i32..13).prop_map(|(digits, power)| digits * 10f64.powi(power));
+    let wires = prop_oneof![
+        Just(Interconnect::Switch),
+        Just(Interconnect::Ring),
+        Just(Interconnect::Line),
+        prop::collection::vec(1usize..5, 1..4).prop_map(Interconnect::Torus),
+    ];
+    let level = (wires, 1usize..6, rate(), 0.0f64..1e-3, prop::option::of(1usize..4), prop::option::of(rate()));
+    let level = level.prop_map(|(interconnect, count, bandwidth, latency, shared_ports, bypass)| {
+        let count = if let Interconnect::Torus(extents) = &interconnect { extents.iter().product() } else { count };
+        let bypass = bypass.filter(|_| matches!(interconnect, Interconnect::Ring | Interconnect::Line));
+        Level { name: String::new(), count, interconnect, bandwidth, latency, shared_ports, bypass }
+    });
+    let flops = prop::collection::btree_map("[a-z][a-z0-9_. \"]{0,6}", rate(), 0..4);
+    let device = (rate(), 1u64..1 << 62, flops).prop_map(|(memory_bandwidth, memory_capacity, flops)| Device {
+        memory_bandwidth,
+        memory_capacity,
+        flops,
+    });
+    ("[ -~äß\n]{0,12}", prop::collection::vec(level, 1..4), device).prop_map(|(name, mut levels, device)| {
+        levels.iter_mut().enumerate().for_each(|(nth, level)| level.name = format!("level \"{nth}\""));
+        Machine::new(name, levels, device).expect("a machine")
+    })
+}

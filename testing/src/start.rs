@@ -1,0 +1,156 @@
+//! Programs as a user starts them, with `mpirun` and without, and what they say.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How a program ended.
+pub struct Ended {
+    /// Whether the exit code is 0.
+    pub success: bool,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+    /// How long it ran.
+    pub took: Duration,
+}
+
+/// Where the ranks of a program come from.
+#[derive(Clone, Copy, Debug)]
+pub enum Start {
+    /// From the program: threads.
+    Plain,
+    /// From `mpirun`: so many processes.
+    Mpi(usize),
+    /// From a launcher: the environment says so.
+    Launched,
+}
+
+/// Runs a program to its end.
+///
+/// # Panics
+/// If it cannot be started, or runs longer than `limit`; it is ended then.
+pub fn run(start: Start, program: &Path, arguments: &[&str], limit: Duration) -> Ended {
+    // Programs that wait by polling starve each other, so they run one at a time.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = match start {
+        Start::Plain => Command::new(program),
+        Start::Mpi(processes) => {
+            let mut command = Command::new("mpirun");
+            command.args(["--oversubscribe", "-n", &processes.to_string()]).arg(program);
+            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            command
+        }
+        Start::Launched => {
+            let mut command = Command::new(program);
+            command.env("OMPI_COMM_WORLD_RANK", "0").env("OMPI_COMM_WORLD_SIZE", "4");
+            command
+        }
+    };
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let began = Instant::now();
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    let stdout = read(child.stdout.take());
+    let stderr = read(child.stderr.take());
+    let success = wait(&mut child, began + limit);
+    let took = began.elapsed();
+    let (stdout, stderr) = (stdout.join().expect("reading is no work"), stderr.join().expect("reading is no work"));
+    let success = success.unwrap_or_else(|| panic!("{command:?} hangs after {limit:?}:\n{stdout}\n{stderr}"));
+    Ended { success, stdout, stderr, took }
+}
+
+/// As [`run`], with variables set in the environment, each as `NAME=value`.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_with(variables: &[&str], start: Start, program: &Path, arguments: &[&str], limit: Duration) -> Ended {
+    let program = program.to_str().expect("paths of tests are text");
+    // `env` sets them for its program alone, where a test's own variables would be those of all tests.
+    run(start, Path::new("env"), &[variables, &[program], arguments].concat(), limit)
+}
+
+/// Returns whether the child succeeded; ends it at the deadline.
+fn wait(child: &mut Child, deadline: Instant) -> Option<bool> {
+    loop {
+        if let Some(status) = child.try_wait().expect("a child can be waited for") {
+            return Some(status.success());
+        }
+        if Instant::now() > deadline {
+            // `mpirun` passes its end on to the processes only if it is asked politely.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            thread::sleep(Duration::from_secs(2));
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn read(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    let mut pipe = pipe.expect("the stream is piped");
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Returns the path of an example of the package under test, built beside this test with its features and profile.
+#[macro_export]
+macro_rules! example_path {
+    ($name:expr) => {
+        $crate::start::example($name, concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), cfg!(feature = "mpi"))
+    };
+}
+
+/// Returns a folder for the files of one test, empty and in cargo's own place for them.
+#[macro_export]
+macro_rules! test_folder {
+    ($name:expr) => {
+        $crate::start::folder($name, env!("CARGO_TARGET_TMPDIR"))
+    };
+}
+
+/// What [`example_path!`](crate::example_path) does for the package of this manifest, with MPI or without.
+///
+/// A test that was built alone has no examples, or old ones, so cargo is asked. It finds those of `cargo test --workspace`
+/// stale, since the features of dependencies are others for one package than for all; hence the variable, by which
+/// `scripts/test` says that it has just built them.
+pub fn example(name: &str, manifest: &str, mpi: bool) -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let examples = BUILT.get_or_init(|| {
+        let test = std::env::current_exe().expect("a test knows its path");
+        let profile = test.parent().and_then(Path::parent).expect("tests are in `deps`");
+        if std::env::var_os("POLYSHARD_EXAMPLES_ARE_BUILT").is_some() {
+            return profile.join("examples");
+        }
+        let target = profile.parent().expect("profiles are in the target directory");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--manifest-path", manifest]);
+        cargo.arg("--examples").env("CARGO_TARGET_DIR", target);
+        if !mpi {
+            cargo.arg("--no-default-features");
+        }
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().expect("cargo starts").success(), "the examples do not build");
+        profile.join("examples")
+    });
+    examples.join(name)
+}
+
+/// What [`test_folder!`](crate::test_folder) does, in this folder.
+pub fn folder(name: &str, inside: &str) -> PathBuf {
+    let folder = Path::new(inside).join(name);
+    // It is not there the first time.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("cargo's folder can be written");
+    folder
+}
