@@ -21,16 +21,16 @@ pub enum Error {
     /// A schedule has no program.
     #[error(transparent)]
     Lower(#[from] LowerError),
-    /// A sharding is not one.
+    /// A sharding is invalid.
     #[error(transparent)]
     Sharding(#[from] ShardingError),
-    /// A distributed type is not one.
+    /// A distributed type is invalid.
     #[error(transparent)]
     Type(#[from] TypeError),
     /// There is no plan for a redistribution.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A machine is none, or cannot do what is asked of it.
+    /// A machine is invalid, or cannot do what is asked of it.
     #[error(transparent)]
     Machine(#[from] Box<MachineError>),
     /// A mesh cannot be placed on a machine.

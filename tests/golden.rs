@@ -5,8 +5,9 @@
 
 use expect_test::expect_file;
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
+use polyshard::planner::product::{Element, Link, Product, Roofline, Wiring};
 use polyshard::prelude::*;
-use polyshard::{Program, SourceOptions, reference, runtime, rust_source};
+use polyshard::{DType, DistType, Plan, PlanOptions, Program, SourceOptions, reference, runtime, rust_source};
 
 macro_rules! golden {
     ($($name:ident $path:literal)*) => {$(
@@ -31,6 +32,9 @@ golden! {
     mttkrp "golden/mttkrp.rs"
     named "golden/named.rs"
     block_cyclic "golden/block_cyclic.rs"
+    redistribution "golden/redistribution.rs"
+    product "golden/product.rs"
+    sequence "golden/sequence.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {
@@ -372,4 +376,95 @@ fn source_of_a_block_cyclic_product_is_pinned_compiles_and_agrees() {
         .shard("C", [m.at(x), n.cyclic(y, 3)])
         .tensorize(["ml", "mi", "nl", "ni", "k"]);
     check!(block_cyclic, schedule, f64, |world, arrays| block_cyclic::run(world, &arrays[0], &arrays[1]));
+}
+
+/// As [`check`], of a program that is no schedule of one kernel: a redistribution, a product, a sequence. `$sequential` is
+/// its result on whole inputs.
+macro_rules! check_program {
+    ($module:ident, $program:expr, $type:ty, |$world:ident, $arrays:ident| $run:expr, $sequential:expr) => {{
+        let program: Program = $program;
+        let source = rust_source(&program, &SourceOptions::default());
+        expect_file![concat!("golden/", stringify!($module), ".rs")].assert_eq(&source);
+        let shards = polyshard::spmd(program.mesh().size(), |$world| {
+            let $arrays = program.inputs().enumerate();
+            let $arrays =
+                $arrays.map(|(i, array)| DistArray::<$type>::from_fn($world, &array.sharding, |index| value(i, index)));
+            let $arrays = $arrays.collect::<runtime::Result<Vec<_>>>()?;
+            let mut prepared = program.prepare($world)?;
+            let inputs: Vec<_> = $arrays.iter().collect();
+            let executed = prepared.run(&inputs)?;
+            assert!(executed.block() == prepared.run(&inputs)?.block(), "a second run differs");
+            let compiled: DistArray<$type> = $run?;
+            assert!(executed.block() == compiled.block(), "source and executor differ");
+            Ok(executed.gather($world)?)
+        });
+        let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
+        let whole = program.inputs().enumerate().map(|(i, array)| {
+            let shape = array.sharding.shape();
+            ArrayD::from_shape_fn(IxDyn(shape), |index| {
+                value::<$type>(i, &(0..shape.len()).map(|dim| index[dim]).collect::<Vec<_>>())
+            })
+        });
+        let sequential: fn(Vec<ArrayD<$type>>) -> ArrayD<$type> = $sequential;
+        assert_eq!(found, sequential(whole.collect()));
+    }};
+}
+
+#[test]
+fn a_redistribution_is_pinned_compiles_and_agrees() {
+    let mesh = Mesh::new([("x", 2), ("y", 6)]);
+    let [from, to] =
+        ["[4{x,y%3}24, 10]", "[12{y/3}24, 5{x}10]"].map(|text| DistType::parse(text, &mesh).expect("a type"));
+    let plan = Plan::new(&from, &to, &PlanOptions::default()).expect("a plan");
+    check_program!(
+        redistribution,
+        plan.program("A", DType::F32),
+        f32,
+        |world, arrays| redistribution::run(world, &arrays[0]),
+        |mut whole| { whole.remove(0) }
+    );
+}
+
+#[test]
+fn a_sharded_product_is_pinned_compiles_and_agrees() {
+    let mesh = Mesh::new([("X", 2), ("Y", 2)]);
+    let sizes = [("I", 7), ("J", 9), ("K", 5)];
+    let product = Product::covering("A[I_X, J_Y] * B[J, K_X] -> C[I_XY, K]", &mesh, &sizes, Element::F64);
+    let link = Link { wiring: Wiring::Switch, bandwidth: 1e9, latency: 1e-6 };
+    let machine = Roofline { flops: 1e10, memory_bandwidth: 1e10, memory_bytes: 1 << 30, links: vec![] };
+    let machine = machine.with_link("X", link).with_link("Y", link);
+    let plan = product.and_then(|product| product.plan(&machine)).expect("a plan");
+    let cut = plan.best().program(plan.product(), DType::F64, &sizes).expect("sizes that are covered");
+    check_program!(product, cut, f64, |world, arrays| product::run(world, &arrays[0], &arrays[1]), |whole| {
+        let [a, b] = [&whole[0], &whole[1]];
+        ArrayD::from_shape_fn(IxDyn(&[7, 5]), |at| (0..9).map(|j| a[[at[0], j]] * b[[j, at[1]]]).sum())
+    });
+}
+
+/// Two products, of which the first leaves columns and the second wants rows.
+fn two_products() -> Program {
+    vars!(m, n, k, mo, mi, no, ni);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let first = kernel! { fn first(X: [i64; 5, 4], W: [i64; 4, 7]) -> Y: [i64; 5, 7] { Y[m, n] += X[m, k] * W[k, n] } };
+    let first = first.distribute([n], [no], [ni], &mesh).shard("W", [n.at(x)]).shard("Y", [n.at(x)]);
+    let scale = -3i64;
+    let second = kernel! {
+        fn second(Y: [i64; 5, 7], V: [i64; 7, 6]) -> Z: [i64; 5, 6] { Z[m, n] += scale * Y[m, k] * V[k, n] }
+    };
+    let second = second.distribute([m], [mo], [mi], &mesh).shard("Y", [m.at(x)]).shard("Z", [m.at(x)]);
+    let [first, second] =
+        [first.tensorize([m, ni, k]), second.tensorize([mi, n, k])].map(|schedule| schedule.lower().expect("legal"));
+    Pipeline::new().stage(&first, ["X", "W"], "Y").stage(&second, ["Y", "V"], "Z").build().expect("stages that fit")
+}
+
+#[test]
+fn a_sequence_of_kernels_is_pinned_compiles_and_agrees() {
+    let run = |world: &World, arrays: &[DistArray<i64>]| sequence::run(world, &arrays[0], &arrays[1], &arrays[2], -3);
+    check_program!(sequence, two_products(), i64, |world, arrays| run(world, &arrays), |whole| {
+        let program = two_products();
+        let kernels: Vec<_> = program.nests().map(|nest| &nest.kernel).collect();
+        let y = reference(kernels[0], &[&whole[0], &whole[1]], None).expect("the shapes are the kernel's");
+        reference(kernels[1], &[&y, &whole[2]], None).expect("the shapes are the kernel's")
+    });
 }

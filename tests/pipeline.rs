@@ -301,7 +301,11 @@ proptest! {
         let sequence = sequence.expect("stages that fit");
         let found = polyshard::spmd(mesh.size(), |world| {
             let arrays = inputs(world, &sequence)?;
-            Ok(sequence.run(world, &arrays.iter().collect::<Vec<_>>())?.gather(world)?)
+            let inputs: Vec<_> = arrays.iter().collect();
+            let mut prepared = sequence.prepare(world)?;
+            let first = prepared.run(&inputs)?;
+            assert_eq!(prepared.run(&inputs)?.block(), first.block(), "a second run differs\n{sequence}");
+            Ok(first.gather(world)?)
         });
         let y = reference(first.kernel(), &[&whole(0, &[rows, inner]), &whole(1, &[inner, hidden])], None);
         let z = reference(second.kernel(), &[&y.expect("shapes fit"), &whole(2, &[hidden, columns])], None);

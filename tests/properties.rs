@@ -93,13 +93,20 @@ fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<A
         let before = arrays.clone();
         let mut output = arrays.pop().expect("a kernel has an output");
         let inputs: Vec<_> = arrays.iter().collect();
-        let received = world.bytes_received();
-        if into {
-            program.run_into(world, &inputs, &mut output)?;
-        } else {
-            output = program.run(world, &inputs)?;
-        }
-        let received = world.bytes_received() - received;
+        let mut prepared = program.prepare(world)?;
+        let mut again = output.clone();
+        let mut run = |output: &mut DistArray<T>| -> polyshard::Result<u64> {
+            let received = world.bytes_received();
+            if into {
+                prepared.run_into(&inputs, output)?;
+            } else {
+                *output = prepared.run(&inputs)?;
+            }
+            Ok(world.bytes_received() - received)
+        };
+        let received = run(&mut output)?;
+        assert_eq!(run(&mut again)?, received, "a second run receives something else\n{program}");
+        assert!(output.block() == again.block(), "a second run differs\n{program}");
         // The caller's arrays are never written.
         assert!(arrays.iter().zip(&before).all(|(a, b)| a.block() == b.block()), "an input was written");
         if !output.sharding().partial().is_empty() {

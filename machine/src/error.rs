@@ -4,7 +4,7 @@ use super::Operation;
 use crate::units::counted;
 use std::fmt;
 
-/// Why a machine is none, or cannot do what is asked of it.
+/// Why a machine is invalid, or cannot do what is asked of it.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
@@ -108,7 +108,7 @@ pub enum MachineError {
         /// What is wrong and what to do.
         why: String,
     },
-    /// A profile that is none.
+    /// An invalid profile.
     #[error("the profile of {operation} on {} is wrong: {why}", counted(ranks, "rank"))]
     Profile {
         /// Whose it is.

@@ -215,7 +215,7 @@ impl Machine {
     /// Returns the machine with this bandwidth, in bytes per second, at the level named `level`.
     ///
     /// # Errors
-    /// If there is no such level, or the bandwidth is none.
+    /// If there is no such level, or the bandwidth is not positive.
     pub fn with_bandwidth(mut self, level: &str, bandwidth: f64) -> Result<Self, MachineError> {
         let position = self.level(level)?;
         self.levels[position].bandwidth = bandwidth;

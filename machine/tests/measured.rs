@@ -1,4 +1,4 @@
-//! Links and profiles from measured seconds: what made the seconds is found again, and what is none is refused.
+//! Links and profiles from measured seconds: what made the seconds is found again, and what is invalid is refused.
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{

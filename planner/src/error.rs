@@ -3,7 +3,7 @@
 use polyshard_layout::Name;
 use std::fmt;
 
-/// Why a distributed type is not one.
+/// Why a distributed type is invalid.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypeError {

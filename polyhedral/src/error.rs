@@ -229,7 +229,7 @@ pub enum ErrorKind {
         /// The loops, outermost first.
         loops: String,
     },
-    /// A sharding that is not one.
+    /// An invalid sharding.
     #[error("{0}")]
     Sharding(ShardingError),
     /// There is no mesh yet.

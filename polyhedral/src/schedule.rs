@@ -34,6 +34,7 @@ struct Inner {
 ///
 /// ```
 /// # use polyshard_polyhedral::*;
+/// # use polyshard_program::*;
 /// # use polyshard_layout::{Mesh, Name};
 /// # let spec = example::matmul(8, 8, 8);
 /// let schedule = Schedule::from_spec(spec).split("k", "ko", "ki", 4).reorder(["ko", "m", "n", "ki"]);

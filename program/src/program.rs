@@ -138,7 +138,7 @@ impl Program {
     ///
     /// # Errors
     /// If a statement names an array that there is not, reads one before it is written or writes one twice, a kernel reads
-    /// or writes an array that lies otherwise than its schedule says, or an output is not written.
+    /// or writes an array in another sharding than its schedule says, or an output is not written.
     pub fn new(
         mesh: &Mesh,
         dtype: DType,

@@ -31,7 +31,7 @@ macro_rules! __with_type {
 #[doc(inline)]
 pub use crate::__with_type as with_type;
 
-/// Parses an element type on the command line, and lists the four if it is none of them.
+/// Parses an element type on the command line, and lists the four if it is unknown.
 pub fn dtype_parser() -> impl TypedValueParser<Value = DType> {
     const ALL: [DType; 4] = [DType::F32, DType::F64, DType::I32, DType::I64];
     PossibleValuesParser::new(ALL.map(DType::name)).map(|name| {

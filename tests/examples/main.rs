@@ -273,7 +273,7 @@ fn the_chain_tells_what_it_redistributes_and_receives_that_alone() {
         [
             "chain: Y = X * W1, Z = Y * W2, f64, m = 8, k = 5, h = 12, n = 3",
             "mesh (devs: 4), 4 ranks on threads",
-            "Y: [1 @ devs] to [0 @ devs]",
+            "Y: [1 @ devs] to [0 @ devs], all_to_all(devs)",
         ]
     );
     assert!(lines[3].starts_with("best of 3 runs ") && lines[3].contains(" GFLOP/s; median "), "{stdout}");
@@ -284,35 +284,41 @@ fn the_chain_tells_what_it_redistributes_and_receives_that_alone() {
 #[test]
 fn explanations_on_the_notebooks_mesh() {
     let check = |line: &str, expected: ExpectFile| expected.assert_eq(&check_run(Start::Plain, line));
-    check("summa --mesh 8x8 --print explain", expect_file!["golden/explain/summa.txt"]);
-    check("pumma --mesh 8x8 --print explain", expect_file!["golden/explain/pumma.txt"]);
-    check("cannon --mesh 8x8 --print explain", expect_file!["golden/explain/cannon_skewed.txt"]);
-    check("cannon --mesh 8x8 --home plain --print explain", expect_file!["golden/explain/cannon_plain.txt"]);
-    check("ag_gemm --mesh 8 --size 2048,1024,4096 --print explain", expect_file!["golden/explain/ag_gemm.txt"]);
-    check("johnson --mesh 8x8x8 --size 4096,4096,4096 --print explain", expect_file!["golden/explain/johnson.txt"]);
-    check("solomonik --mesh 4x4x2 --size 4096,4096,4096 --print explain", expect_file!["golden/explain/solomonik.txt"]);
-    check("cosma --mesh 4x4x4 --size 4096,4096,4096 --print explain", expect_file!["golden/explain/cosma.txt"]);
+    check("summa --mesh 8x8 --print explain", expect_file!["../golden/explain/summa.txt"]);
+    check("pumma --mesh 8x8 --print explain", expect_file!["../golden/explain/pumma.txt"]);
+    check("cannon --mesh 8x8 --print explain", expect_file!["../golden/explain/cannon_skewed.txt"]);
+    check("cannon --mesh 8x8 --home plain --print explain", expect_file!["../golden/explain/cannon_plain.txt"]);
+    check("ag_gemm --mesh 8 --size 2048,1024,4096 --print explain", expect_file!["../golden/explain/ag_gemm.txt"]);
+    check("johnson --mesh 8x8x8 --size 4096,4096,4096 --print explain", expect_file!["../golden/explain/johnson.txt"]);
+    check(
+        "solomonik --mesh 4x4x2 --size 4096,4096,4096 --print explain",
+        expect_file!["../golden/explain/solomonik.txt"],
+    );
+    check("cosma --mesh 4x4x4 --size 4096,4096,4096 --print explain", expect_file!["../golden/explain/cosma.txt"]);
     check(
         "cosma --mesh 16x4x1 --size 1024,64,256 --memory 6144 --print explain",
-        expect_file!["golden/explain/cosma_panels.txt"],
+        expect_file!["../golden/explain/cosma_panels.txt"],
     );
-    check("gemm_rs --mesh 8 --size 2048,1024,4096 --print explain", expect_file!["golden/explain/gemm_rs.txt"]);
+    check("gemm_rs --mesh 8 --size 2048,1024,4096 --print explain", expect_file!["../golden/explain/gemm_rs.txt"]);
     check(
         "gemm_rs --ring --mesh 8 --size 2048,1024,4096 --print explain",
-        expect_file!["golden/explain/gemm_rs_ring.txt"],
+        expect_file!["../golden/explain/gemm_rs_ring.txt"],
     );
-    check("mttkrp --mesh 1x4x4x4 --size 256,256,256,64 --print explain", expect_file!["golden/explain/mttkrp.txt"]);
+    check("mttkrp --mesh 1x4x4x4 --size 256,256,256,64 --print explain", expect_file!["../golden/explain/mttkrp.txt"]);
     check(
         "mttkrp --mesh 2x3x2x4 --size 251,133,97,35 --print explain",
-        expect_file!["golden/explain/mttkrp_ragged.txt"],
+        expect_file!["../golden/explain/mttkrp_ragged.txt"],
     );
-    check("tucker --mesh 4x4x4 --size 256,256,256,16,16,16 --print explain", expect_file!["golden/explain/tucker.txt"]);
-    check("syrk --mesh 8x8 --size 2048,1024 --print explain", expect_file!["golden/explain/syrk.txt"]);
-    check("inner --mesh 8x8 --size 2048,1024 --print explain", expect_file!["golden/explain/inner.txt"]);
-    check("heat --mesh 8x8 --size 2048,1024 --print explain", expect_file!["golden/explain/heat_5.txt"]);
-    check("heat --points 9 --mesh 8x8 --size 2048,1024 --print explain", expect_file!["golden/explain/heat_9.txt"]);
-    check("chain --mesh 32 --print explain", expect_file!["golden/explain/chain.txt"]);
-    check("megatron --mesh 2x2 --print explain", expect_file!["golden/explain/megatron.txt"]);
+    check(
+        "tucker --mesh 4x4x4 --size 256,256,256,16,16,16 --print explain",
+        expect_file!["../golden/explain/tucker.txt"],
+    );
+    check("syrk --mesh 8x8 --size 2048,1024 --print explain", expect_file!["../golden/explain/syrk.txt"]);
+    check("inner --mesh 8x8 --size 2048,1024 --print explain", expect_file!["../golden/explain/inner.txt"]);
+    check("heat --mesh 8x8 --size 2048,1024 --print explain", expect_file!["../golden/explain/heat_5.txt"]);
+    check("heat --points 9 --mesh 8x8 --size 2048,1024 --print explain", expect_file!["../golden/explain/heat_9.txt"]);
+    check("chain --mesh 32 --print explain", expect_file!["../golden/explain/chain.txt"]);
+    check("megatron --mesh 2x2 --print explain", expect_file!["../golden/explain/megatron.txt"]);
 }
 
 #[test]

@@ -60,8 +60,8 @@ fn the_perceptron_tells_what_was_planned_and_receives_that_alone() {
             "AllReduce_d dW1[M, F_t] {U_d} -> dW1[M, F_t]",
         ]
     );
-    // Of Y and dX, 8 rows of 24, three fourths twice; of both gradients, 8 x 24, a half twice.
-    let bytes = 8 * (2 * 2 * (8 * 24 * 3 / 4) + 2 * 2 * (8 * 24 / 2));
+    // Short terms are gathered whole: of Y and dX, 8 rows of 24, those of three others; of both gradients, that of one.
+    let bytes = 8 * (2 * 3 * (8 * 24) + 2 * (8 * 24));
     assert_eq!(lines[11], format!("received per rank: at most {bytes} bytes; planned for whole tiles: {bytes}"));
 }
 

@@ -218,3 +218,10 @@ fn a_batch_answers_each_line_in_order_and_goes_on_after_bad_ones() {
     let piped = run(Start::Plain, Path::new("sh"), &["-c", &command], LIMIT);
     assert_eq!(piped.stdout, said(&["--batch", good, "--ops", "paper"]));
 }
+
+#[test]
+fn digits_of_axes_are_planned_and_run() {
+    let ended = redistribute(&["--mesh", "x=12", "[3{x/3}12, 12]", "[12, 3{x%4}12]", "--run"]);
+    assert!(ended.success, "{}", ended.stderr);
+    assert!(ended.stdout.contains("checked 12 tiles\n"), "{}", ended.stdout);
+}

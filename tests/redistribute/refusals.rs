@@ -98,13 +98,6 @@ fn more_ranks_than_threads_or_the_page_hold_are_refused() {
 }
 
 #[test]
-fn digits_of_axes_are_planned_but_not_run() {
-    let message = "no array can be made for [2{x/2}4], whose tiles are numbered by digits of an axis; give `--mesh` \
-                   an axis for each digit to run it";
-    refused(&["--mesh", "x=4", "[2{x/2}4]", "[4]", "--run"], message);
-}
-
-#[test]
 fn arrays_that_no_memory_holds_are_not_run() {
     let ended =
         redistribute(&["--mesh", "x=2", "[1073741824{x}2147483648, 1024]", "[2147483648, 512{x}1024]", "--run"]);

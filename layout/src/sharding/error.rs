@@ -1,8 +1,8 @@
-//! Why a sharding is not one.
+//! Why a sharding is invalid.
 
 use crate::{AxisExpr, Mesh, Name};
 
-/// Why a sharding is not one.
+/// Why a sharding is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardingError {

@@ -13,7 +13,7 @@ pub enum PlacementError {
         /// Which of the two.
         what: &'static str,
     },
-    /// A size that is none.
+    /// An invalid size.
     #[error("{what} {position} has size 0; give 1 or more")]
     Zero {
         /// `axis` or `level`.

@@ -1,8 +1,6 @@
 //! Why a product cannot be planned.
 
-use super::Element;
 use crate::TypeError;
-use polyshard_program::DType;
 use std::fmt;
 
 /// Why a product cannot be planned: what the user gave, or what does not fit.
@@ -17,7 +15,7 @@ pub enum ProductError {
         /// What is wrong.
         why: String,
     },
-    /// An array of the product is not one.
+    /// An array of the product is invalid.
     #[error("in `{array}`: {error}")]
     Array {
         /// The array as written.
@@ -66,25 +64,14 @@ pub enum ProductError {
         known: String,
     },
     /// A program over other elements than the plan counted.
-    #[error(
-        "{}; plan the product for {}",
-        match planned {
-            Element::Int8 | Element::Bf16 => format!("the plan is for {planned}, which no leaf multiplies"),
-            _ => format!("the plan is for {planned}, whose bytes it counts, but the program is to be over {dtype}"),
-        },
-        match planned {
-            Element::Int8 | Element::Bf16 =>
-                "f32, which runs on f32 and i32, or for f64, which runs on f64 and i64".to_owned(),
-            _ => runs.to_string(),
-        }
-    )]
+    #[error("the plan is for {planned}, {why}; plan the product for {instead}")]
     OtherElement {
         /// The plan's elements.
-        planned: Element,
-        /// The program's.
-        dtype: DType,
+        planned: String,
+        /// Why they cannot be the program's.
+        why: String,
         /// What the plan would be for.
-        runs: Element,
+        instead: String,
     },
     /// A sequence of another product.
     #[error(

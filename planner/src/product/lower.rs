@@ -393,12 +393,17 @@ fn index_names(loops: &[&String], tensors: &[Name; 3]) -> Vec<Name> {
 
 /// Refuses elements that are not of as many bytes as those that the plan counted.
 fn check_element(product: &Product, dtype: DType) -> Result<(), ProductError> {
-    let runs = if dtype.size() == Element::F32.bytes() { Element::F32 } else { Element::F64 };
-    if product.element() == runs {
-        Ok(())
-    } else {
-        Err(ProductError::OtherElement { planned: product.element(), dtype, runs })
-    }
+    let (planned, runs) =
+        (product.element(), if dtype.size() == Element::F32.bytes() { Element::F32 } else { Element::F64 });
+    let (why, instead) = match planned {
+        _ if planned == runs => return Ok(()),
+        Element::Int8 | Element::Bf16 => (
+            "which no leaf multiplies".into(),
+            "f32, which runs on f32 and i32, or for f64, which runs on f64 and i64".into(),
+        ),
+        _ => (format!("whose bytes it counts, but the program is to be over {dtype}"), runs.to_string()),
+    };
+    Err(ProductError::OtherElement { planned: planned.to_string(), why, instead })
 }
 
 /// Refuses two sizes of one dimension, sizes that are more than the `whole` ones, and where `all` have to be known, sizes of

@@ -25,7 +25,7 @@ use super::{Element, Operand, ProductError, Roofline, Sharded, Step, StepCost, c
 /// ```
 ///
 /// # Errors
-/// If the two are not one array on one mesh, sums would have to be opened, or the machine is none or lacks links.
+/// If the two are not one array on one mesh, sums would have to be opened, or the machine is invalid or lacks links.
 pub fn reshard(
     from: &Sharded,
     to: &Sharded,

@@ -76,7 +76,7 @@ pub enum Operand {
 /// One step of a [`Sequence`](super::Sequence).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// One array comes to lie otherwise.
+    /// One array is resharded.
     Move {
         /// Which of the three it is.
         operand: Operand,
@@ -106,7 +106,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Returns what ranks hold of the array before it comes to lie otherwise; none for a multiplication.
+    /// Returns what ranks hold of the array before it is resharded; none for a multiplication.
     #[must_use]
     pub fn before(&self) -> Option<&Sharded> {
         match self {
@@ -115,7 +115,7 @@ impl Step {
         }
     }
 
-    /// Returns what ranks hold after the step: the array that came to lie otherwise, or the product.
+    /// Returns what ranks hold after the step: the resharded array, or the product.
     #[must_use]
     pub fn result(&self) -> &Sharded {
         match self {

@@ -193,7 +193,7 @@ impl Step {
         }
     }
 
-    /// Returns the elements that `rank` gets from other ranks.
+    /// Returns the elements that `rank` gets from other ranks: of its new tile, those that it has not.
     #[must_use]
     pub fn received(&self, rank: usize) -> usize {
         let (before, after) = (self.from.tile_len(), self.to.tile_len());
@@ -201,14 +201,7 @@ impl Step {
             Op::DynSlice => 0,
             Op::AllToAll => after - after / self.group_size(),
             Op::AllGather => after - before,
-            Op::AllPermute => {
-                if self.sender(rank) == rank {
-                    0
-                } else {
-                    after
-                }
-            }
-            Op::Exchange => super::volume::received(&self.from, &self.to, rank),
+            Op::AllPermute | Op::Exchange => super::volume::received(&self.from, &self.to, rank),
         }
     }
 
@@ -220,15 +213,7 @@ impl Step {
 
     /// Returns the elements that all ranks get from others, together.
     pub(super) fn received_by_all(&self) -> Cost {
-        let ranks = 0..self.from.mesh().size();
-        match self.op {
-            Op::AllPermute => {
-                let senders = Senders::new(&self.from, &self.to);
-                let moved = ranks.filter(|&rank| senders.of(rank) != rank).count();
-                moved as Cost * self.to.tile_len() as Cost
-            }
-            _ => ranks.map(|rank| self.received(rank) as Cost).sum(),
-        }
+        (0..self.from.mesh().size()).map(|rank| self.received(rank) as Cost).sum()
     }
 }
 

@@ -267,7 +267,7 @@ impl Schedule {
     ///     .shard("C", [m.at(x)]);
     /// let at_once = rows.clone().expect("C", Pattern::reduce_scatter([x])).lower()?;
     /// let per_panel = rows.communicate("C", "mo").expect("C", Pattern::reduce([x])).lower()?;
-    /// assert!(per_panel.output().capacity < at_once.output().capacity);
+    /// assert!(per_panel.nest().output.capacity < at_once.nest().output.capacity);
     /// same_as_sequential(&at_once)?;
     /// same_as_sequential(&per_panel)?;
     /// # Ok(())
@@ -308,7 +308,7 @@ impl Schedule {
     ///     .shard("C", [pin(x, 0)])
     ///     .expect("C", Pattern::reduce([x]));
     /// let in_any_order = in_order.reassociate("C").lower()?;
-    /// assert!(in_any_order.output().any_order);
+    /// assert!(in_any_order.nest().output.any_order);
     /// same_as_sequential(&in_any_order)?;
     /// # Ok(())
     /// # }
@@ -360,6 +360,7 @@ impl Schedule {
     ///
     /// ```
     /// # use polyshard_polyhedral::*;
+    /// # use polyshard_program::*;
     /// # use polyshard_layout::Mesh;
     /// # let mesh = Mesh::new([("x", 2)]);
     /// # let matmul = Schedule::from_spec(example::matmul(8, 8, 8));

@@ -12,7 +12,7 @@ fn same_as_sequential(program: &polyshard::Program) -> polyshard::Result<()> {
     let expected = polyshard::reference(program.kernel(), &inputs.iter().collect::<Vec<_>>(), None)?;
     let everywhere = Sharding::replicated(program.mesh(), expected.shape());
     let found = polyshard::spmd(program.mesh().size(), |world| {
-        let shardings = program.shardings()[..inputs.len()].iter().enumerate();
+        let shardings = program.shardings().take(inputs.len()).enumerate();
         let inputs = shardings.map(|(i, sharding)| DistArray::from_fn(world, sharding, |at| element(i, at)));
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let output = program.run(world, &inputs.iter().collect::<Vec<_>>())?;

@@ -5,7 +5,7 @@ use crate::shards::largest_shard;
 use crate::step::Pattern;
 use polyshard_layout::{Sharding, SumKind};
 
-/// A move of all elements of one array to another, which lies otherwise.
+/// A move of all elements of one array to another of a different sharding.
 ///
 /// Each rank gets what it owns of the target and not of the source, once; of several owners, from the one whose coordinates
 /// are its own along the axes along which the source is replicated. Partial sums that the target does not keep open are

@@ -78,7 +78,10 @@ impl<'a, T: Element> Prepared<'a, T> {
                 Statement::Nest { nest, .. } => Step::Kernel(Box::new(PreparedKernel::new(nest, world)?)),
                 Statement::Move(moved) => {
                     let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
-                    Step::Move(Box::new(Redistribution::new(world, source, target)?))
+                    Step::Move(Box::new(match &moved.kept {
+                        None => Redistribution::new(world, source, target)?,
+                        Some(kept) => Redistribution::of_part(world, source, kept, target)?,
+                    }))
                 }
                 Statement::Free(_) => Step::Free,
             })

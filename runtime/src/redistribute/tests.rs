@@ -16,9 +16,10 @@ fn element<T: Element>(index: &[usize]) -> T {
     T::from(value).expect("every element type holds it")
 }
 
-/// The elements that the rank at `coordinates` needs and lacks, counted one by one.
-fn lacking(source: &Sharding, target: &Sharding, coordinates: &[usize]) -> usize {
-    let lacks = |index: &&Vec<usize>| target.owns(coordinates, index) && !source.owns(coordinates, index);
+/// The elements that a rank needs and lacks, counted one by one.
+fn lacking(source: &Sharding, target: &Sharding, rank: usize) -> usize {
+    let [has, gets] = [source, target].map(|sharding| sharding.mesh().coordinates(rank));
+    let lacks = |index: &&Vec<usize>| target.owns(&gets, index) && !source.owns(&has, index);
     indices(&Region::whole(source.shape())).iter().filter(lacks).count()
 }
 
@@ -28,7 +29,7 @@ fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transp
     let a = DistArray::from_fn(world, source, element::<T>)?;
     let before = a.block().to_vec();
     let expected = DistArray::from_fn(world, target, element::<T>)?;
-    let lacking = lacking(source, target, a.coordinates()) * size_of::<T>();
+    let lacking = lacking(source, target, world.rank()) * size_of::<T>();
 
     let gets = |run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
         let received = world.bytes_received();

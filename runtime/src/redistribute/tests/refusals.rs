@@ -28,10 +28,10 @@ fn other_shapes_meshes_and_ranks_are_refused() {
     );
     assert_eq!(
         said(|world, mesh| {
-            let other = Mesh::new([("y", 2)]);
-            Redistribution::new(world, &by(mesh, &[4, 6], 0), &by(&other, &[4, 6], 1))
+            let open = Sharding::new(mesh, &[4, 6], &[Placement::partial("x")]).expect("a sharding");
+            Redistribution::new(world, &open, &by(&Mesh::new([("y", 2)]), &[4, 6], 1))
         }),
-        "an array on the mesh (x: 2) cannot be redistributed to the mesh (y: 2); write both shardings over one mesh"
+        "partial sums of an array on the mesh (x: 2) cannot be closed on the mesh (y: 2); write both shardings over one mesh"
     );
     assert_eq!(
         said(|world, _| {
@@ -40,6 +40,15 @@ fn other_shapes_meshes_and_ranks_are_refused() {
         }),
         "the mesh (x: 3) has 3 ranks, but the program runs on 2: call `spmd(3, ..)`"
     );
+}
+
+#[test]
+fn two_meshes_of_the_same_ranks_may_be_mixed() {
+    on_ranks(6, |world| {
+        let [one, two] = [Mesh::new([("x", 6)]), Mesh::new([("y", 2), ("z", 3)])];
+        let target = Sharding::new(&two, &[7, 5], &[Placement::block(0, AxisExpr::axis("z"))]).expect("a sharding");
+        check::<i32>(world, &by(&one, &[7, 5], 1), &target, Transport::Auto)
+    });
 }
 
 #[test]
