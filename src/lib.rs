@@ -47,6 +47,8 @@
 #[doc(hidden)]
 pub mod cli;
 mod error;
+mod reduce;
+mod world;
 
 pub use error::{Error, Result};
 /// Arrays in the memory of one rank: what [`DistArray::from_array`] takes and [`DistArray::gather`] gives.
@@ -58,21 +60,24 @@ pub use polyshard_machine as machine;
 pub use polyshard_machine::{Machine, MachineError};
 pub use polyshard_planner as planner;
 pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, Place, PlacedMesh, PlacementError};
-pub use polyshard_planner::reduce::ReduceError;
+pub use polyshard_planner::reduce::{ReduceError, Strategy};
 pub use polyshard_planner::{
     DistType, NamedType, Options as PlanOptions, Pipeline, PipelineError, Plan, PlanError, TypeError,
 };
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
+pub use polyshard_program::reduction;
 pub use polyshard_program::{
-    Array, ArrayId, ArrayKind, Clause, DType, Hint, Kernel, KernelError, LeafKind, Move, Nest, OutputRoute, Pattern,
-    Program, ProgramError, Proof, Property, Route, Statement, Step, Tensor, Transfer, Var, dim, partial, pin,
+    Array, ArrayId, ArrayKind, Assign, Clause, DType, Hint, Kernel, KernelError, LeafKind, Move, Nest, OutputRoute,
+    Pattern, Program, ProgramError, Proof, Property, Route, Statement, Step, Tensor, Transfer, Var, dim, partial, pin,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::machine::Detect;
 pub use polyshard_runtime::{
-    AllReduce, Backend, Collectives, DistArray, Execute, Group, Prepared, Redistribution, ReduceOp, Reduction,
-    Strategy, Transport, TypedProgram, World, reference,
+    Backend, Collectives, DistArray, Execute, Group, Prepared, Redistribution, ReduceOp, Transport, TypedProgram,
+    World, reference,
 };
+pub use reduce::{AllReduce, Reduction};
+pub use world::PlacedWorld;
 
 /// Functions on tiles that programs call as their leaves: see [`Schedule::tensorize_with`].
 pub mod leaf {
@@ -121,8 +126,8 @@ pub fn spmd_checked<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Syn
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        AllReduce, Collectives, Detect, DistArray, Execute, Machine, Mesh, Pattern, Pipeline, Place, ReduceOp,
-        Schedule, Sharding, Var, World, dim, kernel, partial, pin, vars,
+        AllReduce, Collectives, Detect, DistArray, Execute, Machine, Mesh, Pattern, Pipeline, Place, PlacedWorld,
+        ReduceOp, Schedule, Sharding, Var, World, dim, kernel, partial, pin, vars,
     };
 }
 

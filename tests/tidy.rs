@@ -62,7 +62,7 @@ const CRATES: [(&str, &[&str]); 11] = [
     ("machine", &[]),
     ("planner", &["layout", "program", "machine"]),
     ("polyhedral", &["layout", "program"]),
-    ("runtime", &["layout", "program", "machine", "planner"]),
+    ("runtime", &["layout", "program", "machine"]),
     ("codegen", &["layout", "program"]),
     ("dsl-macros", &["layout", "program", "polyhedral", "codegen"]),
     ("polyshard", &["layout", "program", "machine", "planner", "polyhedral", "runtime", "codegen", "dsl-macros"]),

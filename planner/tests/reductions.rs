@@ -2,9 +2,8 @@
 
 use expect_test::{Expect, expect};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
-use polyshard_planner::reduce::{
-    Collective, Context, Form, Hierarchy, Instruction, Lowered, LoweredStep, Masters, Program, ReduceError, synthesize,
-};
+use polyshard_planner::reduce::{Form, Hierarchy, Instruction, Masters, Program, ReduceError, synthesize};
+use polyshard_program::reduction::{Collective, Context, Lowered, LoweredStep, ReductionError};
 use polyshard_testing::planner::sums;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -158,8 +157,8 @@ fn programs_that_cannot_be_lowered_or_proved_are_told_where() {
     let matrix = ParallelismMatrix::new(vec![vec![2, 2], vec![1, 2]]).expect("a matrix");
     let step = |collective, slice, form| Instruction { collective, slice, form };
     let refused = |instructions: Vec<Instruction>, axes: &[usize], expect: Expect| {
-        let lowered = Lowered::new(&Program { instructions }, &matrix, axes);
-        expect.assert_eq(&lowered.and_then(|lowered| lowered.prove()).expect_err("it is no sum").to_string());
+        let lowered = Program { instructions }.lower(&matrix, axes);
+        expect.assert_eq(&lowered.and_then(|lowered| Ok(lowered.prove()?)).expect_err("it is no sum").to_string());
     };
     use Collective::{AllGather, AllReduce, Reduce, ReduceScatter};
     refused(
@@ -213,8 +212,8 @@ fn programs_from_elsewhere_are_proved_or_told_what_is_wrong() {
         LoweredStep { collective, groups, parts }
     };
     let refused = |reduced: &[&[usize]], steps: Vec<LoweredStep>, expect: Expect| {
-        let lowered = Lowered::from_steps(reduced.iter().map(|group| group.to_vec()).collect(), 2, steps);
-        expect.assert_eq(&lowered.and_then(|lowered| lowered.prove()).expect_err("it is no sum").to_string());
+        let lowered = Lowered::from_steps(reduced.iter().map(|group| group.to_vec()).collect::<Vec<_>>(), 2, steps);
+        expect.assert_eq(&lowered.and_then(|lowered| Ok(lowered.prove()?)).expect_err("it is no sum").to_string());
     };
     use Collective::{AllReduce, ReduceScatter};
     let pairs: &[&[usize]] = &[&[0, 1], &[2, 3]];
@@ -260,7 +259,7 @@ fn programs_from_elsewhere_are_proved_or_told_what_is_wrong() {
         vec![step(ReduceScatter, pairs, 1), step(AllReduce, &[&[2, 3]], 2)],
         expect!["step 2, AllReduce in the group [2, 3]: devices 2 and 3 hold different chunks, which would be added"],
     );
-    assert_eq!(Lowered::from_steps(vec![vec![0]], 0, vec![]), Err(ReduceError::NoChunks));
+    assert_eq!(Lowered::from_steps(vec![vec![0]], 0, vec![]), Err(ReductionError::NoChunks));
     refused(
         &[&[0, 1], &[1, 2]],
         vec![],
@@ -278,7 +277,7 @@ fn every_program_of_three_levels_is_proved_and_sums() {
     let matrix = ParallelismMatrix::new(vec![vec![2, 3, 2], vec![1, 2, 1]]).expect("a matrix");
     for masters in [Masters::Idle, Masters::Any] {
         for program in synthesize(&Hierarchy::reduction(&matrix, &[0]).expect("it exists"), 5, masters) {
-            let lowered = Lowered::new(&program, &matrix, &[0]).expect("it can be lowered");
+            let lowered = program.lower(&matrix, &[0]).expect("it can be lowered");
             lowered.prove().unwrap_or_else(|error| panic!("{program}: {error}"));
             sums::check(&lowered);
         }
@@ -306,7 +305,7 @@ proptest! {
         prop_assume!(matrix.size() <= 150);
         let hierarchy = Hierarchy::reduction(&matrix, &axes).expect("the axes exist");
         for program in synthesize(&hierarchy, 4, Masters::Any) {
-            let lowered = Lowered::new(&program, &matrix, &axes).expect("it can be lowered");
+            let lowered = program.lower(&matrix, &axes).expect("it can be lowered");
             prop_assert!(lowered.prove().is_ok(), "{} {}", matrix, program.describe(&hierarchy));
             sums::check(&lowered);
         }
@@ -318,7 +317,7 @@ proptest! {
         prop_assume!(matrix.size() <= 100);
         let hierarchy = Hierarchy::reduction(&matrix, &axes).expect("the axes exist");
         for program in synthesize(&hierarchy, 4, Masters::Idle) {
-            let lowered = Lowered::new(&program, &matrix, &axes).expect("it can be lowered");
+            let lowered = program.lower(&matrix, &axes).expect("it can be lowered");
             let layout = lowered.layout().expect("it is valid");
             let chunks = |step: usize, rank: usize| layout[step][rank].iter().map(ExactSizeIterator::len).sum::<usize>();
             for (number, step) in lowered.steps().iter().enumerate() {

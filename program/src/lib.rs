@@ -33,6 +33,7 @@ mod nest;
 mod periodic;
 mod program;
 mod proof;
+pub mod reduction;
 mod report;
 mod scalars;
 mod shards;

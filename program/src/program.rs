@@ -24,6 +24,7 @@ use crate::hint::Hint;
 use crate::kernel::Kernel;
 use crate::nest::Nest;
 use crate::proof::Report;
+use crate::reduction::Reduction;
 use crate::step::{Pattern, Step};
 use polyshard_layout::{Mesh, Name, Sharding};
 
@@ -133,12 +134,52 @@ impl Program {
         Self::new(source.mesh(), dtype, arrays, vec![Statement::Move(moved)])
     }
 
+    /// Returns the program that closes partial results of an array of `dtype` named `array` by this reduction, whose ranks
+    /// are those of the mesh.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Way};
+    /// use polyshard_program::{DType, Program};
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let by = |placements: &[Placement]| Sharding::new(&mesh, &[7], placements).expect("a sharding");
+    /// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
+    /// let halves = vec![step(Collective::ReduceScatter, 1), step(Collective::AllGather, 2)];
+    /// let way = Way::by_steps(Lowered::from_steps(vec![vec![0, 1]], 2, halves)?)?;
+    /// let program = Program::reduction("A", [&by(&[Placement::partial("x")]), &by(&[])], DType::F64, way.into())?;
+    /// assert_eq!(program.to_string(), "\
+    /// program over (x: 2), f64
+    ///     input         A[7]: [partial(x)]
+    ///  1  move          A' = A: [partial(x)] to [], all_reduce(x) by ReduceScatter-AllGather
+    ///     output        A'[7]: []
+    /// ");
+    /// assert_eq!(program.report().traffic_bytes, 8 * 8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the array moves besides, the reduction is for other groups than those along the axes that are closed, or it
+    /// combines nothing.
+    pub fn reduction(
+        array: impl Into<Name>,
+        [source, target]: [&Sharding; 2],
+        dtype: DType,
+        by: Reduction,
+    ) -> Result<Self, ProgramError> {
+        let (name, ids) = (array.into(), [ArrayId(0), ArrayId(1)]);
+        let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
+        let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
+        let moved = Move { by: Some(by), ..Move::direct(ids[0], ids[1], [source, target], Vec::new()) };
+        Self::new(source.mesh(), dtype, arrays, vec![Statement::Move(moved)])
+    }
+
     /// Returns the program that runs these statements in order over arrays of `dtype` on the ranks of `mesh`; temporaries
     /// are freed after the last statement that reads them.
     ///
     /// # Errors
     /// If a statement names an array that there is not, reads one before it is written or writes one twice, a kernel reads
-    /// or writes an array in another sharding than its schedule says, or an output is not written.
+    /// or writes an array in another sharding than its schedule says, a move is by a reduction for other groups than those
+    /// along the axes that it closes, or an output is not written.
     pub fn new(
         mesh: &Mesh,
         dtype: DType,

@@ -1,8 +1,7 @@
 //! Collectives on typed slices: what a program says to all ranks, or to those along some axes of a mesh.
 //!
 //! The [`Communicator`] moves bytes whose counts are known; here are elements, lengths that ranks tell each other, and
-//! one order of summation everywhere. No machine model is asked: for reductions that are planned for a machine, see
-//! [`Reduction`](crate::Reduction) and [`AllReduce`](crate::AllReduce).
+//! one order of summation everywhere. For reductions by steps that suit a machine, see [`Reduction`](crate::Reduction).
 
 mod lengths;
 

@@ -44,13 +44,14 @@ pub use npy::{NpyFile, npy_header};
 pub use output::{Output, OutputFile};
 pub use permutation::count;
 pub use polyshard_layout as layout;
+pub use polyshard_program::reduction;
 
 pub use redistribute::{Redistribution, Transport};
-pub use reduce::{AllReduce, Reduction, Strategy};
+pub use reduce::Reduction;
 pub use reference::reference;
 pub use region::Region;
 pub use spmd::{launched_ranks, spmd, spmd_checked};
 pub use sweep::{Stage, Sweep};
 pub use tile::{OutTile, Tile, Written};
 pub use view::{Strided, StridedMut, View, ViewMut};
-pub use world::{Backend, Group, World};
+pub use world::{Backend, Group, Numbering, World};

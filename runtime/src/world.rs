@@ -5,15 +5,15 @@
 
 mod agree;
 mod cache;
+mod numbering;
 mod parts;
-mod placed;
 
 use crate::comm::{Alone, Communicator, SharedMemory};
 use crate::layout::Mesh;
 use crate::{Error, Result, memory};
 use cache::Cache;
+pub use numbering::Numbering;
 use parts::Part;
-use polyshard_planner::placement::PlacedMesh;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -36,9 +36,9 @@ pub struct World {
     /// Redistributions that this rank has made.
     redistributions: Rc<Cell<u64>>,
     /// How the ranks are numbered, if otherwise than the launcher did.
-    placement: Option<PlacedMesh>,
-    /// The same ranks under placements.
-    placed: RefCell<Vec<Rc<World>>>,
+    numbering: Option<Numbering>,
+    /// The same ranks under other numbers.
+    renumbered: RefCell<Vec<Rc<World>>>,
     /// What was asked for in passing and may be asked for again.
     kept: RefCell<Cache>,
 }
@@ -52,8 +52,8 @@ impl World {
             parts: RefCell::default(),
             memory: OnceCell::new(),
             redistributions: Rc::default(),
-            placement: None,
-            placed: RefCell::default(),
+            numbering: None,
+            renumbered: RefCell::default(),
             kept: RefCell::default(),
         }
     }
@@ -192,12 +192,39 @@ impl World {
     #[cfg(feature = "mpi")]
     pub(crate) fn close(&self) -> Result<()> {
         self.memory.get().map_or(Ok(()), |memory| memory.close())?;
-        self.placed.borrow().iter().try_for_each(|world| world.close())
+        self.renumbered.borrow().iter().try_for_each(|world| world.close())
     }
 
-    /// Returns what was asked for in passing and may be asked for again.
-    pub(crate) fn kept(&self) -> &RefCell<Cache> {
-        &self.kept
+    /// Returns the thing of this type that `is` wanted, if this world keeps it; else what `make` makes, and keeps it: the 32
+    /// things that were used last.
+    ///
+    /// So calls that come again find what earlier ones have made. Where making is collective, all ranks must ask for the
+    /// same things in the same order.
+    ///
+    /// ```
+    /// # use polyshard_runtime::{Error, spmd};
+    /// spmd(2, |world| {
+    ///     let table = |len: usize| world.kept(|kept: &Vec<f64>| kept.len() == len, || Ok::<_, Error>(vec![0.5; len]));
+    ///     assert!(std::rc::Rc::ptr_eq(&table(3)?, &table(3)?));
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn kept<T: 'static, E>(
+        &self,
+        is: impl Fn(&T) -> bool,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Rc<T>, E> {
+        let known = self.kept.borrow_mut().find(is);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let made = Rc::new(make()?);
+        self.kept.borrow_mut().keep(Rc::clone(&made));
+        Ok(made)
     }
 
     /// Returns the number of a new redistribution, the same on all ranks if they make the same ones.

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | [`start`] | | programs as a user starts them |
 //! | `planner` | `planner` | random problems for the planner, and what its answers mean |
-//! | `laws` | `runtime` | what holds for whatever the ranks of a world are |
+//! | `laws` | `runtime`; of plans that are run `polyshard` | what holds for whatever the ranks of a world are |
 //! | `bench` | `runtime`; products need `polyshard` | the command line of benchmarks, what they measure by and how they say it |
 //! | `command_line` | `polyshard` | the command line as a user runs it |
 //! | `example` | `polyshard` | the examples' flags, what is said of a run, and the judgement of its answer |

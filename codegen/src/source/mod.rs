@@ -7,6 +7,7 @@ mod body;
 mod index;
 mod items;
 mod names;
+mod reduction;
 mod sequence;
 mod value;
 
@@ -103,9 +104,12 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         "Written",
         "count",
     ]);
+    let ways = pick(&["Collective", "Lowered", "LoweredStep", "Way"]);
+    let ways = (!ways.is_empty()).then(|| quote! { use #runtime::reduction::{#(#ways),*}; });
     quote! {
         use #runtime::layout::{#(#layout),*};
         use #runtime::leaf::{#(#leaf),*};
+        #ways
         use #runtime::{#(#top),*};
     }
 }

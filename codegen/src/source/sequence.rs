@@ -1,7 +1,7 @@
 //! Programs of several statements: a module for each kernel, and a function that calls them and moves arrays.
 
 use super::items::{mesh, new_sharding};
-use super::{imports, kernel_module};
+use super::{imports, kernel_module, reduction};
 use polyshard_program::{ArrayId, ArrayKind, Nest, Program, Statement};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -102,6 +102,11 @@ fn statement(program: &Program, statement: &Statement, number: usize) -> TokenSt
         Statement::Move(moved) => {
             let [from, to] = [moved.source, moved.target].map(|id| sharding_name(program, id));
             let (target, source) = (name(program, moved.target), lent(moved.source));
+            if let Some(by) = &moved.by {
+                let (way, op) = (reduction::way(&by.way), reduction::op(by.op));
+                let source = name(program, moved.source);
+                return quote! { let #target = #source.reduced(world, &#to(), &#way, #op)?; };
+            }
             let made = match &moved.kept {
                 None => quote! { Redistribution::new(world, &#from(), &#to())? },
                 Some(kept) => {

@@ -147,6 +147,7 @@ pub fn resharding(
             kept: None,
             target,
             pattern: Pattern::Local,
+            by: None,
             tests,
         }));
         id = target;
@@ -198,7 +199,7 @@ impl Builder<'_> {
         let kept = kept.filter(|_| from.unreduced().is_empty());
         let target = self.add(to, ArrayKind::Temporary);
         let tests = vec![format!("step of a product: {step}")];
-        self.statements.push(Statement::Move(Move { source: *id, kept, target, pattern, tests }));
+        self.statements.push(Statement::Move(Move { source: *id, kept, target, pattern, by: None, tests }));
         *id = target;
     }
 
@@ -215,7 +216,7 @@ impl Builder<'_> {
         self.arrays.push(Array { name, sharding, kind: ArrayKind::Temporary });
         let target = ArrayId(self.arrays.len() - 1);
         let tests = vec!["every rank has its part already".into()];
-        let moved = Move { source: *id, kept: None, target, pattern: Pattern::Local, tests };
+        let moved = Move { source: *id, kept: None, target, pattern: Pattern::Local, by: None, tests };
         self.statements.push(Statement::Move(moved));
         *id = target;
     }

@@ -98,6 +98,7 @@ impl Plan {
                         kept: kept.take().map(|kept| kept.cut(&shape)),
                         target: id,
                         pattern: pattern(step),
+                        by: None,
                         tests: vec![format!("step of a plan: {step}")],
                     });
                 }
@@ -115,6 +116,7 @@ impl Plan {
                 kept: None,
                 target,
                 pattern: Pattern::Local,
+                by: None,
                 tests: vec!["every rank has its part already".into()],
             }),
         }

@@ -5,9 +5,10 @@
 
 use super::lower::Lowering;
 use super::simulate::step_seconds;
-use super::{Collective, Hierarchy, Lowered, Masters, Program, ReduceError, Simulation, synthesize};
+use super::{Hierarchy, Masters, Program, ReduceError, Simulation, synthesize};
 use crate::placement::ParallelismMatrix;
 use polyshard_machine::{Algorithm, Machine, MachineError, Seconds};
+use polyshard_program::reduction::{Collective, Lowered};
 use std::collections::HashMap;
 use std::sync::Arc;
 

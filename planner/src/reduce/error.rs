@@ -1,8 +1,9 @@
 //! What can be wrong with a reduction that a user asks for or writes down.
 
-use super::{Collective, Violation};
 use crate::placement::PlacementError;
-use polyshard_machine::{MachineError, units::counted};
+use polyshard_machine::MachineError;
+use polyshard_program::DType;
+use polyshard_program::reduction::{Collective, ReductionError};
 use std::fmt;
 
 /// Why a reduction cannot be made.
@@ -15,6 +16,9 @@ pub enum ReduceError {
     /// The machine cannot do it.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// Steps that do not reduce, or are of other ranks.
+    #[error(transparent)]
+    Steps(#[from] ReductionError),
     /// A level that the hierarchy lacks.
     #[error("no level {level}; the hierarchy {hierarchy} has levels 0..{levels}")]
     NoLevel {
@@ -43,18 +47,6 @@ pub enum ReduceError {
     Counts {
         /// The counts.
         counts: Vec<usize>,
-    },
-    /// A program that adds what must not be added, or gathers what is not apart.
-    #[error("step {step}, {collective} in the group {group:?}: {violation}")]
-    Rule {
-        /// The step, counted from 1.
-        step: usize,
-        /// Its collective.
-        collective: Collective,
-        /// The group's ranks.
-        group: Vec<usize>,
-        /// The rule that is broken.
-        violation: Violation,
     },
     /// A step all of whose groups hold nothing.
     #[error("step {step}, {collective}: no group of two ranks or more holds anything; leave the step out")]
@@ -89,58 +81,52 @@ pub enum ReduceError {
         /// What each holds.
         held: String,
     },
-    /// A group that joins ranks which must not be summed.
+    /// More elements than any memory can hold.
+    #[error("no array has {elements} elements of `{dtype}`; give at most {most}")]
+    TooLong {
+        /// How many were given.
+        elements: usize,
+        /// Their type.
+        dtype: DType,
+        /// The most that there can be.
+        most: usize,
+    },
+    /// A program that does not reduce over the axes.
+    #[error("the program `{program}` does not reduce over {over} of {placed}: {why}")]
+    WrongProgram {
+        /// The program.
+        program: String,
+        /// The axes, in words.
+        over: String,
+        /// The placed mesh.
+        placed: String,
+        /// Why it does not.
+        why: Box<ReduceError>,
+    },
+    /// Steps that do not reduce over the axes.
+    #[error("the steps do not reduce over {over} of {placed}: {why}")]
+    WrongSteps {
+        /// The axes, in words.
+        over: String,
+        /// The placed mesh.
+        placed: String,
+        /// Why they do not.
+        why: ReductionError,
+    },
+    /// Steps for other groups than those along the axes.
     #[error(
-        "step {step}: the group {group:?} joins some of the ranks {reduced:?} with others, which are not to be \
-             summed with them"
+        "the steps reduce in the groups {given}, but over {over} of {placed} these are {wanted}; make them for these \
+         groups"
     )]
-    Joined {
-        /// The step, counted from 1.
-        step: usize,
-        /// The group.
-        group: Vec<usize>,
-        /// Ranks that are to be summed with each other alone.
-        reduced: Vec<usize>,
-    },
-    /// Groups to be summed, or of a step, that are not of ranks numbered from 0.
-    #[error("rank {rank} {why}; the groups to be summed have each of the ranks 0..{ranks} once")]
-    Ranks {
-        /// The rank.
-        rank: usize,
-        /// What is wrong with it.
-        why: &'static str,
-        /// How many ranks there are.
-        ranks: usize,
-    },
-    /// An array of no chunks.
-    #[error("an array of 0 chunks has nothing to sum; give 1 or more")]
-    NoChunks,
-    /// A step that says that ranks hold something else than they do.
-    #[error(
-        "step {step}: rank {rank} holds {held} of {}, which is not one of {parts} parts of the array",
-        counted(chunks, "chunk")
-    )]
-    Parts {
-        /// The step, counted from 1.
-        step: usize,
-        /// A rank.
-        rank: usize,
-        /// The chunks that it holds.
-        held: usize,
-        /// How many there are.
-        chunks: usize,
-        /// What the step says.
-        parts: usize,
-    },
-    /// A program that ends before the sum is everywhere.
-    #[error("after the last step rank {rank} lacks {missing} of {} of the sum; add steps", counted(chunks, "chunk"))]
-    Incomplete {
-        /// A rank that lacks some.
-        rank: usize,
-        /// How many chunks it lacks or has in part.
-        missing: usize,
-        /// How many there are.
-        chunks: usize,
+    OtherGroups {
+        /// The groups of the steps.
+        given: String,
+        /// The axes, in words.
+        over: String,
+        /// The placed mesh.
+        placed: String,
+        /// The groups along the axes.
+        wanted: String,
     },
 }
 

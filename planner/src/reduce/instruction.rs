@@ -11,7 +11,8 @@
 //!
 //! `Parallel(e)` and `Master(e)` stay inside one member of `e`, which is outside the slice.
 
-use super::{Collective, Hierarchy, ReduceError};
+use super::{Hierarchy, ReduceError};
+use polyshard_program::reduction::Collective;
 use serde::{Deserialize, Serialize};
 
 /// Who talks to whom.
@@ -28,7 +29,8 @@ pub enum Form {
 /// One step of a reduction program. Levels are positions in its [`Hierarchy`].
 ///
 /// ```
-/// use polyshard_planner::reduce::{Collective, Form, Hierarchy, Instruction};
+/// use polyshard_planner::reduce::{Form, Hierarchy, Instruction};
+/// use polyshard_program::reduction::Collective;
 /// let hierarchy = Hierarchy::new([("node", 2), ("gpu", 2)])?;
 /// let across = Instruction { collective: Collective::AllReduce, slice: 1, form: Form::Parallel(0) };
 /// assert_eq!(across.groups(&hierarchy)?, [[0, 2], [1, 3]]);

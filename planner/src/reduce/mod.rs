@@ -9,33 +9,34 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `hierarchy` | the synthesis hierarchy of a placement and reduction axes |
-//! | `state`, `rules` | who has added what to which chunk, and what collectives make of it |
 //! | `instruction`, `program` | slice, form and collective; a list of them |
 //! | `synthesize` | all programs up to a number of steps |
-//! | `lower`, `proof` | groups of ranks, and that they compute the sum |
+//! | `lower` | groups of ranks |
 //! | `simulate`, `choice` | how long a program takes, and which takes least |
+//! | `strategy`, `plan` | the reduction of an array over axes of a placed mesh, by one program or in one fixed order |
+//! | `explain` | what a plan does and what the simulator expects, in words |
 //!
-//! Programs are plans: nothing here moves data.
+//! The rules of the collectives, the groups of ranks and the proof that they compute the sum are
+//! [`polyshard_program::reduction`]'s. Programs are plans: nothing here moves data.
 
 mod choice;
 mod error;
+mod explain;
 mod hierarchy;
 mod instruction;
 mod lower;
+mod plan;
 mod program;
-mod proof;
-mod rules;
 mod simulate;
-mod state;
+mod strategy;
 mod synthesize;
 
 pub use choice::{Options, Ranked, best, best_with};
 pub use error::ReduceError;
 pub use hierarchy::Hierarchy;
 pub use instruction::{Form, Instruction};
-pub use lower::{Lowered, LoweredStep};
+pub use plan::Plan;
 pub use program::Program;
-pub use rules::{Collective, Effect, Violation};
 pub use simulate::{Simulation, simulate};
-pub use state::Context;
+pub use strategy::Strategy;
 pub use synthesize::{Masters, synthesize};

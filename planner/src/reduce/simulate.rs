@@ -3,8 +3,9 @@
 //! The sum over its steps of the slowest shared resource, plus latency: steps wait for one another, the groups of a
 //! step run at once. Adding up itself costs nothing here.
 
-use super::{Lowered, LoweredStep, ReduceError};
-use polyshard_machine::{Algorithm, Exchange, Machine, MachineError, Seconds, seconds};
+use super::ReduceError;
+use polyshard_machine::{Algorithm, Exchange, Machine, MachineError, Operation, Seconds, seconds};
+use polyshard_program::reduction::{Collective, Lowered, LoweredStep};
 use std::fmt;
 
 /// The time of a program, step by step.
@@ -34,11 +35,11 @@ impl fmt::Display for Simulation {
 /// ```
 /// use polyshard_machine::{Algorithm, Machine};
 /// use polyshard_planner::placement::ParallelismMatrix;
-/// use polyshard_planner::reduce::{Hierarchy, Lowered, Masters, simulate, synthesize};
+/// use polyshard_planner::reduce::{Hierarchy, Masters, simulate, synthesize};
 /// let machine = Machine::preset("a100")?;
 /// let matrix = ParallelismMatrix::new(vec![vec![4, 16]])?;
 /// let direct = &synthesize(&Hierarchy::on(&machine, &matrix, &[0])?, 1, Masters::Idle)[0];
-/// let lowered = Lowered::new(direct, &matrix, &[0])?;
+/// let lowered = direct.lower(&matrix, &[0])?;
 /// let simulation = simulate(&machine, &lowered, 1e9, Algorithm::Ring)?;
 /// assert_eq!(simulation.steps[0].bottleneck.as_deref(), Some("the ports out of node 0"));
 /// assert!((simulation.steps[0].transfer - 2.0 * 63.0 / 64.0 / 8.0).abs() < 1e-9);
@@ -64,6 +65,17 @@ pub(super) fn step_seconds(
     bytes: f64,
     algorithm: Algorithm,
 ) -> Result<Seconds, MachineError> {
-    let (operation, groups) = (step.collective.into(), step.groups.to_vec());
+    let (operation, groups) = (operation(step.collective), step.groups.to_vec());
     seconds(machine, &Exchange { operation, groups, bytes: bytes / step.parts as f64 }, algorithm)
+}
+
+/// What the machine's model calls a collective.
+fn operation(collective: Collective) -> Operation {
+    match collective {
+        Collective::AllReduce => Operation::AllReduce,
+        Collective::ReduceScatter => Operation::ReduceScatter,
+        Collective::AllGather => Operation::AllGather,
+        Collective::Reduce => Operation::Reduce,
+        Collective::Broadcast => Operation::Broadcast,
+    }
 }

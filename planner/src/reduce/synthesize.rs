@@ -15,8 +15,7 @@
 use super::Hierarchy;
 use super::instruction::{Form, Instruction};
 use super::program::Program;
-use super::rules::{Collective, Effect};
-use super::state::Context;
+use polyshard_program::reduction::{Collective, Context, Effect};
 use std::collections::{HashMap, HashSet};
 
 /// When a `Master` instruction counts.

@@ -1,8 +1,11 @@
 //! Whether statements and arrays fit together.
 
-use super::{Array, ArrayId, ArrayKind, Statement};
+use super::moves::closed_axes;
+use super::{Array, ArrayId, ArrayKind, Move, Statement};
 use crate::dtype::DType;
+use crate::kernel::Assign;
 use crate::nest::Nest;
+use crate::reduction::{Reduction, listed};
 use polyshard_layout::{Mesh, Name};
 
 /// Why statements are not a program. A statement is given by its number, from 1.
@@ -94,11 +97,58 @@ fn fits(mesh: &Mesh, dtype: DType, arrays: &[Array], statement: &Statement) -> R
                 Some(size) => {
                     Err(format!("`{}` lies on {size} ranks, but the program on {}", source.name, mesh.size()))
                 }
-                None => Ok(()),
+                None => match &moved.by {
+                    None => Ok(()),
+                    Some(by) => reduction_fits(moved, by, [source, target]),
+                },
             }
         }
         Statement::Free(_) => Err("arrays are freed where they are last used, not by hand".into()),
     }
+}
+
+/// Whether a move that is carried out by a reduction closes sums in its groups, and does nothing else.
+fn reduction_fits(moved: &Move, by: &Reduction, arrays: [&Array; 2]) -> Result<(), String> {
+    let [(name, source), (_, target)] = arrays.map(|array| (array.name, &array.sharding));
+    let axes = closed_axes(source, target);
+    if source.mesh() != target.mesh() || !source.closed_along(&axes).has_same_owners(target) || moved.kept.is_some() {
+        return Err(format!(
+            "a reduction leaves elements where they are, but `{name}` goes from {source} to {target}; move it before or \
+             after"
+        ));
+    }
+    if by.op == Assign::Set {
+        return Err(format!("`=` combines nothing; reduce `{name}` by `+=`, `*=`, `max=` or `min=`"));
+    }
+    let wanted = groups_along(source.mesh(), &axes);
+    let in_mesh_order = || by.way.groups().iter().all(|group| group.is_sorted());
+    if ascending(by.way.groups()) != wanted || by.way.steps().is_none() && !in_mesh_order() {
+        return Err(format!(
+            "the reduction of `{name}` from {source} to {target} is for the groups {}, but has to be for {}",
+            listed(by.way.groups()),
+            listed(&wanted)
+        ));
+    }
+    Ok(())
+}
+
+/// The ranks that differ along these axes only, in groups by their first rank.
+fn groups_along(mesh: &Mesh, axes: &[usize]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); mesh.size()];
+    for rank in 0..mesh.size() {
+        let mut first = mesh.coordinates(rank);
+        axes.iter().for_each(|&axis| first[axis] = 0);
+        groups[mesh.rank(&first)].push(rank);
+    }
+    groups.retain(|group| !group.is_empty());
+    groups
+}
+
+fn ascending(groups: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut groups = groups.to_vec();
+    groups.iter_mut().for_each(|group| group.sort_unstable());
+    groups.sort_unstable();
+    groups
 }
 
 fn nest_fits(mesh: &Mesh, dtype: DType, nest: &Nest, given: &[&Array]) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! Moves: from an array to one of another sharding.
 
 use super::ArrayId;
+use crate::reduction::Reduction;
 use crate::shards::largest_shard;
 use crate::step::Pattern;
 use polyshard_layout::{Sharding, SumKind};
@@ -9,7 +10,7 @@ use polyshard_layout::{Sharding, SumKind};
 ///
 /// Each rank gets what it owns of the target and not of the source, once; of several owners, from the one whose coordinates
 /// are its own along the axes along which the source is replicated. Partial sums that the target does not keep open are
-/// closed, in the order of their coordinates.
+/// closed, in the order of their coordinates or [`by`](Self::by) a reduction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Move {
     /// The array that it reads.
@@ -20,6 +21,9 @@ pub struct Move {
     pub target: ArrayId,
     /// The route's name.
     pub pattern: Pattern,
+    /// How partial results are closed where that is said: in ranks of the mesh, each group along the axes that are closed.
+    /// The target lies as the source does but for these.
+    pub by: Option<Reduction>,
     /// What led to it, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
 }
@@ -27,9 +31,15 @@ pub struct Move {
 /// Meshes of more ranks are not gone through one by one.
 const COUNTED: usize = 4096;
 
-/// The most bytes that one rank receives by a move between two shardings: counted where ranks are few, else a bound.
-pub(crate) fn most_received(source: &Sharding, target: &Sharding, kind: SumKind) -> u64 {
-    let closed: Vec<usize> = source.partial().iter().copied().filter(|axis| !target.partial().contains(axis)).collect();
+/// The most bytes that one rank receives by a move between two shardings: counted where ranks are few or the steps are
+/// given, else a bound.
+pub(crate) fn most_received(source: &Sharding, target: &Sharding, by: Option<&Reduction>, kind: SumKind) -> u64 {
+    if let Some(reduction) = by {
+        let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
+        let most = reduction.way.received(held).into_iter().max().unwrap_or(0);
+        return (most as u64).saturating_mul(kind.element);
+    }
+    let closed = closed_axes(source, target);
     let ranks = source.mesh().size();
     if !closed.is_empty() {
         let members = closed.iter().map(|&axis| source.mesh().as_slice()[axis].extent as u64).product::<u64>();
@@ -50,19 +60,36 @@ pub(crate) fn most_received(source: &Sharding, target: &Sharding, kind: SumKind)
 }
 
 /// The bytes of messages that a rank packs and unpacks in, at most.
-pub(crate) const STAGING: u64 = 2 << 20;
+const STAGING: u64 = 2 << 20;
+
+/// The most bytes that a rank holds for a move besides the two arrays, with `element` bytes for each element.
+pub(super) fn most_staged(source: &Sharding, target: &Sharding, by: Option<&Reduction>, element: u64) -> u64 {
+    let largest = largest_shard(target);
+    match by {
+        None => STAGING.min(largest.saturating_mul(element)),
+        Some(reduction) => {
+            let held = usize::try_from(largest_shard(source)).unwrap_or(usize::MAX);
+            (reduction.way.most_staged(held) as u64).saturating_mul(element)
+        }
+    }
+}
 
 impl Move {
     /// The move of all of `source` to `target`, directly: by one exchange, or by a reduction where sums are closed.
     #[must_use]
     pub fn direct(source: ArrayId, target: ArrayId, shardings: [&Sharding; 2], tests: Vec<String>) -> Self {
-        Self { source, kept: None, target, pattern: direct_pattern(shardings), tests }
+        Self { source, kept: None, target, pattern: direct_pattern(shardings), by: None, tests }
     }
+}
+
+/// The axes along which the source has partial sums and the target has none.
+pub(super) fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
+    source.partial().iter().copied().filter(|axis| !target.partial().contains(axis)).collect()
 }
 
 /// The name of the route between two shardings.
 fn direct_pattern([source, target]: [&Sharding; 2]) -> Pattern {
-    let closed: Vec<usize> = source.partial().iter().copied().filter(|axis| !target.partial().contains(axis)).collect();
+    let closed = closed_axes(source, target);
     let axes = closed.iter().map(|&axis| source.mesh().as_slice()[axis].name).collect();
     let pinned = |axis: &usize| target.pins().iter().any(|pin| pin.0 == *axis);
     if closed.is_empty() {

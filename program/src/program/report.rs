@@ -30,7 +30,10 @@ impl Report {
                 Statement::Move(moved) => {
                     let [source, target] = [moved.source, moved.target].map(|id| &arrays[id.0].sharding);
                     let kind = SumKind { element: size, any_order: !dtype.is_float() };
-                    (moves::STAGING.min(bytes(moved.target)), moves::most_received(source, target, kind))
+                    (
+                        moves::most_staged(source, target, moved.by.as_ref(), size),
+                        moves::most_received(moved.kept.as_ref().unwrap_or(source), target, moved.by.as_ref(), kind),
+                    )
                 }
                 Statement::Free(_) => continue,
             };

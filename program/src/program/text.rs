@@ -69,8 +69,11 @@ impl Program {
                 Statement::Move(moved) => {
                     let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
                     let kind = SumKind { element: self.dtype.size() as u64, any_order: !self.dtype.is_float() };
-                    let bytes = moves::most_received(source, target, kind);
+                    let bytes =
+                        moves::most_received(moved.kept.as_ref().unwrap_or(source), target, moved.by.as_ref(), kind);
                     writeln!(text, "    at most {bytes} bytes received per rank")?;
+                    let lines = moved.by.iter().flat_map(|reduction| reduction.way.lines());
+                    (1..).zip(lines).try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
                     moved.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
                 }
                 Statement::Free(_) => {}
@@ -103,7 +106,8 @@ impl Program {
             Statement::Move(moved) => {
                 let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
                 let names = (self.shown(moved.target), self.shown(moved.source));
-                Some(("move", format!("{} = {}: {source} to {target}, {}", names.0, names.1, moved.pattern)))
+                let by = moved.by.as_ref().map(|reduction| format!(" {reduction}")).unwrap_or_default();
+                Some(("move", format!("{} = {}: {source} to {target}, {}{by}", names.0, names.1, moved.pattern)))
             }
             Statement::Free(_) => None,
         }

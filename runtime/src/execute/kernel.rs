@@ -58,7 +58,16 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                 })
             }
         };
-        Ok(Self { nest, grid, op: reduce_op(nest), groups, tiles, out_tile, cleared: written, leaf })
+        Ok(Self {
+            nest,
+            grid,
+            op: super::reduce_op(nest.kernel.assign()),
+            groups,
+            tiles,
+            out_tile,
+            cleared: written,
+            leaf,
+        })
     }
 
     /// What each element of the output counts as before anything is written to it.
@@ -84,16 +93,6 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let leaf = leaf.as_mut().unwrap_or(own);
         Walk { nest, grid, inputs, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters }
             .statements(&nest.body)
-    }
-}
-
-/// The operation that combines values in the output.
-fn reduce_op(nest: &Nest) -> ReduceOp {
-    match nest.kernel.assign() {
-        Assign::Set | Assign::Add => ReduceOp::Sum,
-        Assign::Mul => ReduceOp::Product,
-        Assign::Max => ReduceOp::Max,
-        Assign::Min => ReduceOp::Min,
     }
 }
 

@@ -10,36 +10,28 @@ mod value;
 pub use prepared::Prepared;
 pub use typed::TypedProgram;
 
-use crate::{DistArray, Element, Error, Result, World};
-use polyshard_program::Program;
+use crate::{DistArray, Element, Error, ReduceOp, Result, World};
+use polyshard_program::{Assign, Program};
 
 /// Running a program on a world of ranks.
 ///
-/// Scalars that the kernel captured keep their values, unless a run is given others: [`run_with`](Self::run_with). A
-/// program is lowered once and runs with any.
+/// Scalars that a kernel captured keep their values, unless a run is given others: [`run_with`](Self::run_with). A
+/// program is made once and runs with any.
 ///
 /// ```
 /// use polyshard_runtime::Execute;
-/// use polyshard_layout::{Mesh, Name};
-/// use polyshard_polyhedral::Schedule;
-/// use polyshard_program::{Assign, Number, Value, Var, example};
+/// use polyshard_program::{DType, Program};
+/// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 /// use polyshard_runtime::{DistArray, Error, spmd};
-/// let mut spec = example::matmul(4, 4, 4); // C[m, n] += alpha * A[m, k] * B[k, n]
-/// let alpha = Name::new("alpha");
-/// spec.scalars = vec![(alpha, Number::Float(1.0))];
-/// spec.value = Value::Mul(Box::new(Value::Scalar(alpha)), Box::new(spec.value));
 /// let mesh = Mesh::new([("x", 2)]);
-/// let program = Schedule::from_spec(spec)
-///     .distribute([Var::new("m")], [Var::new("mo")], [Var::new("mi")], &mesh)
-///     .lower()?;
+/// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
+/// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;
 /// let found = spmd(2, |world| -> Result<_, Error> {
-///     let a = DistArray::from_fn(world, program.sharding("A"), |at| at[0] as f32)?;
-///     let b = DistArray::filled(world, program.sharding("B"), 1.0f32)?;
-///     let once = program.run(world, &[&a, &b])?;
-///     let half = program.run_with(world, &[&a, &b], &[("alpha", 0.5)])?;
-///     Ok((once.get(&[3, 0]), half.get(&[3, 0])))
+///     let rows = DistArray::from_fn(world, program.sharding("A"), |at| (10 * at[0] + at[1]) as f32)?;
+///     let columns = program.run(world, &[&rows])?;
+///     Ok((rows.get(&[3, 0]), columns.get(&[3, 0])))
 /// })?;
-/// assert_eq!(found[0], (Some(12.0), Some(6.0)));
+/// assert_eq!(found, [(None, Some(30.0)), (Some(30.0), None)]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Execute {
@@ -123,6 +115,16 @@ fn check_type<T: Element>(program: &Program) -> Result<()> {
     }
     let (name, given) = (named(program), T::DTYPE);
     Err(Error::Usage(format!("{name} is over {wanted}, but the arrays hold {given}; let them agree")))
+}
+
+/// What combines values where a statement assigns.
+fn reduce_op(assign: Assign) -> ReduceOp {
+    match assign {
+        Assign::Set | Assign::Add => ReduceOp::Sum,
+        Assign::Mul => ReduceOp::Product,
+        Assign::Max => ReduceOp::Max,
+        Assign::Min => ReduceOp::Min,
+    }
 }
 
 /// A program in messages: by its kernel, if it is one.

@@ -4,9 +4,9 @@ use super::kernel::PreparedKernel;
 use super::scalars::Scalars;
 use crate::block::Block;
 use crate::comm::Room;
-use crate::{DistArray, Element, Error, Redistribution, Result, Transport, World, memory};
+use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Transport, World, memory};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{ArrayId, ArrayKind, Program, Statement};
+use polyshard_program::{ArrayId, ArrayKind, Move, Program, Statement};
 
 /// A program that is ready to run on one rank of a world, any number of times; made by
 /// [`Execute::prepare`](super::Execute::prepare).
@@ -15,20 +15,18 @@ use polyshard_program::{ArrayId, ArrayKind, Program, Statement};
 /// makes on the way, so that runs make none of them.
 ///
 /// ```
-/// use polyshard_polyhedral::Schedule;
-/// use polyshard_program::{Var, example};
-/// use polyshard_runtime::layout::Mesh;
+/// use polyshard_program::{DType, Program};
+/// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 /// use polyshard_runtime::{DistArray, Error, Execute, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
-/// let matmul = Schedule::from_spec(example::matmul(4, 4, 4));
-/// let program = matmul.distribute([Var::new("m")], [Var::new("mo")], [Var::new("mi")], &mesh).lower()?;
+/// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
+/// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;
 /// spmd(2, |world| -> Result<_, Error> {
-///     let b = DistArray::filled(world, program.sharding("B"), 1.0f32)?;
 ///     let mut prepared = program.prepare(world)?;
 ///     for step in 0..3 {
-///         let a = DistArray::filled(world, program.sharding("A"), step as f32)?;
-///         let c = prepared.run(&[&a, &b])?;
-///         assert!(c.block().iter().all(|&sum| sum == 4.0 * step as f32));
+///         let rows = DistArray::filled(world, program.sharding("A"), step as f32)?;
+///         let columns = prepared.run(&[&rows])?;
+///         assert_eq!(columns.block(), [step as f32; 12]);
 ///     }
 ///     Ok(())
 /// })?;
@@ -50,6 +48,8 @@ pub struct Prepared<'a, T: Element> {
 enum Step<'a, T: Element> {
     Kernel(Box<PreparedKernel<'a, T>>),
     Move(Box<Redistribution>),
+    /// A move by a reduction, on the elements where they are.
+    Reduce(Box<Reduction<T>>, ReduceOp),
     Free,
 }
 
@@ -76,13 +76,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let steps = program.body().iter().map(|statement| {
             Ok(match statement {
                 Statement::Nest { nest, .. } => Step::Kernel(Box::new(PreparedKernel::new(nest, world)?)),
-                Statement::Move(moved) => {
-                    let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
-                    Step::Move(Box::new(match &moved.kept {
-                        None => Redistribution::new(world, source, target)?,
-                        Some(kept) => Redistribution::of_part(world, source, kept, target)?,
-                    }))
-                }
+                Statement::Move(moved) => moving(program, moved, world)?,
                 Statement::Free(_) => Step::Free,
             })
         });
@@ -101,7 +95,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             let held = |id: &ArrayId| self.slots[id.0] == Some(slot);
             let arrays: Vec<_> = (0..self.slots.len()).map(ArrayId).filter(held).collect();
             let most = arrays.iter().map(|id| self.local_len(&self.program.array(*id).sharding)).max().unwrap_or(0);
-            let moved = self.program.moves().any(|moved| arrays.contains(&moved.target));
+            let moved = self.program.moves().any(|moved| moved.by.is_none() && arrays.contains(&moved.target));
             self.memory.push(Some(self.room(most, moved)?));
         }
         Ok(())
@@ -155,6 +149,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let slots = self.memory.iter().flatten().map(|block| size_of_val(&block[..])).sum::<usize>();
         let moves = self.steps.iter().map(|step| match step {
             Step::Move(moved) => moved.staging_bytes(size_of::<T>()),
+            Step::Reduce(reduction, _) => reduction.staging_bytes(),
             Step::Kernel(_) | Step::Free => 0,
         });
         slots + moves.sum::<usize>()
@@ -274,6 +269,11 @@ impl<'a, T: Element> Prepared<'a, T> {
                 (Step::Move(moved), Statement::Move(ids)) => {
                     moved.run_blocks(arrays.get(ids.source, &input_ids).block(), target)?;
                 }
+                (Step::Reduce(reduction, op), Statement::Move(ids)) => {
+                    let block = target.block_mut();
+                    block.copy_from_slice(arrays.get(ids.source, &input_ids).block());
+                    reduction.run(block, *op)?;
+                }
                 _ => unreachable!("a statement is prepared as what it is; this is a bug of polyshard"),
             }
             arrays.made[written.0] = made;
@@ -290,7 +290,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let array = self.program.array(id);
         let identity = match &self.steps[number] {
             Step::Kernel(kernel) => Some(kernel.identity()),
-            Step::Move(_) | Step::Free => None,
+            Step::Move(_) | Step::Reduce(..) | Step::Free => None,
         };
         if let Some(slot) = self.slots[id.0] {
             let memory = self.memory[slot].take().expect("two arrays in one slot; this is a bug of polyshard");
@@ -312,6 +312,18 @@ impl<'a, T: Element> Prepared<'a, T> {
             self.memory[slot] = Some(array.into_block());
         }
     }
+}
+
+/// A move, prepared; collective over the world.
+fn moving<'a, T: Element>(program: &Program, moved: &Move, world: &World) -> Result<Step<'a, T>> {
+    let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
+    let Some(by) = &moved.by else {
+        return Ok(Step::Move(Box::new(match &moved.kept {
+            None => Redistribution::new(world, source, target)?,
+            Some(kept) => Redistribution::of_part(world, source, kept, target)?,
+        })));
+    };
+    Ok(Step::Reduce(Box::new(Reduction::between(world, source, target, &by.way)?), super::reduce_op(by.op)))
 }
 
 fn check_inputs<T: Element>(program: &Program, inputs: &[&DistArray<T>]) -> Result<()> {

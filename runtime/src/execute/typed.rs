@@ -12,14 +12,15 @@ use std::ops::Deref;
 ///
 /// ```
 /// use polyshard_runtime::Execute;
-/// use polyshard_polyhedral::Schedule;
-/// use polyshard_program::example;
+/// use polyshard_program::{DType, Program};
+/// use polyshard_runtime::layout::{Mesh, Sharding};
 /// use polyshard_runtime::{DistArray, Error, spmd};
-/// let program = Schedule::from_spec(example::matmul(2, 2, 2)).lower()?.typed::<f32>()?;
+/// let whole = Sharding::replicated(&Mesh::new([("x", 1)]), &[2, 2]);
+/// let program = Program::redistribution("A", [&whole, &whole], DType::F32)?.typed::<f32>()?;
 /// spmd(1, |world| -> Result<_, Error> {
 ///     let a = DistArray::filled(world, program.sharding("A"), 1.0)?; // of f32: what the program takes says so
-///     let c = program.run(world, &[&a, &a])?;
-///     assert_eq!(c.block(), [2.0; 4]);
+///     let b = program.run(world, &[&a])?;
+///     assert_eq!(b.block(), [1.0; 4]);
 ///     Ok(())
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -27,13 +28,14 @@ use std::ops::Deref;
 ///
 /// ```compile_fail,E0308
 /// # use polyshard_runtime::Execute;
-/// # use polyshard_polyhedral::Schedule;
-/// # use polyshard_program::example;
+/// # use polyshard_program::{DType, Program};
+/// # use polyshard_runtime::layout::{Mesh, Sharding};
 /// # use polyshard_runtime::{DistArray, Error, spmd};
-/// # let program = Schedule::from_spec(example::matmul(2, 2, 2)).lower()?.typed::<f32>()?;
+/// # let whole = Sharding::replicated(&Mesh::new([("x", 1)]), &[2, 2]);
+/// # let program = Program::redistribution("A", [&whole, &whole], DType::F32)?.typed::<f32>()?;
 /// # spmd(1, |world| -> Result<_, Error> {
 /// let a = DistArray::filled(world, program.sharding("A"), 1.0f64)?;
-/// program.run(world, &[&a, &a])?; // expected `&DistArray<f32>`, found `&DistArray<f64>`
+/// program.run(world, &[&a])?; // expected `&DistArray<f32>`, found `&DistArray<f64>`
 /// # Ok(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,18 +1,18 @@
 //! The reduction in one fixed order: the same bits wherever the ranks are.
 //!
 //! An all-reduce adds in an order that depends on the library, on the length and on which ranks share a node, and so do
-//! the programs of a planner. Here every rank gets one piece of all, combines it by itself in the order of the mesh's
+//! steps that suit a machine. Here every rank gets one piece of all, combines it by itself in the order of the mesh's
 //! coordinates, from the first to the last, and hands it on. Which rank combines which piece has no influence on the bits.
 //!
 //! It receives as many bytes as a reduce-scatter and an all-gather do; a rank holds the contributions to its piece at
 //! once, so about as much as its data again.
 
 use super::Comm;
-use super::piece;
 use super::step::Staging;
 use crate::comm::combine;
 use crate::{Element, ReduceOp, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
+use polyshard_program::reduction::chunk;
 use std::ops::Range;
 
 /// A group that reduces in the order of its ranks.
@@ -28,7 +28,7 @@ impl InOrder {
     /// Returns the reduction of `elements` elements in a group, whose order is that of the mesh.
     pub(super) fn new<T: Element>(comm: Comm, elements: usize) -> Self {
         let size = comm.size();
-        let piece = |member: usize| piece::chunk(elements, size, member);
+        let piece = |member: usize| chunk(elements, size, member);
         let own = piece(comm.rank());
         let bytes = |range: Range<usize>| range.len() * size_of::<T>();
         let counts = [(0..size).map(|member| bytes(piece(member))).collect(), vec![bytes(own.clone()); size]];

@@ -1,91 +1,68 @@
-//! Reductions along axes of a placed mesh: in place, by any program of collectives, made once and run many times.
+//! Reductions of slices in place, by steps that are given: made once and run many times.
 //!
-//! Ranks that differ along the axes only are summed with each other. How is for a [`Strategy`] to say: in one
-//! all-reduce, in the steps that a planner found for the machine, in steps that the caller wrote, or in one fixed
-//! order, which gives the same bits everywhere.
+//! Who combines what with whom is data, a [`Way`] in ranks of the world, which is proved already: collectives in groups, or
+//! one fixed order, which gives the same bits everywhere. Moves of programs that are by a reduction run here too.
 //!
 //! | module | what |
 //! | --- | --- |
-//! | `strategy` | from a strategy to groups of ranks; programs are proved here, and refused |
-//! | `piece` | chunks of a program as ranges of an array of any length |
-//! | `step` | one step of a program, as one rank sees it |
+//! | `piece` | chunks as ranges of an array of any length |
+//! | `step` | one step, as one rank sees it |
 //! | `in_order` | the reduction whose bits do not depend on where ranks are |
-//! | `kept` | reductions asked for in passing, `placed.allreduce(..)` |
-//! | `explain` | what a reduction does and what the simulator expects, in words |
-//! | `check` | what is refused |
-//! | `words` | how axes and groups are written |
 //!
-//! Nothing here decides which program is best: that is the planner's. Nothing is sent that the program does not say.
+//! Nothing here decides which steps are best: that is a planner's. Nothing is sent that the steps do not say.
 
-mod check;
-mod explain;
 mod in_order;
-mod kept;
 mod piece;
 mod step;
-mod strategy;
-mod words;
-
-pub use kept::AllReduce;
-pub use strategy::Strategy;
 
 use crate::comm::Communicator;
-use crate::{Element, ReduceOp, Result, World};
+use crate::layout::Sharding;
+use crate::{DistArray, Element, Error, ReduceOp, Result, World};
 use in_order::InOrder;
-use polyshard_planner::placement::{AxisRef, PlacedMesh};
-use polyshard_planner::reduce::{Lowered, Simulation};
+use polyshard_program::reduction::{Way, listed};
 use std::cell::RefCell;
 use std::rc::Rc;
 use step::{Staging, Step};
-use strategy::{Choice, Course};
 
-/// A reduction of arrays of one length over axes of a placed mesh, made once and run many times.
+/// A reduction of arrays of one length in groups of ranks, made once and run many times.
 ///
 /// ```text
-/// mesh (data: 2, model: 2), over `data`      ranks by coordinates
+/// groups {0 2} {1 3}
 ///
-/// before   (0, 0): a    (0, 1): b            after   (0, 0): a + c    (0, 1): b + d
-///          (1, 0): c    (1, 1): d                    (1, 0): a + c    (1, 1): b + d
+/// before   rank 0: a    rank 1: b    rank 2: c    rank 3: d
+/// after    rank 0: a+c  rank 1: b+d  rank 2: a+c  rank 3: b+d
 /// ```
 ///
 /// ```
-/// use polyshard_machine::Machine;
-/// use polyshard_planner::placement::{ParallelismMatrix, Place};
-/// use polyshard_runtime::layout::Mesh;
-/// use polyshard_runtime::{Error, ReduceOp, Reduction, Strategy, spmd};
-/// let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[2, 2])).expect("a machine");
-/// let matrix = ParallelismMatrix::new(vec![vec![2, 1], vec![1, 2]]).expect("a matrix");
-/// let placed = Mesh::new([("data", 2), ("model", 2)]).placed(&machine, &matrix).expect("the matrix is for both");
+/// use polyshard_program::reduction::Way;
+/// use polyshard_runtime::{Error, ReduceOp, Reduction, spmd};
+/// let way = Way::in_order(vec![vec![0, 2], vec![1, 3]]).expect("each rank is in one group");
 /// let sums = spmd(4, |world| {
-///     let sum = Reduction::new(world, &placed, &["data"], 3, Strategy::Best)?;
+///     let sum = Reduction::new(world, &way, 3)?;
 ///     let mut gradient = [1, 10, 100].map(|unit| unit * world.rank() as i64);
 ///     sum.run(&mut gradient, ReduceOp::Sum)?;
 ///     Ok::<_, Error>(gradient)
 /// })?;
-/// assert_eq!(sums, [[2, 20, 200], [4, 40, 400], [2, 20, 200], [4, 40, 400]]); // devices 0 and 2, 1 and 3
+/// assert_eq!(sums, [[2, 20, 200], [4, 40, 400], [2, 20, 200], [4, 40, 400]]);
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// **Bits.** Integers (which wrap), maxima and minima are the same for all strategies. Sums and products of floats
+/// **Bits.** Integers (which wrap), maxima and minima are the same for all ways. Sums and products of floats
 /// differ by the order in which they are rounded: with unit roundoff `u` and `n` ranks, `g = (n - 1) u / (1 - (n - 1) u)`,
-/// two strategies' sums differ by at most `2 g (|x_1| + .. + |x_n|)`, their products by at most `2 g |x_1 .. x_n|` unless a
+/// two ways' sums differ by at most `2 g (|x_1| + .. + |x_n|)`, their products by at most `2 g |x_1 .. x_n|` unless a
 /// product in between over- or underflows (N. Higham, "Accuracy and Stability of Numerical Algorithms", section 3.1).
-/// [`Deterministic`](Strategy::Deterministic) combines in one order, and so has the same bits on every machine of one
+/// [`Way::in_order`] combines in one order, and so has the same bits on every machine of one
 /// kind of processor. Which zero is the greater, and which NaN is kept, is not defined.
 ///
-/// **Bytes.** A run receives what its steps say and no more: see [`bytes_received`](Self::bytes_received).
+/// **Bytes.** A run receives what the steps say and no more: see [`bytes_received`](Self::bytes_received).
 pub struct Reduction<T> {
-    placed: PlacedMesh,
-    /// Positions in the mesh, ascending.
-    axes: Vec<usize>,
     elements: usize,
-    choice: Choice,
-    way: Way,
+    course: Course,
     staging: RefCell<Staging<T>>,
 }
 
 /// What this rank does.
-enum Way {
+enum Course {
     /// The steps that it takes part in, and that have something to do.
     Steps(Vec<Step>),
     /// One fixed order; nothing if this rank is alone.
@@ -93,74 +70,81 @@ enum Way {
 }
 
 impl<T: Element> Reduction<T> {
-    /// Works out the reduction of arrays of `elements` elements over `axes`, each a name or a position; collective over
-    /// the world.
+    /// Works out the reduction of arrays of `elements` elements, in ranks of `world`; collective over it.
     ///
-    /// `world` is the one that `spmd` gives, whose ranks are the devices of the machine, or that one placed by `placed`
-    /// itself: the reduction is the same, since an array is where its process is. Each group of a step becomes a
-    /// communicator (MPI 3.1, section 6.4.2), which the world keeps for all steps and reductions with equal groups.
+    /// Each group of a step becomes a communicator (MPI 3.1, section 6.4.2), which the world keeps for all steps and
+    /// reductions with equal groups.
     ///
     /// # Errors
-    /// If the mesh has not as many ranks as the world, the world is under another placement, an axis does not exist or
-    /// is named twice, so many elements fit no memory, or a program given cannot be lowered, does not compute the reduction or is for other groups: each
-    /// is said before any communication. If the ranks give different reductions, or another rank failed.
-    pub fn new<A: AxisRef>(
-        world: &World,
-        placed: &PlacedMesh,
-        axes: &[A],
-        elements: usize,
-        strategy: Strategy,
-    ) -> Result<Self> {
-        check::world(world, placed)?;
-        check::fits::<T>(elements)?;
-        let axes = placed.positions(axes).map_err(words::usage)?;
-        let choice = Choice::new(placed, &axes, elements as f64 * size_of::<T>() as f64, strategy)?;
-        check::agree::<T>(world, placed, &axes, elements, &choice.strategy)?;
-        let (way, staging) = match &choice.course {
-            Course::Program { lowered, .. } => {
-                let steps = step::steps::<T>(world, placed, lowered, elements)?;
-                let staging = Staging::of_steps(&steps)?;
-                (Way::Steps(steps), staging)
-            }
-            Course::InOrder { groups } => {
-                let comm = world.ordered(&check::numbered(world, placed, groups))?;
-                let way = comm.map(|comm| InOrder::new::<T>(comm, elements));
-                let staging = match &way {
-                    Some(way) => Staging::new(way.gathered(), way.own())?,
-                    None => Staging::default(),
-                };
-                (Way::InOrder(way), staging)
-            }
-        };
-        Ok(Self { placed: placed.clone(), axes, elements, choice, way, staging: RefCell::new(staging) })
+    /// If it is for another number of ranks or so many elements fit no memory: both are said before any communication. If
+    /// the ranks give different reductions, or another rank failed.
+    pub fn new(world: &World, way: &Way, elements: usize) -> Result<Self> {
+        check::<T>(world, way, elements)?;
+        world.agree(&format!(
+            "a reduction of {elements} elements\na reduction of `{}` in the groups {}\nthe reduction {way:?}",
+            T::NAME,
+            listed(way.groups())
+        ))?;
+        Self::agreed(world, way, elements)
     }
 
-    /// Reduces `data` in place with those of the ranks that differ along the axes only; collective over these.
+    /// As [`new`](Self::new), of the blocks of arrays from one sharding to another: blocks may be shorter in some groups.
+    pub(crate) fn between(world: &World, source: &Sharding, target: &Sharding, way: &Way) -> Result<Self> {
+        world.check_mesh(source.mesh())?;
+        if source.shape() != target.shape() || source.mesh() != target.mesh() || !closes(source, target, way) {
+            return Err(Error::Usage(format!(
+                "an array sharded {source} does not become one sharded {target} by a reduction in the groups {}; give \
+                 those along the axes that are closed",
+                listed(way.groups())
+            )));
+        }
+        world.agree(&format!(
+            "a reduction from {source} to {target}\na reduction of shape {:?} over ({})\nthe reduction {way:?}",
+            source.shape(),
+            source.mesh()
+        ))?;
+        Self::agreed(world, way, source.local_len(&source.mesh().coordinates(world.rank())))
+    }
+
+    fn agreed(world: &World, way: &Way, elements: usize) -> Result<Self> {
+        check::<T>(world, way, elements)?;
+        let (course, staging) = match way.steps() {
+            Some(lowered) => {
+                let steps = step::steps::<T>(world, lowered, elements)?;
+                let staging = Staging::of_steps(&steps)?;
+                (Course::Steps(steps), staging)
+            }
+            None => {
+                let course = world.ordered(way.groups())?.map(|comm| InOrder::new::<T>(comm, elements));
+                let staging = match &course {
+                    Some(course) => Staging::new(course.gathered(), course.own())?,
+                    None => Staging::default(),
+                };
+                (Course::InOrder(course), staging)
+            }
+        };
+        Ok(Self { elements, course, staging: RefCell::new(staging) })
+    }
+
+    /// Reduces `data` in place with those of the ranks of this one's group; collective over these.
     ///
     /// Allocates nothing: all that it needs besides `data` was made with the reduction. The communicator may.
     ///
     /// # Errors
     /// If `data` has not as many elements as the reduction, or another rank failed.
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
-        check::length(data.len(), self.elements)?;
-        let staging = &mut *self.staging.borrow_mut();
-        match &self.way {
-            Way::Steps(steps) => steps.iter().try_for_each(|step| step.run(data, op, staging)),
-            Way::InOrder(None) => Ok(()),
-            Way::InOrder(Some(way)) => way.run(data, op, staging),
+        let (given, elements) = (data.len(), self.elements);
+        if given != elements {
+            return Err(Error::Usage(format!(
+                "an array of {given} elements is given to a reduction of {elements}; make one for {given}"
+            )));
         }
-    }
-
-    /// Returns the placed mesh.
-    #[must_use]
-    pub fn placed(&self) -> &PlacedMesh {
-        &self.placed
-    }
-
-    /// Returns the positions in the mesh of the axes that are reduced over, ascending.
-    #[must_use]
-    pub fn axes(&self) -> &[usize] {
-        &self.axes
+        let staging = &mut *self.staging.borrow_mut();
+        match &self.course {
+            Course::Steps(steps) => steps.iter().try_for_each(|step| step.run(data, op, staging)),
+            Course::InOrder(None) => Ok(()),
+            Course::InOrder(Some(course)) => course.run(data, op, staging),
+        }
     }
 
     /// Returns the number of elements of the arrays.
@@ -169,45 +153,14 @@ impl<T: Element> Reduction<T> {
         self.elements
     }
 
-    /// Returns the strategy.
-    #[must_use]
-    pub fn strategy(&self) -> &Strategy {
-        &self.choice.strategy
-    }
-
-    /// Returns the program that runs, in groups of devices; none if it is [`Deterministic`](Strategy::Deterministic).
-    #[must_use]
-    pub fn lowered(&self) -> Option<&Lowered> {
-        match &self.choice.course {
-            Course::Program { lowered, .. } => Some(lowered),
-            Course::InOrder { .. } => None,
-        }
-    }
-
-    /// Returns how long it takes on the machine of the placement, by its model.
-    #[must_use]
-    pub fn simulation(&self) -> &Simulation {
-        &self.choice.simulation
-    }
-
-    /// Returns how long one all-reduce takes there.
-    #[must_use]
-    pub fn simulation_of_direct(&self) -> &Simulation {
-        &self.choice.direct
-    }
-
     /// Returns the bytes that this rank receives in one run, as communicators count them
-    /// ([`Communicator::bytes_received`](crate::comm::Communicator::bytes_received)).
-    ///
-    /// Of a group of `n` ranks where this one holds `b` bytes before the step: `(n - 1) b` in an all-reduce, and in a
-    /// reduce on the first; `(n - 1) b / n` in a reduce-scatter and `(n - 1) b` in an all-gather if pieces are equal;
-    /// what the first holds in a broadcast, on the others. In one fixed order it is what a reduce-scatter and an
-    /// all-gather receive.
+    /// ([`Communicator::bytes_received`](crate::comm::Communicator::bytes_received)): those of the elements that
+    /// [`Way::received`] says.
     #[must_use]
     pub fn bytes_received(&self) -> usize {
-        let elements: usize = match &self.way {
-            Way::Steps(steps) => steps.iter().map(Step::received).sum(),
-            Way::InOrder(way) => way.as_ref().map_or(0, InOrder::received),
+        let elements: usize = match &self.course {
+            Course::Steps(steps) => steps.iter().map(Step::received).sum(),
+            Course::InOrder(course) => course.as_ref().map_or(0, InOrder::received),
         };
         elements * size_of::<T>()
     }
@@ -217,6 +170,54 @@ impl<T: Element> Reduction<T> {
     pub fn staging_bytes(&self) -> usize {
         self.staging.borrow().len() * size_of::<T>()
     }
+}
+
+impl<T: Element> DistArray<T> {
+    /// Returns the array with its partial results combined by `op`: laid out by `target`, which is this array's sharding but
+    /// for the axes that are closed; collective over the world.
+    ///
+    /// To do the same many times, prepare a program with such a move.
+    ///
+    /// # Errors
+    /// If the target lies otherwise, or the reduction is for other ranks than those along the axes. As [`Reduction::new`].
+    pub fn reduced(&self, world: &World, target: &Sharding, way: &Way, op: ReduceOp) -> Result<DistArray<T>> {
+        let reduction = Reduction::between(world, self.sharding(), target, way)?;
+        let mut reduced = DistArray::filled(world, target, T::ZERO)?;
+        reduced.block_mut().copy_from_slice(self.block());
+        reduction.run(reduced.block_mut(), op)?;
+        Ok(reduced)
+    }
+}
+
+/// Whether a reduction in these groups closes what the target does not keep open, and all else stays where it is.
+fn closes(source: &Sharding, target: &Sharding, way: &Way) -> bool {
+    let axes: Vec<usize> = source.partial().iter().copied().filter(|axis| !target.partial().contains(axis)).collect();
+    let mesh = source.mesh();
+    let size = axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>();
+    let along = |group: &Vec<usize>| {
+        let apart = |rank: usize| {
+            let mut at = mesh.coordinates(rank);
+            axes.iter().for_each(|&axis| at[axis] = 0);
+            at
+        };
+        group.len() == size && group.iter().all(|&rank| apart(rank) == apart(group[0]))
+    };
+    way.ranks() == mesh.size() && way.groups().iter().all(along) && source.closed_along(&axes).has_same_owners(target)
+}
+
+/// Refuses a reduction for other ranks, and arrays that no memory can hold.
+fn check<T: Element>(world: &World, way: &Way, elements: usize) -> Result<()> {
+    let (ranks, size) = (way.ranks(), world.size());
+    if ranks != size {
+        let needed = if ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
+        return Err(Error::Usage(format!("the reduction is for {needed}, but the program runs on {size}")));
+    }
+    let most = isize::MAX as usize / size_of::<T>();
+    if elements > most {
+        let message = format!("no array has {elements} elements of `{}`; give at most {most}", T::NAME);
+        return Err(Error::Usage(message));
+    }
+    Ok(())
 }
 
 /// A communicator of at least two ranks.

@@ -1,25 +1,10 @@
-//! Chunks of a program as ranges of elements.
-//!
-//! A program speaks of so many equal chunks; an array has as many elements as it has. Chunk `c` of `chunks` is the range
-//!
-//! ```text
-//! c * elements / chunks .. (c + 1) * elements / chunks         7 elements, 4 chunks:  0 | 1 2 | 3 4 | 5 6
-//! ```
-//!
-//! rounded down, so chunks differ by one element at most, are empty if there are more of them than elements, and every
-//! rank cuts alike. Nothing is padded.
+//! Chunks of a reduction as ranges of elements, packed and unpacked.
 
+use polyshard_program::reduction::chunk;
 use std::ops::Range;
 
 /// Elements of an array: ranges that are ascending, apart and not empty, unless in a group's order.
 pub(super) type Ranges = Vec<Range<usize>>;
-
-/// The elements of one chunk of `chunks`.
-pub(super) fn chunk(elements: usize, chunks: usize, chunk: usize) -> Range<usize> {
-    // A product of two lengths may not fit a word.
-    let start = |chunk: usize| (chunk as u128 * elements as u128 / chunks as u128) as usize;
-    start(chunk)..start(chunk + 1)
-}
 
 /// The elements of ranges of chunks, neighbours joined.
 pub(super) fn elements_of(elements: usize, chunks: usize, ranges: &[Range<usize>]) -> Ranges {
@@ -78,19 +63,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Chunks partition the array, and differ by one element at most.
-        #[test]
-        fn chunks_partition_an_array_of_any_length(elements in 0usize..200, chunks in 1usize..40) {
-            let mut next = 0;
-            for number in 0..chunks {
-                let range = chunk(elements, chunks, number);
-                prop_assert_eq!(range.start, next);
-                prop_assert!(range.len() == elements / chunks || range.len() == elements.div_ceil(chunks));
-                next = range.end;
-            }
-            prop_assert_eq!(next, elements);
-        }
-
         /// What is packed is what the chunks hold, and unpacking puts it back.
         #[test]
         fn unpacking_undoes_packing(elements in 0usize..100, held in prop::collection::vec(any::<bool>(), 1..12)) {

@@ -1,19 +1,17 @@
-//! One step of a reduction program, as one rank sees it: a collective of its group on ranges of the data.
+//! One step of a reduction, as one rank sees it: a collective of its group on ranges of the data.
 //!
-//! What a rank holds before and after each step is the program's layout, the same for all lengths; here it becomes
-//! ranges of this array. Chunk `c` stays at its place in the data, so that a program ends with the sum where the data
+//! What a rank holds before and after each step is the layout of the steps, the same for all lengths; here it becomes
+//! ranges of this array. Chunk `c` stays at its place in the data, so that the last step ends with the sum where the data
 //! was. What lies together is reduced, sent and received there; only what is scattered is packed.
 //!
 //! A rank that ends a step with nothing keeps what it had in its data, which no later step reads.
 
+use super::Comm;
 use super::piece::{self, Ranges};
-use super::words::usage;
-use super::{Comm, check};
 use crate::comm::Broadcast;
-use crate::{Element, ReduceOp, Result, World, memory};
+use crate::{Element, Error, ReduceOp, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
-use polyshard_planner::placement::PlacedMesh;
-use polyshard_planner::reduce::{Collective, Lowered};
+use polyshard_program::reduction::{Collective, Lowered};
 use std::ops::Range;
 
 /// A step that this rank takes part in.
@@ -35,27 +33,21 @@ pub(super) struct Staging<T> {
     own: Vec<T>,
 }
 
-/// Returns the steps of a program that have something to do for this rank; collective over the world, since groups
-/// become communicators.
-pub(super) fn steps<T: Element>(
-    world: &World,
-    placed: &PlacedMesh,
-    lowered: &Lowered,
-    elements: usize,
-) -> Result<Vec<Step>> {
-    let device = check::device(world, placed);
-    let layout = lowered.layout().map_err(usage)?;
+/// Returns the steps that have something to do for this rank; collective over the world, since groups become
+/// communicators.
+pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usize) -> Result<Vec<Step>> {
+    let layout = lowered.layout().map_err(|error| Error::Usage(error.to_string()))?;
     let mut steps = Vec::new();
     for (nth, step) in lowered.steps().iter().enumerate() {
         // All ranks ask for the groups, also those that are in none.
-        let comm = world.ordered(&check::numbered(world, placed, &step.groups))?;
-        let (Some(comm), Some(group)) = (comm, step.groups.iter().find(|group| group.contains(&device))) else {
+        let comm = world.ordered(&step.groups)?;
+        let (Some(comm), Some(group)) = (comm, step.groups.iter().find(|group| group.contains(&world.rank()))) else {
             continue;
         };
-        let held = |at: usize, device: usize| piece::elements_of(elements, lowered.chunks(), &layout[at][device]);
+        let held = |at: usize, rank: usize| piece::elements_of(elements, lowered.chunks(), &layout[at][rank]);
         let pieces: Vec<Ranges> = match step.collective {
-            Collective::ReduceScatter => group.iter().map(|&device| held(nth + 1, device)).collect(),
-            Collective::AllGather => group.iter().map(|&device| held(nth, device)).collect(),
+            Collective::ReduceScatter => group.iter().map(|&rank| held(nth + 1, rank)).collect(),
+            Collective::AllGather => group.iter().map(|&rank| held(nth, rank)).collect(),
             Collective::AllReduce | Collective::Reduce | Collective::Broadcast => Vec::new(),
         };
         let whole = match pieces.is_empty() {

@@ -17,7 +17,7 @@ impl World {
     ///
     /// # Errors
     /// If the ranks say different things, or another rank failed.
-    pub(crate) fn agree(&self, says: &str) -> Result<()> {
+    pub fn agree(&self, says: &str) -> Result<()> {
         let mut hasher = DefaultHasher::new();
         says.hash(&mut hasher);
         let told =
@@ -27,7 +27,8 @@ impl World {
         let (first, second) = (hear(0)?, hear(other)?);
         let differing = first.lines().zip(second.lines()).find(|(first, second)| first != second);
         let (first, second) = differing.unwrap_or((&first, &second));
-        let [zero, other] = [0, other].map(|rank| self.placement.as_ref().map_or(rank, |placed| placed.ranks()[rank]));
+        let [zero, other] =
+            [0, other].map(|rank| self.numbering.as_ref().map_or(rank, |numbering| numbering.ranks()[rank]));
         Err(Error::Mismatch(format!(
             "ranks disagree: rank {zero} creates {first}, rank {other} creates {second}; all ranks must create the same, \
              in the same order"
@@ -50,16 +51,8 @@ impl World {
 mod tests {
     use super::*;
     use crate::layout::{Mesh, Placement, Sharding};
-    use crate::{Redistribution, Reduction, Strategy, spmd};
-    use polyshard_machine::Machine;
-    use polyshard_planner::placement::{ParallelismMatrix, Place, PlacedMesh};
-
-    /// Four ranks on two nodes of two, axis x across nodes or inside.
-    fn placed(x: [usize; 2]) -> PlacedMesh {
-        let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[2, 2])).expect("a machine");
-        let matrix = ParallelismMatrix::new(vec![x.to_vec(), vec![2 / x[0], 2 / x[1]]]).expect("a matrix");
-        Mesh::new([("x", 2), ("y", 2)]).placed(&machine, &matrix).expect("the matrix is for both")
-    }
+    use crate::{Redistribution, Reduction, spmd};
+    use polyshard_program::reduction::Way;
 
     /// Checks what every one of four ranks is told.
     #[track_caller]
@@ -90,14 +83,15 @@ mod tests {
 
     #[test]
     fn ranks_that_create_different_kinds_of_things_are_told() {
-        let (mesh, placed) = (Mesh::new([("x", 2), ("y", 2)]), placed([2, 1]));
+        let mesh = Mesh::new([("x", 2), ("y", 2)]);
+        let way = Way::in_order(vec![vec![0, 2], vec![1, 3]]).expect("each rank is in one");
         let [rows, columns] = [0, 1].map(|dim| {
             Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<2>()[0])]).expect("a sharding")
         });
         check(
             |world| match world.rank() {
                 3 => Redistribution::new(world, &rows, &columns).map(drop),
-                _ => Reduction::<f32>::new(world, &placed, &["x"], 8, Strategy::Direct).map(drop),
+                _ => Reduction::<f32>::new(world, &way, 8).map(drop),
             },
             "ranks disagree: rank 0 creates a reduction of 8 elements, rank 3 creates a redistribution from [0 @ x] to \
              [1 @ x]; all ranks must create the same, in the same order",
@@ -105,23 +99,40 @@ mod tests {
     }
 
     #[test]
-    fn a_placed_world_names_the_ranks_of_the_machine() {
-        let placed = placed([1, 2]);
+    fn a_renumbered_world_names_the_ranks_of_the_machine() {
+        let mesh = Mesh::new([("x", 2), ("y", 2)]);
         check(
-            |world| world.placed(&placed)?.agree(if world.rank() == 2 { "a bush" } else { "a tree" }),
+            |world| {
+                let world_of_mesh = world.renumbered(&mesh, &[0, 2, 1, 3], "columns first")?;
+                world_of_mesh.agree(if world.rank() == 2 { "a bush" } else { "a tree" })
+            },
             "ranks disagree: rank 0 creates a tree, rank 2 creates a bush; all ranks must create the same, in the same \
              order",
         );
     }
 
     #[test]
-    fn ranks_with_different_placements_are_told() {
-        let placed = [placed([2, 1]), placed([1, 2])];
+    fn ranks_with_different_numberings_are_told() {
+        let mesh = Mesh::new([("x", 2), ("y", 2)]);
+        let (rows, columns) = (([0, 1, 2, 3], "rows first"), ([0, 2, 1, 3], "columns first"));
         check(
-            |world| world.placed(&placed[world.rank() / 3]).map(drop),
-            "ranks disagree: rank 0 creates the placement (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 node x 2 gpu, rank 3 \
-             creates the placement (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu; all ranks must create the same, \
-             in the same order",
+            |world| {
+                let (ranks, text) = if world.rank() == 3 { columns } else { rows };
+                world.renumbered(&mesh, &ranks, text).map(drop)
+            },
+            "ranks disagree: rank 0 creates the placement rows first, rank 3 creates the placement columns first; all ranks \
+             must create the same, in the same order",
+        );
+    }
+
+    #[test]
+    fn orders_of_other_ranks_are_refused() {
+        let mesh = Mesh::new([("x", 2), ("y", 2)]);
+        let order = "the order [0, 1, 1, 3] does not have each of the ranks 0..4 once; give it each once";
+        check(|world| world.renumbered(&mesh, &[0, 1, 1, 3], "twice").map(drop), order);
+        check(
+            |world| world.renumbered(&mesh, &[3, 2, 1, 0], "back")?.renumbered(&mesh, &[0, 1, 2, 3], "there").map(drop),
+            "the world is placed already, back; give the world that `spmd` gives",
         );
     }
 }

@@ -14,7 +14,8 @@ use crate::cli::numbers::whole;
 use crate::machine::units::{counted, scaled, seconds};
 use crate::machine::{Machine, Seconds};
 use crate::planner::placement::{ParallelismMatrix, count, matrices};
-use crate::planner::reduce::{Collective, Form, Hierarchy, LoweredStep, Options, Ranked, best_with};
+use crate::planner::reduce::{Form, Hierarchy, Options, Ranked, best_with};
+use crate::reduction::{Collective, LoweredStep};
 use answer::Answer;
 use std::path::PathBuf;
 

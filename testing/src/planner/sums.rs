@@ -1,6 +1,6 @@
 //! Lowered programs run on numbers, by what the collectives do and not by the rules about them.
 
-use polyshard_planner::reduce::{Collective, Lowered};
+use polyshard_program::reduction::{Collective, Lowered};
 use std::collections::BTreeMap;
 
 /// What a rank holds: numbers by chunk.

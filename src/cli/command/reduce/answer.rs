@@ -6,7 +6,8 @@ use super::Reduction;
 use super::trial::Trial;
 use crate::machine::Algorithm;
 use crate::planner::placement::ParallelismMatrix;
-use crate::planner::reduce::{Collective, Ranked};
+use crate::planner::reduce::Ranked;
+use crate::reduction::Collective;
 use serde::Serialize;
 
 /// What is printed.

@@ -4,11 +4,13 @@
 
 pub mod values;
 
+use polyshard::{PlacedWorld, Reduction, Strategy};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_planner::placement::{Place, PlacedMesh, matrices};
-use polyshard_planner::reduce::{Collective, Hierarchy, Lowered, Masters, Program, synthesize};
+use polyshard_planner::reduce::{Hierarchy, Masters, Program, synthesize};
+use polyshard_program::reduction::{Collective, Lowered};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{DistArray, Element, Redistribution, ReduceOp, Reduction, Result, Strategy, Transport, World};
+use polyshard_runtime::{DistArray, Element, Redistribution, ReduceOp, Result, Transport, World};
 use values::{Value, agree, element, folded};
 
 /// The operations that there are.
@@ -60,7 +62,7 @@ pub fn programs(placed: &PlacedMesh, axes: &[usize]) -> Vec<Program> {
 
 /// The rank of the mesh that this process is.
 pub fn mesh_rank(world: &World, placed: &PlacedMesh) -> usize {
-    if world.placement().is_some() { world.rank() } else { placed.mesh_rank(world.rank()) }
+    if world.numbering().is_some() { world.rank() } else { placed.mesh_rank(world.rank()) }
 }
 
 /// A reduction by `strategy` is that of the direct one: equal, or as near as rounding explains; and it receives what it

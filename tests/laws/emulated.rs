@@ -1,6 +1,6 @@
 //! Reductions by programs, on emulated machines: the same law as on threads, down to the bytes received.
 
-use polyshard_runtime::spmd_emulated;
+use polyshard::runtime::spmd_emulated;
 use polyshard_testing::laws::reduce::{every, placements};
 
 /// The machines are slow, and these runs are many: here a second lasts a nanosecond.

@@ -7,7 +7,7 @@
 //! All hierarchies of one to three levels with as many devices as ranks, all meshes of one or two axes, all their
 //! placements and all sets of axes; of each reduction's programs a few, with lengths, types and operations in turn.
 
-use polyshard_runtime::{Error, Result, spmd};
+use polyshard::runtime::{Error, Result, spmd};
 use polyshard_testing::laws::reduce;
 
 /// Programs of each reduction: MPI's processes take turns on a few cores.

@@ -5,32 +5,37 @@
 //! of anything that may be added in any order. Groups are replayed one after the other, in `n^2 chunks / 8` bytes for
 //! `n` ranks that are summed together.
 
-use super::{Context, Lowered, ReduceError};
+use super::error::ReductionError;
+use super::lowered::Lowered;
+use super::state::Context;
 use std::collections::HashMap;
 
 impl Lowered {
     /// Proves that every rank ends with the sum over its group, and nothing else.
     ///
     /// ```
-    /// use polyshard_planner::placement::ParallelismMatrix;
-    /// use polyshard_planner::reduce::{Hierarchy, Lowered, Masters, synthesize};
-    /// let matrix = ParallelismMatrix::new(vec![vec![2, 3], vec![2, 2]])?;
-    /// for program in synthesize(&Hierarchy::reduction(&matrix, &[0])?, 5, Masters::Idle) {
-    ///     Lowered::new(&program, &matrix, &[0])?.prove()?;
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep};
+    /// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
+    /// let steps = |last| vec![step(Collective::ReduceScatter, 1), step(last, 2)];
+    /// let sums = |last| Lowered::from_steps(vec![vec![0, 1]], 2, steps(last))?.prove();
+    /// assert!(sums(Collective::AllGather).is_ok());
+    /// assert_eq!(
+    ///     sums(Collective::AllReduce).unwrap_err().to_string(),
+    ///     "step 2, AllReduce in the group [0, 1]: devices 0 and 1 hold different chunks, which would be added"
+    /// );
+    /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
     /// ```
     ///
     /// # Errors
     /// If a step joins ranks that are not to be summed, is wrong about what they hold or breaks a rule, or the
     /// sum is not complete: the error says which step and which ranks.
-    pub fn prove(&self) -> Result<(), ReduceError> {
+    pub fn prove(&self) -> Result<(), ReductionError> {
         for reduced in self.reduced() {
             let last = self.replay(reduced, &mut |_, _| ())?;
             for (position, &rank) in reduced.iter().enumerate() {
                 let missing = last.unfinished(position);
                 if missing > 0 {
-                    return Err(ReduceError::Incomplete { rank, missing, chunks: self.chunks() });
+                    return Err(ReductionError::Incomplete { rank, missing, chunks: self.chunks() });
                 }
             }
         }
@@ -42,7 +47,7 @@ impl Lowered {
         &self,
         reduced: &[usize],
         before: &mut impl FnMut(usize, &Context),
-    ) -> Result<Context, ReduceError> {
+    ) -> Result<Context, ReductionError> {
         let positions: HashMap<usize, usize> = reduced.iter().enumerate().map(|(at, rank)| (*rank, at)).collect();
         let mut context = Context::initial(reduced.len(), self.chunks());
         for (number, step) in self.steps().iter().enumerate() {
@@ -55,15 +60,15 @@ impl Lowered {
                 }
                 if here.len() != group.len() {
                     let reduced = reduced.to_vec();
-                    return Err(ReduceError::Joined { step: number, group: group.clone(), reduced });
+                    return Err(ReductionError::Joined { step: number, group: group.clone(), reduced });
                 }
                 let (held, chunks, parts) = (context.chunks_of(here[0]).len(), self.chunks(), step.parts);
                 if held * parts != chunks && !(held == 0 && collective.reduces()) {
-                    return Err(ReduceError::Parts { step: number, rank: group[0], held, chunks, parts });
+                    return Err(ReductionError::Parts { step: number, rank: group[0], held, chunks, parts });
                 }
                 context.apply(collective, &here).map_err(|violation| {
                     let (group, violation) = (group.clone(), violation.renumbered(reduced));
-                    ReduceError::Rule { step: number, collective, group, violation }
+                    ReductionError::Rule { step: number, collective, group, violation }
                 })?;
             }
         }

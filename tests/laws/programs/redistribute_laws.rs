@@ -8,9 +8,9 @@
 //! Shardings and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones. With
 //! `--long`, one array of more than 2^31 bytes per rank is redistributed besides.
 
-use polyshard_planner::{DistType, Ops, Options, Plan};
-use polyshard_runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
-use polyshard_runtime::{Backend, DistArray, Element, Error, Execute, Redistribution, Result, Transport, World, spmd};
+use polyshard::planner::{DistType, Ops, Options, Plan};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
+use polyshard::runtime::{Backend, DistArray, Element, Error, Execute, Redistribution, Result, Transport, World, spmd};
 use std::sync::Mutex;
 
 /// Redistributions drawn per number of axes.

@@ -6,7 +6,7 @@
 //!
 //! Products and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones.
 
-use polyshard_runtime::{Error, Result, spmd};
+use polyshard::runtime::{Error, Result, spmd};
 use polyshard_testing::laws::product::{Draw, hold, meshes, reshardings_hold};
 
 /// Products drawn per mesh.

@@ -8,16 +8,17 @@
 //! { the first knows what any knows, and some know less }         Broadcast      { each: what the first has }
 //! ```
 //!
-//! The figure is not in the paper's text. These rules follow its description, with two things made definite: a group
+//! The figure is not in the text of the paper (N. Xie, T. Norman, D. Grewe and D. Vytiniotis, "Synthesizing optimal
+//! parallelism placement and reduction strategies on hierarchical systems for deep learning", MLSys 2022). These rules follow its description, with two things made definite: a group
 //! that holds nothing is left alone by the three reducing operations, so `Parallel` may follow a `Reduce`; and an
 //! all-gather needs something of everyone. With them the totals of the paper's tables come out.
 
+use super::counted;
 use super::state::Context;
-use polyshard_machine::{Operation, units::counted};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A collective operation of a reduction program.
+/// A collective operation of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Collective {
     /// Every device gets the sum.
@@ -75,7 +76,7 @@ pub enum Violation {
     /// Chunks that cannot be scattered evenly.
     #[error(
         "{} cannot be scattered over {devices} devices; the number of chunks must be a multiple",
-        counted(chunks, "chunk")
+        counted(*chunks, "chunk")
     )]
     Indivisible {
         /// How many chunks each device holds.
@@ -96,7 +97,7 @@ pub enum Violation {
     /// A gather of unequal pieces.
     #[error(
         "device {first} holds {} and device {other} holds {others}; a gather needs as many of each, and some",
-        counted(chunks, "chunk")
+        counted(*chunks, "chunk")
     )]
     Unequal {
         /// A device.
@@ -250,20 +251,14 @@ impl Context {
     }
 }
 
-impl From<Collective> for Operation {
-    fn from(collective: Collective) -> Self {
-        match collective {
-            Collective::AllReduce => Self::AllReduce,
-            Collective::ReduceScatter => Self::ReduceScatter,
-            Collective::AllGather => Self::AllGather,
-            Collective::Reduce => Self::Reduce,
-            Collective::Broadcast => Self::Broadcast,
-        }
-    }
-}
-
 impl fmt::Display for Collective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&Operation::from(*self), f)
+        f.write_str(match self {
+            Self::AllReduce => "AllReduce",
+            Self::ReduceScatter => "ReduceScatter",
+            Self::AllGather => "AllGather",
+            Self::Reduce => "Reduce",
+            Self::Broadcast => "Broadcast",
+        })
     }
 }

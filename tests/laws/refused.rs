@@ -1,10 +1,12 @@
 //! What reductions and placements refuse, each with its whole message.
 
-use polyshard_machine::Machine;
-use polyshard_planner::placement::{ParallelismMatrix, Place, PlacedMesh};
-use polyshard_planner::reduce::{Collective, Form, Instruction, Lowered, LoweredStep, Program};
-use polyshard_runtime::layout::Mesh;
-use polyshard_runtime::{ReduceOp, Reduction, Result, Strategy, World, spmd};
+use polyshard::machine::Machine;
+use polyshard::planner::placement::{ParallelismMatrix, Place, PlacedMesh};
+use polyshard::planner::reduce::{Form, Instruction, Program};
+use polyshard::reduction::{Collective, Lowered, LoweredStep};
+use polyshard::runtime::layout::Mesh;
+use polyshard::runtime::{ReduceOp, Result, World, spmd};
+use polyshard::{PlacedWorld, Reduction, Strategy};
 
 /// Two nodes of two GPUs; axis `x` across nodes, axis `y` inside, or the other way round.
 fn placed(swapped: bool) -> PlacedMesh {

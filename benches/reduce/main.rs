@@ -6,7 +6,7 @@
 //! | `programs` | seconds of every program of every reduction of a placed mesh, on emulated nodes and simulated |
 //! | `table` | the tables, from the lines that the other parts have printed |
 //!
-//! It is with the runtime because that is all it needs. The lines are those of the other benchmarks, see
+//! The lines are those of the other benchmarks, see
 //! [`polyshard_testing::bench::record`].
 
 mod cases;
@@ -50,7 +50,7 @@ enum Part {
     Table,
 }
 
-fn main() -> polyshard_runtime::Result<()> {
+fn main() -> polyshard::runtime::Result<()> {
     match part() {
         None => {}
         Some(Part::Synthesis { runs }) => synthesis::measure(runs),

@@ -5,11 +5,9 @@
 //! once, takes down to half of what the simulator expects. No barrier is put between steps to hide that.
 
 use crate::cases::{Case, SLOWDOWN};
-use polyshard_machine::Machine;
-use polyshard_planner::placement::Place;
-use polyshard_planner::reduce::{Hierarchy, best};
-use polyshard_runtime::layout::Mesh;
-use polyshard_runtime::{ReduceOp, Reduction, Result, Strategy, World, spmd_emulated};
+use polyshard::planner::reduce::{Hierarchy, best};
+use polyshard::runtime::{ReduceOp, Result, World, spmd_emulated};
+use polyshard::{Machine, Mesh, Place, Reduction, Strategy};
 use polyshard_testing::bench::record::{self, Record};
 use std::time::Instant;
 

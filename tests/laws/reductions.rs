@@ -1,8 +1,9 @@
 //! Reductions by programs, on threads: every program, any length, type and operation.
 
-use polyshard_planner::placement::PlacedMesh;
-use polyshard_planner::reduce::{Collective, Lowered, LoweredStep};
-use polyshard_runtime::{AllReduce, Error, ReduceOp, Reduction, Result, Strategy, World, spmd};
+use polyshard::planner::placement::PlacedMesh;
+use polyshard::reduction::{Collective, Lowered, LoweredStep};
+use polyshard::runtime::{Error, ReduceOp, Result, World, spmd};
+use polyshard::{AllReduce, PlacedWorld, Reduction, Strategy};
 use polyshard_testing::laws::reduce::{
     OPS, every, factorizations, hold, placements, programs, reduces, reduces_of, result, subsets,
 };

@@ -1,7 +1,7 @@
 //! The machine that is emulated, and what is reduced on it.
 
-use polyshard_machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
-use polyshard_planner::placement::{ParallelismMatrix, matrices};
+use polyshard::machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
+use polyshard::planner::placement::{ParallelismMatrix, matrices};
 use std::num::ParseIntError;
 use std::str::FromStr;
 

@@ -1,0 +1,67 @@
+//! What a planned reduction does and what the machine's model expects of it, in words.
+
+use super::hierarchy::Hierarchy;
+use super::instruction::Instruction;
+use super::plan::Plan;
+use super::strategy::Strategy;
+use polyshard_machine::Operation;
+use polyshard_program::reduction::listed;
+use std::fmt;
+
+impl Plan {
+    /// Returns the steps with their groups of devices and simulated seconds, and how the whole compares with one
+    /// all-reduce.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        self.to_string()
+    }
+
+    /// The lines of the steps: what is done, and in which groups.
+    fn steps(&self) -> Vec<[String; 2]> {
+        let Some(lowered) = self.way.steps() else {
+            let operations = [Operation::AllToAll, Operation::AllGather].into_iter().zip(&self.simulation.steps);
+            return operations.map(|(operation, _)| [operation.to_string(), listed(self.way.groups())]).collect();
+        };
+        let names = self.instructions.as_ref().map(|program| {
+            let (machine, matrix) = (self.placed.machine(), self.placed.matrix());
+            let hierarchy = Hierarchy::on(machine, matrix, &self.axes)
+                .unwrap_or_else(|error| panic!("a program has no hierarchy: {error}; this is a bug of polyshard"));
+            let described = |step: &Instruction| step.describe(&hierarchy);
+            program.instructions.iter().map(described).collect::<Vec<_>>()
+        });
+        let lines = lowered.steps().iter().enumerate().map(|(nth, step)| {
+            let name = names.as_ref().map_or_else(|| step.collective.to_string(), |names| names[nth].clone());
+            [name, listed(&step.groups)]
+        });
+        lines.collect()
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match &self.strategy {
+            Strategy::Direct => "in one all-reduce",
+            Strategy::Best => "by the fastest program",
+            Strategy::Program(_) => "by a program given",
+            Strategy::Lowered(_) => "by steps given",
+            Strategy::Deterministic => "in the order of the mesh",
+        };
+        writeln!(f, "{} elements of {} over {}, {how}", self.elements, self.dtype, self.over())?;
+        writeln!(f, "{}", self.placed)?;
+        let steps = self.steps();
+        let width = |column: usize| steps.iter().map(|step| step[column].len()).max().unwrap_or(0);
+        let [names, groups] = [width(0), width(1)];
+        for (nth, ([name, members], seconds)) in steps.iter().zip(&self.simulation.steps).enumerate() {
+            writeln!(f, "  {}. {name:names$}  {members:groups$}  {seconds}", nth + 1)?;
+        }
+        let [total, of_direct] = [self.simulation.total(), self.direct.total()];
+        write!(f, "simulated: {total:.3e} s")?;
+        match self.strategy {
+            Strategy::Direct => Ok(()),
+            _ if total > 0.0 => {
+                write!(f, ", {:.2} times as fast as one all-reduce, {of_direct:.3e} s", of_direct / total)
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Plans: which groups of a placed mesh reduce in which steps.
+//!
+//! Whatever a strategy names becomes a program lowered to the machine's devices, or one fixed order. A program from
+//! elsewhere is proved before anything is made for it: a wrong one would be a wrong sum, and nobody would see it. All
+//! ranks come to the same plan by themselves, since choosing is arithmetic.
+
+use super::choice::best;
+use super::error::ReduceError;
+use super::program::Program;
+use super::simulate::{Simulation, simulate};
+use super::strategy::Strategy;
+use crate::placement::{AxisRef, PlacedMesh};
+use polyshard_layout::{Name, Placement, Sharding};
+use polyshard_machine::{Algorithm, Exchange, Operation, seconds};
+use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Way, listed};
+use polyshard_program::{self as data, DType};
+
+/// A reduction of arrays of one length over axes of a placed mesh; made by [`PlacedMesh::reduction`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub(super) placed: PlacedMesh,
+    /// Positions in the mesh, ascending.
+    pub(super) axes: Vec<usize>,
+    pub(super) elements: usize,
+    pub(super) dtype: DType,
+    pub(super) strategy: Strategy,
+    /// The program that the steps are from, if there is one.
+    pub(super) instructions: Option<Program>,
+    /// In the machine's ranks.
+    pub(super) way: Way,
+    pub(super) simulation: Simulation,
+    /// How long one all-reduce takes.
+    pub(super) direct: Simulation,
+}
+
+impl PlacedMesh {
+    /// Plans the reduction of arrays of `elements` elements of `dtype` over `axes`, each a name or a position.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_machine::Machine;
+    /// use polyshard_planner::placement::{ParallelismMatrix, Place};
+    /// use polyshard_planner::reduce::Strategy;
+    /// use polyshard_program::DType;
+    /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
+    /// let placed = Mesh::new([("data", 4)]).placed(&machine, &ParallelismMatrix::new(vec![vec![2, 2]])?)?;
+    /// let sum = placed.reduction(&["data"], 1 << 20, DType::F32, Strategy::Best)?;
+    /// assert!(sum.explain().contains("ReduceScatter(node, InsideGroup)"), "{}", sum.explain());
+    /// assert_eq!(sum.program("G").to_string(), "\
+    /// program over (data: 4), f32
+    ///     input         G[1048576]: [partial(data)]
+    ///  1  move          G' = G: [partial(data)] to [], all_reduce(data) by ReduceScatter-AllReduce-AllGather
+    ///     output        G'[1048576]: []
+    /// ");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If an axis does not exist or is named twice, so many elements fit no memory, or a program given cannot be lowered,
+    /// does not compute the reduction or is for other groups.
+    pub fn reduction<A: AxisRef>(
+        &self,
+        axes: &[A],
+        elements: usize,
+        dtype: DType,
+        strategy: Strategy,
+    ) -> Result<Plan, ReduceError> {
+        let most = isize::MAX as usize / dtype.size();
+        if elements > most {
+            return Err(ReduceError::TooLong { elements, dtype, most });
+        }
+        let axes = self.positions(axes)?;
+        let bytes = elements as f64 * dtype.size() as f64;
+        let (machine, matrix) = (self.machine(), self.matrix());
+        let groups = matrix.groups(&axes)?;
+        let simulated = |lowered: &Lowered| simulate(machine, lowered, bytes, Algorithm::default());
+        let one = direct(groups.clone())?;
+        let time_of_one = simulated(&one)?;
+        let (mut instructions, way, simulation);
+        instructions = None;
+        match &strategy {
+            Strategy::Direct => (way, simulation) = (Way::by_steps(one)?, time_of_one.clone()),
+            Strategy::Best => {
+                let Some(fastest) = best(machine, matrix, &axes, bytes)?.into_iter().next() else {
+                    panic!("{matrix} has no program for axes {axes:?}: this is a bug of polyshard")
+                };
+                instructions = Some(fastest.program);
+                simulation = fastest.simulation;
+                way = Way::by_steps(fastest.lowered).unwrap_or_else(|error| {
+                    panic!("a program of the planner is wrong: {error}; this is a bug of polyshard")
+                });
+            }
+            Strategy::Program(program) => {
+                let refused = |why: ReduceError| ReduceError::WrongProgram {
+                    program: program.to_string(),
+                    over: self.named(&axes),
+                    placed: self.to_string(),
+                    why: Box::new(why),
+                };
+                let lowered = program.lower(matrix, &axes).map_err(refused)?;
+                simulation = simulated(&lowered)?;
+                way = Way::by_steps(lowered).map_err(|error| refused(error.into()))?;
+                instructions = Some(program.clone());
+            }
+            Strategy::Lowered(lowered) => {
+                self.same_groups(&axes, lowered.reduced(), &groups)?;
+                way = Way::by_steps(lowered.clone()).map_err(|why| ReduceError::WrongSteps {
+                    over: self.named(&axes),
+                    placed: self.to_string(),
+                    why,
+                })?;
+                simulation = simulated(lowered)?;
+            }
+            Strategy::Deterministic => {
+                let groups = self.groups(&axes)?;
+                let mut steps = Vec::new();
+                // All-to-all of the data, then the pieces back.
+                let size = groups[0].len();
+                for (operation, bytes) in [(Operation::AllToAll, bytes), (Operation::AllGather, bytes / size as f64)]
+                    .into_iter()
+                    .take(2 * usize::from(size > 1))
+                {
+                    let exchange = Exchange { operation, groups: groups.clone(), bytes };
+                    steps.push(seconds(machine, &exchange, Algorithm::default())?);
+                }
+                (way, simulation) = (Way::in_order(groups)?, Simulation { steps });
+            }
+        }
+        let (placed, direct) = (self.clone(), time_of_one);
+        Ok(Plan { placed, axes, elements, dtype, strategy, instructions, way, simulation, direct })
+    }
+
+    /// Axes in words.
+    pub(super) fn named(&self, axes: &[usize]) -> String {
+        match axes {
+            [] => "no axis".into(),
+            axes => {
+                let names = axes.iter().map(|&axis| format!("`{}`", self.mesh().as_slice()[axis].name));
+                names.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// Checks that steps given are for the groups of these axes, in whatever order.
+    fn same_groups(&self, axes: &[usize], given: &[Vec<usize>], wanted: &[Vec<usize>]) -> Result<(), ReduceError> {
+        let ascending = |groups: &[Vec<usize>]| {
+            let mut groups = groups.to_vec();
+            groups.iter_mut().for_each(|group| group.sort_unstable());
+            groups.sort_unstable();
+            groups
+        };
+        if ascending(given) == ascending(wanted) {
+            return Ok(());
+        }
+        let [given, wanted] = [given, wanted].map(listed);
+        Err(ReduceError::OtherGroups { given, over: self.named(axes), placed: self.to_string(), wanted })
+    }
+}
+
+/// One all-reduce; nothing at all if no group has two ranks.
+fn direct(groups: Vec<Vec<usize>>) -> Result<Lowered, ReduceError> {
+    let step = LoweredStep { collective: Collective::AllReduce, groups: groups.clone().into(), parts: 1 };
+    let steps = if groups.iter().any(|group| group.len() > 1) { vec![step] } else { vec![] };
+    Ok(Lowered::from_steps(groups, 1, steps)?)
+}
+
+impl Plan {
+    /// Returns the program of the reduction: an array named `array` of partial sums along the axes, which are closed. Its
+    /// ranks are those of the mesh.
+    ///
+    /// # Panics
+    /// If the groups are not those along the axes: a bug of polyshard.
+    #[must_use]
+    pub fn program(&self, array: impl Into<Name>) -> data::Program {
+        let mesh = self.placed.mesh();
+        let along: Vec<_> = self.axes.iter().map(|&axis| Placement::partial(mesh.as_slice()[axis].name)).collect();
+        let [source, target] = [&along[..], &[]].map(|placements| {
+            Sharding::new(mesh, &[self.elements], placements)
+                .unwrap_or_else(|error| panic!("an array has no sharding: {error}; this is a bug of polyshard"))
+        });
+        data::Program::reduction(array, [&source, &target], self.dtype, self.way_in_mesh().into())
+            .unwrap_or_else(|error| panic!("a reduction is no program: {error}; this is a bug of polyshard"))
+    }
+
+    /// Returns who combines what with whom, in the machine's ranks.
+    #[must_use]
+    pub fn way(&self) -> &Way {
+        &self.way
+    }
+
+    /// Returns the same in the ranks of the mesh.
+    ///
+    /// # Panics
+    /// If devices are no ranks of the mesh: a bug of polyshard.
+    #[must_use]
+    pub fn way_in_mesh(&self) -> Way {
+        let way = self.way.renumbered(|device| self.placed.mesh_rank(device));
+        way.unwrap_or_else(|error| panic!("devices have no ranks: {error}; this is a bug of polyshard"))
+    }
+
+    /// Returns the placed mesh.
+    #[must_use]
+    pub fn placed(&self) -> &PlacedMesh {
+        &self.placed
+    }
+
+    /// Returns the positions in the mesh of the axes that are reduced over, ascending.
+    #[must_use]
+    pub fn axes(&self) -> &[usize] {
+        &self.axes
+    }
+
+    /// Returns the axes that are reduced over in words: `x`, `y`, each in backticks.
+    #[must_use]
+    pub fn over(&self) -> String {
+        self.placed.named(&self.axes)
+    }
+
+    /// Returns the number of elements of the arrays.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+
+    /// Returns the element type of the arrays.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Returns the strategy.
+    #[must_use]
+    pub fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// Returns the steps, in groups of devices; none if it is [`Deterministic`](Strategy::Deterministic).
+    #[must_use]
+    pub fn lowered(&self) -> Option<&Lowered> {
+        self.way.steps()
+    }
+
+    /// Returns how long it takes on the machine of the placement, by its model.
+    #[must_use]
+    pub fn simulation(&self) -> &Simulation {
+        &self.simulation
+    }
+
+    /// Returns how long one all-reduce takes there.
+    #[must_use]
+    pub fn simulation_of_direct(&self) -> &Simulation {
+        &self.direct
+    }
+}

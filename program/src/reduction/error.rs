@@ -1,0 +1,82 @@
+//! What can be wrong with the steps of a reduction.
+
+use super::counted;
+use super::rules::{Collective, Violation};
+use std::fmt;
+
+/// Why steps do not reduce.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReductionError {
+    /// A program that adds what must not be added, or gathers what is not apart.
+    #[error("step {step}, {collective} in the group {group:?}: {violation}")]
+    Rule {
+        /// The step, counted from 1.
+        step: usize,
+        /// Its collective.
+        collective: Collective,
+        /// The group's ranks.
+        group: Vec<usize>,
+        /// The rule that is broken.
+        violation: Violation,
+    },
+    /// A group that joins ranks which must not be summed.
+    #[error(
+        "step {step}: the group {group:?} joins some of the ranks {reduced:?} with others, which are not to be \
+             summed with them"
+    )]
+    Joined {
+        /// The step, counted from 1.
+        step: usize,
+        /// The group.
+        group: Vec<usize>,
+        /// Ranks that are to be summed with each other alone.
+        reduced: Vec<usize>,
+    },
+    /// Groups to be summed, or of a step, that are not of ranks numbered from 0.
+    #[error("rank {rank} {why}; the groups to be summed have each of the ranks 0..{ranks} once")]
+    Ranks {
+        /// The rank.
+        rank: usize,
+        /// What is wrong with it.
+        why: &'static str,
+        /// How many ranks there are.
+        ranks: usize,
+    },
+    /// An array of no chunks.
+    #[error("an array of 0 chunks has nothing to sum; give 1 or more")]
+    NoChunks,
+    /// A step that says that ranks hold something else than they do.
+    #[error(
+        "step {step}: rank {rank} holds {held} of {}, which is not one of {parts} parts of the array",
+        counted(*chunks, "chunk")
+    )]
+    Parts {
+        /// The step, counted from 1.
+        step: usize,
+        /// A rank.
+        rank: usize,
+        /// The chunks that it holds.
+        held: usize,
+        /// How many there are.
+        chunks: usize,
+        /// What the step says.
+        parts: usize,
+    },
+    /// A program that ends before the sum is everywhere.
+    #[error("after the last step rank {rank} lacks {missing} of {} of the sum; add steps", counted(*chunks, "chunk"))]
+    Incomplete {
+        /// A rank that lacks some.
+        rank: usize,
+        /// How many chunks it lacks or has in part.
+        missing: usize,
+        /// How many there are.
+        chunks: usize,
+    },
+}
+
+impl fmt::Debug for ReductionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

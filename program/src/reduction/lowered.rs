@@ -1,0 +1,162 @@
+//! Steps: collectives in groups of ranks, one after the other.
+
+use super::error::ReductionError;
+use super::rules::Collective;
+use super::state::Context;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A reduction as steps: collectives in groups of ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lowered {
+    ranks: usize,
+    reduced: Arc<Vec<Vec<usize>>>,
+    chunks: usize,
+    steps: Vec<LoweredStep>,
+}
+
+/// One step: a collective in several groups at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoweredStep {
+    /// What is done.
+    pub collective: Collective,
+    /// The groups; of what adds, those that hold something. The first rank of each is its root, and the order is
+    /// that of scattered pieces.
+    pub groups: Arc<Vec<Vec<usize>>>,
+    /// Each rank that takes part (of a broadcast, each root) holds this part of the array before: one of `parts`.
+    pub parts: usize,
+}
+
+impl Lowered {
+    /// Returns the reduction by these steps, which sums each group of `reduced`, on arrays of `chunks` equal chunks.
+    ///
+    /// [`prove`](Self::prove) says whether they do.
+    ///
+    /// ```
+    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep};
+    /// // A butterfly of two stages.
+    /// let stage = |groups: [[usize; 2]; 2]| {
+    ///     let groups = groups.map(Vec::from).to_vec().into();
+    ///     LoweredStep { collective: Collective::AllReduce, groups, parts: 1 }
+    /// };
+    /// let stages = vec![stage([[0, 1], [2, 3]]), stage([[0, 2], [1, 3]])];
+    /// Lowered::from_steps(vec![vec![0, 1, 2, 3]], 1, stages)?.prove()?;
+    /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the groups of `reduced` do not have each rank from 0 on once, a step names another rank or one twice, or
+    /// there are no chunks.
+    pub fn from_steps(
+        reduced: impl Into<Arc<Vec<Vec<usize>>>>,
+        chunks: usize,
+        steps: Vec<LoweredStep>,
+    ) -> Result<Self, ReductionError> {
+        let reduced = reduced.into();
+        let ranks = ranks_of(&reduced)?;
+        for step in &steps {
+            let mut seen = vec![false; ranks];
+            for &rank in step.groups.iter().flatten() {
+                match seen.get_mut(rank) {
+                    None => return Err(ReductionError::Ranks { rank, why: "is in a step and in none of them", ranks }),
+                    Some(true) => return Err(ReductionError::Ranks { rank, why: "is twice in one step", ranks }),
+                    Some(seen) => *seen = true,
+                }
+            }
+        }
+        if chunks == 0 {
+            return Err(ReductionError::NoChunks);
+        }
+        Ok(Self { ranks, reduced, chunks, steps })
+    }
+
+    /// As [`from_steps`](Self::from_steps), of groups that are known to be of these ranks: a planner lowers thousands of
+    /// programs to the same few.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn from_known(reduced: Arc<Vec<Vec<usize>>>, chunks: usize, steps: Vec<LoweredStep>) -> Self {
+        Self { ranks: reduced.iter().map(Vec::len).sum(), reduced, chunks, steps }
+    }
+
+    /// Returns the same with ranks numbered otherwise: rank `r` becomes `number(r)`.
+    ///
+    /// # Errors
+    /// If two ranks become one, or one is too large.
+    pub fn renumbered(&self, number: impl Fn(usize) -> usize) -> Result<Self, ReductionError> {
+        let groups = |groups: &[Vec<usize>]| -> Vec<Vec<usize>> {
+            groups.iter().map(|group| group.iter().map(|&rank| number(rank)).collect()).collect()
+        };
+        let steps = self.steps.iter().map(|step| LoweredStep { groups: groups(&step.groups).into(), ..step.clone() });
+        Self::from_steps(groups(&self.reduced), self.chunks, steps.collect())
+    }
+
+    /// Returns the number of ranks.
+    #[must_use]
+    pub fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    /// Returns the groups whose ranks are to be summed.
+    #[must_use]
+    pub fn reduced(&self) -> &[Vec<usize>] {
+        &self.reduced
+    }
+
+    /// Returns the fewest equal chunks in which an array can be, so that each step moves whole ones.
+    #[must_use]
+    pub fn chunks(&self) -> usize {
+        self.chunks
+    }
+
+    /// Returns the steps.
+    #[must_use]
+    pub fn steps(&self) -> &[LoweredStep] {
+        &self.steps
+    }
+
+    /// Returns the chunks that each rank holds before each step and after the last: by step, then by rank.
+    ///
+    /// Chunk `c` of an array of `n` elements may be any piece of it, as long as all ranks take it alike.
+    ///
+    /// ```
+    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep};
+    /// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
+    /// let steps = vec![step(Collective::ReduceScatter, 1), step(Collective::AllGather, 2)];
+    /// let sum = Lowered::from_steps(vec![vec![0, 1]], 2, steps)?;
+    /// assert_eq!(sum.layout()?, [[vec![0..2], vec![0..2]], [vec![0..1], vec![1..2]], [vec![0..2], vec![0..2]]]);
+    /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a step breaks a rule.
+    pub fn layout(&self) -> Result<Vec<Vec<Vec<Range<usize>>>>, ReductionError> {
+        let mut layout = vec![vec![vec![]; self.ranks]; self.steps.len() + 1];
+        for reduced in self.reduced.iter() {
+            self.replay(reduced, &mut |step, context: &Context| {
+                for (position, &rank) in reduced.iter().enumerate() {
+                    layout[step][rank] = ranges(&context.chunks_of(position));
+                }
+            })?;
+        }
+        Ok(layout)
+    }
+}
+
+/// The number of ranks in groups that have each of them once.
+pub(super) fn ranks_of(groups: &[Vec<usize>]) -> Result<usize, ReductionError> {
+    let ranks = groups.iter().map(Vec::len).sum();
+    let mut seen = vec![false; ranks];
+    for &rank in groups.iter().flatten() {
+        match seen.get_mut(rank) {
+            None => return Err(ReductionError::Ranks { rank, why: "is too large", ranks }),
+            Some(true) => return Err(ReductionError::Ranks { rank, why: "is in two of them", ranks }),
+            Some(seen) => *seen = true,
+        }
+    }
+    Ok(ranks)
+}
+
+/// Chunks as ranges of neighbours.
+fn ranges(chunks: &[usize]) -> Vec<Range<usize>> {
+    chunks.chunk_by(|left, right| left + 1 == *right).map(|run| run[0]..run[run.len() - 1] + 1).collect()
+}

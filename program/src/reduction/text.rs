@@ -1,0 +1,59 @@
+//! Ways in words.
+
+use super::way::{Reduction, Way};
+use crate::kernel::Assign;
+use std::fmt;
+
+/// Returns groups of ranks as they are written: the first few, and how many more there are.
+#[must_use]
+pub fn listed(groups: &[Vec<usize>]) -> String {
+    const SHOWN: usize = 4;
+    let written = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+    let shown = groups.iter().take(SHOWN).map(|group| format!("{{{}}}", written(group)));
+    let text = shown.collect::<Vec<_>>().join(" ");
+    match groups.len().checked_sub(SHOWN) {
+        None | Some(0) => text,
+        Some(more) => format!("{text} and {more} more"),
+    }
+}
+
+impl Way {
+    /// Returns the steps as lines: the collective, and the groups.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        match self.steps() {
+            Some(lowered) => {
+                let line = |step: &super::LoweredStep| format!("{} in {}", step.collective, listed(&step.groups));
+                lowered.steps().iter().map(line).collect()
+            }
+            None => vec![format!("in the order of the ranks in {}", listed(self.groups()))],
+        }
+    }
+}
+
+/// `ReduceScatter-AllGather`, or what is done instead.
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.steps() {
+            Some(lowered) if lowered.steps().is_empty() => f.write_str("nothing"),
+            Some(lowered) => {
+                let names: Vec<_> = lowered.steps().iter().map(|step| step.collective.to_string()).collect();
+                f.write_str(&names.join("-"))
+            }
+            None => f.write_str("the order of the ranks"),
+        }
+    }
+}
+
+/// `by ReduceScatter-AllGather`, or `in the order of the ranks`; of what is no sum, with what it is: `of maxima by AllReduce`.
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.op {
+            Assign::Set | Assign::Add => "",
+            Assign::Mul => "of products ",
+            Assign::Max => "of maxima ",
+            Assign::Min => "of minima ",
+        })?;
+        write!(f, "{} {}", if self.way.steps().is_some() { "by" } else { "in" }, self.way)
+    }
+}

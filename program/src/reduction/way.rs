@@ -1,0 +1,171 @@
+//! Ways to reduce: proved steps, or one fixed order.
+
+use super::chunk::chunk;
+use super::error::ReductionError;
+use super::lowered::{Lowered, ranks_of};
+use super::rules::Collective;
+use crate::kernel::Assign;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How the partial results of a move's source are closed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reduction {
+    /// What combines them: `+=`, `*=`, `max=` or `min=`.
+    pub op: Assign,
+    /// Who combines what with whom.
+    pub way: Way,
+}
+
+impl From<Way> for Reduction {
+    /// The sum.
+    fn from(way: Way) -> Self {
+        Self { op: Assign::Add, way }
+    }
+}
+
+/// How ranks in groups combine what they hold, so that each has the result of its group. Whoever has one need not prove it
+/// again: it cannot be made otherwise.
+///
+/// ```
+/// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Way};
+/// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
+/// let halves = vec![step(Collective::ReduceScatter, 1), step(Collective::AllGather, 2)];
+/// let way = Way::by_steps(Lowered::from_steps(vec![vec![0, 1]], 2, halves)?)?;
+/// assert_eq!(way.to_string(), "ReduceScatter-AllGather");
+/// assert_eq!(way.received(|_| 7), [6, 8]); // 3 or 4 terms, and as many sums as the other has
+/// assert!(Way::by_steps(Lowered::from_steps(vec![vec![0, 1]], 1, vec![])?).is_err(), "nothing is summed");
+/// # Ok::<(), polyshard_program::reduction::ReductionError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Way(Kind);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    /// Proved.
+    Steps(Lowered),
+    /// Groups that have each rank once.
+    InOrder(Arc<Vec<Vec<usize>>>),
+}
+
+impl Way {
+    /// Returns the reduction by these steps.
+    ///
+    /// # Errors
+    /// If they do not compute the sum of each group, as [`Lowered::prove`] says.
+    pub fn by_steps(steps: Lowered) -> Result<Self, ReductionError> {
+        steps.prove()?;
+        Ok(Self(Kind::Steps(steps)))
+    }
+
+    /// Returns the reduction in which each group combines in the order in which it lists its ranks: each gets a piece of
+    /// all, combines it by itself, and hands it on, so that the bits do not depend on where ranks are.
+    ///
+    /// # Errors
+    /// If the groups do not have each rank from 0 on once.
+    pub fn in_order(groups: Vec<Vec<usize>>) -> Result<Self, ReductionError> {
+        ranks_of(&groups)?;
+        Ok(Self(Kind::InOrder(groups.into())))
+    }
+
+    /// Returns the steps; none if it is [`in_order`](Self::in_order).
+    #[must_use]
+    pub fn steps(&self) -> Option<&Lowered> {
+        match &self.0 {
+            Kind::Steps(steps) => Some(steps),
+            Kind::InOrder(_) => None,
+        }
+    }
+
+    /// Returns the groups whose ranks are combined.
+    #[must_use]
+    pub fn groups(&self) -> &[Vec<usize>] {
+        match &self.0 {
+            Kind::Steps(steps) => steps.reduced(),
+            Kind::InOrder(groups) => groups,
+        }
+    }
+
+    /// Returns the number of ranks.
+    #[must_use]
+    pub fn ranks(&self) -> usize {
+        self.groups().iter().map(Vec::len).sum()
+    }
+
+    /// Returns the same with ranks numbered otherwise: rank `r` becomes `number(r)`.
+    ///
+    /// # Errors
+    /// If two ranks become one, or one is too large.
+    pub fn renumbered(&self, number: impl Fn(usize) -> usize) -> Result<Self, ReductionError> {
+        match &self.0 {
+            // What is proved of ranks is proved of them by any other name.
+            Kind::Steps(steps) => Ok(Self(Kind::Steps(steps.renumbered(number)?))),
+            Kind::InOrder(groups) => {
+                Self::in_order(groups.iter().map(|group| group.iter().map(|&rank| number(rank)).collect()).collect())
+            }
+        }
+    }
+
+    /// Returns the elements that each rank receives of arrays of so many elements by rank, the same inside a group.
+    ///
+    /// Of a group of `n` ranks where one holds `e` elements before a step: `(n - 1) e` in an all-reduce, and in a reduce on
+    /// the first; `(n - 1) e / n` in a reduce-scatter and `(n - 1) e` in an all-gather if pieces are equal; what the first
+    /// holds in a broadcast, on the others. In one fixed order it is what a reduce-scatter and an all-gather receive.
+    ///
+    /// # Panics
+    /// If proved steps have no layout: a bug of polyshard.
+    #[must_use]
+    pub fn received(&self, elements: impl Fn(usize) -> usize) -> Vec<usize> {
+        let mut received = vec![0; self.ranks()];
+        match &self.0 {
+            Kind::Steps(steps) => {
+                let layout = steps.layout();
+                let layout = layout.unwrap_or_else(|error| panic!("proved steps: {error}; this is a bug of polyshard"));
+                let held = |at: usize, rank: usize| -> usize {
+                    let chunks =
+                        |range: &Range<usize>| range.clone().map(|c| chunk(elements(rank), steps.chunks(), c).len());
+                    layout[at][rank].iter().flat_map(chunks).sum()
+                };
+                for (at, step) in steps.steps().iter().enumerate() {
+                    for group in step.groups.iter().filter(|group| group.len() > 1) {
+                        let others = group.len() - 1;
+                        let whole: usize = group.iter().map(|&rank| held(at, rank)).sum();
+                        for (position, &rank) in group.iter().enumerate() {
+                            received[rank] += match step.collective {
+                                Collective::AllReduce => others * held(at, rank),
+                                Collective::Reduce if position == 0 => others * held(at, rank),
+                                Collective::Broadcast if position > 0 => held(at, group[0]),
+                                Collective::Reduce | Collective::Broadcast => 0,
+                                Collective::ReduceScatter => others * held(at + 1, rank),
+                                Collective::AllGather => whole - held(at, rank),
+                            };
+                        }
+                    }
+                }
+            }
+            Kind::InOrder(groups) => {
+                for group in groups.iter() {
+                    for (position, &rank) in group.iter().enumerate() {
+                        let own = chunk(elements(rank), group.len(), position).len();
+                        received[rank] = (group.len() - 1) * own + elements(rank) - own;
+                    }
+                }
+            }
+        }
+        received
+    }
+
+    /// Returns the most elements that a rank holds besides its array, of arrays of so many elements: a bound.
+    #[must_use]
+    pub fn most_staged(&self, elements: usize) -> usize {
+        match &self.0 {
+            // What a group has, packed, and what the rank has of it.
+            Kind::Steps(_) => elements.saturating_mul(2),
+            // A piece of every member, and the result.
+            Kind::InOrder(groups) => {
+                let staged = |size: usize| elements.div_ceil(size).saturating_mul(size + 1);
+                groups.iter().map(|group| staged(group.len())).max().unwrap_or(0)
+            }
+        }
+    }
+}

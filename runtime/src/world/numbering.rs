@@ -1,0 +1,123 @@
+//! Worlds under other numbers: the same ranks, numbered as a mesh lies on a machine.
+//!
+//! Whatever runs in a world numbers its ranks row-major over a mesh. So that rank `r` of the mesh is the rank of the machine
+//! that a placement says, the world is split into one group in that order; programs, redistributions and collectives then
+//! run under the placement and do not know it. It must not move data: an array belongs to the world it was made in.
+
+use super::World;
+use crate::layout::Mesh;
+use crate::{Error, Result};
+use std::rc::Rc;
+
+/// How the ranks of a world are numbered, if otherwise than the launcher did: see [`World::renumbered`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Numbering {
+    mesh: Mesh,
+    ranks: Vec<usize>,
+    text: String,
+}
+
+impl Numbering {
+    /// Returns the mesh.
+    #[must_use]
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Returns the launcher's rank of each rank.
+    #[must_use]
+    pub fn ranks(&self) -> &[usize] {
+        &self.ranks
+    }
+
+    /// Returns what messages call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.text.lines().next().unwrap_or("")
+    }
+}
+
+impl World {
+    /// Returns this world with its ranks numbered as the mesh's: rank `r` is this world's rank `ranks[r]`, which is that of the
+    /// launcher.
+    ///
+    /// ```text
+    /// ranks = [0, 2, 1, 3]
+    ///
+    /// this world      rank 0     rank 1     rank 2     rank 3
+    /// returned        rank 0     rank 2     rank 1     rank 3
+    /// ```
+    ///
+    /// The first call with such an order is collective (MPI 3.1, section 6.4.2); the world is kept. What ranks say when
+    /// they fail names this world's ranks, those of the machine. Arrays and everything else that is collective belong
+    /// to the world that they were made with.
+    ///
+    /// `text` says what order it is: its first line is what messages call it, and all of it must be the same on all ranks.
+    ///
+    /// ```
+    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+    /// use polyshard_runtime::{DistArray, Error, spmd};
+    /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    /// let [x, y] = mesh.axes();
+    /// let sharding = Sharding::new(&mesh, &[2, 2], &[Placement::block(0, x), Placement::block(1, y)]).expect("one");
+    /// let blocks = spmd(4, |world| {
+    ///     let world = world.renumbered(&mesh, &[0, 2, 1, 3], "columns first")?;
+    ///     let array = DistArray::from_fn(&world, &sharding, |index| (10 * index[0] + index[1]) as f64)?;
+    ///     Ok::<_, Error>(array.block()[0])
+    /// })?;
+    /// assert_eq!(blocks, [0.0, 10.0, 1.0, 11.0]); // the launcher's rank 1 is at x = 1
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the mesh has not as many ranks as the world, `ranks` does not have each of them once, or the world is renumbered
+    /// already: all are said before any communication. As [`Communicator::split`](crate::comm::Communicator::split) besides.
+    pub fn renumbered(&self, mesh: &Mesh, ranks: &[usize], text: &str) -> Result<Rc<World>> {
+        if let Some(numbering) = &self.numbering {
+            return Err(Error::Usage(format!(
+                "the world is placed already, {}; give the world that `spmd` gives",
+                numbering.name()
+            )));
+        }
+        self.check_mesh(mesh)?;
+        let same = |world: &&Rc<World>| {
+            let of = world.numbering.as_ref();
+            of.is_some_and(|of| of.mesh == *mesh && of.ranks == ranks && of.text == text)
+        };
+        if let Some(world) = self.renumbered.borrow().iter().find(same) {
+            return Ok(Rc::clone(world));
+        }
+        let own = ranks.iter().position(|&rank| rank == self.rank());
+        let sorted = {
+            let mut sorted = ranks.to_vec();
+            sorted.sort_unstable();
+            sorted
+        };
+        let Some(own) = own.filter(|_| sorted.iter().copied().eq(0..self.size())) else {
+            return Err(Error::Usage(format!(
+                "the order {ranks:?} does not have each of the ranks 0..{} once; give it each once",
+                self.size()
+            )));
+        };
+        self.agree(&format!("the placement {text}\nthe placement {ranks:?} of the mesh ({mesh})"))?;
+        let comm = match ranks.is_sorted() {
+            true => Rc::clone(&self.comm),
+            false => Rc::from(self.comm.split(0, own)?),
+        };
+        let numbering = Numbering { mesh: mesh.clone(), ranks: ranks.to_vec(), text: text.into() };
+        let world = Rc::new(World {
+            numbering: Some(numbering),
+            // Numbers tell redistributions apart that run at once, so no other of these ranks may have the same.
+            redistributions: Rc::clone(&self.redistributions),
+            ..World::new(comm, self.backend)
+        });
+        self.renumbered.borrow_mut().push(Rc::clone(&world));
+        Ok(world)
+    }
+
+    /// Returns how the ranks are numbered, if this world was [`renumbered`](Self::renumbered).
+    #[must_use]
+    pub fn numbering(&self) -> Option<&Numbering> {
+        self.numbering.as_ref()
+    }
+}

@@ -1,0 +1,224 @@
+//! Reductions along axes of a placed mesh: planned for its machine, and run in place.
+
+use polyshard_planner::placement::{AxisRef, PlacedMesh};
+use polyshard_planner::reduce::{Plan, Strategy};
+use polyshard_runtime::{Element, Error, ReduceOp, Result, World};
+use std::fmt::Display;
+use std::ops::Deref;
+
+/// A reduction of arrays of one length over axes of a placed mesh, made once and run many times.
+///
+/// ```text
+/// mesh (data: 2, model: 2), over `data`      ranks by coordinates
+///
+/// before   (0, 0): a    (0, 1): b            after   (0, 0): a + c    (0, 1): b + d
+///          (1, 0): c    (1, 1): d                    (1, 0): a + c    (1, 1): b + d
+/// ```
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::{ParallelismMatrix, Reduction, Strategy};
+/// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
+/// let matrix = ParallelismMatrix::new(vec![vec![2, 1], vec![1, 2]])?;
+/// let placed = Mesh::new([("data", 2), ("model", 2)]).placed(&machine, &matrix)?;
+/// let sums = polyshard::spmd(4, |world| {
+///     let sum = Reduction::new(world, &placed, &["data"], 3, Strategy::Best)?;
+///     let mut gradient = [1, 10, 100].map(|unit| unit * world.rank() as i64);
+///     sum.run(&mut gradient, ReduceOp::Sum)?;
+///     Ok(gradient)
+/// })?;
+/// assert_eq!(sums, [[2, 20, 200], [4, 40, 400], [2, 20, 200], [4, 40, 400]]); // devices 0 and 2, 1 and 3
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+///
+/// It is its [`Plan`] otherwise, which explains it. [`polyshard_runtime::Reduction`] says what holds of its bits and bytes.
+pub struct Reduction<T> {
+    plan: Plan,
+    reduction: polyshard_runtime::Reduction<T>,
+}
+
+impl<T: Element> Reduction<T> {
+    /// Works out the reduction of arrays of `elements` elements over `axes`, each a name or a position; collective over
+    /// the world.
+    ///
+    /// `world` is the one that `spmd` gives, whose ranks are the devices of the machine, or that one placed by `placed`
+    /// itself: the reduction is the same, since an array is where its process is. Each group of a step becomes a
+    /// communicator (MPI 3.1, section 6.4.2), which the world keeps for all steps and reductions with equal groups.
+    ///
+    /// # Errors
+    /// If the mesh has not as many ranks as the world, the world is under another placement, an axis does not exist or
+    /// is named twice, so many elements fit no memory, or a program given cannot be lowered, does not compute the reduction
+    /// or is for other groups: each is said before any communication. If the ranks give different reductions, or another
+    /// rank failed.
+    pub fn new<A: AxisRef>(
+        world: &World,
+        placed: &PlacedMesh,
+        axes: &[A],
+        elements: usize,
+        strategy: Strategy,
+    ) -> Result<Self> {
+        world.check_mesh(placed.mesh())?;
+        let of_mesh = match world.numbering() {
+            Some(numbering) if numbering.ranks() != placed.ranks() => {
+                return Err(Error::Usage(format!(
+                    "a reduction on {placed} cannot run in a world that is placed otherwise, {}; give the world that \
+                     `spmd` gives, or that one placed alike",
+                    numbering.name()
+                )));
+            }
+            numbering => numbering.is_some(),
+        };
+        let plan = placed.reduction(axes, elements, T::DTYPE, strategy).map_err(usage)?;
+        // Machines print briefly; their numbers are in the last line.
+        world.agree(&format!(
+            "a reduction of {elements} elements\na reduction of `{}` over {}\na reduction on {placed}\nthe strategy \
+             {:?}\n{placed:?}",
+            T::NAME,
+            plan.over(),
+            plan.strategy()
+        ))?;
+        let reduction = if of_mesh {
+            polyshard_runtime::Reduction::new(world, &plan.way_in_mesh(), elements)?
+        } else {
+            polyshard_runtime::Reduction::new(world, plan.way(), elements)?
+        };
+        Ok(Self { plan, reduction })
+    }
+
+    /// Reduces `data` in place with those of the ranks that differ along the axes only; collective over these.
+    ///
+    /// # Errors
+    /// As [`polyshard_runtime::Reduction::run`].
+    pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
+        self.reduction.run(data, op)
+    }
+
+    /// Returns the bytes that this rank receives in one run, as [`polyshard_runtime::Reduction::bytes_received`].
+    #[must_use]
+    pub fn bytes_received(&self) -> usize {
+        self.reduction.bytes_received()
+    }
+
+    /// Returns the bytes that this rank holds besides the data.
+    #[must_use]
+    pub fn staging_bytes(&self) -> usize {
+        self.reduction.staging_bytes()
+    }
+
+    fn is(&self, placed: &PlacedMesh, axes: &[usize], elements: usize, strategy: &Strategy) -> bool {
+        let plan = &self.plan;
+        plan.elements() == elements && plan.axes() == axes && plan.strategy() == strategy && plan.placed() == placed
+    }
+}
+
+impl<T> Deref for Reduction<T> {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+/// What can be reduced over axes without making a [`Reduction`] first: a [`PlacedMesh`], whose machine says how.
+///
+/// Without a machine, in rank order: [`Collectives::all_reduce`](crate::Collectives::all_reduce) of a world or a group.
+pub trait AllReduce {
+    /// Reduces `data` in place with those of the ranks that differ along `axes` only; collective over the world.
+    ///
+    /// The [`Reduction`] is made at the first call with such a length, type, axes and strategy, and then kept in the
+    /// world: the 32 that were used last. All ranks must make the same calls in the same order. `world` is as in
+    /// [`Reduction::new`].
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// use polyshard::{ParallelismMatrix, Strategy};
+    /// let machine = Machine::preset("v100")?.with_counts(&[2, 2])?;
+    /// let placed = Mesh::new([("data", 4)]).placed(&machine, &ParallelismMatrix::new(vec![vec![2, 2]])?)?;
+    /// let greatest = polyshard::spmd(4, |world| {
+    ///     let mut loss = [world.rank() as f32, -(world.rank() as f32)];
+    ///     placed.allreduce(world, &["data"], &mut loss, ReduceOp::Max, Strategy::Best)?;
+    ///     Ok(loss)
+    /// })?;
+    /// assert_eq!(greatest, [[3.0, 0.0]; 4]);
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Reduction::new`] and [`Reduction::run`].
+    fn allreduce<T: Element, A: AxisRef>(
+        &self,
+        world: &World,
+        axes: &[A],
+        data: &mut [T],
+        op: ReduceOp,
+        strategy: Strategy,
+    ) -> Result<()>;
+}
+
+impl AllReduce for PlacedMesh {
+    fn allreduce<T: Element, A: AxisRef>(
+        &self,
+        world: &World,
+        axes: &[A],
+        data: &mut [T],
+        op: ReduceOp,
+        strategy: Strategy,
+    ) -> Result<()> {
+        let axes = self.positions(axes).map_err(usage)?;
+        let sum = world.kept(
+            |sum: &Reduction<T>| sum.is(self, &axes, data.len(), &strategy),
+            || Reduction::new(world, self, &axes, data.len(), strategy.clone()),
+        )?;
+        sum.run(data, op)
+    }
+}
+
+/// Says what the planner refuses.
+fn usage(error: impl Display) -> Error {
+    Error::Usage(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyshard_layout::Mesh;
+    use polyshard_machine::Machine;
+    use polyshard_planner::placement::{ParallelismMatrix, Place};
+
+    #[test]
+    fn equal_calls_share_a_reduction_and_old_ones_are_forgotten() {
+        let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[1, 2])).expect("a machine");
+        let matrix = ParallelismMatrix::new(vec![vec![1, 2]]).expect("a matrix");
+        let placed = Mesh::new([("x", 2)]).placed(&machine, &matrix).expect("the matrix is for both");
+        polyshard_runtime::spmd(2, |world| -> Result<()> {
+            let sum = |len: usize, strategy: Strategy| -> Result<()> {
+                let mut data = vec![world.rank() as i32 + 1; len];
+                placed.allreduce(world, &["x"], &mut data, ReduceOp::Sum, strategy)?;
+                assert_eq!(data, vec![3; len]);
+                Ok(())
+            };
+            let kept = |len, strategy: Strategy| {
+                let is = |plan: &Reduction<i32>| plan.is(&placed, &[0], len, &strategy);
+                world.kept(is, || Err(Error::Usage("none is kept".into()))).is_ok()
+            };
+            assert!(!kept(5, Strategy::Best));
+            sum(5, Strategy::Best)?;
+            sum(5, Strategy::Best)?;
+            assert!(kept(5, Strategy::Best) && !kept(5, Strategy::Direct));
+            sum(5, Strategy::Direct)?;
+            sum(6, Strategy::Best)?;
+            assert!(kept(5, Strategy::Direct) && kept(6, Strategy::Best));
+            let mut data = [0.5f64; 5];
+            placed.allreduce(world, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
+            assert_eq!(data, [1.0; 5], "another type is another one");
+            for len in 10..10 + 31 {
+                sum(len, Strategy::Best)?;
+                // Whoever is used stays.
+                sum(5, Strategy::Best)?;
+            }
+            assert!(!kept(6, Strategy::Best) && kept(5, Strategy::Best));
+            Ok(())
+        })
+        .unwrap();
+    }
+}

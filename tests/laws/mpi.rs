@@ -1,0 +1,40 @@
+//! The laws under `mpirun`, as on threads.
+
+use polyshard_testing::example_path;
+use polyshard_testing::start::{Start, run};
+use std::time::Duration;
+
+#[test]
+fn sequences_give_the_sequential_product_on_one_to_eight_processes() {
+    for processes in [1, 2, 4, 6, 8] {
+        let ranks = format!("--ranks={processes}");
+        let ended = run(Start::Mpi(processes), &example_path!("product_laws"), &[&ranks], Duration::from_secs(120));
+        assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
+        assert_eq!(ended.stdout, format!("sharded products hold on {processes} ranks\n"));
+    }
+}
+
+#[test]
+fn tiles_are_right_on_one_to_eight_processes() {
+    for processes in [1, 2, 3, 4, 6, 8] {
+        let ranks = format!("--ranks={processes}");
+        let ended =
+            run(Start::Mpi(processes), &example_path!("redistribute_laws"), &[&ranks], Duration::from_secs(180));
+        assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
+        assert_eq!(ended.stdout, format!("redistributions hold on {processes} ranks\n"));
+    }
+}
+
+#[test]
+fn reductions_are_right_on_one_to_eight_processes_and_as_many_threads() {
+    for ranks in [1, 2, 3, 4, 6, 8] {
+        let argument = format!("--ranks={ranks}");
+        let said = [Start::Mpi(ranks), Start::Plain].map(|start| {
+            let ended = run(start, &example_path!("reduce_laws"), &[&argument], Duration::from_secs(120));
+            assert!(ended.success, "{start:?}, {ranks} ranks, after {:?}:\n{}", ended.took, ended.stderr);
+            ended.stdout
+        });
+        assert!(said[0].ends_with(&format!(" reductions hold on {ranks} ranks\n")), "{}", said[0]);
+        assert_eq!(said[0], said[1], "the same ones on processes and on threads");
+    }
+}
