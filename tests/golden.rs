@@ -7,7 +7,9 @@ use expect_test::expect_file;
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::planner::product::{Element, Link, Product, Roofline, Wiring};
 use polyshard::prelude::*;
-use polyshard::{DType, DistType, Plan, PlanOptions, Program, SourceOptions, reference, runtime, rust_source};
+use polyshard::{
+    DType, DistType, ParallelismMatrix, Plan, PlanOptions, Program, SourceOptions, Strategy, reference, runtime, rust_source,
+};
 
 macro_rules! golden {
     ($($name:ident $path:literal)*) => {$(
@@ -35,6 +37,7 @@ golden! {
     redistribution "golden/redistribution.rs"
     product "golden/product.rs"
     sequence "golden/sequence.rs"
+    reduction "golden/reduction.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {
@@ -467,4 +470,33 @@ fn a_sequence_of_kernels_is_pinned_compiles_and_agrees() {
         let y = reference(kernels[0], &[&whole[0], &whole[1]], None).expect("the shapes are the kernel's");
         reference(kernels[1], &[&y, &whole[2]], None).expect("the shapes are the kernel's")
     });
+}
+
+/// Terms of small integers, another one on each rank and for each element, whose sum is exact.
+fn term(rank: usize, element: usize) -> f64 {
+    ((7 * rank + 3) * (element + 1) % 101) as f64 - 50.0
+}
+
+#[test]
+fn a_reduction_is_pinned_compiles_and_agrees() {
+    const ELEMENTS: usize = 70_001;
+    let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[2, 2])).expect("a machine");
+    let matrix = ParallelismMatrix::new(vec![vec![2, 2]]).expect("a matrix");
+    let placed = Mesh::new([("data", 4)]).placed(&machine, &matrix).expect("the matrix is for both");
+    let plan = placed.reduction(&["data"], ELEMENTS, DType::F64, Strategy::Best).expect("a reduction");
+    let program = plan.program("gradient");
+    assert!(plan.way().steps().is_some_and(|steps| steps.steps().len() > 1), "it takes several steps: {program}");
+    let source = rust_source(&program, &SourceOptions::default());
+    expect_file!["golden/reduction.rs"].assert_eq(&source);
+    let sums = polyshard::spmd(4, |world| {
+        let mut terms = DistArray::filled(world, program.sharding("gradient"), 0.0)?;
+        terms.block_mut().iter_mut().enumerate().for_each(|(at, element)| *element = term(world.rank(), at));
+        let mut prepared = program.prepare(world)?;
+        let executed = prepared.run(&[&terms])?;
+        assert!(executed.block() == prepared.run(&[&terms])?.block(), "a second run differs");
+        assert!(executed.block() == reduction::run(world, &terms)?.block(), "source and executor differ");
+        Ok(executed.block().to_vec())
+    });
+    let expected: Vec<f64> = (0..ELEMENTS).map(|at| (0..4).map(|rank| term(rank, at)).sum()).collect();
+    assert!(sums.expect("the program runs").iter().all(|sums| *sums == expected));
 }

@@ -62,7 +62,49 @@ fn inputs(world: &World, sequence: &Program) -> polyshard::Result<Vec<DistArray<
 
 #[test]
 fn the_chain_of_listing_3_needs_one_all_to_all() {
-    expect![[r#""#]].assert_eq(&listing_3(32, [32, 1024, 2048, 256]).explain());
+    expect![[r#"
+        program over (devs: 32), f64
+            input         X[32, 1024]: replicated
+            input         W1[1024, 2048]: [1 @ devs]
+            input         W2[2048, 256]: replicated
+         1  run           Y = first(X, W1), Y[m, n] += X[m, k] * W1[k, n]
+         2  move          Y' = Y: [1 @ devs] to [0 @ devs], all_to_all(devs)
+         3  run           Z = second(Y', W2), Z[m, n] += Y[m, k] * W2[k, n]
+            output        Z[32, 256]: [0 @ devs]
+        1. run Y = first(X, W1), Y[m, n] += X[m, k] * W1[k, n]
+        X: local, once, outside all serial loops
+            tile [32, 1024] of X[0..32, 0..1024]
+            - each rank owns all it needs: local
+        W1: local, once, outside all serial loops
+            tile [1024, 64] of W1[0..1024, 64*devs .. +64]
+            - each rank owns all it needs: local
+        Y: local, once, outside all serial loops
+            - each rank is the only owner of what it computes, and has it as one block: local
+        2. move Y' = Y: [1 @ devs] to [0 @ devs], all_to_all(devs)
+            at most 15872 bytes received per rank
+            - step of a plan: alltoall of devs, in groups {0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ..}
+        3. run Z = second(Y', W2), Z[m, n] += Y[m, k] * W2[k, n]
+        Y: local, once, outside all serial loops
+            tile [1, 2048] of Y[devs .. +1, 0..2048]
+            - each rank owns all it needs: local
+        W2: local, once, outside all serial loops
+            tile [2048, 256] of W2[0..2048, 0..256]
+            - each rank owns all it needs: local
+        Z: local, once, outside all serial loops
+            - each rank is the only owner of what it computes, and has it as one block: local
+        proved
+            - every instance once: the relation from the loops of each step to those that they replace is single-valued, injective and onto; the relation from the loops of each step to those that they replace is single-valued, injective and onto
+            - residency of W1: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside W1; each rank owns its tile
+            - residency of X: what the leaf reads is in the tile; the tile is inside X; each rank owns its tile
+            - residency of Y: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside Y; each rank owns its tile
+            - residency of W2: what the leaf reads is in the tile; the tile is inside W2; each rank owns its tile
+            - delivery of Y: what the leaf writes is in the tile; the tile is inside Y; each rank is the only owner of what it computes
+            - delivery of Z: what the leaf writes is in the tile; the tile is inside Z; each rank is the only owner of what it computes
+        bounds per rank
+            - shards 5015552 bytes
+            - tiles and staging 16384 bytes
+            - received 15872 bytes
+    "#]].assert_eq(&listing_3(32, [32, 1024, 2048, 256]).explain());
 }
 
 #[test]

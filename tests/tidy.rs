@@ -66,7 +66,7 @@ const CRATES: [(&str, &[&str]); 11] = [
     ("codegen", &["layout", "program"]),
     ("dsl-macros", &["layout", "program", "polyhedral", "codegen"]),
     ("polyshard", &["layout", "program", "machine", "planner", "polyhedral", "runtime", "codegen", "dsl-macros"]),
-    ("testing", &["layout", "machine", "planner", "runtime", "polyshard"]),
+    ("testing", &["layout", "program", "machine", "planner", "runtime", "polyshard"]),
     ("fuzz", &["testing", "polyshard"]),
 ];
 
