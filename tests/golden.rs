@@ -8,13 +8,15 @@ use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::planner::product::{Element, Link, Product, Roofline, Wiring};
 use polyshard::prelude::*;
 use polyshard::{
-    DType, DistType, ParallelismMatrix, Plan, PlanOptions, Program, SourceOptions, Strategy, reference, runtime, rust_source,
+    DType, DistType, ParallelismMatrix, Plan, PlanOptions, Program, SourceOptions, Strategy, reference, runtime,
+    rust_source,
 };
 
 macro_rules! golden {
     ($($name:ident $path:literal)*) => {$(
         #[path = $path]
         #[expect(unreachable_pub, reason = "in a user's crate the emitted items are public")]
+        #[allow(dead_code, reason = "not all of the emitted items are called here")]
         mod $name;
     )*};
 }

@@ -187,15 +187,15 @@ pub enum PlanError {
         /// The rank.
         rank: usize,
         /// The plan's type.
-        plan_type: String,
+        plan_type: Box<str>,
         /// Its mesh.
-        plan_mesh: String,
+        plan_mesh: Box<str>,
         /// The sharding.
-        sharding: String,
+        sharding: Box<str>,
         /// Its shape.
-        shape: Vec<usize>,
+        shape: Box<[usize]>,
         /// Its mesh.
-        mesh: String,
+        mesh: Box<str>,
     },
     /// A cost model with numbers that cannot be.
     #[error("{0}")]

@@ -102,8 +102,6 @@ fn in_place(pass: &Pass<'_>, region: &Region, sharding: &Sharding) -> Result<boo
     Ok(only)
 }
 
-/// What an exchange does by its definition, once tiles are known to stay inside the tensor.
-
 /// Routes of inputs, run backwards.
 struct Transpose<'a> {
     pass: &'a Pass<'a>,

@@ -67,7 +67,7 @@ pub enum Statement {
         output: ArrayId,
     },
     /// Moves the elements of one array to another.
-    Move(Move),
+    Move(Box<Move>),
     /// Gives back a temporary.
     Free(ArrayId),
 }
@@ -131,7 +131,7 @@ impl Program {
         let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
         let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
         let moved = Move::direct(ids[0], ids[1], [source, target], Vec::new());
-        Self::new(source.mesh(), dtype, arrays, vec![Statement::Move(moved)])
+        Self::new(source.mesh(), dtype, arrays, vec![Statement::Move(Box::new(moved))])
     }
 
     /// Returns the program that closes partial results of an array of `dtype` named `array` by this reduction, whose ranks
@@ -170,7 +170,7 @@ impl Program {
         let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
         let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
         let moved = Move { by: Some(by), ..Move::direct(ids[0], ids[1], [source, target], Vec::new()) };
-        Self::new(source.mesh(), dtype, arrays, vec![Statement::Move(moved)])
+        Self::new(source.mesh(), dtype, arrays, vec![Statement::Move(Box::new(moved))])
     }
 
     /// Returns the program that runs these statements in order over arrays of `dtype` on the ranks of `mesh`; temporaries
@@ -282,7 +282,7 @@ impl Program {
     /// Returns the moves between arrays in the order in which they run.
     pub fn moves(&self) -> impl Iterator<Item = &Move> {
         self.body.iter().filter_map(|statement| match statement {
-            Statement::Move(moved) => Some(moved),
+            Statement::Move(moved) => Some(&**moved),
             Statement::Nest { .. } | Statement::Free(_) => None,
         })
     }

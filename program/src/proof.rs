@@ -55,7 +55,7 @@ pub struct Report {
     pub traffic_bytes: u64,
 }
 
-/// What every way home of an output that reaches all owners says of it.
+/// What an exchange does by its definition, once tiles are known to stay inside the tensor.
 pub const SENT: &str = "each element of a tile goes to all of its owners";
 
 /// The proofs as lines, one per property and tensor: `residency of A: ..; ..`.

@@ -9,7 +9,6 @@
 //     output        C'[7, 5]: [0 @ [X, Y]]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{};
 use polyshard::runtime::{DistArray, Redistribution, Result, World};
 
 /// The mesh: X: 2, Y: 2.

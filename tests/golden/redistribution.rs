@@ -7,7 +7,6 @@
 //     output        A''[24, 10]: [0 @ y/3, 1 @ x]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{};
 use polyshard::runtime::{DistArray, Redistribution, Result, World};
 
 /// The mesh: x: 2, y: 6.

@@ -6,7 +6,6 @@
 //     output        gradient'[70001]: replicated
 
 use polyshard::runtime::layout::{Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{};
 use polyshard::runtime::reduction::{Collective, Lowered, LoweredStep, Way};
 use polyshard::runtime::{DistArray, ReduceOp, Result, World};
 

@@ -10,7 +10,6 @@
 //     output        Z[5, 6]: [0 @ x]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{};
 use polyshard::runtime::{DistArray, Redistribution, Result, World};
 
 /// The mesh: x: 3.

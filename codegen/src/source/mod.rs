@@ -105,13 +105,17 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         "count",
     ]);
     let ways = pick(&["Collective", "Lowered", "LoweredStep", "Way"]);
-    let ways = (!ways.is_empty()).then(|| quote! { use #runtime::reduction::{#(#ways),*}; });
-    quote! {
-        use #runtime::layout::{#(#layout),*};
-        use #runtime::leaf::{#(#leaf),*};
-        #ways
-        use #runtime::{#(#top),*};
-    }
+    // A list of nothing would be an unused import.
+    let from = |module: TokenStream, names: &[syn::Ident]| {
+        (!names.is_empty()).then(|| quote! { use #runtime #module::{#(#names),*}; })
+    };
+    let imports = [
+        from(quote! { ::layout }, &layout),
+        from(quote! { ::leaf }, &leaf),
+        from(quote! { ::reduction }, &ways),
+        from(quote! {}, &top),
+    ];
+    quote! { #(#imports)* }
 }
 
 /// Whether an identifier occurs in the tokens.

@@ -165,7 +165,7 @@ impl Builder {
                 moves
             }
         };
-        self.statements.extend(moves.into_iter().map(Statement::Move));
+        self.statements.extend(moves.into_iter().map(Box::new).map(Statement::Move));
         Ok(moved)
     }
 

@@ -80,15 +80,15 @@ pub enum ProductError {
     )]
     OtherSequence {
         /// The first factor of the sequence.
-        left: String,
+        left: Box<str>,
         /// The second one.
-        right: String,
+        right: Box<str>,
         /// Its result.
-        out: String,
+        out: Box<str>,
         /// The product.
-        product: String,
+        product: Box<str>,
         /// Its mesh.
-        mesh: String,
+        mesh: Box<str>,
     },
     /// A size of a dimension that the plan does not cover.
     #[error("the size of `{name}` {why}")]

@@ -54,6 +54,9 @@ impl Sequence {
     /// # Errors
     /// If the elements are not of as many bytes as the plan counts, the sequence is not one of the product's, or a size is of
     /// no dimension or more than the product's.
+    ///
+    /// # Panics
+    /// If the steps do not fit together: a bug of polyshard.
     pub fn program(&self, product: &Product, dtype: DType, sizes: &[(&str, usize)]) -> Result<Program, ProductError> {
         check_element(product, dtype)?;
         self.check(product)?;
@@ -103,11 +106,11 @@ impl Sequence {
             return Ok(());
         }
         Err(ProductError::OtherSequence {
-            left: self.left.to_string(),
-            right: self.right.to_string(),
-            out: result.map_or_else(String::new, Sharded::to_string),
-            product: product.to_string(),
-            mesh: product.mesh().to_string(),
+            left: self.left.to_string().into(),
+            right: self.right.to_string().into(),
+            out: result.map_or_else(String::new, Sharded::to_string).into(),
+            product: product.to_string().into(),
+            mesh: product.mesh().to_string().into(),
         })
     }
 }
@@ -142,14 +145,14 @@ pub fn resharding(
     if id == ArrayId(0) {
         let target = builder.add(last, ArrayKind::Temporary);
         let tests = vec!["every rank has its part already".into()];
-        builder.statements.push(Statement::Move(Move {
+        builder.statements.push(Statement::Move(Box::new(Move {
             source: id,
             kept: None,
             target,
             pattern: Pattern::Local,
             by: None,
             tests,
-        }));
+        })));
         id = target;
     }
     Ok(builder.program(from.dist_type().mesh(), dtype, id))
@@ -199,7 +202,7 @@ impl Builder<'_> {
         let kept = kept.filter(|_| from.unreduced().is_empty());
         let target = self.add(to, ArrayKind::Temporary);
         let tests = vec![format!("step of a product: {step}")];
-        self.statements.push(Statement::Move(Move { source: *id, kept, target, pattern, by: None, tests }));
+        self.statements.push(Statement::Move(Box::new(Move { source: *id, kept, target, pattern, by: None, tests })));
         *id = target;
     }
 
@@ -217,7 +220,7 @@ impl Builder<'_> {
         let target = ArrayId(self.arrays.len() - 1);
         let tests = vec!["every rank has its part already".into()];
         let moved = Move { source: *id, kept: None, target, pattern: Pattern::Local, by: None, tests };
-        self.statements.push(Statement::Move(moved));
+        self.statements.push(Statement::Move(Box::new(moved)));
         *id = target;
     }
 

@@ -73,7 +73,7 @@ impl Plan {
         };
         let moves = moves.into_iter().map(|moved| {
             let (source, target) = (renumbered(moved.source), renumbered(moved.target));
-            Statement::Move(Move { source, target, ..moved })
+            Statement::Move(Box::new(Move { source, target, ..moved }))
         });
         Program::new(self.source.mesh(), dtype, arrays, moves.collect())
             .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug of polyshard"))
@@ -205,11 +205,11 @@ fn fits(dist_type: &DistType, sharding: &Sharding) -> Result<(), PlanError> {
     let (mesh, shape) = (sharding.mesh(), sharding.shape());
     let misfit = |rank: usize| PlanError::Misfit {
         rank,
-        plan_type: dist_type.to_string(),
-        plan_mesh: dist_type.mesh().to_string(),
-        sharding: sharding.to_string(),
-        shape: shape.to_vec(),
-        mesh: mesh.to_string(),
+        plan_type: dist_type.to_string().into(),
+        plan_mesh: dist_type.mesh().to_string().into(),
+        sharding: sharding.to_string().into(),
+        shape: shape.into(),
+        mesh: mesh.to_string().into(),
     };
     let covers = dist_type.shape().iter().zip(shape).all(|(whole, size)| size <= whole);
     if dist_type.mesh() != mesh || dist_type.ndim() != shape.len() || !covers {

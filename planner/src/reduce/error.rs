@@ -111,7 +111,7 @@ pub enum ReduceError {
         /// The placed mesh.
         placed: String,
         /// Why they do not.
-        why: ReductionError,
+        why: Box<ReductionError>,
     },
     /// Steps for other groups than those along the axes.
     #[error(
@@ -120,13 +120,13 @@ pub enum ReduceError {
     )]
     OtherGroups {
         /// The groups of the steps.
-        given: String,
+        given: Box<str>,
         /// The axes, in words.
-        over: String,
+        over: Box<str>,
         /// The placed mesh.
-        placed: String,
+        placed: Box<str>,
         /// The groups along the axes.
-        wanted: String,
+        wanted: Box<str>,
     },
 }
 

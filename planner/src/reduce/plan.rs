@@ -49,8 +49,8 @@ impl PlacedMesh {
     /// assert_eq!(sum.program("G").to_string(), "\
     /// program over (data: 4), f32
     ///     input         G[1048576]: [partial(data)]
-    ///  1  move          G' = G: [partial(data)] to [], all_reduce(data) by ReduceScatter-AllReduce-AllGather
-    ///     output        G'[1048576]: []
+    ///  1  move          G' = G: [partial(data)] to replicated, all_reduce(data) by ReduceScatter-AllReduce-AllGather
+    ///     output        G'[1048576]: replicated
     /// ");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -58,6 +58,9 @@ impl PlacedMesh {
     /// # Errors
     /// If an axis does not exist or is named twice, so many elements fit no memory, or a program given cannot be lowered,
     /// does not compute the reduction or is for other groups.
+    ///
+    /// # Panics
+    /// If a program that was found does not prove: a bug of polyshard.
     pub fn reduction<A: AxisRef>(
         &self,
         axes: &[A],
@@ -107,7 +110,7 @@ impl PlacedMesh {
                 way = Way::by_steps(lowered.clone()).map_err(|why| ReduceError::WrongSteps {
                     over: self.named(&axes),
                     placed: self.to_string(),
-                    why,
+                    why: Box::new(why),
                 })?;
                 simulation = simulated(lowered)?;
             }
@@ -152,8 +155,9 @@ impl PlacedMesh {
         if ascending(given) == ascending(wanted) {
             return Ok(());
         }
-        let [given, wanted] = [given, wanted].map(listed);
-        Err(ReduceError::OtherGroups { given, over: self.named(axes), placed: self.to_string(), wanted })
+        let [given, wanted] = [given, wanted].map(|groups| listed(groups).into());
+        let (over, placed) = (self.named(axes).into(), self.to_string().into());
+        Err(ReduceError::OtherGroups { given, over, placed, wanted })
     }
 }
 

@@ -11,9 +11,9 @@ use std::fmt::{self, Write as _};
 /// ```text
 /// program over (x: 2), f32
 ///     input         X[4, 4]: [0 @ x]
-///     input         W[4, 4]: []
+///     input         W[4, 4]: replicated
 ///  1  run           Y = rows(X, W), C[m, n] += A[m, k] * B[k, n]
-///  2  move          Y' = Y: [0 @ x] to [1 @ x], all-to-all(x)
+///  2  move          Y' = Y: [0 @ x] to [1 @ x], all_to_all(x)
 ///  3  run           Z = columns(Y', W), C[m, n] += A[m, k] * B[k, n]
 ///     output        Z[4, 4]: [0 @ x]
 /// ```

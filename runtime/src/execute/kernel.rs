@@ -192,17 +192,15 @@ impl<'a, T: Element> Walk<'a, '_, T> {
             }
             Route::Permute { from, to } => {
                 let (from, to) = self.permutation(from, to, region_of);
-                tile.permute(&self.grid, from, to, source, &here)
+                tile.permute(self.grid, from, to, source, &here)
             }
             Route::Sequence { first, held, next } => {
                 self.tiles[number] = Some(tile);
                 self.fetch(number, first, held)?;
                 return self.pass_on(number, next, region);
             }
-            Route::Halo { reach } if self.nest.reads_in_place(number) => {
-                tile.halo(&self.grid, reach, source, region_of)
-            }
-            Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(&self.grid, reach, source, region_of),
+            Route::Halo { reach } if self.nest.reads_in_place(number) => tile.halo(self.grid, reach, source, region_of),
+            Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(self.grid, reach, source, region_of),
         };
         self.tiles[number] = Some(tile);
         done
@@ -221,7 +219,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
             }
             Route::Permute { from, to } => {
                 let (from, to) = self.permutation(from, to, |at: &[i64]| region_at(region, at, counters));
-                tile.permute_held(&self.grid, from, to, source, &here)
+                tile.permute_held(self.grid, from, to, source, &here)
             }
             _ => unreachable!("tiles are broadcast or permuted; this is a bug of polyshard"),
         };
@@ -265,10 +263,10 @@ impl<'a, T: Element> Walk<'a, '_, T> {
             OutputRoute::Permute { to, from } => {
                 // The roles are those of an input, reversed: the owner of my tile receives it.
                 let (to, from) = self.permutation(to, from, region_of);
-                tile.permute_back(&self.grid, to, from, self.output, self.op)
+                tile.permute_back(self.grid, to, from, self.output, self.op)
             }
             OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
-                tile.write_back(&self.grid, reach, self.output, region_of, self.op)
+                tile.write_back(self.grid, reach, self.output, region_of, self.op)
             }
         };
         *self.out_tile = Some(tile);

@@ -190,6 +190,9 @@ impl<'a, T: Element> Prepared<'a, T> {
     ///
     /// # Errors
     /// As for [`run`](Self::run), and if no kernel has such a scalar, one is given twice, or one that divides integers is 0.
+    ///
+    /// # Panics
+    /// If the program writes no array: a bug of polyshard.
     pub fn run_with(&mut self, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
         let mut outputs = self.walk(inputs, None, scalars)?;
         Ok(outputs.pop().expect("a program has an output; this is a bug of polyshard").1)

@@ -199,7 +199,7 @@ fn tile_of(sharding: &Sharding, at: &[usize]) -> Option<Region> {
     let ranges = sharding.shape().iter().enumerate().map(|(dim, &extent)| {
         let mut pieces = sharding.pieces(dim, at, 0..extent);
         let first = pieces.next().map_or(0..0, |(range, _)| range);
-        pieces.next().is_none().then(|| first.start as i64..first.end as i64)
+        pieces.next().is_none().then_some(first.start as i64..first.end as i64)
     });
     let ranges: Option<Vec<_>> = ranges.collect();
     ranges.map(Region::new)
