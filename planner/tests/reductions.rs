@@ -158,7 +158,9 @@ fn programs_that_cannot_be_lowered_or_proved_are_told_where() {
     let step = |collective, slice, form| Instruction { collective, slice, form };
     let refused = |instructions: Vec<Instruction>, axes: &[usize], expect: Expect| {
         let lowered = Program { instructions }.lower(&matrix, axes);
-        expect.assert_eq(&lowered.and_then(|lowered| lowered.prove().map_err(Into::into)).expect_err("it is no sum").to_string());
+        expect.assert_eq(
+            &lowered.and_then(|lowered| lowered.prove().map_err(Into::into)).expect_err("it is no sum").to_string(),
+        );
     };
     use Collective::{AllGather, AllReduce, Reduce, ReduceScatter};
     refused(

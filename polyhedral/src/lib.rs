@@ -1,8 +1,8 @@
 //! Tensor kernels, schedules, and the polyhedral analysis that turns them into programs.
 //!
-//! The way of the data: a [`KernelSpec`] is checked into a [`Kernel`]; a [`Schedule`] adds steps to it,
+//! The way of the data: a [`KernelSpec`](polyshard_program::KernelSpec) is checked into a [`Kernel`](polyshard_program::Kernel); a [`Schedule`] adds steps to it,
 //! each checked as it is added; [`Schedule::lower`] derives the communication, proves it with isl and
-//! returns a [`Program`], which is plain data. Nothing here knows MPI, arrays or how code is printed.
+//! returns a [`Program`](polyshard_program::Program), which is plain data. Nothing here knows MPI, arrays or how code is printed.
 //!
 //! | word | meaning |
 //! | --- | --- |

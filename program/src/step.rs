@@ -342,7 +342,7 @@ pub enum LeafKind {
     Contraction,
     /// Anything else: a strided loop nest.
     Nest,
-    /// What the user has registered under this name; see [`Schedule::tensorize_with`](crate::Schedule::tensorize_with).
+    /// What the user has registered under this name; see `Schedule::tensorize_with`.
     Named(Name),
 }
 
@@ -350,7 +350,7 @@ pub enum LeafKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
-    /// See [`Schedule::split`](crate::Schedule::split).
+    /// See `Schedule::split`.
     Split {
         /// The loop.
         i: Name,
@@ -361,7 +361,7 @@ pub enum Step {
         /// Iterations of the inner loop.
         size: usize,
     },
-    /// See [`Schedule::divide`](crate::Schedule::divide).
+    /// See `Schedule::divide`.
     Divide {
         /// The loop.
         i: Name,
@@ -372,12 +372,12 @@ pub enum Step {
         /// Iterations of the outer loop.
         parts: usize,
     },
-    /// See [`Schedule::reorder`](crate::Schedule::reorder).
+    /// See `Schedule::reorder`.
     Reorder {
         /// The loops in their new order.
         order: Vec<Name>,
     },
-    /// See [`Schedule::fuse`](crate::Schedule::fuse).
+    /// See `Schedule::fuse`.
     Fuse {
         /// The outer loop.
         i: Name,
@@ -386,7 +386,7 @@ pub enum Step {
         /// The new loop.
         fused: Name,
     },
-    /// See [`Schedule::distribute`](crate::Schedule::distribute).
+    /// See `Schedule::distribute`.
     Distribute {
         /// The loops.
         loops: Vec<Name>,
@@ -397,33 +397,33 @@ pub enum Step {
         /// The mesh.
         mesh: Mesh,
     },
-    /// See [`Schedule::rotate`](crate::Schedule::rotate).
+    /// See `Schedule::rotate`.
     Rotate {
         /// The loop.
         t: Name,
         /// The loops outside it whose sum it starts from.
         by: Vec<Name>,
     },
-    /// See [`Schedule::shard`](crate::Schedule::shard).
+    /// See `Schedule::shard`.
     Shard {
         /// The tensor.
         tensor: Name,
         /// Where its dimensions lie.
         clauses: Vec<Clause>,
     },
-    /// See [`Schedule::communicate`](crate::Schedule::communicate).
+    /// See `Schedule::communicate`.
     Communicate {
         /// The tensor.
         tensor: Name,
         /// The loop at whose head or tail it moves.
         at: Name,
     },
-    /// See [`Schedule::reassociate`](crate::Schedule::reassociate).
+    /// See `Schedule::reassociate`.
     Reassociate {
         /// The output.
         tensor: Name,
     },
-    /// See [`Schedule::tensorize`](crate::Schedule::tensorize).
+    /// See `Schedule::tensorize`.
     Tensorize {
         /// The loops.
         loops: Vec<Name>,
@@ -431,7 +431,7 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<LeafKind>,
     },
-    /// See [`Schedule::expect`](crate::Schedule::expect).
+    /// See `Schedule::expect`.
     Expect {
         /// The tensor.
         tensor: Name,

@@ -24,7 +24,10 @@ impl Report {
         for statement in body {
             let (tiles, traffic) = match statement {
                 Statement::Nest { nest, .. } => {
-                    report.proofs.extend(nest.report.proofs.iter().cloned());
+                    // What is asked of several kernels alike is said once.
+                    let new = nest.report.proofs.iter().filter(|proof| !report.proofs.contains(proof));
+                    let new: Vec<_> = new.cloned().collect();
+                    report.proofs.extend(new);
                     (nest.report.tile_bytes, nest.report.traffic_bytes)
                 }
                 Statement::Move(moved) => {
