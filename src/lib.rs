@@ -55,7 +55,9 @@ pub use error::{Error, Result};
 pub use ndarray;
 pub use polyshard_codegen::{SourceOptions, rust_source};
 pub use polyshard_dsl_macros::{kernel, vars};
-pub use polyshard_layout::{Axis, AxisExpr, Level, Mesh, Name, Placement, Sharding, ShardingError};
+pub use polyshard_layout::{
+    Axis, AxisExpr, Level, Mesh, Name, NotNative, Placement, Sharding, ShardingError, UnknownDType,
+};
 pub use polyshard_machine as machine;
 pub use polyshard_machine::{Machine, MachineError};
 pub use polyshard_planner as planner;

@@ -73,7 +73,7 @@ impl<T: Element> Reduction<T> {
         world.agree(&format!(
             "a reduction of {elements} elements\na reduction of `{}` over {}\na reduction on {placed}\nthe strategy \
              {:?}\n{placed:?}",
-            T::NAME,
+            T::DTYPE.name(),
             plan.over(),
             plan.strategy()
         ))?;

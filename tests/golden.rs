@@ -5,7 +5,7 @@
 
 use expect_test::expect_file;
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
-use polyshard::planner::product::{Element, Link, Product, Roofline, Wiring};
+use polyshard::planner::product::{Link, Product, Roofline, Wiring};
 use polyshard::prelude::*;
 use polyshard::{
     DType, DistType, ParallelismMatrix, Plan, PlanOptions, Program, SourceOptions, Strategy, reference, runtime,
@@ -434,12 +434,12 @@ fn a_redistribution_is_pinned_compiles_and_agrees() {
 fn a_sharded_product_is_pinned_compiles_and_agrees() {
     let mesh = Mesh::new([("X", 2), ("Y", 2)]);
     let sizes = [("I", 7), ("J", 9), ("K", 5)];
-    let product = Product::covering("A[I_X, J_Y] * B[J, K_X] -> C[I_XY, K]", &mesh, &sizes, Element::F64);
+    let product = Product::covering("A[I_X, J_Y] * B[J, K_X] -> C[I_XY, K]", &mesh, &sizes, DType::F64);
     let link = Link { wiring: Wiring::Switch, bandwidth: 1e9, latency: 1e-6 };
     let machine = Roofline { flops: 1e10, memory_bandwidth: 1e10, memory_bytes: 1 << 30, links: vec![] };
     let machine = machine.with_link("X", link).with_link("Y", link);
     let plan = product.and_then(|product| product.plan(&machine)).expect("a plan");
-    let cut = plan.best().program(plan.product(), DType::F64, &sizes).expect("sizes that are covered");
+    let cut = plan.best().program(plan.product(), &sizes).expect("sizes that are covered");
     check_program!(product, cut, f64, |world, arrays| product::run(world, &arrays[0], &arrays[1]), |whole| {
         let [a, b] = [&whole[0], &whole[1]];
         ArrayD::from_shape_fn(IxDyn(&[7, 5]), |at| (0..9).map(|j| a[[at[0], j]] * b[[j, at[1]]]).sum())

@@ -33,9 +33,9 @@ fn machines_with_a_name_are_listed() {
         name     levels           devices  memory each  operations each
         a100     4 node x 16 gpu       64        40 GB  312 TFLOP/s in f16
         v100     4 node x 8 gpu        32        16 GB  125 TFLOP/s in f16
-        tpu-v4p  4 x x 4 y x 4 z       64        32 GB  275 TOP/s in int8
-        tpu-v5e  4 x x 4 y             16        16 GB  394 TOP/s in int8
-        tpu-v5p  4 x x 4 y x 4 z       64        96 GB  918 TOP/s in int8
+        tpu-v4p  4 x x 4 y x 4 z       64        32 GB  275 TOP/s in i8
+        tpu-v5e  4 x x 4 y             16        16 GB  394 TOP/s in i8
+        tpu-v5p  4 x x 4 y x 4 z       64        96 GB  918 TOP/s in i8
     "#]]
     .assert_eq(&list);
     let machines = json(&said(Start::Plain, &["list", "--json"]));

@@ -126,7 +126,7 @@ fn check<T: Element>(case: &Case) -> Result<(), TestCaseError> {
 fn leaf<T: Element>(program: &Program) -> Name {
     static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let statement = program.kernel().statement().replace(" = ", " += ");
-    let name = format!("{}_{}", T::NAME, statement.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
+    let name = format!("{}_{}", T::DTYPE.name(), statement.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
     if REGISTERED.lock().expect("no test panics with it").insert(name.clone()) {
         match program.kernel().inputs().len() {
             2 => einsum::<T, 2>(&name, &statement),

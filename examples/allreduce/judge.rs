@@ -34,7 +34,7 @@ pub(crate) fn judge<T: Number>(dtype: DType, seed: u64, members: &[usize], sum: 
     let roundoff = match dtype {
         DType::F32 => f64::from(f32::EPSILON) / 2.0,
         DType::F64 => f64::EPSILON / 2.0,
-        DType::I32 | DType::I64 => 0.0,
+        _ => 0.0,
     };
     let roundings = (members.len() - 1) as f64 * roundoff;
     let bound = 2.0 * roundings / (1.0 - roundings);

@@ -215,7 +215,11 @@ fn heading<T: Real>(world: &World, mesh: &Mesh, size: [usize; 3], stages: &[Stag
         format!("\n{}: lines along {}", stage.sharding(), dims.join(" and "))
     });
     let stages: String = stages.collect();
-    format!("fft3d: {n0} x {n1} x {n2} complex {}, forward and back\nmesh ({mesh}), {}{stages}", T::NAME, place(world))
+    format!(
+        "fft3d: {n0} x {n1} x {n2} complex {}, forward and back\nmesh ({mesh}), {}{stages}",
+        T::DTYPE.name(),
+        place(world)
+    )
 }
 
 fn parse_size(text: &str) -> Result<Size, String> {

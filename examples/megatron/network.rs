@@ -60,7 +60,7 @@ impl Programs {
     /// The programs of plans, for arrays of their size.
     pub(crate) fn new<T: Number>(plans: &Plans) -> polyshard::Result<Self> {
         let size = plans.size.named();
-        let products = plans.products.iter().map(|plan| plan.best().program(plan.product(), T::DTYPE, &size));
+        let products = plans.products.iter().map(|plan| plan.best().program(plan.product(), &size));
         let closings = plans.closings.iter().map(|(from, steps)| resharding(from, steps, T::DTYPE, &size));
         let refused = |error: ProductError| failure(error.to_string());
         Ok(Self {

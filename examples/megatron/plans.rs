@@ -3,12 +3,12 @@
 //! Only shardings are given: rows of the batch along `d`, hidden units along `t`. A transposed product is one whose
 //! dimensions are written in another order.
 
-use polyshard::Mesh;
 use polyshard::cli::values::Number;
 use polyshard::machine::Machine;
 use polyshard::machine::units::counted;
 use polyshard::planner::placement::ParallelismMatrix;
-use polyshard::planner::product::{Element, Product, ProductPlan, Roofline, Sharded, Step, StepCost, reshard};
+use polyshard::planner::product::{Product, ProductPlan, Roofline, Sharded, Step, StepCost, reshard};
+use polyshard::{DType, Mesh};
 use polyshard_testing::example::launch::Stop;
 use std::fmt::Write;
 
@@ -57,13 +57,14 @@ impl Plans {
     /// Plans everything on nodes of A100s: the data axis across nodes, the tensor axis inside them.
     pub(crate) fn new<T: Number>(mesh: &Mesh, size: Size) -> Result<Self, Stop> {
         let refused = |error: &dyn std::fmt::Display| Stop::Failed(error.to_string());
-        let element = if T::DTYPE.size() == 4 { Element::F32 } else { Element::F64 };
+        // The machine states no rate for integers; they are taken to be as fast as floats of their size.
+        let rated = if T::DTYPE.size() == 4 { DType::F32 } else { DType::F64 };
         let [data, tensor] = [0, 1].map(|axis| mesh.as_slice()[axis].extent);
         let nodes = Machine::preset("a100").and_then(|a100| a100.with_counts(&[data, tensor]));
         let nodes = nodes.map_err(|error| refused(&error))?;
         let matrix = ParallelismMatrix::new(vec![vec![data, 1], vec![1, tensor]]).map_err(|error| refused(&error))?;
-        let roofline = Roofline::on(&nodes, &matrix, mesh, element).map_err(|error| refused(&error))?;
-        let plan = |text: &str| Product::covering(text, mesh, &size.named(), element)?.plan(&roofline);
+        let roofline = Roofline::on(&nodes, &matrix, mesh, rated).map_err(|error| refused(&error))?;
+        let plan = |text: &str| Product::covering(text, mesh, &size.named(), T::DTYPE)?.plan(&roofline);
         let products: Result<Vec<ProductPlan>, _> = PRODUCTS.iter().map(|text| plan(text)).collect();
         let products = products.map_err(|error| refused(&error))?;
         let closing = |(product, closed): (&ProductPlan, &str)| {
@@ -71,7 +72,7 @@ impl Plans {
             let names = open.names().iter().map(String::as_str);
             let sizes: Vec<_> = names.zip(open.dist_type().shape()).collect();
             let to = Sharded::parse(closed, mesh, &sizes)?;
-            Ok((open.clone(), reshard(open, &to, element, &roofline)?))
+            Ok((open.clone(), reshard(open, &to, T::DTYPE, &roofline)?))
         };
         let closings: Result<Vec<Closing>, _> =
             [&products[2], &products[4]].into_iter().zip(CLOSED).map(closing).collect();

@@ -15,6 +15,7 @@
 mod axis;
 mod congruence;
 mod dim;
+mod dtype;
 mod linear;
 mod mesh;
 mod name;
@@ -27,6 +28,7 @@ mod sums;
 
 pub use axis::{Axis, AxisExpr};
 pub use dim::{Digit, DimLayout, LevelLayout};
+pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
 pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
 pub use name::Name;

@@ -97,7 +97,7 @@ pub struct Device {
     pub memory_bandwidth: f64,
     /// Bytes of memory.
     pub memory_capacity: u64,
-    /// Floating-point (or integer) operations per second, by the elements' type: `f32`, `bf16`, `int8`.
+    /// Floating-point (or integer) operations per second, by the elements' type: `f32`, `bf16`, `i8`.
     #[serde(default)]
     pub flops: BTreeMap<String, f64>,
 }

@@ -49,7 +49,7 @@ impl Machine {
     /// # Errors
     /// If there are no extents, more than three, or an extent is 0.
     pub fn tpu_v4p(extents: &[usize]) -> Result<Self, MachineError> {
-        let device = device(1.2e12, 32_000_000_000, &[("bf16", 2.75e14), ("int8", 2.75e14)]);
+        let device = device(1.2e12, 32_000_000_000, &[("bf16", 2.75e14), ("i8", 2.75e14)]);
         tpu("tpu-v4p", extents, 4.5e10, |extent| extent.is_multiple_of(4), device)
     }
 
@@ -68,7 +68,7 @@ impl Machine {
     /// # Errors
     /// If there are no extents, more than three, or an extent is 0.
     pub fn tpu_v5e(extents: &[usize]) -> Result<Self, MachineError> {
-        let device = device(8.1e11, 16_000_000_000, &[("bf16", 1.97e14), ("int8", 3.94e14)]);
+        let device = device(8.1e11, 16_000_000_000, &[("bf16", 1.97e14), ("i8", 3.94e14)]);
         tpu("tpu-v5e", extents, 4.5e10, |extent| extent == 16, device)
     }
 
@@ -79,7 +79,7 @@ impl Machine {
     /// # Errors
     /// If there are no extents, more than three, or an extent is 0.
     pub fn tpu_v5p(extents: &[usize]) -> Result<Self, MachineError> {
-        let device = device(2.8e12, 96_000_000_000, &[("bf16", 4.59e14), ("int8", 9.18e14)]);
+        let device = device(2.8e12, 96_000_000_000, &[("bf16", 4.59e14), ("i8", 9.18e14)]);
         tpu("tpu-v5p", extents, 9e10, |extent| extent.is_multiple_of(4), device)
     }
 }

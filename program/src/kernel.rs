@@ -4,8 +4,9 @@
 //! are all bound and whose accesses all stay inside their tensors. Everything downstream relies on that.
 
 use crate::access::{Access, Affine};
-use crate::dtype::{DType, Number};
+use crate::number::Number;
 use crate::value::Value;
+use polyshard_layout::DType;
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
 use std::fmt;

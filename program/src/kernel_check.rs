@@ -1,12 +1,12 @@
 //! From what was written to a kernel: names resolved, extents inferred, bounds proved.
 
 use crate::access::{Access, Affine};
-use crate::dtype::DType;
 use crate::kernel::{IndexVar, Kernel, KernelSpec, Tensor, Written, span};
 use crate::kernel_error::KernelError;
 use crate::kernel_numbers;
 use crate::periodic;
 use crate::value::Value;
+use polyshard_layout::DType;
 use polyshard_layout::Name;
 use std::ops::Range;
 
@@ -21,6 +21,7 @@ impl KernelSpec {
 }
 
 pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
+    spec.dtype.native()?;
     names(&spec)?;
     periodic::resolve(&mut spec)?;
     let inputs = spec.inputs.iter().map(|t| tensor(t, spec.dtype)).collect::<Result<Vec<_>, _>>()?;

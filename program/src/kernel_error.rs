@@ -1,11 +1,14 @@
 //! What can be wrong with a kernel.
 
-use polyshard_layout::Name;
+use polyshard_layout::{Name, NotNative};
 
 /// Why a [`KernelSpec`](crate::KernelSpec) is not a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
+    /// Programs do not compute in the element type.
+    #[error(transparent)]
+    NotNative(#[from] NotNative),
     /// An extent is negative.
     #[error("dimension {dim} of `{tensor}` has extent {extent}; an extent is at least 0")]
     NegativeExtent {

@@ -1,10 +1,11 @@
 //! The form in which kernels are written to files: what the user wrote, checked again when it is read.
 
 use crate::access::Access;
-use crate::dtype::{DType, Number};
 use crate::kernel::{Assign, Kernel, KernelSpec, Tensor};
 use crate::kernel_error::KernelError;
+use crate::number::Number;
 use crate::value::Value;
+use polyshard_layout::DType;
 use polyshard_layout::Name;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

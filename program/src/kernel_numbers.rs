@@ -1,9 +1,10 @@
 //! Numbers and functions of a kernel: whether they are of its element type.
 
-use crate::dtype::{DType, Number};
 use crate::kernel::KernelSpec;
 use crate::kernel_error::KernelError;
+use crate::number::Number;
 use crate::value::Value;
+use polyshard_layout::DType;
 
 /// Checks literals, scalars, divisors and functions.
 ///
@@ -26,7 +27,7 @@ fn least(value: &Value, dtype: DType) -> Option<Value> {
     let Value::Neg(inner) = value else { return None };
     let Value::Literal(Number::Int(number)) = **inner else { return None };
     let negated = number.checked_neg()?;
-    let meant = !dtype.holds(Number::Int(number)) && dtype.holds(Number::Int(negated));
+    let meant = !Number::Int(number).fits(dtype) && Number::Int(negated).fits(dtype);
     meant.then_some(Value::Literal(Number::Int(negated)))
 }
 
@@ -38,7 +39,7 @@ fn unsigned(value: &Value, dtype: DType) -> Option<Value> {
         Number::Float(number) if number.is_sign_negative() => Number::Float(-number),
         _ => return None,
     };
-    dtype.holds(negated).then(|| Value::Neg(Box::new(Value::Literal(negated))))
+    negated.fits(dtype).then(|| Value::Neg(Box::new(Value::Literal(negated))))
 }
 
 fn check_value(value: &Value, spec: &KernelSpec) -> Result<(), KernelError> {
@@ -70,7 +71,7 @@ fn element(shown: &str, number: Number, dtype: DType) -> Result<(), KernelError>
         Number::Float(_) if !dtype.is_float() => {
             Err(KernelError::FloatInInteger { number: shown.into(), dtype: dtype.name() })
         }
-        _ if dtype.holds(number) => Ok(()),
+        _ if number.fits(dtype) => Ok(()),
         _ => {
             let value = number.to_string();
             let number = if value == shown { value } else { format!("{shown} = {value}") };

@@ -16,7 +16,6 @@ mod access;
 pub mod bounds;
 mod by_exchange;
 mod display;
-mod dtype;
 #[doc(hidden)]
 pub mod example;
 mod explain;
@@ -30,6 +29,7 @@ mod kernel_form;
 mod kernel_numbers;
 mod matching;
 mod nest;
+mod number;
 mod periodic;
 mod program;
 mod proof;
@@ -43,7 +43,7 @@ mod value;
 mod written;
 
 pub use access::{Access, Affine, Modulus};
-pub use dtype::{DType, Number, ScalarType};
+
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
 pub use hint::Hint;
@@ -54,7 +54,9 @@ pub use nest::{
     Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Nest, NestStatement, Output, OutputRoute,
     Product, Region, Role, Route, TileOperand, Transfer, members, partners,
 };
+pub use number::{Number, ScalarType};
 pub use periodic::periods;
+pub use polyshard_layout::DType;
 pub use program::{Array, ArrayId, ArrayKind, Move, Program, ProgramError, Statement};
 pub use proof::{Proof, Property, Report, SENT};
 pub use shards::largest_shard;

@@ -19,13 +19,13 @@ mod text;
 pub use check::ProgramError;
 pub use moves::Move;
 
-use crate::dtype::DType;
 use crate::hint::Hint;
 use crate::kernel::Kernel;
 use crate::nest::Nest;
 use crate::proof::Report;
 use crate::reduction::Reduction;
 use crate::step::{Pattern, Step};
+use polyshard_layout::DType;
 use polyshard_layout::{Mesh, Name, Sharding};
 
 /// The number of an array of a program.

@@ -1,8 +1,8 @@
 //! Scalars of a checked kernel given other values.
 
-use crate::dtype::Number;
 use crate::kernel::{Kernel, KernelSpec};
 use crate::kernel_error::KernelError;
+use crate::number::Number;
 use polyshard_layout::Name;
 
 impl Kernel {

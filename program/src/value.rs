@@ -1,7 +1,7 @@
 //! Values: the right-hand side of a kernel, as a tree over elements, numbers and scalars.
 
 use crate::access::Access;
-use crate::dtype::Number;
+use crate::number::Number;
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -3,47 +3,6 @@
 use polyshard_program::ScalarType;
 use std::fmt;
 
-/// The element types, as a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ElementKind {
-    /// 32-bit IEEE float.
-    F32,
-    /// 64-bit IEEE float.
-    F64,
-    /// 32-bit signed integer, wrapping.
-    I32,
-    /// 64-bit signed integer, wrapping.
-    I64,
-}
-
-impl ElementKind {
-    /// Returns the type's Rust name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => f32::NAME,
-            Self::F64 => f64::NAME,
-            Self::I32 => i32::NAME,
-            Self::I64 => i64::NAME,
-        }
-    }
-
-    /// Returns whether elements are rounded, so that the order in which they are added up tells.
-    #[must_use]
-    pub fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64)
-    }
-
-    /// Returns the bytes of an element.
-    #[must_use]
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::F32 | Self::I32 => 4,
-            Self::F64 | Self::I64 => 8,
-        }
-    }
-}
-
 /// How two elements meet: the operation of a reduction or of an accumulating write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
@@ -63,10 +22,6 @@ pub enum ReduceOp {
 pub trait Element:
     ScalarType + bytemuck::Pod + num_traits::NumCast + PartialOrd + fmt::Debug + fmt::Display + Send + Sync + 'static
 {
-    /// The type as a value.
-    const KIND: ElementKind;
-    /// The type's Rust name.
-    const NAME: &'static str;
     /// 0.
     const ZERO: Self;
     /// 1.
@@ -101,7 +56,7 @@ pub trait Element:
     /// # Panics
     /// If the type is an integer: kernels that are checked call it on floats alone.
     fn exponential(self) -> Self {
-        of_floats("exp", Self::NAME)
+        of_floats("exp", Self::DTYPE.name())
     }
 
     /// The natural logarithm of `self`; a NaN for negative numbers.
@@ -109,7 +64,7 @@ pub trait Element:
     /// # Panics
     /// If the type is an integer: kernels that are checked call it on floats alone.
     fn logarithm(self) -> Self {
-        of_floats("log", Self::NAME)
+        of_floats("log", Self::DTYPE.name())
     }
 
     /// The square root of `self`; a NaN for negative numbers.
@@ -117,7 +72,7 @@ pub trait Element:
     /// # Panics
     /// If the type is an integer: kernels that are checked call it on floats alone.
     fn square_root(self) -> Self {
-        of_floats("sqrt", Self::NAME)
+        of_floats("sqrt", Self::DTYPE.name())
     }
 
     /// The hyperbolic tangent of `self`.
@@ -125,7 +80,7 @@ pub trait Element:
     /// # Panics
     /// If the type is an integer: kernels that are checked call it on floats alone.
     fn hyperbolic_tangent(self) -> Self {
-        of_floats("tanh", Self::NAME)
+        of_floats("tanh", Self::DTYPE.name())
     }
 }
 
@@ -140,10 +95,8 @@ fn division_by_0(given: &str) -> ! {
 }
 
 macro_rules! float {
-    ($type:ident, $kind:ident) => {
+    ($type:ident) => {
         impl Element for $type {
-            const KIND: ElementKind = ElementKind::$kind;
-            const NAME: &'static str = stringify!($type);
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const LEAST: Self = $type::NEG_INFINITY;
@@ -202,10 +155,8 @@ macro_rules! float {
 }
 
 macro_rules! integer {
-    ($type:ident, $kind:ident) => {
+    ($type:ident) => {
         impl Element for $type {
-            const KIND: ElementKind = ElementKind::$kind;
-            const NAME: &'static str = stringify!($type);
             const ZERO: Self = 0;
             const ONE: Self = 1;
             const LEAST: Self = $type::MIN;
@@ -225,7 +176,7 @@ macro_rules! integer {
             #[inline(always)]
             fn over(self, other: Self) -> Self {
                 if other == 0 {
-                    division_by_0(Self::NAME);
+                    division_by_0(Self::DTYPE.name());
                 }
                 self.wrapping_div(other)
             }
@@ -249,10 +200,10 @@ macro_rules! integer {
     };
 }
 
-float!(f32, F32);
-float!(f64, F64);
-integer!(i32, I32);
-integer!(i64, I64);
+float!(f32);
+float!(f64);
+integer!(i32);
+integer!(i64);
 
 impl ReduceOp {
     /// Returns the value that leaves any other unchanged.

@@ -34,7 +34,7 @@ mod world;
 pub use array::DistArray;
 pub use block::Segment;
 pub use collectives::Collectives;
-pub use element::{Element, ElementKind, ReduceOp};
+pub use element::{Element, ReduceOp};
 pub use emulate::spmd_emulated;
 pub use error::{Error, Result};
 pub use execute::{Execute, Prepared, TypedProgram};
@@ -44,6 +44,7 @@ pub use npy::{NpyFile, npy_header};
 pub use output::{Output, OutputFile};
 pub use permutation::count;
 pub use polyshard_layout as layout;
+pub use polyshard_layout::DType;
 pub use polyshard_program::reduction;
 
 pub use redistribute::{Redistribution, Transport};

@@ -6,7 +6,7 @@
 
 mod header;
 
-use crate::{Element, ElementKind, Error, Result, memory};
+use crate::{DType, Element, Error, Result, memory};
 use header::{Descr, Header};
 use ndarray::{ArrayD, ShapeBuilder};
 use std::fmt::Display;
@@ -20,12 +20,12 @@ const HEADER: usize = 10_000;
 /// A `.npy` file that is open, and whose header says what can be read.
 ///
 /// ```
-/// use polyshard_runtime::{ElementKind, NpyFile, npy_header};
+/// use polyshard_runtime::{DType, NpyFile, npy_header};
 /// let path = std::env::temp_dir().join(format!("polyshard-doc-{}.npy", std::process::id()));
 /// let elements: [f32; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
 /// std::fs::write(&path, [&npy_header::<f32>(&[2, 3], false)[..], bytemuck::cast_slice(&elements)].concat())?;
 /// let file = NpyFile::open(&path)?;
-/// assert_eq!((file.kind(), file.shape()), (ElementKind::F32, &[2, 3][..]));
+/// assert_eq!((file.dtype(), file.shape()), (DType::F32, &[2, 3][..]));
 /// assert_eq!(file.read::<f32>()?[[1, 0]], 4.0);
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -34,7 +34,7 @@ const HEADER: usize = 10_000;
 pub struct NpyFile {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
-    kind: ElementKind,
+    dtype: DType,
     /// Whether the bytes of an element come in the other order than on this machine.
     pub(crate) swapped: bool,
     pub(crate) fortran: bool,
@@ -61,26 +61,26 @@ impl NpyFile {
         let Header { descr, fortran, shape } = Header::parse(&text).map_err(|why| {
             failed("read", path, format_args!("its header is damaged: {why}; write it again with `numpy.save`"))
         })?;
-        let (kind, swapped) = known(&descr).map_err(|why| failed("use", path, why))?;
+        let (dtype, swapped) = known(&descr).map_err(|why| failed("use", path, why))?;
         // Extents of 0 hide others that are too large for strides.
-        let most = shape.iter().try_fold(kind.bytes(), |bytes, &extent| bytes.checked_mul(extent.max(1)));
+        let most = shape.iter().try_fold(dtype.size(), |bytes, &extent| bytes.checked_mul(extent.max(1)));
         if most.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
             let why = format_args!("its header is damaged: an array of shape {shape:?} does not fit memory");
             return Err(failed("read", path, why));
         }
-        let bytes = (shape.iter().product::<usize>() * kind.bytes()) as u64;
+        let bytes = (shape.iter().product::<usize>() * dtype.size()) as u64;
         let held = there.len().saturating_sub(start);
         if held < bytes {
             let why = format_args!("it is cut short: {held} bytes of elements instead of {bytes}; write it again");
             return Err(failed("read", path, why));
         }
-        Ok(Self { path: path.to_owned(), file, kind, swapped, fortran, shape, start })
+        Ok(Self { path: path.to_owned(), file, dtype, swapped, fortran, shape, start })
     }
 
     /// Returns the type of the elements.
     #[must_use]
-    pub fn kind(&self) -> ElementKind {
-        self.kind
+    pub fn dtype(&self) -> DType {
+        self.dtype
     }
 
     /// Returns the shape of the array.
@@ -109,12 +109,12 @@ impl NpyFile {
 
     /// Checks the type, and the shape if one is wanted.
     pub(crate) fn expect<T: Element>(&self, shape: Option<&[usize]>) -> Result<()> {
-        let (held, wanted) = (self.kind.name(), T::NAME);
+        let (held, wanted) = (self.dtype.name(), T::DTYPE.name());
         let mut why = Vec::new();
-        if self.kind != T::KIND {
+        if self.dtype != T::DTYPE {
             why.push(format!(
                 "it holds {held}, but {wanted} is expected: convert it with NumPy's `.astype('{}')`, or compute with {held}",
-                numpy(T::KIND)
+                numpy(T::DTYPE)
             ));
         }
         if let Some(shape) = shape.filter(|shape| *shape != self.shape) {
@@ -162,7 +162,7 @@ pub fn npy_header<T: Element>(shape: &[usize], fortran: bool) -> Vec<u8> {
     let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
     let extents = if shape.len() > 1 { extents.trim_end_matches(", ") } else { extents.trim_end() };
     let fortran = if fortran { "True" } else { "False" };
-    let descr = code(T::KIND);
+    let descr = code(T::DTYPE);
     let mut text = format!("{{'descr': '{order}{descr}', 'fortran_order': {fortran}, 'shape': ({extents}), }}");
     // Elements begin at a multiple of 64, so that a file can be mapped. Before the text there are 10 bytes.
     text.push_str(&" ".repeat(63 - (10 + text.len()) % 64));
@@ -220,7 +220,7 @@ fn header_text(file: &mut impl Read) -> Result<(String, u64), String> {
 }
 
 /// Returns the element type that `descr` names, and whether its bytes are swapped.
-fn known(descr: &Descr) -> Result<(ElementKind, bool), String> {
+fn known(descr: &Descr) -> Result<(DType, bool), String> {
     let only = "but f32, f64, i32 or i64 is needed";
     let Descr::Plain(descr) = descr else {
         return Err(format!("it holds records of several fields, {only}: save one field, `a['name']`"));
@@ -233,9 +233,9 @@ fn known(descr: &Descr) -> Result<(ElementKind, bool), String> {
         "=" | "|" | "" => Some(cfg!(target_endian = "big")),
         _ => None,
     };
-    let kind = KINDS.into_iter().find(|&kind| self::code(kind) == code);
-    if let (Some(kind), Some(big)) = (kind, big) {
-        return Ok((kind, big != cfg!(target_endian = "big")));
+    let dtype = DType::NATIVE.into_iter().find(|&dtype| self::code(dtype) == code);
+    if let (Some(dtype), Some(big)) = (dtype, big) {
+        return Ok((dtype, big != cfg!(target_endian = "big")));
     }
     let shown = shortened(descr);
     let convert = |to: &str| format!("convert it with NumPy's `.astype('{to}')`");
@@ -253,26 +253,14 @@ fn known(descr: &Descr) -> Result<(ElementKind, bool), String> {
     Err(format!("it holds {what}, '{shown}', {only}: {remedy}"))
 }
 
-const KINDS: [ElementKind; 4] = [ElementKind::F32, ElementKind::F64, ElementKind::I32, ElementKind::I64];
-
 /// Returns the type in a header, without the order of bytes.
-fn code(kind: ElementKind) -> &'static str {
-    match kind {
-        ElementKind::F32 => "f4",
-        ElementKind::F64 => "f8",
-        ElementKind::I32 => "i4",
-        ElementKind::I64 => "i8",
-    }
+fn code(dtype: DType) -> String {
+    format!("{}{}", if dtype.is_float() { 'f' } else { 'i' }, dtype.size())
 }
 
 /// Returns NumPy's name of the type.
-fn numpy(kind: ElementKind) -> &'static str {
-    match kind {
-        ElementKind::F32 => "float32",
-        ElementKind::F64 => "float64",
-        ElementKind::I32 => "int32",
-        ElementKind::I64 => "int64",
-    }
+fn numpy(dtype: DType) -> String {
+    format!("{}{}", if dtype.is_float() { "float" } else { "int" }, 8 * dtype.size())
 }
 
 /// Returns text from a file so that it can be printed: a few characters, and none that steer a terminal.

@@ -288,7 +288,7 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ElementKind, ReduceOp};
+    use crate::{DType, ReduceOp};
 
     #[track_caller]
     fn check<R: Send>(expected: &str, f: impl Fn(&World) -> Result<R, Box<dyn std::error::Error>> + Sync) {
@@ -329,7 +329,7 @@ mod tests {
             if world.rank() == 0 {
                 std::panic::panic_any(7);
             }
-            Ok(world.comm().all_reduce(&mut [0; 4], ElementKind::F32, ReduceOp::Sum).map_err(|_| "told")?)
+            Ok(world.comm().all_reduce(&mut [0; 4], DType::F32, ReduceOp::Sum).map_err(|_| "told")?)
         });
     }
 

@@ -25,6 +25,7 @@ macro_rules! __with_type {
                 type $name = i64;
                 $body
             }
+            dtype => unreachable!("the command line reads native types alone, not {dtype}"),
         }
     };
 }
@@ -33,9 +34,6 @@ pub use crate::__with_type as with_type;
 
 /// Parses an element type on the command line, and lists the four if it is unknown.
 pub fn dtype_parser() -> impl TypedValueParser<Value = DType> {
-    const ALL: [DType; 4] = [DType::F32, DType::F64, DType::I32, DType::I64];
-    PossibleValuesParser::new(ALL.map(DType::name)).map(|name| {
-        let found = ALL.into_iter().find(|dtype| dtype.name() == name);
-        found.expect("clap lets no other name pass")
-    })
+    PossibleValuesParser::new(DType::NATIVE.map(DType::name))
+        .map(|name| name.parse().expect("clap lets no other name pass"))
 }

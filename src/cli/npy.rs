@@ -3,7 +3,7 @@
 //! Distributed programs do not read files like this: `DistArray::read_npy` reads a rank's own part. This is
 //! for what looks at all of an array, the command line and the check of an example's answer.
 
-use crate::runtime::{ElementKind, NpyFile};
+use crate::runtime::NpyFile;
 use crate::{DType, Element};
 use ndarray::ArrayD;
 use std::path::Path;
@@ -14,13 +14,7 @@ use std::path::Path;
 /// If the file cannot be read, or is none of this kind.
 pub fn header(path: &Path) -> Result<(DType, Vec<usize>), String> {
     let file = NpyFile::open(path).map_err(|why| why.to_string())?;
-    let dtype = match file.kind() {
-        ElementKind::F32 => DType::F32,
-        ElementKind::F64 => DType::F64,
-        ElementKind::I32 => DType::I32,
-        ElementKind::I64 => DType::I64,
-    };
-    Ok((dtype, file.shape().to_vec()))
+    Ok((file.dtype(), file.shape().to_vec()))
 }
 
 /// Returns the array in a file of elements `T`.

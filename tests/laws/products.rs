@@ -1,7 +1,7 @@
 //! Sharded products on threads: every sequence of a plan gives the sequential product, and costs what it says.
 
 use polyshard::DType;
-use polyshard::planner::product::{Element, Product};
+use polyshard::planner::product::Product;
 use polyshard::runtime::layout::Mesh;
 use polyshard::runtime::{Error, Execute, Result, World, spmd};
 use polyshard_testing::laws::product;
@@ -57,9 +57,9 @@ fn what_is_held_from_run_to_run_is_what_moves() {
     let mesh = Mesh::new([("X", 2), ("Y", 2)]);
     let sizes = [("I", 8), ("J", 12), ("K", 4)];
     let held = |text: &str| {
-        let product = Product::new(text, &mesh, &sizes, Element::F64).expect("a product");
+        let product = Product::new(text, &mesh, &sizes, DType::F64).expect("a product");
         let plan = product.plan(&machine(&mesh)).expect("a plan");
-        let program = plan.program(DType::F64).expect("f64 is what is planned for");
+        let program = plan.program().expect("f64 is computed in");
         let held = spmd(4, |world| Ok(program.prepare::<f64>(world)?.staging_bytes()));
         (plan.best().steps().len(), held.unwrap_or_else(|error: Error| panic!("{error}")))
     };

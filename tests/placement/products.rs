@@ -115,7 +115,7 @@ fn placements_on_machines_with_levels_decide_what_is_gathered() {
     let [across, around, inside] = ["[[4,1],[1,4]]", "[[1,4],[4,1]]", "[[1,4],[1,4]]"].map(|matrix| best(matrix, &[]));
     assert!(seconds(&inside) < seconds(&across).min(seconds(&around)) / 10.0, "{inside}\n{across}\n{around}");
     // A rate of one's own serves a type for which the machine states none.
-    let own = best("[[1,4],[1,4]]", &["--type", "int8", "--flops", "1e15"]);
+    let own = best("[[1,4],[1,4]]", &["--type", "i8", "--flops", "1e15"]);
     assert!(seconds(&own) < seconds(&inside), "half the bytes: {own}\n{inside}");
 }
 
@@ -143,7 +143,7 @@ fn the_cheapest_sequence_runs_and_is_the_sequential_product() {
     assert_eq!(free["received_bytes"], json!([0, 0, 0, 0]));
     let text = said(&product(
         "A[I_X,J] * B[J_X,K] -> C[I_X,K]",
-        &["--mesh", "X=4", "--size", "I=8,J=8,K=8", "--machine", "tpu-v4p", "--type", "int8", "--run"],
+        &["--mesh", "X=4", "--size", "I=8,J=8,K=8", "--machine", "tpu-v4p", "--type", "i8", "--run"],
     ));
     let ran: Vec<_> = text.lines().rev().take(2).collect();
     // Three quarters of 8 by 8 numbers of 8 bytes.

@@ -172,7 +172,7 @@ fn products_that_cannot_be_are_refused() {
     let elements = "in `A[I_X,J]`: the array has 2^63 elements or more";
     product(text, mesh, "I=4611686018427387904,J=4,K=64", &[], elements);
     product(text, "X=4,X=4", sizes, &[], "the mesh has two axes named `X`; give each axis its own name");
-    product(text, mesh, sizes, &["--type", "f16"], "no element type `f16`; there are int8, bf16, f32, f64");
+    product(text, mesh, sizes, &["--type", "f16"], "no element type `f16`; there are i8, bf16, f32, f64, i32, i64");
     let free = "`A[I_X, J]` is to be sharded by the search but has axes; write `A[I, J]`, or do not let it be free";
     product(text, mesh, sizes, &["--search", "left"], free);
     let memory = "no sequence fits into 1000 bytes per device: `AllGather_X B; A * B` takes least, 5120 bytes; `J` \
@@ -197,9 +197,9 @@ fn devices_and_links_that_are_none_are_refused() {
     with(&["--machine", "a100"], levels);
     let mesh = "the matrix [[2 4] [2 4]] places axes of [8, 8], but the mesh is (X: 4, Y: 4); give each axis a row";
     with(&["--machine", "a100", "--matrix", "[[2,4],[2,4]]"], mesh);
-    let int8 = "a100 states no FLOP/s for int8, but for bf16, f16, f32, f64, tf32; plan for such a type, or add it";
-    with(&["--machine", "a100", "--matrix", "[[4,1],[1,4]]", "--type", "int8"], int8);
-    let rate = "tpu-v5e states no FLOP/s for f64; take bf16 or int8, or give `--flops`";
+    let missing = "a100 states no FLOP/s for i8, but for bf16, f16, f32, f64, tf32; plan for such a type, or add it";
+    with(&["--machine", "a100", "--matrix", "[[4,1],[1,4]]", "--type", "i8"], missing);
+    let rate = "tpu-v5e states no FLOP/s for f64; take bf16 or i8, or give `--flops`";
     with(&["--machine", "tpu-v5e", "--type", "f64"], rate);
     with(&["--machine", "tpu-v5e", "--memory-bytes", "0"], "`--memory-bytes` must be 1 or more, found 0");
     with(&["--machine", "tpu-v5e", "--flops", "-1"], "`flops` must be positive, found -1");

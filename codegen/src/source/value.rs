@@ -89,8 +89,8 @@ impl Values<'_> {
             (DType::F64, number) => Literal::f64_suffixed(number.as_f64()),
             (DType::I32, Number::Int(value)) => Literal::i32_suffixed(value as i32),
             (DType::I64, Number::Int(value)) => Literal::i64_suffixed(value),
-            (_, Number::Float(_)) => {
-                unreachable!("a checked kernel of integers has no floats; this is a bug of polyshard")
+            (dtype, number) => {
+                unreachable!("a checked kernel of {dtype} has no {number:?}; this is a bug of polyshard")
             }
         };
         let literal: syn::Lit = parse_quote!(#literal);

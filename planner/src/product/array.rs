@@ -4,62 +4,10 @@
 //! `C[I, K] {U_X}`, unreduced along `X`; it belongs to the type, since it says what must still be done. Nothing
 //! here knows how to do it.
 
-use super::ProductError;
 use crate::named::subscript;
 use crate::{AxisPart, DistDim, DistType};
-use polyshard_layout::Mesh;
+use polyshard_layout::{DType, Mesh};
 use std::fmt;
-use std::str::FromStr;
-
-/// The type of all elements of a product, operands and result alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
-    /// Integers of 1 byte. Sums are counted in 1 byte too: a result in wider integers moves more.
-    Int8,
-    /// Floats of 2 bytes with the exponent of 4.
-    Bf16,
-    /// Floats of 4 bytes.
-    F32,
-    /// Floats of 8 bytes.
-    F64,
-}
-
-impl Element {
-    /// All of them, smallest first.
-    pub const ALL: [Self; 4] = [Self::Int8, Self::Bf16, Self::F32, Self::F64];
-
-    /// Returns the bytes of an element.
-    #[must_use]
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::Int8 => 1,
-            Self::Bf16 => 2,
-            Self::F32 => 4,
-            Self::F64 => 8,
-        }
-    }
-}
-
-impl fmt::Display for Element {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Int8 => "int8",
-            Self::Bf16 => "bf16",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-        })
-    }
-}
-
-impl FromStr for Element {
-    type Err = ProductError;
-
-    fn from_str(text: &str) -> Result<Self, ProductError> {
-        let found = Self::ALL.into_iter().find(|element| element.to_string() == text);
-        let known = || Self::ALL.map(|element| element.to_string()).join(", ");
-        found.ok_or_else(|| ProductError::Element { name: text.to_owned(), known: known() })
-    }
-}
 
 /// An array as ranks hold it before or after a step.
 ///
@@ -110,8 +58,8 @@ impl Sharded {
 
     /// Returns the bytes of a rank's tile.
     #[must_use]
-    pub fn bytes(&self, element: Element) -> u128 {
-        self.dist_type.tile_len() as u128 * element.bytes() as u128
+    pub fn bytes(&self, dtype: DType) -> u128 {
+        self.dist_type.tile_len() as u128 * dtype.size() as u128
     }
 }
 
@@ -215,15 +163,6 @@ mod tests {
         let layout = Layout { dims: vec![vec![1], vec![0]], unreduced: vec![] };
         let sharded = array().sharded(&layout).expect("it divides");
         assert_eq!(Layout::of(&sharded), layout);
-        assert_eq!((sharded.dist_type().tile_shape(), sharded.bytes(Element::Bf16)), (vec![4, 2], 16));
-    }
-
-    #[test]
-    fn elements_are_named() {
-        for element in Element::ALL {
-            assert_eq!(element.to_string().parse::<Element>().expect("a name"), element);
-        }
-        let said = "f16".parse::<Element>().expect_err("unknown").to_string();
-        assert_eq!(said, "no element type `f16`; there are int8, bf16, f32, f64");
+        assert_eq!((sharded.dist_type().tile_shape(), sharded.bytes(DType::Bf16)), (vec![4, 2], 16));
     }
 }

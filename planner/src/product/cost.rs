@@ -15,10 +15,10 @@
 //! no axis carries less than what must cross it. A reduce-scatter costs what a gather does, an all-reduce twice.
 //! The sums themselves are not counted, and steps do not share links.
 
+use super::Roofline;
 use super::roofline::Wiring;
 use super::step::{Op, Step};
-use super::{Element, Roofline};
-use polyshard_layout::{Mesh, SumKind};
+use polyshard_layout::{DType, Mesh, SumKind};
 
 /// What one step, or all of a sequence, costs a device.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -60,16 +60,16 @@ pub(super) fn seconds(roofline: &Roofline, mesh: &Mesh, op: Op, axes: &[usize], 
 }
 
 /// The seconds in which data move in a step.
-pub(super) fn communication(roofline: &Roofline, step: &Step, element: Element) -> f64 {
+pub(super) fn communication(roofline: &Roofline, step: &Step, dtype: DType) -> f64 {
     let Step::Move { op, axes, from, to, .. } = step else { return 0.0 };
-    let bytes = |array: &super::Sharded| array.bytes(element) as f64;
+    let bytes = |array: &super::Sharded| array.bytes(dtype) as f64;
     seconds(roofline, from.dist_type().mesh(), *op, axes, bytes(from), bytes(to))
 }
 
 /// The bytes that a device gets from others in a step.
-pub(super) fn received(step: &Step, element: Element) -> u128 {
+pub(super) fn received(step: &Step, dtype: DType) -> u128 {
     let Step::Move { op, axes, from, to, .. } = step else { return 0 };
-    let (before, after) = (from.bytes(element), to.bytes(element));
+    let (before, after) = (from.bytes(dtype), to.bytes(dtype));
     let extents = axes.iter().map(|&axis| from.dist_type().mesh().as_slice()[axis].extent as u128);
     let group: u128 = extents.product();
     match op {
@@ -77,7 +77,7 @@ pub(super) fn received(step: &Step, element: Element) -> u128 {
         Op::AllGather => after - before,
         Op::ReduceScatter | Op::AllToAll => before - before / group,
         Op::AllReduce => {
-            let kind = SumKind { element: element.bytes() as u64, any_order: element == Element::Int8 };
+            let kind = SumKind { element: dtype.size() as u64, any_order: !dtype.is_float() };
             let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
             kind.most_received(bytes(before), bytes(group)).into()
         }
@@ -85,9 +85,9 @@ pub(super) fn received(step: &Step, element: Element) -> u128 {
 }
 
 /// The seconds in which a device multiplies its tiles: those of the operations or of memory, whichever are more.
-pub(super) fn arithmetic(roofline: &Roofline, step: &Step, element: Element) -> f64 {
+pub(super) fn arithmetic(roofline: &Roofline, step: &Step, dtype: DType) -> f64 {
     let Step::Multiply { left, right, out } = step else { return 0.0 };
-    let bytes: u128 = [left, right, out].iter().map(|array| array.bytes(element)).sum();
+    let bytes: u128 = [left, right, out].iter().map(|array| array.bytes(dtype)).sum();
     (flops(step) / roofline.flops).max(bytes as f64 / roofline.memory_bandwidth)
 }
 

@@ -1,6 +1,7 @@
 //! Why a product cannot be planned.
 
 use crate::TypeError;
+use polyshard_layout::NotNative;
 use std::fmt;
 
 /// Why a product cannot be planned: what the user gave, or what does not fit.
@@ -55,24 +56,9 @@ pub enum ProductError {
         /// The factor without axes.
         whole: String,
     },
-    /// No element type of this name.
-    #[error("no element type `{name}`; there are {known}")]
-    Element {
-        /// The name given.
-        name: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// A program over other elements than the plan counted.
-    #[error("the plan is for {planned}, {why}; plan the product for {instead}")]
-    OtherElement {
-        /// The plan's elements.
-        planned: String,
-        /// Why they cannot be the program's.
-        why: String,
-        /// What the plan would be for.
-        instead: String,
-    },
+    /// Programs do not compute in the product's element type.
+    #[error(transparent)]
+    NotNative(#[from] NotNative),
     /// A sequence of another product.
     #[error(
         "the sequence from `{left}` and `{right}` to `{out}` is not one of the product `{product}` over ({mesh}); take one \

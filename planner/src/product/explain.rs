@@ -13,12 +13,12 @@ impl ProductPlan {
     /// types and seconds.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::product::{Element, Product, Roofline};
+    /// use polyshard_layout::{DType, Mesh};
+    /// use polyshard_planner::product::{Product, Roofline};
     /// let mesh = Mesh::new([("X", 4)]);
     /// let sizes = [("I", 512), ("J", 4096), ("K", 8192)];
-    /// let product = Product::new("A[I, J_X] * B[J, K] -> C[I, K]", &mesh, &sizes, Element::Bf16)?;
-    /// let plan = product.plan(&Roofline::tpu_v4p(&mesh, Element::Bf16)?)?;
+    /// let product = Product::new("A[I, J_X] * B[J, K] -> C[I, K]", &mesh, &sizes, DType::Bf16)?;
+    /// let plan = product.plan(&Roofline::tpu_v4p(&mesh, DType::Bf16)?)?;
     /// assert_eq!(plan.explain(), "\
     /// A[I, J_X] * B[J, K] -> C[I, K] over (X: 4), bf16, I = 512, J = 4096, K = 8192
     /// case 2: a shared dimension is cut otherwise in one factor than in the other
@@ -40,7 +40,7 @@ impl ProductPlan {
         let sizes: Vec<_> = product.loops.iter().map(|name| format!("{name} = {}", product.size(name))).collect();
         let free = if self.free.is_some() { ", factors sharded freely" } else { "" };
         let mut text =
-            format!("{product} over ({}), {}, {}{free}\n", product.mesh(), product.element(), sizes.join(", "));
+            format!("{product} over ({}), {}, {}{free}\n", product.mesh(), product.dtype(), sizes.join(", "));
         // What is free is of no case yet. Writing to a string cannot fail.
         if self.free.is_none() {
             let _ = writeln!(text, "{}", product.case());

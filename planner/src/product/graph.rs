@@ -9,7 +9,8 @@
 
 use super::array::{Array, Layout};
 use super::moves::{Move, layouts, moves};
-use super::{Element, Operand, Roofline, Step, cost};
+use super::{Operand, Roofline, Step, cost};
+use polyshard_layout::DType;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 
@@ -53,7 +54,7 @@ pub(super) struct Paths<'a> {
 }
 
 impl Graph {
-    pub(super) fn new(array: Array, axes: &[usize], partial: bool, roofline: &Roofline, element: Element) -> Self {
+    pub(super) fn new(array: Array, axes: &[usize], partial: bool, roofline: &Roofline, dtype: DType) -> Self {
         let mut found = layouts(axes, array.shape.len(), partial);
         found.retain(|layout| array.tile_len(layout).is_some());
         let numbers: HashMap<_, _> = found.iter().cloned().enumerate().map(|(nth, layout)| (layout, nth)).collect();
@@ -61,7 +62,7 @@ impl Graph {
         let bit = |used: usize| axes.iter().position(|axis| *axis == used).map_or(0, |nth| 1 << nth);
         let used = found.iter().map(|layout| layout.used().map(bit).sum()).collect();
         let (mut edges, mut out, mut into) = (Vec::new(), vec![Vec::new(); found.len()], vec![Vec::new(); found.len()]);
-        let bytes = |layout: usize| tiles[layout] as f64 * element.bytes() as f64;
+        let bytes = |layout: usize| tiles[layout] as f64 * dtype.size() as f64;
         for (from, layout) in found.iter().enumerate() {
             for step in moves(&array, layout, axes) {
                 let to = numbers[&step.to];
@@ -197,7 +198,7 @@ mod tests {
             .with_link("Y", link);
         let names = ["I", "J"].map(String::from).to_vec();
         let array = Array { mesh, tensor: "A".into(), names, shape: vec![64, 64] };
-        Graph::new(array, &[0, 1], true, &roofline, Element::F64)
+        Graph::new(array, &[0, 1], true, &roofline, DType::F64)
     }
 
     fn written(graph: &Graph, from: &Layout, to: &Layout, most: usize) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Products as programs: arrays moved to where they are multiplied, one kernel on every rank's tiles, and the result moved,
 //! its sums closed, to where it is wanted.
 
-use super::{Element, Op, Operand, Product, ProductError, ProductPlan, Sequence, Sharded, Step, StepCost};
+use super::{Op, Operand, Product, ProductError, ProductPlan, Sequence, Sharded, Step, StepCost};
 use polyshard_layout::{Mesh, Name, Placement, Sharding};
 use polyshard_program::{
     Access, Affine, Array, ArrayId, ArrayKind, Assign, DType, Expr, KernelSpec, Leaf, LeafAccess, LeafLoop, LeafOp,
@@ -10,19 +10,19 @@ use polyshard_program::{
 };
 
 impl ProductPlan {
-    /// Returns the program of the best sequence, over elements of `dtype`.
+    /// Returns the program of the best sequence.
     ///
     /// ```
     /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::product::{Element, Link, Product, Roofline, Wiring};
+    /// use polyshard_planner::product::{Link, Product, Roofline, Wiring};
     /// use polyshard_program::DType;
     /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
     /// let sizes = [("I", 4), ("J", 8), ("K", 6)];
-    /// let product = Product::new("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]", &mesh, &sizes, Element::F64)?;
+    /// let product = Product::new("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]", &mesh, &sizes, DType::F64)?;
     /// let link = Link { wiring: Wiring::Switch, bandwidth: 1e9, latency: 1e-6 };
     /// let machine = Roofline { flops: 1e10, memory_bandwidth: 1e10, memory_bytes: 1 << 30, links: vec![] };
     /// let plan = product.plan(&machine.with_link("X", link).with_link("Y", link))?;
-    /// assert_eq!(plan.program(DType::F64)?.to_string(), "\
+    /// assert_eq!(plan.program()?.to_string(), "\
     /// program over (X: 2, Y: 2), f64
     ///     input         A[4, 8]: [0 @ X, 1 @ Y]
     ///     input         B[8, 6]: [0 @ Y]
@@ -35,13 +35,13 @@ impl ProductPlan {
     ///
     /// # Errors
     /// As [`Sequence::program`].
-    pub fn program(&self, dtype: DType) -> Result<Program, ProductError> {
-        self.best().program(self.product(), dtype, &[])
+    pub fn program(&self) -> Result<Program, ProductError> {
+        self.best().program(self.product(), &[])
     }
 }
 
 impl Sequence {
-    /// Returns the program of the sequence, over elements of `dtype`, for arrays of these sizes, which are at most those of the
+    /// Returns the program of the sequence, for arrays of these sizes, which are at most those of the
     /// product: tiles are cut off where the arrays end. Dimensions that are not named have the product's sizes.
     ///
     /// ```text
@@ -52,13 +52,14 @@ impl Sequence {
     /// Where sums stay open, the sharding of the output says so.
     ///
     /// # Errors
-    /// If the elements are not of as many bytes as the plan counts, the sequence is not one of the product's, or a size is of
+    /// If programs do not compute in the element type, the sequence is not one of the product's, or a size is of
     /// no dimension or more than the product's.
     ///
     /// # Panics
     /// If the steps do not fit together: a bug of polyshard.
-    pub fn program(&self, product: &Product, dtype: DType, sizes: &[(&str, usize)]) -> Result<Program, ProductError> {
-        check_element(product, dtype)?;
+    pub fn program(&self, product: &Product, sizes: &[(&str, usize)]) -> Result<Program, ProductError> {
+        let dtype = product.dtype();
+        dtype.native()?;
         self.check(product)?;
         let names = product.loops.iter().map(|name| (&**name, product.size(name)));
         covered(&names.collect::<Vec<_>>(), sizes, true)?;
@@ -395,21 +396,6 @@ fn index_names(loops: &[&String], tensors: &[Name; 3]) -> Vec<Name> {
     if clear { lower } else { (0..loops.len()).map(|nth| Name::new(&format!("i{nth}"))).collect() }
 }
 
-/// Refuses elements that are not of as many bytes as those that the plan counted.
-fn check_element(product: &Product, dtype: DType) -> Result<(), ProductError> {
-    let (planned, runs) =
-        (product.element(), if dtype.size() == Element::F32.bytes() { Element::F32 } else { Element::F64 });
-    let (why, instead) = match planned {
-        _ if planned == runs => return Ok(()),
-        Element::Int8 | Element::Bf16 => (
-            "which no leaf multiplies".into(),
-            "f32, which runs on f32 and i32, or for f64, which runs on f64 and i64".into(),
-        ),
-        _ => (format!("whose bytes it counts, but the program is to be over {dtype}"), runs.to_string()),
-    };
-    Err(ProductError::OtherElement { planned: planned.to_string(), why, instead })
-}
-
 /// Refuses two sizes of one dimension, sizes that are more than the `whole` ones, and where `all` have to be known, sizes of
 /// no dimension.
 fn covered(whole: &[(&str, usize)], sizes: &[(&str, usize)], all: bool) -> Result<(), ProductError> {
@@ -449,8 +435,8 @@ mod tests {
         Mesh::new([("X", 2)])
     }
 
-    fn plan(text: &str, element: Element) -> ProductPlan {
-        let product = Product::new(text, &mesh(), &SIZES, element).expect("a product");
+    fn plan(text: &str, dtype: DType) -> ProductPlan {
+        let product = Product::new(text, &mesh(), &SIZES, dtype).expect("a product");
         product.plan(&machine()).expect("a plan")
     }
 
@@ -460,27 +446,19 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_no_leaf_multiplies_are_refused_with_those_that_one_does() {
-        let text = "A[I_X, J] * B[J, K] -> C[I_X, K]";
-        for (element, name) in [(Element::Bf16, "bf16"), (Element::Int8, "int8")] {
+    fn types_that_no_program_computes_in_are_refused() {
+        for dtype in [DType::Bf16, DType::I8] {
             check(
-                plan(text, element).program(DType::F32),
-                &format!(
-                    "the plan is for {name}, which no leaf multiplies; plan the product for f32, which runs on f32 and i32, \
-                     or for f64, which runs on f64 and i64"
-                ),
+                plan("A[I_X, J] * B[J, K] -> C[I_X, K]", dtype).program(),
+                &format!("programs do not compute in {dtype}; the types that they compute in are f32, f64, i32, i64"),
             );
         }
-        check(
-            plan(text, Element::F32).program(DType::I64),
-            "the plan is for f32, whose bytes it counts, but the program is to be over i64; plan the product for f64",
-        );
     }
 
     #[test]
     fn sizes_that_the_plan_does_not_cover_are_refused() {
-        let plan = plan("A[I_X, J] * B[J, K] -> C[I_X, K]", Element::F64);
-        let cut = |sizes: &[(&str, usize)]| plan.best().program(plan.product(), DType::F64, sizes);
+        let plan = plan("A[I_X, J] * B[J, K] -> C[I_X, K]", DType::F64);
+        let cut = |sizes: &[(&str, usize)]| plan.best().program(plan.product(), sizes);
         check(cut(&[("I", 5)]), "the size of `I` is 5, but the plan covers 4; plan the product for 5 or more");
         check(cut(&[("M", 5)]), "the size of `M` is of no dimension; the dimensions are `I`, `J`, `K`");
         check(cut(&[("J", 3), ("J", 4)]), "the size of `J` is given twice; give it once");
@@ -488,10 +466,10 @@ mod tests {
 
     #[test]
     fn sequences_of_other_products_are_refused() {
-        let one = plan("A[I_X, J] * B[J, K] -> C[I_X, K]", Element::F64);
-        let other = plan("A[I, J_X] * B[J_X, K] -> C[I, K]", Element::F64);
+        let one = plan("A[I_X, J] * B[J, K] -> C[I_X, K]", DType::F64);
+        let other = plan("A[I, J_X] * B[J_X, K] -> C[I, K]", DType::F64);
         check(
-            other.best().program(one.product(), DType::F64, &[]),
+            other.best().program(one.product(), &[]),
             "the sequence from `A[I, J_X]` and `B[J_X, K]` to `C[I, K]` is not one of the product `A[I_X, J] * B[J, K] -> \
              C[I_X, K]` over (X: 2); take one from its plan",
         );
@@ -500,7 +478,7 @@ mod tests {
     #[test]
     fn steps_that_do_not_follow_one_another_are_refused() {
         let parse = |text: &str| Sharded::parse(text, &mesh(), &SIZES).expect("an array");
-        let steps = reshard(&parse("C[I, K] {U_X}"), &parse("C[I_X, K]"), Element::F64, &machine()).expect("a way");
+        let steps = reshard(&parse("C[I, K] {U_X}"), &parse("C[I_X, K]"), DType::F64, &machine()).expect("a way");
         check(
             resharding(&parse("C[I, K]"), &steps, DType::F64, &[]),
             "the step `ReduceScatter_X C[I, K] {U_X} -> C[I_X, K]` does not begin with `C[I, K]`; give the steps in order",

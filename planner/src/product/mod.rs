@@ -44,7 +44,7 @@ mod search;
 mod step;
 mod text;
 
-pub use array::{Element, Sharded};
+pub use array::Sharded;
 pub use case::Case;
 pub use cost::StepCost;
 pub use error::ProductError;
@@ -55,7 +55,7 @@ pub use reshard::reshard;
 pub use roofline::{Link, Roofline, Wiring};
 pub use step::{Op, Operand, Step};
 
-use polyshard_layout::Mesh;
+use polyshard_layout::{DType, Mesh};
 use std::fmt;
 
 /// Which factors a search may shard as it likes.
@@ -75,13 +75,13 @@ pub enum Free {
 /// dimension is in one factor and in the result. Matrices have one of each kind, `I`, `J` and `K`; there may be more.
 ///
 /// ```
-/// use polyshard_layout::Mesh;
-/// use polyshard_planner::product::{Case, Element, Product, Roofline};
+/// use polyshard_layout::{DType, Mesh};
+/// use polyshard_planner::product::{Case, Product, Roofline};
 /// let mesh = Mesh::new([("X", 4), ("Y", 4)]);
 /// let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
-/// let product = Product::new("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]", &mesh, &sizes, Element::Bf16)?;
+/// let product = Product::new("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]", &mesh, &sizes, DType::Bf16)?;
 /// assert_eq!(product.case(), Case::BothContracted);
-/// let plan = product.plan(&Roofline::tpu_v5e(&mesh, Element::Bf16)?)?;
+/// let plan = product.plan(&Roofline::tpu_v5e(&mesh, DType::Bf16)?)?;
 /// let steps: Vec<_> = plan.best().steps().iter().map(|step| step.to_string()).collect();
 /// assert_eq!(steps, [
 ///     "A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K] {U_Y}",
@@ -92,7 +92,7 @@ pub enum Free {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {
     mesh: Mesh,
-    element: Element,
+    dtype: DType,
     left: Sharded,
     right: Sharded,
     out: Sharded,
@@ -107,10 +107,10 @@ impl Product {
     /// # Errors
     /// Where the text is not of this form, an axis or a size that is not there or not divisible, an axis that cuts two
     /// dimensions, a dimension that makes no product, or an array that is too large.
-    pub fn new(text: &str, mesh: &Mesh, sizes: &[(&str, usize)], element: Element) -> Result<Self, ProductError> {
+    pub fn new(text: &str, mesh: &Mesh, sizes: &[(&str, usize)], dtype: DType) -> Result<Self, ProductError> {
         let [left, right, out] = text::arrays(text, mesh, sizes)?;
         let loops = text::loops(&left, &right, &out)?;
-        Ok(Self { mesh: mesh.clone(), element, left, right, out, loops })
+        Ok(Self { mesh: mesh.clone(), dtype, left, right, out, loops })
     }
 
     /// Reads a product as [`new`](Self::new) does, with every size that ranks may not divide rounded up to one that they
@@ -119,23 +119,23 @@ impl Product {
     /// Plans of it cover arrays of these sizes; what runs them cuts tiles off where an array ends.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::product::{Element, Product};
+    /// use polyshard_layout::{DType, Mesh};
+    /// use polyshard_planner::product::{Product};
     /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
     /// let sizes = [("I", 37), ("J", 8), ("K", 1)];
-    /// let product = Product::covering("A[I_X, J] * B[J, K] -> C[I_X, K]", &mesh, &sizes, Element::F64)?;
+    /// let product = Product::covering("A[I_X, J] * B[J, K] -> C[I_X, K]", &mesh, &sizes, DType::F64)?;
     /// assert_eq!(["I", "J", "K"].map(|name| product.size(name)), [40, 8, 4]);
     /// # Ok::<(), polyshard_planner::product::ProductError>(())
     /// ```
     ///
     /// # Errors
     /// As [`new`](Self::new), but for sizes that are not divisible.
-    pub fn covering(text: &str, mesh: &Mesh, sizes: &[(&str, usize)], element: Element) -> Result<Self, ProductError> {
+    pub fn covering(text: &str, mesh: &Mesh, sizes: &[(&str, usize)], dtype: DType) -> Result<Self, ProductError> {
         // A size that has no such multiple is refused as too large, as any of its magnitude.
         let covered =
             |size: usize| size.checked_next_multiple_of(mesh.size()).unwrap_or(usize::MAX / mesh.size() * mesh.size());
         let sizes: Vec<_> = sizes.iter().map(|&(name, size)| (name, covered(size))).collect();
-        Self::new(text, mesh, &sizes, element)
+        Self::new(text, mesh, &sizes, dtype)
     }
 
     /// Returns the mesh.
@@ -146,8 +146,8 @@ impl Product {
 
     /// Returns the type of all elements.
     #[must_use]
-    pub fn element(&self) -> Element {
-        self.element
+    pub fn dtype(&self) -> DType {
+        self.dtype
     }
 
     /// Returns the first factor as it is given.

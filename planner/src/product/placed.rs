@@ -7,9 +7,9 @@
 //!
 //! Only gathers are looked at. An all-to-all on a part of a ring may be better or worse than the switch says.
 
-use super::{Element, Link, ProductError, Roofline, Wiring};
+use super::{Link, ProductError, Roofline, Wiring};
 use crate::placement::ParallelismMatrix;
-use polyshard_layout::Mesh;
+use polyshard_layout::{DType, Mesh};
 use polyshard_machine::{Algorithm, Exchange, Interconnect, Level, Machine, Operation, seconds};
 
 impl Roofline {
@@ -17,14 +17,14 @@ impl Roofline {
     /// `machine`.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
+    /// use polyshard_layout::{DType, Mesh};
     /// use polyshard_machine::Machine;
     /// use polyshard_planner::placement::ParallelismMatrix;
-    /// use polyshard_planner::product::{Element, Roofline};
+    /// use polyshard_planner::product::{Roofline};
     /// let machine = Machine::preset("a100")?; // 4 nodes of 16 GPUs
     /// let mesh = Mesh::new([("data", 4), ("tensor", 16)]);
     /// let across = ParallelismMatrix::new(vec![vec![4, 1], vec![1, 16]])?;
-    /// let roofline = Roofline::on(&machine, &across, &mesh, Element::Bf16)?;
+    /// let roofline = Roofline::on(&machine, &across, &mesh, DType::Bf16)?;
     /// // 16 GPUs share a network card of 8 GB/s; inside a node each has 270 GB/s.
     /// let bandwidths: Vec<f64> = roofline.links.iter().map(|(_, link)| link.bandwidth).collect();
     /// assert_eq!(bandwidths, [8e9 / 16.0, 270e9]);
@@ -34,12 +34,7 @@ impl Roofline {
     /// # Errors
     /// If the matrix is for another machine or for a mesh of other extents, or the machine states no operations per
     /// second for the type.
-    pub fn on(
-        machine: &Machine,
-        matrix: &ParallelismMatrix,
-        mesh: &Mesh,
-        element: Element,
-    ) -> Result<Self, ProductError> {
+    pub fn on(machine: &Machine, matrix: &ParallelismMatrix, mesh: &Mesh, dtype: DType) -> Result<Self, ProductError> {
         matrix.check(machine).map_err(|error| ProductError::Machine(error.to_string()))?;
         let extents: Vec<usize> = mesh.as_slice().iter().map(|axis| axis.extent).collect();
         if matrix.axes() != extents {
@@ -50,11 +45,11 @@ impl Roofline {
             return Err(ProductError::Machine(why));
         }
         let device = machine.device();
-        let Some(&flops) = device.flops.get(&element.to_string()) else {
+        let Some(&flops) = device.flops.get(&dtype.to_string()) else {
             let stated: Vec<&str> = device.flops.keys().map(String::as_str).collect();
             let stated = if stated.is_empty() { "for no type".into() } else { format!("for {}", stated.join(", ")) };
             let name = machine.name();
-            let why = format!("{name} states no FLOP/s for {element}, but {stated}; plan for such a type, or add it");
+            let why = format!("{name} states no FLOP/s for {dtype}, but {stated}; plan for such a type, or add it");
             return Err(ProductError::Machine(why));
         };
         let mut links = Vec::new();
@@ -135,8 +130,8 @@ mod tests {
     fn links(machine: &Machine, rows: &[&[usize]]) -> Vec<(Wiring, f64)> {
         let matrix = matrix(rows);
         let mesh = Mesh::new(["X", "Y", "Z"].into_iter().zip(matrix.axes()));
-        let element = machine.device().flops.keys().find_map(|name| name.parse().ok()).expect("a type that is planned");
-        let roofline = Roofline::on(machine, &matrix, &mesh, element).expect("it is placed");
+        let dtype = machine.device().flops.keys().find_map(|name| name.parse().ok()).expect("a type that is planned");
+        let roofline = Roofline::on(machine, &matrix, &mesh, dtype).expect("it is placed");
         roofline.links.iter().map(|(_, link)| (link.wiring, link.bandwidth)).collect()
     }
 
@@ -145,11 +140,11 @@ mod tests {
         let mesh = Mesh::new([("X", 8), ("Y", 16)]);
         let straight = matrix(&[&[8, 1], &[1, 16]]);
         let v5e = Machine::tpu_v5e(&[8, 16]).expect("a slice");
-        let placed = Roofline::on(&v5e, &straight, &mesh, Element::Bf16).expect("it is placed");
-        assert_eq!(placed, Roofline::tpu_v5e(&mesh, Element::Bf16).expect("it fits"));
+        let placed = Roofline::on(&v5e, &straight, &mesh, DType::Bf16).expect("it is placed");
+        assert_eq!(placed, Roofline::tpu_v5e(&mesh, DType::Bf16).expect("it fits"));
         let v4p = Machine::tpu_v4p(&[8, 16]).expect("a slice");
-        let placed = Roofline::on(&v4p, &straight, &mesh, Element::Int8).expect("it is placed");
-        assert_eq!(placed, Roofline::tpu_v4p(&mesh, Element::Int8).expect("it fits"));
+        let placed = Roofline::on(&v4p, &straight, &mesh, DType::I8).expect("it is placed");
+        assert_eq!(placed, Roofline::tpu_v4p(&mesh, DType::I8).expect("it fits"));
         // Axes may lie the other way round.
         let crossed = links(&v5e, &[&[1, 16], &[8, 1]]);
         assert_eq!(crossed, [(Wiring::Ring, 4.5e10), (Wiring::Line, 4.5e10)]);
@@ -192,20 +187,20 @@ mod tests {
     fn what_is_not_placed_is_refused() {
         let machine = Machine::preset("v100").expect("a preset");
         let mesh = Mesh::new([("X", 4), ("Y", 8)]);
-        let said = |rows: &[&[usize]], element| {
-            Roofline::on(&machine, &matrix(rows), &mesh, element).expect_err("refused").to_string()
+        let said = |rows: &[&[usize]], dtype| {
+            Roofline::on(&machine, &matrix(rows), &mesh, dtype).expect_err("refused").to_string()
         };
         assert_eq!(
-            said(&[&[4, 1], &[1, 16]], Element::F32),
+            said(&[&[4, 1], &[1, 16]], DType::F32),
             "the matrix [[4 1] [1 16]] is for the hierarchy [4, 16], but `v100` has [4, 8]"
         );
         assert_eq!(
-            said(&[&[2, 8], &[2, 1]], Element::F32),
+            said(&[&[2, 8], &[2, 1]], DType::F32),
             "the matrix [[2 8] [2 1]] places axes of [16, 2], but the mesh is (X: 4, Y: 8); give each axis a row"
         );
         assert_eq!(
-            said(&[&[4, 1], &[1, 8]], Element::Int8),
-            "v100 states no FLOP/s for int8, but for f16, f32, f64; plan for such a type, or add it"
+            said(&[&[4, 1], &[1, 8]], DType::I8),
+            "v100 states no FLOP/s for i8, but for f16, f32, f64; plan for such a type, or add it"
         );
     }
 }

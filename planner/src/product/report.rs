@@ -13,7 +13,7 @@ pub struct ProductReport {
     /// The mesh.
     pub mesh: String,
     /// The type of elements.
-    pub element: String,
+    pub dtype: String,
     /// The number of the literature's case; none if factors are free.
     pub case: Option<usize>,
     /// The bytes of memory that a device has.
@@ -70,12 +70,12 @@ impl ProductPlan {
     /// Returns the plan as data.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::product::{Element, Product, Roofline};
+    /// use polyshard_layout::{DType, Mesh};
+    /// use polyshard_planner::product::{Product, Roofline};
     /// let mesh = Mesh::new([("X", 4)]);
     /// let sizes = [("I", 512), ("J", 512), ("K", 512)];
-    /// let product = Product::new("A[I_X, J] * B[J, K] -> C[I_X, K]", &mesh, &sizes, Element::Int8)?;
-    /// let report = product.plan(&Roofline::tpu_v4p(&mesh, Element::Int8)?)?.report();
+    /// let product = Product::new("A[I_X, J] * B[J, K] -> C[I_X, K]", &mesh, &sizes, DType::I8)?;
+    /// let report = product.plan(&Roofline::tpu_v4p(&mesh, DType::I8)?)?.report();
     /// assert_eq!(report.sequences[0].steps[0].op, "Multiply");
     /// # Ok::<(), polyshard_planner::product::ProductError>(())
     /// ```
@@ -84,7 +84,7 @@ impl ProductPlan {
         ProductReport {
             product: self.product.to_string(),
             mesh: self.product.mesh().to_string(),
-            element: self.product.element().to_string(),
+            dtype: self.product.dtype().to_string(),
             case: self.free.is_none().then(|| self.product.case().number()),
             capacity_bytes: self.capacity,
             sequences: self.sequences.iter().map(Sequence::report).collect(),

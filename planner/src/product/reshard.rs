@@ -6,18 +6,19 @@
 use super::array::{Array, Layout};
 use super::graph::Graph;
 use super::search::axes;
-use super::{Element, Operand, ProductError, Roofline, Sharded, Step, StepCost, cost};
+use super::{Operand, ProductError, Roofline, Sharded, Step, StepCost, cost};
+use polyshard_layout::DType;
 
 /// Returns the cheapest steps from one type of an array to another, with what each costs; memory is that of the
 /// tiles before and after.
 ///
 /// ```
-/// use polyshard_layout::Mesh;
-/// use polyshard_planner::product::{Element, Roofline, Sharded, reshard};
+/// use polyshard_layout::{DType, Mesh};
+/// use polyshard_planner::product::{Roofline, Sharded, reshard};
 /// let mesh = Mesh::new([("X", 4), ("Y", 4)]);
 /// let sizes = [("I", 512), ("J", 512)];
 /// let [from, to] = ["A[I_Y, J] {U_X}", "A[I_Y, J_X]"].map(|text| Sharded::parse(text, &mesh, &sizes));
-/// let steps = reshard(&from?, &to?, Element::Bf16, &Roofline::tpu_v4p(&mesh, Element::Bf16)?)?;
+/// let steps = reshard(&from?, &to?, DType::Bf16, &Roofline::tpu_v4p(&mesh, DType::Bf16)?)?;
 /// assert_eq!(steps.len(), 1);
 /// assert_eq!(steps[0].0.to_string(), "ReduceScatter_X A[I_Y, J] {U_X} -> A[I_Y, J_X]");
 /// assert_eq!(steps[0].1.bytes, 512 * 512 * 2 / 4 * 3 / 4); // three fourths of a tile
@@ -29,7 +30,7 @@ use super::{Element, Operand, ProductError, Roofline, Sharded, Step, StepCost, c
 pub fn reshard(
     from: &Sharded,
     to: &Sharded,
-    element: Element,
+    dtype: DType,
     roofline: &Roofline,
 ) -> Result<Vec<(Step, StepCost)>, ProductError> {
     let array = Array::of(from);
@@ -43,11 +44,11 @@ pub fn reshard(
     let mesh = from.dist_type().mesh();
     roofline.check(mesh)?;
     let axes = axes(mesh, array.names.len())?;
-    let graph = Graph::new(array, &axes, true, roofline, element);
+    let graph = Graph::new(array, &axes, true, roofline, dtype);
     let priced = |step: Step| {
-        let (before, after) = (step.before().map_or(0, |before| before.bytes(element)), step.result().bytes(element));
-        let communication = cost::communication(roofline, &step, element);
-        let bytes = cost::received(&step, element);
+        let (before, after) = (step.before().map_or(0, |before| before.bytes(dtype)), step.result().bytes(dtype));
+        let communication = cost::communication(roofline, &step, dtype);
+        let bytes = cost::received(&step, dtype);
         (step, StepCost { bytes, communication, arithmetic: 0.0, memory: before + after })
     };
     Ok(cheapest(&graph, from, to).into_iter().map(priced).collect())

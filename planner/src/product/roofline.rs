@@ -3,8 +3,8 @@
 //! J. Austin et al., "How to Scale Your Model", parts 2 and 3, Google DeepMind, 2025, from which the presets are.
 //! A roofline holds no more than plans need, one number each; it knows nothing of hosts or of what is measured.
 
-use super::{Element, ProductError};
-use polyshard_layout::{Mesh, Name};
+use super::ProductError;
+use polyshard_layout::{DType, Mesh, Name};
 use polyshard_machine::units::counted;
 
 /// How the ranks along an axis are connected.
@@ -55,7 +55,7 @@ pub struct Roofline {
 struct Generation {
     name: &'static str,
     bf16: f64,
-    int8: f64,
+    i8: f64,
     memory_bandwidth: f64,
     memory_bytes: u128,
     link_bandwidth: f64,
@@ -74,67 +74,67 @@ impl Roofline {
         self
     }
 
-    /// Returns the device TPU v4p: 2.75e14 FLOP/s in bf16 and int8, 32 GB, and a torus of three dimensions with 4.5e10
+    /// Returns the device TPU v4p: 2.75e14 FLOP/s in bf16 and i8, 32 GB, and a torus of three dimensions with 4.5e10
     /// bytes/s per direction, 1 us per hop, whose axes wrap around if they are a multiple of 4.
     ///
     /// Each axis of the mesh is a dimension of the torus.
     ///
     /// # Errors
     /// If it has no such mesh, or states no FLOP/s for the type.
-    pub fn tpu_v4p(mesh: &Mesh, element: Element) -> Result<Self, ProductError> {
+    pub fn tpu_v4p(mesh: &Mesh, dtype: DType) -> Result<Self, ProductError> {
         let v4p = Generation {
             name: "TPU v4p",
             bf16: 2.75e14,
-            int8: 2.75e14,
+            i8: 2.75e14,
             memory_bandwidth: 1.2e12,
             memory_bytes: 32_000_000_000,
             link_bandwidth: 4.5e10,
             torus: 3,
             wraps_at: 4,
         };
-        v4p.roofline(mesh, element)
+        v4p.roofline(mesh, dtype)
     }
 
-    /// Returns the device TPU v5e: 1.97e14 FLOP/s in bf16, twice that in int8, 16 GB, and a torus of two dimensions
+    /// Returns the device TPU v5e: 1.97e14 FLOP/s in bf16, twice that in i8, 16 GB, and a torus of two dimensions
     /// with 4.5e10 bytes/s per direction, 1 us per hop, of which only whole axes of 16 wrap around.
     ///
     /// Each axis of the mesh is a dimension of the torus.
     ///
     /// # Errors
     /// If it has no such mesh, or states no FLOP/s for the type.
-    pub fn tpu_v5e(mesh: &Mesh, element: Element) -> Result<Self, ProductError> {
+    pub fn tpu_v5e(mesh: &Mesh, dtype: DType) -> Result<Self, ProductError> {
         let v5e = Generation {
             name: "TPU v5e",
             bf16: 1.97e14,
-            int8: 3.94e14,
+            i8: 3.94e14,
             memory_bandwidth: 8.1e11,
             memory_bytes: 16_000_000_000,
             link_bandwidth: 4.5e10,
             torus: 2,
             wraps_at: 16,
         };
-        v5e.roofline(mesh, element)
+        v5e.roofline(mesh, dtype)
     }
 
-    /// Returns the device TPU v5p: 4.59e14 FLOP/s in bf16, twice that in int8, 96 GB, and a torus of three dimensions
+    /// Returns the device TPU v5p: 4.59e14 FLOP/s in bf16, twice that in i8, 96 GB, and a torus of three dimensions
     /// with 9e10 bytes/s per direction, 1 us per hop, whose axes wrap around if they are a multiple of 4.
     ///
     /// Each axis of the mesh is a dimension of the torus.
     ///
     /// # Errors
     /// If it has no such mesh, or states no FLOP/s for the type.
-    pub fn tpu_v5p(mesh: &Mesh, element: Element) -> Result<Self, ProductError> {
+    pub fn tpu_v5p(mesh: &Mesh, dtype: DType) -> Result<Self, ProductError> {
         let v5p = Generation {
             name: "TPU v5p",
             bf16: 4.59e14,
-            int8: 9.18e14,
+            i8: 9.18e14,
             memory_bandwidth: 2.8e12,
             memory_bytes: 96_000_000_000,
             link_bandwidth: 9e10,
             torus: 3,
             wraps_at: 4,
         };
-        v5p.roofline(mesh, element)
+        v5p.roofline(mesh, dtype)
     }
 
     /// Checks the numbers, and that each axis with ranks to connect has links.
@@ -174,13 +174,13 @@ impl Roofline {
 }
 
 impl Generation {
-    fn roofline(&self, mesh: &Mesh, element: Element) -> Result<Roofline, ProductError> {
-        let flops = match element {
-            Element::Bf16 => self.bf16,
-            Element::Int8 => self.int8,
-            Element::F32 | Element::F64 => {
+    fn roofline(&self, mesh: &Mesh, dtype: DType) -> Result<Roofline, ProductError> {
+        let flops = match dtype {
+            DType::Bf16 => self.bf16,
+            DType::I8 => self.i8,
+            _ => {
                 let name = self.name;
-                let why = format!("{name} states no FLOP/s for {element}; take bf16 or int8, or write a `Roofline`");
+                let why = format!("{name} states no FLOP/s for {dtype}; take bf16 or i8, or write a `Roofline`");
                 return Err(ProductError::Machine(why));
             }
         };
@@ -216,11 +216,11 @@ mod tests {
         let wiring =
             |roofline: Result<Roofline, ProductError>, axis| roofline.expect("it fits").link(&mesh, axis).wiring;
         assert_eq!(
-            [0, 1].map(|axis| wiring(Roofline::tpu_v5e(&mesh, Element::Bf16), axis)),
+            [0, 1].map(|axis| wiring(Roofline::tpu_v5e(&mesh, DType::Bf16), axis)),
             [Wiring::Line, Wiring::Ring]
         );
         assert_eq!(
-            [0, 1].map(|axis| wiring(Roofline::tpu_v4p(&mesh, Element::Bf16), axis)),
+            [0, 1].map(|axis| wiring(Roofline::tpu_v4p(&mesh, DType::Bf16), axis)),
             [Wiring::Ring, Wiring::Ring]
         );
     }
@@ -230,14 +230,14 @@ mod tests {
         let said = |refused: Result<_, ProductError>| refused.map(|_| ()).expect_err("refused").to_string();
         let cube = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
         assert_eq!(
-            said(Roofline::tpu_v5e(&cube, Element::Bf16)),
+            said(Roofline::tpu_v5e(&cube, DType::Bf16)),
             "TPU v5e is a torus of 2 dimensions, but (X: 4, Y: 4, Z: 4) has 3 axes; join some"
         );
         assert_eq!(
-            said(Roofline::tpu_v5p(&cube, Element::F64)),
-            "TPU v5p states no FLOP/s for f64; take bf16 or int8, or write a `Roofline`"
+            said(Roofline::tpu_v5p(&cube, DType::F64)),
+            "TPU v5p states no FLOP/s for f64; take bf16 or i8, or write a `Roofline`"
         );
-        let v5p = Roofline::tpu_v5p(&cube, Element::Bf16).expect("it fits");
+        let v5p = Roofline::tpu_v5p(&cube, DType::Bf16).expect("it fits");
         let other = Mesh::new([("X", 4), ("W", 2)]);
         assert_eq!(
             v5p.check(&other).expect_err("no links").to_string(),

@@ -32,11 +32,11 @@ impl Product {
     ///
     /// ```
     /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::product::{Element, Free, Product, Roofline};
+    /// use polyshard_planner::product::{Free, Product, Roofline};
     /// let mesh = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
     /// let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
-    /// let product = Product::new("A[I, J] * B[J, K] -> C[I_X, K_YZ]", &mesh, &sizes, Element::Bf16)?;
-    /// let plan = product.search(&Roofline::tpu_v5p(&mesh, Element::Bf16)?, Free::Both)?;
+    /// let product = Product::new("A[I, J] * B[J, K] -> C[I_X, K_YZ]", &mesh, &sizes, DType::Bf16)?;
+    /// let plan = product.search(&Roofline::tpu_v5p(&mesh, DType::Bf16)?, Free::Both)?;
     /// let best = plan.best();
     /// assert_eq!([best.left().to_string(), best.right().to_string()], ["A[I_X, J]", "B[J, K_YZ]"]);
     /// # Ok::<(), polyshard_planner::product::ProductError>(())
@@ -80,7 +80,7 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(product: &'a Product, roofline: &'a Roofline, free: Option<Free>) -> Result<Self, ProductError> {
         let axes = axes(&product.mesh, product.loops.len())?;
-        let graph = |array: &Sharded, partial| Graph::new(Array::of(array), &axes, partial, roofline, product.element);
+        let graph = |array: &Sharded, partial| Graph::new(Array::of(array), &axes, partial, roofline, product.dtype);
         let (left, right, out) = (graph(&product.left, false), graph(&product.right, false), graph(&product.out, true));
         Ok(Self { product, roofline, free, axes, left, right, out })
     }
@@ -170,16 +170,16 @@ impl<'a> Search<'a> {
 
     /// What each step costs, with the memory that is taken meanwhile.
     fn costs(&self, left: &Sharded, right: &Sharded, steps: &[Step]) -> Vec<StepCost> {
-        let element = self.product.element;
+        let dtype = self.product.dtype;
         // The factors as given stay; copies of them last until they are multiplied.
-        let given = left.bytes(element) + right.bytes(element);
+        let given = left.bytes(dtype) + right.bytes(dtype);
         let mut copies = [0, 0];
         let mut costs = Vec::with_capacity(steps.len());
         for step in steps {
-            let after = step.result().bytes(element);
+            let after = step.result().bytes(dtype);
             let memory = match step {
                 Step::Move { operand: Operand::Out, op, from, .. } => {
-                    given + from.bytes(element) + if *op == Op::AllReduce { 0 } else { after }
+                    given + from.bytes(dtype) + if *op == Op::AllReduce { 0 } else { after }
                 }
                 Step::Move { operand, .. } => {
                     let memory = given + copies[0] + copies[1] + after;
@@ -189,9 +189,9 @@ impl<'a> Search<'a> {
                 Step::Multiply { .. } => given + copies[0] + copies[1] + after,
             };
             costs.push(StepCost {
-                bytes: cost::received(step, element),
-                communication: cost::communication(self.roofline, step, element),
-                arithmetic: cost::arithmetic(self.roofline, step, element),
+                bytes: cost::received(step, dtype),
+                communication: cost::communication(self.roofline, step, dtype),
+                arithmetic: cost::arithmetic(self.roofline, step, dtype),
                 memory,
             });
         }

@@ -1,10 +1,9 @@
 //! Every sequence of every plan gives the sequential product, and costs what its steps cost.
 
 use super::replay::check;
-use polyshard_layout::Mesh;
+use polyshard_layout::{DType, Mesh};
 use polyshard_planner::product::{
-    Element, Free, Link, Op, Operand, Product, ProductError, ProductPlan, Roofline, Sequence, Sharded, Step, Wiring,
-    reshard,
+    Free, Link, Op, Operand, Product, ProductError, ProductPlan, Roofline, Sequence, Sharded, Step, Wiring, reshard,
 };
 use polyshard_planner::{Ops, Options, Plan};
 use proptest::prelude::*;
@@ -83,7 +82,7 @@ fn machine(mesh: &Mesh, memory_bytes: u128) -> Roofline {
 }
 
 fn product(problem: &Problem) -> Product {
-    Product::new(&problem.text, &problem.mesh, &problem.sizes, Element::F32).expect("a product")
+    Product::new(&problem.text, &problem.mesh, &problem.sizes, DType::F32).expect("a product")
 }
 
 fn plan(problem: &Problem) -> ProductPlan {
@@ -138,7 +137,7 @@ proptest! {
             prop_assert!(total.overlapped() <= total.sequential());
             prop_assert_eq!(sequence.costs().len(), sequence.steps().len());
             prop_assert!(total.bytes == 0 || total.communication > 0.0);
-            let arrays = sequence.left().bytes(Element::F32) + sequence.right().bytes(Element::F32);
+            let arrays = sequence.left().bytes(DType::F32) + sequence.right().bytes(DType::F32);
             prop_assert!(sequence.costs().iter().all(|cost| cost.memory >= arrays));
             let multiplied = |step: &&Step| matches!(step, Step::Multiply { .. });
             prop_assert_eq!(sequence.steps().iter().filter(multiplied).count(), 1);
@@ -177,7 +176,7 @@ proptest! {
         let typed = |text: &String| Sharded::parse(text, &problem.mesh, &problem.sizes).expect("it divides");
         let machine = machine(&problem.mesh, 1 << 40);
         let seconds = |from: &Sharded, to: &Sharded| {
-            let steps = reshard(from, to, Element::F32, &machine)?;
+            let steps = reshard(from, to, DType::F32, &machine)?;
             Ok::<f64, ProductError>(steps.iter().map(|(_, cost)| cost.communication).sum())
         };
         // Sums that are to stay open may be complete here.

@@ -1,9 +1,9 @@
 //! Rooflines of placed meshes against the simulator of machines.
 
-use polyshard_layout::Mesh;
+use polyshard_layout::{DType, Mesh};
 use polyshard_machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
 use polyshard_planner::placement::matrices;
-use polyshard_planner::product::{Element, Roofline, Sharded, reshard};
+use polyshard_planner::product::{Roofline, Sharded, reshard};
 use proptest::prelude::*;
 
 /// One or two levels of all kinds, without latency.
@@ -42,11 +42,11 @@ proptest! {
         let x = across[nth.index(across.len())];
         for matrix in matrices(&machine.hierarchy(), &[x, devices / x]).expect("they divide") {
             let mesh = Mesh::new([("X", x), ("Y", devices / x)]);
-            let roofline = Roofline::on(&machine, &matrix, &mesh, Element::F32).expect("it is placed");
+            let roofline = Roofline::on(&machine, &matrix, &mesh, DType::F32).expect("it is placed");
             for (axis, name) in ["X", "Y"].into_iter().enumerate().filter(|(axis, _)| mesh.extents()[*axis] > 1) {
                 let ranks = mesh.extents()[axis] as f64;
                 let parse = |text: String| Sharded::parse(&text, &mesh, &[("I", devices)]).expect("an array");
-                let steps = reshard(&parse(format!("A[I_{name}]")), &parse("A[I]".into()), Element::F32, &roofline);
+                let steps = reshard(&parse(format!("A[I_{name}]")), &parse("A[I]".into()), DType::F32, &roofline);
                 let planned = steps.expect("a way")[0].1.communication;
                 let groups = matrix.groups(&[axis]).expect("an axis");
                 let gather = Exchange { operation: Operation::AllGather, groups, bytes: 4.0 * devices as f64 / ranks };

@@ -1,7 +1,7 @@
 //! What cannot be planned is refused with what is wrong and what to do.
 
-use polyshard_layout::Mesh;
-use polyshard_planner::product::{Element, Free, Link, Product, ProductError, Roofline, Sharded, Wiring, reshard};
+use polyshard_layout::{DType, Mesh};
+use polyshard_planner::product::{Free, Link, Product, ProductError, Roofline, Sharded, Wiring, reshard};
 
 const SIZES: [(&str, usize); 3] = [("I", 8), ("J", 16), ("K", 12)];
 
@@ -20,7 +20,7 @@ fn said<T>(result: Result<T, ProductError>) -> String {
 }
 
 fn read(text: &str, sizes: &[(&str, usize)]) -> Result<Product, ProductError> {
-    Product::new(text, &mesh(), sizes, Element::F32)
+    Product::new(text, &mesh(), sizes, DType::F32)
 }
 
 #[track_caller]
@@ -154,7 +154,7 @@ fn searches_and_meshes_that_make_no_sense_are_refused() {
     let many = Mesh::new(["a", "b", "c", "d", "e"].map(|name| (name, 2)));
     let link = Link { wiring: Wiring::Ring, bandwidth: 1e9, latency: 0.0 };
     let linked = many.as_slice().iter().fold(machine(1 << 30), |machine, axis| machine.with_link(axis.name, link));
-    let product = Product::new("A[I, J] * B[J, K] -> C[I, K]", &many, &SIZES, Element::F32).expect("a product");
+    let product = Product::new("A[I, J] * B[J, K] -> C[I, K]", &many, &SIZES, DType::F32).expect("a product");
     assert_eq!(
         said(product.plan(&linked)),
         "5 axes of more than one rank; plans are sought over at most 4: join axes of equal links"
@@ -172,7 +172,7 @@ fn dimensions_in_too_many_layouts_are_refused_before_they_are_written_down() {
         let sizes: Vec<_> = names[..most + 1].iter().map(|name| (name.as_str(), 1)).collect();
         let dims = names[..most + 1].join(", ");
         let text = format!("A[{dims}] * B[{dims}] -> C[{dims}]");
-        let product = Product::new(&text, &mesh, &sizes, Element::F32).expect("a product");
+        let product = Product::new(&text, &mesh, &sizes, DType::F32).expect("a product");
         let (dims, over) = (most + 1, if axes == 1 { "1 axis".to_owned() } else { format!("{axes} axes") });
         let expected = format!(
             "{dims} dimensions over {over} of more than one rank; plans are then sought over at most {most} \
@@ -181,14 +181,14 @@ fn dimensions_in_too_many_layouts_are_refused_before_they_are_written_down() {
         );
         assert_eq!(said(product.plan(&linked)), expected);
         let array = product.out();
-        assert_eq!(said(reshard(array, array, Element::F32, &linked)), expected);
+        assert_eq!(said(reshard(array, array, DType::F32, &linked)), expected);
     }
 }
 
 #[test]
 fn arrays_that_are_not_one_and_sums_to_open_are_refused() {
     let parse = |text| Sharded::parse(text, &mesh(), &SIZES).expect("a type");
-    let move_to = |to| said(reshard(&parse("A[I, J]"), &parse(to), Element::F32, &machine(1 << 30)));
+    let move_to = |to| said(reshard(&parse("A[I, J]"), &parse(to), DType::F32, &machine(1 << 30)));
     assert_eq!(
         move_to("A[I, K]"),
         "`A[I, J]` and `A[I, K]` are not one array on one mesh; name, dimensions, sizes and mesh must agree"

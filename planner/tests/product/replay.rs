@@ -3,8 +3,8 @@
 //! Ranks are tables from global indices to values, so that nothing of how the planner counts tiles is used but
 //! `DistType::offset` and `Step::members`, which are what a runtime goes by.
 
-use polyshard_layout::SumKind;
-use polyshard_planner::product::{Element, Op, Operand, Product, Sequence, Sharded, Step};
+use polyshard_layout::{DType, SumKind};
+use polyshard_planner::product::{Op, Operand, Product, Sequence, Sharded, Step};
 use std::collections::BTreeMap;
 
 /// One rank's tile: values by global index.
@@ -110,12 +110,12 @@ pub(crate) fn check(product: &Product, sequence: &Sequence) {
                 let moved = |rank| moved(*op, [from, to], &held[which], &step.members(rank), rank);
                 let (next, received): (Vec<Tile>, Vec<usize>) = (0..ranks).map(moved).unzip();
                 // What an all-reduce receives depends on how it is carried out, which is told where it is.
-                let size = product.element().bytes();
+                let size = product.dtype().size();
                 let mut bytes = received.iter().map(|&elements| (elements * size) as u128);
                 let stated = match op {
                     Op::AllReduce => {
                         let (bytes, ranks) = (from.dist_type().tile_len() * size, step.members(0).len());
-                        let kind = SumKind { element: size as u64, any_order: product.element() == Element::Int8 };
+                        let kind = SumKind { element: size as u64, any_order: product.dtype() == DType::I8 };
                         u128::from(kind.most_received(bytes as u64, ranks as u64)) == cost.bytes
                     }
                     _ => bytes.all(|bytes| bytes == cost.bytes),

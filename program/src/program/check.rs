@@ -2,16 +2,19 @@
 
 use super::moves::closed_axes;
 use super::{Array, ArrayId, ArrayKind, Move, Statement};
-use crate::dtype::DType;
 use crate::kernel::Assign;
 use crate::nest::Nest;
 use crate::reduction::{Reduction, listed};
-use polyshard_layout::{Mesh, Name};
+use polyshard_layout::DType;
+use polyshard_layout::{Mesh, Name, NotNative};
 
 /// Why statements are not a program. A statement is given by its number, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
+    /// Programs do not compute in the element type.
+    #[error(transparent)]
+    NotNative(#[from] NotNative),
     /// A statement names an array that there is not.
     #[error("statement {statement} names array {array}, but there are {arrays}")]
     NoArray {
@@ -55,6 +58,7 @@ pub enum ProgramError {
 }
 
 pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], statements: &[Statement]) -> Result<(), ProgramError> {
+    dtype.native()?;
     let mut written: Vec<bool> = arrays.iter().map(|array| array.kind == ArrayKind::Input).collect();
     for (number, statement) in (1..).zip(statements) {
         let reads = statement.reads();

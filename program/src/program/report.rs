@@ -1,9 +1,9 @@
 //! What holds of a program: proofs of its kernels, and bounds per rank.
 
 use super::{Array, ArrayId, ArrayKind, Statement, moves, slots};
-use crate::dtype::DType;
 use crate::proof::Report;
 use crate::shards::largest_shard;
+use polyshard_layout::DType;
 use polyshard_layout::SumKind;
 
 impl Report {

@@ -4,7 +4,7 @@
 //! so that ranks with another root or another element type are an error on all of them, on every communicator.
 
 use crate::comm::{Communicator, plural, sentence};
-use crate::{Element, ElementKind, Error, Result};
+use crate::{DType, Element, Error, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// A collective to which ranks bring different lengths.
@@ -63,8 +63,8 @@ impl Lengths {
         if root as usize >= comm.size() {
             return Err(no_rank(root as usize, comm.size()));
         }
-        let what = code << 8 | kind_code(T::KIND);
-        let about = gathering.text(comm, T::NAME);
+        let what = code << 8 | dtype_code::<T>();
+        let about = gathering.text(comm, T::DTYPE.name());
         let told = comm.tell_about(&about, [elements as u64, other as u64, what, root])?;
         if told.iter().any(|note| note[2..] != told[0][2..]) {
             let clauses = told.iter().enumerate().map(|(rank, note)| {
@@ -82,10 +82,10 @@ impl Lengths {
     /// # Errors
     /// If another rank sends elements of another type.
     pub(super) fn transposed<T: Element>(&self, comm: &dyn Communicator) -> Result<Self> {
-        let sent: Vec<[u64; 2]> = self.elements.iter().map(|&length| [length as u64, kind_code(T::KIND)]).collect();
+        let sent: Vec<[u64; 2]> = self.elements.iter().map(|&length| [length as u64, dtype_code::<T>()]).collect();
         let (mut received, counts) = (vec![[0u64; 2]; comm.size()], vec![size_of::<[u64; 2]>(); comm.size()]);
         comm.all_to_all(cast_slice(&sent), &counts, cast_slice_mut(&mut received), &counts)?;
-        if received.iter().any(|word| word[1] != kind_code(T::KIND)) {
+        if received.iter().any(|word| word[1] != dtype_code::<T>()) {
             let clauses = received.iter().enumerate().map(|(rank, word)| {
                 let text = format!("all-to-all of {}", name(word[1]));
                 (comm.world_rank(rank), [format!("calls {text}"), format!("call {text}")])
@@ -195,17 +195,12 @@ fn read(what: u64, root: u64) -> Gathering {
     }
 }
 
-fn kind_code(kind: ElementKind) -> u64 {
-    match kind {
-        ElementKind::F32 => 0,
-        ElementKind::F64 => 1,
-        ElementKind::I32 => 2,
-        ElementKind::I64 => 3,
-    }
+fn dtype_code<T: Element>() -> u64 {
+    T::DTYPE as u64
 }
 
 fn name(what: u64) -> &'static str {
-    [f32::NAME, f64::NAME, i32::NAME, i64::NAME][what as usize & 3]
+    DType::ALL.get(what as usize & 0xff).map_or("unknown", |dtype| dtype.name())
 }
 
 #[cfg(test)]

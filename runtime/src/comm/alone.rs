@@ -6,7 +6,7 @@
 
 use super::shared::OneProcess;
 use super::{Broadcast, Communicator, Note, SharedMemory, check};
-use crate::{ElementKind, ReduceOp, Result};
+use crate::{DType, ReduceOp, Result};
 use std::rc::Rc;
 
 /// The group of one rank, split off from `origin` without communication.
@@ -69,13 +69,13 @@ impl Communicator for Alone {
         Ok(())
     }
 
-    fn reduce(&self, root: usize, data: &mut [u8], kind: ElementKind, _op: ReduceOp) -> Result<()> {
+    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, _op: ReduceOp) -> Result<()> {
         check::member(1, root)?;
-        check::elements(kind, data)
+        check::elements(dtype, data)
     }
 
-    fn all_reduce(&self, data: &mut [u8], kind: ElementKind, _op: ReduceOp) -> Result<()> {
-        check::elements(kind, data)
+    fn all_reduce(&self, data: &mut [u8], dtype: DType, _op: ReduceOp) -> Result<()> {
+        check::elements(dtype, data)
     }
 
     fn reduce_scatter(
@@ -83,10 +83,10 @@ impl Communicator for Alone {
         send: &[u8],
         into: &mut [u8],
         counts: &[usize],
-        kind: ElementKind,
+        dtype: DType,
         _op: ReduceOp,
     ) -> Result<()> {
-        check::reduce_scatter(1, 0, send, into, counts, kind)?;
+        check::reduce_scatter(1, 0, send, into, counts, dtype)?;
         into.copy_from_slice(send);
         Ok(())
     }

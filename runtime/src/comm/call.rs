@@ -1,8 +1,7 @@
 //! What a rank calls when it takes part in a collective, and whether the calls of a group fit.
 
-use super::combine;
 use super::words::{amount, sentence};
-use crate::{ElementKind, ReduceOp};
+use crate::{DType, ReduceOp};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -24,17 +23,17 @@ pub(super) enum Call {
     Reduce {
         root: usize,
         bytes: usize,
-        kind: ElementKind,
+        dtype: DType,
         op: ReduceOp,
     },
     AllReduce {
         bytes: usize,
-        kind: ElementKind,
+        dtype: DType,
         op: ReduceOp,
     },
     ReduceScatter {
         counts: Box<[usize]>,
-        kind: ElementKind,
+        dtype: DType,
         op: ReduceOp,
     },
     /// What the headers are about, if the caller says so.
@@ -103,14 +102,14 @@ impl fmt::Display for Call {
             Self::Broadcast { root, bytes } => write!(f, "broadcast from {root} of {}", amount(*bytes)),
             Self::AllGather { counts } => write!(f, "all-gather of {}", Counts(counts)),
             Self::AllToAll { .. } => f.write_str("all-to-all"),
-            Self::Reduce { root, bytes, kind, op } => {
-                write!(f, "reduce to {root} of {} ({} of {})", amount(*bytes), verb(*op), combine::name(*kind))
+            Self::Reduce { root, bytes, dtype, op } => {
+                write!(f, "reduce to {root} of {} ({} of {})", amount(*bytes), verb(*op), dtype)
             }
-            Self::AllReduce { bytes, kind, op } => {
-                write!(f, "all-reduce of {} ({} of {})", amount(*bytes), verb(*op), combine::name(*kind))
+            Self::AllReduce { bytes, dtype, op } => {
+                write!(f, "all-reduce of {} ({} of {})", amount(*bytes), verb(*op), dtype)
             }
-            Self::ReduceScatter { counts, kind, op } => {
-                write!(f, "reduce-scatter of {} ({} of {})", Counts(counts), verb(*op), combine::name(*kind))
+            Self::ReduceScatter { counts, dtype, op } => {
+                write!(f, "reduce-scatter of {} ({} of {})", Counts(counts), verb(*op), dtype)
             }
             Self::Tell { about } => f.write_str(about),
             Self::Split { .. } => f.write_str("split"),
@@ -173,12 +172,10 @@ mod tests {
             "rank 4 calls all-gather of 12 bytes in parts of [4, 8], \
              rank 5 calls all-gather of 12 bytes in parts of [8, 4]"
         ));
-        let reduce = |kind, op| Call::AllReduce { bytes: 8, kind, op };
-        assert!(
-            shown(&[reduce(ElementKind::F32, ReduceOp::Sum), reduce(ElementKind::I32, ReduceOp::Max)]).starts_with(
-                "rank 4 calls all-reduce of 8 bytes (sum of f32), rank 5 calls all-reduce of 8 bytes (max of i32)"
-            )
-        );
+        let reduce = |dtype, op| Call::AllReduce { bytes: 8, dtype, op };
+        assert!(shown(&[reduce(DType::F32, ReduceOp::Sum), reduce(DType::I32, ReduceOp::Max)]).starts_with(
+            "rank 4 calls all-reduce of 8 bytes (sum of f32), rank 5 calls all-reduce of 8 bytes (max of i32)"
+        ));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! see (other roots, other lengths) is not.
 
 use super::words::{amount, plural};
-use crate::{ElementKind, Error, Result};
+use crate::{DType, Error, Result};
 
 /// Refuses a rank that the group does not have.
 pub(super) fn member(size: usize, rank: usize) -> Result<()> {
@@ -50,9 +50,10 @@ pub(super) fn own_count(count: usize, name: &str, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses data that are not whole, aligned elements of `kind`.
-pub(super) fn elements(kind: ElementKind, data: &[u8]) -> Result<()> {
-    let (size, name) = (super::combine::bytes(kind), super::combine::name(kind));
+/// Refuses data that are not whole, aligned elements of a native `dtype`.
+pub(super) fn elements(dtype: DType, data: &[u8]) -> Result<()> {
+    dtype.native().map_err(|why| Error::Usage(why.to_string()))?;
+    let (size, name) = (dtype.size(), dtype.name());
     if !data.len().is_multiple_of(size) {
         let verb = if data.len() == 1 { "is" } else { "are" };
         return Err(Error::Usage(format!("{} {verb} not a whole number of `{name}`", amount(data.len()))));
@@ -82,13 +83,13 @@ pub(super) fn reduce_scatter(
     send: &[u8],
     into: &[u8],
     counts: &[usize],
-    kind: ElementKind,
+    dtype: DType,
 ) -> Result<()> {
     self::counts(size, counts, "send", send.len())?;
     own_count(counts[this], "into", into.len())?;
-    elements(kind, send)?;
-    elements(kind, into)?;
-    let (bytes, name) = (super::combine::bytes(kind), super::combine::name(kind));
+    elements(dtype, send)?;
+    elements(dtype, into)?;
+    let (bytes, name) = (dtype.size(), dtype.name());
     match counts.iter().find(|count| !count.is_multiple_of(bytes)) {
         Some(count) => Err(Error::Usage(format!("a count of {} is not a whole number of `{name}`", amount(*count)))),
         None => Ok(()),
@@ -149,10 +150,11 @@ mod tests {
         assert_eq!(said(counts(2, &[1, 2, 3], "into", 6)), "3 counts for a group of 2 ranks: give one per rank");
         assert_eq!(said(counts(2, &[1, 2], "into", 4)), "the counts sum to 3 bytes, but `into` has 4");
         assert_eq!(said(own_count(1, "send", 2)), "this rank's count is 1 byte, but `send` has 2");
-        assert_eq!(said(elements(ElementKind::F32, &[0; 6])), "6 bytes are not a whole number of `f32`");
+        assert_eq!(said(elements(DType::F32, &[0; 6])), "6 bytes are not a whole number of `f32`");
+        assert!(said(elements(DType::Bf16, &[0; 6])).starts_with("programs do not compute in bf16"));
         let aligned = [0u64; 4];
         let bytes: &[u8] = bytemuck::cast_slice(&aligned);
-        assert!(said(elements(ElementKind::F64, &bytes[4..12])).contains("not aligned to 8 bytes"));
+        assert!(said(elements(DType::F64, &bytes[4..12])).contains("not aligned to 8 bytes"));
     }
 
     #[test]

@@ -3,29 +3,20 @@
 //! The element type is a value here, so one match per buffer picks a loop over the type; no element is
 //! matched on. Buffers need not be aligned.
 
-use crate::{Element, ElementKind, ReduceOp};
+use crate::{DType, Element, ReduceOp};
 
 /// Combines `with` into `into`, element by element: `into[i] = into[i] op with[i]`.
 ///
 /// # Panics
-/// If the lengths differ or are not whole elements; callers have checked both.
-pub(crate) fn combine(kind: ElementKind, op: ReduceOp, into: &mut [u8], with: &[u8]) {
-    match kind {
-        ElementKind::F32 => typed::<f32>(op, into, with),
-        ElementKind::F64 => typed::<f64>(op, into, with),
-        ElementKind::I32 => typed::<i32>(op, into, with),
-        ElementKind::I64 => typed::<i64>(op, into, with),
+/// If the lengths differ or are not whole elements, or `dtype` is not native; callers have checked both.
+pub(crate) fn combine(dtype: DType, op: ReduceOp, into: &mut [u8], with: &[u8]) {
+    match dtype {
+        DType::F32 => typed::<f32>(op, into, with),
+        DType::F64 => typed::<f64>(op, into, with),
+        DType::I32 => typed::<i32>(op, into, with),
+        DType::I64 => typed::<i64>(op, into, with),
+        DType::I8 | DType::Bf16 => unreachable!("callers have checked that {dtype} is native"),
     }
-}
-
-/// Returns the bytes of an element of `kind`.
-pub(super) fn bytes(kind: ElementKind) -> usize {
-    kind.bytes()
-}
-
-/// Returns the Rust name of the type.
-pub(super) fn name(kind: ElementKind) -> &'static str {
-    kind.name()
 }
 
 fn typed<T: Element>(op: ReduceOp, into: &mut [u8], with: &[u8]) {
@@ -58,7 +49,7 @@ mod tests {
         let (left, right): (Vec<T>, Vec<T>) = pairs.iter().copied().unzip();
         for op in [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min] {
             let mut into = left.clone();
-            combine(T::KIND, op, bytemuck::cast_slice_mut(&mut into), bytemuck::cast_slice(&right));
+            combine(T::DTYPE, op, bytemuck::cast_slice_mut(&mut into), bytemuck::cast_slice(&right));
             let expected: Vec<T> = pairs.iter().map(|&(left, right)| op.combine(left, right)).collect();
             prop_assert_eq!(bytemuck::cast_slice::<T, u8>(&into), bytemuck::cast_slice::<T, u8>(&expected));
         }

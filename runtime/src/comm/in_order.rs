@@ -10,7 +10,7 @@
 use super::{Communicator, check, combine};
 use crate::layout::SumKind;
 use crate::memory::Buffer;
-use crate::{ElementKind, ReduceOp, Result};
+use crate::{DType, ReduceOp, Result};
 
 /// Bytes that are summed up at a time, whole elements of any type.
 const CHUNK: usize = 4096;
@@ -19,23 +19,23 @@ const CHUNK: usize = 4096;
 pub(super) fn all_reduce<C: Communicator + ?Sized>(
     comm: &C,
     data: &mut [u8],
-    kind: ElementKind,
+    dtype: DType,
     op: ReduceOp,
 ) -> Result<()> {
-    if !kind.is_float() {
-        return comm.all_reduce(data, kind, op);
+    if !dtype.is_float() {
+        return comm.all_reduce(data, dtype, op);
     }
-    check::elements(kind, data)?;
+    check::elements(dtype, data)?;
     let (size, len) = (comm.size(), data.len());
     if is_short(len, size) {
         let mut gathered = Buffer::<u8>::new(len * size, "the terms of a reduction")?;
         comm.all_gather(data, &mut gathered, &vec![len; size])?;
-        combine_terms(data, &gathered.chunks_exact(len.max(1)).collect::<Vec<_>>(), kind, op);
+        combine_terms(data, &gathered.chunks_exact(len.max(1)).collect::<Vec<_>>(), dtype, op);
         return Ok(());
     }
-    let pieces = pieces(len, size, kind);
+    let pieces = pieces(len, size, dtype);
     let mut own = Buffer::<u8>::new(pieces[comm.rank()], "this rank's share of a reduction")?;
-    reduce_scatter(comm, data, &mut own, &pieces, kind, op)?;
+    reduce_scatter(comm, data, &mut own, &pieces, dtype, op)?;
     comm.all_gather(&own, data, &pieces)
 }
 
@@ -44,27 +44,27 @@ pub(super) fn reduce<C: Communicator + ?Sized>(
     comm: &C,
     root: usize,
     data: &mut [u8],
-    kind: ElementKind,
+    dtype: DType,
     op: ReduceOp,
 ) -> Result<()> {
-    if !kind.is_float() {
-        return comm.reduce(root, data, kind, op);
+    if !dtype.is_float() {
+        return comm.reduce(root, data, dtype, op);
     }
     check::member(comm.size(), root)?;
-    check::elements(kind, data)?;
+    check::elements(dtype, data)?;
     let (size, len) = (comm.size(), data.len());
     if is_short(len, size) {
         let gathered = if comm.rank() == root { len * size } else { 0 };
         let mut gathered = Buffer::<u8>::new(gathered, "the terms of a reduction")?;
         gather(comm, root, data, &mut gathered, &vec![len; size])?;
         if comm.rank() == root {
-            combine_terms(data, &gathered.chunks_exact(len.max(1)).collect::<Vec<_>>(), kind, op);
+            combine_terms(data, &gathered.chunks_exact(len.max(1)).collect::<Vec<_>>(), dtype, op);
         }
         return Ok(());
     }
-    let pieces = pieces(len, size, kind);
+    let pieces = pieces(len, size, dtype);
     let mut own = Buffer::<u8>::new(pieces[comm.rank()], "this rank's share of a reduction")?;
-    reduce_scatter(comm, data, &mut own, &pieces, kind, op)?;
+    reduce_scatter(comm, data, &mut own, &pieces, dtype, op)?;
     gather(comm, root, &own, data, &pieces)
 }
 
@@ -74,14 +74,14 @@ pub(super) fn reduce_scatter<C: Communicator + ?Sized>(
     send: &[u8],
     into: &mut [u8],
     counts: &[usize],
-    kind: ElementKind,
+    dtype: DType,
     op: ReduceOp,
 ) -> Result<()> {
-    if !kind.is_float() {
-        return comm.reduce_scatter(send, into, counts, kind, op);
+    if !dtype.is_float() {
+        return comm.reduce_scatter(send, into, counts, dtype, op);
     }
     let size = comm.size();
-    check::reduce_scatter(size, comm.rank(), send, into, counts, kind)?;
+    check::reduce_scatter(size, comm.rank(), send, into, counts, dtype)?;
     let (me, len) = (comm.rank(), into.len());
     let mut staged = Buffer::<u8>::new(len * (size - 1), "the terms of a reduction")?;
     let starts = counts.iter().scan(0, |next, &count| Some(std::mem::replace(next, *next + count)));
@@ -93,14 +93,14 @@ pub(super) fn reduce_scatter<C: Communicator + ?Sized>(
     if len > 0 {
         let mut terms: Vec<_> = receives.iter().map(|(_, part)| &**part).collect();
         terms.insert(me, parts[me]);
-        combine_terms(into, &terms, kind, op);
+        combine_terms(into, &terms, dtype, op);
     }
     Ok(())
 }
 
 /// Returns the bytes that a rank receives in a reduction of `len` bytes to one rank, or to all without a root.
-pub(super) fn received(len: usize, size: usize, rank: usize, root: Option<usize>, kind: ElementKind) -> usize {
-    let sums = SumKind { element: combine::bytes(kind) as u64, any_order: !kind.is_float() };
+pub(super) fn received(len: usize, size: usize, rank: usize, root: Option<usize>, dtype: DType) -> usize {
+    let sums = SumKind { element: dtype.size() as u64, any_order: !dtype.is_float() };
     sums.received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
 }
 
@@ -125,12 +125,12 @@ fn gather<C: Communicator + ?Sized>(
 }
 
 /// Combines terms as long as `into`, the first to the last, a chunk at a time, so that sums stay in the nearest cache.
-fn combine_terms(into: &mut [u8], terms: &[&[u8]], kind: ElementKind, op: ReduceOp) {
+fn combine_terms(into: &mut [u8], terms: &[&[u8]], dtype: DType, op: ReduceOp) {
     for (nth, into) in into.chunks_mut(CHUNK).enumerate() {
         let range = nth * CHUNK..nth * CHUNK + into.len();
         let mut chunks = terms.iter().map(|term| &term[range.clone()]);
         into.copy_from_slice(chunks.next().expect("a group has a member; this is a bug of polyshard"));
-        chunks.for_each(|chunk| combine::combine(kind, op, into, chunk));
+        chunks.for_each(|chunk| combine::combine(dtype, op, into, chunk));
     }
 }
 
@@ -139,8 +139,8 @@ fn is_short(len: usize, size: usize) -> bool {
 }
 
 /// Returns the bytes of each rank's piece, as equal as elements allow.
-fn pieces(len: usize, size: usize, kind: ElementKind) -> Vec<usize> {
-    let elements = len / combine::bytes(kind);
+fn pieces(len: usize, size: usize, dtype: DType) -> Vec<usize> {
+    let elements = len / dtype.size();
     let piece = |rank: usize| SumKind::piece(elements as u64, size as u64, rank as u64) as usize;
-    (0..size).map(|rank| piece(rank) * combine::bytes(kind)).collect()
+    (0..size).map(|rank| piece(rank) * dtype.size()).collect()
 }

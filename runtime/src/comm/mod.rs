@@ -39,7 +39,7 @@ pub(crate) use words::{plural, sentence};
 
 pub use shared::{Room, SharedMemory};
 
-use crate::{ElementKind, ReduceOp, Result};
+use crate::{DType, ReduceOp, Result};
 use std::rc::Rc;
 
 /// A buffer's part in a broadcast.
@@ -122,40 +122,33 @@ pub trait Communicator {
     /// Combines the ranks' data element by element, in rank order; the root's `data` becomes the result
     /// (MPI 3.1, section 5.9). Elsewhere `data` is unspecified afterwards.
     ///
-    /// `data` are whole elements of `kind`, aligned as the type is. Results are exact for integers and for
+    /// `data` are whole elements of `dtype`, aligned as the type is. Results are exact for integers and for
     /// maxima and minima; MPI may combine floats in another order than the ranks', the threads do not.
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast), and if `data` are not whole, aligned elements.
-    fn reduce(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()>;
+    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()>;
 
     /// As [`reduce`](Self::reduce), with the result on all ranks (MPI 3.1, section 5.9.6).
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
-    fn all_reduce(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()>;
+    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()>;
 
     /// As [`reduce`](Self::reduce), with `counts[r]` bytes of the result to each rank `r`, in rank order
     /// (MPI 3.1, section 5.10). `into` has `counts[rank]` bytes; `send` has their sum.
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
-    fn reduce_scatter(
-        &self,
-        send: &[u8],
-        into: &mut [u8],
-        counts: &[usize],
-        kind: ElementKind,
-        op: ReduceOp,
-    ) -> Result<()>;
+    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()>;
 
     /// As [`reduce`](Self::reduce), in rank order on every communicator: `((x0 + x1) + x2) + ..`, so that floats
     /// have the same bits everywhere.
     ///
     /// # Errors
     /// As for [`reduce`](Self::reduce).
-    fn reduce_in_order(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
-        in_order::reduce(self, root, data, kind, op)
+    fn reduce_in_order(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        in_order::reduce(self, root, data, dtype, op)
     }
 
     /// As [`all_reduce`](Self::all_reduce), in rank order on every communicator.
@@ -169,8 +162,8 @@ pub trait Communicator {
     ///
     /// # Errors
     /// As for [`reduce`](Self::reduce).
-    fn all_reduce_in_order(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
-        in_order::all_reduce(self, data, kind, op)
+    fn all_reduce_in_order(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        in_order::all_reduce(self, data, dtype, op)
     }
 
     /// As [`reduce_scatter`](Self::reduce_scatter), in rank order on every communicator.
@@ -182,10 +175,10 @@ pub trait Communicator {
         send: &[u8],
         into: &mut [u8],
         counts: &[usize],
-        kind: ElementKind,
+        dtype: DType,
         op: ReduceOp,
     ) -> Result<()> {
-        in_order::reduce_scatter(self, send, into, counts, kind, op)
+        in_order::reduce_scatter(self, send, into, counts, dtype, op)
     }
 
     /// Waits until all ranks are here (MPI 3.1, section 5.3).

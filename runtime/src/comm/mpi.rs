@@ -24,7 +24,7 @@ mod span;
 mod status;
 
 use super::{Broadcast, Communicator, Note, SharedMemory, check};
-use crate::{ElementKind, Error, ReduceOp, Result};
+use crate::{DType, Error, ReduceOp, Result};
 use mpi::ffi;
 use span::{Span, address, address_mut};
 use status::checked;
@@ -243,33 +243,26 @@ impl Communicator for MpiCommunicator {
         Ok(())
     }
 
-    fn reduce(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         check::member(self.size, root)?;
-        check::elements(kind, data)?;
-        self.reduce_pieces(root, data, kind, op)?;
+        check::elements(dtype, data)?;
+        self.reduce_pieces(root, data, dtype, op)?;
         if root == self.rank {
             self.count(data.len() * (self.size - 1));
         }
         Ok(())
     }
 
-    fn all_reduce(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
-        check::elements(kind, data)?;
-        self.all_reduce_pieces(data, kind, op)?;
+    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::elements(dtype, data)?;
+        self.all_reduce_pieces(data, dtype, op)?;
         self.count(data.len() * (self.size - 1));
         Ok(())
     }
 
-    fn reduce_scatter(
-        &self,
-        send: &[u8],
-        into: &mut [u8],
-        counts: &[usize],
-        kind: ElementKind,
-        op: ReduceOp,
-    ) -> Result<()> {
-        check::reduce_scatter(self.size, self.rank, send, into, counts, kind)?;
-        self.reduce_scatter_parts(send, into, counts, kind, op)?;
+    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::reduce_scatter(self.size, self.rank, send, into, counts, dtype)?;
+        self.reduce_scatter_parts(send, into, counts, dtype, op)?;
         self.count(into.len() * (self.size - 1));
         Ok(())
     }

@@ -22,7 +22,7 @@ pub trait SharedMemory {
     /// Returns whether rank `rank` of the group that this was made for shares memory with this rank.
     fn reaches(&self, rank: usize) -> bool;
 
-    /// Returns room for `bytes` bytes that the others can see, the same kind of room on all ranks. Collective over
+    /// Returns room for `bytes` bytes that the others can see, the same dtype of room on all ranks. Collective over
     /// the group that this was made for; ranks may want different numbers of bytes.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ pub(crate) use state::Shared;
 use super::call::Call;
 use super::shared::OneProcess;
 use super::{Broadcast, Communicator, Note, SharedMemory, check, combine, in_order};
-use crate::{ElementKind, ReduceOp, Result};
+use crate::{DType, ReduceOp, Result};
 use group::GroupId;
 use meeting::{CHUNK, Chunk, Round};
 use message::Message;
@@ -66,7 +66,7 @@ impl ThreadComm {
     /// Combines the data that all ranks bring to a reduction; returns the result, in chunks.
     ///
     /// The ranks share the work: each starts at a chunk of its own, and finds the others' done.
-    fn combined(&self, call: Call, data: &[u8], kind: ElementKind, op: ReduceOp) -> Result<Arc<[Chunk]>> {
+    fn combined(&self, call: Call, data: &[u8], dtype: DType, op: ReduceOp) -> Result<Arc<[Chunk]>> {
         let mut result: Arc<[Chunk]> = Arc::default();
         self.meet_in_place(call, data, |round| {
             result = Arc::clone(&round.combined);
@@ -76,7 +76,7 @@ impl ThreadComm {
                 let start = chunk * CHUNK;
                 result[chunk].get_or_init(|| {
                     let mut combined = vec![0; CHUNK.min(data.len() - start)];
-                    Self::combine(round, start, &mut combined, kind, op);
+                    Self::combine(round, start, &mut combined, dtype, op);
                     combined
                 });
             }
@@ -110,13 +110,13 @@ impl ThreadComm {
     }
 
     /// Puts the ranks' contributions, from byte `start` of each, together into `into`, in rank order.
-    fn combine(round: &Round, start: usize, into: &mut [u8], kind: ElementKind, op: ReduceOp) {
+    fn combine(round: &Round, start: usize, into: &mut [u8], dtype: DType, op: ReduceOp) {
         let range = start..start + into.len();
         let mut parts = round.data.iter().map(|data| &data[range.clone()]);
         let first = parts.next().expect("a group has a rank: this is a bug of polyshard");
         into.copy_from_slice(first);
         for part in parts {
-            combine::combine(kind, op, into, part);
+            combine::combine(dtype, op, into, part);
         }
     }
 }
@@ -210,11 +210,11 @@ impl Communicator for ThreadComm {
         Ok(())
     }
 
-    fn reduce(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         check::member(self.size(), root)?;
-        check::elements(kind, data)?;
-        let call = Call::Reduce { root: self.members[root], bytes: data.len(), kind, op };
-        let combined = self.combined(call, data, kind, op)?;
+        check::elements(dtype, data)?;
+        let call = Call::Reduce { root: self.members[root], bytes: data.len(), dtype, op };
+        let combined = self.combined(call, data, dtype, op)?;
         if self.rank == root {
             put_together(&combined, data);
             self.count_from_all(data.len());
@@ -222,45 +222,38 @@ impl Communicator for ThreadComm {
         Ok(())
     }
 
-    fn all_reduce(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
-        check::elements(kind, data)?;
-        let combined = self.combined(Call::AllReduce { bytes: data.len(), kind, op }, data, kind, op)?;
+    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::elements(dtype, data)?;
+        let combined = self.combined(Call::AllReduce { bytes: data.len(), dtype, op }, data, dtype, op)?;
         put_together(&combined, data);
         self.count_from_all(data.len());
         Ok(())
     }
 
-    fn reduce_scatter(
-        &self,
-        send: &[u8],
-        into: &mut [u8],
-        counts: &[usize],
-        kind: ElementKind,
-        op: ReduceOp,
-    ) -> Result<()> {
-        check::reduce_scatter(self.size(), self.rank, send, into, counts, kind)?;
+    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::reduce_scatter(self.size(), self.rank, send, into, counts, dtype)?;
         let start = counts[..self.rank].iter().sum();
-        let call = Call::ReduceScatter { counts: counts.into(), kind, op };
-        self.meet_in_place(call, send, |round| Self::combine(round, start, into, kind, op))?;
+        let call = Call::ReduceScatter { counts: counts.into(), dtype, op };
+        self.meet_in_place(call, send, |round| Self::combine(round, start, into, dtype, op))?;
         self.count_from_all(into.len());
         Ok(())
     }
 
     // These are in rank order anyway, so all that is left is to count bytes as the other communicators do.
 
-    fn reduce_in_order(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+    fn reduce_in_order(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         let received = self.received.get();
-        self.reduce(root, data, kind, op)?;
+        self.reduce(root, data, dtype, op)?;
         self.received.set(received);
-        self.count(in_order::received(data.len(), self.size(), self.rank, Some(root), kind));
+        self.count(in_order::received(data.len(), self.size(), self.rank, Some(root), dtype));
         Ok(())
     }
 
-    fn all_reduce_in_order(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+    fn all_reduce_in_order(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         let received = self.received.get();
-        self.all_reduce(data, kind, op)?;
+        self.all_reduce(data, dtype, op)?;
         self.received.set(received);
-        self.count(in_order::received(data.len(), self.size(), self.rank, None, kind));
+        self.count(in_order::received(data.len(), self.size(), self.rank, None, dtype));
         Ok(())
     }
 
@@ -269,10 +262,10 @@ impl Communicator for ThreadComm {
         send: &[u8],
         into: &mut [u8],
         counts: &[usize],
-        kind: ElementKind,
+        dtype: DType,
         op: ReduceOp,
     ) -> Result<()> {
-        self.reduce_scatter(send, into, counts, kind, op)
+        self.reduce_scatter(send, into, counts, dtype, op)
     }
 
     fn barrier(&self) -> Result<()> {

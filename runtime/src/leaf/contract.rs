@@ -7,7 +7,7 @@
 use super::panel::{Panel, PanelMut};
 use super::walk::{Loop, walk};
 use super::{gemm, integer};
-use crate::{Element, ElementKind, Strided, StridedMut};
+use crate::{Element, Strided, StridedMut};
 use polyshard_program::Role;
 
 const A: usize = 0;
@@ -40,7 +40,7 @@ pub fn contract<T: Element>(
     if counts.contains(&0) {
         return c.set();
     }
-    let overwrites = c.is_unset() && T::KIND.is_float() && fills(c.data.len(), c.offset, counts, roles, &strides[C]);
+    let overwrites = c.is_unset() && T::DTYPE.is_float() && fills(c.data.len(), c.offset, counts, roles, &strides[C]);
     let mut loops = merged(Loop::all(counts, &strides), roles);
     for (one, role) in &loops {
         check(one, *role);
@@ -62,9 +62,10 @@ pub fn contract<T: Element>(
         let a = Panel { data: a.data, offset: at[A], strides: [m.strides[A], k.strides[A]] };
         let b = Panel { data: b.data, offset: at[B], strides: [k.strides[B], n.strides[B]] };
         let c = PanelMut { data: &mut *c.data, offset: at[C], strides: [m.strides[C], n.strides[C]] };
-        match T::KIND {
-            ElementKind::F32 | ElementKind::F64 => gemm::multiply(sizes, alpha, a, b, c, adds),
-            ElementKind::I32 | ElementKind::I64 => integer::multiply(sizes, alpha, a, b, c),
+        if T::DTYPE.is_float() {
+            gemm::multiply(sizes, alpha, a, b, c, adds);
+        } else {
+            integer::multiply(sizes, alpha, a, b, c);
         }
     });
 }

@@ -2,7 +2,7 @@
 
 use super::rows::CHUNK;
 use super::{Pointwise, Rows, vector};
-use crate::{Element, ElementKind};
+use crate::Element;
 use polyshard_program::Comparison;
 
 /// A function of the operands at one point, as a tree.
@@ -77,7 +77,7 @@ impl<T: Element> Expression<T> {
             Self::Operand(_) | Self::Const(_) => false,
             Self::Div(a, b) => {
                 let number = matches!(**b, Self::Const(value) if value != T::ZERO);
-                let integers = matches!(T::KIND, ElementKind::I32 | ElementKind::I64);
+                let integers = !T::DTYPE.is_float();
                 (integers && !number) || a.may_fail() || b.may_fail()
             }
             Self::Add(a, b) | Self::Sub(a, b) | Self::Mul(a, b) | Self::Max(a, b) | Self::Min(a, b) => {

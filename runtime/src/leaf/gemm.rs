@@ -75,7 +75,7 @@ fn check(len: usize, offset: i64, strides: [i64; 2], counts: [usize; 2]) {
 #[cfg(feature = "blas")]
 mod blas {
     use super::{Element, Panel, PanelMut};
-    use crate::ElementKind;
+    use crate::DType;
     use cblas_sys::{CBLAS_TRANSPOSE, CblasNoTrans, CblasRowMajor, CblasTrans, cblas_dgemm, cblas_sgemm};
 
     // Nothing is declared here: the functions are those of `cblas-sys`, which names no library.
@@ -141,10 +141,10 @@ mod blas {
                 }
             };
         }
-        match T::KIND {
-            ElementKind::F32 => gemm!(cblas_sgemm, f32),
-            ElementKind::F64 => gemm!(cblas_dgemm, f64),
-            ElementKind::I32 | ElementKind::I64 => return false,
+        match T::DTYPE {
+            DType::F32 => gemm!(cblas_sgemm, f32),
+            DType::F64 => gemm!(cblas_dgemm, f64),
+            _ => return false,
         }
         true
     }

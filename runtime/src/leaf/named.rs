@@ -98,7 +98,7 @@ where
         )));
     }
     let mut registry = registry();
-    let key = (name.to_owned(), T::NAME);
+    let key = (name.to_owned(), T::DTYPE.name());
     // All values of a type without size are the same function.
     let identity = (size_of::<F>() == 0).then(TypeId::of::<F>);
     if let Some(first) = registry.get(&key) {
@@ -108,7 +108,7 @@ where
         return Err(Error::Usage(format!(
             "leaf `{name}` is already registered for {} as `{}`; register each leaf once, before `spmd`, under a name of \
              its own",
-            T::NAME,
+            T::DTYPE.name(),
             first.statement
         )));
     }
@@ -146,7 +146,7 @@ impl<T: Element> Named<T> {
             return Err(Error::Usage(format!(
                 "leaf `{name}` is registered for {} as `{}`, but the kernel needs `{statement}`: register a leaf that \
                  computes this, or tensorize with another",
-                T::NAME,
+                T::DTYPE.name(),
                 leaf.statement.text,
             )));
         };
@@ -227,7 +227,7 @@ impl Dims {
 
 fn lookup<T: Element>(name: &str) -> Option<Arc<Registered<T>>> {
     let registry = registry();
-    let entry = registry.get(&(name.to_owned(), T::NAME))?;
+    let entry = registry.get(&(name.to_owned(), T::DTYPE.name()))?;
     let leaf = entry.leaf.downcast_ref::<Arc<Registered<T>>>();
     Some(leaf.expect("leaves are kept by their element type; this is a bug of polyshard").clone())
 }
@@ -235,7 +235,8 @@ fn lookup<T: Element>(name: &str) -> Option<Arc<Registered<T>>> {
 fn missing<T: Element>(name: &str, statement: &str) -> Error {
     let registry = registry();
     let types: Vec<_> = registry.keys().filter(|key| key.0 == name).map(|key| key.1).collect();
-    let known: Vec<_> = registry.keys().filter(|key| key.1 == T::NAME).map(|key| format!("`{}`", key.0)).collect();
+    let known: Vec<_> =
+        registry.keys().filter(|key| key.1 == T::DTYPE.name()).map(|key| format!("`{}`", key.0)).collect();
     let found = match (&types[..], &known[..]) {
         ([], []) => "none are registered".into(),
         ([], known) => format!("those that are registered are {}", known.join(", ")),
@@ -244,7 +245,7 @@ fn missing<T: Element>(name: &str, statement: &str) -> Error {
     Error::Usage(format!(
         "no leaf `{name}` for {}; {found}: call `leaf::register(\"{name}\", \"{statement}\", function)` before the program \
          runs, on each rank's process",
-        T::NAME
+        T::DTYPE.name()
     ))
 }
 

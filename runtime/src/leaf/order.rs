@@ -67,7 +67,7 @@ fn merged(loops: Vec<Loop>) -> Vec<Loop> {
 
 /// Bytes of memory that one iteration of the loop touches if it is innermost.
 fn traffic<T: Element>(strides: &[i64], count: usize) -> u64 {
-    let bytes = |stride: i64| stride.unsigned_abs().saturating_mul(T::KIND.bytes() as u64).min(LINE);
+    let bytes = |stride: i64| stride.unsigned_abs().saturating_mul(T::DTYPE.size() as u64).min(LINE);
     // The output is read and written.
     let elements = bytes(strides[0]) + strides.iter().map(|&stride| bytes(stride)).sum::<u64>();
     elements + ROW / count as u64

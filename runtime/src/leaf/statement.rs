@@ -10,7 +10,7 @@
 //! ```
 
 use super::{Comparison, Expression};
-use crate::{Element, ElementKind, Error, ReduceOp, Result};
+use crate::{Element, Error, ReduceOp, Result};
 
 /// A tile by name, with the index of each of its dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -255,13 +255,13 @@ impl<'a> Parser<'a> {
         let value = match text.parse::<i64>() {
             Ok(number) => T::from(number),
             Err(_) => text.parse::<f64>().ok().and_then(|number| {
-                let float = matches!(T::KIND, ElementKind::F32 | ElementKind::F64);
+                let float = T::DTYPE.is_float();
                 float.then(|| T::from(number)).flatten()
             }),
         };
         value.map(Expression::Const).ok_or_else(|| {
             self.at = start;
-            self.error(format!("`{text}` is not a number of type {}", T::NAME))
+            self.error(format!("`{text}` is not a number of type {}", T::DTYPE.name()))
         })
     }
 

@@ -15,7 +15,7 @@
 
 use super::clock::Clock;
 use crate::comm::{Broadcast, Communicator};
-use crate::{ElementKind, ReduceOp, Result};
+use crate::{DType, ReduceOp, Result};
 use polyshard_machine::Operation;
 
 /// Bytes of an element; sizes are whole elements for each rank.
@@ -55,7 +55,7 @@ impl Buffers {
     ) -> Result<f64> {
         let part = bytes / comm.size();
         let counts = vec![part; comm.size()];
-        let (kind, op) = (ElementKind::F32, ReduceOp::Sum);
+        let (kind, op) = (DType::F32, ReduceOp::Sum);
         let send: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut self.send)[..bytes];
         let into: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut self.into)[..bytes];
         let mut roots = (0..comm.size()).cycle();

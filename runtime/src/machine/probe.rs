@@ -7,7 +7,7 @@ use super::calls::Buffers;
 use super::clock::Clock;
 use super::topology::Topology;
 use crate::leaf::{Role, contract};
-use crate::{Element, Error, Result, Strided, StridedMut};
+use crate::{DType, Element, Error, Result, Strided, StridedMut};
 use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, fit_link};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -84,10 +84,10 @@ pub(super) fn refused(error: MachineError) -> Error {
 /// Times the devices: products of square matrices of `rows` rows, and copies of `bytes` bytes. Collective.
 pub(super) fn device(clock: &Clock<'_>, topology: &Topology, rows: usize, bytes: usize) -> Result<Device> {
     let mut flops = BTreeMap::new();
-    flops.insert(f32::NAME.to_owned(), product::<f32>(clock, rows)?);
-    flops.insert(f64::NAME.to_owned(), product::<f64>(clock, rows)?);
-    flops.insert(i32::NAME.to_owned(), product::<i32>(clock, rows)?);
-    flops.insert(i64::NAME.to_owned(), product::<i64>(clock, rows)?);
+    flops.insert(DType::F32.name().to_owned(), product::<f32>(clock, rows)?);
+    flops.insert(DType::F64.name().to_owned(), product::<f64>(clock, rows)?);
+    flops.insert(DType::I32.name().to_owned(), product::<i32>(clock, rows)?);
+    flops.insert(DType::I64.name().to_owned(), product::<i64>(clock, rows)?);
     let memory_capacity = topology.memory / topology.ranks_per_node as u64;
     Ok(Device { memory_bandwidth: copy(clock, bytes)?, memory_capacity, flops })
 }

@@ -116,8 +116,8 @@ impl Sums {
                 sums.extend_from_slice(source);
                 let bytes = cast_slice_mut(&mut sums);
                 match root {
-                    None => group.comm().all_reduce_in_order(bytes, T::KIND, ReduceOp::Sum)?,
-                    Some(root) => group.comm().reduce_in_order(*root, bytes, T::KIND, ReduceOp::Sum)?,
+                    None => group.comm().all_reduce_in_order(bytes, T::DTYPE, ReduceOp::Sum)?,
+                    Some(root) => group.comm().reduce_in_order(*root, bytes, T::DTYPE, ReduceOp::Sum)?,
                 }
                 let kept = root.is_none_or(|root| root == group.rank());
                 then.run_blocks(if kept { &sums } else { &[] }, target)

@@ -69,7 +69,7 @@ impl InOrder {
             let mut contributions = gathered.chunks_exact(sum.len());
             let first = contributions.next().expect("a group has a rank: this is a bug of polyshard");
             sum.copy_from_slice(first);
-            contributions.for_each(|with| combine(T::KIND, op, cast_slice_mut(sum), cast_slice(with)));
+            contributions.for_each(|with| combine(T::DTYPE, op, cast_slice_mut(sum), cast_slice(with)));
         }
         self.comm.all_gather(cast_slice(sum), cast_slice_mut(data), counts)
     }

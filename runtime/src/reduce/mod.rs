@@ -82,7 +82,7 @@ impl<T: Element> Reduction<T> {
         check::<T>(world, way, elements)?;
         world.agree(&format!(
             "a reduction of {elements} elements\na reduction of `{}` in the groups {}\nthe reduction {way:?}",
-            T::NAME,
+            T::DTYPE.name(),
             listed(way.groups())
         ))?;
         Self::agreed(world, way, elements)
@@ -214,7 +214,7 @@ fn check<T: Element>(world: &World, way: &Way, elements: usize) -> Result<()> {
     }
     let most = isize::MAX as usize / size_of::<T>();
     if elements > most {
-        let message = format!("no array has {elements} elements of `{}`; give at most {most}", T::NAME);
+        let message = format!("no array has {elements} elements of `{}`; give at most {most}", T::DTYPE.name());
         return Err(Error::Usage(message));
     }
     Ok(())

@@ -102,11 +102,11 @@ impl Step {
     pub(super) fn run<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
         match self.collective {
             Collective::AllReduce => {
-                self.in_place(data, staging, true, |data| self.comm.all_reduce(cast_slice_mut(data), T::KIND, op))
+                self.in_place(data, staging, true, |data| self.comm.all_reduce(cast_slice_mut(data), T::DTYPE, op))
             }
             Collective::Reduce => {
                 let root = self.comm.rank() == 0;
-                self.in_place(data, staging, root, |data| self.comm.reduce(0, cast_slice_mut(data), T::KIND, op))
+                self.in_place(data, staging, root, |data| self.comm.reduce(0, cast_slice_mut(data), T::DTYPE, op))
             }
             Collective::Broadcast if self.comm.rank() == 0 => {
                 self.in_place(data, staging, false, |data| self.comm.broadcast(Broadcast::Send(cast_slice(data))))
@@ -150,7 +150,7 @@ impl Step {
             }
         };
         let own = &mut own[..piece::len(self.own())];
-        self.comm.reduce_scatter(cast_slice(send), cast_slice_mut(own), &self.counts, T::KIND, op)?;
+        self.comm.reduce_scatter(cast_slice(send), cast_slice_mut(own), &self.counts, T::DTYPE, op)?;
         piece::unpack(own, self.own(), data);
         Ok(())
     }

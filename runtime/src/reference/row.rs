@@ -166,5 +166,5 @@ fn element<T: Element>(number: Number) -> T {
         Number::Int(value) => T::from(value),
         Number::Float(value) => T::from(value),
     };
-    cast.unwrap_or_else(|| panic!("the kernel's number {number} is no {}; this is a bug of polyshard", T::NAME))
+    cast.unwrap_or_else(|| panic!("the kernel's number {number} is no {}; this is a bug of polyshard", T::DTYPE.name()))
 }

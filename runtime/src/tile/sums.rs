@@ -47,8 +47,8 @@ impl<T: Element> OutTile<T> {
         let any_order = self.any_order;
         let data = cast_slice_mut(self.sums());
         match any_order {
-            true => group.comm().reduce(root, data, T::KIND, op)?,
-            false => group.comm().reduce_in_order(root, data, T::KIND, op)?,
+            true => group.comm().reduce(root, data, T::DTYPE, op)?,
+            false => group.comm().reduce_in_order(root, data, T::DTYPE, op)?,
         }
         if group.rank() == root {
             self.combine_local(target, op);
@@ -81,8 +81,8 @@ impl<T: Element> OutTile<T> {
         let any_order = self.any_order;
         let data = cast_slice_mut(self.sums());
         match any_order {
-            true => group.comm().all_reduce(data, T::KIND, op)?,
-            false => group.comm().all_reduce_in_order(data, T::KIND, op)?,
+            true => group.comm().all_reduce(data, T::DTYPE, op)?,
+            false => group.comm().all_reduce_in_order(data, T::DTYPE, op)?,
         }
         self.combine_local(target, op);
         Ok(())
@@ -141,7 +141,7 @@ impl<T: Element> OutTile<T> {
         let own = &parts[group.rank()];
         self.incoming.grow(own.len(), "what is combined into an array")?;
         let into = &mut self.incoming[..own.len()];
-        group.comm().reduce_scatter(cast_slice(packed), cast_slice_mut(into), &counts, T::KIND, op)?;
+        group.comm().reduce_scatter(cast_slice(packed), cast_slice_mut(into), &counts, T::DTYPE, op)?;
         combine(own, Place::Packed, into, target, self.written.as_ref(), op);
         Ok(())
     }

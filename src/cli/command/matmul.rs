@@ -7,10 +7,11 @@ mod device;
 mod draw;
 mod trial;
 
+use crate::DType;
 use crate::cli::command::files;
 use crate::cli::command::mesh::{named_mesh, pairs};
 use crate::cli::command::print::json;
-use crate::planner::product::{Element, Free, Product, ProductReport};
+use crate::planner::product::{Free, Product, ProductReport};
 use clap::ValueEnum;
 use device::Device;
 use serde::Serialize;
@@ -35,9 +36,9 @@ pub struct Arguments {
     /// The sizes of the dimensions.
     #[arg(long, value_name = "I=8192,J=8192,K=8192")]
     size: String,
-    /// The type of all elements: int8, bf16, f32 or f64.
+    /// The type of all elements: i8, bf16, f32, f64, i32 or i64.
     #[arg(long = "type", value_name = "TYPE", default_value = "bf16")]
-    element: String,
+    dtype: String,
     #[command(flatten)]
     device: Device,
     /// Shard these factors, which are then written without axes, in whatever way is best.
@@ -84,9 +85,9 @@ pub fn matmul(arguments: &Arguments) -> Result<String, String> {
     let sizes = pairs("size", &arguments.size, "I=8192,J=8192,K=8192")?;
     let sizes: Vec<_> = sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect();
     let said = |why: crate::planner::product::ProductError| why.to_string();
-    let element: Element = arguments.element.parse().map_err(said)?;
-    let product = Product::new(&arguments.product, &mesh, &sizes, element).map_err(said)?;
-    let roofline = arguments.device.roofline(&mesh, element)?;
+    let dtype: DType = arguments.dtype.parse().map_err(|why: crate::UnknownDType| why.to_string())?;
+    let product = Product::new(&arguments.product, &mesh, &sizes, dtype).map_err(said)?;
+    let roofline = arguments.device.roofline(&mesh, dtype)?;
     let plan = match arguments.search {
         None => product.plan(&roofline),
         Some(Factors::Left) => product.search(&roofline, Free::Left),

@@ -2,7 +2,7 @@
 
 use ndarray::ArrayD;
 use polyshard::cli::values::Number;
-use polyshard::runtime::ElementKind;
+use polyshard::runtime::DType;
 
 /// Compares `found` with what `reference` makes of the inputs, and says how far they are apart.
 ///
@@ -23,13 +23,13 @@ pub fn check<T: Number>(
     assert_eq!(found.shape(), expected.shape(), "an answer has the shape of the reference");
     let errors = || found.iter().zip(&expected).map(|(&found, &expected)| found.distance(expected));
     let error = errors().fold(0.0, f64::max);
-    let roundoff = match T::KIND {
-        ElementKind::F32 => f64::from(f32::EPSILON) / 2.0,
-        ElementKind::F64 => f64::EPSILON / 2.0,
-        ElementKind::I32 | ElementKind::I64 if error == 0.0 => {
+    let roundoff = match T::DTYPE {
+        DType::F32 => f64::from(f32::EPSILON) / 2.0,
+        DType::F64 => f64::EPSILON / 2.0,
+        _ if error == 0.0 => {
             return Ok(format!("largest error against the sequential reference: {error:e} (integers are exact)"));
         }
-        ElementKind::I32 | ElementKind::I64 => return Err(wrong(found, error, errors(), |_| 0.0)),
+        _ => return Err(wrong(found, error, errors(), |_| 0.0)),
     };
     let magnitudes: Vec<_> = inputs.iter().map(|input| input.mapv(T::magnitude)).collect();
     let sums = reference(&magnitudes.iter().collect::<Vec<_>>())?;

@@ -118,11 +118,6 @@ impl Files {
 }
 
 /// NumPy's name of the type.
-fn numpy(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F32 => "float32",
-        DType::F64 => "float64",
-        DType::I32 => "int32",
-        DType::I64 => "int64",
-    }
+fn numpy(dtype: DType) -> String {
+    format!("{}{}", if dtype.is_float() { "float" } else { "int" }, 8 * dtype.size())
 }

@@ -94,11 +94,6 @@ pub fn machine(mesh: &Mesh) -> Roofline {
     Roofline { flops: 1e10, memory_bandwidth: 1e10, memory_bytes: 1 << 40, links: links.collect() }
 }
 
-/// What the planner calls a type of these bytes.
-pub fn planned<T: Element>() -> product::Element {
-    if T::DTYPE.size() == 4 { product::Element::F32 } else { product::Element::F64 }
-}
-
 /// A value that depends on the array and on all of the index, from -8 to 8.
 fn value(seed: i64, index: &[usize]) -> i64 {
     index.iter().fold(seed, |number, &at| number * 31 + at as i64 + 1) % 17 - 8
@@ -111,13 +106,12 @@ fn number<T: Element>(value: i64) -> T {
 /// Runs every sequence of a product's plan, and of a search for its factors' shardings, each twice.
 pub fn hold<T: Element>(world: &World, mesh: &Mesh, text: &str, sizes: &[(&str, usize)]) -> Result<()> {
     let refused = |error: product::ProductError| Error::Usage(error.to_string());
-    let product = Product::covering(text, mesh, sizes, planned::<T>()).map_err(refused)?;
+    let product = Product::covering(text, mesh, sizes, T::DTYPE).map_err(refused)?;
     let answer = Answer::new(&product, sizes);
     let mut plans: Vec<ProductPlan> = vec![product.plan(&machine(mesh)).map_err(refused)?];
     let whole = |array: &str| array.chars().filter(|c| !"_XYZ".contains(*c)).collect::<String>();
     let (factors, out) = text.split_once("->").expect("a product has an arrow");
-    let free =
-        Product::covering(&format!("{}->{out}", whole(factors)), mesh, sizes, planned::<T>()).map_err(refused)?;
+    let free = Product::covering(&format!("{}->{out}", whole(factors)), mesh, sizes, T::DTYPE).map_err(refused)?;
     plans.push(free.search(&machine(mesh), Free::Both).map_err(refused)?);
     for plan in &plans {
         for sequence in plan.sequences() {
@@ -134,7 +128,7 @@ fn run<T: Element>(
     sizes: &[(&str, usize)],
     answer: &Answer,
 ) -> Result<()> {
-    let program = sequence.program(product, T::DTYPE, sizes).map_err(|error| Error::Usage(error.to_string()))?;
+    let program = sequence.program(product, sizes).map_err(|error| Error::Usage(error.to_string()))?;
     let [left, right]: [&Sharding; 2] = {
         let inputs: Vec<_> = program.inputs().map(|array| &array.sharding).collect();
         inputs.try_into().expect("a product has two factors")
@@ -235,7 +229,7 @@ pub fn reshardings_hold<T: Element>(world: &World, mesh: &Mesh, draw: &mut Draw)
     let parse = |text: &str| Sharded::parse(text, mesh, &sizes).map_err(refused);
     let from = parse(&draw.array(mesh, "C", &["I", "K"], true))?;
     let to = parse(&draw.array(mesh, "C", &["I", "K"], true))?;
-    let Ok(steps) = reshard(&from, &to, planned::<T>(), &machine(mesh)) else { return Ok(()) };
+    let Ok(steps) = reshard(&from, &to, T::DTYPE, &machine(mesh)) else { return Ok(()) };
     let program = resharding(&from, &steps, T::DTYPE, &[]).map_err(refused)?;
     let [source, target] =
         [program.inputs().last(), program.outputs().last()].map(|array| &array.expect("one").sharding);

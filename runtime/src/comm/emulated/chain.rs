@@ -11,7 +11,7 @@
 
 use super::wire::Wire;
 use crate::comm::combine;
-use crate::{ElementKind, ReduceOp, Result};
+use crate::{DType, ReduceOp, Result};
 use std::ops::Range;
 
 /// Pieces of each half, where there is someone to hand them on.
@@ -37,12 +37,12 @@ pub(super) fn broadcast(wire: &Wire, root: usize, mut data: Outgoing<'_>) -> Res
 /// before   rank 0: a (root)    rank 1: b    rank 2: c
 /// after    rank 0: a+b+c
 /// ```
-pub(super) fn reduce(wire: &Wire, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+pub(super) fn reduce(wire: &Wire, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
     let (n, places) = (wire.size(), wire.before(root));
     // The root is the last of both.
     let chains = [(places + n - 1) % n, (2 * n - 1 - places) % n];
-    let mut sum = Sum { data, kind, op, kept: places == 0 };
-    run(wire, sum.data.len(), combine::bytes(kind), chains, &mut sum)
+    let mut sum = Sum { data, dtype, op, kept: places == 0 };
+    run(wire, sum.data.len(), dtype.size(), chains, &mut sum)
 }
 
 /// What a rank does with the pieces that pass it.
@@ -83,7 +83,7 @@ impl Passing for Outgoing<'_> {
 
 struct Sum<'a> {
     data: &'a mut [u8],
-    kind: ElementKind,
+    dtype: DType,
     op: ReduceOp,
     /// Whether sums stay here.
     kept: bool,
@@ -93,7 +93,7 @@ impl Passing for Sum<'_> {
     fn pass(&mut self, place: Range<usize>, come: Option<Vec<u8>>) -> Vec<u8> {
         let own = &mut self.data[place];
         let Some(mut come) = come else { return own.to_vec() };
-        combine::combine(self.kind, self.op, &mut come, own);
+        combine::combine(self.dtype, self.op, &mut come, own);
         if self.kept {
             own.copy_from_slice(&come);
         }

@@ -27,8 +27,8 @@ pub(crate) use network::Network;
 
 use super::shared::Apart;
 use super::threads::{Shared, ThreadComm};
-use super::{Broadcast, Communicator, Note, SharedMemory, check, combine};
-use crate::{ElementKind, ReduceOp, Result};
+use super::{Broadcast, Communicator, Note, SharedMemory, check};
+use crate::{DType, ReduceOp, Result};
 use ring::Blocks;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -142,36 +142,29 @@ impl Communicator for Emulated {
         self.collectives.exchange(&leaving, &mut coming)
     }
 
-    fn reduce(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         check::member(self.size(), root)?;
-        check::elements(kind, data)?;
+        check::elements(dtype, data)?;
         if self.rank() == root {
             self.count_from_all(data.len());
         }
-        chain::reduce(&self.collectives, root, data, kind, op)
+        chain::reduce(&self.collectives, root, data, dtype, op)
     }
 
-    fn all_reduce(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
-        check::elements(kind, data)?;
+    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::elements(dtype, data)?;
         self.count_from_all(data.len());
-        let blocks = Blocks::even(data.len(), self.size(), combine::bytes(kind));
-        ring::reduce_scatter(&self.collectives, data, &blocks, kind, op)?;
+        let blocks = Blocks::even(data.len(), self.size(), dtype.size());
+        ring::reduce_scatter(&self.collectives, data, &blocks, dtype, op)?;
         ring::all_gather(&self.collectives, data, &blocks)
     }
 
-    fn reduce_scatter(
-        &self,
-        send: &[u8],
-        into: &mut [u8],
-        counts: &[usize],
-        kind: ElementKind,
-        op: ReduceOp,
-    ) -> Result<()> {
-        check::reduce_scatter(self.size(), self.rank(), send, into, counts, kind)?;
+    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::reduce_scatter(self.size(), self.rank(), send, into, counts, dtype)?;
         self.count_from_all(into.len());
-        let blocks = Blocks::of(counts, combine::bytes(kind));
+        let blocks = Blocks::of(counts, dtype.size());
         let mut sums = send.to_vec();
-        ring::reduce_scatter(&self.collectives, &mut sums, &blocks, kind, op)?;
+        ring::reduce_scatter(&self.collectives, &mut sums, &blocks, dtype, op)?;
         into.copy_from_slice(&sums[blocks.of_rank(self.rank())]);
         Ok(())
     }

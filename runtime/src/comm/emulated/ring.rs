@@ -12,7 +12,7 @@
 
 use super::wire::Wire;
 use crate::comm::combine;
-use crate::{ElementKind, ReduceOp, Result};
+use crate::{DType, ReduceOp, Result};
 use std::ops::Range;
 
 /// Blocks of bytes, one per rank.
@@ -83,20 +83,14 @@ pub(super) fn all_gather(wire: &Wire, data: &mut [u8], blocks: &Blocks) -> Resul
 /// before   rank 0: a0 a1 a2     rank 1: b0 b1 b2     rank 2: c0 c1 c2
 /// after    rank 0: a0+b0+c0     rank 1: a1+b1+c1     rank 2: a2+b2+c2
 /// ```
-pub(super) fn reduce_scatter(
-    wire: &Wire,
-    data: &mut [u8],
-    blocks: &Blocks,
-    kind: ElementKind,
-    op: ReduceOp,
-) -> Result<()> {
+pub(super) fn reduce_scatter(wire: &Wire, data: &mut [u8], blocks: &Blocks, dtype: DType, op: ReduceOp) -> Result<()> {
     for far in (1..=wire.size() / 2).rev() {
         // Sums for the rank `far` places ahead go there from behind it, so they leave this rank ahead.
         let sent = [blocks.side_of(wire.after(far), 0, far), blocks.side_of(wire.before(far), 1, far)];
         let places = [blocks.side_of(wire.after(far - 1), 0, far), blocks.side_of(wire.before(far - 1), 1, far)];
         let received = step(wire, [&data[sent[0].clone()], &data[sent[1].clone()]], [&places[0], &places[1]])?;
         for (place, received) in places.into_iter().zip(received) {
-            combine::combine(kind, op, &mut data[place], &received);
+            combine::combine(dtype, op, &mut data[place], &received);
         }
     }
     Ok(())

@@ -21,18 +21,18 @@ fn machine(levels: &[(usize, Interconnect, f64, Option<usize>)]) -> Machine {
 
 /// Carries out an operation of a group whose ranks hold `bytes` each.
 fn carry_out(comm: &dyn Communicator, operation: Operation, bytes: usize) -> Result<()> {
-    let (n, kind, op) = (comm.size(), ElementKind::F32, ReduceOp::Sum);
+    let (n, dtype, op) = (comm.size(), DType::F32, ReduceOp::Sum);
     let mut data = vec![1.0f32; bytes / 4];
     let data: &mut [u8] = bytemuck::cast_slice_mut(&mut data);
     let part = vec![bytes / n; n];
     match operation {
-        Operation::AllReduce => comm.all_reduce(data, kind, op),
+        Operation::AllReduce => comm.all_reduce(data, dtype, op),
         Operation::ReduceScatter => {
             let mut into = vec![0.0f32; bytes / n / 4];
-            comm.reduce_scatter(data, bytemuck::cast_slice_mut(&mut into), &part, kind, op)
+            comm.reduce_scatter(data, bytemuck::cast_slice_mut(&mut into), &part, dtype, op)
         }
         Operation::AllGather => comm.all_gather(data, &mut vec![0; n * bytes], &vec![bytes; n]),
-        Operation::Reduce => comm.reduce(0, data, kind, op),
+        Operation::Reduce => comm.reduce(0, data, dtype, op),
         Operation::Broadcast if comm.rank() == 0 => comm.broadcast(Broadcast::Send(data)),
         Operation::Broadcast => comm.broadcast(Broadcast::Receive { root: 0, into: data }),
         Operation::AllToAll => comm.all_to_all(data, &part, &mut vec![0; bytes], &part),

@@ -23,7 +23,7 @@ use super::{MpiCommunicator, TAG, process};
 use crate::comm::call::{Call, disagreement};
 use crate::comm::words::{Doing, amount, deadlock, name, within};
 use crate::comm::{Broadcast, Communicator, Note, SharedMemory, check, checking};
-use crate::{ElementKind, Error, ReduceOp, Result};
+use crate::{DType, Error, ReduceOp, Result};
 use mpi::ffi;
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -269,43 +269,36 @@ impl Communicator for Checked {
         self.inner.all_to_all(send, send_counts, into, receive_counts)
     }
 
-    fn reduce(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         check::member(self.size(), root)?;
-        check::elements(kind, data)?;
-        self.agree(Call::Reduce { root: self.members[root], bytes: data.len(), kind, op })?;
-        self.inner.reduce(root, data, kind, op)
+        check::elements(dtype, data)?;
+        self.agree(Call::Reduce { root: self.members[root], bytes: data.len(), dtype, op })?;
+        self.inner.reduce(root, data, dtype, op)
     }
 
-    fn all_reduce(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
-        check::elements(kind, data)?;
-        self.agree(Call::AllReduce { bytes: data.len(), kind, op })?;
-        self.inner.all_reduce(data, kind, op)
+    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::elements(dtype, data)?;
+        self.agree(Call::AllReduce { bytes: data.len(), dtype, op })?;
+        self.inner.all_reduce(data, dtype, op)
     }
 
-    fn reduce_scatter(
-        &self,
-        send: &[u8],
-        into: &mut [u8],
-        counts: &[usize],
-        kind: ElementKind,
-        op: ReduceOp,
-    ) -> Result<()> {
-        check::reduce_scatter(self.size(), self.rank(), send, into, counts, kind)?;
-        self.agree(Call::ReduceScatter { counts: counts.into(), kind, op })?;
-        self.inner.reduce_scatter(send, into, counts, kind, op)
+    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::reduce_scatter(self.size(), self.rank(), send, into, counts, dtype)?;
+        self.agree(Call::ReduceScatter { counts: counts.into(), dtype, op })?;
+        self.inner.reduce_scatter(send, into, counts, dtype, op)
     }
 
-    fn reduce_in_order(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
+    fn reduce_in_order(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         check::member(self.size(), root)?;
-        check::elements(kind, data)?;
-        self.agree(Call::Reduce { root: self.members[root], bytes: data.len(), kind, op })?;
-        self.inner.reduce_in_order(root, data, kind, op)
+        check::elements(dtype, data)?;
+        self.agree(Call::Reduce { root: self.members[root], bytes: data.len(), dtype, op })?;
+        self.inner.reduce_in_order(root, data, dtype, op)
     }
 
-    fn all_reduce_in_order(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
-        check::elements(kind, data)?;
-        self.agree(Call::AllReduce { bytes: data.len(), kind, op })?;
-        self.inner.all_reduce_in_order(data, kind, op)
+    fn all_reduce_in_order(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::elements(dtype, data)?;
+        self.agree(Call::AllReduce { bytes: data.len(), dtype, op })?;
+        self.inner.all_reduce_in_order(data, dtype, op)
     }
 
     fn reduce_scatter_in_order(
@@ -313,12 +306,12 @@ impl Communicator for Checked {
         send: &[u8],
         into: &mut [u8],
         counts: &[usize],
-        kind: ElementKind,
+        dtype: DType,
         op: ReduceOp,
     ) -> Result<()> {
-        check::reduce_scatter(self.size(), self.rank(), send, into, counts, kind)?;
-        self.agree(Call::ReduceScatter { counts: counts.into(), kind, op })?;
-        self.inner.reduce_scatter_in_order(send, into, counts, kind, op)
+        check::reduce_scatter(self.size(), self.rank(), send, into, counts, dtype)?;
+        self.agree(Call::ReduceScatter { counts: counts.into(), dtype, op })?;
+        self.inner.reduce_scatter_in_order(send, into, counts, dtype, op)
     }
 
     fn barrier(&self) -> Result<()> {

@@ -67,8 +67,8 @@ impl NodeMemory {
         // SAFETY: the communicator is live, the constants are set once MPI is initialised, and `raw` is a local.
         let (code, raw) = unsafe {
             let mut raw = ffi::RSMPI_COMM_NULL;
-            let (kind, info) = (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL);
-            (ffi::MPI_Comm_split_type(comm.raw, kind, comm.rank as c_int, info, &mut raw), raw)
+            let (dtype, info) = (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL);
+            (ffi::MPI_Comm_split_type(comm.raw, dtype, comm.rank as c_int, info, &mut raw), raw)
         };
         checked("splitting by node", code)?;
         let node = MpiCommunicator::new(raw, true, comm.limit, Rc::clone(&comm.received))?;

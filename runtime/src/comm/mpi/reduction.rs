@@ -8,8 +8,7 @@
 use super::MpiCommunicator;
 use super::span::{address, address_mut};
 use super::status::checked;
-use crate::comm::combine;
-use crate::{ElementKind, ReduceOp, Result};
+use crate::{DType, ReduceOp, Result};
 use mpi::ffi;
 use std::cell::RefMut;
 use std::ffi::c_int;
@@ -20,15 +19,15 @@ const PIECE: usize = 1 << 25;
 
 impl MpiCommunicator {
     /// Reduces `data` to the root.
-    pub(super) fn reduce_pieces(&self, root: usize, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
-        for piece in data.chunks_mut(self.piece(kind)) {
+    pub(super) fn reduce_pieces(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        for piece in data.chunks_mut(self.piece(dtype)) {
             let mut scratch = if root == self.rank { Some(self.scratch(piece.len())) } else { None };
             // Only the root's result has a place (MPI 3.1, section 5.9.1).
             let result = scratch.as_mut().map_or(ptr::null_mut(), |scratch| scratch.as_mut_ptr().cast());
-            let count = elements(piece.len(), kind);
+            let count = elements(piece.len(), dtype);
             // SAFETY: `piece` has `count` elements, and so has the scratch, which does not overlap it.
             let code = unsafe {
-                let (datatype, op) = (datatype(kind), operation(op));
+                let (datatype, op) = (datatype(dtype), operation(op));
                 ffi::MPI_Reduce(piece.as_ptr().cast(), result, count, datatype, op, root as c_int, self.raw)
             };
             checked("reduce", code)?;
@@ -40,13 +39,13 @@ impl MpiCommunicator {
     }
 
     /// Reduces `data` to all ranks.
-    pub(super) fn all_reduce_pieces(&self, data: &mut [u8], kind: ElementKind, op: ReduceOp) -> Result<()> {
-        for piece in data.chunks_mut(self.piece(kind)) {
+    pub(super) fn all_reduce_pieces(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        for piece in data.chunks_mut(self.piece(dtype)) {
             let mut scratch = self.scratch(piece.len());
             // SAFETY: `piece` has so many elements, and so has the scratch, which does not overlap it.
             let code = unsafe {
                 let (from, to) = (piece.as_ptr().cast(), scratch.as_mut_ptr().cast());
-                ffi::MPI_Allreduce(from, to, elements(piece.len(), kind), datatype(kind), operation(op), self.raw)
+                ffi::MPI_Allreduce(from, to, elements(piece.len(), dtype), datatype(dtype), operation(op), self.raw)
             };
             checked("all-reduce", code)?;
             piece.copy_from_slice(&bytemuck::cast_slice(&scratch)[..piece.len()]);
@@ -60,29 +59,29 @@ impl MpiCommunicator {
         send: &[u8],
         into: &mut [u8],
         counts: &[usize],
-        kind: ElementKind,
+        dtype: DType,
         op: ReduceOp,
     ) -> Result<()> {
-        let per_element = combine::bytes(kind);
+        let per_element = dtype.size();
         if send.len() / per_element <= self.limit {
-            let counts: Vec<c_int> = counts.iter().map(|&count| elements(count, kind)).collect();
+            let counts: Vec<c_int> = counts.iter().map(|&count| elements(count, dtype)).collect();
             // SAFETY: the counts sum to the elements of `send`, and `into` has this rank's count.
             let code = unsafe {
                 let (from, to) = (address(send), address_mut(into));
-                ffi::MPI_Reduce_scatter(from, to, counts.as_ptr(), datatype(kind), operation(op), self.raw)
+                ffi::MPI_Reduce_scatter(from, to, counts.as_ptr(), datatype(dtype), operation(op), self.raw)
             };
             return checked("reduce-scatter", code);
         }
         for (root, (start, &count)) in super::starts(counts).zip(counts).enumerate() {
-            let piece = self.piece(kind);
+            let piece = self.piece(dtype);
             for at in (0..count).step_by(piece) {
                 let len = piece.min(count - at);
                 let from = send[start + at..start + at + len].as_ptr().cast();
                 let to = if root == self.rank { into[at..at + len].as_mut_ptr().cast() } else { ptr::null_mut() };
                 // SAFETY: both slices have `len` bytes, and only the root's result has a place.
                 let code = unsafe {
-                    let (datatype, op) = (datatype(kind), operation(op));
-                    ffi::MPI_Reduce(from, to, elements(len, kind), datatype, op, root as c_int, self.raw)
+                    let (datatype, op) = (datatype(dtype), operation(op));
+                    ffi::MPI_Reduce(from, to, elements(len, dtype), datatype, op, root as c_int, self.raw)
                 };
                 checked("reduce-scatter", code)?;
             }
@@ -91,8 +90,8 @@ impl MpiCommunicator {
     }
 
     /// Returns the bytes to reduce in one call.
-    fn piece(&self, kind: ElementKind) -> usize {
-        PIECE.min(self.limit.saturating_mul(combine::bytes(kind)))
+    fn piece(&self, dtype: DType) -> usize {
+        PIECE.min(self.limit.saturating_mul(dtype.size()))
     }
 
     fn scratch(&self, bytes: usize) -> RefMut<'_, Vec<u64>> {
@@ -106,18 +105,19 @@ impl MpiCommunicator {
 }
 
 /// Returns the elements in `bytes` bytes; pieces are small enough for a C int.
-fn elements(bytes: usize, kind: ElementKind) -> c_int {
-    (bytes / combine::bytes(kind)) as c_int
+fn elements(bytes: usize, dtype: DType) -> c_int {
+    (bytes / dtype.size()) as c_int
 }
 
-fn datatype(kind: ElementKind) -> ffi::MPI_Datatype {
+fn datatype(dtype: DType) -> ffi::MPI_Datatype {
     // SAFETY: the constants are set once MPI is initialised.
     unsafe {
-        match kind {
-            ElementKind::F32 => ffi::RSMPI_FLOAT,
-            ElementKind::F64 => ffi::RSMPI_DOUBLE,
-            ElementKind::I32 => ffi::RSMPI_INT32_T,
-            ElementKind::I64 => ffi::RSMPI_INT64_T,
+        match dtype {
+            DType::F32 => ffi::RSMPI_FLOAT,
+            DType::F64 => ffi::RSMPI_DOUBLE,
+            DType::I32 => ffi::RSMPI_INT32_T,
+            DType::I64 => ffi::RSMPI_INT64_T,
+            DType::I8 | DType::Bf16 => unreachable!("callers have checked that {dtype} is native"),
         }
     }
 }

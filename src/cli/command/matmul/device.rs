@@ -1,9 +1,9 @@
 //! The device and the links that a product is planned for, as flags: a TPU, or figures of one's own.
 
-use crate::Mesh;
 use crate::cli::command::hardware;
 use crate::cli::numbers::real;
-use crate::planner::product::{Element, Link, ProductError, Roofline, Wiring};
+use crate::planner::product::{Link, ProductError, Roofline, Wiring};
+use crate::{DType, Mesh};
 
 /// The flags.
 #[derive(clap::Args)]
@@ -31,7 +31,7 @@ pub(super) struct Device {
 }
 
 /// The name of each machine that is a torus of the mesh's axes, and the function that returns it.
-type Torus = (&'static str, fn(&Mesh, Element) -> Result<Roofline, ProductError>);
+type Torus = (&'static str, fn(&Mesh, DType) -> Result<Roofline, ProductError>);
 const TORI: [Torus; 3] =
     [("tpu-v4p", Roofline::tpu_v4p), ("tpu-v5e", Roofline::tpu_v5e), ("tpu-v5p", Roofline::tpu_v5p)];
 
@@ -40,9 +40,9 @@ impl Device {
     ///
     /// # Errors
     /// If there is no machine, it has no such mesh or no rate for the type, a link cannot be read, or an axis has none.
-    pub(super) fn roofline(&self, mesh: &Mesh, element: Element) -> Result<Roofline, String> {
+    pub(super) fn roofline(&self, mesh: &Mesh, dtype: DType) -> Result<Roofline, String> {
         let mut roofline = match &self.machine {
-            Some(name) => self.preset(name, mesh, element)?,
+            Some(name) => self.preset(name, mesh, dtype)?,
             None if self.flops.is_none() || self.memory_bandwidth.is_none() || self.memory_bytes.is_none() => {
                 return Err("no machine to plan the product for; give `--machine tpu-v5e` or another, or all of \
                             `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis"
@@ -78,9 +78,9 @@ impl Device {
     }
 
     /// The figures of a machine, before flags replace some.
-    fn preset(&self, name: &str, mesh: &Mesh, element: Element) -> Result<Roofline, String> {
+    fn preset(&self, name: &str, mesh: &Mesh, dtype: DType) -> Result<Roofline, String> {
         if let Some(text) = &self.matrix {
-            return self.placed(name, text, mesh, element);
+            return self.placed(name, text, mesh, dtype);
         }
         let Some((_, preset)) = TORI.into_iter().find(|(other, _)| *other == name) else {
             let machine = hardware::find(name, None)?;
@@ -90,28 +90,28 @@ impl Device {
                 TORI.map(|(name, _)| name).join(", ")
             ));
         };
-        let element = match (element, self.flops) {
-            (Element::F32 | Element::F64, None) => {
-                return Err(format!("{name} states no FLOP/s for {element}; take bf16 or int8, or give `--flops`"));
+        let dtype = match (dtype, self.flops) {
+            (DType::F32 | DType::F64 | DType::I32 | DType::I64, None) => {
+                return Err(format!("{name} states no FLOP/s for {dtype}; take bf16 or i8, or give `--flops`"));
             }
             // The rate that the machine states is replaced, so it may be that of another type.
-            (_, Some(_)) => Element::Bf16,
-            (element, None) => element,
+            (_, Some(_)) => DType::Bf16,
+            (dtype, None) => dtype,
         };
-        preset(mesh, element).map_err(|why| why.to_string())
+        preset(mesh, dtype).map_err(|why| why.to_string())
     }
 
     /// The figures of a machine with levels.
-    fn placed(&self, name: &str, matrix: &str, mesh: &Mesh, element: Element) -> Result<Roofline, String> {
+    fn placed(&self, name: &str, matrix: &str, mesh: &Mesh, dtype: DType) -> Result<Roofline, String> {
         let matrix = crate::cli::command::mesh::matrix(matrix)?;
         let machine = hardware::find(name, Some(&matrix.hierarchy()))?;
-        let stated = |element: &Element| machine.device().flops.contains_key(&element.to_string());
-        let element = match self.flops {
+        let stated = |dtype: &DType| machine.device().flops.contains_key(&dtype.to_string());
+        let dtype = match self.flops {
             // As above; of a machine that states no rate at all, the planner says so.
-            Some(_) => Element::ALL.into_iter().find(stated).unwrap_or(element),
-            None => element,
+            Some(_) => DType::ALL.into_iter().find(stated).unwrap_or(dtype),
+            None => dtype,
         };
-        Roofline::on(&machine, &matrix, mesh, element).map_err(|why| why.to_string())
+        Roofline::on(&machine, &matrix, mesh, dtype).map_err(|why| why.to_string())
     }
 }
 

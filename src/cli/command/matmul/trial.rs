@@ -6,7 +6,7 @@
 use crate::cli::command::threads;
 use crate::cli::values::element;
 use crate::machine::units::{counted, scaled};
-use crate::planner::product::{Element, Product, ProductPlan, Sharded};
+use crate::planner::product::{Product, ProductPlan, Sharded};
 use crate::{DType, DistArray, Execute};
 use serde::Serialize;
 use std::fmt;
@@ -48,12 +48,12 @@ pub(super) fn run(text: &str, sizes: &[(&str, usize)], plan: &ProductPlan) -> Re
             scaled(planned.flops(), "FLOP")
         ));
     }
-    let product = Product::new(text, mesh, sizes, Element::F64).map_err(|why| why.to_string())?;
+    let product = Product::new(text, mesh, sizes, DType::F64).map_err(|why| why.to_string())?;
     let arrays = [product.left(), product.right(), product.out()];
     let whole: u128 = arrays.iter().map(|array| elements(array) as u128).sum();
-    let tiles = plan.best().total().memory / planned.element().bytes() as u128 * mesh.size() as u128;
+    let tiles = plan.best().total().memory / planned.dtype().size() as u128 * mesh.size() as u128;
     threads::check_memory("all arrays and the tiles of all ranks", (whole + tiles) * size_of::<f64>() as u128)?;
-    let program = plan.best().program(&product, DType::F64, &[]).map_err(|why| why.to_string())?;
+    let program = plan.best().program(&product, &[]).map_err(|why| why.to_string())?;
     let answer = sequential(&product);
     let found = crate::spmd(mesh.size(), |world| {
         let factors = program.inputs().zip(SEEDS);

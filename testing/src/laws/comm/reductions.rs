@@ -1,7 +1,7 @@
 //! Laws of the reductions, for each element type and operation.
 
 use polyshard_runtime::comm::Communicator;
-use polyshard_runtime::{Element, ElementKind, ReduceOp, Result};
+use polyshard_runtime::{DType, Element, ReduceOp, Result};
 
 const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min];
 
@@ -50,7 +50,7 @@ fn element<T: Element>(op: ReduceOp, rank: usize, i: usize) -> T {
 }
 
 fn check<T: Element>(comm: &dyn Communicator, reduction: Reduction, op: ReduceOp, len: usize) -> Result<()> {
-    let (rank, size, kind): (_, _, ElementKind) = (comm.rank(), comm.size(), T::KIND);
+    let (rank, size, kind): (_, _, DType) = (comm.rank(), comm.size(), T::DTYPE);
     let mine: Vec<T> = (0..len).map(|i| element(op, rank, i)).collect();
     let combined: Vec<T> = (0..len)
         .map(|i| (1..size).fold(element(op, 0, i), |sum, other| op.combine(sum, element(op, other, i))))
@@ -60,13 +60,13 @@ fn check<T: Element>(comm: &dyn Communicator, reduction: Reduction, op: ReduceOp
             for root in 0..size {
                 let mut data = mine.clone();
                 comm.reduce(root, bytemuck::cast_slice_mut(&mut data), kind, op)?;
-                assert!(rank != root || data == combined, "{op:?} of {} to {root}, {len} elements", T::NAME);
+                assert!(rank != root || data == combined, "{op:?} of {} to {root}, {len} elements", T::DTYPE.name());
             }
         }
         Reduction::ToAll => {
             let mut data = mine;
             comm.all_reduce(bytemuck::cast_slice_mut(&mut data), kind, op)?;
-            assert!(data == combined, "{op:?} of {} to all, {len} elements", T::NAME);
+            assert!(data == combined, "{op:?} of {} to all, {len} elements", T::DTYPE.name());
         }
         Reduction::Scatter => {
             // Equal parts but for the last, which takes the rest; then everything to one rank.
@@ -78,7 +78,11 @@ fn check<T: Element>(comm: &dyn Communicator, reduction: Reduction, op: ReduceOp
                 let mut into = vec![T::ZERO; lengths(rank)];
                 let (send, own) = (bytemuck::cast_slice(&mine), bytemuck::cast_slice_mut(&mut into));
                 comm.reduce_scatter(send, own, &counts, kind, op)?;
-                assert!(into == combined[start..start + into.len()], "{op:?} of {}, parts of {counts:?}", T::NAME);
+                assert!(
+                    into == combined[start..start + into.len()],
+                    "{op:?} of {}, parts of {counts:?}",
+                    T::DTYPE.name()
+                );
             }
         }
     }

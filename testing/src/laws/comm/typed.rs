@@ -41,14 +41,14 @@ fn in_rank_order<T: Element>(comm: &dyn Communicator, op: ReduceOp, len: usize) 
     let mine: Vec<T> = (0..len).map(|i| uneven(rank, i)).collect();
     let expected: Vec<T> =
         (0..len).map(|i| (1..size).fold(uneven(0, i), |sum, other| op.combine(sum, uneven(other, i)))).collect();
-    let what = format!("{op:?} of {len} {}", T::NAME);
+    let what = format!("{op:?} of {len} {}", T::DTYPE.name());
 
     let (mut data, before) = (mine.clone(), comm.bytes_received());
     typed.all_reduce(&mut data, op)?;
     assert!(bits(&data) == bits(&expected), "{what} to all");
     // Short floats come whole from all ranks, and so do those of two; of longer ones a piece comes from all, and then the others' sums.
     let bytes = size_of::<T>();
-    let is_whole = matches!(T::NAME, "i32" | "i64") || size <= 2 || len * bytes * size <= 1 << 16;
+    let is_whole = matches!(T::DTYPE.name(), "i32" | "i64") || size <= 2 || len * bytes * size <= 1 << 16;
     let own = len / size + usize::from(rank < len % size);
     let received = if is_whole { len * (size - 1) } else { own * (size - 1) + len - own };
     assert_eq!(comm.bytes_received() - before, (received * bytes) as u64, "{what}");

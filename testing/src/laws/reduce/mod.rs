@@ -75,7 +75,7 @@ pub fn reduces<T: Value>(
     op: ReduceOp,
     strategy: Strategy,
 ) -> Result<()> {
-    let case = format!("{op:?} of {elements} {} over {axes:?} of {placed} by {strategy:?}", T::NAME);
+    let case = format!("{op:?} of {elements} {} over {axes:?} of {placed} by {strategy:?}", T::DTYPE.name());
     let in_order = strategy == Strategy::Deterministic;
     let reduction = Reduction::<T>::new(world, placed, axes, elements, strategy)?;
     let rank = mesh_rank(world, placed);

@@ -2,22 +2,21 @@
 
 use crate::comm::call::Call;
 use crate::comm::words::Doing;
-use crate::{ElementKind, Error, ReduceOp, Result};
+use crate::{DType, Error, ReduceOp, Result};
 
-const KINDS: [ElementKind; 4] = [ElementKind::F32, ElementKind::F64, ElementKind::I32, ElementKind::I64];
 const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min];
 
 /// Returns the call as bytes: words, the first of which says which call it is, and a text at the end.
 pub(super) fn of_call(call: &Call) -> Vec<u8> {
-    let reduction = |kind: &ElementKind, op: &ReduceOp| [place(&KINDS, kind), place(&OPS, op)];
+    let reduction = |dtype: &DType, op: &ReduceOp| [place(&DType::ALL, dtype), place(&OPS, op)];
     let (words, text): (Vec<usize>, &str) = match call {
         Call::Barrier => (vec![0], ""),
         Call::Broadcast { root, bytes } => (vec![1, *root, *bytes], ""),
         Call::AllGather { counts } => ([&[2], &counts[..]].concat(), ""),
         Call::AllToAll { send, receive } => ([&[3], &send[..], &receive[..]].concat(), ""),
-        Call::Reduce { root, bytes, kind, op } => ([&[4, *root, *bytes], &reduction(kind, op)[..]].concat(), ""),
-        Call::AllReduce { bytes, kind, op } => ([&[5, *bytes], &reduction(kind, op)[..]].concat(), ""),
-        Call::ReduceScatter { counts, kind, op } => ([&[6], &reduction(kind, op)[..], &counts[..]].concat(), ""),
+        Call::Reduce { root, bytes, dtype, op } => ([&[4, *root, *bytes], &reduction(dtype, op)[..]].concat(), ""),
+        Call::AllReduce { bytes, dtype, op } => ([&[5, *bytes], &reduction(dtype, op)[..]].concat(), ""),
+        Call::ReduceScatter { counts, dtype, op } => ([&[6], &reduction(dtype, op)[..], &counts[..]].concat(), ""),
         Call::Tell { about } => (vec![7], about),
         Call::Split { color, key } => (vec![8, *color, *key], ""),
         Call::Settle => (vec![9], ""),
@@ -31,7 +30,7 @@ pub(super) fn of_call(call: &Call) -> Vec<u8> {
 /// Reads a call.
 pub(super) fn to_call(bytes: &[u8]) -> Result<Call> {
     let (words, text) = read(bytes)?;
-    let kind = |nth: usize| KINDS.get(nth).copied().ok_or_else(unreadable);
+    let dtype = |nth: usize| DType::ALL.get(nth).copied().ok_or_else(unreadable);
     let op = |nth: usize| OPS.get(nth).copied().ok_or_else(unreadable);
     Ok(match words[..] {
         [0] => Call::Barrier,
@@ -41,10 +40,10 @@ pub(super) fn to_call(bytes: &[u8]) -> Result<Call> {
             let (send, receive) = counts.split_at(counts.len() / 2);
             Call::AllToAll { send: send.into(), receive: receive.into() }
         }
-        [4, root, bytes, nth, code] => Call::Reduce { root, bytes, kind: kind(nth)?, op: op(code)? },
-        [5, bytes, nth, code] => Call::AllReduce { bytes, kind: kind(nth)?, op: op(code)? },
+        [4, root, bytes, nth, code] => Call::Reduce { root, bytes, dtype: dtype(nth)?, op: op(code)? },
+        [5, bytes, nth, code] => Call::AllReduce { bytes, dtype: dtype(nth)?, op: op(code)? },
         [6, nth, code, ref counts @ ..] => {
-            Call::ReduceScatter { counts: counts.into(), kind: kind(nth)?, op: op(code)? }
+            Call::ReduceScatter { counts: counts.into(), dtype: dtype(nth)?, op: op(code)? }
         }
         [7] => Call::Tell { about: String::from(text).into() },
         [8, color, key] => Call::Split { color, key },
@@ -122,15 +121,15 @@ mod tests {
 
     #[test]
     fn calls_come_back_as_they_were() {
-        let (kind, op) = (ElementKind::I32, ReduceOp::Min);
+        let (dtype, op) = (DType::I32, ReduceOp::Min);
         let calls = [
             Call::Barrier,
             Call::Broadcast { root: 3, bytes: 1 << 40 },
             Call::AllGather { counts: [4, 0, 9].into() },
             Call::AllToAll { send: [1, 2].into(), receive: [3, 4].into() },
-            Call::Reduce { root: 1, bytes: 8, kind, op },
-            Call::AllReduce { bytes: 12, kind: ElementKind::F32, op: ReduceOp::Sum },
-            Call::ReduceScatter { counts: [8, 16].into(), kind, op },
+            Call::Reduce { root: 1, bytes: 8, dtype, op },
+            Call::AllReduce { bytes: 12, dtype: DType::F32, op: ReduceOp::Sum },
+            Call::ReduceScatter { counts: [8, 16].into(), dtype, op },
             Call::Tell { about: "gather to 2 of f64, ä".into() },
             Call::Split { color: 7, key: 1 },
             Call::Settle,

@@ -1,66 +1,8 @@
-//! Element types, and numbers of them.
+//! Rust types as element types, and numbers of them.
 
+use polyshard_layout::DType;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// The element type of a kernel's tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DType {
-    /// 32-bit IEEE float.
-    F32,
-    /// 64-bit IEEE float.
-    F64,
-    /// 32-bit signed integer, wrapping.
-    I32,
-    /// 64-bit signed integer, wrapping.
-    I64,
-}
-
-impl DType {
-    /// Returns the bytes of one element.
-    #[must_use]
-    pub fn size(self) -> usize {
-        match self {
-            Self::F32 | Self::I32 => 4,
-            Self::F64 | Self::I64 => 8,
-        }
-    }
-
-    /// Returns the Rust name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::I32 => "i32",
-            Self::I64 => "i64",
-        }
-    }
-
-    /// Returns whether an element can be `number`: an integer in range, or for floats any that does not become infinite.
-    #[must_use]
-    pub fn holds(self, number: Number) -> bool {
-        match (self, number) {
-            (Self::I32, Number::Int(value)) => i32::try_from(value).is_ok(),
-            (Self::I32 | Self::I64, Number::Float(_)) => false,
-            (Self::F32, Number::Float(value)) => !value.is_finite() || (value as f32).is_finite(),
-            (Self::I64 | Self::F32 | Self::F64, _) => true,
-        }
-    }
-
-    /// Returns whether this is a float type.
-    #[must_use]
-    pub fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64)
-    }
-}
-
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// A Rust type that can be the element type of a kernel: `f32`, `f64`, `i32` or `i64`.
 pub trait ScalarType: Copy + 'static {
@@ -94,6 +36,18 @@ pub enum Number {
 }
 
 impl Number {
+    /// Returns whether an element can be this number: an integer in range, or for floats any that does not become infinite.
+    #[must_use]
+    pub fn fits(self, dtype: DType) -> bool {
+        match (dtype, self) {
+            (DType::I8, Self::Int(value)) => i8::try_from(value).is_ok(),
+            (DType::I32, Self::Int(value)) => i32::try_from(value).is_ok(),
+            (DType::I8 | DType::I32 | DType::I64, Self::Float(_)) => false,
+            (DType::Bf16 | DType::F32, Self::Float(value)) => !value.is_finite() || (value as f32).is_finite(),
+            (DType::I64 | DType::Bf16 | DType::F32 | DType::F64, _) => true,
+        }
+    }
+
     /// Returns the number as a float.
     #[must_use]
     pub fn as_f64(self) -> f64 {

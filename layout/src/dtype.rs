@@ -1,0 +1,125 @@
+//! Element types.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The type of an array's elements.
+///
+/// Plans, costs and bounds are of any of them. Programs compute in those that Rust has, see [`native`](Self::native).
+///
+/// ```
+/// use polyshard_layout::DType;
+///
+/// let dtype: DType = "bf16".parse()?;
+/// assert_eq!((dtype.size(), dtype.is_float(), dtype.native().is_ok()), (2, true, false));
+/// # Ok::<_, polyshard_layout::UnknownDType>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DType {
+    /// 8-bit signed integer; sums are counted in one byte too.
+    I8,
+    /// 16-bit float with the exponent of 32 bits.
+    Bf16,
+    /// 32-bit IEEE float.
+    F32,
+    /// 64-bit IEEE float.
+    F64,
+    /// 32-bit signed integer, wrapping.
+    I32,
+    /// 64-bit signed integer, wrapping.
+    I64,
+}
+
+impl DType {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::I8, Self::Bf16, Self::F32, Self::F64, Self::I32, Self::I64];
+
+    /// Those in which programs compute.
+    pub const NATIVE: [Self; 4] = [Self::F32, Self::F64, Self::I32, Self::I64];
+
+    /// Returns the bytes of one element.
+    #[must_use]
+    pub fn size(self) -> usize {
+        match self {
+            Self::I8 => 1,
+            Self::Bf16 => 2,
+            Self::F32 | Self::I32 => 4,
+            Self::F64 | Self::I64 => 8,
+        }
+    }
+
+    /// Returns the name, which is Rust's if Rust has the type.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::I8 => "i8",
+            Self::Bf16 => "bf16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+        }
+    }
+
+    /// Returns whether elements are floats, so that the order in which they are added up matters.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::Bf16 | Self::F32 | Self::F64)
+    }
+
+    /// Checks that programs compute in this type; the others are there to plan with.
+    ///
+    /// # Errors
+    /// If Rust does not have the type.
+    pub fn native(self) -> Result<(), NotNative> {
+        if Self::NATIVE.contains(&self) { Ok(()) } else { Err(NotNative { dtype: self }) }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for DType {
+    type Err = UnknownDType;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDType> {
+        let found = Self::ALL.into_iter().find(|dtype| dtype.name() == text);
+        found.ok_or_else(|| UnknownDType { name: text.to_owned() })
+    }
+}
+
+/// A name that no element type has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no element type `{name}`; there are {}", DType::ALL.map(DType::name).join(", "))]
+pub struct UnknownDType {
+    /// The name.
+    pub name: String,
+}
+
+/// An element type in which no program computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("programs do not compute in {dtype}; the types that they compute in are {}", DType::NATIVE.map(DType::name).join(", "))]
+pub struct NotNative {
+    /// The type.
+    pub dtype: DType,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for dtype in DType::ALL {
+            assert_eq!(dtype.to_string().parse(), Ok(dtype));
+            assert_eq!(serde_json::to_string(&dtype).expect("JSON"), format!("\"{dtype}\""));
+        }
+        let error = "f16".parse::<DType>().expect_err("there is none").to_string();
+        assert_eq!(error, "no element type `f16`; there are i8, bf16, f32, f64, i32, i64");
+    }
+}
