@@ -20,7 +20,7 @@ use polyshard::cli::axes::Axes;
 use polyshard::cli::dtypes::{dtype_parser, with_type};
 use polyshard::cli::numbers::whole;
 use polyshard::cli::values::{Number, element};
-use polyshard::machine::Operation;
+use polyshard::machine::Collective;
 use polyshard::machine::units::counted;
 use polyshard::planner::placement::{Ranked, Traffic, best};
 use polyshard::prelude::*;
@@ -96,7 +96,7 @@ fn plan(options: &Options, element: usize) -> Result<Sum, Stop> {
     let (mesh, extents) = (axes.mesh(|nth| format!("p{nth}")), axes.extents());
     let axes = &positions(&options.reduce, &mesh)?;
     let bytes = options.elements as f64 * element as f64;
-    let traffic = Traffic { operation: Operation::AllReduce, axes: axes.clone(), bytes };
+    let traffic = Traffic { operation: Collective::AllReduce, axes: axes.clone(), bytes };
     let ranked = best(&machine, &extents, &[traffic]).map_err(|error| Stop::Failed(error.to_string()))?;
     let told = |ranked: &Ranked| format!("{} in {:.3e} s", ranked.matrix, ranked.seconds);
     let choice = match &ranked[..] {

@@ -13,6 +13,7 @@
 //! | shard | the elements that one rank owns |
 
 mod axis;
+mod collective;
 mod congruence;
 mod dim;
 mod dtype;
@@ -27,6 +28,7 @@ mod source;
 mod sums;
 
 pub use axis::{Axis, AxisExpr};
+pub use collective::Collective;
 pub use dim::{Digit, DimLayout, LevelLayout};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;

@@ -44,8 +44,8 @@ impl Calibration {
 /// Fits the bandwidths of a machine to measurements.
 ///
 /// ```
-/// use polyshard_machine::{Algorithm, Exchange, Machine, Measurement, Operation, calibrate};
-/// let exchange = Exchange { operation: Operation::Broadcast, groups: vec![vec![0, 16]], bytes: 1e9 };
+/// use polyshard_machine::{Algorithm, Exchange, Machine, Measurement, Collective, calibrate};
+/// let exchange = Exchange { operation: Collective::Broadcast, groups: vec![vec![0, 16]], bytes: 1e9 };
 /// let measured = Measurement { exchange, algorithm: Algorithm::Ring, seconds: 0.1 + 2e-5 };
 /// let fitted = calibrate(&Machine::preset("a100")?, &[measured])?.machine;
 /// let [node, gpu] = fitted.levels() else { panic!("two levels") };

@@ -1,7 +1,7 @@
 //! What can be wrong with a machine that a user describes.
 
-use super::Operation;
 use crate::units::counted;
+use polyshard_layout::Collective;
 use std::fmt;
 
 /// Why a machine is invalid, or cannot do what is asked of it.
@@ -112,7 +112,7 @@ pub enum MachineError {
     #[error("the profile of {operation} on {} is wrong: {why}", counted(ranks, "rank"))]
     Profile {
         /// Whose it is.
-        operation: Operation,
+        operation: Collective,
         /// Of how many ranks.
         ranks: usize,
         /// What is wrong and what to do.

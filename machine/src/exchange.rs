@@ -1,12 +1,13 @@
 //! What is communicated: one collective operation, in several groups at once, on a given number of bytes.
 
-use super::{Machine, MachineError, Operation};
+use super::{Machine, MachineError};
+use polyshard_layout::Collective;
 
 /// One operation in several groups at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
     /// The operation.
-    pub operation: Operation,
+    pub operation: Collective,
     /// The ranks of each group in the order of their data; no rank is twice.
     pub groups: Vec<Vec<usize>>,
     /// The bytes that each rank holds before it.

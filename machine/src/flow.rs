@@ -14,10 +14,12 @@
 //! **Tree.** An all-reduce goes up and down. In a chain all of the data does; in each of the two binary trees half
 //! of it, and a rank that is inside one tree is a leaf of the other.
 //!
-//! An all-to-all sends an `n`-th to each other rank at once, whatever the algorithm.
+//! An all-to-all sends an `n`-th to each other rank at once, whatever the algorithm, and so does an exchange. In a
+//! permutation each rank sends its block to the next of the group and the last to the first.
 
-use super::operation::{Algorithm, Operation};
+use super::algorithm::Algorithm;
 use super::route::{Dim, Loads, Router};
+use polyshard_layout::Collective;
 
 /// Adds the messages of one group to `loads`; returns the latency in seconds.
 ///
@@ -25,7 +27,7 @@ use super::route::{Dim, Loads, Router};
 pub(crate) fn send(
     router: &Router<'_>,
     loads: &mut Loads,
-    operation: Operation,
+    operation: Collective,
     group: &[usize],
     bytes: f64,
     algorithm: Algorithm,
@@ -34,8 +36,10 @@ pub(crate) fn send(
         return 0.0;
     }
     match (operation, algorithm) {
-        (Operation::AllToAll, _) => all_to_all(router, loads, group, bytes),
-        (Operation::AllReduce, Algorithm::Tree) => 2.0 * tree(router, loads, group, 0, bytes),
+        (Collective::Slice, _) => 0.0,
+        (Collective::Permute, _) => permute(router, loads, group, bytes),
+        (Collective::AllToAll | Collective::Exchange, _) => all_to_all(router, loads, group, bytes),
+        (Collective::AllReduce, Algorithm::Tree) => 2.0 * tree(router, loads, group, 0, bytes),
         _ => {
             let directions = boxed(router, group);
             let share = carried(operation, group.len()) * bytes / directions.len() as f64;
@@ -45,19 +49,20 @@ pub(crate) fn send(
                 let slowest = lines.iter().map(|line| ring(router, loads, operation, line, share));
                 latency += slowest.fold(0.0, f64::max);
             }
-            if operation == Operation::AllReduce { 2.0 * latency } else { latency }
+            if operation == Collective::AllReduce { 2.0 * latency } else { latency }
         }
     }
 }
 
 /// What passes between neighbours of a ring of `n` per byte that each holds, both directions together.
-fn carried(operation: Operation, n: usize) -> f64 {
+fn carried(operation: Collective, n: usize) -> f64 {
     let n = n as f64;
     match operation {
-        Operation::AllReduce => 2.0 * (n - 1.0) / n,
-        Operation::ReduceScatter | Operation::AllToAll => (n - 1.0) / n,
-        Operation::AllGather => n - 1.0,
-        Operation::Reduce | Operation::Broadcast => 1.0,
+        Collective::AllReduce => 2.0 * (n - 1.0) / n,
+        Collective::ReduceScatter | Collective::AllToAll | Collective::Exchange => (n - 1.0) / n,
+        Collective::AllGather => n - 1.0,
+        Collective::Reduce | Collective::Broadcast | Collective::Permute => 1.0,
+        Collective::Slice => 0.0,
     }
 }
 
@@ -89,7 +94,7 @@ fn boxed(router: &Router<'_>, group: &[usize]) -> Vec<Vec<Vec<usize>>> {
 
 /// Both directions around a ring, half of `carried` bytes each; returns the latency of one trip: of the farthest two
 /// ranks by the shorter way, or of a whole chain if there is a root, since half of its data comes the longer way.
-fn ring(router: &Router<'_>, loads: &mut Loads, operation: Operation, line: &[usize], carried: f64) -> f64 {
+fn ring(router: &Router<'_>, loads: &mut Loads, operation: Collective, line: &[usize], carried: f64) -> f64 {
     let n = line.len();
     let mut edges = Vec::with_capacity(n);
     for (at, &here) in line.iter().enumerate() {
@@ -97,8 +102,8 @@ fn ring(router: &Router<'_>, loads: &mut Loads, operation: Operation, line: &[us
         // A rooted operation's chains end where the root is.
         let (out_of_root, into_root) = (at == 0, at == n - 1);
         let (ahead, back) = match operation {
-            Operation::Reduce => (!out_of_root, !into_root),
-            Operation::Broadcast => (!into_root, !out_of_root),
+            Collective::Reduce => (!out_of_root, !into_root),
+            Collective::Broadcast => (!into_root, !out_of_root),
             _ => (true, true),
         };
         if ahead {
@@ -110,7 +115,7 @@ fn ring(router: &Router<'_>, loads: &mut Loads, operation: Operation, line: &[us
         edges.push(router.latency(here, next));
     }
     match operation {
-        Operation::Reduce | Operation::Broadcast => edges.iter().sum::<f64>() - f64::min(edges[0], edges[n - 1]),
+        Collective::Reduce | Collective::Broadcast => edges.iter().sum::<f64>() - f64::min(edges[0], edges[n - 1]),
         _ => farthest(&edges),
     }
 }
@@ -133,6 +138,15 @@ fn farthest(edges: &[f64]) -> f64 {
         way -= edges[start];
     }
     longest
+}
+
+fn permute(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) -> f64 {
+    let mut latency = 0.0f64;
+    for (&source, &target) in group.iter().zip(group.iter().cycle().skip(1)) {
+        router.load(loads, source, target, bytes);
+        latency = latency.max(router.latency(source, target));
+    }
+    latency
 }
 
 fn all_to_all(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) -> f64 {

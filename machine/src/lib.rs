@@ -22,12 +22,12 @@
 //!
 //! A machine is a description: nothing here asks the hardware, and no figure changes what is computed.
 
+mod algorithm;
 mod calibrate;
 mod error;
 mod exchange;
 mod flow;
 mod link;
-mod operation;
 mod presets;
 mod profile;
 mod route;
@@ -36,11 +36,12 @@ mod time;
 pub mod units;
 mod way;
 
+pub use algorithm::Algorithm;
 pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
 pub use error::MachineError;
 pub use exchange::Exchange;
 pub use link::{Link, fit_link};
-pub use operation::{Algorithm, Operation};
+pub use polyshard_layout::Collective;
 pub use presets::PRESETS;
 pub use profile::{Profile, fit_profiles, leave_one_out};
 pub use time::{Seconds, seconds};

@@ -7,15 +7,16 @@
 //! ranks as were not measured takes the factors of the one that is nearest in size. A profile is data of a machine; it
 //! is not derived from anything, and an operation without one takes what its links take.
 
-use super::{Exchange, Machine, MachineError, Measurement, Operation, seconds};
+use super::{Exchange, Machine, MachineError, Measurement, seconds};
 use crate::units::counted;
+use polyshard_layout::Collective;
 use serde::{Deserialize, Serialize};
 
 /// How many times as long as its links say an operation takes, by size.
 ///
 /// ```
-/// use polyshard_machine::{Operation, Profile};
-/// let (operation, ranks) = (Operation::AllReduce, 4);
+/// use polyshard_machine::{Collective, Profile};
+/// let (operation, ranks) = (Collective::AllReduce, 4);
 /// let profile = Profile { operation, ranks, bytes: vec![1e3, 1e5], factor: vec![1.0, 4.0] };
 /// assert_eq!(profile.at(10.0), 1.0);
 /// assert!((profile.at(1e4) - 2.0).abs() < 1e-12); // half-way between, on logarithmic scales
@@ -25,7 +26,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The operation.
-    pub operation: Operation,
+    pub operation: Collective,
     /// The ranks of a group.
     pub ranks: usize,
     /// The bytes that each rank holds before it, increasing.
@@ -77,11 +78,11 @@ impl Machine {
     /// of ranks.
     ///
     /// ```
-    /// use polyshard_machine::{Algorithm, Exchange, Machine, Operation, Profile, seconds};
+    /// use polyshard_machine::{Algorithm, Exchange, Machine, Collective, Profile, seconds};
     /// let machine = Machine::preset("a100")?;
-    /// let exchange = Exchange { operation: Operation::Broadcast, groups: vec![vec![0, 1]], bytes: 1e9 };
+    /// let exchange = Exchange { operation: Collective::Broadcast, groups: vec![vec![0, 1]], bytes: 1e9 };
     /// let links = seconds(&machine, &exchange, Algorithm::Ring)?.total();
-    /// let profile = Profile { operation: Operation::Broadcast, ranks: 2, bytes: vec![1e9], factor: vec![1.5] };
+    /// let profile = Profile { operation: Collective::Broadcast, ranks: 2, bytes: vec![1e9], factor: vec![1.5] };
     /// let slower = seconds(&machine.with_profiles(vec![profile])?, &exchange, Algorithm::Ring)?.total();
     /// assert!((slower / links - 1.5).abs() < 1e-12);
     /// # Ok::<(), polyshard_machine::MachineError>(())

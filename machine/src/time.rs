@@ -49,10 +49,10 @@ impl fmt::Display for Seconds {
 /// Returns how long an exchange takes on a machine.
 ///
 /// ```
-/// use polyshard_machine::{Algorithm, Exchange, Machine, Operation, seconds};
+/// use polyshard_machine::{Algorithm, Exchange, Machine, Collective, seconds};
 /// let machine = Machine::preset("a100")?;
 /// // The first GPUs of two nodes add up 8 GB: each node sends and receives 8 GB at 8 GB/s.
-/// let exchange = Exchange { operation: Operation::AllReduce, groups: vec![vec![0, 16]], bytes: 8e9 };
+/// let exchange = Exchange { operation: Collective::AllReduce, groups: vec![vec![0, 16]], bytes: 8e9 };
 /// let alone = seconds(&machine, &exchange, Algorithm::Ring)?;
 /// assert_eq!(alone.transfer, 1.0);
 /// // All sixteen GPUs do: they share the network card.

@@ -2,12 +2,12 @@
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{
-    Algorithm, Device, Exchange, Interconnect, Level, Machine, MachineError, Measurement, Operation, Profile,
+    Algorithm, Collective, Device, Exchange, Interconnect, Level, Machine, MachineError, Measurement, Profile,
     calibrate, fit_link, fit_profiles, leave_one_out, seconds,
 };
 use proptest::prelude::*;
 
-const OPERATIONS: [Operation; 3] = [Operation::AllReduce, Operation::AllGather, Operation::AllToAll];
+const OPERATIONS: [Collective; 3] = [Collective::AllReduce, Collective::AllGather, Collective::AllToAll];
 
 fn machine(ranks: usize) -> Machine {
     let (interconnect, bandwidth, latency) = (Interconnect::Switch, 4e9, 2e-6);
@@ -17,7 +17,7 @@ fn machine(ranks: usize) -> Machine {
     Machine::new("four", vec![level], device).unwrap()
 }
 
-fn exchange(operation: Operation, ranks: usize, bytes: f64) -> Exchange {
+fn exchange(operation: Collective, ranks: usize, bytes: f64) -> Exchange {
     Exchange { operation, groups: vec![(0..ranks).collect()], bytes }
 }
 
@@ -75,7 +75,7 @@ proptest! {
     #[test]
     fn factors_stay_between_those_that_were_measured(bytes in 1.0..1e12f64, low in 0.1..10.0f64, high in 0.1..10.0f64) {
         let (bytes_, factor) = (vec![1e3, 1e6], vec![low, high]);
-        let profile = Profile { operation: Operation::Reduce, ranks: 2, bytes: bytes_, factor };
+        let profile = Profile { operation: Collective::Reduce, ranks: 2, bytes: bytes_, factor };
         let at = profile.at(bytes);
         prop_assert!(at >= low.min(high) * (1.0 - 1e-12) && at <= low.max(high) * (1.0 + 1e-12));
         if !(1e3..=1e6).contains(&bytes) {
@@ -102,18 +102,18 @@ fn an_operation_that_was_not_measured_takes_what_its_links_take() {
     let fitted = fit_profiles(&machine(4), &measured(&machine(4), |_| 2.0)).unwrap();
     let total =
         |machine: &Machine, operation| seconds(machine, &exchange(operation, 4, 1e5), Algorithm::Ring).unwrap().total();
-    assert_eq!(total(&fitted, Operation::Reduce), total(&machine(4), Operation::Reduce));
-    let twice = total(&fitted, Operation::AllReduce) / total(&machine(4), Operation::AllReduce);
+    assert_eq!(total(&fitted, Collective::Reduce), total(&machine(4), Collective::Reduce));
+    let twice = total(&fitted, Collective::AllReduce) / total(&machine(4), Collective::AllReduce);
     assert!((twice - 2.0).abs() < 1e-12);
 }
 
 #[test]
 fn groups_that_were_not_measured_take_the_factors_of_the_nearest() {
     let profile =
-        |ranks, factor| Profile { operation: Operation::Reduce, ranks, bytes: vec![1.0], factor: vec![factor] };
+        |ranks, factor| Profile { operation: Collective::Reduce, ranks, bytes: vec![1.0], factor: vec![factor] };
     let profiled = machine(64).with_profiles(vec![profile(2, 2.0), profile(16, 3.0)]).unwrap();
     let factor = |ranks| {
-        let exchange = exchange(Operation::Reduce, ranks, 1e3);
+        let exchange = exchange(Collective::Reduce, ranks, 1e3);
         let total = |machine: &Machine| seconds(machine, &exchange, Algorithm::Ring).unwrap().total();
         (total(&profiled) / total(&machine(64)) * 1e9).round() / 1e9
     };
@@ -175,7 +175,7 @@ fn times_that_say_nothing_are_refused() {
 fn profiles_that_are_none_are_refused() {
     let check = |bytes: &[f64], factor: &[f64], expected: Expect| {
         let profile =
-            Profile { operation: Operation::Reduce, ranks: 2, bytes: bytes.to_vec(), factor: factor.to_vec() };
+            Profile { operation: Collective::Reduce, ranks: 2, bytes: bytes.to_vec(), factor: factor.to_vec() };
         refused(machine(2).with_profiles(vec![profile]), expected);
     };
     check(
@@ -202,7 +202,7 @@ fn profiles_that_are_none_are_refused() {
         &[1.0, 1.0],
         expect!["the profile of Reduce on 2 ranks is wrong: size 2 comes after 2; give increasing sizes"],
     );
-    let profile = Profile { operation: Operation::Reduce, ranks: 3, bytes: vec![1.0], factor: vec![1.0] };
+    let profile = Profile { operation: Collective::Reduce, ranks: 3, bytes: vec![1.0], factor: vec![1.0] };
     refused(
         machine(2).with_profiles(vec![profile; 2]),
         expect!["the profile of Reduce on 3 ranks is wrong: it is given twice; give one"],

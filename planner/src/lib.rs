@@ -25,5 +25,6 @@ pub use error::{PlanError, TypeError};
 pub use named::NamedType;
 pub use part::AxisPart;
 pub use pipeline::{Pipeline, PipelineError};
-pub use redistribute::{Cost, CostModel, Links, MemoryBound, Op, Ops, Options, Plan, Report, Step, StepReport};
+pub use polyshard_layout::Collective;
+pub use redistribute::{Cost, CostModel, Links, MemoryBound, Ops, Options, Plan, Report, Step, StepReport};
 pub use types::{DistDim, DistType};

@@ -2,13 +2,13 @@
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{
-    Algorithm, Exchange, Interconnect, Level, Machine, Measurement, Operation, calibrate, cross_validate, seconds,
+    Algorithm, Collective, Exchange, Interconnect, Level, Machine, Measurement, calibrate, cross_validate, seconds,
 };
 use proptest::prelude::*;
 
 use polyshard_testing::planner::machines::machines;
 
-fn took(machine: &Machine, operation: Operation, group: &[usize], bytes: f64) -> (f64, f64) {
+fn took(machine: &Machine, operation: Collective, group: &[usize], bytes: f64) -> (f64, f64) {
     let exchange = Exchange { operation, groups: vec![group.to_vec()], bytes };
     let seconds = seconds(machine, &exchange, Algorithm::Ring).expect("it can be done");
     (seconds.transfer, seconds.latency)
@@ -23,15 +23,15 @@ fn a_gather_on_a_torus_takes_the_bytes_over_both_directions_of_all_dimensions() 
     let machine = Machine::preset("tpu-v4p").expect("a preset");
     // Each holds a quarter of 4 MB: three quarters come in, over two links of 45 GB/s.
     let z: Vec<_> = (0..4).collect();
-    let (transfer, latency) = took(&machine, Operation::AllGather, &z, 1e6);
+    let (transfer, latency) = took(&machine, Collective::AllGather, &z, 1e6);
     assert!(near(transfer, 3e6 / 9e10), "{transfer}");
     // Two hops reach half of a ring of four: question 3 of the book.
     assert!(near(latency, 2e-6), "{latency}");
     let plane: Vec<_> = (0..16).collect();
-    let (transfer, _) = took(&machine, Operation::AllGather, &plane, 1e6);
+    let (transfer, _) = took(&machine, Collective::AllGather, &plane, 1e6);
     assert!(near(transfer, 15e6 / (2.0 * 9e10)), "{transfer}");
     let all: Vec<_> = (0..64).collect();
-    let (transfer, latency) = took(&machine, Operation::AllReduce, &all, 64e6);
+    let (transfer, latency) = took(&machine, Collective::AllReduce, &all, 64e6);
     assert!(near(transfer, 2.0 * 63e6 / (3.0 * 9e10)), "{transfer}");
     assert!(near(latency, 2.0 * 3.0 * 2e-6), "{latency}");
 }
@@ -39,10 +39,10 @@ fn a_gather_on_a_torus_takes_the_bytes_over_both_directions_of_all_dimensions() 
 #[test]
 fn a_line_has_half_of_the_bandwidth_of_a_ring() {
     let machine = Machine::tpu_v5e(&[4, 16]).expect("a slice");
-    let (line, _) = took(&machine, Operation::AllGather, &[0, 16, 32, 48], 1e6);
+    let (line, _) = took(&machine, Collective::AllGather, &[0, 16, 32, 48], 1e6);
     assert!(near(line, 3e6 / 4.5e10), "{line}");
     let ring: Vec<_> = (0..16).collect();
-    let (ring, _) = took(&machine, Operation::AllGather, &ring, 1e6);
+    let (ring, _) = took(&machine, Collective::AllGather, &ring, 1e6);
     assert!(near(ring, 15e6 / 9e10), "{ring}");
 }
 
@@ -51,8 +51,8 @@ fn an_all_to_all_on_a_ring_takes_a_quarter_of_a_gather() {
     // Question 10 of the book: N^2 / 4 chunks of bytes / N^2 against bytes, both in both directions.
     let machine = Machine::tpu_v5e(&[16]).expect("a slice");
     let all: Vec<_> = (0..16).collect();
-    let (gather, _) = took(&machine, Operation::AllGather, &all, 1e6);
-    let (all_to_all, latency) = took(&machine, Operation::AllToAll, &all, 1e6);
+    let (gather, _) = took(&machine, Collective::AllGather, &all, 1e6);
+    let (all_to_all, latency) = took(&machine, Collective::AllToAll, &all, 1e6);
     assert!(near(all_to_all / gather, 0.25 * 16.0 / 15.0), "{}", all_to_all / gather);
     assert!(near(latency, 8e-6), "{latency}");
 }
@@ -64,7 +64,7 @@ fn one_level_that_is_a_torus_is_as_fast_as_levels_of_rings() {
     (chip.name, chip.count, chip.interconnect) = ("chip".into(), 64, Interconnect::Torus(vec![4, 4, 4]));
     let torus = Machine::new("torus", vec![chip], rings.device().clone()).expect("a machine");
     let groups: [&[usize]; 4] = [&[0, 1, 2, 3], &[0, 16, 32, 48], &[0, 3, 48, 51], &[0, 7, 21, 58]];
-    for operation in [Operation::AllReduce, Operation::AllGather, Operation::Broadcast, Operation::AllToAll] {
+    for operation in [Collective::AllReduce, Collective::AllGather, Collective::Broadcast, Collective::AllToAll] {
         for group in groups {
             assert_eq!(
                 took(&rings, operation, group, 1e6),
@@ -90,15 +90,15 @@ fn shared_ports_of_all_levels_are_passed_on_the_way_out() {
     let device = Machine::preset("a100").expect("a preset").device().clone();
     let machine = Machine::new("racks", levels, device).expect("a machine");
     // From rack to rack the server's card is the narrowest; its GPUs' own ports are not in the way.
-    let (transfer, _) = took(&machine, Operation::Broadcast, &[0, 4], 1e9);
+    let (transfer, _) = took(&machine, Collective::Broadcast, &[0, 4], 1e9);
     assert!(near(transfer, 1.0), "{transfer}");
-    let exchange = Exchange { operation: Operation::AllReduce, groups: vec![vec![0, 4], vec![1, 5]], bytes: 1e9 };
+    let exchange = Exchange { operation: Collective::AllReduce, groups: vec![vec![0, 4], vec![1, 5]], bytes: 1e9 };
     let shared = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
     assert!(near(shared.transfer, 2.0), "{shared}");
     assert_eq!(shared.bottleneck.as_deref(), Some("the ports out of server 0"));
     // From two servers into one.
     let groups = vec![vec![0, 4], vec![2, 5]];
-    let exchange = Exchange { operation: Operation::Broadcast, groups, bytes: 1e9 };
+    let exchange = Exchange { operation: Collective::Broadcast, groups, bytes: 1e9 };
     let shared = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
     assert!(near(shared.transfer, 2.0), "{shared}");
     assert_eq!(shared.bottleneck.as_deref(), Some("the ports into server 2"));
@@ -108,7 +108,7 @@ fn shared_ports_of_all_levels_are_passed_on_the_way_out() {
 fn rooted_operations_send_one_way() {
     let machine = Machine::preset("a100").expect("a preset");
     // One root in each of two nodes: what leaves a node does not meet what comes in.
-    for operation in [Operation::Reduce, Operation::Broadcast] {
+    for operation in [Collective::Reduce, Collective::Broadcast] {
         let exchange = Exchange { operation, groups: vec![vec![0, 16], vec![17, 1]], bytes: 8e9 };
         let both = seconds(&machine, &exchange, Algorithm::Ring).expect("it can be done");
         assert!(near(both.transfer, 1.0), "{operation}: {both}");
@@ -125,12 +125,12 @@ fn what_a_root_sends_takes_the_longer_way_too() {
     let all = [0, 1, 16, 17];
     // Half of the data goes 0, 1, 16, 17 and the other half 0, 17, 16, 1.
     let chain = f64::max(2.0 * inside + card, inside + 2.0 * card);
-    for operation in [Operation::Reduce, Operation::Broadcast] {
+    for operation in [Collective::Reduce, Collective::Broadcast] {
         let (_, latency) = took(&machine, operation, &all, 1e6);
         assert!(near(latency, chain), "{operation}: {latency}");
     }
     // Blocks of all ranks take the shorter way.
-    let (_, latency) = took(&machine, Operation::AllGather, &all, 1e6);
+    let (_, latency) = took(&machine, Collective::AllGather, &all, 1e6);
     assert!(near(latency, inside + card), "{latency}");
 }
 
@@ -138,7 +138,7 @@ fn what_a_root_sends_takes_the_longer_way_too() {
 fn exchanges_that_cannot_be_are_refused() {
     let machine = Machine::preset("a100").expect("a preset");
     let refused = |groups: Vec<Vec<usize>>, bytes, expect: Expect| {
-        let exchange = Exchange { operation: Operation::AllReduce, groups, bytes };
+        let exchange = Exchange { operation: Collective::AllReduce, groups, bytes };
         expect.assert_eq(&seconds(&machine, &exchange, Algorithm::Ring).expect_err("impossible").to_string());
     };
     refused(vec![vec![0, 64]], 1.0, expect!["group [0, 64] has rank 64, but the machine `a100` has ranks 0..64"]);
@@ -154,7 +154,7 @@ fn exchanges_that_cannot_be_are_refused() {
 fn measurements_that_say_nothing_are_refused() {
     let machine = Machine::preset("a100").expect("a preset");
     let measured = |groups, seconds| {
-        let exchange = Exchange { operation: Operation::Broadcast, groups, bytes: 8.0 };
+        let exchange = Exchange { operation: Collective::Broadcast, groups, bytes: 8.0 };
         Measurement { exchange, algorithm: Algorithm::Ring, seconds }
     };
     let refused = |measured: Measurement, expect: Expect| {
@@ -184,7 +184,7 @@ proptest! {
         let truth = truth.with_bandwidth("gpu", gpu).expect("more than 0");
         let groups = [vec![vec![0, 1, 2, 3]], vec![vec![0, 16]], vec![vec![0, 16, 32], vec![5, 21, 37]], vec![vec![7, 9]]];
         let measured: Vec<_> = groups.into_iter().map(|groups| {
-            let exchange = Exchange { operation: Operation::AllReduce, groups, bytes: 1e9 };
+            let exchange = Exchange { operation: Collective::AllReduce, groups, bytes: 1e9 };
             let seconds = seconds(&truth, &exchange, Algorithm::Ring).expect("it can be done").total();
             Measurement { exchange, algorithm: Algorithm::Ring, seconds }
         }).collect();
@@ -201,8 +201,8 @@ proptest! {
         machine in machines(), bytes in 1.0f64..1e9, more in 1.0f64..4.0, operation in 0usize..6, tree in any::<bool>(),
     ) {
         let operation = [
-            Operation::AllReduce, Operation::ReduceScatter, Operation::AllGather,
-            Operation::Reduce, Operation::Broadcast, Operation::AllToAll,
+            Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
+            Collective::Reduce, Collective::Broadcast, Collective::AllToAll,
         ][operation];
         let algorithm = if tree { Algorithm::Tree } else { Algorithm::Ring };
         let groups = vec![(0..machine.devices()).step_by(2).take(24).collect::<Vec<_>>()];

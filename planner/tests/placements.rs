@@ -1,7 +1,7 @@
 //! Placements: worked examples, all matrices against brute force, what is refused, and the best for a workload.
 
 use expect_test::{Expect, expect};
-use polyshard_machine::{Algorithm, Machine, Operation};
+use polyshard_machine::{Algorithm, Collective, Machine};
 use polyshard_planner::placement::{Choice, ParallelismMatrix, Traffic, best, best_with, count, matrices};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -81,7 +81,7 @@ fn axes_that_cannot_be_placed_are_told_what_would_fit() {
         matrix.check(&Machine::preset("v100").expect("a preset")),
         expect!["the matrix [[2 2] [2 8]] is for the hierarchy [4, 16], but `v100` has [4, 8]"],
     );
-    let traffic = Traffic { operation: Operation::AllGather, axes: vec![3], bytes: 1.0 };
+    let traffic = Traffic { operation: Collective::AllGather, axes: vec![3], bytes: 1.0 };
     let machine = Machine::preset("a100").expect("a preset");
     refused(
         best(&machine, &[8, 8], std::slice::from_ref(&traffic)),
@@ -168,12 +168,12 @@ proptest! {
 #[test]
 fn the_best_placement_keeps_heavy_traffic_inside_nodes() {
     let machine = Machine::preset("a100").expect("a preset");
-    let reduce = |axis, bytes| Traffic { operation: Operation::AllReduce, axes: vec![axis], bytes };
+    let reduce = |axis, bytes| Traffic { operation: Collective::AllReduce, axes: vec![axis], bytes };
     let first = |traffic: &[Traffic]| best(&machine, &[8, 8], traffic).expect("they fit")[0].matrix.to_string();
     assert_eq!(first(&[reduce(0, 1e9)]), "[[1 8] [4 2]]");
     assert_eq!(first(&[reduce(1, 1e9)]), "[[4 2] [1 8]]");
     assert_eq!(first(&[reduce(0, 1e9), reduce(1, 1e8)]), "[[1 8] [4 2]]");
-    let shuffle = Traffic { operation: Operation::AllToAll, axes: vec![1], bytes: 1e10 };
+    let shuffle = Traffic { operation: Collective::AllToAll, axes: vec![1], bytes: 1e10 };
     assert_eq!(first(&[reduce(0, 1e9), shuffle]), "[[4 2] [1 8]]");
 }
 
@@ -181,9 +181,9 @@ fn the_best_placement_keeps_heavy_traffic_inside_nodes() {
 fn a_workload_takes_as_long_as_its_parts() {
     let machine = Machine::preset("a100").expect("a preset");
     let traffic = [
-        Traffic { operation: Operation::AllReduce, axes: vec![0], bytes: 1e9 },
-        Traffic { operation: Operation::AllGather, axes: vec![1, 2], bytes: 1e7 },
-        Traffic { operation: Operation::AllToAll, axes: vec![2], bytes: 1e8 },
+        Traffic { operation: Collective::AllReduce, axes: vec![0], bytes: 1e9 },
+        Traffic { operation: Collective::AllGather, axes: vec![1, 2], bytes: 1e7 },
+        Traffic { operation: Collective::AllToAll, axes: vec![2], bytes: 1e8 },
     ];
     let direct = Choice { algorithm: Algorithm::Ring, max_steps: 1 };
     let ranked = best(&machine, &[4, 2, 8], &traffic).expect("they fit");

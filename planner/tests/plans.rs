@@ -4,7 +4,7 @@ mod oracle;
 
 use oracle::{cheapest_typed, cheapest_weak};
 use polyshard_layout::Mesh;
-use polyshard_planner::{CostModel, DistType, Links, MemoryBound, Op, Ops, Options, Plan, PlanError};
+use polyshard_planner::{Collective, CostModel, DistType, Links, MemoryBound, Ops, Options, Plan, PlanError};
 use polyshard_testing::planner::problems::problems;
 use polyshard_testing::planner::steps::{check_steps, tile};
 use proptest::prelude::*;
@@ -14,12 +14,12 @@ fn plan(source: &DistType, target: &DistType, ops: Ops) -> Plan {
 }
 
 /// The place of an operation in the normal form.
-fn stage(op: Op) -> usize {
+fn stage(op: Collective) -> usize {
     match op {
-        Op::DynSlice => 0,
-        Op::AllToAll | Op::AllPermute => 1,
-        Op::AllGather => 2,
-        Op::Exchange => panic!("a plan of collectives exchanges directly"),
+        Collective::Slice => 0,
+        Collective::AllToAll | Collective::Permute => 1,
+        Collective::AllGather => 2,
+        other => panic!("{other} in a plan of collectives"),
     }
 }
 
@@ -39,12 +39,12 @@ proptest! {
         for ops in [Ops::Paper, Ops::Fused] {
             let plan = plan(&source, &target, ops);
             // Mixed primes may meet in one dimension so that digits come apart nowhere; then ranks exchange directly.
-            if plan.steps().iter().any(|step| step.op() == Op::Exchange) {
+            if plan.steps().iter().any(|step| step.op() == Collective::Exchange) {
                 prop_assert_eq!(plan.steps().len(), 1);
                 continue;
             }
             prop_assert!(plan.steps().iter().map(|step| stage(step.op())).is_sorted(), "{}", plan.explain(8));
-            let permutes: Vec<_> = plan.steps().iter().filter(|step| step.op() == Op::AllPermute).collect();
+            let permutes: Vec<_> = plan.steps().iter().filter(|step| step.op() == Collective::Permute).collect();
             prop_assert!(permutes.len() <= 1);
             // It stands where tiles are smallest.
             let smallest = plan.steps().iter().map(|step| step.from().tile_len().min(step.to().tile_len())).min();
@@ -140,9 +140,9 @@ fn latency_and_loose_memory_make_small_arrays_gather_and_slice() {
         plan.steps().iter().map(|step| step.op()).collect::<Vec<_>>()
     };
     let loose = MemoryBound::Bytes(8 * source.len());
-    assert_eq!(ops(1.0, loose), [Op::AllGather, Op::DynSlice]);
-    assert!(!ops(0.0, loose).contains(&Op::AllGather));
-    assert!(!ops(1.0, MemoryBound::Strict).contains(&Op::AllGather));
+    assert_eq!(ops(1.0, loose), [Collective::AllGather, Collective::Slice]);
+    assert!(!ops(0.0, loose).contains(&Collective::AllGather));
+    assert!(!ops(1.0, MemoryBound::Strict).contains(&Collective::AllGather));
 }
 
 #[test]
@@ -150,11 +150,11 @@ fn a_gather_wins_only_where_a_permutation_is_needed() {
     // Rink et al., figure 13: gathering wins in all three over a slice, an all-to-all and a permutation, but two of them
     // need no permutation.
     let mesh = Mesh::new([("a", 2), ("b", 2), ("c", 2)]);
-    let one = [Op::DynSlice, Op::AllToAll];
+    let one = [Collective::Slice, Collective::AllToAll];
     for (source, target, expected) in [
         ("[360, 184{c:2}368, 320]", "[90{c:2,a:2}360, 368, 160{b:2}320]", one),
         ("[80, 40{c:2}80, 72, 64]", "[40{b:2}80, 80, 36{c:2}72, 64]", one),
-        ("[296, 360, 156{c:2}312]", "[74{b:2,c:2}296, 180{a:2}360, 312]", [Op::AllGather, Op::DynSlice]),
+        ("[296, 360, 156{c:2}312]", "[74{b:2,c:2}296, 180{a:2}360, 312]", [Collective::AllGather, Collective::Slice]),
     ] {
         let [source, target] = [source, target].map(|text| DistType::parse(text, &mesh).expect("a type"));
         let model = CostModel::Links(Links::new(1.0, 1e10));

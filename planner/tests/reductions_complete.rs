@@ -2,7 +2,7 @@
 
 use polyshard_planner::placement::ParallelismMatrix;
 use polyshard_planner::reduce::{Form, Hierarchy, Instruction, Masters, Program, synthesize};
-use polyshard_program::reduction::{Collective, Context};
+use polyshard_program::reduction::{COLLECTIVES, Collective, Context};
 use std::collections::{BTreeSet, HashSet};
 
 fn hierarchy(counts: &[usize]) -> Hierarchy {
@@ -18,7 +18,7 @@ fn by_brute_force(counts: &[usize], steps: usize) -> BTreeSet<Vec<(Collective, V
         [Form::InsideGroup].into_iter().chain(parallel).map(move |form| (slice, form)).collect::<Vec<_>>()
     });
     let instructions: Vec<_> = forms
-        .flat_map(|(slice, form)| Collective::ALL.map(|collective| Instruction { collective, slice, form }))
+        .flat_map(|(slice, form)| COLLECTIVES.map(|collective| Instruction { collective, slice, form }))
         .map(|instruction| (instruction.collective, instruction.groups(&hierarchy).expect("the levels exist")))
         .collect();
     let devices = hierarchy.devices();
@@ -72,7 +72,7 @@ fn no_other_program_is_valid() {
     let forms = [Form::InsideGroup, Form::Parallel(0), Form::Parallel(1), Form::Master(0), Form::Master(1)];
     let instructions = (0..3).flat_map(|slice| forms.map(|form| (slice, form)));
     let instructions: Vec<_> = instructions
-        .flat_map(|(slice, form)| Collective::ALL.map(|collective| Instruction { collective, slice, form }))
+        .flat_map(|(slice, form)| COLLECTIVES.map(|collective| Instruction { collective, slice, form }))
         .filter(|instruction| instruction.groups(&hierarchy(&[2, 2])).is_ok_and(|groups| groups[0].len() > 1))
         .collect();
     let counts = [2, 3];

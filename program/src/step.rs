@@ -1,6 +1,6 @@
 //! Schedule steps as data: printed, serialised and replayed from one enum.
 
-use polyshard_layout::{AxisExpr, Level, Mesh, Name};
+use polyshard_layout::{AxisExpr, Collective, Level, Mesh, Name};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -236,6 +236,22 @@ pub struct Offsets {
 }
 
 impl Pattern {
+    /// Returns the pattern of a collective along `axes`, which those that go along none leave out.
+    #[must_use]
+    pub fn of_collective(collective: Collective, axes: Vec<Name>) -> Self {
+        match collective {
+            Collective::Slice => Self::Local,
+            Collective::Permute => Self::Permute,
+            Collective::Broadcast => Self::Broadcast { axes },
+            Collective::AllGather => Self::Allgather { axes },
+            Collective::AllToAll => Self::AllToAll { axes },
+            Collective::Exchange => Self::Exchange,
+            Collective::Reduce => Self::Reduce { axes },
+            Collective::ReduceScatter => Self::ReduceScatter { axes },
+            Collective::AllReduce => Self::AllReduce { axes },
+        }
+    }
+
     /// A broadcast along `axes`, given as values or by name.
     #[must_use]
     pub fn broadcast<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {

@@ -7,7 +7,7 @@
 //!
 //! Times are not checked: only that there are some, that all ranks have the same, and that they make a machine.
 
-use polyshard_machine::{Algorithm, Exchange, Machine, Operation, seconds};
+use polyshard_machine::{Algorithm, Collective, Exchange, Machine, seconds};
 use polyshard_runtime::machine::{Detect, MeasureOptions, Topology, measure};
 use polyshard_runtime::{Error, Result, World, spmd};
 use std::time::Duration;
@@ -54,7 +54,7 @@ fn measured(world: &World, ranks: usize) -> Result<()> {
     // Predictions are made of what was measured, so the machine has the measurements of all ranks by heart.
     for point in measured.points.iter().filter(|point| point.ranks == ranks && point.call.to_string() == "AllReduce") {
         let groups = vec![(0..ranks).collect()];
-        let exchange = Exchange { operation: Operation::AllReduce, groups, bytes: point.bytes as f64 };
+        let exchange = Exchange { operation: Collective::AllReduce, groups, bytes: point.bytes as f64 };
         let known = seconds(&measured.machine, &exchange, Algorithm::Ring).map_err(|e| Error::Usage(e.to_string()))?;
         assert!((known.total() / point.seconds - 1.0).abs() < 1e-9, "{point:?} {known}");
     }

@@ -72,23 +72,23 @@ fn the_figures_of_the_literature_are_reached_by_steps_that_run() {
     };
     // Figure 3: permutations within a dimension, across dimensions, and of an axis that replicates.
     let devices = "xdev=4,ydev=4";
-    let permuted = ["allpermute"];
+    let permuted = ["Permute"];
     check(devices, "[64{ydev,xdev}1024, 128]", "[64{xdev,ydev}1024, 128]", [0, 8192], &permuted);
     check(devices, "[32{xdev}128, 16{ydev}64]", "[32{ydev}128, 16{xdev}64]", [0, 512], &permuted);
     check(devices, "[32{xdev}128]", "[32{ydev}128]", [0, 32], &permuted);
     // Figure 5, of the two ways in each row the better one; the first needs its permutation.
     let cube = "[32{x}128, 512, 32{y}128]";
-    check("x=4,y=4", "[32{x,y}512, 128]", "[128{x}512, 32{y}128]", [4096, 8192], &["allpermute", "alltoall"]);
-    check("x=4,y=4", cube, "[128, 32{y,x}512, 128]", [1048576, 1048576], &["alltoall", "alltoall"]);
-    check("x=4,y=4", cube, "[128, 128{y}512, 128]", [2621440, 2621440], &["allgather", "alltoall"]);
+    check("x=4,y=4", "[32{x,y}512, 128]", "[128{x}512, 32{y}128]", [4096, 8192], &["Permute", "AllToAll"]);
+    check("x=4,y=4", cube, "[128, 32{y,x}512, 128]", [1048576, 1048576], &["AllToAll", "AllToAll"]);
+    check("x=4,y=4", cube, "[128, 128{y}512, 128]", [2621440, 2621440], &["AllGather", "AllToAll"]);
     // Figure 12 has 384 without a permutation; up to one, 320 is enough.
-    let smaller = ["allgather", "allpermute", "alltoall", "dynslice"];
+    let smaller = ["AllGather", "Permute", "AllToAll", "Slice"];
     check("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]", [320, 384], &smaller);
     // Figure 13, P2 and P3 as it writes them; P1 is among the cases above.
     let abc = "a=2,b=2,c=2";
-    let sliced = ["alltoall", "dynslice"];
+    let sliced = ["AllToAll", "Slice"];
     check(abc, "[80, 40{c:2}80, 72, 64]", "[40{b:2}80, 80, 36{c:2}72, 64]", [7372800; 2], &sliced);
-    let sliced = ["alltoall", "dynslice", "dynslice"];
+    let sliced = ["AllToAll", "Slice", "Slice"];
     check(abc, "[296, 360, 156{c:2}312]", "[74{b:2,c:2}296, 180{a:2}360, 312]", [4155840; 2], &sliced);
 }
 
@@ -97,7 +97,7 @@ fn a_plan_is_told_with_its_steps_and_bounds() {
     expect![[r#"
         redistribution over (a: 2, b: 2), 4 bytes per element
           [4{a}8, 4{b}8]
-        1 alltoall of b, in groups {0 1} {2 3}: costs 64 bytes per device, tiles of at most 64 bytes
+        1 AllToAll of b, in groups {0 1} {2 3}: costs 64 bytes per device, tiles of at most 64 bytes
           [2{b,a}8, 8]
         cost 64 bytes per device; without regard to which rank gets which tile 64
         peak 64 bytes per device, of which the source tile 64 and the target tile 64
@@ -113,7 +113,7 @@ fn a_plan_is_told_with_its_steps_and_bounds() {
 fn steps_are_told_as_data() {
     let plan = parsed(&said(&["--mesh", "a=2,b=2", "[4{a}8, 8]", "[8, 4{a}8]", "--json", "--type", "i64", "--run"]));
     let step = json!({
-        "op": "alltoall",
+        "op": "AllToAll",
         "from": "[4{a}8, 8]",
         "to": "[8, 4{a}8]",
         "axes": ["a"],

@@ -1,7 +1,7 @@
 //! Ways to reduce, as expressions that make them.
 
 use polyshard_program::Assign;
-use polyshard_program::reduction::{Collective, Way};
+use polyshard_program::reduction::Way;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
@@ -13,14 +13,8 @@ pub(super) fn way(way: &Way) -> TokenStream {
     };
     let chunks = lowered.chunks();
     let steps = lowered.steps().iter().map(|step| {
-        let collective = match step.collective {
-            Collective::AllReduce => "AllReduce",
-            Collective::ReduceScatter => "ReduceScatter",
-            Collective::AllGather => "AllGather",
-            Collective::Reduce => "Reduce",
-            Collective::Broadcast => "Broadcast",
-        };
-        let (collective, groups, parts) = (format_ident!("{collective}"), groups(&step.groups), step.parts);
+        let collective = format_ident!("{}", step.collective.to_string());
+        let (groups, parts) = (groups(&step.groups), step.parts);
         quote! { LoweredStep { collective: Collective::#collective, groups: #groups.into(), parts: #parts } }
     });
     quote! {

@@ -6,13 +6,13 @@
 
 use super::{ParallelismMatrix, matrices};
 use crate::reduce::{self, ReduceError};
-use polyshard_machine::{Algorithm, Exchange, Machine, Operation, seconds};
+use polyshard_machine::{Algorithm, Collective, Exchange, Machine, seconds};
 
 /// One collective of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
     /// The operation.
-    pub operation: Operation,
+    pub operation: Collective,
     /// The axes of the mesh that it runs along.
     pub axes: Vec<usize>,
     /// The bytes that each rank holds before it.
@@ -50,11 +50,11 @@ pub struct Ranked {
 /// Returns all placements of a mesh with these axes, best first, with the default choice of programs.
 ///
 /// ```
-/// use polyshard_machine::{Machine, Operation};
+/// use polyshard_machine::{Machine, Collective};
 /// use polyshard_planner::placement::{Traffic, best};
 /// // 4 replicas of a model in 16 shards: little between the replicas, much between the shards.
-/// let gradients = Traffic { operation: Operation::AllReduce, axes: vec![0], bytes: 1e8 };
-/// let activations = Traffic { operation: Operation::AllReduce, axes: vec![1], bytes: 1e9 };
+/// let gradients = Traffic { operation: Collective::AllReduce, axes: vec![0], bytes: 1e8 };
+/// let activations = Traffic { operation: Collective::AllReduce, axes: vec![1], bytes: 1e9 };
 /// let placements = best(&Machine::preset("a100")?, &[4, 16], &[gradients, activations])?;
 /// assert_eq!(placements[0].matrix.to_string(), "[[4 1] [1 16]]"); // a node holds a replica
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -91,7 +91,7 @@ pub fn best_with(
 /// The seconds of one collective.
 fn one(machine: &Machine, matrix: &ParallelismMatrix, traffic: &Traffic, choice: Choice) -> Result<f64, ReduceError> {
     let Choice { algorithm, max_steps } = choice;
-    if traffic.operation == Operation::AllReduce && max_steps > 1 {
+    if traffic.operation == Collective::AllReduce && max_steps > 1 {
         let options = reduce::Options { algorithm, max_steps, ..reduce::Options::default() };
         let programs = reduce::best_with(machine, matrix, &traffic.axes, traffic.bytes, &options)?;
         let Some(fastest) = programs.first() else {

@@ -17,8 +17,8 @@
 
 use super::Roofline;
 use super::roofline::Wiring;
-use super::step::{Op, Step};
-use polyshard_layout::{DType, Mesh, SumKind};
+use super::step::Step;
+use polyshard_layout::{Collective, DType, Mesh, SumKind};
 
 /// What one step, or all of a sequence, costs a device.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -48,14 +48,22 @@ impl StepCost {
 }
 
 /// The seconds that a collective takes along `axes` where a rank's tile has `before` bytes and then `after`.
-pub(super) fn seconds(roofline: &Roofline, mesh: &Mesh, op: Op, axes: &[usize], before: f64, after: f64) -> f64 {
+pub(super) fn seconds(
+    roofline: &Roofline,
+    mesh: &Mesh,
+    op: Collective,
+    axes: &[usize],
+    before: f64,
+    after: f64,
+) -> f64 {
     let group: f64 = axes.iter().map(|&axis| mesh.as_slice()[axis].extent as f64).product();
     match op {
-        Op::Slice => 0.0,
-        Op::AllGather => gather(roofline, mesh, axes, after),
-        Op::ReduceScatter => gather(roofline, mesh, axes, before),
-        Op::AllReduce => 2.0 * gather(roofline, mesh, axes, before),
-        Op::AllToAll => all_to_all(roofline, mesh, axes, before * group),
+        Collective::Slice => 0.0,
+        Collective::AllGather => gather(roofline, mesh, axes, after),
+        Collective::ReduceScatter => gather(roofline, mesh, axes, before),
+        Collective::AllReduce => 2.0 * gather(roofline, mesh, axes, before),
+        Collective::AllToAll => all_to_all(roofline, mesh, axes, before * group),
+        _ => unreachable!("{op} in a product: this is a bug of polyshard"),
     }
 }
 
@@ -73,14 +81,15 @@ pub(super) fn received(step: &Step, dtype: DType) -> u128 {
     let extents = axes.iter().map(|&axis| from.dist_type().mesh().as_slice()[axis].extent as u128);
     let group: u128 = extents.product();
     match op {
-        Op::Slice => 0,
-        Op::AllGather => after - before,
-        Op::ReduceScatter | Op::AllToAll => before - before / group,
-        Op::AllReduce => {
+        Collective::Slice => 0,
+        Collective::AllGather => after - before,
+        Collective::ReduceScatter | Collective::AllToAll => before - before / group,
+        Collective::AllReduce => {
             let kind = SumKind { element: dtype.size() as u64, any_order: !dtype.is_float() };
             let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
             kind.most_received(bytes(before), bytes(group)).into()
         }
+        _ => unreachable!("{op} in a product: this is a bug of polyshard"),
     }
 }
 
@@ -154,14 +163,14 @@ mod tests {
 
     /// Microseconds for a group that has 8 MB together.
     #[track_caller]
-    fn check(wiring: Wiring, op: Op, axes: &[usize], expected: f64) {
+    fn check(wiring: Wiring, op: Collective, axes: &[usize], expected: f64) {
         let mesh = Mesh::new([("X", 4), ("Y", 2), ("Z", 8)]);
         let group: f64 = axes.iter().map(|&axis| mesh.as_slice()[axis].extent as f64).product();
         let (before, after) = match op {
-            Op::AllGather => (8e6 / group, 8e6),
-            Op::AllReduce => (8e6, 8e6),
-            Op::ReduceScatter => (8e6, 8e6 / group),
-            Op::AllToAll | Op::Slice => (8e6 / group, 8e6 / group),
+            Collective::AllGather => (8e6 / group, 8e6),
+            Collective::AllReduce => (8e6, 8e6),
+            Collective::ReduceScatter => (8e6, 8e6 / group),
+            _ => (8e6 / group, 8e6 / group),
         };
         let micros = 1e6 * seconds(&roofline(wiring), &mesh, op, axes, before, after);
         assert!((micros - expected).abs() < 1e-6 * expected, "{wiring:?} {op} {axes:?}: {micros} us, not {expected}");
@@ -169,21 +178,21 @@ mod tests {
 
     #[test]
     fn one_axis_costs_what_the_table_says() {
-        check(Wiring::Ring, Op::AllGather, &[0], 4000.0);
-        check(Wiring::Ring, Op::ReduceScatter, &[2], 4000.0);
-        check(Wiring::Ring, Op::AllReduce, &[0], 8000.0);
-        check(Wiring::Ring, Op::AllToAll, &[0], 1000.0);
-        check(Wiring::Line, Op::AllGather, &[0], 6000.0);
-        check(Wiring::Line, Op::AllToAll, &[0], 2000.0);
-        check(Wiring::Switch, Op::AllGather, &[2], 7000.0);
-        check(Wiring::Switch, Op::AllToAll, &[2], 875.0);
+        check(Wiring::Ring, Collective::AllGather, &[0], 4000.0);
+        check(Wiring::Ring, Collective::ReduceScatter, &[2], 4000.0);
+        check(Wiring::Ring, Collective::AllReduce, &[0], 8000.0);
+        check(Wiring::Ring, Collective::AllToAll, &[0], 1000.0);
+        check(Wiring::Line, Collective::AllGather, &[0], 6000.0);
+        check(Wiring::Line, Collective::AllToAll, &[0], 2000.0);
+        check(Wiring::Switch, Collective::AllGather, &[2], 7000.0);
+        check(Wiring::Switch, Collective::AllToAll, &[2], 875.0);
     }
 
     #[test]
     fn several_axes_share_the_transfer_as_far_as_their_links_go() {
-        check(Wiring::Ring, Op::AllGather, &[0, 2], 2000.0);
-        check(Wiring::Ring, Op::AllToAll, &[0, 2], 250.0);
+        check(Wiring::Ring, Collective::AllGather, &[0, 2], 2000.0);
+        check(Wiring::Ring, Collective::AllToAll, &[0, 2], 250.0);
         // Links along Y are a hundred times slower: a fourth of the array must pass them, by each of the four along X.
-        check(Wiring::Ring, Op::AllGather, &[0, 1], 100_000.0);
+        check(Wiring::Ring, Collective::AllGather, &[0, 1], 100_000.0);
     }
 }

@@ -1,8 +1,8 @@
 //! Products as programs: arrays moved to where they are multiplied, one kernel on every rank's tiles, and the result moved,
 //! its sums closed, to where it is wanted.
 
-use super::{Op, Operand, Product, ProductError, ProductPlan, Sequence, Sharded, Step, StepCost};
-use polyshard_layout::{Mesh, Name, Placement, Sharding};
+use super::{Operand, Product, ProductError, ProductPlan, Sequence, Sharded, Step, StepCost};
+use polyshard_layout::{Collective, Mesh, Name, Placement, Sharding};
 use polyshard_program::{
     Access, Affine, Array, ArrayId, ArrayKind, Assign, DType, Expr, KernelSpec, Leaf, LeafAccess, LeafLoop, LeafOp,
     Move, Nest, Number, Output, OutputRoute, Pattern, Program, Proof, Property, Ranges, Region, Report, Role, Route,
@@ -181,7 +181,7 @@ impl Builder<'_> {
             unreachable!("a multiplication is no step on one array; this is a bug of polyshard")
         };
         let kept = &mut self.kept[*operand as usize];
-        if *op == Op::Slice {
+        if *op == Collective::Slice {
             // The next step hands out the part that the slice keeps.
             *kept = Some(to.sharding(self.sizes));
             return;
@@ -189,13 +189,7 @@ impl Builder<'_> {
         let kept = kept.take();
         let mesh = from.dist_type().mesh();
         let axes = axes.iter().map(|&axis| mesh.as_slice()[axis].name).collect();
-        let pattern = match op {
-            Op::Slice => Pattern::Local,
-            Op::AllGather => Pattern::Allgather { axes },
-            Op::AllToAll => Pattern::AllToAll { axes },
-            Op::ReduceScatter => Pattern::ReduceScatter { axes },
-            Op::AllReduce => Pattern::AllReduce { axes },
-        };
+        let pattern = Pattern::of_collective(*op, axes);
         // A reduction takes whole tiles.
         if let Some(kept) = kept.as_ref().filter(|_| !from.unreduced().is_empty()) {
             self.local(id, kept.clone());

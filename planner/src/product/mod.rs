@@ -50,10 +50,11 @@ pub use cost::StepCost;
 pub use error::ProductError;
 pub use lower::resharding;
 pub use plan::{ProductPlan, Sequence};
+pub use polyshard_layout::Collective;
 pub use report::{ProductReport, ProductStepReport, SequenceReport};
 pub use reshard::reshard;
 pub use roofline::{Link, Roofline, Wiring};
-pub use step::{Op, Operand, Step};
+pub use step::{Operand, Step};
 
 use polyshard_layout::{DType, Mesh};
 use std::fmt;

@@ -5,12 +5,12 @@
 //! once; but the tiles of ranks that differ along `X` alone are not neighbours, so here that takes more steps.
 
 use super::array::{Array, Layout};
-use super::step::Op;
+use polyshard_layout::Collective;
 
 /// One operation on an array.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Move {
-    pub(super) op: Op,
+    pub(super) op: Collective,
     /// Ascending.
     pub(super) axes: Vec<usize>,
     pub(super) to: Layout,
@@ -47,15 +47,15 @@ pub(super) fn moves(array: &Array, from: &Layout, axes: &[usize]) -> Vec<Move> {
     let mut found = Vec::new();
     let free: Vec<usize> = axes.iter().copied().filter(|axis| from.used().all(|used| used != *axis)).collect();
     for (axes, to) in spread(from, &free) {
-        found.push(Move { op: Op::Slice, axes, to });
+        found.push(Move { op: Collective::Slice, axes, to });
     }
     for (axes, to) in spread(from, &from.unreduced) {
-        found.push(Move { op: Op::ReduceScatter, axes, to });
+        found.push(Move { op: Collective::ReduceScatter, axes, to });
     }
     for subset in subsets(&from.unreduced) {
         let mut to = from.clone();
         to.unreduced.retain(|axis| !subset.contains(axis));
-        found.push(Move { op: Op::AllReduce, axes: subset, to });
+        found.push(Move { op: Collective::AllReduce, axes: subset, to });
     }
     gathers(from, 0, &mut Vec::new(), &mut found);
     for dim in 0..from.dims.len() {
@@ -64,7 +64,7 @@ pub(super) fn moves(array: &Array, from: &Layout, axes: &[usize]) -> Vec<Move> {
                 let mut to = from.clone();
                 let lowest = to.dims[dim].split_off(kept);
                 to.dims[other].extend(&lowest);
-                found.push(Move { op: Op::AllToAll, axes: sorted(lowest), to });
+                found.push(Move { op: Collective::AllToAll, axes: sorted(lowest), to });
             }
         }
     }
@@ -94,7 +94,7 @@ fn gathers(from: &Layout, dim: usize, taken: &mut Vec<usize>, found: &mut Vec<Mo
         if !taken.is_empty() {
             let mut to = from.clone();
             to.dims.iter_mut().for_each(|dim| dim.retain(|axis| !taken.contains(axis)));
-            found.push(Move { op: Op::AllGather, axes: sorted(taken.clone()), to });
+            found.push(Move { op: Collective::AllGather, axes: sorted(taken.clone()), to });
         }
         return;
     };

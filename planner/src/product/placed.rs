@@ -9,8 +9,8 @@
 
 use super::{Link, ProductError, Roofline, Wiring};
 use crate::placement::ParallelismMatrix;
-use polyshard_layout::{DType, Mesh};
-use polyshard_machine::{Algorithm, Exchange, Interconnect, Level, Machine, Operation, seconds};
+use polyshard_layout::{Collective, DType, Mesh};
+use polyshard_machine::{Algorithm, Exchange, Interconnect, Level, Machine, seconds};
 
 impl Roofline {
     /// Returns what products on `mesh` are planned by, where `matrix` says how each axis of it lies on the levels of
@@ -112,7 +112,7 @@ fn shared_links(machine: &Machine, matrix: &ParallelismMatrix, axis: usize) -> R
     let others = groups[0].len() as f64 - 1.0;
     // What a rank holds is of no matter, as long as rounding is not felt.
     let bytes = 1e9;
-    let gather = Exchange { operation: Operation::AllGather, groups, bytes };
+    let gather = Exchange { operation: Collective::AllGather, groups, bytes };
     let transfer = seconds(machine, &gather, Algorithm::Ring).map_err(|error| wrong(&error))?.transfer;
     let levels = machine.levels().iter().zip(&matrix.rows()[axis]);
     let latency = levels.filter(|(_, factor)| **factor > 1).map(|(level, _)| level.latency).fold(0.0, f64::max);

@@ -7,9 +7,9 @@
 use super::array::{Array, Layout};
 use super::graph::{Graph, Paths, Way};
 use super::plan::{ProductPlan, Sequence};
-use super::{Free, Op, Operand, Product, ProductError, Roofline, Sharded, Step, StepCost, cost, moves};
+use super::{Free, Operand, Product, ProductError, Roofline, Sharded, Step, StepCost, cost, moves};
 use crate::named::subscript;
-use polyshard_layout::Mesh;
+use polyshard_layout::{Collective, Mesh};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -179,7 +179,7 @@ impl<'a> Search<'a> {
             let after = step.result().bytes(dtype);
             let memory = match step {
                 Step::Move { operand: Operand::Out, op, from, .. } => {
-                    given + from.bytes(dtype) + if *op == Op::AllReduce { 0 } else { after }
+                    given + from.bytes(dtype) + if *op == Collective::AllReduce { 0 } else { after }
                 }
                 Step::Move { operand, .. } => {
                     let memory = given + copies[0] + copies[1] + after;

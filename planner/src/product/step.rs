@@ -7,60 +7,8 @@
 
 use super::Sharded;
 use crate::named::subscript;
+use polyshard_layout::Collective;
 use std::fmt;
-
-/// What a step does with one array, along its axes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
-    /// Every rank keeps a part of its tile; nothing moves. Axes are added below those that cut a dimension.
-    ///
-    /// ```text
-    /// before   rank 0: a b    rank 1: a b        A[I, J]
-    /// after    rank 0: a      rank 1: b          A[I_X, J]
-    /// ```
-    Slice,
-    /// Every rank of a group gets the tiles of all (MPI 3.1, section 5.7). The lowest axes of dimensions leave.
-    ///
-    /// ```text
-    /// before   rank 0: a      rank 1: b          A[I_X, J]
-    /// after    rank 0: a b    rank 1: a b        A[I, J]
-    /// ```
-    AllGather,
-    /// Every rank of a group cuts its tile into one part for each (MPI 3.1, section 5.8). The lowest axes of one
-    /// dimension go below those of another.
-    ///
-    /// ```text
-    /// before   rank 0: a0 a1    rank 1: b0 b1    A[I_X, J]
-    /// after    rank 0: a0 b0    rank 1: a1 b1    A[I, J_X]
-    /// ```
-    AllToAll,
-    /// Every rank of a group gets a part of the sum (MPI 3.1, section 5.10). Axes that were unreduced cut dimensions.
-    ///
-    /// ```text
-    /// before   rank 0: a0 a1    rank 1: b0 b1    C[I, K] {U_X}
-    /// after    rank 0: a0+b0    rank 1: a1+b1    C[I_X, K]
-    /// ```
-    ReduceScatter,
-    /// Every rank of a group gets the sum (MPI 3.1, section 5.9.6). Axes that were unreduced replicate.
-    ///
-    /// ```text
-    /// before   rank 0: a      rank 1: b          C[I, K] {U_X}
-    /// after    rank 0: a+b    rank 1: a+b        C[I, K]
-    /// ```
-    AllReduce,
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Slice => "Slice",
-            Self::AllGather => "AllGather",
-            Self::AllToAll => "AllToAll",
-            Self::ReduceScatter => "ReduceScatter",
-            Self::AllReduce => "AllReduce",
-        })
-    }
-}
 
 /// Which array of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,8 +28,18 @@ pub enum Step {
     Move {
         /// Which of the three it is.
         operand: Operand,
-        /// What happens.
-        op: Op,
+        /// What happens. A slice adds axes below those that cut a dimension, a gather takes the lowest away, an
+        /// all-to-all brings the lowest of one dimension below those of another. A reduce-scatter makes unreduced axes
+        /// cut dimensions; after an all-reduce they replicate.
+        ///
+        /// ```text
+        /// Slice            A[I, J]          -> A[I_X, J]
+        /// AllGather        A[I_X, J]        -> A[I, J]
+        /// AllToAll         A[I_X, J]        -> A[I, J_X]
+        /// ReduceScatter    C[I, K] {U_X}    -> C[I_X, K]
+        /// AllReduce        C[I, K] {U_X}    -> C[I, K]
+        /// ```
+        op: Collective,
         /// The positions in the mesh of the axes along which groups lie, ascending.
         axes: Vec<usize>,
         /// The array before.
@@ -132,7 +90,12 @@ impl Step {
     pub fn members(&self, rank: usize) -> Vec<usize> {
         let mesh = self.result().dist_type().mesh();
         let mine = mesh.coordinates(rank);
-        let Self::Move { op: Op::AllGather | Op::AllToAll | Op::ReduceScatter | Op::AllReduce, axes, .. } = self else {
+        let Self::Move {
+            op: Collective::AllGather | Collective::AllToAll | Collective::ReduceScatter | Collective::AllReduce,
+            axes,
+            ..
+        } = self
+        else {
             return vec![rank];
         };
         // Ascending axes, each from its first rank to its last, give ascending ranks.

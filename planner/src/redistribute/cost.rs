@@ -1,9 +1,9 @@
 //! What a plan is judged by: elements, or seconds.
 
 use super::problem::Cost;
-use super::step::{Op, Step};
+use super::step::Step;
 use crate::PlanError;
-use polyshard_layout::{Mesh, Name};
+use polyshard_layout::{Collective, Mesh, Name};
 
 /// How plans are compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,7 @@ impl Links {
     pub(super) fn seconds(&self, step: &Step, element_bytes: usize) -> f64 {
         let mesh = step.from().mesh();
         let crossed = |axis: &usize| match step.op() {
-            Op::AllPermute => true,
+            Collective::Permute => true,
             _ => step.axes().iter().any(|part| part.axis == *axis),
         };
         let along = |axis: usize| {
@@ -78,10 +78,10 @@ impl Links {
         let lowest = (0..mesh.ndim()).filter(crossed).map(along).reduce(f64::min);
         let bandwidth = lowest.unwrap_or(self.bandwidth);
         let (messages, elements) = match step.op() {
-            Op::DynSlice => (0, 0),
-            Op::AllPermute => (1, step.elements()),
-            Op::Exchange => (step.group_size() - 1, step.elements()),
-            Op::AllToAll | Op::AllGather => (step.group_size() - 1, step.received(0) as Cost),
+            Collective::Slice => (0, 0),
+            Collective::Permute => (1, step.elements()),
+            Collective::Exchange => (step.group_size() - 1, step.elements()),
+            _ => (step.group_size() - 1, step.received(0) as Cost),
         };
         messages as f64 * self.latency + elements as f64 * element_bytes as f64 / bandwidth
     }

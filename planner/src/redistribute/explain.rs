@@ -1,7 +1,8 @@
 //! Plans in words.
 
 use super::plan::Plan;
-use super::step::{Op, Step};
+use super::step::Step;
+use polyshard_layout::Collective;
 use polyshard_machine::units::counted;
 use std::fmt::{self, Write as _};
 
@@ -20,7 +21,7 @@ impl Plan {
     /// assert_eq!(plan.explain(8), "\
     /// redistribution over (a: 2), 8 bytes per element
     ///   [4{a}8, 8]
-    /// 1 alltoall of a, in groups {0 1}: costs 256 bytes per device, tiles of at most 256 bytes
+    /// 1 AllToAll of a, in groups {0 1}: costs 256 bytes per device, tiles of at most 256 bytes
     ///   [8, 4{a}8]
     /// cost 256 bytes per device; without regard to which rank gets which tile 256
     /// peak 256 bytes per device, of which the source tile 256 and the target tile 256
@@ -84,7 +85,7 @@ impl fmt::Display for Step {
         if groups.is_empty() {
             return Ok(());
         }
-        f.write_str(if self.op() == Op::AllPermute { ", in cycles" } else { ", in groups" })?;
+        f.write_str(if self.op() == Collective::Permute { ", in cycles" } else { ", in groups" })?;
         for group in groups.iter().take(LISTED) {
             let ranks: Vec<_> = group.iter().take(4 * LISTED).map(usize::to_string).collect();
             let more = if group.len() > 4 * LISTED { " .." } else { "" };

@@ -6,9 +6,10 @@ use super::plan::Plan;
 use super::problem::{Cost, Problem};
 use super::search::Path;
 use super::state::Move;
-use super::step::{Op, Step};
+use super::step::Step;
 use crate::part::{common, extent};
 use crate::{DistDim, DistType};
+use polyshard_layout::Collective;
 use std::cell::RefCell;
 
 /// States to look at for a path that could do without a permutation, or take less time than one that is known.
@@ -71,17 +72,17 @@ impl Plan {
             let to = type_at(point)?;
             let sliced = if let Move::Slice(dim, _) = step { Some(*dim) } else { None };
             let op = match step {
-                Move::Slice(..) => Op::DynSlice,
-                Move::AllToAll { .. } => Op::AllToAll,
-                Move::Permute => Op::AllPermute,
-                Move::AllGather(_) => Op::AllGather,
+                Move::Slice(..) => Collective::Slice,
+                Move::AllToAll { .. } => Collective::AllToAll,
+                Move::Permute => Collective::Permute,
+                Move::AllGather(_) => Collective::AllGather,
             };
             // Slices of one dimension are one step, or all slices are.
-            if op == Op::DynSlice && last_sliced.is_some_and(|last| fused || Some(last) == sliced) {
+            if op == Collective::Slice && last_sliced.is_some_and(|last| fused || Some(last) == sliced) {
                 from = steps.pop().map_or(from, |step| step.from().clone());
             }
             last_sliced = sliced;
-            if op != Op::AllPermute || from != to {
+            if op != Collective::Permute || from != to {
                 steps.push(Step::new(op, from, to.clone())?);
             }
             from = to;
@@ -117,7 +118,7 @@ impl Plan {
     }
 
     pub(super) fn exchange(source: &DistType, target: &DistType) -> Self {
-        let step = Step::new(Op::Exchange, source.clone(), target.clone());
+        let step = Step::new(Collective::Exchange, source.clone(), target.clone());
         let step = step.expect("an exchange has groups: this is a bug of polyshard");
         let (weak_cost, steps) = (step.elements(), if source == target { Vec::new() } else { vec![step] });
         Self { source: source.clone(), target: target.clone(), steps, weak_cost }
@@ -132,10 +133,10 @@ impl Plan {
         let gathered = DistType::new(source.mesh(), dims.collect()).ok()?;
         let mut steps = Vec::new();
         if gathered != *source {
-            steps.push(Step::new(Op::AllGather, source.clone(), gathered.clone())?);
+            steps.push(Step::new(Collective::AllGather, source.clone(), gathered.clone())?);
         }
         if gathered != *target {
-            steps.push(Step::new(Op::DynSlice, gathered, target.clone())?);
+            steps.push(Step::new(Collective::Slice, gathered, target.clone())?);
         }
         Some(Self { source: source.clone(), target: target.clone(), steps, weak_cost })
     }

@@ -4,9 +4,9 @@
 //! the program its tiles are cut off where the array ends, so some are short or empty and nothing is padded.
 
 use super::plan::Plan;
-use super::step::{Op, Step};
+use super::step::Step;
 use crate::{DistType, PlanError};
-use polyshard_layout::{AxisExpr, Mesh, Name, Placement, Sharding};
+use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Placement, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, DType, Move, Pattern, Program, Statement};
 
 impl Plan {
@@ -87,7 +87,7 @@ impl Plan {
         for step in &self.steps {
             match step.op() {
                 // The next step hands out the part that the slice keeps.
-                Op::DynSlice => kept = Some(step.to()),
+                Collective::Slice => kept = Some(step.to()),
                 _ => {
                     let at = moves.last().map_or(source, |last| last.target);
                     let id = ArrayId(arrays.len());
@@ -127,18 +127,10 @@ impl Plan {
 /// The name of a step's route.
 fn pattern(step: &Step) -> Pattern {
     let mesh = step.from().mesh();
-    let axes = || {
-        let mut parts = step.axes().to_vec();
-        parts.sort_by_key(|part| (part.axis, std::cmp::Reverse(part.stride)));
-        parts.iter().map(|part| Name::new(&part.display(mesh).to_string())).collect()
-    };
-    match step.op() {
-        Op::DynSlice => Pattern::Local,
-        Op::AllToAll => Pattern::AllToAll { axes: axes() },
-        Op::AllGather => Pattern::Allgather { axes: axes() },
-        Op::AllPermute => Pattern::Permute,
-        Op::Exchange => Pattern::Exchange,
-    }
+    let mut parts = step.axes().to_vec();
+    parts.sort_by_key(|part| (part.axis, std::cmp::Reverse(part.stride)));
+    let axes = parts.iter().map(|part| Name::new(&part.display(mesh).to_string())).collect();
+    Pattern::of_collective(step.op(), axes)
 }
 
 impl DistType {

@@ -40,7 +40,7 @@ pub use cost::{CostModel, Links};
 pub use plan::Plan;
 pub use problem::Cost;
 pub use report::{Report, StepReport};
-pub use step::{Op, Step};
+pub use step::Step;
 
 use crate::{DistType, PlanError};
 

@@ -2,9 +2,10 @@
 
 use super::cost::{CostModel, Links};
 use super::problem::{Cost, gather_cost};
-use super::step::{Op, Step};
+use super::step::Step;
 use super::volume;
 use crate::DistType;
+use polyshard_layout::Collective;
 use std::cmp::Ordering;
 
 /// How an array gets from one distributed type to another.
@@ -80,7 +81,7 @@ impl Plan {
     /// Returns whether a step permutes tiles.
     #[must_use]
     pub fn permutes(&self) -> bool {
-        self.steps.iter().any(|step| step.op() == Op::AllPermute)
+        self.steps.iter().any(|step| step.op() == Collective::Permute)
     }
 
     /// Returns the elements that `rank` gets from other ranks, over all steps.

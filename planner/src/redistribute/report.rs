@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use super::problem::Cost;
-use super::step::Op;
+use polyshard_layout::Collective;
 use serde::Serialize;
 
 /// A plan's figures and steps, to be written as JSON or TOML. Elements, not bytes.
@@ -28,7 +28,7 @@ pub struct Report {
 #[derive(Clone, Debug, Serialize)]
 pub struct StepReport {
     /// The operation.
-    pub op: Op,
+    pub op: Collective,
     /// The type before.
     pub from: String,
     /// The type after.

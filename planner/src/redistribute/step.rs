@@ -4,56 +4,12 @@ use super::group::{Diagonal, Senders, diagonals, members, moved};
 use super::problem::Cost;
 use crate::DistType;
 use crate::part::{AxisPart, common, extent, joined, split};
-use serde::Serialize;
-use std::fmt;
-
-/// An operation on all ranks, in groups (Rink et al., figures 8 and 10).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Op {
-    /// Every rank keeps a part of its tile; nothing moves.
-    DynSlice,
-    /// Every rank of a group cuts its tile into one part for each (MPI 3.1, section 5.8).
-    ///
-    /// ```text
-    /// before   rank 0: a0 a1    rank 1: b0 b1
-    /// after    rank 0: a0 b0    rank 1: a1 b1
-    /// ```
-    AllToAll,
-    /// Every rank of a group gets the tiles of all (MPI 3.1, section 5.7).
-    ///
-    /// ```text
-    /// before   rank 0: a        rank 1: b
-    /// after    rank 0: a b      rank 1: a b
-    /// ```
-    AllGather,
-    /// Every rank gives its tile to one other (MPI 3.1, section 3.10).
-    ///
-    /// ```text
-    /// before   rank 0: a    rank 1: b    rank 2: c
-    /// after    rank 0: c    rank 1: a    rank 2: b
-    /// ```
-    AllPermute,
-    /// Every pair of ranks swaps what the other lacks (MPI 3.1, section 5.8).
-    Exchange,
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::DynSlice => "dynslice",
-            Self::AllToAll => "alltoall",
-            Self::AllGather => "allgather",
-            Self::AllPermute => "allpermute",
-            Self::Exchange => "exchange",
-        })
-    }
-}
+use polyshard_layout::Collective;
 
 /// One step of a [`Plan`](super::Plan).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    op: Op,
+    op: Collective,
     from: DistType,
     to: DistType,
     axes: Vec<AxisPart>,
@@ -61,33 +17,34 @@ pub struct Step {
 }
 
 impl Step {
-    /// Returns the step, if digits come apart as its groups need it.
-    pub(super) fn new(op: Op, from: DistType, to: DistType) -> Option<Self> {
+    /// Returns the step, if digits come apart as its groups need it, and it adds nothing up.
+    pub(super) fn new(op: Collective, from: DistType, to: DistType) -> Option<Self> {
         let (axes, diagonals) = match op {
-            Op::DynSlice => (moved(&from, &to)?.1, Vec::new()),
-            Op::AllToAll => {
+            Collective::Slice => (moved(&from, &to)?.1, Vec::new()),
+            Collective::AllToAll => {
                 let (out, into) = moved(&from, &to)?;
                 let diagonals = diagonals(&out, Some(&into))?;
                 (out, diagonals)
             }
-            Op::AllGather => {
+            Collective::AllGather => {
                 let (out, _) = moved(&from, &to)?;
                 let diagonals = diagonals(&out, None)?;
                 (out, diagonals)
             }
-            Op::AllPermute => (Vec::new(), Vec::new()),
-            Op::Exchange => {
+            Collective::Permute => (Vec::new(), Vec::new()),
+            Collective::Exchange => {
                 let axes = differing(&from, &to);
                 let diagonals = diagonals(&axes, None)?;
                 (axes, diagonals)
             }
+            _ => return None,
         };
         Some(Self { op, from, to, axes, diagonals })
     }
 
     /// Returns the operation.
     #[must_use]
-    pub fn op(&self) -> Op {
+    pub fn op(&self) -> Collective {
         self.op
     }
 
@@ -113,8 +70,8 @@ impl Step {
     #[must_use]
     pub fn group_size(&self) -> usize {
         match self.op {
-            Op::DynSlice | Op::AllPermute => 1,
-            Op::AllToAll | Op::AllGather | Op::Exchange => extent(&self.axes),
+            Collective::Slice | Collective::Permute => 1,
+            _ => extent(&self.axes),
         }
     }
 
@@ -127,7 +84,7 @@ impl Step {
     #[must_use]
     pub fn members(&self, rank: usize) -> Vec<usize> {
         match self.op {
-            Op::AllPermute => {
+            Collective::Permute => {
                 let mut members = vec![self.sender(rank), rank, self.receiver(rank)];
                 members.sort_unstable();
                 members.dedup();
@@ -143,7 +100,7 @@ impl Step {
     pub fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups = Vec::new();
         let mut seen = vec![false; self.from.mesh().size()];
-        let receivers = (self.op == Op::AllPermute).then(|| Senders::new(&self.to, &self.from));
+        let receivers = (self.op == Collective::Permute).then(|| Senders::new(&self.to, &self.from));
         for rank in 0..seen.len() {
             if seen[rank] {
                 continue;
@@ -166,7 +123,7 @@ impl Step {
     /// If the step is no permutation.
     #[must_use]
     pub fn sender(&self, rank: usize) -> usize {
-        assert_eq!(self.op, Op::AllPermute, "only a permutation has one sender per rank");
+        assert_eq!(self.op, Collective::Permute, "only a permutation has one sender per rank");
         Senders::new(&self.from, &self.to).of(rank)
     }
 
@@ -176,7 +133,7 @@ impl Step {
     /// If the step is no permutation.
     #[must_use]
     pub fn receiver(&self, rank: usize) -> usize {
-        assert_eq!(self.op, Op::AllPermute, "only a permutation has one receiver per rank");
+        assert_eq!(self.op, Collective::Permute, "only a permutation has one receiver per rank");
         Senders::new(&self.to, &self.from).of(rank)
     }
 
@@ -186,10 +143,10 @@ impl Step {
     #[must_use]
     pub fn elements(&self) -> Cost {
         match self.op {
-            Op::DynSlice => 0,
-            Op::AllToAll | Op::AllPermute => self.from.tile_len() as Cost,
-            Op::AllGather => self.to.tile_len() as Cost,
-            Op::Exchange => super::volume::most_received(&self.from, &self.to),
+            Collective::Slice => 0,
+            Collective::AllToAll | Collective::Permute => self.from.tile_len() as Cost,
+            Collective::AllGather => self.to.tile_len() as Cost,
+            _ => super::volume::most_received(&self.from, &self.to),
         }
     }
 
@@ -198,10 +155,10 @@ impl Step {
     pub fn received(&self, rank: usize) -> usize {
         let (before, after) = (self.from.tile_len(), self.to.tile_len());
         match self.op {
-            Op::DynSlice => 0,
-            Op::AllToAll => after - after / self.group_size(),
-            Op::AllGather => after - before,
-            Op::AllPermute | Op::Exchange => super::volume::received(&self.from, &self.to, rank),
+            Collective::Slice => 0,
+            Collective::AllToAll => after - after / self.group_size(),
+            Collective::AllGather => after - before,
+            _ => super::volume::received(&self.from, &self.to, rank),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The worked examples of Rink et al., with the figures that they must reach.
 
 use super::*;
-use polyshard_layout::Mesh;
+use polyshard_layout::{Collective, Mesh};
 
 #[derive(Clone, Copy)]
 struct Figures {
@@ -18,16 +18,16 @@ fn plan(axes: &[(&'static str, usize)], source: &str, target: &str) -> Plan {
     Plan::new(&source, &target, &Options { ops: Ops::Paper, ..Options::default() }).expect("a plan")
 }
 
-fn ops(plan: &Plan) -> Vec<Op> {
+fn ops(plan: &Plan) -> Vec<Collective> {
     plan.steps().iter().map(Step::op).collect()
 }
 
 #[track_caller]
-fn check(axes: &[(&'static str, usize)], source: &str, target: &str, expected: &[Op], figures: Figures) {
+fn check(axes: &[(&'static str, usize)], source: &str, target: &str, expected: &[Collective], figures: Figures) {
     let plan = plan(axes, source, target);
     let text = plan.explain(8);
     assert_eq!(ops(&plan), expected, "{text}");
-    assert_eq!(plan.permutes(), expected.contains(&Op::AllPermute));
+    assert_eq!(plan.permutes(), expected.contains(&Collective::Permute));
     let Figures { weak, total, peak, naive, lacking } = figures;
     let found = (plan.weak_cost(), plan.total_cost(), plan.peak(), plan.naive_cost(), plan.exchange_total());
     assert_eq!(found, (weak, total, peak, naive, lacking), "{text}");
@@ -36,20 +36,20 @@ fn check(axes: &[(&'static str, usize)], source: &str, target: &str, expected: &
 #[test]
 fn examples_4_9_and_7_1_are_one_all_to_all() {
     let figures = Figures { weak: 8, total: 8, peak: 8, naive: 64, lacking: 56 };
-    check(&[("a", 8)], "[1{a}8, 8]", "[8, 1{a}8]", &[Op::AllToAll], figures);
+    check(&[("a", 8)], "[1{a}8, 8]", "[8, 1{a}8]", &[Collective::AllToAll], figures);
 }
 
 #[test]
 fn example_3_1_never_gathers_what_is_divided() {
     let figures = Figures { weak: 12, total: 18, peak: 6, naive: 168, lacking: 124 };
-    let ops = [Op::AllToAll, Op::AllPermute, Op::AllToAll];
+    let ops = [Collective::AllToAll, Collective::Permute, Collective::AllToAll];
     check(&[("x", 4), ("y", 6)], "[3{x}12, 2{y}12]", "[2{y}12, 3{x}12]", &ops, figures);
 }
 
 #[test]
 fn listing_3_is_one_all_to_all() {
     let figures = Figures { weak: 2048, total: 2048, peak: 2048, naive: 65536, lacking: 63488 };
-    check(&[("devs", 32)], "[32, 64{devs}2048]", "[1{devs}32, 2048]", &[Op::AllToAll], figures);
+    check(&[("devs", 32)], "[32, 64{devs}2048]", "[1{devs}32, 2048]", &[Collective::AllToAll], figures);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn figure_3_is_one_permutation_each() {
         ("[32{xdev}128]", "[32{ydev}128]"),
     ] {
         let plan = plan(&axes, source, target);
-        assert_eq!(ops(&plan), [Op::AllPermute]);
+        assert_eq!(ops(&plan), [Collective::Permute]);
         assert_eq!((plan.weak_cost(), plan.total_cost()), (0, plan.source().tile_len() as Cost));
     }
 }
@@ -71,17 +71,17 @@ fn figure_5_takes_the_better_of_two_ways() {
     let axes = [("x", 4), ("y", 4)];
     let figures = Figures { weak: 4096, total: 8192, peak: 4096, naive: 65536, lacking: 61440 };
     let plan_1 = plan(&axes, "[32{x,y}512, 128]", "[128{x}512, 32{y}128]");
-    assert!(plan_1.permutes() && ops(&plan_1).contains(&Op::AllToAll) && plan_1.steps().len() == 2);
+    assert!(plan_1.permutes() && ops(&plan_1).contains(&Collective::AllToAll) && plan_1.steps().len() == 2);
     check(&axes, "[32{x,y}512, 128]", "[128{x}512, 32{y}128]", &ops(&plan_1), figures);
 
     // The other way round a permutation would be needed.
     let plan_2 = plan(&axes, "[32{x}128, 512, 32{y}128]", "[128, 32{y,x}512, 128]");
-    assert_eq!(ops(&plan_2), [Op::AllToAll, Op::AllToAll]);
+    assert_eq!(ops(&plan_2), [Collective::AllToAll, Collective::AllToAll]);
     assert_eq!(plan_2.weak_cost(), plan_2.total_cost());
 
     let figures = Figures { weak: 2621440, total: 2621440, peak: 2097152, naive: 10485760, lacking: 31457280 };
     let (source, target) = ("[32{x}128, 512, 32{y}128]", "[128, 128{y}512, 128]");
-    check(&axes, source, target, &[Op::AllToAll, Op::AllGather], figures);
+    check(&axes, source, target, &[Collective::AllToAll, Collective::AllGather], figures);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn figure_12_over_partitions_along_an_axis_that_replicates() {
     let plan = plan(&[("x", 4), ("y", 2), ("z", 4)], "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");
     assert_eq!(plan.weak_cost(), 320, "{}", plan.explain(8));
     assert!(plan.total_cost() <= 384, "{}", plan.explain(8));
-    assert_eq!(ops(&plan)[0], Op::DynSlice);
+    assert_eq!(ops(&plan)[0], Collective::Slice);
 }
 
 #[test]
@@ -98,7 +98,13 @@ fn figure_13_needs_no_permutation_for_its_first_problem() {
     let axes = [("a", 2), ("b", 2), ("c", 2)];
     let figures = Figures { weak: 5299200, total: 5299200, peak: 21196800, naive: 42393600, lacking: 21196800 };
     let target = "[90{c:2,a:2}360, 368, 160{b:2}320]";
-    check(&axes, "[360, 184{c:2}368, 320]", target, &[Op::DynSlice, Op::DynSlice, Op::AllToAll], figures);
+    check(
+        &axes,
+        "[360, 184{c:2}368, 320]",
+        target,
+        &[Collective::Slice, Collective::Slice, Collective::AllToAll],
+        figures,
+    );
 }
 
 #[test]
@@ -121,14 +127,14 @@ fn problems_with_nothing_to_do_have_no_steps() {
     assert_eq!(ops(&plan(&[("x", 1)], "[12{x}12]", "[12]")), []);
     assert_eq!(ops(&plan(&[("x", 4)], "[]", "[]")), []);
     assert_eq!(plan(&[("x", 4)], "[0{x}0, 3]", "[0, 3]").total_cost(), 0);
-    assert_eq!(ops(&plan(&[("x", 4)], "[12]", "[3{x}12]")), [Op::DynSlice]);
+    assert_eq!(ops(&plan(&[("x", 4)], "[12]", "[3{x}12]")), [Collective::Slice]);
 }
 
 #[test]
 fn an_all_to_all_may_trade_an_axis_for_one_that_replicates() {
     // Along the diagonal of `x` and `r` ranks have both halves between them.
     let plan = plan(&[("x", 2), ("r", 2)], "[4{x}8, 8]", "[8, 4{r}8]");
-    assert_eq!(ops(&plan), [Op::AllToAll]);
+    assert_eq!(ops(&plan), [Collective::AllToAll]);
     assert_eq!(plan.steps()[0].groups(), [[0, 3], [1, 2]]);
 }
 
@@ -138,11 +144,11 @@ fn plans_explain_themselves() {
     expect_test::expect![[r#"
         redistribution over (x: 4, y: 6), 8 bytes per element
           [3{x}12, 2{y}12]
-        1 alltoall of y%3, in groups {0 1 2} {3 4 5} {6 7 8} {9 10 11} .. 8 in all: costs 48 bytes per device, tiles of at most 48 bytes
+        1 AllToAll of y%3, in groups {0 1 2} {3 4 5} {6 7 8} {9 10 11} .. 8 in all: costs 48 bytes per device, tiles of at most 48 bytes
           [1{y%3,x}12, 6{y/3}12]
-        2 allpermute, in cycles {1 6 7 2} {3 12} {4 18 10 14} {5 13 9 19} .. 6 in all: costs 48 bytes per device, tiles of at most 48 bytes
+        2 Permute, in cycles {1 6 7 2} {3 12} {4 18 10 14} {5 13 9 19} .. 6 in all: costs 48 bytes per device, tiles of at most 48 bytes
           [1{x%2,y}12, 6{x/2}12]
-        3 alltoall of x%2, in groups {0 6} {1 7} {2 8} {3 9} .. 12 in all: costs 48 bytes per device, tiles of at most 48 bytes
+        3 AllToAll of x%2, in groups {0 6} {1 7} {2 8} {3 9} .. 12 in all: costs 48 bytes per device, tiles of at most 48 bytes
           [2{y}12, 3{x}12]
         cost 144 bytes per device; without regard to which rank gets which tile 96
         peak 48 bytes per device, of which the source tile 48 and the target tile 48

@@ -4,7 +4,7 @@ use super::hierarchy::Hierarchy;
 use super::instruction::Instruction;
 use super::plan::Plan;
 use super::strategy::Strategy;
-use polyshard_machine::Operation;
+use polyshard_machine::Collective;
 use polyshard_program::reduction::listed;
 use std::fmt;
 
@@ -19,7 +19,7 @@ impl Plan {
     /// The lines of the steps: what is done, and in which groups.
     fn steps(&self) -> Vec<[String; 2]> {
         let Some(lowered) = self.way.steps() else {
-            let operations = [Operation::AllToAll, Operation::AllGather].into_iter().zip(&self.simulation.steps);
+            let operations = [Collective::AllToAll, Collective::AllGather].into_iter().zip(&self.simulation.steps);
             return operations.map(|(operation, _)| [operation.to_string(), listed(self.way.groups())]).collect();
         };
         let names = self.instructions.as_ref().map(|program| {

@@ -100,13 +100,14 @@ impl Lowering {
             let n = group.len();
             for (position, &device) in group.iter().enumerate() {
                 held[device] = match collective {
-                    Collective::AllReduce | Collective::Broadcast => Some(parts),
                     Collective::Reduce => (position == 0).then_some(parts),
                     Collective::ReduceScatter => Some(parts * n),
                     Collective::AllGather if parts.is_multiple_of(n) => Some(parts / n),
                     Collective::AllGather => {
                         return Err(ReduceError::Whole { step, ranks: n, held: amount(Some(parts)) });
                     }
+                    // The proof refuses collectives of which no reduction is made.
+                    _ => Some(parts),
                 };
             }
         }

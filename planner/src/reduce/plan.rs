@@ -11,8 +11,8 @@ use super::simulate::{Simulation, simulate};
 use super::strategy::Strategy;
 use crate::placement::{AxisRef, PlacedMesh};
 use polyshard_layout::{Name, Placement, Sharding};
-use polyshard_machine::{Algorithm, Exchange, Operation, seconds};
-use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Way, listed};
+use polyshard_machine::{Algorithm, Collective, Exchange, seconds};
+use polyshard_program::reduction::{Lowered, LoweredStep, Way, listed};
 use polyshard_program::{self as data, DType};
 
 /// A reduction of arrays of one length over axes of a placed mesh; made by [`PlacedMesh::reduction`].
@@ -119,7 +119,7 @@ impl PlacedMesh {
                 let mut steps = Vec::new();
                 // All-to-all of the data, then the pieces back.
                 let size = groups[0].len();
-                for (operation, bytes) in [(Operation::AllToAll, bytes), (Operation::AllGather, bytes / size as f64)]
+                for (operation, bytes) in [(Collective::AllToAll, bytes), (Collective::AllGather, bytes / size as f64)]
                     .into_iter()
                     .take(2 * usize::from(size > 1))
                 {

@@ -4,8 +4,8 @@
 //! step run at once. Adding up itself costs nothing here.
 
 use super::ReduceError;
-use polyshard_machine::{Algorithm, Exchange, Machine, MachineError, Operation, Seconds, seconds};
-use polyshard_program::reduction::{Collective, Lowered, LoweredStep};
+use polyshard_machine::{Algorithm, Exchange, Machine, MachineError, Seconds, seconds};
+use polyshard_program::reduction::{Lowered, LoweredStep};
 use std::fmt;
 
 /// The time of a program, step by step.
@@ -65,17 +65,6 @@ pub(super) fn step_seconds(
     bytes: f64,
     algorithm: Algorithm,
 ) -> Result<Seconds, MachineError> {
-    let (operation, groups) = (operation(step.collective), step.groups.to_vec());
+    let (operation, groups) = (step.collective, step.groups.to_vec());
     seconds(machine, &Exchange { operation, groups, bytes: bytes / step.parts as f64 }, algorithm)
-}
-
-/// What the machine's model calls a collective.
-fn operation(collective: Collective) -> Operation {
-    match collective {
-        Collective::AllReduce => Operation::AllReduce,
-        Collective::ReduceScatter => Operation::ReduceScatter,
-        Collective::AllGather => Operation::AllGather,
-        Collective::Reduce => Operation::Reduce,
-        Collective::Broadcast => Operation::Broadcast,
-    }
 }

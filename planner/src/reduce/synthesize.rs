@@ -15,7 +15,7 @@
 use super::Hierarchy;
 use super::instruction::{Form, Instruction};
 use super::program::Program;
-use polyshard_program::reduction::{Collective, Context, Effect};
+use polyshard_program::reduction::{COLLECTIVES, Collective, Context, Effect};
 use std::collections::{HashMap, HashSet};
 
 /// When a `Master` instruction counts.
@@ -119,7 +119,7 @@ impl Search {
         let mut found = Vec::new();
         let mut seen = HashSet::new();
         for shape in &self.forms {
-            for collective in Collective::ALL {
+            for collective in COLLECTIVES {
                 let Some((active, next)) = after(&self.states[state], collective, &shape.groups) else { continue };
                 let (slice, mut form) = (shape.slice, shape.form);
                 if let Some((level, groups)) = &shape.master

@@ -5,7 +5,7 @@
 
 use polyshard_layout::{DType, Mesh};
 use polyshard_planner::product::{
-    Case, Free, Op, Product, ProductError, ProductPlan, Roofline, Sequence, Sharded, Step, StepCost, reshard,
+    Case, Collective, Free, Product, ProductError, ProductPlan, Roofline, Sequence, Sharded, Step, StepCost, reshard,
 };
 
 fn array(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Sharded {
@@ -14,7 +14,7 @@ fn array(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Sharded {
 
 /// The one step from a type to another, and its cost.
 #[track_caller]
-fn step(roofline: &Roofline, from: &Sharded, to: &Sharded) -> (Op, StepCost) {
+fn step(roofline: &Roofline, from: &Sharded, to: &Sharded) -> (Collective, StepCost) {
     let steps = reshard(from, to, DType::Bf16, roofline).expect("steps");
     let [(Step::Move { op, .. }, cost)] = &steps[..] else { panic!("more than one step: {steps:?}") };
     (*op, *cost)
@@ -65,7 +65,7 @@ fn pop_quiz_a_gather_without_wraparound() {
     // By hand 32 MiB / 9e10 = "350 ns". That is 370 us; and axes of a v5e wrap around at 16 only, as the margin says,
     // so shards of 8 MiB go three hops in one direction each: 3 * 8 MiB / 4.5e10.
     let (op, cost) = gather(2048, 8192);
-    assert_eq!((op, cost.bytes), (Op::AllGather, 3 * (8 << 20)));
+    assert_eq!((op, cost.bytes), (Collective::AllGather, 3 * (8 << 20)));
     near(cost.communication, 559.2e-6);
     // The second half is not answered by hand: 32 KiB take 0.73 us, less than a hop of 1 us, and there are three.
     near(gather(256, 256).1.communication, 3e-6);
@@ -96,7 +96,7 @@ fn only_the_lowest_axis_is_gathered_in_one_step() {
     let v4p = Roofline::tpu_v4p(&mesh, DType::Bf16).expect("it fits");
     let [both, lower, upper] =
         ["A[I_XY, J]", "A[I_X, J]", "A[I_Y, J]"].map(|text| array(text, &mesh, &[("I", 4096), ("J", 4096)]));
-    assert_eq!(step(&v4p, &both, &lower).0, Op::AllGather);
+    assert_eq!(step(&v4p, &both, &lower).0, Collective::AllGather);
     assert!(reshard(&both, &upper, DType::Bf16, &v4p).expect("steps").len() > 1);
 }
 
@@ -116,13 +116,13 @@ fn question_2_gathers_on_a_torus() {
     // By hand 44 us, with the bandwidth of one direction, although axes of 4 wrap around on a v4p and the next part
     // takes both directions. The answer that is struck out there, 22 us, was right but for 2 MiB = 2^21 bytes.
     let (op, cost) = step(&v4p, &both, &columns);
-    assert_eq!(op, Op::AllGather);
+    assert_eq!(op, Collective::AllGather);
     near(cost.communication, 23.30e-6);
     // By hand 44 us, from 4 * 10^6 bytes; 2^22 elements of two bytes over two axes take 46.6 us.
     near(step(&v4p, &both, &whole).1.communication, 46.60e-6);
     // By hand 11 us, from 10^6 bytes; 2 * 2^19 bytes take 11.65 us.
     let (op, cost) = step(&v4p, &open, &both);
-    assert_eq!(op, Op::AllReduce);
+    assert_eq!(op, Collective::AllReduce);
     near(cost.communication, 11.65e-6);
 }
 
@@ -310,10 +310,10 @@ fn question_10_an_all_to_all_is_a_fourth_of_a_gather() {
     let [rows, columns, whole, open] = ["A[I_X, J]", "A[I, J_X]", "A[I, J]", "A[I, J] {U_X}"]
         .map(|text| array(text, &mesh, &[("I", 4096), ("J", 4096)]));
     let (gather, exchange) = (step(&v4p, &rows, &whole), step(&v4p, &rows, &columns));
-    assert_eq!((gather.0, exchange.0), (Op::AllGather, Op::AllToAll));
+    assert_eq!((gather.0, exchange.0), (Collective::AllGather, Collective::AllToAll));
     near(4.0 * exchange.1.communication, gather.1.communication);
     // The literature's text once calls it a fourth of an AllReduce, which costs twice a gather: it is an eighth.
     let reduce = step(&v4p, &open, &whole);
-    assert_eq!(reduce.0, Op::AllReduce);
+    assert_eq!(reduce.0, Collective::AllReduce);
     near(8.0 * exchange.1.communication, reduce.1.communication);
 }

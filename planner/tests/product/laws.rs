@@ -3,7 +3,8 @@
 use super::replay::check;
 use polyshard_layout::{DType, Mesh};
 use polyshard_planner::product::{
-    Free, Link, Op, Operand, Product, ProductError, ProductPlan, Roofline, Sequence, Sharded, Step, Wiring, reshard,
+    Collective, Free, Link, Operand, Product, ProductError, ProductPlan, Roofline, Sequence, Sharded, Step, Wiring,
+    reshard,
 };
 use polyshard_planner::{Ops, Options, Plan};
 use proptest::prelude::*;
@@ -206,13 +207,13 @@ proptest! {
     #[test]
     fn moves_without_sums_are_steps_of_redistributions(problem in problems()) {
         for step in plan(&problem).sequences().iter().flat_map(Sequence::steps) {
-            let Step::Move { op: op @ (Op::Slice | Op::AllGather | Op::AllToAll), operand, from, to, .. } = step else {
+            let Step::Move { op: op @ (Collective::Slice | Collective::AllGather | Collective::AllToAll), operand, from, to, .. } = step else {
                 continue;
             };
             let options = Options { ops: Ops::Fused, element_bytes: 4, ..Options::default() };
             let plan = Plan::new(from.dist_type(), to.dist_type(), &options).expect("a plan");
             prop_assert_eq!(plan.steps().len(), 1, "{}\n{}", step, plan.explain(4));
-            prop_assert_eq!(*op == Op::Slice, plan.received(0) == 0);
+            prop_assert_eq!(*op == Collective::Slice, plan.received(0) == 0);
             prop_assert!(*operand == Operand::Out || from.unreduced().is_empty());
         }
     }
@@ -248,7 +249,7 @@ fn the_loop_that_an_axis_cuts_settles_what_moves() {
     let sizes = vec![("I", 64), ("J", 64), ("K", 64)];
     let problem = Problem { mesh: Mesh::new([("X", 4)]), text: "A[I_X, J] * B[J_X, K] -> C[I_X, K]".into(), sizes };
     let plan = plan(&problem);
-    let check = |work: &str, expected: &[(Operand, Op)]| {
+    let check = |work: &str, expected: &[(Operand, Collective)]| {
         let sequence = plan.sequences().iter().find(|sequence| sequence.work() == work).expect("this split");
         let mut moves = Vec::new();
         for step in sequence.steps() {
@@ -259,10 +260,24 @@ fn the_loop_that_an_axis_cuts_settles_what_moves() {
         moves.sort_by_key(|(operand, _)| *operand as usize);
         assert_eq!(moves, expected, "{work}");
     };
-    check("I_X J K", &[(Operand::Right, Op::AllGather)]);
-    check("I J_X K", &[(Operand::Left, Op::AllToAll), (Operand::Out, Op::ReduceScatter)]);
-    check("I J K_X", &[(Operand::Left, Op::AllGather), (Operand::Right, Op::AllToAll), (Operand::Out, Op::AllToAll)]);
-    check("I J K", &[(Operand::Left, Op::AllGather), (Operand::Right, Op::AllGather), (Operand::Out, Op::Slice)]);
+    check("I_X J K", &[(Operand::Right, Collective::AllGather)]);
+    check("I J_X K", &[(Operand::Left, Collective::AllToAll), (Operand::Out, Collective::ReduceScatter)]);
+    check(
+        "I J K_X",
+        &[
+            (Operand::Left, Collective::AllGather),
+            (Operand::Right, Collective::AllToAll),
+            (Operand::Out, Collective::AllToAll),
+        ],
+    );
+    check(
+        "I J K",
+        &[
+            (Operand::Left, Collective::AllGather),
+            (Operand::Right, Collective::AllGather),
+            (Operand::Out, Collective::Slice),
+        ],
+    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! Ranks are tables from global indices to values, so that nothing of how the planner counts tiles is used but
 //! `DistType::offset` and `Step::members`, which are what a runtime goes by.
 
-use polyshard_layout::{DType, SumKind};
-use polyshard_planner::product::{Op, Operand, Product, Sequence, Sharded, Step};
+use polyshard_layout::SumKind;
+use polyshard_planner::product::{Collective, Operand, Product, Sequence, Sharded, Step};
 use std::collections::BTreeMap;
 
 /// One rank's tile: values by global index.
@@ -36,9 +36,9 @@ fn filled(array: &Sharded, seed: i64) -> Vec<Tile> {
 }
 
 /// A rank's tile after a step, and how many elements of it were others'; of sums, how many terms a ring would bring.
-fn moved(op: Op, [from, to]: [&Sharded; 2], before: &[Tile], members: &[usize], rank: usize) -> (Tile, usize) {
+fn moved(op: Collective, [from, to]: [&Sharded; 2], before: &[Tile], members: &[usize], rank: usize) -> (Tile, usize) {
     let wanted = region(to, rank);
-    if matches!(op, Op::ReduceScatter | Op::AllReduce) {
+    if matches!(op, Collective::ReduceScatter | Collective::AllReduce) {
         for &member in members {
             assert_eq!(region(from, member), region(from, rank), "terms of one sum are of one tile");
         }
@@ -49,7 +49,7 @@ fn moved(op: Op, [from, to]: [&Sharded; 2], before: &[Tile], members: &[usize], 
         let tile: Tile = wanted.into_iter().map(sum).collect();
         // A part of every other member's tile, as large as an equal share; to have all, the others' shares too.
         let share = from.dist_type().tile_len() / members.len();
-        let received = (members.len() - 1) * share * if op == Op::AllReduce { 2 } else { 1 };
+        let received = (members.len() - 1) * share * if op == Collective::AllReduce { 2 } else { 1 };
         return (tile, received);
     }
     // Each index comes from one rank of the group, and as many from each but for a slice.
@@ -113,9 +113,9 @@ pub(crate) fn check(product: &Product, sequence: &Sequence) {
                 let size = product.dtype().size();
                 let mut bytes = received.iter().map(|&elements| (elements * size) as u128);
                 let stated = match op {
-                    Op::AllReduce => {
+                    Collective::AllReduce => {
                         let (bytes, ranks) = (from.dist_type().tile_len() * size, step.members(0).len());
-                        let kind = SumKind { element: size as u64, any_order: product.dtype() == DType::I8 };
+                        let kind = SumKind { element: size as u64, any_order: !product.dtype().is_float() };
                         u128::from(kind.most_received(bytes as u64, ranks as u64)) == cost.bytes
                     }
                     _ => bytes.all(|bytes| bytes == cost.bytes),

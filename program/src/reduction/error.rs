@@ -1,7 +1,8 @@
 //! What can be wrong with the steps of a reduction.
 
 use super::counted;
-use super::rules::{Collective, Violation};
+use super::rules::Violation;
+use polyshard_layout::Collective;
 use std::fmt;
 
 /// Why steps do not reduce.

@@ -1,8 +1,8 @@
 //! Steps: collectives in groups of ranks, one after the other.
 
 use super::error::ReductionError;
-use super::rules::Collective;
 use super::state::Context;
+use polyshard_layout::Collective;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -15,34 +15,17 @@
 
 use super::counted;
 use super::state::Context;
-use serde::{Deserialize, Serialize};
+use polyshard_layout::Collective;
 use std::fmt;
 
-/// A collective operation of a reduction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Collective {
-    /// Every device gets the sum.
-    AllReduce,
-    /// Every device gets its piece of the sum: the first of the group the first piece.
-    ReduceScatter,
-    /// Every device gets the chunks of all.
-    AllGather,
-    /// The first device gets the sum, the others end with nothing.
-    Reduce,
-    /// Every device gets what the first has.
-    Broadcast,
-}
-
-impl Collective {
-    /// All five.
-    pub const ALL: [Self; 5] = [Self::AllReduce, Self::ReduceScatter, Self::AllGather, Self::Reduce, Self::Broadcast];
-
-    /// Whether it adds.
-    #[must_use]
-    pub fn reduces(self) -> bool {
-        matches!(self, Self::AllReduce | Self::ReduceScatter | Self::Reduce)
-    }
-}
+/// The collectives that reductions are made of.
+pub const COLLECTIVES: [Collective; 5] = [
+    Collective::AllReduce,
+    Collective::ReduceScatter,
+    Collective::AllGather,
+    Collective::Reduce,
+    Collective::Broadcast,
+];
 
 /// What a collective did to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +40,12 @@ pub enum Effect {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
+    /// Reductions are not made of such a collective.
+    #[error("{collective} is not part of a reduction; those are {}", COLLECTIVES.map(|one| one.to_string()).join(", "))]
+    NotOfReductions {
+        /// The collective.
+        collective: Collective,
+    },
     /// Chunks that are not the same would be added.
     #[error("devices {first} and {other} hold different chunks, which would be added")]
     DifferentChunks {
@@ -142,7 +131,7 @@ impl Violation {
             Self::AddedTwice { contributor: device, .. } | Self::NothingNew { first: device } => {
                 *device = ranks[*device]
             }
-            Self::Indivisible { .. } => {}
+            Self::Indivisible { .. } | Self::NotOfReductions { .. } => {}
         }
         self
     }
@@ -159,6 +148,9 @@ impl Context {
     /// # Panics
     /// If a device of the group does not exist.
     pub fn apply(&mut self, collective: Collective, group: &[usize]) -> Result<Effect, Violation> {
+        if !COLLECTIVES.contains(&collective) {
+            return Err(Violation::NotOfReductions { collective });
+        }
         let [first, others @ ..] = group else { return Ok(Effect::Idle) };
         assert!(group.iter().all(|&device| device < self.devices()), "{group:?}: there are {} devices", self.devices());
         if others.is_empty() {
@@ -248,17 +240,5 @@ impl Context {
             *sum |= word;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Collective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AllReduce => "AllReduce",
-            Self::ReduceScatter => "ReduceScatter",
-            Self::AllGather => "AllGather",
-            Self::Reduce => "Reduce",
-            Self::Broadcast => "Broadcast",
-        })
     }
 }

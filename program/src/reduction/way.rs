@@ -3,8 +3,8 @@
 use super::chunk::chunk;
 use super::error::ReductionError;
 use super::lowered::{Lowered, ranks_of};
-use super::rules::Collective;
 use crate::kernel::Assign;
+use polyshard_layout::Collective;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -135,9 +135,9 @@ impl Way {
                                 Collective::AllReduce => others * held(at, rank),
                                 Collective::Reduce if position == 0 => others * held(at, rank),
                                 Collective::Broadcast if position > 0 => held(at, group[0]),
-                                Collective::Reduce | Collective::Broadcast => 0,
                                 Collective::ReduceScatter => others * held(at + 1, rank),
                                 Collective::AllGather => whole - held(at, rank),
+                                _ => 0,
                             };
                         }
                     }

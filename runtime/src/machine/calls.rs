@@ -16,7 +16,7 @@
 use super::clock::Clock;
 use crate::comm::{Broadcast, Communicator};
 use crate::{DType, ReduceOp, Result};
-use polyshard_machine::Operation;
+use polyshard_machine::Collective;
 
 /// Bytes of an element; sizes are whole elements for each rank.
 pub(super) const ELEMENT: usize = size_of::<f32>();
@@ -50,22 +50,27 @@ impl Buffers {
         &mut self,
         clock: &Clock<'_>,
         comm: &dyn Communicator,
-        operation: Operation,
+        operation: Collective,
         bytes: usize,
     ) -> Result<f64> {
         let part = bytes / comm.size();
         let counts = vec![part; comm.size()];
-        let (kind, op) = (DType::F32, ReduceOp::Sum);
+        let (dtype, op) = (DType::F32, ReduceOp::Sum);
         let send: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut self.send)[..bytes];
         let into: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut self.into)[..bytes];
         let mut roots = (0..comm.size()).cycle();
         clock.time(|| match operation {
-            Operation::AllReduce => comm.all_reduce(into, kind, op),
-            Operation::ReduceScatter => comm.reduce_scatter(send, &mut into[..part], &counts, kind, op),
-            Operation::AllGather => comm.all_gather(&send[..part], into, &counts),
-            Operation::AllToAll => comm.all_to_all(send, &counts, into, &counts),
-            Operation::Reduce => comm.reduce(roots.next().unwrap_or(0), into, kind, op),
-            Operation::Broadcast => comm.broadcast(match roots.next().unwrap_or(0) {
+            Collective::AllReduce => comm.all_reduce(into, dtype, op),
+            Collective::ReduceScatter => comm.reduce_scatter(send, &mut into[..part], &counts, dtype, op),
+            Collective::AllGather => comm.all_gather(&send[..part], into, &counts),
+            Collective::AllToAll | Collective::Exchange => comm.all_to_all(send, &counts, into, &counts),
+            Collective::Permute => {
+                let (next, previous) = ((comm.rank() + 1) % comm.size(), (comm.rank() + comm.size() - 1) % comm.size());
+                comm.exchange(&[(next, send)], &mut [(previous, into)])
+            }
+            Collective::Slice => Ok(()),
+            Collective::Reduce => comm.reduce(roots.next().unwrap_or(0), into, dtype, op),
+            Collective::Broadcast => comm.broadcast(match roots.next().unwrap_or(0) {
                 root if root == comm.rank() => Broadcast::Send(send),
                 root => Broadcast::Receive { root, into },
             }),

@@ -13,18 +13,18 @@ use super::topology::Topology;
 use crate::comm::Communicator;
 use crate::{Error, Result, World};
 use polyshard_machine::{
-    Algorithm, Exchange, Machine, MachineError, Measurement, Operation, fit_link, fit_profiles, leave_one_out, seconds,
+    Algorithm, Collective, Exchange, Machine, MachineError, Measurement, fit_link, fit_profiles, leave_one_out, seconds,
 };
 use std::time::Duration;
 
 /// The collectives that are measured.
-const OPERATIONS: [Operation; 6] = [
-    Operation::AllGather,
-    Operation::ReduceScatter,
-    Operation::AllReduce,
-    Operation::AllToAll,
-    Operation::Reduce,
-    Operation::Broadcast,
+const OPERATIONS: [Collective; 6] = [
+    Collective::AllGather,
+    Collective::ReduceScatter,
+    Collective::AllReduce,
+    Collective::AllToAll,
+    Collective::Reduce,
+    Collective::Broadcast,
 ];
 
 /// What is measured, and how thoroughly.
@@ -111,7 +111,7 @@ fn take(
     let mut taken = Vec::with_capacity(OPERATIONS.len() * sizes.len());
     for (operation, &bytes) in OPERATIONS.into_iter().flat_map(|operation| sizes.iter().map(move |of| (operation, of)))
     {
-        let before = if operation == Operation::AllGather { bytes / ranks } else { bytes };
+        let before = if operation == Collective::AllGather { bytes / ranks } else { bytes };
         let exchange = Exchange { operation, groups: groups.clone(), bytes: before as f64 };
         taken.push(Measurement { exchange, algorithm: Algorithm::Ring, seconds: f64::INFINITY });
     }

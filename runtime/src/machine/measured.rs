@@ -5,7 +5,7 @@
 
 use super::topology::Topology;
 use crate::Result;
-use polyshard_machine::{Machine, Operation};
+use polyshard_machine::{Collective, Machine};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum Call {
     /// Messages between neighbours of the level of this name, all ranks at once (MPI 3.1, section 3.10).
     Message(&'static str),
     /// A collective.
-    Collective(Operation),
+    Collective(Collective),
 }
 
 impl fmt::Display for Call {
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn errors_are_medians_by_call_and_group() {
         let point = |call, ranks, predicted| Point { call, ranks, bytes: 8, seconds: 1.0, links: 3.0, predicted };
-        let (message, gather) = (Call::Message("rank"), Call::Collective(Operation::AllGather));
+        let (message, gather) = (Call::Message("rank"), Call::Collective(Collective::AllGather));
         let points = [(message, 4, 9.0), (gather, 4, 1.5), (gather, 4, 0.75), (gather, 4, 2.0), (gather, 2, 1.0)];
         let points = points.map(|(call, ranks, predicted)| point(call, ranks, predicted)).to_vec();
         let topology = Topology { nodes: 1, ranks_per_node: 4, cores: 2, memory: 1 << 20 };

@@ -48,7 +48,7 @@ pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usiz
         let pieces: Vec<Ranges> = match step.collective {
             Collective::ReduceScatter => group.iter().map(|&rank| held(nth + 1, rank)).collect(),
             Collective::AllGather => group.iter().map(|&rank| held(nth, rank)).collect(),
-            Collective::AllReduce | Collective::Reduce | Collective::Broadcast => Vec::new(),
+            _ => Vec::new(),
         };
         let whole = match pieces.is_empty() {
             true => held(nth, group[0]),
@@ -69,22 +69,11 @@ impl Step {
         let (others, root, whole) = (self.comm.size() - 1, self.comm.rank() == 0, piece::len(&self.whole));
         match self.collective {
             Collective::AllReduce => others * whole,
-            Collective::Reduce => {
-                if root {
-                    others * whole
-                } else {
-                    0
-                }
-            }
-            Collective::Broadcast => {
-                if root {
-                    0
-                } else {
-                    whole
-                }
-            }
+            Collective::Reduce if root => others * whole,
+            Collective::Broadcast if !root => whole,
             Collective::ReduceScatter => others * piece::len(self.own()),
             Collective::AllGather => whole - piece::len(self.own()),
+            _ => 0,
         }
     }
 
@@ -116,6 +105,7 @@ impl Step {
             }),
             Collective::ReduceScatter => self.reduce_scatter(data, op, staging),
             Collective::AllGather => self.all_gather(data, staging),
+            other => unreachable!("{other} in proved steps of a reduction: this is a bug of polyshard"),
         }
     }
 

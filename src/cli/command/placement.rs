@@ -12,7 +12,7 @@ use crate::cli::command::mesh::numbers;
 use crate::cli::command::print::{json, listed, table};
 use crate::cli::numbers::whole;
 use crate::machine::units::{counted, seconds};
-use crate::machine::{Machine, Operation};
+use crate::machine::{Collective, Machine};
 use crate::planner::placement::{Choice, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ pub fn placement(arguments: &Arguments) -> Result<String, String> {
         Found { levels: levels(machine.as_ref(), &hierarchy), axes, names, machine, workload, ranked: Vec::new() };
     found.ranked = match &found.machine {
         Some(machine) if !found.workload.is_empty() => {
-            let sums = found.workload.iter().any(|traffic| traffic.operation == Operation::AllReduce);
+            let sums = found.workload.iter().any(|traffic| traffic.operation == Collective::AllReduce);
             // Some placement may cross all levels; without all-reduces no programs are sought.
             let crossed = if sums { hierarchy.iter().filter(|&&count| count > 1).count() } else { 0 };
             let max_steps = arguments.hardware.max_steps(crossed)?;

@@ -226,7 +226,7 @@ impl Reduction {
                 groups: step.groups.to_vec(),
                 talk: match step.collective {
                     Collective::Reduce | Collective::Broadcast => Talk::FromFirst,
-                    Collective::AllReduce | Collective::ReduceScatter | Collective::AllGather => Talk::Around,
+                    _ => Talk::Around,
                 },
             }
         };

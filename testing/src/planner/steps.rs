@@ -1,6 +1,6 @@
 //! What types and steps mean element by element.
 
-use polyshard_planner::{DistType, Op, Plan, Step};
+use polyshard_planner::{Collective, DistType, Plan, Step};
 use std::collections::BTreeSet;
 
 /// The elements of a rank's tile, each as its row-major number in the array.
@@ -26,17 +26,17 @@ pub fn check_step(step: &Step) {
         assert!(members.contains(&rank) && members.is_sorted(), "{step}: {members:?}");
         let lacking = after[rank].difference(&before[rank]).count();
         match step.op() {
-            Op::DynSlice => {
+            Collective::Slice => {
                 assert_eq!(members, [rank]);
                 assert_eq!(lacking, 0, "{step} of {} to {}", step.from(), step.to());
                 assert_eq!(step.received(rank), 0);
             }
-            Op::AllPermute => {
+            Collective::Permute => {
                 assert_eq!(before[step.sender(rank)], after[rank], "{step} of {} to {}", step.from(), step.to());
                 assert_eq!(step.receiver(step.sender(rank)), rank);
                 assert_eq!(step.received(rank), if step.sender(rank) == rank { 0 } else { after[rank].len() });
             }
-            Op::AllToAll | Op::AllGather => {
+            Collective::AllToAll | Collective::AllGather => {
                 assert_eq!(members.len(), step.group_size(), "{step}");
                 members.iter().for_each(|&member| assert_eq!(step.members(member), members));
                 let pieces = members.iter().map(|&member| before[member].intersection(&after[rank]).count());
@@ -46,11 +46,12 @@ pub fn check_step(step: &Step) {
                 assert!(after[rank].is_subset(&union), "{step} of {} to {}", step.from(), step.to());
                 assert_eq!(step.received(rank), lacking);
             }
-            Op::Exchange => {
+            Collective::Exchange => {
                 let union: BTreeSet<_> = members.iter().flat_map(|&member| &before[member]).copied().collect();
                 assert!(after[rank].is_subset(&union), "{step} of {} to {}", step.from(), step.to());
                 assert_eq!(step.received(rank), lacking);
             }
+            other => panic!("{other} in a redistribution"),
         }
     }
 }

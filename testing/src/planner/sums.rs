@@ -46,5 +46,6 @@ fn run(collective: Collective, held: Vec<Held>) -> Vec<Held> {
         }
         Collective::AllGather => vec![held.iter().flatten().map(|(chunk, number)| (*chunk, *number)).collect(); n],
         Collective::Broadcast => vec![held[0].clone(); n],
+        other => panic!("{other} in a reduction"),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::emulate::on_network;
-use polyshard_machine::{Algorithm, Device, Exchange, Interconnect, Level, Machine, Operation, seconds};
+use polyshard_machine::{Algorithm, Collective, Device, Exchange, Interconnect, Level, Machine, seconds};
 
 /// A machine of levels (count, interconnect, bytes per second, shared ports), without latency.
 fn machine(levels: &[(usize, Interconnect, f64, Option<usize>)]) -> Machine {
@@ -20,30 +20,31 @@ fn machine(levels: &[(usize, Interconnect, f64, Option<usize>)]) -> Machine {
 }
 
 /// Carries out an operation of a group whose ranks hold `bytes` each.
-fn carry_out(comm: &dyn Communicator, operation: Operation, bytes: usize) -> Result<()> {
+fn carry_out(comm: &dyn Communicator, operation: Collective, bytes: usize) -> Result<()> {
     let (n, dtype, op) = (comm.size(), DType::F32, ReduceOp::Sum);
     let mut data = vec![1.0f32; bytes / 4];
     let data: &mut [u8] = bytemuck::cast_slice_mut(&mut data);
     let part = vec![bytes / n; n];
     match operation {
-        Operation::AllReduce => comm.all_reduce(data, dtype, op),
-        Operation::ReduceScatter => {
+        Collective::AllReduce => comm.all_reduce(data, dtype, op),
+        Collective::ReduceScatter => {
             let mut into = vec![0.0f32; bytes / n / 4];
             comm.reduce_scatter(data, bytemuck::cast_slice_mut(&mut into), &part, dtype, op)
         }
-        Operation::AllGather => comm.all_gather(data, &mut vec![0; n * bytes], &vec![bytes; n]),
-        Operation::Reduce => comm.reduce(0, data, dtype, op),
-        Operation::Broadcast if comm.rank() == 0 => comm.broadcast(Broadcast::Send(data)),
-        Operation::Broadcast => comm.broadcast(Broadcast::Receive { root: 0, into: data }),
-        Operation::AllToAll => comm.all_to_all(data, &part, &mut vec![0; bytes], &part),
+        Collective::AllGather => comm.all_gather(data, &mut vec![0; n * bytes], &vec![bytes; n]),
+        Collective::Reduce => comm.reduce(0, data, dtype, op),
+        Collective::Broadcast if comm.rank() == 0 => comm.broadcast(Broadcast::Send(data)),
+        Collective::Broadcast => comm.broadcast(Broadcast::Receive { root: 0, into: data }),
+        Collective::AllToAll => comm.all_to_all(data, &part, &mut vec![0; bytes], &part),
+        other => unreachable!("{other} is not carried out here"),
     }
 }
 
 /// The planner says how many bytes pass the busiest port; here they pass it.
 #[test]
 fn collectives_load_the_busiest_port_as_the_planner_expects() {
+    use Collective::{AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter};
     use Interconnect::{Line, Ring, Switch};
-    use Operation::{AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter};
     let nodes = |count, inside, shared| machine(&[(count, Switch, 1e6, shared), (inside, Switch, 1e7, None)]);
     let machines = [
         nodes(2, 2, Some(1)),

@@ -1,17 +1,17 @@
 //! Collectives of a workload in the words of a command line: `allreduce:0:1e9`, or `allreduce:data:1e9`.
 
-use crate::machine::Operation;
+use crate::machine::Collective;
 use crate::machine::units::scaled;
 use crate::planner::placement::Traffic;
 
 /// The operations, as they are printed.
-const OPERATIONS: [Operation; 6] = [
-    Operation::AllReduce,
-    Operation::ReduceScatter,
-    Operation::AllGather,
-    Operation::Reduce,
-    Operation::Broadcast,
-    Operation::AllToAll,
+const OPERATIONS: [Collective; 6] = [
+    Collective::AllReduce,
+    Collective::ReduceScatter,
+    Collective::AllGather,
+    Collective::Reduce,
+    Collective::Broadcast,
+    Collective::AllToAll,
 ];
 
 /// Reads `allreduce:0,2:1e9`: an operation, the axes that it runs along, by name or by number, and the bytes that each

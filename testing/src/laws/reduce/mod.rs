@@ -129,6 +129,7 @@ fn received(lowered: &Lowered, device: usize, elements: usize) -> usize {
             (Collective::ReduceScatter, _) => others * held / group.len(),
             (Collective::Broadcast, false) => held,
             (Collective::Reduce, false) | (Collective::Broadcast, true) => 0,
+            (other, _) => panic!("{other} in a reduction"),
         }
     });
     steps.sum()
