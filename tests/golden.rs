@@ -11,6 +11,7 @@ use polyshard::{
     DType, DistType, ParallelismMatrix, Plan, PlanOptions, Program, SourceOptions, Strategy, reference, runtime,
     rust_source,
 };
+use polyshard_testing::written::read_back;
 
 macro_rules! golden {
     ($($name:ident $path:literal)*) => {$(
@@ -63,7 +64,7 @@ fn finished(schedule: Schedule) -> Schedule {
 /// Compares the text with the golden file, and the results of the compiled file, the executor and the reference.
 macro_rules! check {
     ($module:ident, $schedule:expr, $type:ty, |$world:ident, $arrays:ident| $run:expr) => {{
-        let program = $schedule.lower().expect("a legal schedule");
+        let program = read_back(&$schedule.lower().expect("a legal schedule"));
         let source = rust_source(&program, &SourceOptions::default());
         expect_file![concat!("golden/", stringify!($module), ".rs")].assert_eq(&source);
         let shards = polyshard::spmd(program.mesh().size(), |$world| {
@@ -387,7 +388,7 @@ fn source_of_a_block_cyclic_product_is_pinned_compiles_and_agrees() {
 /// its result on whole inputs.
 macro_rules! check_program {
     ($module:ident, $program:expr, $type:ty, |$world:ident, $arrays:ident| $run:expr, $sequential:expr) => {{
-        let program: Program = $program;
+        let program: Program = read_back(&$program);
         let source = rust_source(&program, &SourceOptions::default());
         expect_file![concat!("golden/", stringify!($module), ".rs")].assert_eq(&source);
         let shards = polyshard::spmd(program.mesh().size(), |$world| {
@@ -486,7 +487,7 @@ fn a_reduction_is_pinned_compiles_and_agrees() {
     let matrix = ParallelismMatrix::new(vec![vec![2, 2]]).expect("a matrix");
     let placed = Mesh::new([("data", 4)]).placed(&machine, &matrix).expect("the matrix is for both");
     let plan = placed.reduction(&["data"], ELEMENTS, DType::F64, Strategy::Best).expect("a reduction");
-    let program = plan.program("gradient");
+    let program = read_back(&plan.program("gradient"));
     assert!(plan.way().steps().is_some_and(|steps| steps.steps().len() > 1), "it takes several steps: {program}");
     let source = rust_source(&program, &SourceOptions::default());
     expect_file!["golden/reduction.rs"].assert_eq(&source);

@@ -6,6 +6,7 @@ mod random;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
 use polyshard::{Clause, Element, ErrorKind, OutputRoute, Program, Route, Transfer, reference};
+use polyshard_testing::written::read_back;
 use proptest::prelude::*;
 use random::Choices;
 use random::algorithms::algorithm_of;
@@ -43,7 +44,7 @@ fn cyclic<T: Element>(choices: &[u32]) -> Schedule {
 /// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
 fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
     let program = match schedule.lower() {
-        Ok(program) => program,
+        Ok(program) => read_back(&program),
         Err(error) => {
             let ours = matches!(error.kind(), ErrorKind::Unproved { .. } | ErrorKind::Isl { .. });
             prop_assert!(!ours, "{error}\n{schedule}");

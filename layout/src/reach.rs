@@ -1,6 +1,6 @@
 //! How far the ranks that a rank exchanges elements with are from it, along one axis.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The coordinates of owners along one axis, seen from the rank that reads: an offset is owner minus reader.
 ///
@@ -13,7 +13,7 @@ use serde::Serialize;
 /// assert_eq!(ring.coordinates(0, 8).collect::<Vec<_>>(), [0, 1, 7]);
 /// assert_eq!((ring.count(8), ring.count(2), Reach::All.count(8)), (3, 2, 8));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Reach {
     /// Any coordinate.
     All,

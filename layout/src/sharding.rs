@@ -6,7 +6,7 @@ use crate::placement::{Level, Placement};
 use crate::solve::solve;
 use crate::source::AxisSource;
 use crate::{Mesh, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
@@ -31,7 +31,8 @@ pub use error::ShardingError;
 /// assert_eq!(skewed.to_string(), "[0 @ x, 1 @ (x + y) % 2]");
 /// # Ok::<(), polyshard_layout::ShardingError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Sharding {
     mesh: Mesh,
     shape: Vec<usize>,
@@ -40,6 +41,29 @@ pub struct Sharding {
     /// Ascending.
     partial: Vec<usize>,
     sources: Vec<(usize, AxisSource)>,
+}
+
+/// A sharding as it stands in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    mesh: Mesh,
+    shape: Vec<usize>,
+    placements: Vec<Placement>,
+}
+
+impl From<Sharding> for Written {
+    fn from(sharding: Sharding) -> Self {
+        Self { placements: sharding.placements(), mesh: sharding.mesh, shape: sharding.shape }
+    }
+}
+
+impl TryFrom<Written> for Sharding {
+    type Error = ShardingError;
+
+    fn try_from(written: Written) -> Result<Self, ShardingError> {
+        Self::new(&written.mesh, &written.shape, &written.placements)
+    }
 }
 
 impl Sharding {

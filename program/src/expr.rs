@@ -7,11 +7,11 @@
 //! The numbers of a schedule are bounded such that no form overflows ([`crate::bounds`]). Should one
 //! nevertheless, it saturates: then it is wrong, and isl says so.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Something that varies: what the atoms of an expression stand for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Symbol {
     /// This rank's coordinate along the axis with this position.
     Coordinate(usize),
@@ -20,7 +20,7 @@ pub enum Symbol {
 }
 
 /// A term of an [`Expr`].
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Atom {
     /// A coordinate or a counter.
     Symbol(Symbol),
@@ -35,7 +35,7 @@ pub enum Atom {
 }
 
 /// `sum of coefficient * atom + constant`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Expr {
     terms: BTreeMap<Atom, i64>,
     constant: i64,

@@ -5,11 +5,12 @@
 
 use crate::step::list;
 use polyshard_layout::Name;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
 /// Something legal that is likely slow, or not what was meant; its text says what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Hint {
     /// The statement is a matrix product, but runs as a scalar loop nest.

@@ -21,6 +21,7 @@ pub use region::{Blocks, Region};
 pub use route::Route;
 use route::halo;
 pub use route::{members, partners};
+use serde::{Deserialize, Serialize};
 
 use crate::expr::Expr;
 use crate::hint::Hint;
@@ -33,7 +34,7 @@ use polyshard_layout::{Mesh, Name, Reach, Sharding};
 pub use products::{Factor, LoopBlock, Product};
 
 /// A kernel with the loops, transfers and leaf that its schedule lowered to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Nest {
     /// What it computes.
     pub kernel: Kernel,
@@ -60,7 +61,7 @@ pub struct Nest {
 }
 
 /// A serial loop, `0..extent` on all ranks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loop {
     /// Its name.
     pub name: Name,
@@ -71,7 +72,7 @@ pub struct Loop {
 }
 
 /// A statement of a nest; see the module's grammar.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NestStatement {
     /// Runs the body once per value of the counter.
     Loop {
@@ -93,7 +94,7 @@ pub enum NestStatement {
 /// One `communicate` of an input made concrete: how a region of it gets here.
 ///
 /// An input has one transfer per region that its accesses touch: one for accesses that differ in constants alone.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
     /// The position of the input.
     pub tensor: usize,
@@ -116,7 +117,7 @@ pub struct Transfer {
 }
 
 /// How the output gets from the rank that computes it to its owners.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Output {
     /// The number of serial loops around [`NestStatement::Start`] and [`NestStatement::Finish`].
     pub level: usize,
@@ -136,7 +137,7 @@ pub struct Output {
 }
 
 /// How an output tile gets to its owners.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum OutputRoute {
     /// The leaf accumulates into the rank's own shard.
     InPlace,
@@ -223,7 +224,7 @@ impl OutputRoute {
 }
 
 /// One index variable inside the leaf: `low, low + step, ..`, `count` values.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeafLoop {
     /// The index variable's name.
     pub var: Name,
@@ -236,7 +237,7 @@ pub struct LeafLoop {
 }
 
 /// An access of the leaf, affine in its loops.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeafAccess {
     /// The tensor: an input's position, or the number of inputs for the output.
     pub tensor: usize,
@@ -247,7 +248,7 @@ pub struct LeafAccess {
 }
 
 /// What a loop of a contraction is to its operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// Indexes both operands and the output.
     Batch,
@@ -260,7 +261,7 @@ pub enum Role {
 }
 
 /// What the leaf does at each point.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LeafOp {
     /// `output += alpha * first * second`.
     Contraction {
@@ -295,7 +296,7 @@ pub enum LeafOp {
 }
 
 /// An operand of a leaf with a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TileOperand {
     /// The leaf's operand with this number.
     Access(usize),
@@ -327,7 +328,7 @@ impl LeafOp {
 }
 
 /// The innermost operation: index variables over boxes, in a nest or as a matrix product.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Leaf {
     /// The loops, outermost first.
     pub loops: Vec<LeafLoop>,

@@ -27,13 +27,14 @@ use crate::reduction::Reduction;
 use crate::step::{Pattern, Step};
 use polyshard_layout::DType;
 use polyshard_layout::{Mesh, Name, Sharding};
+use serde::{Deserialize, Serialize};
 
 /// The number of an array of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ArrayId(pub usize);
 
 /// What an array is to a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ArrayKind {
     /// It is given, and never written.
     Input,
@@ -44,7 +45,7 @@ pub enum ArrayKind {
 }
 
 /// An array of a program.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Array {
     /// Its name; a temporary may have that of the array whose elements it holds in another sharding.
     pub name: Name,
@@ -55,7 +56,7 @@ pub struct Array {
 }
 
 /// A statement of a program; see the module's grammar.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Statement {
     /// Runs a kernel.
     Nest {
@@ -73,7 +74,11 @@ pub enum Statement {
 }
 
 /// What every rank runs: proved, and ready to be executed or emitted.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// A program that is read from a file is checked as [`new`](Self::new) does, and its reductions are proved again. What was
+/// proved of its kernels is what the file says; where files may have been changed by others, keep traces and lower them anew.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Written")]
 pub struct Program {
     mesh: Mesh,
     dtype: DType,
@@ -81,6 +86,29 @@ pub struct Program {
     body: Vec<Statement>,
     report: Report,
     hints: Vec<Hint>,
+}
+
+/// A program as it stands in a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    mesh: Mesh,
+    dtype: DType,
+    arrays: Vec<Array>,
+    body: Vec<Statement>,
+    report: Report,
+    hints: Vec<Hint>,
+}
+
+impl TryFrom<Written> for Program {
+    type Error = ProgramError;
+
+    fn try_from(Written { mesh, dtype, arrays, mut body, report, hints }: Written) -> Result<Self, ProgramError> {
+        body.retain(|statement| !matches!(statement, Statement::Free(_)));
+        check::check(&mesh, dtype, &arrays, &body)?;
+        let body = with_frees(&arrays, body);
+        Ok(Self { mesh, dtype, arrays, body, report, hints })
+    }
 }
 
 impl From<Nest> for Program {

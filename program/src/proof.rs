@@ -1,10 +1,11 @@
 //! What was proved of a program: each line is written by the pass that asked, with what it asked.
 
 use polyshard_layout::Name;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A property that holds of every program that is returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Property {
     /// Every statement instance runs exactly once.
@@ -29,7 +30,7 @@ impl fmt::Display for Property {
 }
 
 /// One thing that was asked of a program, and held.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
     /// The property that it is part of.
     pub property: Property,
@@ -42,7 +43,7 @@ pub struct Proof {
 }
 
 /// What was proved, and bounds, per rank.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// What was asked and held, by the passes that asked.
     pub proofs: Vec<Proof>,

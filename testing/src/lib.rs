@@ -8,6 +8,7 @@
 //! | `laws` | `runtime`; of plans that are run `polyshard` | what holds for whatever the ranks of a world are |
 //! | `bench` | `runtime`; products need `polyshard` | the command line of benchmarks, what they measure by and how they say it |
 //! | `command_line` | `polyshard` | the command line as a user runs it |
+//! | `written` | `polyshard` | programs as files |
 //! | `example` | `polyshard` | the examples' flags, what is said of a run, and the judgement of its answer |
 #![allow(
     clippy::missing_errors_doc,
@@ -26,3 +27,5 @@ pub mod laws;
 #[cfg(feature = "planner")]
 pub mod planner;
 pub mod start;
+#[cfg(feature = "polyshard")]
+pub mod written;

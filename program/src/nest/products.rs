@@ -1,9 +1,10 @@
 //! Leaves of several operands: their products, two at a time.
 
 use super::Role;
+use serde::{Deserialize, Serialize};
 
 /// A product of two factors in a leaf of several.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Product {
     /// What is multiplied.
     pub factors: [Factor; 2],
@@ -20,7 +21,7 @@ pub struct Product {
 }
 
 /// What a product multiplies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Factor {
     /// The operand with this number.
     Operand(usize),
@@ -29,7 +30,7 @@ pub enum Factor {
 }
 
 /// A leaf loop that runs in blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopBlock {
     /// The leaf loop's number.
     pub number: usize,

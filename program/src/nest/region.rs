@@ -1,9 +1,10 @@
 //! Regions: the boxes of global indices that transfers move and tiles hold.
 
 use crate::expr::{Expr, Ranges, Symbol};
+use serde::{Deserialize, Serialize};
 
 /// A box of global indices that varies with coordinates and counters, perhaps with gaps at equal distances.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
     /// A half-open range per dimension; the box is empty if one is.
     pub ranges: Vec<(Expr, Expr)>,
@@ -17,7 +18,7 @@ pub struct Region {
 }
 
 /// The first `size` of every `step` indices of a range: the blocks of a loop that is distributed block-cyclically.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Blocks {
     /// The indices of a block, at most `step`; none if it is not positive.
     pub size: Expr,

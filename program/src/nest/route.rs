@@ -4,9 +4,10 @@ use super::Region;
 use crate::expr::Expr;
 use crate::step::Pattern;
 use polyshard_layout::{Mesh, Reach};
+use serde::{Deserialize, Serialize};
 
 /// How a region gets to the rank that reads it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Route {
     /// It lies in the rank's own shard, which the leaf reads in place.
     Hold,

@@ -5,13 +5,14 @@ use crate::reduction::Reduction;
 use crate::shards::largest_shard;
 use crate::step::Pattern;
 use polyshard_layout::{Sharding, SumKind};
+use serde::{Deserialize, Serialize};
 
 /// A move of all elements of one array to another of a different sharding.
 ///
 /// Each rank gets what it owns of the target and not of the source, once; of several owners, from the one whose coordinates
 /// are its own along the axes along which the source is replicated. Partial sums that the target does not keep open are
 /// closed, in the order of their coordinates or [`by`](Self::by) a reduction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Move {
     /// The array that it reads.
     pub source: ArrayId,

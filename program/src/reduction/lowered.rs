@@ -3,11 +3,12 @@
 use super::error::ReductionError;
 use super::state::Context;
 use polyshard_layout::Collective;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A reduction as steps: collectives in groups of ranks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lowered {
     ranks: usize,
     reduced: Arc<Vec<Vec<usize>>>,
@@ -16,7 +17,7 @@ pub struct Lowered {
 }
 
 /// One step: a collective in several groups at once.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoweredStep {
     /// What is done.
     pub collective: Collective,

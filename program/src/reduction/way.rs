@@ -5,11 +5,12 @@ use super::error::ReductionError;
 use super::lowered::{Lowered, ranks_of};
 use crate::kernel::Assign;
 use polyshard_layout::Collective;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// How the partial results of a move's source are closed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reduction {
     /// What combines them: `+=`, `*=`, `max=` or `min=`.
     pub op: Assign,
@@ -37,15 +38,28 @@ impl From<Way> for Reduction {
 /// assert!(Way::by_steps(Lowered::from_steps(vec![vec![0, 1]], 1, vec![])?).is_err(), "nothing is summed");
 /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Kind")]
 pub struct Way(Kind);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Kind {
     /// Proved.
     Steps(Lowered),
     /// Groups that have each rank once.
     InOrder(Arc<Vec<Vec<usize>>>),
+}
+
+impl TryFrom<Kind> for Way {
+    type Error = ReductionError;
+
+    /// Proves what was read.
+    fn try_from(kind: Kind) -> Result<Self, ReductionError> {
+        match kind {
+            Kind::Steps(steps) => Self::by_steps(steps),
+            Kind::InOrder(groups) => Self::in_order(groups.to_vec()),
+        }
+    }
 }
 
 impl Way {

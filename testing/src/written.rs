@@ -1,0 +1,15 @@
+//! Programs as files.
+
+use polyshard::Program;
+
+/// Writes a program as JSON, and returns what is read from it.
+///
+/// # Panics
+/// If it is another program.
+#[must_use]
+pub fn read_back(program: &Program) -> Program {
+    let text = serde_json::to_string(program).expect("a program is written");
+    let read: Program = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{program}\n{text}"));
+    assert!(read == *program, "another program was read\n{program}\n{read}");
+    read
+}
