@@ -59,7 +59,7 @@ fn what_only_the_command_line_needs_is_behind_its_feature() {
 const CRATES: [(&str, &[&str]); 11] = [
     ("layout", &[]),
     ("program", &["layout"]),
-    ("machine", &[]),
+    ("machine", &["layout"]),
     ("planner", &["layout", "program", "machine"]),
     ("polyhedral", &["layout", "program"]),
     ("runtime", &["layout", "program", "machine"]),
