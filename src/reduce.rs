@@ -78,9 +78,9 @@ impl<T: Element> Reduction<T> {
             plan.strategy()
         ))?;
         let reduction = if of_mesh {
-            polyshard_runtime::Reduction::new(world, &plan.way_in_mesh(), elements)?
+            polyshard_runtime::Reduction::new(world, &plan.procedure_in_mesh(), elements)?
         } else {
-            polyshard_runtime::Reduction::new(world, plan.way(), elements)?
+            polyshard_runtime::Reduction::new(world, plan.procedure(), elements)?
         };
         Ok(Self { plan, reduction })
     }

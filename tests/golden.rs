@@ -488,7 +488,7 @@ fn a_reduction_is_pinned_compiles_and_agrees() {
     let placed = Mesh::new([("data", 4)]).placed(&machine, &matrix).expect("the matrix is for both");
     let plan = placed.reduction(&["data"], ELEMENTS, DType::F64, Strategy::Best).expect("a reduction");
     let program = read_back(&plan.program("gradient"));
-    assert!(plan.way().steps().is_some_and(|steps| steps.steps().len() > 1), "it takes several steps: {program}");
+    assert!(plan.procedure().steps().is_some_and(|steps| steps.steps().len() > 1), "it takes several steps: {program}");
     let source = rust_source(&program, &SourceOptions::default());
     expect_file!["golden/reduction.rs"].assert_eq(&source);
     let sums = polyshard::spmd(4, |world| {

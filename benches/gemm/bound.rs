@@ -48,7 +48,7 @@ impl<T: Element> Bound<T> {
 
     /// Adds the products of the tiles to `output`.
     pub(crate) fn run(&mut self, program: &Program, output: &mut DistArray<T>) {
-        let steps: Vec<&[i64]> = program.nest().leaf.target.steps.iter().map(|steps| &steps[..]).collect();
+        let steps: Vec<&[i64]> = program.nest().leaf.target.strides.iter().map(|steps| &steps[..]).collect();
         for leaf in &self.leaves {
             let [a, b] = [0, 1].map(|operand| leaf.operands[operand].strided());
             let target = match &mut self.sums {
@@ -79,7 +79,7 @@ impl<T: Element> Operand<T> {
     fn new(access: &LeafAccess, counts: &[usize]) -> Self {
         let (shape, strides) = dense(access, counts);
         let tile = (0..shape.iter().product()).map(|i| T::from(i % 7 - 3).expect("a small integer")).collect();
-        Self { tile, steps: access.steps.clone(), strides }
+        Self { tile, steps: access.strides.clone(), strides }
     }
 
     fn strided(&self) -> polyshard::runtime::Strided<'_, T> {
@@ -92,7 +92,7 @@ impl<T: Element> Operand<T> {
 /// Shape and strides of a dense tile of what the loops touch.
 fn dense(access: &LeafAccess, counts: &[usize]) -> (Vec<i64>, Vec<i64>) {
     let reach = |steps: &Vec<i64>| steps.iter().zip(counts).map(|(s, &n)| s * (n as i64 - 1)).sum::<i64>() + 1;
-    let shape: Vec<i64> = access.steps.iter().map(reach).collect();
+    let shape: Vec<i64> = access.strides.iter().map(reach).collect();
     let strides = (0..shape.len()).map(|dim| shape[dim + 1..].iter().product()).collect();
     (shape, strides)
 }

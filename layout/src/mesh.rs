@@ -174,6 +174,15 @@ impl Mesh {
         self.axes.iter().position(|axis| axis.name == name)
     }
 
+    /// Returns the names of the axes at these positions.
+    ///
+    /// # Panics
+    /// If there is no such axis.
+    #[must_use]
+    pub fn names(&self, axes: &[usize]) -> Vec<Name> {
+        axes.iter().map(|&axis| self.axes[axis].name).collect()
+    }
+
     /// Returns the number of axes.
     #[must_use]
     pub fn ndim(&self) -> usize {

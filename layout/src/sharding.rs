@@ -234,6 +234,21 @@ impl Sharding {
         dims.chain(pins).chain(partial).collect()
     }
 
+    /// Returns the sharding as text, a clause for each dimension that it divides, axis that it pins and axis of partial sums;
+    /// dimensions go by the names that `name` gives them.
+    pub fn clauses(&self, name: impl Fn(usize) -> String) -> Vec<String> {
+        let divided = self.dims.iter().enumerate().filter(|(_, layout)| !layout.levels().is_empty());
+        let dims = divided.map(|(dim, layout)| {
+            let levels = layout.levels().iter().map(|level| {
+                let at = level.at.display(&self.mesh);
+                if level.cyclic { format!(" @ cyclic({at}, {})", level.block) } else { format!(" @ {at}") }
+            });
+            name(dim) + &levels.collect::<String>()
+        });
+        let pins = self.pins.iter().map(|&(axis, at)| format!("pin({}, {at})", self.mesh.as_slice()[axis].name));
+        dims.chain(pins).chain(self.partial_axes().into_iter().map(|axis| format!("partial({axis})"))).collect()
+    }
+
     /// Returns whether two shardings of one shape and mesh are written alike, up to a block that says nothing: an array
     /// of one is then taken for an array of the other.
     #[must_use]
@@ -415,18 +430,7 @@ fn pin(mesh: &Mesh, name: Name, coordinate: usize, pins: &[(usize, usize)]) -> R
 
 impl fmt::Display for Sharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut clauses: Vec<String> = Vec::new();
-        for (dim, layout) in self.dims.iter().enumerate().filter(|(_, layout)| !layout.levels().is_empty()) {
-            let levels = layout.levels().iter().map(|level| {
-                let at = level.at.display(&self.mesh);
-                if level.cyclic { format!("@ cyclic({at}, {})", level.block) } else { format!("@ {at}") }
-            });
-            clauses.push(format!("{dim} {}", levels.collect::<Vec<_>>().join(" ")));
-        }
-        for &(axis, coordinate) in &self.pins {
-            clauses.push(format!("pin({}, {coordinate})", self.mesh.as_slice()[axis].name));
-        }
-        clauses.extend(self.partial_axes().into_iter().map(|axis| format!("partial({axis})")));
+        let clauses = self.clauses(|dim| dim.to_string());
         if clauses.is_empty() { f.write_str("replicated") } else { write!(f, "[{}]", clauses.join(", ")) }
     }
 }

@@ -1,7 +1,7 @@
 //! The numbers of a schedule within the limit of [`polyshard_program::bounds`].
 
 use crate::error::ErrorKind;
-use crate::nest::{Made, Nest, NodeId};
+use crate::nest::{Definition, Nest, NodeId};
 use polyshard_layout::Mesh;
 use polyshard_program::{
     Kernel,
@@ -38,15 +38,17 @@ fn reach(nest: &Nest, id: NodeId, known: &mut [Option<i128>]) -> i128 {
     }
     let node = nest.node(id);
     let extent = i128::from(node.extent).max(1);
-    let found = match &node.made {
-        Made::Loop => extent,
-        Made::Split { outer, inner, factor } => {
+    let found = match &node.definition {
+        Definition::Loop => extent,
+        Definition::Split { outer, inner, factor } => {
             let outer = reach(nest, *outer, known).saturating_mul(i128::from(*factor));
             outer.saturating_add(reach(nest, *inner, known)).max(extent)
         }
         // Quotient and remainder are below what is divided.
-        Made::FusedOuter { fused, .. } | Made::FusedInner { fused, .. } => reach(nest, *fused, known).max(extent),
-        Made::Rotated { rotated, by } => {
+        Definition::FusedOuter { fused, .. } | Definition::FusedInner { fused, .. } => {
+            reach(nest, *fused, known).max(extent)
+        }
+        Definition::Rotated { rotated, by } => {
             [rotated].into_iter().chain(by).fold(extent, |sum, &other| sum.saturating_add(reach(nest, other, known)))
         }
     };

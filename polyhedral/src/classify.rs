@@ -4,27 +4,20 @@
 //! (where a root stands, which neighbour to ask) and isl disposes: a pattern is taken only if the relation
 //! of what is needed says so. The exchange needs no test; it is right for every region and sharding.
 
-use crate::isl::{Isl, IslResult, Relation};
+use crate::context::Context;
+use crate::isl::{IslResult, Relation};
+use crate::nest::Depth;
 use crate::proofs::Trail;
-use crate::relation::Relations;
-use crate::source::{Sources, invert};
-use polyshard_layout::{DimLayout, Name, Sharding};
+use crate::relation::owners;
+use crate::source::invert;
+use polyshard_layout::{DimLayout, Sharding};
 use polyshard_program::{Expr, Property, Ranges, Region, Route, Symbol};
 
-/// What the tests of one schedule share.
-pub(crate) struct Classifier<'a> {
-    pub isl: &'a Isl,
-    pub relations: &'a Relations<'a>,
-    pub ranges: &'a Ranges,
-    pub axes: &'a [Name],
-}
-
-/// A region that ranks need in the iterations of the first `fixed` loops, and the array it is of.
+/// A region that ranks need at a depth, and how the array lies that it is of.
 pub(crate) struct Need<'a> {
-    pub fixed: usize,
+    pub depth: Depth,
     pub region: &'a Region,
     pub sharding: &'a Sharding,
-    pub owners: &'a Relation,
     /// Whether ranks write the region, so that time runs backwards.
     pub written: bool,
 }
@@ -37,7 +30,7 @@ impl Need<'_> {
     }
 }
 
-impl Classifier<'_> {
+impl Context<'_> {
     /// The route of a region; `trail` gets a line for each test made, and what the tests proved.
     pub(crate) fn route(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         self.route_of(need, true, trail)
@@ -45,12 +38,13 @@ impl Classifier<'_> {
 
     /// Whether every rank owns all of its region.
     pub(crate) fn is_local(&self, need: &Need<'_>) -> IslResult<bool> {
-        let own = self.isl.relation(&self.relations.ranks(need.fixed))?.then(&need.owners.reverse()?)?;
-        self.needed(need.fixed, need.region)?.is_subset(&own)
+        let owned = self.relation(&owners(need.sharding))?.reverse()?;
+        let own = self.relation(&self.relations.ranks(need.depth))?.then(&owned)?;
+        self.needed(need.depth, need.region)?.is_subset(&own)
     }
 
-    pub(crate) fn needed(&self, fixed: usize, region: &Region) -> IslResult<Relation> {
-        self.isl.relation(&self.relations.elements(fixed, region))
+    pub(crate) fn needed(&self, depth: Depth, region: &Region) -> IslResult<Relation> {
+        self.relation(&self.relations.elements(depth, region))
     }
 
     fn route_of(&self, need: &Need<'_>, may_shift: bool, trail: &mut Trail) -> IslResult<Route> {
@@ -63,27 +57,39 @@ impl Classifier<'_> {
             trail.proved(Property::Residency, "each rank owns its tile");
             return Ok(if is_cyclic || need.region.wraps() { Route::Copy } else { Route::Hold });
         }
-        let sources = Sources { relations: self.relations, sharding: need.sharding, ranges: self.ranges };
         if need.region.wraps() {
-            trail.test("what one rank needs goes round the end of the tensor");
-            return self.gather(need, &sources, trail);
+            trail.test("what one rank needs wraps around the end of the tensor");
+            return self.gather(need, trail);
         }
-        let needed = self.needed(need.fixed, need.region)?;
+        let needed = self.needed(need.depth, need.region)?;
         // If a region has one owner, it is the owner of its low corner.
+        let sources = self.sources(need.sharding);
         let from = sources.at_low(need.region);
-        let owned = self.isl.relation(&sources.owned_by(need.fixed, &from))?;
+        let owned = self.relation(&sources.owned_by(need.depth, &from))?;
         if !needed.is_subset(&owned)? {
             trail.test("what one rank needs has several owners");
-            return self.gather(need, &sources, trail);
+            return self.gather(need, trail);
         }
+        self.from_one(need, from, &needed, may_shift, trail)
+    }
+
+    /// Each rank needs what the rank at `from` owns.
+    fn from_one(
+        &self,
+        need: &Need<'_>,
+        from: Vec<Expr>,
+        needed: &Relation,
+        may_shift: bool,
+        trail: &mut Trail,
+    ) -> IslResult<Route> {
         trail.test(format!("what one rank needs has one owner, ({})", self.rank(&from)));
         let owned_there = format!("rank ({}) owns the tile", self.rank(&from));
         let mut broadcast = Vec::new();
         let mut other = Vec::new();
         for (axis, root) in from.iter().enumerate() {
-            let name = self.axes[axis];
-            let along = self.isl.relation(&self.relations.points(need.fixed, std::slice::from_ref(root), &[]))?;
-            if along.restrict(&needed)?.is_subset(&self.own_coordinate(need.fixed, axis)?)? {
+            let name = self.names(&[axis]);
+            let along = self.relation(&self.relations.points(need.depth, std::slice::from_ref(root), &[]))?;
+            if along.restrict(needed)?.is_subset(&self.own_coordinate(need.depth, axis)?)? {
                 trail.test(format!("axis {name}: the owner's coordinate is the reader's, aligned"));
             } else if !root.mentions(Symbol::Coordinate(axis)) && !need.region.mentions(Symbol::Coordinate(axis)) {
                 trail.test(format!("axis {name}: owner and region are the same for all {name}, broadcast"));
@@ -102,42 +108,39 @@ impl Classifier<'_> {
         if may_shift && let Some(route) = self.shift(need, &other, trail)? {
             return Ok(route);
         }
-        let route = self.permute(need, &sources, &needed, from, &broadcast, trail)?;
+        let route = self.permute(need, needed, from, &broadcast, trail)?;
         if matches!(route, Route::Permute { .. } | Route::Sequence { .. }) {
             trail.proved(Property::Residency, owned_there);
         }
         Ok(route)
     }
 
-    pub(crate) fn rank(&self, coordinates: &[Expr]) -> String {
-        let distributed = self.relations.nest.distributed;
+    fn rank(&self, coordinates: &[Expr]) -> String {
         let name = |symbol| match symbol {
-            Symbol::Coordinate(axis) => self.axes[axis].to_string(),
-            Symbol::Counter(number) => {
-                self.relations.nest.node(self.relations.nest.loops[distributed + number]).name.to_string()
-            }
+            Symbol::Coordinate(axis) => self.names(&[axis]),
+            Symbol::Counter(number) => self.nest().node(self.nest().inside(Depth(0))[number]).name.to_string(),
         };
         let shown: Vec<_> = coordinates.iter().map(|coordinate| coordinate.show(&name)).collect();
         shown.join(", ")
     }
 
-    fn own_coordinate(&self, fixed: usize, axis: usize) -> IslResult<Relation> {
+    /// Iterations to the coordinate of the rank that runs them.
+    pub(crate) fn own_coordinate(&self, depth: Depth, axis: usize) -> IslResult<Relation> {
         let own = Expr::symbol(Symbol::Coordinate(axis));
-        self.isl.relation(&self.relations.points(fixed, &[own], &[]))
+        self.relation(&self.relations.points(depth, &[own], &[]))
     }
 
     /// What I need in the next iteration, the neighbour holds in this one.
     fn shift(&self, need: &Need<'_>, axes: &[usize], trail: &mut Trail) -> IslResult<Option<Route>> {
-        let distributed = self.relations.nest.distributed;
-        let Some(counter) = need.fixed.checked_sub(distributed + 1) else { return Ok(None) };
+        let Some(counter) = need.depth.0.checked_sub(1) else { return Ok(None) };
         let extent = self.ranges.counters[counter];
         let symbol = Symbol::Counter(counter);
         if extent < 2 || !need.region.mentions(symbol) {
             return Ok(None);
         }
-        let next = self.isl.relation(&self.relations.next(need.fixed))?;
+        let next = self.relation(&self.relations.next(need.depth))?;
         let before_last = (Expr::symbol(symbol), Expr::constant(extent - 1));
-        let early = self.isl.relation(&self.relations.points(need.fixed, &[], &[before_last]))?;
+        let early = self.relation(&self.relations.points(need.depth, &[], &[before_last]))?;
         for &axis in axes {
             let Some(by) = self.distance(need.region, axis, counter) else { continue };
             // Ranges that neither the step nor the neighbour changes are the same on both sides.
@@ -149,19 +152,19 @@ impl Classifier<'_> {
                 exprs.into_iter().any(|expr| changing.iter().any(|&symbol| expr.mentions(symbol)))
             };
             let region = need.region.restricted(changes);
-            let moving = self.needed(need.fixed, &region)?;
-            let neighbours = self.isl.relation(&self.relations.neighbour(need.fixed, axis, by))?;
+            let moving = self.needed(need.depth, &region)?;
+            let neighbours = self.relation(&self.relations.neighbour(need.depth, axis, by))?;
             let held = neighbours.then(&moving)?.restrict(&early)?;
-            let name = self.axes[axis];
+            let name = self.names(&[axis]);
             if next.then(&moving)?.is_equal(&held)? {
                 trail.test(format!(
                     "axis {name}: the next need is what the neighbour at {name} + {by} holds now, shift"
                 ));
-                let region = need.alone(counter, self.ranges);
+                let region = need.alone(counter, &self.ranges);
                 let (place, this) = if need.written { ("last", "in the last") } else { ("first", "in the first") };
                 trail.test(format!("the {place} iteration on its own:"));
                 let mut start = Trail::default();
-                let first = Need { fixed: need.fixed - 1, region: &region, ..*need };
+                let first = Need { depth: Depth(counter), region: &region, ..*need };
                 let first = Box::new(self.route_of(&first, false, &mut start)?);
                 trail.tests.extend(start.tests.into_iter().map(|test| format!("  {test}")));
                 let first_proved = start.proved.into_iter();
@@ -204,22 +207,21 @@ impl Classifier<'_> {
     fn permute(
         &self,
         need: &Need<'_>,
-        sources: &Sources<'_>,
         needed: &Relation,
         from: Vec<Expr>,
         same: &[usize],
         trail: &mut Trail,
     ) -> IslResult<Route> {
-        let timed = self.timed(need.fixed, &from)?.restrict(needed)?;
+        let timed = self.timed(need.depth, &from)?.restrict(needed)?;
         if !timed.is_injective()? {
             trail.test("one owner serves several ranks at a time");
-            if let Some(route) = self.composed(need, sources, needed, &from, same, trail)? {
+            if let Some(route) = self.composed(need, needed, &from, same, trail)? {
                 return Ok(route);
             }
-            return self.exchange(need, sources, trail);
+            return self.exchange(need, trail);
         }
         trail.test("each owner serves one rank at a time");
-        match self.inverse(need.fixed, &from, &[], &timed)? {
+        match self.inverse(need.depth, &from, &[], &timed)? {
             Some(to) => {
                 trail.test("each rank sends one tile and receives one: permute");
                 trail.proved(Property::Matching, "the rank that a tile is sent to is the one that receives it");
@@ -227,56 +229,60 @@ impl Classifier<'_> {
             }
             None => {
                 trail.test("no closed form of the rank that it serves");
-                self.exchange(need, sources, trail)
+                self.exchange(need, trail)
             }
         }
     }
 
     /// Iterations to the rank at these coordinates, and the counters.
-    pub(crate) fn timed(&self, fixed: usize, coordinates: &[Expr]) -> IslResult<Relation> {
-        let counters = (0..fixed - self.relations.nest.distributed).map(|n| Expr::symbol(Symbol::Counter(n)));
+    pub(crate) fn timed(&self, depth: Depth, coordinates: &[Expr]) -> IslResult<Relation> {
+        let counters = (0..depth.0).map(|n| Expr::symbol(Symbol::Counter(n)));
         let values: Vec<_> = coordinates.iter().cloned().chain(counters).collect();
-        self.isl.relation(&self.relations.points(fixed, &values, &[]))
+        self.relation(&self.relations.points(depth, &values, &[]))
     }
 
     /// The closed form of who maps to this rank, if `timed` maps iterations to (rank, counters) as `from` says.
     /// Along the axes in `kept` they have one coordinate.
     pub(crate) fn inverse(
         &self,
-        fixed: usize,
+        depth: Depth,
         from: &[Expr],
         kept: &[usize],
         timed: &Relation,
     ) -> IslResult<Option<Vec<Expr>>> {
-        let Some(to) = invert(from, kept, self.ranges) else { return Ok(None) };
-        let axes = (0..self.relations.nest.distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis)));
-        let same = self.timed(fixed, &axes.collect::<Vec<_>>())?;
-        Ok(timed.then(&self.timed(fixed, &to)?)?.is_subset(&same)?.then_some(to))
+        let Some(to) = invert(from, kept, &self.ranges) else { return Ok(None) };
+        let axes = (0..self.nest().distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis)));
+        let same = self.timed(depth, &axes.collect::<Vec<_>>())?;
+        Ok(timed.then(&self.timed(depth, &to)?)?.is_subset(&same)?.then_some(to))
     }
 
     /// Several owners: those along some axes together, or an exchange.
     ///
     /// Readers that differ along these axes alone need the same region from the same owners, however much each of
     /// those has of it: where an axis replicates the array, the owner's coordinate is the reader's, so it is aligned.
-    fn gather(&self, need: &Need<'_>, sources: &Sources<'_>, trail: &mut Trail) -> IslResult<Route> {
-        let source = self.isl.relation(&sources.relation(need.fixed, need.region))?;
+    fn gather(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
+        let source = self.relation(&self.sources(need.sharding).relation(need.depth, need.region))?;
         let mut axes = Vec::new();
-        for (axis, name) in self.axes.iter().enumerate() {
+        for axis in 0..self.nest().distributed {
+            let name = self.names(&[axis]);
             let along = source.output(axis)?;
-            if along.is_subset(&self.own_coordinate(need.fixed, axis)?)? {
+            if along.is_subset(&self.own_coordinate(need.depth, axis)?)? {
                 trail.test(format!("axis {name}: the owners' coordinate is the reader's, aligned"));
             } else if need.region.mentions(Symbol::Coordinate(axis)) {
                 trail.test(format!("axis {name}: neither aligned, nor the same region for all {name}"));
-                return self.exchange(need, sources, trail);
+                return self.exchange(need, trail);
             } else {
                 trail.test(format!("axis {name}: the region is the same for all {name}"));
                 axes.push(axis);
             }
         }
-        let names: Vec<_> = axes.iter().map(|&axis| self.axes[axis].as_str()).collect();
-        trail.test(format!("ranks along {} own it together: allgather", names.join(", ")));
-        let asked = format!("the owners of the tile differ from its readers along {} alone", names.join(", "));
+        let names = self.names(&axes);
+        trail.test(format!("ranks along {names} own it together: allgather"));
+        let asked = format!("the owners of the tile differ from its readers along {names} alone");
         trail.proved(Property::Residency, asked);
         Ok(Route::Allgather { axes })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,21 +9,20 @@
 //! order, as 2.5-D products do: E. Solomonik and J. Demmel, "Communication-Optimal Parallel 2.5D Matrix Multiplication
 //! and LU Factorization Algorithms", Euro-Par 2011. Both steps are proved by themselves.
 
-use crate::classify::{Classifier, Need};
+use crate::classify::Need;
+use crate::context::Context;
 use crate::isl::{IslResult, Relation};
 use crate::proofs::Trail;
-use crate::source::Sources;
-use polyshard_program::{Expr, Property, Ranges, Region, Route, Symbol};
+use polyshard_program::{Expr, Property, Route, Symbol};
 
 const PAIRED: &str = "the rank that a tile is sent to is the one that receives it";
 
-impl Classifier<'_> {
+impl Context<'_> {
     /// A route of two steps, where each rank needs what the owner at `from` has; `same` are the axes along which region
     /// and owner do not change.
     pub(crate) fn composed(
         &self,
         need: &Need<'_>,
-        sources: &Sources<'_>,
         needed: &Relation,
         from: &[Expr],
         same: &[usize],
@@ -32,7 +31,7 @@ impl Classifier<'_> {
         if let Some(route) = self.permute_broadcast(need, from, same, trail)? {
             return Ok(Some(route));
         }
-        self.broadcast_permute(need, sources, needed, from, trail)
+        self.broadcast_permute(need, needed, from, trail)
     }
 
     fn permute_broadcast(
@@ -49,12 +48,12 @@ impl Classifier<'_> {
         }
         let root: Vec<_> = axes.iter().map(|&axis| from[axis].clone()).collect();
         let held = need.region.where_equal(&axes, &root);
-        let timed = self.timed(need.fixed, from)?.restrict(&self.needed(need.fixed, &held)?)?;
+        let timed = self.timed(need.depth, from)?.restrict(&self.needed(need.depth, &held)?)?;
         if !timed.is_injective()? {
             trail.test(format!("nor does each serve one rank at the same {}", self.names(&axes)));
             return Ok(None);
         }
-        let Some(to) = self.inverse(need.fixed, from, &axes, &timed)? else { return Ok(None) };
+        let Some(to) = self.inverse(need.depth, from, &axes, &timed)? else { return Ok(None) };
         let names = self.names(&axes);
         trail.test(format!(
             "each owner serves one rank at its own {names}, and all {names} need the same: permute, broadcast"
@@ -68,12 +67,11 @@ impl Classifier<'_> {
     fn broadcast_permute(
         &self,
         need: &Need<'_>,
-        sources: &Sources<'_>,
         needed: &Relation,
         from: &[Expr],
         trail: &mut Trail,
     ) -> IslResult<Option<Route>> {
-        let fixed = need.fixed;
+        let depth = need.depth;
         let constant = |owner: &Expr| (0..from.len()).all(|axis| !owner.mentions(Symbol::Coordinate(axis)));
         let layered = |&axis: &usize| constant(&from[axis]) && need.region.mentions(Symbol::Coordinate(axis));
         let axes: Vec<usize> = (0..from.len()).filter(layered).collect();
@@ -87,21 +85,25 @@ impl Classifier<'_> {
         };
         // The rank of the reader's own layer that stands where the owner does in its layer.
         let inside = choose(from, &own);
-        let timed = self.timed(fixed, &inside)?;
+        let timed = self.timed(depth, &inside)?;
         let serving = timed.restrict(needed)?;
         if !serving.is_injective()? {
             trail.test(format!("nor does each serve one rank per {names}"));
             return Ok(None);
         }
-        let Some(to) = self.inverse(fixed, &inside, &axes, &serving)? else { return Ok(None) };
+        let Some(to) = self.inverse(depth, &inside, &axes, &serving)? else { return Ok(None) };
         // What the reader that a rank will serve needs is what it is sent.
-        let held = at(need.region, &to, self.ranges);
+        let there = |symbol| match symbol {
+            Symbol::Coordinate(axis) => Some(to[axis].clone()),
+            Symbol::Counter(_) => None,
+        };
+        let held = need.region.map(|expr| expr.replace_all(&there, &self.ranges));
         if axes.iter().any(|&axis| held.mentions(Symbol::Coordinate(axis))) {
             trail.test(format!("what owners would send along {names} depends on {names}"));
             return Ok(None);
         }
-        let sent = self.needed(fixed, &held)?;
-        let owned = self.isl.relation(&sources.owned_by(fixed, &choose(&own, from)))?;
+        let sent = self.needed(depth, &held)?;
+        let owned = self.relation(&self.sources(need.sharding).owned_by(depth, &choose(&own, from)))?;
         if !sent.is_subset(&owned)? || !timed.then(&sent)?.restrict(needed)?.is_equal(needed)? {
             return Ok(None);
         }
@@ -112,26 +114,4 @@ impl Classifier<'_> {
         let next = Box::new(Route::Permute { from: inside, to });
         Ok(Some(Route::Sequence { first: Box::new(Route::Broadcast { axes, root }), held, next }))
     }
-
-    fn names(&self, axes: &[usize]) -> String {
-        let names: Vec<_> = axes.iter().map(|&axis| self.axes[axis].as_str()).collect();
-        names.join(", ")
-    }
-}
-
-/// The region of the rank at these coordinates.
-fn at(region: &Region, coordinates: &[Expr], ranges: &Ranges) -> Region {
-    // By way of fresh counters, so that no coordinate is replaced twice.
-    let base = ranges.counters.len();
-    let mut fresh = ranges.clone();
-    fresh.counters.extend(&ranges.coordinates);
-    let replace = |expr: &Expr| {
-        let axes = 0..coordinates.len();
-        let apart = axes.clone().fold(expr.clone(), |expr, axis| {
-            let counter = Expr::symbol(Symbol::Counter(base + axis));
-            expr.replace(Symbol::Coordinate(axis), &counter, &fresh)
-        });
-        axes.fold(apart, |expr, axis| expr.replace(Symbol::Counter(base + axis), &coordinates[axis], &fresh))
-    };
-    region.map(replace)
 }

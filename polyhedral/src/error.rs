@@ -97,12 +97,12 @@ pub enum ErrorKind {
         by: &'static str,
     },
     /// A name that cannot be written in a program.
-    #[error("`{name}` is not a name for a {of}; names are letters, digits and `_`, and do not start with a digit")]
+    #[error("`{name}` is not a name for a {what}; names are letters, digits and `_`, and do not start with a digit")]
     BadName {
         /// The name.
         name: Name,
         /// What it was given to.
-        of: &'static str,
+        what: &'static str,
     },
     /// A count of 0, or beyond 63 bits.
     #[error("cannot use {what} {count}; give a number from 1 to 2^62")]

@@ -5,37 +5,51 @@
 //! between, of which most are not read. What lies inside of another region that moves is read from its tile.
 
 use crate::classify::Need;
+use crate::context::Context;
 use crate::error::LowerError;
-use crate::pass::Pass;
+use crate::isl::IslResult;
+use crate::nest::Depth;
 use crate::proofs::Trail;
-use polyshard_layout::{Name, Sharding};
-use polyshard_program::{Access, Region, Route, Tensor, Transfer};
+use polyshard_layout::Sharding;
+use polyshard_program::{Access, Proof, Region, Route, Tensor, Transfer};
 
 /// A region that some operands of the leaf read.
 struct Part<'a> {
     operands: Vec<usize>,
     accesses: Vec<&'a Access>,
-    level: usize,
+    depth: Depth,
     region: Region,
 }
 
-pub(crate) fn build(pass: &Pass<'_>) -> Result<Vec<Transfer>, LowerError> {
-    let mut transfers = Vec::new();
-    for (position, tensor) in pass.state.kernel.inputs().iter().enumerate() {
-        let (asked, step) = pass.level(tensor.name);
-        let sharding = pass.state.sharding(tensor.name);
-        for part in merged(pass, parts(pass, tensor, asked), tensor.name, &sharding)? {
-            transfers.push(transfer(pass, (position, tensor), part, &sharding, (asked, step))?);
+/// An input that is fetched.
+struct Input<'a> {
+    position: usize,
+    tensor: &'a Tensor,
+    sharding: Sharding,
+    asked: Depth,
+    step: Option<usize>,
+}
+
+/// The transfers of all inputs, and what was proved of them.
+pub(crate) fn transfers(context: &Context<'_>) -> Result<(Vec<Transfer>, Vec<Proof>), LowerError> {
+    let (mut transfers, mut proofs) = (Vec::new(), Vec::new());
+    for (position, tensor) in context.kernel().inputs().iter().enumerate() {
+        let (asked, step) = context.asked(tensor.name);
+        let input = Input { position, tensor, sharding: context.state.sharding(tensor.name), asked, step };
+        for part in merged(context, parts(context, &input), &input)? {
+            let (transfer, proved) = transfer(context, &input, part)?;
+            transfers.push(transfer);
+            proofs.extend(proved);
         }
     }
-    Ok(transfers)
+    Ok((transfers, proofs))
 }
 
 /// The regions of the accesses, one for those with the same coefficients.
-fn parts<'a>(pass: &Pass<'a>, tensor: &Tensor, asked: usize) -> Vec<Part<'a>> {
-    let operands = pass.state.kernel.value().accesses().into_iter().enumerate();
+fn parts<'a>(context: &Context<'a>, input: &Input<'_>) -> Vec<Part<'a>> {
+    let operands = context.kernel().value().accesses().into_iter().enumerate();
     let mut groups: Vec<(Vec<usize>, Vec<&Access>)> = Vec::new();
-    for (operand, access) in operands.filter(|(_, access)| access.tensor == tensor.name) {
+    for (operand, access) in operands.filter(|(_, access)| access.tensor == input.tensor.name) {
         match groups.iter_mut().find(|(_, others)| same_coefficients(others[0], access)) {
             Some((operands, accesses)) => {
                 operands.push(operand);
@@ -45,8 +59,8 @@ fn parts<'a>(pass: &Pass<'a>, tensor: &Tensor, asked: usize) -> Vec<Part<'a>> {
         }
     }
     let part = |(operands, accesses): (Vec<usize>, Vec<&'a Access>)| {
-        let (level, region) = pass.hoisted(&accesses, asked, &tensor.shape);
-        Part { operands, accesses, level, region }
+        let (depth, region) = context.hoisted(&accesses, input.asked, &input.tensor.shape);
+        Part { operands, accesses, depth, region }
     };
     groups.into_iter().map(part).collect()
 }
@@ -58,20 +72,18 @@ fn same_coefficients(a: &Access, b: &Access) -> bool {
 
 /// The parts without those that are inside of others: what moves anyway is not fetched twice, but what a rank owns is
 /// read where it lies.
-fn merged<'a>(
-    pass: &Pass<'_>,
-    mut parts: Vec<Part<'a>>,
-    tensor: Name,
-    sharding: &Sharding,
-) -> Result<Vec<Part<'a>>, LowerError> {
+fn merged<'a>(context: &Context<'_>, mut parts: Vec<Part<'a>>, input: &Input<'_>) -> Result<Vec<Part<'a>>, LowerError> {
+    let what = format!("whether a region of `{}` is inside of another", input.tensor.name);
     let mut number = 0;
     while number < parts.len() {
-        let found = (0..parts.len()).filter(|&other| other != number).map(|other| {
-            let what = format!("whether a region of `{tensor}` is inside of another");
-            let inside = pass.decide(&what, || inside(pass, &parts[number], &parts[other], sharding))?;
-            Ok(inside.then_some(other))
-        });
-        let found = found.collect::<Result<Vec<_>, LowerError>>()?.into_iter().flatten().next();
+        let mut found = None;
+        for other in (0..parts.len()).filter(|&other| other != number) {
+            let inside = inside(context, &parts[number], &parts[other], &input.sharding);
+            if context.decided(&what, inside)? {
+                found = Some(other);
+                break;
+            }
+        }
         let Some(other) = found else {
             number += 1;
             continue;
@@ -86,55 +98,45 @@ fn merged<'a>(
 }
 
 /// Whether the first region is better read from the tile of the second.
-fn inside(pass: &Pass<'_>, part: &Part<'_>, other: &Part<'_>, sharding: &Sharding) -> crate::isl::IslResult<bool> {
-    if part.level != other.level {
+fn inside(context: &Context<'_>, part: &Part<'_>, other: &Part<'_>, sharding: &Sharding) -> IslResult<bool> {
+    if part.depth != other.depth {
         return Ok(false);
     }
     if part.region == other.region {
         return Ok(true);
     }
-    // Regions that go round may hold the same elements under other indices, and a leaf stays in one block of a tile.
+    // Regions that wrap around may hold the same elements under other indices, and a leaf stays in one block of a tile.
     if part.region.wraps() || other.region.wraps() || other.region.has_blocks() {
         return Ok(false);
     }
-    let fixed = pass.distributed() + part.level;
-    let owners = pass.owners(sharding)?;
-    let need = Need { fixed, region: &part.region, sharding, owners: &owners, written: false };
-    let [inner, outer] = [&part.region, &other.region].map(|region| pass.classifier.needed(fixed, region));
-    Ok(inner?.is_subset(&outer?)? && !pass.classifier.is_local(&need)?)
+    let need = Need { depth: part.depth, region: &part.region, sharding, written: false };
+    let [inner, outer] = [&part.region, &other.region].map(|region| context.needed(part.depth, region));
+    Ok(inner?.is_subset(&outer?)? && !context.is_local(&need)?)
 }
 
-fn transfer(
-    pass: &Pass<'_>,
-    (position, tensor): (usize, &Tensor),
-    part: Part<'_>,
-    sharding: &Sharding,
-    (asked, step): (usize, Option<usize>),
-) -> Result<Transfer, LowerError> {
-    let Part { operands, accesses, level, region } = part;
-    pass.covers(&region, level, &accesses, tensor)?;
+fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<(Transfer, Vec<Proof>), LowerError> {
+    let Part { operands, accesses, depth, region } = part;
+    let (name, step) = (input.tensor.name, input.step);
+    let mut proofs = context.covers(&region, depth, &accesses, input.tensor)?;
     let mut trail = Trail::default();
-    if level < asked {
-        let loops = asked - level;
+    if depth < input.asked {
+        let loops = input.asked.0 - depth.0;
         trail.test(format!("the {loops} inner loops do not change what is read, so it is fetched outside them"));
     }
-    let route = pass.decide(&format!("the route of `{}`", tensor.name), || {
-        let owners = pass.owners(sharding)?;
-        let need =
-            Need { fixed: pass.distributed() + level, region: &region, sharding, owners: &owners, written: false };
-        pass.classifier.route(&need, &mut trail)
-    })?;
-    pass.proofs.add_route(tensor.name, trail.proved);
+    let need = Need { depth, region: &region, sharding: &input.sharding, written: false };
+    let route = context.decided(&format!("the route of `{name}`"), context.route(&need, &mut trail))?;
+    proofs.extend(trail.proofs(name));
     let buffers = route.buffers();
     let mut capacity = 0;
     if buffers > 0 {
-        capacity = pass.capacity(&region, step, tensor.name)?;
+        capacity = context.capacity(&region, step, name)?;
         // The closed forms of what is passed on need not be as tight.
         if let Some(held) = held(&route) {
-            capacity = capacity.max(pass.capacity(held, step, tensor.name)?);
+            capacity = capacity.max(context.capacity(held, step, name)?);
         }
     }
-    Ok(Transfer { tensor: position, operands, level, region, route, capacity, buffers, step, tests: trail.tests })
+    let (tensor, level, tests) = (input.position, depth.0, trail.tests);
+    Ok((Transfer { tensor, operands, level, region, route, capacity, buffers, step, tests }, proofs))
 }
 
 /// What ranks pass on, if they do.
@@ -145,3 +147,6 @@ fn held(route: &Route) -> Option<&Region> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

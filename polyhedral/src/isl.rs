@@ -15,7 +15,7 @@ use std::rc::Rc;
 const CONTINUE: i32 = 1;
 
 /// Far beyond what any schedule in the test suite needs; seconds rather than hours.
-const MOST_OPERATIONS: u64 = 400_000_000;
+const MAX_OPERATIONS: u64 = 400_000_000;
 
 /// What isl says went wrong.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub(crate) type IslResult<T> = Result<T, IslError>;
 /// An isl context; relations of two contexts never meet.
 #[derive(Clone)]
 pub(crate) struct Isl {
-    // What was made before, dropped before the context that it lives in.
-    made: Rc<RefCell<HashMap<Conditions, Map>>>,
+    // The relations asked for before, dropped before the context that they live in.
+    cache: Rc<RefCell<HashMap<Conditions, Map>>>,
     context: Rc<Context>,
 }
 
@@ -35,19 +35,19 @@ impl Isl {
     pub(crate) fn new() -> IslResult<Self> {
         let context = Context::alloc();
         Options::set_on_error(&context, CONTINUE).map_err(|error| IslError(error.to_string()))?;
-        context.set_max_operations(MOST_OPERATIONS);
-        Ok(Self { made: Rc::default(), context: Rc::new(context) })
+        context.set_max_operations(MAX_OPERATIONS);
+        Ok(Self { cache: Rc::default(), context: Rc::new(context) })
     }
 
     /// The pairs of tuples that satisfy the conditions.
     pub(crate) fn relation(&self, conditions: &Conditions) -> IslResult<Relation> {
-        // Passes ask for the same relations.
-        if let Some(map) = self.made.borrow().get(conditions) {
+        // Passes ask for the same relations again.
+        if let Some(map) = self.cache.borrow().get(conditions) {
             return self.relation_of(map.copy());
         }
         let map = self.checked(self.map(conditions))?;
         let relation = self.relation_of(map.copy())?;
-        self.made.borrow_mut().insert(conditions.clone(), map);
+        self.cache.borrow_mut().insert(conditions.clone(), map);
         Ok(relation)
     }
 

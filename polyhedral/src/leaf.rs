@@ -1,39 +1,116 @@
 //! The leaf: which index variables run inside it, and what operation that is.
 
-use crate::nest::Nest;
+use crate::context::Context;
+use crate::error::{ErrorKind, LowerError};
+use crate::isl::IslResult;
+use crate::named;
+use crate::nest::Depth;
 use crate::products::{Plan, Shape};
-use crate::range::{Fixed, Span, position};
+use crate::range::{Span, position};
+use crate::state::Tensorized;
 use polyshard_program::{
-    Access, Assign, Expr, Kernel, Leaf, LeafAccess, LeafLoop, LeafOp, Number, Ranges, Role, Value,
+    Access, Affine, Assign, Blocks, Expr, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafOp, Number, Output, Ranges,
+    Region, Role, Transfer, Value, list,
 };
 
-/// The leaf inside the first `fixed` loops; `product` asks for matrix products where the accesses allow them.
-pub(crate) fn build(
-    kernel: &Kernel,
-    nest: &Nest,
-    ranges: &Ranges,
-    fixed: usize,
-    step: Option<usize>,
-    product: bool,
-) -> (Leaf, Result<(), String>) {
-    let fixed = Fixed { nest, fixed, ranges };
+/// The leaf, and the depth that it is at.
+pub(crate) fn leaf(
+    context: &Context<'_>,
+    transfers: &[Transfer],
+    output: &Output,
+) -> Result<(Leaf, Depth), LowerError> {
+    if let Some(tensorized) = &context.state.tensorized {
+        let depth = Depth(context.nest().innermost().0 - tensorized.loops.len());
+        return Ok((asked_for(context, tensorized, depth)?, depth));
+    }
+    // Without `tensorize`, the loops inside the last transfer run as one nest as far as they are boxes.
+    let outermost = transfers.iter().map(|transfer| transfer.level).chain([output.level]).max().unwrap_or(0);
+    for depth in (outermost..=context.nest().innermost().0).map(Depth) {
+        let leaf = at_depth(context, depth, LeafOp::Nest, None);
+        if is_box(context, &leaf, depth)? {
+            return Ok((leaf, depth));
+        }
+    }
+    Err(context.unproved("the values of the indices at one point"))
+}
+
+/// The leaf of a `tensorize` step.
+fn asked_for(context: &Context<'_>, tensorized: &Tensorized, depth: Depth) -> Result<Leaf, LowerError> {
+    let blame = |kind| context.blame(Some(tensorized.step), kind);
+    let (kernel, asserted) = (context.kernel(), tensorized.kind);
+    let mut leaf = at_depth(context, depth, LeafOp::Nest, Some(tensorized.step));
+    if !is_box(context, &leaf, depth)? {
+        let vars: Vec<_> = kernel.vars().iter().map(|var| var.name).collect();
+        return Err(blame(ErrorKind::NotABox { loops: list(&tensorized.loops), vars: list(&vars) }));
+    }
+    leaf.op = match asserted {
+        Some(LeafKind::Nest) => LeafOp::Nest,
+        Some(LeafKind::Named(name)) => named::build(kernel, context.nest(), depth, name)
+            .map_err(|why| blame(ErrorKind::NoTiles { leaf: name, why }))?,
+        None | Some(LeafKind::Contraction) => {
+            match (product_op(kernel, max_counts(&leaf, &context.ranges)), asserted) {
+                (Ok(product), _) => product,
+                (Err(_), None) => LeafOp::Nest,
+                (Err(why), Some(asserted)) => {
+                    let (found, asserted) = (LeafKind::Nest.to_string(), asserted.to_string());
+                    return Err(blame(ErrorKind::OtherLeaf { found, asserted, why }));
+                }
+            }
+        }
+    };
+    Ok(leaf)
+}
+
+/// The loops and accesses of a leaf that does `op` at a depth.
+fn at_depth(context: &Context<'_>, depth: Depth, op: LeafOp, step: Option<usize>) -> Leaf {
+    let (kernel, ranges, fixed) = (context.kernel(), &context.ranges, context.fixed(depth));
     let spans: Vec<_> = (0..kernel.vars().len()).map(|var| fixed.variable(var)).collect();
-    let (op, fits) = if product { product_op(kernel, &spans, ranges) } else { (LeafOp::Nest, Ok(())) };
     let access = |access: &Access| leaf_access(access, kernel, &spans);
     let loops = kernel.vars().iter().zip(&spans).map(|(var, span)| LeafLoop {
         var: var.name,
         low: span.low.clone(),
         count: span.count(ranges),
-        step: span.step(),
+        stride: span.stride(),
     });
-    let leaf = Leaf {
+    Leaf {
         loops: loops.collect(),
         target: access(kernel.target()),
         operands: kernel.value().accesses().into_iter().map(access).collect(),
         op,
         step,
+    }
+}
+
+/// The most iterations of each loop of a leaf.
+pub(crate) fn max_counts(leaf: &Leaf, ranges: &Ranges) -> Vec<i64> {
+    leaf.loops.iter().map(|l| l.count.bounds(ranges).1).collect()
+}
+
+/// Whether the leaf's loops run exactly the instances of their iteration.
+fn is_box(context: &Context<'_>, leaf: &Leaf, depth: Depth) -> Result<bool, LowerError> {
+    let all: Vec<_> = (0..leaf.loops.len()).collect();
+    let decision = || {
+        // What holds of each group of indices that share no loop inside, holds of all of them.
+        for group in context.nest().components(all.len(), depth) {
+            if !is_box_of(context, leaf, &group, depth)? {
+                return is_box_of(context, leaf, &all, depth);
+            }
+        }
+        Ok(true)
     };
-    (leaf, fits)
+    context.decided("the leaf's instances", decision())
+}
+
+/// Whether these of the leaf's loops run exactly the values that their indices have in some instance.
+fn is_box_of(context: &Context<'_>, leaf: &Leaf, vars: &[usize], depth: Depth) -> IslResult<bool> {
+    let loops: Vec<_> = vars.iter().map(|&var| &leaf.loops[var]).collect();
+    let indices: Vec<_> = loops.iter().map(|l| Affine::new([(l.var, 1)], 0)).collect();
+    // `count` rounds up, so this end is at most one stride beyond the last value.
+    let ranges = loops.iter().map(|l| (l.low.clone(), l.low.plus(&l.count.times(l.stride)))).collect();
+    let blocks = loops.iter().map(|l| Blocks::points(l.stride)).collect();
+    let values = Region { blocks, ..Region::of_ranges(ranges) };
+    let exact = context.relation(&context.relations.needed(depth, &indices))?;
+    exact.is_equal(&context.relation(&context.relations.elements(depth, &values))?)
 }
 
 fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span]) -> LeafAccess {
@@ -45,14 +122,14 @@ fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span]) -> LeafAccess {
             sum.plus(&spans[position(kernel, name)].low.times(factor))
         })
     });
-    let steps = access.index.iter().map(|index| {
+    let strides = access.index.iter().map(|index| {
         let vars = kernel.vars().iter().zip(spans);
-        vars.map(|(var, span)| index.coefficient(var.name).saturating_mul(span.step())).collect()
+        vars.map(|(var, span)| index.coefficient(var.name).saturating_mul(span.stride())).collect()
     });
     LeafAccess {
         tensor: tensor.expect("a checked kernel declares all its tensors; this is a bug of polyshard"),
         base: base.collect(),
-        steps: steps.collect(),
+        strides: strides.collect(),
     }
 }
 
@@ -85,19 +162,18 @@ pub(crate) fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String>
     Ok((roles, alpha))
 }
 
-/// The fastest operation for the kernel, and why it is a nest if it is.
-fn product_op(kernel: &Kernel, spans: &[Span], ranges: &Ranges) -> (LeafOp, Result<(), String>) {
-    let counts = spans.iter().map(|span| span.count(ranges).bounds(ranges).1).collect();
+/// The fastest sequence of matrix products for the kernel, or why it is a nest.
+fn product_op(kernel: &Kernel, counts: Vec<i64>) -> Result<LeafOp, String> {
     match (contraction(kernel), products(kernel, counts)) {
-        (Ok((roles, alpha)), _) => (LeafOp::Contraction { roles, alpha }, Ok(())),
-        (_, Some((plan, alpha))) => (LeafOp::Products { steps: plan.steps, blocks: plan.blocks, alpha }, Ok(())),
-        (Err(why), None) => (LeafOp::Nest, Err(why)),
+        (Ok((roles, alpha)), _) => Ok(LeafOp::Contraction { roles, alpha }),
+        (_, Some((plan, alpha))) => Ok(LeafOp::Products { steps: plan.steps, blocks: plan.blocks, alpha }),
+        (Err(why), None) => Err(why),
     }
 }
 
 /// Whether matrix products would be faster than a nest, with these iterations of the kernel's variables.
 pub(crate) fn has_products(kernel: &Kernel, counts: Vec<i64>) -> bool {
-    contraction(kernel).is_ok() || products(kernel, counts).is_some()
+    product_op(kernel, counts).is_ok()
 }
 
 /// The products and the scalar factor, if the kernel is a sum of products of several tensors for which a nest is slower.
@@ -153,3 +229,6 @@ fn flatten<'a>(value: &'a Value, accesses: &mut Vec<&'a Access>, factors: &mut V
     }
     Some(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,13 +5,14 @@
 //! exists and computes that, the runtime finds out before a program runs; a program may be lowered where it is not
 //! linked.
 
-use crate::nest::{Nest, NodeId};
+use crate::nest::{Depth, Nest, NodeId};
 use polyshard_layout::Name;
 use polyshard_program::{Access, Affine, Kernel, LeafOp, TileOperand, Value};
 
-/// The leaf `name` inside the first `fixed` loops, or why it has no tiles.
-pub(crate) fn build(kernel: &Kernel, nest: &Nest, fixed: usize, name: Name) -> Result<LeafOp, String> {
-    let moves = |var: usize| nest.loops_of(NodeId(var)).last().is_some_and(|&innermost| innermost >= fixed);
+/// The leaf `name` at a depth, or why it has no tiles.
+pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> Result<LeafOp, String> {
+    let still = nest.around(depth).len();
+    let moves = |var: usize| nest.loops_of(NodeId(var)).last().is_some_and(|&innermost| innermost >= still);
     let vars = kernel.vars().iter().enumerate();
     let loops: Vec<Name> = vars.filter(|&(var, _)| moves(var)).map(|(_, var)| var.name).collect();
     let moved = |index: &Affine| -> Vec<Name> {

@@ -11,9 +11,13 @@ use polyshard_program::list;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub usize);
 
+/// A place in a nest: inside the loops over the mesh and so many serial ones, outermost first, which are fixed there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Depth(pub usize);
+
 /// How a node's value follows from newer nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Made {
+pub(crate) enum Definition {
     /// It is a loop itself.
     Loop,
     /// `outer * factor + inner`, with `inner < factor` and the whole below the extent.
@@ -33,7 +37,7 @@ pub(crate) struct Node {
     pub extent: i64,
     /// The steps that made it, numbers from 1.
     pub steps: Vec<usize>,
-    pub made: Made,
+    pub definition: Definition,
 }
 
 /// The forest and the order of its loops.
@@ -50,6 +54,21 @@ impl Nest {
         &self.nodes[id.0]
     }
 
+    /// The loops that are fixed at a depth.
+    pub(crate) fn around(&self, depth: Depth) -> &[NodeId] {
+        &self.loops[..self.distributed + depth.0]
+    }
+
+    /// The loops that run at a depth.
+    pub(crate) fn inside(&self, depth: Depth) -> &[NodeId] {
+        &self.loops[self.distributed + depth.0..]
+    }
+
+    /// The depth inside all loops.
+    pub(crate) fn innermost(&self) -> Depth {
+        Depth(self.loops.len() - self.distributed)
+    }
+
     pub(crate) fn find(&self, name: Name) -> Option<usize> {
         self.loops.iter().position(|&id| self.node(id).name == name)
     }
@@ -64,7 +83,7 @@ impl Nest {
     }
 
     fn add(&mut self, name: Name, extent: i64, steps: Vec<usize>) -> NodeId {
-        self.nodes.push(Node { name, extent, steps, made: Made::Loop });
+        self.nodes.push(Node { name, extent, steps, definition: Definition::Loop });
         NodeId(self.nodes.len() - 1)
     }
 
@@ -84,7 +103,7 @@ impl Nest {
         let id = self.loops[position];
         let outer = self.add(outer, outer_extent, vec![step]);
         let inner = self.add(inner, factor, vec![step]);
-        self.nodes[id.0].made = Made::Split { outer, inner, factor };
+        self.nodes[id.0].definition = Definition::Split { outer, inner, factor };
         self.loops.splice(position..=position, [outer, inner]);
     }
 
@@ -93,8 +112,8 @@ impl Nest {
         let (i, j) = (self.loops[position], self.loops[position + 1]);
         let inner = self.node(j).extent.max(1);
         let fused = self.add(name, extent, vec![step]);
-        self.nodes[i.0].made = Made::FusedOuter { fused, inner };
-        self.nodes[j.0].made = Made::FusedInner { fused, inner };
+        self.nodes[i.0].definition = Definition::FusedOuter { fused, inner };
+        self.nodes[j.0].definition = Definition::FusedInner { fused, inner };
         self.loops.splice(position..position + 2, [fused]);
     }
 
@@ -108,25 +127,25 @@ impl Nest {
         }
         let node = self.node(id).clone();
         let rotated = self.add(node.name, node.extent, [&node.steps[..], &[step]].concat());
-        self.nodes[id.0].made = Made::Rotated { rotated, by };
+        self.nodes[id.0].definition = Definition::Rotated { rotated, by };
         self.loops[position] = rotated;
     }
 
     /// The loops that each step made and those that they replaced, in pairs.
     pub(crate) fn replacements(&self) -> Vec<(Vec<NodeId>, Vec<NodeId>)> {
         let ids = (0..self.nodes.len()).map(NodeId);
-        let pairs = ids.filter_map(|id| match &self.node(id).made {
-            Made::Loop => None,
-            Made::Split { outer, inner, .. } => Some((vec![*outer, *inner], vec![id])),
-            Made::FusedOuter { fused, .. } => {
+        let pairs = ids.filter_map(|id| match &self.node(id).definition {
+            Definition::Loop => None,
+            Definition::Split { outer, inner, .. } => Some((vec![*outer, *inner], vec![id])),
+            Definition::FusedOuter { fused, .. } => {
                 let second =
-                    |other: &&Node| matches!(other.made, Made::FusedInner { fused: same, .. } if same == *fused);
+                    |other: &&Node| matches!(other.definition, Definition::FusedInner { fused: same, .. } if same == *fused);
                 let inner = self.nodes.iter().position(|other| second(&other));
                 Some((vec![*fused], [id].into_iter().chain(inner.map(NodeId)).collect()))
             }
             // Replaced together with the outer one.
-            Made::FusedInner { .. } => None,
-            Made::Rotated { rotated, by } => {
+            Definition::FusedInner { .. } => None,
+            Definition::Rotated { rotated, by } => {
                 let mut turned = by.clone();
                 turned.sort_unstable();
                 turned.dedup();
@@ -152,13 +171,13 @@ impl Nest {
             && gone.into_iter().eq((0..self.nodes.len()).map(NodeId))
     }
 
-    /// The first `vars` index variables in groups that share no loop, present or former, but the first `fixed`.
-    pub(crate) fn components(&self, vars: usize, fixed: usize) -> Vec<Vec<usize>> {
+    /// The first `vars` index variables in groups that share no loop, present or former, but those around `depth`.
+    pub(crate) fn components(&self, vars: usize, depth: Depth) -> Vec<Vec<usize>> {
         let mut groups: Vec<(Vec<usize>, Vec<NodeId>)> = Vec::new();
         for var in 0..vars {
             let mut nodes = Vec::new();
             self.visit(NodeId(var), &mut |id| nodes.push(id));
-            nodes.retain(|id| !self.loops[..fixed].contains(id));
+            nodes.retain(|id| !self.around(depth).contains(id));
             let shares = |(_, others): &(Vec<usize>, Vec<NodeId>)| others.iter().any(|id| nodes.contains(id));
             let (joined, apart) = groups.into_iter().partition(shares);
             groups = apart;
@@ -189,26 +208,26 @@ impl Nest {
 
     /// The position of the outermost loop that steps through a node; those that only rotate it do not.
     pub(crate) fn outermost(&self, id: NodeId) -> Option<usize> {
-        match &self.node(id).made {
-            Made::Loop => self.loops.iter().position(|&other| other == id),
-            Made::Split { outer, inner, .. } => {
+        match &self.node(id).definition {
+            Definition::Loop => self.loops.iter().position(|&other| other == id),
+            Definition::Split { outer, inner, .. } => {
                 [outer, inner].into_iter().filter_map(|&made| self.outermost(made)).min()
             }
-            Made::FusedOuter { fused, .. } | Made::FusedInner { fused, .. } => self.outermost(*fused),
-            Made::Rotated { rotated, .. } => self.outermost(*rotated),
+            Definition::FusedOuter { fused, .. } | Definition::FusedInner { fused, .. } => self.outermost(*fused),
+            Definition::Rotated { rotated, .. } => self.outermost(*rotated),
         }
     }
 
     pub(crate) fn visit(&self, id: NodeId, seen: &mut impl FnMut(NodeId)) {
         seen(id);
-        match &self.node(id).made {
-            Made::Loop => {}
-            Made::Split { outer, inner, .. } => {
+        match &self.node(id).definition {
+            Definition::Loop => {}
+            Definition::Split { outer, inner, .. } => {
                 self.visit(*outer, seen);
                 self.visit(*inner, seen);
             }
-            Made::FusedOuter { fused, .. } | Made::FusedInner { fused, .. } => self.visit(*fused, seen),
-            Made::Rotated { rotated, by } => {
+            Definition::FusedOuter { fused, .. } | Definition::FusedInner { fused, .. } => self.visit(*fused, seen),
+            Definition::Rotated { rotated, by } => {
                 self.visit(*rotated, seen);
                 by.iter().for_each(|&id| self.visit(id, seen));
             }
@@ -251,7 +270,7 @@ mod tests {
         lost.loops.pop();
         assert!(!lost.is_forest());
         let mut twice = nest();
-        twice.nodes[2].made = Made::Split { outer: NodeId(3), inner: NodeId(4), factor: 2 };
+        twice.nodes[2].definition = Definition::Split { outer: NodeId(3), inner: NodeId(4), factor: 2 };
         assert!(!twice.is_forest());
     }
 
@@ -259,7 +278,7 @@ mod tests {
     fn indices_that_share_loops_are_together() {
         let nest = nest();
         // i and j share f, and k is turned by io; once io is fixed, k is on its own.
-        assert_eq!(nest.components(3, 0), [[0, 1, 2]]);
-        assert_eq!(nest.components(3, 1), [vec![0, 1], vec![2]]);
+        assert_eq!(nest.components(3, Depth(0)), [[0, 1, 2]]);
+        assert_eq!(nest.components(3, Depth(1)), [vec![0, 1], vec![2]]);
     }
 }

@@ -9,60 +9,66 @@
 //! before counts once. Along axes of partial sums, a rank's owner is the one at its own coordinate.
 
 use crate::classify::Need;
+use crate::context::Context;
 use crate::error::LowerError;
 use crate::isl::IslResult;
-use crate::pass::Pass;
+use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::reach::Owners;
 use crate::relation::owners_of_one_term;
-use crate::source::Sources;
 use polyshard_layout::{AxisSource, DimLayout, Sharding};
-use polyshard_program::{Expr, Output, OutputRoute, Property, Region, Route, SENT, Symbol};
+use polyshard_program::{Output, OutputRoute, Proof, Property, Region, Route, SENT, Symbol};
 
-pub(crate) fn build(pass: &Pass<'_>) -> Result<Output, LowerError> {
-    let kernel = &pass.state.kernel;
-    let tensor = kernel.output();
-    let target = kernel.target();
-    let sharding = pass.state.sharding(tensor.name);
-    let (asked, step) = pass.level(tensor.name);
+/// The output, and what was proved of it.
+pub(crate) fn output(context: &Context<'_>) -> Result<(Output, Vec<Proof>), LowerError> {
+    let (tensor, target) = (context.kernel().output(), context.kernel().target());
+    let sharding = &context.state.sharding(tensor.name);
+    let whole = context.region(&[target], Depth(0), &tensor.shape);
+    if is_in_place(context, &whole, sharding)? {
+        return in_place(context, whole, sharding);
+    }
+    let (asked, step) = context.asked(tensor.name);
+    let (depth, region) = context.hoisted(&[target], asked, &tensor.shape);
     let mut trail = Trail::default();
-    let (_, whole) = pass.hoisted(&[target], 0, &tensor.shape);
-    if in_place(pass, &whole, &sharding)? {
-        let term = if sharding.partial().is_empty() { "" } else { " of its term" };
-        trail.test(format!("each rank is the only owner{term} of what it computes, and has it as one block: local"));
-        trail.proved(Property::Delivery, format!("each rank is the only owner{term} of what it computes"));
-        pass.proofs.add_route(tensor.name, trail.proved);
-        let route = OutputRoute::InPlace;
-        let tests = trail.tests;
-        return Ok(Output { level: 0, region: whole, route, any_order: false, capacity: 0, step, tests });
+    if depth < asked {
+        let loops = asked.0 - depth.0;
+        trail.test(format!("the {loops} inner loops do not change what is written, so it is sent outside them"));
     }
-    let (level, region) = pass.hoisted(&[target], asked, &tensor.shape);
-    if level < asked {
-        trail.test(format!(
-            "the {} inner loops do not change what is written, so it is sent outside them",
-            asked - level
-        ));
-    }
-    pass.covers(&region, level, &[target], tensor)?;
-    let route = pass.decide("the route of the output", || {
-        let owners = pass.owners(&sharding)?;
-        let fixed = pass.distributed() + level;
-        let need = Need { fixed, region: &region, sharding: &sharding, owners: &owners, written: true };
-        let mut found = Trail::default();
-        let route = pass.classifier.route(&need, &mut found)?;
-        trail.test("an input of this region and sharding would be fetched so:");
-        trail.tests.extend(found.tests.into_iter().map(|test| format!("  {test}")));
-        // Of what was proved of an input, who sends to whom holds of an output too.
-        trail.proved.extend(found.proved.into_iter().filter(|(property, _)| *property == Property::Matching));
-        Transpose { pass, sharding: &sharding, replicated: replicated(&sharding) }.route(route, &need, &mut trail)
-    })?;
-    let any_order = pass.state.reassociated.is_some() && is_collective(&route);
+    let mut proofs = context.covers(&region, depth, &[target], tensor)?;
+    let need = Need { depth, region: &region, sharding, written: true };
+    let route = context.decided("the route of the output", transposed(context, &need, &mut trail))?;
+    let any_order = context.state.reassociated.is_some() && is_collective(&route);
     if any_order {
         trail.test("sums are reassociated: the communication library chooses the order of the terms");
     }
-    pass.proofs.add_route(tensor.name, trail.proved);
-    let capacity = pass.capacity(&region, step, tensor.name)?;
-    Ok(Output { level, region, route, any_order, capacity, step, tests: trail.tests })
+    proofs.extend(trail.proofs(tensor.name));
+    let capacity = context.capacity(&region, step, tensor.name)?;
+    Ok((Output { level: depth.0, region, route, any_order, capacity, step, tests: trail.tests }, proofs))
+}
+
+/// The output that the leaf accumulates where it lies.
+fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Result<(Output, Vec<Proof>), LowerError> {
+    let tensor = context.kernel().output();
+    let mut proofs = context.covers(&region, Depth(0), &[context.kernel().target()], tensor)?;
+    let term = if sharding.partial().is_empty() { "" } else { " of its term" };
+    let mut trail = Trail::default();
+    trail.test(format!("each rank is the only owner{term} of what it computes, and has it as one block: local"));
+    trail.proved(Property::Delivery, format!("each rank is the only owner{term} of what it computes"));
+    proofs.extend(trail.proofs(tensor.name));
+    let (_, step) = context.asked(tensor.name);
+    let route = OutputRoute::InPlace;
+    Ok((Output { level: 0, region, route, any_order: false, capacity: 0, step, tests: trail.tests }, proofs))
+}
+
+/// The route of an input of this region and sharding, run backwards.
+fn transposed(context: &Context<'_>, need: &Need<'_>, trail: &mut Trail) -> IslResult<OutputRoute> {
+    let mut found = Trail::default();
+    let route = context.route(need, &mut found)?;
+    trail.test("an input of this region and sharding would be fetched so:");
+    trail.tests.extend(found.tests.into_iter().map(|test| format!("  {test}")));
+    // Of what was proved of an input, who sends to whom holds of an output too.
+    trail.proved.extend(found.proved.into_iter().filter(|(property, _)| *property == Property::Matching));
+    Transpose { context, replicated: replicated(need.sharding) }.route(route, need, trail)
 }
 
 /// Whether a collective adds up the sums at the end.
@@ -85,27 +91,22 @@ fn replicated(sharding: &Sharding) -> Vec<usize> {
     axes
 }
 
-fn in_place(pass: &Pass<'_>, region: &Region, sharding: &Sharding) -> Result<bool, LowerError> {
+/// Whether each rank is the only owner of what it computes, as one block.
+fn is_in_place(context: &Context<'_>, region: &Region, sharding: &Sharding) -> Result<bool, LowerError> {
     if sharding.dims().iter().any(DimLayout::is_cyclic) {
         return Ok(false);
     }
-    let only = pass.decide("who owns the output", || {
-        let owners = pass.owners(sharding)?;
-        let need = Need { fixed: pass.distributed(), region, sharding, owners: &owners, written: true };
-        let of_one_term = pass.isl.relation(&owners_of_one_term(sharding))?;
-        Ok(of_one_term.is_single_valued()? && pass.classifier.is_local(&need)?)
-    })?;
-    if only {
-        let target = pass.state.kernel.target();
-        pass.covers(region, 0, &[target], pass.state.kernel.output())?;
-    }
-    Ok(only)
+    let need = Need { depth: Depth(0), region, sharding, written: true };
+    let is_only = || {
+        let of_one_term = context.relation(&owners_of_one_term(sharding))?;
+        Ok(of_one_term.is_single_valued()? && context.is_local(&need)?)
+    };
+    context.decided("who owns the output", is_only())
 }
 
 /// Routes of inputs, run backwards.
 struct Transpose<'a> {
-    pass: &'a Pass<'a>,
-    sharding: &'a Sharding,
+    context: &'a Context<'a>,
     replicated: Vec<usize>,
 }
 
@@ -115,10 +116,7 @@ impl Transpose<'_> {
         if !self.replicated.is_empty() && !matches!(route, Route::Shift { .. }) {
             return self.to_all_owners(&route, need, trail);
         }
-        let names = |axes: &[usize]| {
-            let names: Vec<_> = axes.iter().map(|&axis| self.pass.classifier.axes[axis].as_str()).collect();
-            names.join(", ")
-        };
+        let names = |axes: &[usize]| self.context.names(axes);
         Ok(match route {
             Route::Hold | Route::Copy => {
                 trail.test("each rank is the only owner of what it computes: local");
@@ -147,15 +145,15 @@ impl Transpose<'_> {
                 OutputRoute::Permute { to: from, from: to }
             }
             Route::Shift { axis, by, counter, first } => {
-                let name = self.pass.classifier.axes[axis];
+                let name = self.context.names(&[axis]);
                 trail.test(format!("run backwards, the sums travel: shift({name}, {by})"));
                 let asked = format!(
                     "in each iteration but the first, a rank goes on from the tile that the neighbour at {name} + {by} \
                      had in the one before, so each term is in one tile"
                 );
                 trail.proved(Property::Delivery, asked);
-                let last = need.alone(counter, self.pass.ranges);
-                let need = Need { fixed: need.fixed - 1, region: &last, ..*need };
+                let last = need.alone(counter, &self.context.ranges);
+                let need = Need { depth: Depth(counter), region: &last, ..*need };
                 let last = Box::new(self.route(*first, &need, trail)?);
                 OutputRoute::Shift { axis, by, counter, last }
             }
@@ -176,8 +174,7 @@ impl Transpose<'_> {
     /// Elements have several owners: an all-reduce if these are those who compute them.
     fn to_all_owners(&self, route: &Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<OutputRoute> {
         let axes = &self.replicated;
-        let names: Vec<_> = axes.iter().map(|&axis| self.pass.classifier.axes[axis].as_str()).collect();
-        let names = names.join(", ");
+        let names = self.context.names(axes);
         let local = matches!(route, Route::Hold | Route::Copy);
         let same = axes.iter().all(|&axis| !need.region.mentions(Symbol::Coordinate(axis)));
         if local && same && self.owned_along(axes, need)? {
@@ -193,13 +190,10 @@ impl Transpose<'_> {
 
     /// Whether all owners of what a rank computes differ from it along `axes` alone.
     fn owned_along(&self, axes: &[usize], need: &Need<'_>) -> IslResult<bool> {
-        let Pass { isl, relations, .. } = self.pass;
-        let owners = isl.relation(&self.sources().all_owners(need.fixed, need.region))?;
-        let others = (0..self.sharding.mesh().ndim()).filter(|axis| !axes.contains(axis));
-        for axis in others {
-            let own = Expr::symbol(Symbol::Coordinate(axis));
-            let own = isl.relation(&relations.points(need.fixed, &[own], &[]))?;
-            if !owners.output(axis)?.is_subset(&own)? {
+        let sources = self.context.sources(need.sharding);
+        let owners = self.context.relation(&sources.all_owners(need.depth, need.region))?;
+        for axis in (0..need.sharding.mesh().ndim()).filter(|axis| !axes.contains(axis)) {
+            if !owners.output(axis)?.is_subset(&self.context.own_coordinate(need.depth, axis)?)? {
                 return Ok(false);
             }
         }
@@ -209,15 +203,14 @@ impl Transpose<'_> {
     /// To each of several owners.
     fn exchange(&self, test: &str, need: &Need<'_>, trail: &mut Trail) -> IslResult<OutputRoute> {
         trail.test(test);
-        let sources = self.sources();
-        let owners = self.pass.isl.relation(&sources.all_owners(need.fixed, need.region))?;
+        let sources = self.context.sources(need.sharding);
+        let owners = self.context.relation(&sources.all_owners(need.depth, need.region))?;
         let proposed = sources.reach(need.region, Owners::Every);
-        let reach = self.pass.classifier.reach(need.fixed, proposed, &owners, trail)?;
+        let reach = self.context.reach(need.depth, proposed, &owners, trail)?;
         trail.proved(Property::Delivery, SENT);
         Ok(OutputRoute::Exchange { reach })
     }
-
-    fn sources(&self) -> Sources<'_> {
-        Sources { relations: self.pass.relations, sharding: self.sharding, ranges: self.pass.ranges }
-    }
 }
+
+#[cfg(test)]
+mod tests;

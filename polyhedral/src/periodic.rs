@@ -5,8 +5,9 @@
 //! what asks who owns an element, and what copies it, takes the remainder.
 
 use crate::conditions::{Conditions, Form};
+use crate::nest::Depth;
 use crate::relation::Relations;
-use polyshard_program::{Access, Affine, Blocks, Expr, Ranges, Region};
+use polyshard_program::{Access, Affine, Expr, Ranges, Region};
 
 /// The box of a tile whose ranges are hulls in unwrapped coordinates: clipped to the tensor where it does not wrap.
 pub(crate) fn clipped(
@@ -17,7 +18,10 @@ pub(crate) fn clipped(
 ) -> Region {
     let clip = |((low, high), (period, &extent)): ((Expr, Expr), (&Option<i64>, &usize))| match period {
         Some(_) => (low, high),
-        None => (low.greater(&Expr::constant(0), symbols), high.lesser(&Expr::constant(extent as i64), symbols)),
+        None => {
+            let extent = Expr::constant(extent as i64);
+            (Expr::max(&low, &Expr::constant(0), symbols), Expr::min(&high, &extent, symbols))
+        }
     };
     let ranges = ranges.into_iter().zip(periods.iter().zip(shape)).map(clip).collect();
     Region { periods, ..Region::of_ranges(ranges) }
@@ -25,23 +29,23 @@ pub(crate) fn clipped(
 
 /// What an access may touch of a tile, for its remainder to be the element that the tile has there: where it takes
 /// another remainder than the tile or none, the indices that both leave alone.
-pub(crate) fn meant(access: &Access, region: &Region) -> Vec<(Expr, Expr, Option<Blocks>)> {
+pub(crate) fn meant(access: &Access, region: &Region) -> Region {
     let dims = access.index.iter().zip(&region.periods).zip(&region.ranges);
     let range = |((index, period), (low, high)): ((&Affine, &Option<i64>), &(Expr, Expr))| {
-        let of = index.period();
-        match of.into_iter().chain(*period).min() {
-            Some(least) if of != *period => (Expr::constant(0), Expr::constant(least), None),
-            _ => (low.clone(), high.clone(), None),
+        let own = index.period();
+        match own.into_iter().chain(*period).min() {
+            Some(least) if own != *period => (Expr::constant(0), Expr::constant(least)),
+            _ => (low.clone(), high.clone()),
         }
     };
-    dims.map(range).collect()
+    Region::of_ranges(dims.map(range).collect())
 }
 
 impl Relations<'_> {
-    /// Iterations of the first `fixed` loops to the elements of the region, each inside the tensor.
-    pub(crate) fn elements(&self, fixed: usize, region: &Region) -> Conditions {
+    /// Iterations at `depth` to the elements of the region, each inside the tensor.
+    pub(crate) fn elements(&self, depth: Depth, region: &Region) -> Conditions {
         let ndim = region.ranges.len();
-        let mut conditions = self.iterations(fixed, ndim);
+        let mut conditions = self.iterations(depth, ndim);
         self.inside(&mut conditions, region, &(0..ndim).map(Form::output).collect::<Vec<_>>());
         conditions
     }

@@ -1,37 +1,16 @@
-//! Proofs as passes collect them, each with what it asked.
+//! What is proved of a whole schedule, and how passes write down what they asked.
 
+use crate::context::Context;
+use crate::error::LowerError;
+use crate::isl::IslResult;
+use crate::nest::Depth;
+use crate::source::Sources;
 use polyshard_layout::Name;
-use polyshard_program::{Proof, Property};
-use std::cell::RefCell;
+use polyshard_program::{Matching, Output, Proof, Property, Transfer};
 
-/// The proofs so far, which passes add to as they are made.
-#[derive(Debug, Default)]
-pub(crate) struct Proofs(RefCell<Vec<Proof>>);
-
-impl Proofs {
-    pub(crate) fn add(&self, property: Property, tensor: Option<Name>, asked: impl Into<String>) {
-        self.push(Proof { property, tensor, asked: asked.into(), of_route: false });
-    }
-
-    /// Adds what the trail of a route has proved.
-    pub(crate) fn add_route(&self, tensor: Name, proved: Vec<(Property, String)>) {
-        for (property, asked) in proved {
-            self.push(Proof { property, tensor: Some(tensor), asked, of_route: true });
-        }
-    }
-
-    /// What is asked of several regions of one tensor is said once.
-    fn push(&self, proof: Proof) {
-        let mut all = self.0.borrow_mut();
-        if !all.contains(&proof) {
-            all.push(proof);
-        }
-    }
-
-    /// The proofs so far; none are left.
-    pub(crate) fn take(&self) -> Vec<Proof> {
-        self.0.take()
-    }
+/// A proof that holds whatever the routes are.
+pub(crate) fn proof(property: Property, tensor: impl Into<Option<Name>>, asked: impl Into<String>) -> Proof {
+    Proof { property, tensor: tensor.into(), asked: asked.into(), of_route: false }
 }
 
 /// How a route was found: the tests made, for people, and what they proved.
@@ -51,4 +30,60 @@ impl Trail {
     pub(crate) fn proved(&mut self, property: Property, asked: impl Into<String>) {
         self.proved.push((property, asked.into()));
     }
+
+    /// What was proved of the route of a tensor.
+    pub(crate) fn proofs(&self, tensor: Name) -> impl Iterator<Item = Proof> {
+        let proved = self.proved.iter().cloned();
+        proved.map(move |(property, asked)| Proof { property, tensor: Some(tensor), asked, of_route: true })
+    }
+}
+
+/// The schedule is a bijection between iterations of all loops and statement instances: each step is one between the
+/// loops that it makes and those that it replaces.
+pub(crate) fn every_instance_once(context: &Context<'_>) -> Result<Vec<Proof>, LowerError> {
+    let bijective = || -> IslResult<bool> {
+        if !context.nest().is_forest() {
+            return Ok(false);
+        }
+        for (step, all) in context.relations.steps() {
+            let [step, all] = [context.relation(&step)?, context.relation(&all)?];
+            if !step.is_single_valued()? || !step.is_injective()? || !step.range()?.is_equal(&all)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    context.proved("that every statement instance runs once", bijective())?;
+    let asked =
+        "the relation from the loops of each step to those that they replace is single-valued, injective and onto";
+    Ok(vec![proof(Property::EveryInstanceOnce, None, asked)])
+}
+
+/// The rank that serves an element, as a function of the element and the reader, owns it.
+pub(crate) fn served_by_owners(context: &Context<'_>) -> Result<Vec<Proof>, LowerError> {
+    let mut proofs = Vec::new();
+    for shard in &context.state.shards {
+        let (solved, owners) = Sources::solved(&shard.sharding);
+        let subset = || context.relation(&solved)?.is_subset(&context.relation(&owners)?);
+        context.proved("that elements are read from their owners", subset())?;
+        if shard.tensor != context.kernel().output().name {
+            proofs.push(proof(Property::Residency, shard.tensor, "the rank that an element is read from owns it"));
+        }
+    }
+    Ok(proofs)
+}
+
+/// Ranks that communicate with one another make the same calls.
+pub(crate) fn matching(
+    context: &Context<'_>,
+    transfers: &[Transfer],
+    output: &Output,
+    depth: Depth,
+) -> Result<Vec<Proof>, LowerError> {
+    let kernel = context.kernel();
+    let matching = Matching { mesh: &context.state.mesh, ranges: &context.ranges, loops: depth.0 };
+    let name = |input: usize| kernel.inputs()[input].name;
+    matching.check(transfers, output, name, kernel.output().name).map_err(|mismatch| {
+        context.unproved(&format!("that ranks agree on the transfer of `{}`: {}", mismatch.tensor, mismatch.why))
+    })
 }

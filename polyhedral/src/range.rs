@@ -3,7 +3,7 @@
 //! A range is a hull, or blocks at equal distances: it holds every value taken, and where it is not exact lowering finds
 //! out, since each range is compared with the relation that isl has of the same loops.
 
-use crate::nest::{Made, Nest, NodeId};
+use crate::nest::{Definition, Depth, Nest, NodeId};
 use polyshard_layout::Name;
 use polyshard_program::{Affine, Blocks, Expr, Kernel, Ranges, Symbol};
 
@@ -33,28 +33,30 @@ impl Span {
     }
 
     /// The distance of any two values next to each other, if there is one.
-    fn even_step(&self) -> Option<i64> {
+    fn even_stride(&self) -> Option<i64> {
         match &self.blocks {
             None => Some(1),
-            Some(Blocks { size, step }) => (size.as_constant() == Some(1)).then_some(*step),
+            Some(Blocks { size, stride }) => (size.as_constant() == Some(1)).then_some(*stride),
         }
     }
 
     /// The distance of values next to each other, as a loop takes them; a loop takes what is between blocks too.
-    pub(crate) fn step(&self) -> i64 {
-        self.even_step().unwrap_or(1)
+    pub(crate) fn stride(&self) -> i64 {
+        self.even_stride().unwrap_or(1)
     }
 
     /// The number of values that a loop takes, which is the count only if it is not negative.
     pub(crate) fn count(&self, ranges: &Ranges) -> Expr {
-        let (length, step) = (self.high.minus(&self.low), self.step());
-        if step == 1 { length } else { length.offset_by(step - 1).div(step, ranges) }
+        let (length, stride) = (self.high.minus(&self.low), self.stride());
+        if stride == 1 { length } else { length.offset_by(stride - 1).div(stride, ranges) }
     }
 
     /// What holds all of the spans, of which there is at least one: in blocks if their blocks are, at the same distance.
     pub(crate) fn hull(spans: &[Self], ranges: &Ranges) -> Self {
-        let low = spans.iter().map(|span| span.low.clone()).reduce(|a, b| a.lesser(&b, ranges)).unwrap_or_default();
-        let high = spans.iter().map(|span| span.high.clone()).reduce(|a, b| a.greater(&b, ranges)).unwrap_or_default();
+        let low =
+            spans.iter().map(|span| span.low.clone()).reduce(|a, b| Expr::min(&a, &b, ranges)).unwrap_or_default();
+        let high =
+            spans.iter().map(|span| span.high.clone()).reduce(|a, b| Expr::max(&a, &b, ranges)).unwrap_or_default();
         let blocks = spans.iter().map(|span| {
             let blocks = span.blocks.as_ref()?;
             Some((blocks, span.low.minus(&low).as_constant()?))
@@ -63,23 +65,23 @@ impl Span {
             let (first, _) = *blocks.first()?;
             let spread = blocks.iter().map(|(_, offset)| *offset).max()?;
             let size = first.size.offset_by(spread);
-            let fits = blocks.iter().all(|(blocks, _)| *blocks == first) && size.bounds(ranges).1 <= first.step;
-            if fits { Blocks::new(size, first.step) } else { None }
+            let fits = blocks.iter().all(|(blocks, _)| *blocks == first) && size.bounds(ranges).1 <= first.stride;
+            if fits { Blocks::new(size, first.stride) } else { None }
         });
         Self { low, high, blocks }
     }
 
-    /// `high - low`, taken of each of what `high` is the least of.
+    /// `high - low`, taken of each of what `high` is the minimum of.
     fn length(&self, ranges: &Ranges) -> Expr {
-        let lengths = self.high.least_of().into_iter().map(|high| high.minus(&self.low));
-        lengths.reduce(|a, b| a.lesser(&b, ranges)).unwrap_or_default()
+        let lengths = self.high.min_operands().into_iter().map(|high| high.minus(&self.low));
+        lengths.reduce(|a, b| Expr::min(&a, &b, ranges)).unwrap_or_default()
     }
 }
 
-/// The view of a nest in which the first `fixed` loops stand still.
+/// The view of a nest at a depth, where the loops around it are fixed.
 pub(crate) struct Fixed<'a> {
     pub nest: &'a Nest,
-    pub fixed: usize,
+    pub depth: Depth,
     pub ranges: &'a Ranges,
 }
 
@@ -100,7 +102,7 @@ impl Fixed<'_> {
         index.terms.iter().fold(start, |sum, &(name, factor)| {
             let span = self.variable(position(kernel, name));
             let first = span.low.times(factor);
-            // The last value is below `high` by less than the step between blocks; `high - 1` bounds it.
+            // The last value is below `high` by less than the stride of blocks; `high - 1` bounds it.
             let last = span.high.offset_by(-1).times(factor);
             let (low, high) = if factor > 0 { (first, last) } else { (last, first) };
             Span { low: sum.low.plus(&low), high: sum.high.plus(&high), blocks: None }
@@ -109,23 +111,23 @@ impl Fixed<'_> {
 
     fn span(&self, id: NodeId) -> Span {
         let node = self.nest.node(id);
-        match &node.made {
-            Made::Loop => self.of_loop(id, node.extent),
-            Made::Split { outer, inner, factor } => self.split(node.extent, *outer, *inner, *factor),
-            Made::FusedOuter { fused, inner } => {
+        match &node.definition {
+            Definition::Loop => self.of_loop(id, node.extent),
+            Definition::Split { outer, inner, factor } => self.split(node.extent, *outer, *inner, *factor),
+            Definition::FusedOuter { fused, inner } => {
                 let span = self.span(*fused);
                 let low = span.low.div(*inner, self.ranges);
                 if self.inside_row(&span, *inner) {
                     return Span::point(low);
                 }
                 let high = span.high.offset_by(-1).div(*inner, self.ranges).offset_by(1);
-                let step = span.even_step().filter(|step| step % inner == 0).unwrap_or(*inner);
-                Span { low, high, blocks: Blocks::points(step / inner) }
+                let stride = span.even_stride().filter(|stride| stride % inner == 0).unwrap_or(*inner);
+                Span { low, high, blocks: Blocks::points(stride / inner) }
             }
-            Made::FusedInner { fused, inner } => {
+            Definition::FusedInner { fused, inner } => {
                 let span = self.span(*fused);
                 let low = span.low.rem(*inner, self.ranges);
-                if span.even_step().is_some_and(|step| step % inner == 0) && *inner > 1 {
+                if span.even_stride().is_some_and(|stride| stride % inner == 0) && *inner > 1 {
                     Span::point(low)
                 } else if self.inside_row(&span, *inner) {
                     Span { high: low.plus(&span.high).minus(&span.low), low, blocks: span.blocks }
@@ -133,7 +135,7 @@ impl Fixed<'_> {
                     Span::whole(node.extent)
                 }
             }
-            Made::Rotated { rotated, by } => {
+            Definition::Rotated { rotated, by } => {
                 let span = self.span(*rotated);
                 let by: Vec<_> = by.iter().map(|&id| self.span(id)).collect();
                 if self.at_most_one(&span) && by.iter().all(|by| self.at_most_one(by)) {
@@ -150,9 +152,9 @@ impl Fixed<'_> {
     }
 
     fn of_loop(&self, id: NodeId, extent: i64) -> Span {
-        match self.nest.loops.iter().position(|&other| other == id) {
-            Some(position) if position < self.fixed => Span::point(Expr::symbol(symbol(self.nest, position))),
-            _ => Span::whole(extent),
+        match self.nest.around(self.depth).iter().position(|&other| other == id) {
+            Some(position) => Span::point(Expr::symbol(symbol(self.nest, position))),
+            None => Span::whole(extent),
         }
     }
 
@@ -172,12 +174,12 @@ impl Fixed<'_> {
                 // A block of the outer loop, from the first value of its first iteration to the last one of its last.
                 let iterations = o.blocks.as_ref().map_or(Expr::constant(1), |blocks| blocks.size.clone());
                 let size = iterations.offset_by(-1).times(factor).plus(&i.length(self.ranges));
-                let step = o.blocks.as_ref().map_or(1, |blocks| blocks.step);
-                Blocks::new(size, step.saturating_mul(factor))
+                let stride = o.blocks.as_ref().map_or(1, |blocks| blocks.stride);
+                Blocks::new(size, stride.saturating_mul(factor))
             };
             (high, blocks)
         };
-        Span { low, high: high.lesser(&end, self.ranges), blocks }
+        Span { low, high: Expr::min(&high, &end, self.ranges), blocks }
     }
 
     fn at_most_one(&self, span: &Span) -> bool {
@@ -186,10 +188,13 @@ impl Fixed<'_> {
 
     /// Whether a span of fused iterations stays in one row of `inner` iterations, by its alignment.
     fn inside_row(&self, span: &Span, inner: i64) -> bool {
-        let alignment = span.low.terms().fold(span.low.offset(), |g, (_, factor)| gcd(g, factor));
-        let alignment = gcd(alignment, inner);
-        span.high.minus(&span.low).bounds(self.ranges).1 <= alignment
+        span.high.minus(&span.low).bounds(self.ranges).1 <= gcd(alignment(&span.low), inner)
     }
+}
+
+/// The greatest number that divides every value of the expression, as far as its form shows.
+pub(crate) fn alignment(expr: &Expr) -> i64 {
+    expr.terms().fold(expr.offset(), |divisor, (_, factor)| gcd(divisor, factor))
 }
 
 pub(crate) fn gcd(a: i64, b: i64) -> i64 {
@@ -208,3 +213,6 @@ pub(crate) fn position(kernel: &Kernel, name: Name) -> usize {
     let found = kernel.vars().iter().position(|var| var.name == name);
     found.expect("a checked kernel binds all its indices; this is a bug of polyshard")
 }
+
+#[cfg(test)]
+mod tests;

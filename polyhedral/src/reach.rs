@@ -4,12 +4,14 @@
 //! closed form, and the range of that form is proposed; isl decides whether all owners are within it. What it does
 //! not confirm is any rank along the axis.
 
-use crate::classify::{Classifier, Need};
+use crate::classify::Need;
 use crate::conditions::{Conditions, Form};
+use crate::context::Context;
 use crate::isl::{IslResult, Relation};
+use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::source::Sources;
-use polyshard_layout::{AxisSource, Digit, LevelLayout, LinearAxes, Name, Reach};
+use polyshard_layout::{AxisSource, Digit, LevelLayout, LinearAxes, MeshAxis, Reach};
 use polyshard_program::{Expr, Property, Ranges, Region, Route, Symbol};
 
 /// Which owners of an element count.
@@ -21,11 +23,12 @@ pub(crate) enum Owners {
     Every,
 }
 
-impl Classifier<'_> {
+impl Context<'_> {
     /// Each owner sends each reader what it needs: to neighbours, or to any rank.
-    pub(crate) fn exchange(&self, need: &Need<'_>, sources: &Sources<'_>, trail: &mut Trail) -> IslResult<Route> {
-        let from = self.isl.relation(&sources.relation(need.fixed, need.region))?;
-        let reach = self.reach(need.fixed, sources.reach(need.region, Owners::Source), &from, trail)?;
+    pub(crate) fn exchange(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
+        let sources = self.sources(need.sharding);
+        let from = self.relation(&sources.relation(need.depth, need.region))?;
+        let reach = self.reach(need.depth, sources.reach(need.region, Owners::Source), &from, trail)?;
         if sources.is_near(need.region, &reach) && self.is_inside(need)? {
             trail.test("a few neighbours own it, around what the rank owns itself: halo");
             return Ok(Route::Halo { reach });
@@ -37,7 +40,7 @@ impl Classifier<'_> {
     /// The first reach proposed of which isl confirms that `from`, iterations to owners, stays within it; else all ranks.
     pub(crate) fn reach(
         &self,
-        fixed: usize,
+        depth: Depth,
         proposed: Vec<Vec<Reach>>,
         from: &Relation,
         trail: &mut Trail,
@@ -46,10 +49,9 @@ impl Classifier<'_> {
             if proposed.iter().all(|&reach| reach == Reach::All) {
                 return Ok(proposed);
             }
-            let within = self.isl.relation(&self.within(fixed, &proposed))?;
-            let offsets = self.axes.iter().zip(&proposed).zip(&self.ranges.coordinates);
-            let offsets: Vec<_> =
-                offsets.filter_map(|((axis, reach), &extent)| offsets_text(axis, *reach, extent)).collect();
+            let within = self.relation(&self.within(depth, &proposed))?;
+            let offsets = self.state.mesh.as_slice().iter().zip(&proposed);
+            let offsets: Vec<_> = offsets.filter_map(|(axis, reach)| offsets_text(axis, *reach)).collect();
             let asked = match &offsets[..] {
                 [] => "owners have the rank's own coordinates".to_owned(),
                 offsets => format!("owners are at the offsets {} from the rank", offsets.join(", ")),
@@ -61,12 +63,12 @@ impl Classifier<'_> {
             }
             trail.test(format!("not all {asked}"));
         }
-        Ok(vec![Reach::All; self.axes.len()])
+        Ok(vec![Reach::All; self.nest().distributed])
     }
 
     /// Iterations to the ranks in reach.
-    fn within(&self, fixed: usize, reach: &[Reach]) -> Conditions {
-        let mut conditions = self.relations.iterations(fixed, reach.len());
+    fn within(&self, depth: Depth, reach: &[Reach]) -> Conditions {
+        let mut conditions = self.relations.iterations(depth, reach.len());
         for (axis, (reach, &extent)) in reach.iter().zip(&self.ranges.coordinates).enumerate() {
             let owner = Form::output(axis);
             conditions.within(&owner, extent);
@@ -88,20 +90,20 @@ impl Classifier<'_> {
 
     /// Whether each rank needs all that it owns.
     fn is_inside(&self, need: &Need<'_>) -> IslResult<bool> {
-        let own: Vec<_> = (0..self.axes.len()).map(|axis| Expr::symbol(Symbol::Coordinate(axis))).collect();
-        let sources = Sources { relations: self.relations, sharding: need.sharding, ranges: self.ranges };
-        let owned = self.isl.relation(&sources.owned_by(need.fixed, &own))?;
-        owned.is_subset(&self.needed(need.fixed, need.region)?)
+        let own: Vec<_> = (0..self.nest().distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis))).collect();
+        let owned = self.relation(&self.sources(need.sharding).owned_by(need.depth, &own))?;
+        owned.is_subset(&self.needed(need.depth, need.region)?)
     }
 }
 
 /// `x: -1..=1`; nothing where owners are in line with the rank.
-fn offsets_text(axis: &Name, reach: Reach, extent: i64) -> Option<String> {
+fn offsets_text(axis: &MeshAxis, reach: Reach) -> Option<String> {
+    let name = axis.name;
     match reach.offsets() {
-        _ if extent == 1 => None,
+        _ if axis.extent == 1 => None,
         Some((0, 0)) => None,
-        Some((low, high)) => Some(format!("{axis}: {low}..={high}")),
-        None => Some(format!("{axis}: any")),
+        Some((low, high)) => Some(format!("{name}: {low}..={high}")),
+        None => Some(format!("{name}: any")),
     }
 }
 
@@ -123,7 +125,7 @@ impl Offsets {
 impl Sources<'_> {
     /// The offsets of the owners along each axis, as the corners of the region propose them.
     ///
-    /// Where a dimension goes round, its last block may be short, or missing: then owners on the other side of the end
+    /// Where a dimension wraps around, its last block may be short, or missing: then owners on the other side of the end
     /// may be further away than the numbers of their blocks say, which is proposed second.
     pub(crate) fn reach(&self, region: &Region, owners: Owners) -> Vec<Vec<Reach>> {
         let mut proposed: Vec<_> = [false, true].map(|slack| self.clamped_reach(region, owners, slack)).into();
@@ -218,8 +220,8 @@ impl Sources<'_> {
         let size = block.checked_mul(stride)?;
         // Where blocks of the region are whole turns apart, all have the owners of the first one.
         let turn = block.saturating_mul(parts);
-        let turns = |step: i64| *cyclic && digit.level == 0 && step % turn == 0;
-        let first = region.blocks[digit.dim].as_ref().filter(|blocks| turns(blocks.step));
+        let turns = |stride: i64| *cyclic && digit.level == 0 && stride % turn == 0;
+        let first = region.blocks[digit.dim].as_ref().filter(|blocks| turns(blocks.stride));
         let high = &first.map_or_else(|| high.clone(), |blocks| low.plus(&blocks.size));
         // The rank's own block is inside of its blocks of the levels outside.
         let outer = layout.levels()[..digit.level].iter();
@@ -265,9 +267,9 @@ fn nearest(value: i64, modulus: i64) -> i64 {
 fn quotient(expr: &Expr, divisor: i64, ranges: &Ranges) -> Expr {
     match expr.branches() {
         None => expr.div(divisor, ranges),
-        Some(([a, b], greater)) => {
+        Some(([a, b], is_max)) => {
             let (a, b) = (quotient(&a, divisor, ranges), quotient(&b, divisor, ranges));
-            if greater { a.greater(&b, ranges) } else { a.lesser(&b, ranges) }
+            if is_max { Expr::max(&a, &b, ranges) } else { Expr::min(&a, &b, ranges) }
         }
     }
 }

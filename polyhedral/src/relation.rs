@@ -1,7 +1,7 @@
 //! The relations of a schedule, built for isl from the steps' own definitions.
 //!
 //! ```text
-//! iterations at a level     [p.., t_1..t_level]                the first loops, fixed
+//! iterations at a depth     [p.., t_1..t_depth]                the loops around it
 //! exact(..)                 iteration -> element, of the statement instances that exist
 //! needed(..)                the same, with the indices that the tensor lacks unbounded
 //! ```
@@ -10,7 +10,7 @@
 //! columns of `B` that its neighbours use.
 
 use crate::conditions::{Conditions, Form};
-use crate::nest::{Made, Nest, NodeId};
+use crate::nest::{Definition, Depth, Nest, NodeId};
 use crate::range::position;
 use polyshard_layout::{LevelLayout, LinearAxes, Sharding};
 use polyshard_program::{Affine, Atom, Blocks, Expr, Kernel, Symbol};
@@ -23,55 +23,39 @@ pub(crate) struct Relations<'a> {
 }
 
 impl Relations<'_> {
-    /// Iterations of the first `fixed` loops to what `tuple` is of all statement instances.
-    pub(crate) fn exact(&self, fixed: usize, tuple: &[Affine]) -> Conditions {
+    /// Iterations at `depth` to what `tuple` is of all statement instances.
+    pub(crate) fn exact(&self, depth: Depth, tuple: &[Affine]) -> Conditions {
         let all: Vec<_> = (0..self.kernel.vars().len()).collect();
-        self.write(fixed, tuple, &all)
+        self.write(depth, tuple, &all)
     }
 
     /// As [`exact`](Self::exact), but indices that `tuple` lacks may take any value, as long as they have one.
-    pub(crate) fn needed(&self, fixed: usize, tuple: &[Affine]) -> Conditions {
+    pub(crate) fn needed(&self, depth: Depth, tuple: &[Affine]) -> Conditions {
         if self.kernel.is_empty() {
-            return self.exact(fixed, tuple);
+            return self.exact(depth, tuple);
         }
         let used: Vec<_> = (0..self.kernel.vars().len())
             .filter(|&var| tuple.iter().any(|index| index.coefficient(self.kernel.vars()[var].name) != 0))
             .collect();
-        self.write(fixed, tuple, &used)
+        self.write(depth, tuple, &used)
     }
 
-    /// Iterations of the first `fixed` loops to any tuple of `outputs` numbers.
-    pub(crate) fn iterations(&self, fixed: usize, outputs: usize) -> Conditions {
-        let mut conditions = Conditions::new(fixed, outputs);
-        for (dim, &id) in self.nest.loops[..fixed].iter().enumerate() {
+    /// Iterations at `depth` to any tuple of `outputs` numbers.
+    pub(crate) fn iterations(&self, depth: Depth, outputs: usize) -> Conditions {
+        let loops = self.nest.around(depth);
+        let mut conditions = Conditions::new(loops.len(), outputs);
+        for (dim, &id) in loops.iter().enumerate() {
             conditions.within(&Form::input(dim), self.nest.node(id).extent);
-        }
-        conditions
-    }
-
-    /// Iterations of the first `fixed` loops to the boxes given by half-open ranges and blocks, where `when` holds.
-    pub(crate) fn boxes(
-        &self,
-        fixed: usize,
-        ranges: &[(Expr, Expr, Option<Blocks>)],
-        when: &[(Expr, Expr)],
-    ) -> Conditions {
-        let mut conditions = self.iterations(fixed, ranges.len());
-        self.when(&mut conditions, when);
-        for (dim, (low, high, blocks)) in ranges.iter().enumerate() {
-            let element = Form::output(dim);
-            self.between(&mut conditions, &element, low, high);
-            self.in_blocks(&mut conditions, &element, low, blocks.as_ref());
         }
         conditions
     }
 
     /// Adds that `value`, which is not below `low`, is in one of the blocks from there on.
     pub(crate) fn in_blocks(&self, conditions: &mut Conditions, value: &Form, low: &Expr, blocks: Option<&Blocks>) {
-        let Some(Blocks { size, step }) = blocks else { return };
+        let Some(Blocks { size, stride }) = blocks else { return };
         let (low, size) = (self.value(conditions, low), self.value(conditions, size));
         let number = conditions.witness();
-        let within = value.minus(&low).minus(&number.times(*step));
+        let within = value.minus(&low).minus(&number.times(*stride));
         if size == Form::constant(1) {
             return conditions.equal(&within, &Form::default());
         }
@@ -87,13 +71,13 @@ impl Relations<'_> {
         }
     }
 
-    /// Adds `low <= value < high`; a bound that is the least or the greatest of several is a condition each.
+    /// Adds `low <= value < high`; a bound that is a minimum or a maximum is a condition each.
     pub(crate) fn between(&self, conditions: &mut Conditions, value: &Form, low: &Expr, high: &Expr) {
-        for low in low.greatest_of() {
+        for low in low.max_operands() {
             let low = self.value(conditions, &low);
             conditions.at_most(&low, value);
         }
-        for high in high.least_of() {
+        for high in high.min_operands() {
             let high = self.value(conditions, &high);
             conditions.below(value, &high);
         }
@@ -122,9 +106,9 @@ impl Relations<'_> {
         })
     }
 
-    /// Iterations of the first `fixed` loops to the tuple of these values, where `when` holds.
-    pub(crate) fn points(&self, fixed: usize, values: &[Expr], when: &[(Expr, Expr)]) -> Conditions {
-        let mut conditions = self.iterations(fixed, values.len());
+    /// Iterations at `depth` to the tuple of these values, where `when` holds.
+    pub(crate) fn points(&self, depth: Depth, values: &[Expr], when: &[(Expr, Expr)]) -> Conditions {
+        let mut conditions = self.iterations(depth, values.len());
         self.when(&mut conditions, when);
         for (dim, value) in values.iter().enumerate() {
             let value = self.value(&mut conditions, value);
@@ -133,37 +117,38 @@ impl Relations<'_> {
         conditions
     }
 
-    /// Iterations of the first `fixed` loops to those with the last loop one further on.
-    pub(crate) fn next(&self, fixed: usize) -> Conditions {
-        self.shifted(fixed, fixed - 1, 1)
+    /// Iterations at `depth` to those with the last loop one further on.
+    pub(crate) fn next(&self, depth: Depth) -> Conditions {
+        self.shifted(depth, self.nest.around(depth).len() - 1, 1)
     }
 
-    /// Iterations of the first `fixed` loops to those of the neighbour `by` further along axis `axis`.
+    /// Iterations at `depth` to those of the neighbour `by` further along axis `axis`.
     ///
     /// Inside the mesh and around its end are two cases, since a remainder would cost isl more than they do.
-    pub(crate) fn neighbour(&self, fixed: usize, axis: usize, by: i64) -> Conditions {
+    pub(crate) fn neighbour(&self, depth: Depth, axis: usize, by: i64) -> Conditions {
         let extent = self.nest.node(self.nest.loops[axis]).extent;
         let by = by.rem_euclid(extent);
         let (here, last) = (Form::input(axis).offset(by), Form::constant(extent - 1));
-        let mut inside = self.shifted(fixed, axis, by);
+        let mut inside = self.shifted(depth, axis, by);
         inside.at_most(&here, &last);
-        let mut around = self.shifted(fixed, axis, by - extent);
+        let mut around = self.shifted(depth, axis, by - extent);
         around.below(&last, &here);
         inside.or(around)
     }
 
-    fn shifted(&self, fixed: usize, which: usize, by: i64) -> Conditions {
-        let mut conditions = self.iterations(fixed, fixed);
-        for dim in 0..fixed {
+    fn shifted(&self, depth: Depth, which: usize, by: i64) -> Conditions {
+        let loops = self.nest.around(depth).len();
+        let mut conditions = self.iterations(depth, loops);
+        for dim in 0..loops {
             let by = if dim == which { by } else { 0 };
             conditions.equal(&Form::output(dim), &Form::input(dim).offset(by));
         }
         conditions
     }
 
-    /// Iterations of the first `fixed` loops to the rank that runs them.
-    pub(crate) fn ranks(&self, fixed: usize) -> Conditions {
-        let mut conditions = self.iterations(fixed, self.nest.distributed);
+    /// Iterations at `depth` to the rank that runs them.
+    pub(crate) fn ranks(&self, depth: Depth) -> Conditions {
+        let mut conditions = self.iterations(depth, self.nest.distributed);
         (0..self.nest.distributed).for_each(|axis| conditions.equal(&Form::output(axis), &Form::input(axis)));
         conditions
     }
@@ -196,7 +181,7 @@ impl Relations<'_> {
         (writer.conditions, all)
     }
 
-    fn write(&self, fixed: usize, tuple: &[Affine], vars: &[usize]) -> Conditions {
+    fn write(&self, depth: Depth, tuple: &[Affine], vars: &[usize]) -> Conditions {
         // A variable that is an output on its own is that output, which saves a projection.
         let mut known = BTreeMap::new();
         for (dim, index) in tuple.iter().enumerate() {
@@ -204,8 +189,8 @@ impl Relations<'_> {
                 known.entry(NodeId(position(self.kernel, name))).or_insert(Form::output(dim));
             }
         }
-        let inputs = &self.nest.loops[..fixed];
-        let mut writer = Writer { nest: self.nest, inputs, known, conditions: self.iterations(fixed, tuple.len()) };
+        let inputs = self.nest.around(depth);
+        let mut writer = Writer { nest: self.nest, inputs, known, conditions: self.iterations(depth, tuple.len()) };
         let mut nodes = BTreeSet::new();
         for &var in vars {
             let value = writer.value(NodeId(var));
@@ -251,20 +236,20 @@ impl Writer<'_> {
         let node = self.nest.node(id);
         let extent_of = |id: NodeId| self.nest.node(id).extent;
         let this = self.value(id);
-        match &node.made {
-            Made::Loop => self.conditions.within(&this, node.extent),
-            Made::Split { outer, inner, factor } => {
+        match &node.definition {
+            Definition::Loop => self.conditions.within(&this, node.extent),
+            Definition::Split { outer, inner, factor } => {
                 let (outer, inner) = (self.value(*outer), self.value(*inner));
                 self.conditions.equal(&this, &outer.times(*factor).plus(&inner));
                 self.conditions.within(&inner, *factor);
             }
-            Made::FusedOuter { fused, inner } => {
+            Definition::FusedOuter { fused, inner } => {
                 let extent = extent_of(*fused);
                 let fused = self.value(*fused);
                 self.conditions.within(&fused.minus(&this.times(*inner)), *inner);
                 self.conditions.within(&fused, extent);
             }
-            Made::FusedInner { fused, inner } => {
+            Definition::FusedInner { fused, inner } => {
                 let extent = extent_of(*fused);
                 let fused = self.value(*fused);
                 self.conditions.within(&fused, extent);
@@ -272,12 +257,12 @@ impl Writer<'_> {
                 self.conditions.equal(&this, &fused.minus(&row.times(*inner)));
                 self.conditions.within(&this, *inner);
             }
-            Made::Rotated { rotated, by } => {
+            Definition::Rotated { rotated, by } => {
                 let mut sum = Form::default();
                 for &summand in [rotated].into_iter().chain(by) {
                     let value = self.value(summand);
                     // The remainder hides the end of what it is taken of, which short tiles anywhere below go by.
-                    if matches!(self.nest.node(summand).made, Made::Split { .. }) {
+                    if matches!(self.nest.node(summand).definition, Definition::Split { .. }) {
                         self.conditions.below(&value, &Form::constant(extent_of(summand)));
                     }
                     sum = sum.plus(&value);

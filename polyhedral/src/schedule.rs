@@ -3,11 +3,12 @@
 //! A schedule changes when and where statement instances run, never which ones run. The first step that
 //! cannot be applied stops the chain; [`Schedule::lower`] reports it with its call site.
 
-mod steps;
+mod data;
+mod loops;
 
 use crate::error::{ErrorKind, LowerError};
 use crate::state::State;
-use polyshard_layout::Mesh;
+use polyshard_layout::{Mesh, Name};
 use polyshard_program::{Kernel, KernelSpec, Step};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -169,4 +170,9 @@ impl fmt::Display for Schedule {
         }
         self.steps().enumerate().try_for_each(|(i, step)| writeln!(f, "{:>2}  {step}", i + 1))
     }
+}
+
+/// The names that a step lists.
+fn names<N: Into<Name>>(names: impl IntoIterator<Item = N>) -> Vec<Name> {
+    names.into_iter().map(Into::into).collect()
 }

@@ -1,6 +1,7 @@
 //! From which rank a region is read: the sharding's solution as a relation and as closed forms.
 
 use crate::conditions::{Conditions, Form};
+use crate::nest::Depth;
 use crate::relation::{Relations, inside_mesh, linear, owned};
 use polyshard_layout::{AxisSource, Digit, Sharding};
 use polyshard_program::{Atom, Expr, Ranges, Region, Symbol};
@@ -14,25 +15,25 @@ pub(crate) struct Sources<'a> {
 
 impl Sources<'_> {
     /// Iterations to the owners that serve the elements of their regions.
-    pub(crate) fn relation(&self, fixed: usize, region: &Region) -> Conditions {
-        let mut conditions = self.owners(fixed, region);
+    pub(crate) fn relation(&self, depth: Depth, region: &Region) -> Conditions {
+        let mut conditions = self.owners(depth, region);
         let forms = |form: fn(usize) -> Form| (0..self.sharding.mesh().ndim()).map(form).collect::<Vec<_>>();
         picked(&mut conditions, self.sharding, &forms(Form::output), &forms(Form::input));
         conditions
     }
 
     /// Iterations to all owners of elements of their regions; along axes of partial sums, to those of their own term.
-    pub(crate) fn all_owners(&self, fixed: usize, region: &Region) -> Conditions {
-        let mut conditions = self.owners(fixed, region);
+    pub(crate) fn all_owners(&self, depth: Depth, region: &Region) -> Conditions {
+        let mut conditions = self.owners(depth, region);
         for &axis in self.sharding.partial() {
             conditions.equal(&Form::output(axis), &Form::input(axis));
         }
         conditions
     }
 
-    fn owners(&self, fixed: usize, region: &Region) -> Conditions {
+    fn owners(&self, depth: Depth, region: &Region) -> Conditions {
         let axes = self.sharding.mesh().ndim();
-        let mut conditions = self.relations.iterations(fixed, axes);
+        let mut conditions = self.relations.iterations(depth, axes);
         let element: Vec<_> = region.ranges.iter().map(|_| conditions.witness()).collect();
         let rank: Vec<_> = (0..axes).map(Form::output).collect();
         self.relations.inside(&mut conditions, region, &element);
@@ -42,9 +43,9 @@ impl Sources<'_> {
     }
 
     /// Iterations to the elements that the rank at `from` owns.
-    pub(crate) fn owned_by(&self, fixed: usize, from: &[Expr]) -> Conditions {
+    pub(crate) fn owned_by(&self, depth: Depth, from: &[Expr]) -> Conditions {
         let ndim = self.sharding.shape().len();
-        let mut conditions = self.relations.iterations(fixed, ndim);
+        let mut conditions = self.relations.iterations(depth, ndim);
         let rank: Vec<_> = from.iter().map(|coordinate| self.relations.value(&mut conditions, coordinate)).collect();
         inside_mesh(&mut conditions, self.sharding, &rank);
         owned(&mut conditions, self.sharding, &(0..ndim).map(Form::output).collect::<Vec<_>>(), &rank);
@@ -192,13 +193,11 @@ pub(crate) fn invert(from: &[Expr], kept: &[usize], ranges: &Ranges) -> Option<V
             return None;
         }
     }
-    let named = |expr: Expr| {
-        (0..from.len()).fold(expr, |expr, axis| {
-            let own = Expr::symbol(Symbol::Coordinate(axis));
-            expr.replace(Symbol::Counter(base + axis), &own, &with_image)
-        })
+    let named = |symbol| match symbol {
+        Symbol::Counter(number) if number >= base => Some(Expr::symbol(Symbol::Coordinate(number - base))),
+        _ => None,
     };
-    solved.into_iter().map(|value| value.map(named)).collect()
+    solved.into_iter().map(|value| value.map(|value| value.replace_all(&named, &with_image))).collect()
 }
 
 fn solve(form: &Expr, p: usize, value: &Expr, solved: &[Option<Expr>], ranges: &Ranges) -> Option<Expr> {
@@ -212,13 +211,17 @@ fn solve(form: &Expr, p: usize, value: &Expr, solved: &[Option<Expr>], ranges: &
     if rest.mentions(Symbol::Coordinate(p)) {
         return None;
     }
-    let rest = solved.iter().enumerate().fold(rest, |rest, (axis, known)| match known {
-        Some(known) => rest.replace(Symbol::Coordinate(axis), known, ranges),
-        None => rest,
-    });
+    let known = |symbol| match symbol {
+        Symbol::Coordinate(axis) => solved[axis].clone(),
+        Symbol::Counter(_) => None,
+    };
+    let rest = rest.replace_all(&known, ranges);
     let found = value.minus(&rest).times(sign);
     Some(match modulus {
         Some(modulus) => found.rem(modulus, ranges),
         None => found,
     })
 }
+
+#[cfg(test)]
+mod tests;

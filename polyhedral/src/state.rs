@@ -44,7 +44,7 @@ pub(crate) struct Tensorized {
 }
 
 /// No tile, part or block is larger, so that rounding up fits 64 bits; what is made of them, `bounds` checks.
-const MOST: i64 = 1 << 62;
+const MAX_COUNT: i64 = 1 << 62;
 
 impl State {
     pub(crate) fn new(kernel: Arc<Kernel>) -> Self {
@@ -192,7 +192,7 @@ impl State {
             return Err(ErrorKind::NotAdjacent { i, j, loops: self.nest.names() });
         }
         self.fresh(&[fused])?;
-        let extent = self.extent(outer).checked_mul(self.extent(inner)).filter(|&extent| extent <= MOST);
+        let extent = self.extent(outer).checked_mul(self.extent(inner)).filter(|&extent| extent <= MAX_COUNT);
         let extent = extent.ok_or_else(|| ErrorKind::TooLarge { what: format!("loop `{fused}`") })?;
         self.nest.fuse(outer, fused, extent, number);
         Ok(())
@@ -419,7 +419,7 @@ impl State {
 }
 
 fn count(what: &'static str, count: usize) -> Result<i64, ErrorKind> {
-    i64::try_from(count).ok().filter(|n| (1..=MOST).contains(n)).ok_or(ErrorKind::BadCount { what, count })
+    i64::try_from(count).ok().filter(|n| (1..=MAX_COUNT).contains(n)).ok_or(ErrorKind::BadCount { what, count })
 }
 
 fn div_ceil(n: i64, d: i64) -> i64 {
@@ -427,8 +427,8 @@ fn div_ceil(n: i64, d: i64) -> i64 {
 }
 
 /// Names are printed into source and messages, so they are what one can write in a program.
-fn identifier(name: Name, of: &'static str) -> Result<(), ErrorKind> {
-    if name.is_identifier() { Ok(()) } else { Err(ErrorKind::BadName { name, of }) }
+fn identifier(name: Name, what: &'static str) -> Result<(), ErrorKind> {
+    if name.is_identifier() { Ok(()) } else { Err(ErrorKind::BadName { name, what }) }
 }
 
 fn distinct(names: &[Name]) -> Result<(), ErrorKind> {

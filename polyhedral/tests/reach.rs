@@ -109,7 +109,7 @@ fn an_explanation_says_whom_a_rank_looks_at() {
             at most 4368 bytes received per rank and step
             messages with at most 3 other ranks
             what a rank owns itself is read where it lies
-            - what one rank needs goes round the end of the tensor
+            - what one rank needs wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
             - owners are at the offsets x: 0..=1, y: -1..=0 from the rank
             - a few neighbours own it, around what the rank owns itself: halo

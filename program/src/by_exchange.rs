@@ -21,14 +21,14 @@ impl Nest {
         let mut program = self.clone();
         let ranges = self.ranges();
         for transfer in &mut program.transfers {
-            let most = transfer.region.most(&ranges);
-            transfer.capacity = most.into_iter().product::<i64>() as usize;
+            let extents = transfer.region.max_extents(&ranges);
+            transfer.capacity = extents.into_iter().product::<i64>() as usize;
             transfer.buffers = 1;
             transfer.route = Route::Exchange { reach: vec![Reach::All; self.mesh.ndim()] };
             transfer.tests = vec!["asked for: exchange".into()];
         }
         let output = &mut program.output;
-        output.capacity = output.region.most(&ranges).into_iter().product::<i64>() as usize;
+        output.capacity = output.region.max_extents(&ranges).into_iter().product::<i64>() as usize;
         let partial = self.shardings.last().map_or(&[][..], Sharding::partial);
         let reach = |axis: usize| if partial.contains(&axis) { Reach::OWN } else { Reach::All };
         output.route = OutputRoute::Exchange { reach: (0..self.mesh.ndim()).map(reach).collect() };

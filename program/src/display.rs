@@ -1,7 +1,10 @@
 //! A program as one page of pseudo-code.
 
 use crate::expr::Expr;
-use crate::nest::{Factor, LeafOp, LoopBlock, Nest, NestStatement, OutputRoute, Product, Region, Route, Transfer};
+use crate::nest::{
+    Factor, LeafOp, Loop, LoopBlock, Nest, NestStatement, OutputRoute, Product, Region, Route, Transfer,
+};
+use crate::step::list;
 use polyshard_layout::{Reach, Sharding};
 use std::fmt;
 
@@ -13,8 +16,8 @@ impl fmt::Display for Nest {
         for (tensor, sharding) in self.kernel.tensors().zip(&self.shardings) {
             writeln!(f, "// {}{:?}: {}", tensor.name, tensor.shape, self.placement(tensor.name.as_str(), sharding))?;
         }
-        let axes: Vec<_> = self.mesh.as_slice().iter().map(|axis| axis.name.as_str()).collect();
-        writeln!(f, "on each rank ({}):", axes.join(", "))?;
+        let axes: Vec<_> = self.mesh.as_slice().iter().map(|axis| axis.name).collect();
+        writeln!(f, "on each rank ({}):", list(&axes))?;
         let mut page = Page { program: self, f };
         page.statements(&self.body, 1)
     }
@@ -23,18 +26,10 @@ impl fmt::Display for Nest {
 impl Nest {
     /// The sharding with dimensions by the index that walks them, where there is one.
     pub(crate) fn placement(&self, tensor: &str, sharding: &Sharding) -> String {
-        let text = sharding.to_string();
         let accesses = self.kernel.written_accesses_of(tensor.into());
-        let Some(inner) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else { return text };
-        let clauses = split_clauses(inner).into_iter().map(|clause| {
-            let (dim, at) = match clause.split_once(" @ ") {
-                Some((dim, at)) => (dim, at),
-                None => return clause.to_owned(),
-            };
-            let index = dim.parse::<usize>().ok().and_then(|dim| accesses.first()?.index.get(dim)?.as_variable());
-            index.map_or_else(|| format!("dim({dim}) @ {at}"), |name| format!("{name} @ {at}"))
-        });
-        clauses.collect::<Vec<_>>().join(", ")
+        let index = |dim: usize| accesses.first()?.index.get(dim)?.as_variable();
+        let clauses = sharding.clauses(|dim| index(dim).map_or_else(|| format!("dim({dim})"), |name| name.to_string()));
+        if clauses.is_empty() { "replicated".into() } else { clauses.join(", ") }
     }
 
     pub(crate) fn show(&self, expr: &Expr) -> String {
@@ -53,7 +48,9 @@ impl Nest {
             };
             match (period, blocks) {
                 (Some(period), _) => format!("({range}) % {period}"),
-                (_, Some(blocks)) => format!("{range} by blocks of {} every {}", self.show(&blocks.size), blocks.step),
+                (_, Some(blocks)) => {
+                    format!("{range} by blocks of {} every {}", self.show(&blocks.size), blocks.stride)
+                }
                 (None, None) => range,
             }
         });
@@ -66,17 +63,12 @@ impl Nest {
     /// What a route does, in words.
     pub(crate) fn show_route(&self, route: &Route) -> String {
         let name = |axis: usize| self.mesh.as_slice()[axis].name;
-        let names = |axes: &[usize]| axes.iter().map(|&axis| name(axis).as_str()).collect::<Vec<_>>().join(", ");
+        let names = |axes: &[usize]| list(&self.mesh.names(axes));
         match route {
             Route::Hold => "own shard".into(),
             Route::Copy => "gathered from own shard".into(),
             Route::Broadcast { axes, root } => {
-                let root: Vec<_> = axes
-                    .iter()
-                    .zip(root)
-                    .map(|(&axis, root)| format!("{} = {}", name(axis), self.show(root)))
-                    .collect();
-                format!("broadcast along {} from {}", names(axes), root.join(", "))
+                format!("broadcast along {} from {}", names(axes), self.show_root(axes, root))
             }
             Route::Shift { axis, by, counter, first } => {
                 let sign = if *by < 0 { '-' } else { '+' };
@@ -124,20 +116,22 @@ impl Nest {
         format!("({})", coordinates.join(", "))
     }
 
+    /// `x = ko, y = 0`.
+    fn show_root(&self, axes: &[usize], root: &[Expr]) -> String {
+        let names = self.mesh.names(axes);
+        let coordinates = names.iter().zip(root).map(|(name, root)| format!("{name} = {}", self.show(root)));
+        coordinates.collect::<Vec<_>>().join(", ")
+    }
+
     pub(crate) fn show_output_route(&self, route: &OutputRoute) -> String {
         let name = |axis: usize| self.mesh.as_slice()[axis].name;
-        let names = |axes: &[usize]| axes.iter().map(|&axis| name(axis).as_str()).collect::<Vec<_>>().join(", ");
+        let names = |axes: &[usize]| list(&self.mesh.names(axes));
         let order = if self.output.any_order { ", in any order" } else { "" };
         match route {
             OutputRoute::InPlace => "own shard, in place".into(),
             OutputRoute::Combine => "combined into own shard".into(),
             OutputRoute::Reduce { axes, root } => {
-                let root: Vec<_> = axes
-                    .iter()
-                    .zip(root)
-                    .map(|(&axis, root)| format!("{} = {}", name(axis), self.show(root)))
-                    .collect();
-                format!("reduce along {} to {}{order}", names(axes), root.join(", "))
+                format!("reduce along {} to {}{order}", names(axes), self.show_root(axes, root))
             }
             OutputRoute::AllReduce { axes } => format!("all-reduce along {}{order}", names(axes)),
             OutputRoute::ReduceScatter { axes } => format!("reduce-scatter along {}{order}", names(axes)),
@@ -165,31 +159,11 @@ impl Nest {
         read.join(", ")
     }
 
-    /// The tile's greatest shape, as text.
-    pub(crate) fn show_most(&self, region: &Region) -> String {
-        let most: Vec<_> = region.most(&self.ranges()).iter().map(i64::to_string).collect();
+    /// The tile's largest shape, as text.
+    pub(crate) fn show_extents(&self, region: &Region) -> String {
+        let most: Vec<_> = region.max_extents(&self.ranges()).iter().map(i64::to_string).collect();
         format!("[{}]", most.join(", "))
     }
-}
-
-/// Splits at commas outside brackets.
-fn split_clauses(text: &str) -> Vec<&str> {
-    let mut depth = 0;
-    let mut start = 0;
-    let mut clauses = Vec::new();
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth -= 1,
-            ',' if depth == 0 => {
-                clauses.push(text[start..at].trim());
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    clauses.push(text[start..].trim());
-    clauses
 }
 
 struct Page<'a, 'f, 'b> {
@@ -210,16 +184,16 @@ impl Page<'_, '_, '_> {
         let program = self.program;
         match statement {
             NestStatement::Loop { counter, body } => {
-                let of = &program.loops[*counter];
-                let steps: Vec<_> = of.steps.iter().map(|&step| program.steps[step - 1].to_string()).collect();
-                let note = if steps.is_empty() { String::new() } else { format!("    // {}", steps.join(", ")) };
-                self.line(depth, &format!("for {} in 0..{}:{note}", of.name, of.extent))?;
+                let Loop { name, extent, steps } = &program.loops[*counter];
+                let steps: Vec<_> = steps.iter().map(|&step| &program.steps[step - 1]).collect();
+                let note = if steps.is_empty() { String::new() } else { format!("    // {}", list(&steps)) };
+                self.line(depth, &format!("for {name} in 0..{extent}:{note}"))?;
                 self.statements(body, depth + 1)
             }
             NestStatement::Fetch(number) => self.fetch(*number, depth),
             NestStatement::Start => {
                 let output = &program.output;
-                let (name, most) = (program.kernel.output().name, program.show_most(&output.region));
+                let (name, most) = (program.kernel.output().name, program.show_extents(&output.region));
                 let start = match &output.route {
                     OutputRoute::Shift { axis, by, counter, .. } => {
                         let (axis, sign) = (program.mesh.as_slice()[*axis].name, if *by < 0 { '-' } else { '+' });
@@ -246,7 +220,7 @@ impl Page<'_, '_, '_> {
         let name = program.kernel.inputs()[transfer.tensor].name;
         let region = program.show_region(&transfer.region);
         let route = program.show_route(&transfer.route);
-        let most = program.show_most(&transfer.region);
+        let most = program.show_extents(&transfer.region);
         self.line(depth, &format!("{tile}{most} = {name}{region}: {route}"))
     }
 
@@ -256,8 +230,8 @@ impl Page<'_, '_, '_> {
             .loops
             .iter()
             .map(|l| {
-                let step = if l.step == 1 { String::new() } else { format!(" step {}", l.step) };
-                format!("{}: {} from {}{step}", l.var, self.program.show(&l.count), self.program.show(&l.low))
+                let stride = if l.stride == 1 { String::new() } else { format!(" step {}", l.stride) };
+                format!("{}: {} from {}{stride}", l.var, self.program.show(&l.count), self.program.show(&l.low))
             })
             .collect();
         let kind = match &leaf.op {

@@ -18,11 +18,11 @@ impl Nest {
             writeln!(
                 text,
                 "    tile {} of {name}{}",
-                self.show_most(&transfer.region),
+                self.show_extents(&transfer.region),
                 self.show_region(&transfer.region)
             )?;
             if !matches!(transfer.route, Route::Hold | Route::Copy) {
-                let distinct: i64 = transfer.region.most_distinct(&self.ranges()).into_iter().product();
+                let distinct: i64 = transfer.region.max_distinct(&self.ranges()).into_iter().product();
                 let bytes = (distinct as usize * size) as u64 * transfer.route.tiles_received();
                 writeln!(text, "    at most {bytes} bytes received per rank and step")?;
             }
@@ -41,7 +41,7 @@ impl Nest {
             writeln!(
                 text,
                 "    tile {} of {name}{}",
-                self.show_most(&output.region),
+                self.show_extents(&output.region),
                 self.show_region(&output.region)
             )?;
         }

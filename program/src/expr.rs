@@ -28,9 +28,9 @@ pub enum Atom {
     Div(Box<Expr>, i64),
     /// `e mod d`, in `0..d`.
     Mod(Box<Expr>, i64),
-    /// The smaller of two.
+    /// The minimum of two.
     Min(Box<Expr>, Box<Expr>),
-    /// The greater of two.
+    /// The maximum of two.
     Max(Box<Expr>, Box<Expr>),
 }
 
@@ -98,19 +98,21 @@ impl Expr {
         }
     }
 
-    /// Returns expressions of which this is the least.
-    pub fn least_of(&self) -> Vec<Self> {
-        self.choices(true)
+    /// Returns the expressions of which this is the minimum.
+    pub fn min_operands(&self) -> Vec<Self> {
+        self.operands(false)
     }
 
-    /// Returns expressions of which this is the greatest.
-    pub fn greatest_of(&self) -> Vec<Self> {
-        self.choices(false)
+    /// Returns the expressions of which this is the maximum.
+    pub fn max_operands(&self) -> Vec<Self> {
+        self.operands(true)
     }
 
-    fn choices(&self, least: bool) -> Vec<Self> {
+    fn operands(&self, of_max: bool) -> Vec<Self> {
         match self.branches() {
-            Some((branches, greater)) if greater != least => branches.iter().flat_map(|of| of.choices(least)).collect(),
+            Some((branches, is_max)) if is_max == of_max => {
+                branches.iter().flat_map(|branch| branch.operands(of_max)).collect()
+            }
             _ => vec![self.clone()],
         }
     }
@@ -215,30 +217,30 @@ impl Expr {
         (quotient, rest)
     }
 
-    /// Returns the smaller of the two, simplified.
+    /// Returns the minimum of the two, simplified.
     #[must_use]
-    pub fn lesser(&self, other: &Self, ranges: &Ranges) -> Self {
-        let (low, high) = self.minus(other).bounds(ranges);
+    pub fn min(a: &Self, b: &Self, ranges: &Ranges) -> Self {
+        let (low, high) = a.minus(b).bounds(ranges);
         if high <= 0 {
-            self.clone()
+            a.clone()
         } else if low >= 0 {
-            other.clone()
+            b.clone()
         } else {
-            let (a, b) = if self <= other { (self, other) } else { (other, self) };
+            let (a, b) = if a <= b { (a, b) } else { (b, a) };
             Self::atom(Atom::Min(Box::new(a.clone()), Box::new(b.clone())))
         }
     }
 
-    /// Returns the greater of the two, simplified.
+    /// Returns the maximum of the two, simplified.
     #[must_use]
-    pub fn greater(&self, other: &Self, ranges: &Ranges) -> Self {
-        let (low, high) = self.minus(other).bounds(ranges);
+    pub fn max(a: &Self, b: &Self, ranges: &Ranges) -> Self {
+        let (low, high) = a.minus(b).bounds(ranges);
         if low >= 0 {
-            self.clone()
+            a.clone()
         } else if high <= 0 {
-            other.clone()
+            b.clone()
         } else {
-            let (a, b) = if self <= other { (self, other) } else { (other, self) };
+            let (a, b) = if a <= b { (a, b) } else { (b, a) };
             Self::atom(Atom::Max(Box::new(a.clone()), Box::new(b.clone())))
         }
     }
@@ -247,9 +249,9 @@ impl Expr {
     #[must_use]
     pub fn bounds(&self, ranges: &Ranges) -> (i64, i64) {
         // `min(a, b) - a` is at most 0: a sum with one min or max is bounded through its branches.
-        if let Some((branches, greater)) = self.branches() {
+        if let Some((branches, is_max)) = self.branches() {
             let [a, b] = branches.map(|branch| branch.bounds(ranges));
-            return if greater { (a.0.max(b.0), a.1.max(b.1)) } else { (a.0.min(b.0), a.1.min(b.1)) };
+            return if is_max { (a.0.max(b.0), a.1.max(b.1)) } else { (a.0.min(b.0), a.1.min(b.1)) };
         }
         self.terms.iter().fold((self.constant, self.constant), |(low, high), (atom, &factor)| {
             let (a, b) = atom.bounds(ranges);
@@ -258,7 +260,7 @@ impl Expr {
         })
     }
 
-    /// The two sums that replace the first min or max, and whether the sum is the greater of them.
+    /// The two sums that replace the first min or max, and whether the sum is their maximum.
     pub fn branches(&self) -> Option<([Self; 2], bool)> {
         let (atom, factor) = self
             .terms
@@ -267,12 +269,12 @@ impl Expr {
             .map(|(atom, &factor)| (atom.clone(), factor))?;
         let mut rest = self.clone();
         rest.terms.remove(&atom);
-        let (a, b, greater) = match &atom {
+        let (a, b, is_max) = match &atom {
             Atom::Max(a, b) => (a, b, true),
             Atom::Min(a, b) => (a, b, false),
             _ => return None,
         };
-        Some(([rest.plus_times(a, factor), rest.plus_times(b, factor)], greater == (factor > 0)))
+        Some(([rest.plus_times(a, factor), rest.plus_times(b, factor)], is_max == (factor > 0)))
     }
 
     /// Returns whether `symbol` occurs.
@@ -288,14 +290,20 @@ impl Expr {
     /// Returns the expression with `symbol` replaced, simplified again.
     #[must_use]
     pub fn replace(&self, symbol: Symbol, by: &Self, ranges: &Ranges) -> Self {
+        self.replace_all(&|other| (other == symbol).then(|| by.clone()), ranges)
+    }
+
+    /// Returns the expression with all symbols replaced at once for which there is a value, simplified again.
+    #[must_use]
+    pub fn replace_all(&self, value: &impl Fn(Symbol) -> Option<Self>, ranges: &Ranges) -> Self {
+        let replaced = |e: &Self| e.replace_all(value, ranges);
         self.terms.iter().fold(Self::constant(self.constant), |sum, (atom, &factor)| {
             let value = match atom {
-                Atom::Symbol(other) if *other == symbol => by.clone(),
-                Atom::Symbol(_) => Self::atom(atom.clone()),
-                Atom::Div(e, d) => e.replace(symbol, by, ranges).div(*d, ranges),
-                Atom::Mod(e, d) => e.replace(symbol, by, ranges).rem(*d, ranges),
-                Atom::Min(a, b) => a.replace(symbol, by, ranges).lesser(&b.replace(symbol, by, ranges), ranges),
-                Atom::Max(a, b) => a.replace(symbol, by, ranges).greater(&b.replace(symbol, by, ranges), ranges),
+                Atom::Symbol(symbol) => value(*symbol).unwrap_or_else(|| Self::symbol(*symbol)),
+                Atom::Div(e, d) => replaced(e).div(*d, ranges),
+                Atom::Mod(e, d) => replaced(e).rem(*d, ranges),
+                Atom::Min(a, b) => Self::min(&replaced(a), &replaced(b), ranges),
+                Atom::Max(a, b) => Self::max(&replaced(a), &replaced(b), ranges),
             };
             sum.plus_times(&value, factor)
         })

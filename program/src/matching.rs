@@ -8,6 +8,7 @@
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::nest::{Output, OutputRoute, Region, Route, Transfer};
 use crate::proof::{Proof, Property};
+use crate::step::list;
 use polyshard_layout::{Mesh, Name};
 
 /// What is decided about one program.
@@ -163,8 +164,7 @@ impl Matching<'_> {
     }
 
     fn names(&self, axes: &[usize]) -> String {
-        let names: Vec<_> = axes.iter().map(|&axis| self.mesh.as_slice()[axis].name.as_str()).collect();
-        names.join(", ")
+        list(&self.mesh.names(axes))
     }
 }
 

@@ -209,12 +209,11 @@ impl OutputRoute {
     /// Returns the pattern, with axes by name.
     #[must_use]
     pub fn pattern(&self, mesh: &Mesh) -> Pattern {
-        let names = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].name).collect();
         match self {
             Self::InPlace | Self::Combine => Pattern::Local,
-            Self::Reduce { axes, .. } => Pattern::Reduce { axes: names(axes) },
-            Self::AllReduce { axes } => Pattern::AllReduce { axes: names(axes) },
-            Self::ReduceScatter { axes } => Pattern::ReduceScatter { axes: names(axes) },
+            Self::Reduce { axes, .. } => Pattern::Reduce { axes: mesh.names(axes) },
+            Self::AllReduce { axes } => Pattern::AllReduce { axes: mesh.names(axes) },
+            Self::ReduceScatter { axes } => Pattern::ReduceScatter { axes: mesh.names(axes) },
             Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
             Self::Permute { .. } => Pattern::Permute,
             Self::Halo { reach } => halo(reach, mesh),
@@ -223,7 +222,7 @@ impl OutputRoute {
     }
 }
 
-/// One index variable inside the leaf: `low, low + step, ..`, `count` values.
+/// One index variable inside the leaf: `low, low + stride, ..`, `count` values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeafLoop {
     /// The index variable's name.
@@ -232,8 +231,8 @@ pub struct LeafLoop {
     pub low: Expr,
     /// The number of values; none if it is not positive.
     pub count: Expr,
-    /// The distance of two values.
-    pub step: i64,
+    /// The distance from one value to the next.
+    pub stride: i64,
 }
 
 /// An access of the leaf, affine in its loops.
@@ -244,7 +243,7 @@ pub struct LeafAccess {
     /// The global index, per dimension, at the first value of every loop.
     pub base: Vec<Expr>,
     /// How far the index moves, per dimension and leaf loop.
-    pub steps: Vec<Vec<i64>>,
+    pub strides: Vec<Vec<i64>>,
 }
 
 /// What a loop of a contraction is to its operands.
@@ -285,7 +284,7 @@ pub enum LeafOp {
     Named {
         /// The name.
         name: Name,
-        /// The loops that tiles have dimensions for; the others stand still.
+        /// The loops that tiles have dimensions for; the others are fixed.
         loops: Vec<Name>,
         /// What the leaf must compute: the kernel's statement over tiles, with their dimensions for indices,
         /// `C[m, n] += A[m, k] * B[k, n]`. A scalar stands without brackets.

@@ -149,7 +149,7 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// If the shapes or the numbers of ranks differ, or the target has partial sums along axes where the source has none.
+    /// [`Misfit`](ProgramError::Misfit) if the shapes or the numbers of ranks differ.
     pub fn redistribution(
         array: impl Into<Name>,
         [source, target]: [&Sharding; 2],
@@ -167,14 +167,14 @@ impl Program {
     ///
     /// ```
     /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Way};
+    /// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Procedure};
     /// use polyshard_program::{DType, Program};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let by = |placements: &[Placement]| Sharding::new(&mesh, &[7], placements).expect("a sharding");
     /// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
     /// let halves = vec![step(Collective::ReduceScatter, 1), step(Collective::AllGather, 2)];
-    /// let way = Way::by_steps(Lowered::from_steps(vec![vec![0, 1]], 2, halves)?)?;
-    /// let program = Program::reduction("A", [&by(&[Placement::partial("x")]), &by(&[])], DType::F64, way.into())?;
+    /// let procedure = Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1]], 2, halves)?)?;
+    /// let program = Program::reduction("A", [&by(&[Placement::partial("x")]), &by(&[])], DType::F64, procedure.into())?;
     /// assert_eq!(program.to_string(), "\
     /// program over (x: 2), f64
     ///     input         A[7]: [partial(x)]
@@ -186,8 +186,8 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// If the array moves besides, the reduction is for other groups than those along the axes that are closed, or it
-    /// combines nothing.
+    /// [`Misfit`](ProgramError::Misfit) if the array moves as well, the reduction combines other groups than those along the
+    /// axes that are closed, or its operation is `=`.
     pub fn reduction(
         array: impl Into<Name>,
         [source, target]: [&Sharding; 2],
@@ -205,9 +205,12 @@ impl Program {
     /// are freed after the last statement that reads them.
     ///
     /// # Errors
-    /// If a statement names an array that there is not, reads one before it is written or writes one twice, a kernel reads
-    /// or writes an array in another sharding than its schedule says, a move is by a reduction for other groups than those
-    /// along the axes that it closes, or an output is not written.
+    /// - [`NoArray`](ProgramError::NoArray) if a statement names an array that does not exist;
+    /// - [`Unwritten`](ProgramError::Unwritten) if it reads one before a statement writes it;
+    /// - [`Overwritten`](ProgramError::Overwritten) if it writes an input, or an array that was written before;
+    /// - [`Misfit`](ProgramError::Misfit) if a kernel reads or writes an array in another sharding than its schedule says, the
+    ///   shapes of a move differ, or a move is by a reduction that does not close its sums;
+    /// - [`NoOutput`](ProgramError::NoOutput) if no statement writes an array.
     pub fn new(
         mesh: &Mesh,
         dtype: DType,

@@ -29,7 +29,7 @@ fn report(nest: &Nest, proofs: Vec<Proof>) -> Report {
         tile_bytes = tile_bytes.saturating_add(staging(&transfer.route, tile, shards[transfer.tensor], &nest.mesh));
         let times = executions(ranges, transfer.level);
         // What is read twice, on both sides of the end of a periodic dimension, is received once.
-        let distinct = transfer.region.most_distinct(ranges).into_iter().fold(size, |n, m| n.saturating_mul(m as u64));
+        let distinct = transfer.region.max_distinct(ranges).into_iter().fold(size, |n, m| n.saturating_mul(m as u64));
         traffic_bytes = traffic_bytes.saturating_add(received(&transfer.route, distinct.min(tile), times, ranges));
     }
     let tile = (output.capacity as u64).saturating_mul(size);
@@ -131,7 +131,7 @@ impl Sums<'_> {
 /// The most elements of one output tile that one rank owns.
 fn part(nest: &Nest) -> u64 {
     let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
-    let most = nest.output.region.most(&nest.ranges());
+    let most = nest.output.region.max_extents(&nest.ranges());
     let dims = sharding.dims().iter().zip(&nest.output.region.blocks);
     let owned = dims.zip(most).map(|((layout, blocks), most)| match blocks {
         // They may be those of one rank.

@@ -10,8 +10,9 @@ impl Kernel {
     /// kernel is one of the other.
     ///
     /// # Errors
-    /// If there is no such scalar, one is given twice, or a value is not one that the scalar could have had from the
-    /// start: a float in a kernel over integers, a divisor that becomes the integer 0.
+    /// [`NoScalar`](KernelError::NoScalar) if there is no such scalar, [`ScalarTwice`](KernelError::ScalarTwice) if one is
+    /// given twice, and what [`KernelSpec::check`] says of a value that the scalar could not have had from the start: a
+    /// float in a kernel over integers, a divisor that becomes the integer 0.
     pub fn with_scalars(&self, values: &[(Name, Number)]) -> Result<Self, KernelError> {
         let mut scalars = self.scalars.clone();
         for (position, &(name, value)) in values.iter().enumerate() {

@@ -81,7 +81,7 @@ impl Along {
 fn most_blocks(region: &Region, ranges: &Ranges) -> u64 {
     let dims = region.ranges.iter().zip(&region.blocks).filter_map(|((low, high), blocks)| {
         let length = high.minus(low).bounds(ranges).1.max(0);
-        Some(length / blocks.as_ref()?.step)
+        Some(length / blocks.as_ref()?.stride)
     });
     dims.fold(1, |sum, blocks| sum.saturating_add(blocks as u64))
 }
@@ -235,7 +235,7 @@ impl<'a> Rank<'a> {
         }
         let dims = region.ranges.iter().zip(region.periods.iter().zip(&region.blocks));
         let dims = dims.map(|((low, high), (&period, blocks))| {
-            let blocks = blocks.as_ref().map(|blocks| (at(&blocks.size).clamp(0, blocks.step), blocks.step));
+            let blocks = blocks.as_ref().map(|blocks| (at(&blocks.size).clamp(0, blocks.stride), blocks.stride));
             let along = Along { low: at(low), high: at(high), period, blocks };
             (along.low < along.high && along.count() > 0).then_some(along)
         });

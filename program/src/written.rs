@@ -11,7 +11,7 @@ pub struct Written {
     /// The index at the first value of every variable, by dimension.
     pub base: Vec<i64>,
     /// How far each variable moves it, by dimension and variable.
-    pub steps: Vec<Vec<i64>>,
+    pub strides: Vec<Vec<i64>>,
     /// The number of values of each variable.
     pub counts: Vec<usize>,
 }
@@ -46,10 +46,10 @@ impl Kernel {
         if index.iter().zip(&self.output.shape).all(whole) && vars.iter().all(|var| alone(var.name)) {
             return None;
         }
-        let steps = |index: &Affine| vars.iter().map(|var| index.coefficient(var.name)).collect();
+        let strides = |index: &Affine| vars.iter().map(|var| index.coefficient(var.name)).collect();
         Some(Written {
             base: index.iter().map(|index| index.constant).collect(),
-            steps: index.iter().map(steps).collect(),
+            strides: index.iter().map(strides).collect(),
             counts: vars.iter().map(|var| var.extent).collect(),
         })
     }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn an_output_that_is_written_in_part_says_where() {
         let found = written(&[7, 4], &[(&[("i", 2)], 1), (&[("j", -1)], 2)]).expect("a part");
-        assert_eq!(found, Written { base: vec![1, 2], steps: vec![vec![2, 0], vec![0, -1]], counts: vec![3, 2] });
+        assert_eq!(found, Written { base: vec![1, 2], strides: vec![vec![2, 0], vec![0, -1]], counts: vec![3, 2] });
         for index in [(&[("i", 1)][..], 1), (&[("i", 1)][..], 0), (&[("i", 1), ("j", 1)][..], 0)] {
             assert!(written(&[4], &[index]).is_some(), "{index:?}");
         }

@@ -193,21 +193,6 @@ impl Region {
     pub fn is_empty(&self) -> bool {
         self.nothing || self.ranges.iter().any(|range| range.start == range.end)
     }
-
-    /// Returns the elements that both regions hold.
-    ///
-    /// # Panics
-    /// If the numbers of dimensions differ, one of the regions goes round the end of its array, or one is of blocks.
-    #[track_caller]
-    #[must_use]
-    pub fn intersection(&self, other: &Self) -> Self {
-        assert!(self.ndim() == other.ndim(), "{self} and {other} have different numbers of dimensions");
-        assert!(!self.wraps() && !other.wraps(), "{self} and {other} may meet in several places");
-        assert!(!self.has_blocks() && !other.has_blocks(), "{self} and {other} may meet in several blocks");
-        let both = self.ranges.iter().zip(&other.ranges);
-        let region = Self::new(both.map(|(a, b)| a.start.max(b.start)..a.end.min(b.end)));
-        Self { nothing: self.nothing || other.nothing, ..region }
-    }
 }
 
 impl fmt::Display for Region {
@@ -245,7 +230,6 @@ mod tests {
         assert_eq!(Region::new([]).shape(), Vec::<usize>::new());
         assert_eq!(Region::empty(0).len(), 0);
         assert!(Region::empty(0).is_empty() && !Region::new([]).is_empty());
-        assert!(Region::new([]).intersection(&Region::empty(0)).is_empty());
     }
 
     #[test]
@@ -275,15 +259,6 @@ mod tests {
                 let tight = Region::new(std::iter::once(first..last + 1)).in_blocks(0, size, step);
                 prop_assert_eq!(&tight, &region);
             }
-        }
-
-        /// An index is in the intersection exactly when it is in both.
-        #[test]
-        fn intersections_hold_what_both_hold(a in (0i64..9, 0i64..9), b in (0i64..9, 0i64..9)) {
-            let both = Region::new([a.0..a.1, 0..4]).intersection(&Region::new([b.0..b.1, 2..6]));
-            let held: Vec<_> = (0..9).filter(|i| (a.0..a.1).contains(i) && (b.0..b.1).contains(i)).collect();
-            prop_assert_eq!(both.len(), 2 * held.len());
-            prop_assert_eq!(both.ranges()[0].clone().collect::<Vec<_>>(), held);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A panic for a user's mistake names the line of the user.
 
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{DistArray, Grid, Region, Result, Sweep, View, World, spmd};
+use polyshard_runtime::{DistArray, Grid, Result, Sweep, View, World, spmd};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::Mutex;
 
@@ -38,8 +38,6 @@ fn mistakes(world: &World) -> Result<()> {
     check(|| group.coordinates(2), "no member 2: the group has members 0..2");
     check(|| group.world_rank(5), "no member 5: the group has members 0..2");
     check(|| grid.coordinates::<3>(), "3 coordinates on the mesh (x: 2): ask for 1, one per axis");
-    let (square, cube) = (Region::new([0..4, 1..2]), Region::new([0..4, 1..2, 0..3]));
-    check(|| square.intersection(&cube), "[0..4, 1..2] and [0..4, 1..2, 0..3] have different numbers of dimensions");
     check(
         || View::new(&[1.0][..], vec![0], vec![1, 1]),
         "2 strides for a view of 1 dimensions: give one per dimension",

@@ -6,7 +6,7 @@
 //     output        gradient'[70001]: replicated
 
 use polyshard::runtime::layout::{Mesh, Placement, Sharding};
-use polyshard::runtime::reduction::{Collective, Lowered, LoweredStep, Way};
+use polyshard::runtime::reduction::{Collective, Lowered, LoweredStep, Procedure};
 use polyshard::runtime::{DistArray, ReduceOp, Result, World};
 
 /// The mesh: data: 4.
@@ -48,7 +48,7 @@ pub fn run(world: &World, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>>
                         vec![2usize, 3usize]] .into(), parts : 2usize }
                     ],
                 )
-                .and_then(Way::by_steps)
+                .and_then(Procedure::by_steps)
                 .expect("the steps were proved when this was generated"),
             ReduceOp::Sum,
         )?;

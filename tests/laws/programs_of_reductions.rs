@@ -1,7 +1,7 @@
 //! Reductions as programs: what one executor runs is what a reduction in place computes, and the report counts its bytes.
 
 use polyshard::planner::placement::PlacedMesh;
-use polyshard::reduction::{Reduction as By, Way};
+use polyshard::reduction::{Procedure, Reduction as By};
 use polyshard::runtime::{DistArray, Error, Execute, ReduceOp, Result, spmd};
 use polyshard::{DType, Mesh, PlacedWorld, Placement, Program, Reduction, Sharding, Strategy};
 use polyshard_testing::laws::reduce::{placements, programs};
@@ -33,7 +33,7 @@ fn agrees(placed: &PlacedMesh, axes: &[usize], strategy: &Strategy) -> Result<()
         }
         let device = placed.ranks()[world.rank()];
         assert_eq!(
-            plan.way().received(|_| ELEMENTS)[device] * size_of::<f64>(),
+            plan.procedure().received(|_| ELEMENTS)[device] * size_of::<f64>(),
             reduction.bytes_received(),
             "{program}"
         );
@@ -68,14 +68,14 @@ fn tiles_of_other_lengths_are_reduced_and_any_operation_combines() -> Result<()>
     let by = |placements: &[Placement]| Sharding::new(&mesh, &[7], placements).expect("a sharding");
     // Of 7 elements, ranks hold 3, 3 and 1 along y.
     let (source, target) = (by(&[Placement::block(0, y), Placement::partial("x")]), by(&[Placement::block(0, y)]));
-    let way = Way::in_order(vec![vec![0, 3], vec![1, 4], vec![2, 5]]).expect("each rank is in one group");
+    let procedure = Procedure::in_order(vec![vec![0, 3], vec![1, 4], vec![2, 5]]).expect("each rank is in one group");
     for (op, combined) in [
         (polyshard::Assign::Add, [7.0, 12.0]),
         (polyshard::Assign::Mul, [12.0, 35.0]),
         (polyshard::Assign::Max, [4.0, 7.0]),
         (polyshard::Assign::Min, [3.0, 5.0]),
     ] {
-        let reduction = By { op, way: way.clone() };
+        let reduction = By { op, procedure: procedure.clone() };
         let program = Program::reduction("A", [&source, &target], DType::F64, reduction).expect("it fits");
         spmd(6, |world| {
             let mut array = DistArray::filled(world, &source, 0.0)?;
@@ -85,7 +85,7 @@ fn tiles_of_other_lengths_are_reduced_and_any_operation_combines() -> Result<()>
             let got = program.run(world, &[&array])?;
             let expected: Vec<f64> = (0..got.block().len()).map(|index| combined[usize::from(index > 0)]).collect();
             assert_eq!(got.block(), expected, "{program}");
-            let same = array.reduced(world, &target, &way, ReduceOp::Sum)?;
+            let same = array.reduced(world, &target, &procedure, ReduceOp::Sum)?;
             assert_eq!(same.block().len(), expected.len());
             Ok::<_, Error>(())
         })?;

@@ -128,7 +128,7 @@ impl Writer<'_> {
         });
         let blocks = region.blocks.iter().enumerate().filter_map(|(dim, blocks)| {
             let blocks = blocks.as_ref()?;
-            let (dim, size, step) = (literal(dim as i64), self.index.expr(&blocks.size), literal(blocks.step));
+            let (dim, size, step) = (literal(dim as i64), self.index.expr(&blocks.size), literal(blocks.stride));
             Some(quote! { .in_blocks(#dim, #size, #step) })
         });
         let new = quote! { #new #(#periods)* #(#blocks)* };

@@ -94,20 +94,20 @@ pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &Token
 /// is there, and elsewhere what it held.
 fn restart_output(nest: &Nest, names: &Names, zero: Option<syn::Lit>) -> TokenStream {
     let (c, name) = (names.tensors.last(), &names.written);
-    let Some(Written { base, steps, counts }) = nest.kernel.written() else {
+    let Some(Written { base, strides, counts }) = nest.kernel.written() else {
         return zero.map(|zero| quote! { #c.block_mut().fill(#zero); }).unwrap_or_default();
     };
     let number = |&number: &i64| Literal::i64_unsuffixed(number);
     let (base, counts) = (base.iter().map(number), counts.iter().map(|&count| literal(count as i64)));
-    let steps = steps.iter().map(|steps| {
-        let steps = steps.iter().map(number);
-        quote! { &[#(#steps),*] }
+    let strides = strides.iter().map(|strides| {
+        let strides = strides.iter().map(number);
+        quote! { &[#(#strides),*] }
     });
     let fill = zero.map(|zero| quote! { #name.fill(#c, #zero); });
     if fill.is_none() && nest.output.route == OutputRoute::InPlace {
         return TokenStream::new();
     }
-    quote! { let #name = Written::new(#c, &[#(#base),*], &[#(#steps),*], &[#(#counts),*]); #fill }
+    quote! { let #name = Written::new(#c, &[#(#base),*], &[#(#strides),*], &[#(#counts),*]); #fill }
 }
 
 /// The operation that combines values in the output.

@@ -104,7 +104,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         "Written",
         "count",
     ]);
-    let ways = pick(&["Collective", "Lowered", "LoweredStep", "Way"]);
+    let reductions = pick(&["Collective", "Lowered", "LoweredStep", "Procedure"]);
     // A list of nothing would be an unused import.
     let from = |module: TokenStream, names: &[syn::Ident]| {
         (!names.is_empty()).then(|| quote! { use #runtime #module::{#(#names),*}; })
@@ -112,7 +112,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let imports = [
         from(quote! { ::layout }, &layout),
         from(quote! { ::leaf }, &leaf),
-        from(quote! { ::reduction }, &ways),
+        from(quote! { ::reduction }, &reductions),
         from(quote! {}, &top),
     ];
     quote! { #(#imports)* }

@@ -1,15 +1,15 @@
-//! Ways to reduce, as expressions that make them.
+//! Reductions as expressions that make them.
 
 use polyshard_program::Assign;
-use polyshard_program::reduction::Way;
+use polyshard_program::reduction::Procedure;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-/// The expression for a way to reduce, which was proved when it was made.
-pub(super) fn way(way: &Way) -> TokenStream {
-    let reduced = groups(way.groups());
-    let Some(lowered) = way.steps() else {
-        return quote! { Way::in_order(#reduced).expect("the groups were checked when this was generated") };
+/// The expression for the procedure of a reduction, which was proved when it was made.
+pub(super) fn procedure(procedure: &Procedure) -> TokenStream {
+    let reduced = groups(procedure.groups());
+    let Some(lowered) = procedure.steps() else {
+        return quote! { Procedure::in_order(#reduced).expect("the groups were checked when this was generated") };
     };
     let chunks = lowered.chunks();
     let steps = lowered.steps().iter().map(|step| {
@@ -19,7 +19,7 @@ pub(super) fn way(way: &Way) -> TokenStream {
     });
     quote! {
         Lowered::from_steps(#reduced, #chunks, vec![#(#steps),*])
-            .and_then(Way::by_steps)
+            .and_then(Procedure::by_steps)
             .expect("the steps were proved when this was generated")
     }
 }

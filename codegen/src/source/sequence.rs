@@ -103,9 +103,9 @@ fn statement(program: &Program, statement: &Statement, number: usize) -> TokenSt
             let [from, to] = [moved.source, moved.target].map(|id| sharding_name(program, id));
             let (target, source) = (name(program, moved.target), lent(moved.source));
             if let Some(by) = &moved.by {
-                let (way, op) = (reduction::way(&by.way), reduction::op(by.op));
+                let (procedure, op) = (reduction::procedure(&by.procedure), reduction::op(by.op));
                 let source = name(program, moved.source);
-                return quote! { let #target = #source.reduced(world, &#to(), &#way, #op)?; };
+                return quote! { let #target = #source.reduced(world, &#to(), &#procedure, #op)?; };
             }
             let made = match &moved.kept {
                 None => quote! { Redistribution::new(world, &#from(), &#to())? },

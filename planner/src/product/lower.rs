@@ -315,7 +315,7 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
     let leaf_access = |nth: usize| LeafAccess {
         tensor: nth,
         base: names[nth].iter().map(|name| spans[position(name)].0.clone()).collect(),
-        steps: names[nth].iter().map(|name| loops.iter().map(|other| i64::from(*other == name)).collect()).collect(),
+        strides: names[nth].iter().map(|name| loops.iter().map(|other| i64::from(*other == name)).collect()).collect(),
     };
     let role = |name: &&String| match dims(name).map(|dim| dim.is_some()) {
         [true, true, true] => Role::Batch,
@@ -327,7 +327,7 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
         loops: indices
             .iter()
             .zip(&spans)
-            .map(|(&var, (low, high))| LeafLoop { var, low: low.clone(), count: high.minus(low), step: 1 })
+            .map(|(&var, (low, high))| LeafLoop { var, low: low.clone(), count: high.minus(low), stride: 1 })
             .collect(),
         target: leaf_access(2),
         operands: vec![leaf_access(0), leaf_access(1)],
@@ -367,7 +367,7 @@ fn span(sharding: &Sharding, dim: usize, ranges: &Ranges) -> (Expr, Expr) {
     });
     let block = i64::try_from(level.block).unwrap_or(i64::MAX);
     let low = digit.times(block);
-    (low.lesser(&end, ranges), low.offset_by(block).lesser(&end, ranges))
+    (Expr::min(&low, &end, ranges), Expr::min(&low.offset_by(block), &end, ranges))
 }
 
 /// The arrays' names, all different.

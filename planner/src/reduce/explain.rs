@@ -18,9 +18,9 @@ impl Plan {
 
     /// The lines of the steps: what is done, and in which groups.
     fn steps(&self) -> Vec<[String; 2]> {
-        let Some(lowered) = self.way.steps() else {
+        let Some(lowered) = self.procedure.steps() else {
             let operations = [Collective::AllToAll, Collective::AllGather].into_iter().zip(&self.simulation.steps);
-            return operations.map(|(operation, _)| [operation.to_string(), listed(self.way.groups())]).collect();
+            return operations.map(|(operation, _)| [operation.to_string(), listed(self.procedure.groups())]).collect();
         };
         let names = self.instructions.as_ref().map(|program| {
             let (machine, matrix) = (self.placed.machine(), self.placed.matrix());

@@ -12,7 +12,7 @@ use super::strategy::Strategy;
 use crate::placement::{AxisRef, PlacedMesh};
 use polyshard_layout::{Name, Placement, Sharding};
 use polyshard_machine::{Algorithm, Collective, Exchange, seconds};
-use polyshard_program::reduction::{Lowered, LoweredStep, Way, listed};
+use polyshard_program::reduction::{Lowered, LoweredStep, Procedure, listed};
 use polyshard_program::{self as data, DType};
 
 /// A reduction of arrays of one length over axes of a placed mesh; made by [`PlacedMesh::reduction`].
@@ -27,7 +27,7 @@ pub struct Plan {
     /// The program that the steps are from, if there is one.
     pub(super) instructions: Option<Program>,
     /// In the machine's ranks.
-    pub(super) way: Way,
+    pub(super) procedure: Procedure,
     pub(super) simulation: Simulation,
     /// How long one all-reduce takes.
     pub(super) direct: Simulation,
@@ -79,17 +79,17 @@ impl PlacedMesh {
         let simulated = |lowered: &Lowered| simulate(machine, lowered, bytes, Algorithm::default());
         let one = direct(groups.clone())?;
         let time_of_one = simulated(&one)?;
-        let (mut instructions, way, simulation);
+        let (mut instructions, procedure, simulation);
         instructions = None;
         match &strategy {
-            Strategy::Direct => (way, simulation) = (Way::by_steps(one)?, time_of_one.clone()),
+            Strategy::Direct => (procedure, simulation) = (Procedure::by_steps(one)?, time_of_one.clone()),
             Strategy::Best => {
                 let Some(fastest) = best(machine, matrix, &axes, bytes)?.into_iter().next() else {
                     panic!("{matrix} has no program for axes {axes:?}: this is a bug of polyshard")
                 };
                 instructions = Some(fastest.program);
                 simulation = fastest.simulation;
-                way = Way::by_steps(fastest.lowered).unwrap_or_else(|error| {
+                procedure = Procedure::by_steps(fastest.lowered).unwrap_or_else(|error| {
                     panic!("a program of the planner is wrong: {error}; this is a bug of polyshard")
                 });
             }
@@ -102,12 +102,12 @@ impl PlacedMesh {
                 };
                 let lowered = program.lower(matrix, &axes).map_err(refused)?;
                 simulation = simulated(&lowered)?;
-                way = Way::by_steps(lowered).map_err(|error| refused(error.into()))?;
+                procedure = Procedure::by_steps(lowered).map_err(|error| refused(error.into()))?;
                 instructions = Some(program.clone());
             }
             Strategy::Lowered(lowered) => {
                 self.same_groups(&axes, lowered.reduced(), &groups)?;
-                way = Way::by_steps(lowered.clone()).map_err(|why| ReduceError::WrongSteps {
+                procedure = Procedure::by_steps(lowered.clone()).map_err(|why| ReduceError::WrongSteps {
                     over: self.named(&axes),
                     placed: self.to_string(),
                     why: Box::new(why),
@@ -126,11 +126,11 @@ impl PlacedMesh {
                     let exchange = Exchange { operation, groups: groups.clone(), bytes };
                     steps.push(seconds(machine, &exchange, Algorithm::default())?);
                 }
-                (way, simulation) = (Way::in_order(groups)?, Simulation { steps });
+                (procedure, simulation) = (Procedure::in_order(groups)?, Simulation { steps });
             }
         }
         let (placed, direct) = (self.clone(), time_of_one);
-        Ok(Plan { placed, axes, elements, dtype, strategy, instructions, way, simulation, direct })
+        Ok(Plan { placed, axes, elements, dtype, strategy, instructions, procedure, simulation, direct })
     }
 
     /// Axes in words.
@@ -182,14 +182,14 @@ impl Plan {
             Sharding::new(mesh, &[self.elements], placements)
                 .unwrap_or_else(|error| panic!("an array has no sharding: {error}; this is a bug of polyshard"))
         });
-        data::Program::reduction(array, [&source, &target], self.dtype, self.way_in_mesh().into())
+        data::Program::reduction(array, [&source, &target], self.dtype, self.procedure_in_mesh().into())
             .unwrap_or_else(|error| panic!("a reduction is no program: {error}; this is a bug of polyshard"))
     }
 
     /// Returns who combines what with whom, in the machine's ranks.
     #[must_use]
-    pub fn way(&self) -> &Way {
-        &self.way
+    pub fn procedure(&self) -> &Procedure {
+        &self.procedure
     }
 
     /// Returns the same in the ranks of the mesh.
@@ -197,9 +197,9 @@ impl Plan {
     /// # Panics
     /// If devices are no ranks of the mesh: a bug of polyshard.
     #[must_use]
-    pub fn way_in_mesh(&self) -> Way {
-        let way = self.way.renumbered(|device| self.placed.mesh_rank(device));
-        way.unwrap_or_else(|error| panic!("devices have no ranks: {error}; this is a bug of polyshard"))
+    pub fn procedure_in_mesh(&self) -> Procedure {
+        let procedure = self.procedure.renumbered(|device| self.placed.mesh_rank(device));
+        procedure.unwrap_or_else(|error| panic!("devices have no ranks: {error}; this is a bug of polyshard"))
     }
 
     /// Returns the placed mesh.
@@ -241,7 +241,7 @@ impl Plan {
     /// Returns the steps, in groups of devices; none if it is [`Deterministic`](Strategy::Deterministic).
     #[must_use]
     pub fn lowered(&self) -> Option<&Lowered> {
-        self.way.steps()
+        self.procedure.steps()
     }
 
     /// Returns how long it takes on the machine of the placement, by its model.

@@ -166,7 +166,7 @@ fn elements_are_the_remainders_of_a_range() {
     {
         let range = (Expr::constant(low), Expr::constant(high));
         let region = Region { periods: vec![Some(period)], ..Region::of_ranges(vec![range]) };
-        let said = isl.relation(&relations.elements(0, &region)).expect("isl reads it");
+        let found = isl.relation(&relations.elements(Depth(0), &region)).expect("isl reads it");
         let elements = (0..period).filter(|element| (low..high).any(|i: i64| i.rem_euclid(period) == *element));
         let alone = |element: i64| {
             let mut alone = Conditions::new(0, 1);
@@ -179,7 +179,7 @@ fn elements_are_the_remainders_of_a_range() {
             none
         });
         let counted = isl.relation(&counted).expect("isl reads it");
-        let same = said.is_equal(&counted);
+        let same = found.is_equal(&counted);
         assert!(same.expect("isl decides"), "{low}..{high} mod {period}");
     }
 }
@@ -209,7 +209,7 @@ fn a_program_shows_where_it_wraps() {
             at most 48 bytes received per rank and step
             messages with at most 2 other ranks
             what a rank owns itself is read where it lies
-            - what one rank needs goes round the end of the tensor
+            - what one rank needs wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
             - owners are at the offsets x: -1..=1 from the rank
             - a few neighbours own it, around what the rank owns itself: halo

@@ -129,3 +129,85 @@ proptest! {
         prop_assert!(solved.expect("isl"), "{computed:?}\n{had:?}");
     }
 }
+
+/// The pairs of these tuples.
+fn pairs<const A: usize, const B: usize>(pairs: impl IntoIterator<Item = ([usize; A], [usize; B])>) -> Conditions {
+    let pairs: Vec<_> = pairs.into_iter().map(|(from, to)| (from.to_vec(), to.to_vec())).collect();
+    points(&pairs, [A, B])
+}
+
+#[track_caller]
+fn same(conditions: &Conditions, expected: &Conditions) {
+    let isl = Isl::new().expect("isl starts");
+    let [found, expected] = [conditions, expected].map(|conditions| isl.relation(conditions).expect("isl decides"));
+    assert!(found.is_equal(&expected).expect("isl decides"), "{found}\n{expected}");
+}
+
+/// `C[m, n] += A[m, k] * B[k, n]`, 5 by 2 by 3, whose rows are over 3 ranks, the last of which has one.
+fn rows() -> (Kernel, Nest) {
+    let kernel = polyshard_program::example::matmul(5, 2, 3).check().expect("a kernel");
+    let mut nest = Nest::default();
+    kernel.vars().iter().for_each(|var| nest.add_variable(var.name, var.extent as i64));
+    nest.split(0, ("mo".into(), 3), ("mi".into(), 2), 1);
+    nest.distributed = 1;
+    (kernel, nest)
+}
+
+fn var(name: &str) -> Affine {
+    Affine::new([(name.into(), 1)], 0)
+}
+
+#[test]
+fn what_ranks_need_is_the_values_of_their_indices() {
+    let (kernel, nest) = rows();
+    let relations = Relations { kernel: &kernel, nest: &nest };
+    same(&relations.needed(Depth(0), &[var("m")]), &pairs((0..5).map(|m| ([m / 2], [m]))));
+    // The second row of the last rank is beyond the end.
+    same(&relations.needed(Depth(1), &[var("m")]), &pairs((0..5).map(|m| ([m / 2, m % 2], [m]))));
+    // A rank needs all of `k`, whether or not it has rows in this iteration; instances have rows.
+    let all = (0..3).flat_map(|rank| (0..2).flat_map(move |mi| (0..3).map(move |k| ([rank, mi], [k]))));
+    same(&relations.needed(Depth(1), &[var("k")]), &pairs(all.clone()));
+    same(&relations.exact(Depth(1), &[var("k")]), &pairs(all.filter(|(at, _)| *at != [2, 1])));
+}
+
+#[test]
+fn ranks_and_neighbours_are_functions_and_owners_are_not_where_an_array_is_replicated() {
+    let (kernel, nest) = rows();
+    let relations = Relations { kernel: &kernel, nest: &nest };
+    same(&relations.ranks(Depth(1)), &pairs((0..6).map(|at| ([at / 2, at % 2], [at / 2]))));
+    same(&relations.neighbour(Depth(0), 0, 1), &pairs([([0], [1]), ([1], [2]), ([2], [0])]));
+    same(&relations.next(Depth(1)), &pairs((0..6).map(|at| ([at / 2, at % 2], [at / 2, at % 2 + 1]))));
+    let isl = Isl::new().expect("isl starts");
+    let replicated = owners(&Sharding::replicated(&Mesh::new([("x", 3)]), &[5]));
+    let is_function =
+        |conditions: &Conditions| isl.relation(conditions).and_then(|relation| relation.is_single_valued());
+    assert!(is_function(&relations.neighbour(Depth(0), 0, 1)).expect("isl decides"));
+    assert!(!is_function(&replicated).expect("isl decides"));
+}
+
+#[test]
+fn a_step_maps_the_loops_that_it_makes_to_those_that_it_replaces() {
+    let (kernel, nest) = rows();
+    let steps = Relations { kernel: &kernel, nest: &nest }.steps();
+    let [(split, all)] = &steps[..] else { panic!("one step makes loops, not {}", steps.len()) };
+    same(split, &pairs((0..5).map(|m| ([m / 2, m % 2], [m]))));
+    same(all, &pairs((0..5).map(|m| ([], [m]))));
+}
+
+#[test]
+fn closed_forms_are_what_they_count_to() {
+    use polyshard_program::{Ranges, Region};
+    let (kernel, nest) = rows();
+    let relations = Relations { kernel: &kernel, nest: &nest };
+    let ranges = Ranges { coordinates: vec![3], counters: vec![2, 2, 3] };
+    let x = Expr::symbol(Symbol::Coordinate(0));
+    let turned = x.offset_by(1).rem(3, &ranges);
+    same(&relations.points(Depth(0), &[turned], &[]), &pairs([([0], [1]), ([1], [2]), ([2], [0])]));
+    let before_two = [(x.clone(), Expr::constant(2))];
+    same(&relations.points(Depth(0), &[x.div(2, &ranges)], &before_two), &pairs([([0], [0]), ([1], [0])]));
+    // Blocks of 1 every 2, from the rank on.
+    let mut region = Region::of_ranges(vec![(x, Expr::constant(5))]);
+    region.blocks[0] = Blocks::points(2);
+    let elements = [([0], [0]), ([0], [2]), ([0], [4]), ([1], [1]), ([1], [3]), ([2], [2]), ([2], [4])];
+    same(&relations.elements(Depth(0), &region), &pairs(elements));
+}

@@ -24,8 +24,8 @@ fn built() -> impl Strategy<Value = (Expr, Shown)> {
                 1 => a.minus(&b.times(by)),
                 2 => a.div(by, &ranges),
                 3 => a.rem(by, &ranges),
-                4 => a.lesser(&b, &ranges),
-                _ => a.greater(&b, &ranges),
+                4 => Expr::min(&a, &b, &ranges),
+                _ => Expr::max(&a, &b, &ranges),
             };
             let value: Value = std::rc::Rc::new(move |coordinates, counters| {
                 let (a, b) = (f(coordinates, counters), g(coordinates, counters));
@@ -92,6 +92,6 @@ fn forms_print_as_people_write_them() {
     assert_eq!(turned.times(256).show(&name), "256*((y + t) % 4)");
     assert_eq!(turned.times(256).div(256, &ranges).show(&name), "(y + t) % 4");
     assert_eq!(y.minus(&x).rem(4, &ranges).plus(&x).rem(4, &ranges).show(&name), "y");
-    assert_eq!(x.times(3).offset_by(3).lesser(&Expr::constant(8), &ranges).show(&name), "min(8, 3*x + 3)");
-    assert_eq!(x.times(3).offset_by(3).lesser(&Expr::constant(9), &ranges).show(&name), "3*x + 3");
+    assert_eq!(Expr::min(&x.times(3).offset_by(3), &Expr::constant(8), &ranges).show(&name), "min(8, 3*x + 3)");
+    assert_eq!(Expr::min(&x.times(3).offset_by(3), &Expr::constant(9), &ranges).show(&name), "3*x + 3");
 }

@@ -17,37 +17,37 @@ pub struct Region {
     pub blocks: Vec<Option<Blocks>>,
 }
 
-/// The first `size` of every `step` indices of a range: the blocks of a loop that is distributed block-cyclically.
+/// The first `size` of every `stride` indices of a range: the blocks of a loop that is distributed block-cyclically.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Blocks {
-    /// The indices of a block, at most `step`; none if it is not positive.
+    /// The indices of a block, at most `stride`; none if it is not positive.
     pub size: Expr,
     /// The distance from one block to the next.
-    pub step: i64,
+    pub stride: i64,
 }
 
 impl Blocks {
     /// Blocks with gaps between them, if there are gaps.
-    pub fn new(size: Expr, step: i64) -> Option<Self> {
-        let no_gaps = size.as_constant().is_some_and(|size| size >= step);
-        (!no_gaps).then_some(Self { size, step })
+    pub fn new(size: Expr, stride: i64) -> Option<Self> {
+        let no_gaps = size.as_constant().is_some_and(|size| size >= stride);
+        (!no_gaps).then_some(Self { size, stride })
     }
 
     /// Points at equal distances, if these are not 1.
-    pub fn points(step: i64) -> Option<Self> {
-        Self::new(Expr::constant(1), step)
+    pub fn points(stride: i64) -> Option<Self> {
+        Self::new(Expr::constant(1), stride)
     }
 
     /// Returns how many of `length` indices from the start of a block are in blocks of `size`.
     #[must_use]
     pub fn count(&self, length: i64, size: i64) -> i64 {
-        let (length, size) = (length.max(0), size.clamp(0, self.step));
-        length / self.step * size + (length % self.step).min(size)
+        let (length, size) = (length.max(0), size.clamp(0, self.stride));
+        length / self.stride * size + (length % self.stride).min(size)
     }
 
     /// The blocks with another expression in the place of each.
     pub fn map(&self, replace: impl Fn(&Expr) -> Expr) -> Option<Self> {
-        Self::new(replace(&self.size), self.step)
+        Self::new(replace(&self.size), self.stride)
     }
 }
 
@@ -59,9 +59,9 @@ impl Region {
         sized || self.ranges.iter().chain(&self.when).any(|(a, b)| a.mentions(symbol) || b.mentions(symbol))
     }
 
-    /// Returns the most elements that the box ever has, per dimension.
+    /// Returns the largest extents that the box ever has.
     #[must_use]
-    pub fn most(&self, ranges: &Ranges) -> Vec<i64> {
+    pub fn max_extents(&self, ranges: &Ranges) -> Vec<i64> {
         let dims = self.ranges.iter().zip(&self.blocks);
         dims.map(|((low, high), blocks)| {
             let length = high.minus(low).bounds(ranges).1.max(0);
@@ -123,16 +123,16 @@ impl Region {
         region
     }
 
-    /// Returns whether the box goes round the end of some dimension.
+    /// Returns whether the box wraps around the end of some dimension.
     #[must_use]
     pub fn wraps(&self) -> bool {
         self.periods.iter().any(Option::is_some)
     }
 
-    /// Returns the most different elements that the box ever has, per dimension.
+    /// Returns the largest numbers of different indices that the box ever has, per dimension.
     #[must_use]
-    pub fn most_distinct(&self, ranges: &Ranges) -> Vec<i64> {
-        let most = self.most(ranges).into_iter().zip(&self.periods);
-        most.map(|(most, period)| period.map_or(most, |period| most.min(period))).collect()
+    pub fn max_distinct(&self, ranges: &Ranges) -> Vec<i64> {
+        let extents = self.max_extents(ranges).into_iter().zip(&self.periods);
+        extents.map(|(extent, period)| period.map_or(extent, |period| extent.min(period))).collect()
     }
 }

@@ -93,13 +93,12 @@ impl Route {
     /// Returns the pattern, with axes by name.
     #[must_use]
     pub fn pattern(&self, mesh: &Mesh) -> Pattern {
-        let names = |axes: &[usize]| axes.iter().map(|&axis| mesh.as_slice()[axis].name).collect();
         match self {
             Self::Hold | Self::Copy => Pattern::Local,
-            Self::Broadcast { axes, .. } => Pattern::Broadcast { axes: names(axes) },
+            Self::Broadcast { axes, .. } => Pattern::Broadcast { axes: mesh.names(axes) },
             Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
             Self::Permute { .. } => Pattern::Permute,
-            Self::Allgather { axes } => Pattern::Allgather { axes: names(axes) },
+            Self::Allgather { axes } => Pattern::Allgather { axes: mesh.names(axes) },
             Self::Sequence { first, next, .. } => {
                 Pattern::Sequence { patterns: vec![first.pattern(mesh), next.pattern(mesh)] }
             }

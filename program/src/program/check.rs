@@ -15,8 +15,8 @@ pub enum ProgramError {
     /// Programs do not compute in the element type.
     #[error(transparent)]
     NotNative(#[from] NotNative),
-    /// A statement names an array that there is not.
-    #[error("statement {statement} names array {array}, but there are {arrays}")]
+    /// A statement names an array that does not exist.
+    #[error("statement {statement} names array {array}, but the program has {arrays} arrays, numbered from 0")]
     NoArray {
         /// The statement.
         statement: usize,
@@ -41,7 +41,7 @@ pub enum ProgramError {
         /// The array.
         array: Name,
     },
-    /// An array does not lie as a statement needs it.
+    /// An array is not sharded, or has not the type or shape, that a statement needs.
     #[error("statement {statement}: {why}")]
     Misfit {
         /// The statement.
@@ -83,7 +83,7 @@ pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], statements: &[S
     }
 }
 
-/// Whether the arrays lie as the statement needs them.
+/// Whether the arrays are sharded as the statement needs them.
 fn fits(mesh: &Mesh, dtype: DType, arrays: &[Array], statement: &Statement) -> Result<(), String> {
     match statement {
         Statement::Nest { nest, inputs, output } => {
@@ -99,7 +99,7 @@ fn fits(mesh: &Mesh, dtype: DType, arrays: &[Array], statement: &Statement) -> R
             let sizes = [source, target].map(|array| array.sharding.mesh().size());
             match sizes.into_iter().find(|&size| size != mesh.size()) {
                 Some(size) => {
-                    Err(format!("`{}` lies on {size} ranks, but the program on {}", source.name, mesh.size()))
+                    Err(format!("`{}` is on {size} ranks, but the program runs on {}", source.name, mesh.size()))
                 }
                 None => match &moved.by {
                     None => Ok(()),
@@ -107,7 +107,7 @@ fn fits(mesh: &Mesh, dtype: DType, arrays: &[Array], statement: &Statement) -> R
                 },
             }
         }
-        Statement::Free(_) => Err("arrays are freed where they are last used, not by hand".into()),
+        Statement::Free(_) => Err("the program frees arrays after their last use; leave `Free` out".into()),
     }
 }
 
@@ -117,19 +117,18 @@ fn reduction_fits(moved: &Move, by: &Reduction, arrays: [&Array; 2]) -> Result<(
     let axes = closed_axes(source, target);
     if source.mesh() != target.mesh() || !source.closed_along(&axes).has_same_owners(target) || moved.kept.is_some() {
         return Err(format!(
-            "a reduction leaves elements where they are, but `{name}` goes from {source} to {target}; move it before or \
-             after"
+            "a reduction moves no elements, but `{name}` goes from {source} to {target}; move it before or after"
         ));
     }
     if by.op == Assign::Set {
         return Err(format!("`=` combines nothing; reduce `{name}` by `+=`, `*=`, `max=` or `min=`"));
     }
     let wanted = groups_along(source.mesh(), &axes);
-    let in_mesh_order = || by.way.groups().iter().all(|group| group.is_sorted());
-    if ascending(by.way.groups()) != wanted || by.way.steps().is_none() && !in_mesh_order() {
+    let in_mesh_order = || by.procedure.groups().iter().all(|group| group.is_sorted());
+    if ascending(by.procedure.groups()) != wanted || by.procedure.steps().is_none() && !in_mesh_order() {
         return Err(format!(
-            "the reduction of `{name}` from {source} to {target} is for the groups {}, but has to be for {}",
-            listed(by.way.groups()),
+            "the reduction of `{name}` from {source} to {target} combines the groups {}; it must combine {}",
+            listed(by.procedure.groups()),
             listed(&wanted)
         ));
     }
@@ -158,14 +157,14 @@ fn ascending(groups: &[Vec<usize>]) -> Vec<Vec<usize>> {
 fn nest_fits(mesh: &Mesh, dtype: DType, nest: &Nest, given: &[&Array]) -> Result<(), String> {
     let kernel = &nest.kernel;
     if nest.mesh != *mesh {
-        return Err(format!("`{}` runs on the mesh ({}), but the program on ({mesh})", kernel.name(), nest.mesh));
+        return Err(format!("`{}` runs on the mesh ({}), but the program runs on ({mesh})", kernel.name(), nest.mesh));
     }
     if kernel.dtype() != dtype {
-        return Err(format!("`{}` is over {}, but the program over {dtype}", kernel.name(), kernel.dtype()));
+        return Err(format!("`{}` computes {}, but the program's arrays are {dtype}", kernel.name(), kernel.dtype()));
     }
     if given.len() != nest.shardings.len() {
         return Err(format!(
-            "`{}` reads and writes {} arrays, but {} are given",
+            "`{}` reads and writes {} arrays, but the statement names {}",
             kernel.name(),
             nest.shardings.len(),
             given.len()
@@ -174,7 +173,10 @@ fn nest_fits(mesh: &Mesh, dtype: DType, nest: &Nest, given: &[&Array]) -> Result
     for ((tensor, wanted), array) in kernel.tensors().zip(&nest.shardings).zip(given) {
         let held = &array.sharding;
         if held.shape() != wanted.shape() || held.mesh() != wanted.mesh() || !held.has_same_owners(wanted) {
-            return Err(format!("`{}` is sharded {held}, but `{}` wants {wanted} of it", array.name, tensor.name));
+            return Err(format!(
+                "`{}` is sharded {held}, but the kernel takes it as `{}` {wanted}",
+                array.name, tensor.name
+            ));
         }
     }
     Ok(())

@@ -37,7 +37,7 @@ const COUNTED: usize = 4096;
 pub(crate) fn most_received(source: &Sharding, target: &Sharding, by: Option<&Reduction>, kind: SumKind) -> u64 {
     if let Some(reduction) = by {
         let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
-        let most = reduction.way.received(held).into_iter().max().unwrap_or(0);
+        let most = reduction.procedure.received(held).into_iter().max().unwrap_or(0);
         return (most as u64).saturating_mul(kind.element);
     }
     let closed = closed_axes(source, target);
@@ -70,7 +70,7 @@ pub(super) fn most_staged(source: &Sharding, target: &Sharding, by: Option<&Redu
         None => STAGING.min(largest.saturating_mul(element)),
         Some(reduction) => {
             let held = usize::try_from(largest_shard(source)).unwrap_or(usize::MAX);
-            (reduction.way.most_staged(held) as u64).saturating_mul(element)
+            (reduction.procedure.most_staged(held) as u64).saturating_mul(element)
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
 /// The name of the route between two shardings.
 fn direct_pattern([source, target]: [&Sharding; 2]) -> Pattern {
     let closed = closed_axes(source, target);
-    let axes = closed.iter().map(|&axis| source.mesh().as_slice()[axis].name).collect();
+    let axes = source.mesh().names(&closed);
     let pinned = |axis: &usize| target.pins().iter().any(|pin| pin.0 == *axis);
     if closed.is_empty() {
         let same = source.mesh() == target.mesh() && source.has_same_owners(target);

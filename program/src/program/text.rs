@@ -72,7 +72,7 @@ impl Program {
                     let bytes =
                         moves::most_received(moved.kept.as_ref().unwrap_or(source), target, moved.by.as_ref(), kind);
                     writeln!(text, "    at most {bytes} bytes received per rank")?;
-                    let lines = moved.by.iter().flat_map(|reduction| reduction.way.lines());
+                    let lines = moved.by.iter().flat_map(|reduction| reduction.procedure.lines());
                     (1..).zip(lines).try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
                     moved.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
                 }

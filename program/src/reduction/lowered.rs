@@ -46,8 +46,8 @@ impl Lowered {
     /// ```
     ///
     /// # Errors
-    /// If the groups of `reduced` do not have each rank from 0 on once, a step names another rank or one twice, or
-    /// there are no chunks.
+    /// [`Ranks`](ReductionError::Ranks) if the groups of `reduced` do not have each rank from 0 on once, or a step names
+    /// another rank or one twice; [`NoChunks`](ReductionError::NoChunks) if there are none.
     pub fn from_steps(
         reduced: impl Into<Arc<Vec<Vec<usize>>>>,
         chunks: usize,
@@ -82,7 +82,7 @@ impl Lowered {
     /// Returns the same with ranks numbered otherwise: rank `r` becomes `number(r)`.
     ///
     /// # Errors
-    /// If two ranks become one, or one is too large.
+    /// [`Ranks`](ReductionError::Ranks) if two ranks become one, or one is too large.
     pub fn renumbered(&self, number: impl Fn(usize) -> usize) -> Result<Self, ReductionError> {
         let groups = |groups: &[Vec<usize>]| -> Vec<Vec<usize>> {
             groups.iter().map(|group| group.iter().map(|&rank| number(rank)).collect()).collect()
@@ -129,7 +129,7 @@ impl Lowered {
     /// ```
     ///
     /// # Errors
-    /// If a step breaks a rule.
+    /// [`Rule`](ReductionError::Rule) if a step breaks a rule.
     pub fn layout(&self) -> Result<Vec<Vec<Vec<Range<usize>>>>, ReductionError> {
         let mut layout = vec![vec![vec![]; self.ranks]; self.steps.len() + 1];
         for reduced in self.reduced.iter() {

@@ -1,6 +1,6 @@
 //! Reductions: who combines what with whom, step by step, and the proof that all of it is combined once.
 //!
-//! Ranks in groups hold an array each, and each is to have the sum of its group's. A [`Way`] says how: by collectives
+//! Ranks in groups hold an array each, and each is to have the sum of its group's. A [`Procedure`] says how: by collectives
 //! in groups of ranks ([`Lowered`]), which are proved, or in one fixed order.
 //!
 //! | file | holds |
@@ -9,28 +9,28 @@
 //! | `lowered` | steps: collectives in groups of ranks |
 //! | `proof` | that they compute the sum |
 //! | `chunk` | chunks as ranges of an array of any length |
-//! | `way` | proved steps or the order of the ranks, and what each rank receives |
-//! | `text` | ways in words |
+//! | `procedure` | proved steps or the order of the ranks, and what each rank receives |
+//! | `text` | procedures in words |
 //!
 //! Steps are data: nothing here says which are fast, and nothing moves.
 
 mod chunk;
 mod error;
 mod lowered;
+mod procedure;
 mod proof;
 mod rules;
 mod state;
 mod text;
-mod way;
 
 pub use chunk::chunk;
 pub use error::ReductionError;
 pub use lowered::{Lowered, LoweredStep};
 pub use polyshard_layout::Collective;
+pub use procedure::{Procedure, Reduction};
 pub use rules::{COLLECTIVES, Effect, Violation};
 pub use state::Context;
 pub use text::listed;
-pub use way::{Reduction, Way};
 
 /// A number of things in words.
 fn counted(count: usize, noun: &str) -> String {

@@ -27,8 +27,9 @@ impl Lowered {
     /// ```
     ///
     /// # Errors
-    /// If a step joins ranks that are not to be summed, is wrong about what they hold or breaks a rule, or the
-    /// sum is not complete: the error says which step and which ranks.
+    /// [`Joined`](ReductionError::Joined) if a step joins ranks that are not to be summed, [`Parts`](ReductionError::Parts) if
+    /// it is wrong about what they hold, [`Rule`](ReductionError::Rule) if it breaks a rule, and
+    /// [`Incomplete`](ReductionError::Incomplete) if the sum is not complete at the end: each says which step and ranks.
     pub fn prove(&self) -> Result<(), ReductionError> {
         for reduced in self.reduced() {
             let last = self.replay(reduced, &mut |_, _| ())?;

@@ -1,6 +1,6 @@
 //! Ways in words.
 
-use super::way::{Reduction, Way};
+use super::procedure::{Procedure, Reduction};
 use crate::kernel::Assign;
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub fn listed(groups: &[Vec<usize>]) -> String {
     }
 }
 
-impl Way {
+impl Procedure {
     /// Returns the steps as lines: the collective, and the groups.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
@@ -32,7 +32,7 @@ impl Way {
 }
 
 /// `ReduceScatter-AllGather`, or what is done instead.
-impl fmt::Display for Way {
+impl fmt::Display for Procedure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.steps() {
             Some(lowered) if lowered.steps().is_empty() => f.write_str("nothing"),
@@ -54,6 +54,6 @@ impl fmt::Display for Reduction {
             Assign::Max => "of maxima ",
             Assign::Min => "of minima ",
         })?;
-        write!(f, "{} {}", if self.way.steps().is_some() { "by" } else { "in" }, self.way)
+        write!(f, "{} {}", if self.procedure.steps().is_some() { "by" } else { "in" }, self.procedure)
     }
 }

@@ -43,7 +43,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let out = &nest.output;
         let written = kernel.written().map(|written| {
             let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
-            let steps: Vec<&[i64]> = written.steps.iter().map(Vec::as_slice).collect();
+            let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
             Ok(Written::new(&DistArray::<T>::empty(world, sharding)?, &written.base, &steps, &written.counts))
         });
         let written: Option<Written> = written.transpose()?;
@@ -278,7 +278,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
         let counts: Vec<_> = leaf.loops.iter().map(|l| count(self.value(&l.count))).collect();
         let walk = |access: &'a LeafAccess| -> (Vec<i64>, Vec<&'a [i64]>) {
             let base = access.base.iter().map(|base| self.value(base)).collect();
-            (base, access.steps.iter().map(|steps| &steps[..]).collect())
+            (base, access.strides.iter().map(|steps| &steps[..]).collect())
         };
         let operands: Vec<_> = leaf
             .operands
@@ -314,5 +314,5 @@ fn region_at(symbolic: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -
     let periods = symbolic.periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
     let region = periods.fold(ranges, |region, (dim, period)| region.periodic(dim, period));
     let blocks = symbolic.blocks.iter().enumerate().filter_map(|(dim, blocks)| Some((dim, blocks.as_ref()?)));
-    blocks.fold(region, |region, (dim, blocks)| region.in_blocks(dim, value(&blocks.size), blocks.step))
+    blocks.fold(region, |region, (dim, blocks)| region.in_blocks(dim, value(&blocks.size), blocks.stride))
 }

@@ -326,7 +326,7 @@ fn moving<'a, T: Element>(program: &Program, moved: &Move, world: &World) -> Res
             Some(kept) => Redistribution::of_part(world, source, kept, target)?,
         })));
     };
-    Ok(Step::Reduce(Box::new(Reduction::between(world, source, target, &by.way)?), super::reduce_op(by.op)))
+    Ok(Step::Reduce(Box::new(Reduction::between(world, source, target, &by.procedure)?), super::reduce_op(by.op)))
 }
 
 fn check_inputs<T: Element>(program: &Program, inputs: &[&DistArray<T>]) -> Result<()> {

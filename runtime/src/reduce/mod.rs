@@ -1,6 +1,6 @@
 //! Reductions of slices in place, by steps that are given: made once and run many times.
 //!
-//! Who combines what with whom is data, a [`Way`] in ranks of the world, which is proved already: collectives in groups, or
+//! Who combines what with whom is data, a [`Procedure`] in ranks of the world, which is proved already: collectives in groups, or
 //! one fixed order, which gives the same bits everywhere. Moves of programs that are by a reduction run here too.
 //!
 //! | module | what |
@@ -19,7 +19,7 @@ use crate::comm::Communicator;
 use crate::layout::Sharding;
 use crate::{DistArray, Element, Error, ReduceOp, Result, World};
 use in_order::InOrder;
-use polyshard_program::reduction::{Way, listed};
+use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;
 use std::rc::Rc;
 use step::{Staging, Step};
@@ -34,11 +34,11 @@ use step::{Staging, Step};
 /// ```
 ///
 /// ```
-/// use polyshard_program::reduction::Way;
+/// use polyshard_program::reduction::Procedure;
 /// use polyshard_runtime::{Error, ReduceOp, Reduction, spmd};
-/// let way = Way::in_order(vec![vec![0, 2], vec![1, 3]]).expect("each rank is in one group");
+/// let procedure = Procedure::in_order(vec![vec![0, 2], vec![1, 3]]).expect("each rank is in one group");
 /// let sums = spmd(4, |world| {
-///     let sum = Reduction::new(world, &way, 3)?;
+///     let sum = Reduction::new(world, &procedure, 3)?;
 ///     let mut gradient = [1, 10, 100].map(|unit| unit * world.rank() as i64);
 ///     sum.run(&mut gradient, ReduceOp::Sum)?;
 ///     Ok::<_, Error>(gradient)
@@ -47,11 +47,11 @@ use step::{Staging, Step};
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// **Bits.** Integers (which wrap), maxima and minima are the same for all ways. Sums and products of floats
+/// **Bits.** Integers (which wrap), maxima and minima are the same by every procedure. Sums and products of floats
 /// differ by the order in which they are rounded: with unit roundoff `u` and `n` ranks, `g = (n - 1) u / (1 - (n - 1) u)`,
-/// two ways' sums differ by at most `2 g (|x_1| + .. + |x_n|)`, their products by at most `2 g |x_1 .. x_n|` unless a
+/// the sums of two procedures differ by at most `2 g (|x_1| + .. + |x_n|)`, their products by at most `2 g |x_1 .. x_n|` unless a
 /// product in between over- or underflows (N. Higham, "Accuracy and Stability of Numerical Algorithms", section 3.1).
-/// [`Way::in_order`] combines in one order, and so has the same bits on every machine of one
+/// [`Procedure::in_order`] combines in one order, and so has the same bits on every machine of one
 /// kind of processor. Which zero is the greater, and which NaN is kept, is not defined.
 ///
 /// **Bytes.** A run receives what the steps say and no more: see [`bytes_received`](Self::bytes_received).
@@ -78,44 +78,44 @@ impl<T: Element> Reduction<T> {
     /// # Errors
     /// If it is for another number of ranks or so many elements fit no memory: both are said before any communication. If
     /// the ranks give different reductions, or another rank failed.
-    pub fn new(world: &World, way: &Way, elements: usize) -> Result<Self> {
-        check::<T>(world, way, elements)?;
+    pub fn new(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
+        check::<T>(world, procedure, elements)?;
         world.agree(&format!(
-            "a reduction of {elements} elements\na reduction of `{}` in the groups {}\nthe reduction {way:?}",
+            "a reduction of {elements} elements\na reduction of `{}` in the groups {}\nthe reduction {procedure:?}",
             T::DTYPE.name(),
-            listed(way.groups())
+            listed(procedure.groups())
         ))?;
-        Self::agreed(world, way, elements)
+        Self::agreed(world, procedure, elements)
     }
 
     /// As [`new`](Self::new), of the blocks of arrays from one sharding to another: blocks may be shorter in some groups.
-    pub(crate) fn between(world: &World, source: &Sharding, target: &Sharding, way: &Way) -> Result<Self> {
+    pub(crate) fn between(world: &World, source: &Sharding, target: &Sharding, procedure: &Procedure) -> Result<Self> {
         world.check_mesh(source.mesh())?;
-        if source.shape() != target.shape() || source.mesh() != target.mesh() || !closes(source, target, way) {
+        if source.shape() != target.shape() || source.mesh() != target.mesh() || !closes(source, target, procedure) {
             return Err(Error::Usage(format!(
                 "an array sharded {source} does not become one sharded {target} by a reduction in the groups {}; give \
                  those along the axes that are closed",
-                listed(way.groups())
+                listed(procedure.groups())
             )));
         }
         world.agree(&format!(
-            "a reduction from {source} to {target}\na reduction of shape {:?} over ({})\nthe reduction {way:?}",
+            "a reduction from {source} to {target}\na reduction of shape {:?} over ({})\nthe reduction {procedure:?}",
             source.shape(),
             source.mesh()
         ))?;
-        Self::agreed(world, way, source.local_len(&source.mesh().coordinates(world.rank())))
+        Self::agreed(world, procedure, source.local_len(&source.mesh().coordinates(world.rank())))
     }
 
-    fn agreed(world: &World, way: &Way, elements: usize) -> Result<Self> {
-        check::<T>(world, way, elements)?;
-        let (course, staging) = match way.steps() {
+    fn agreed(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
+        check::<T>(world, procedure, elements)?;
+        let (course, staging) = match procedure.steps() {
             Some(lowered) => {
                 let steps = step::steps::<T>(world, lowered, elements)?;
                 let staging = Staging::of_steps(&steps)?;
                 (Course::Steps(steps), staging)
             }
             None => {
-                let course = world.ordered(way.groups())?.map(|comm| InOrder::new::<T>(comm, elements));
+                let course = world.ordered(procedure.groups())?.map(|comm| InOrder::new::<T>(comm, elements));
                 let staging = match &course {
                     Some(course) => Staging::new(course.gathered(), course.own())?,
                     None => Staging::default(),
@@ -155,7 +155,7 @@ impl<T: Element> Reduction<T> {
 
     /// Returns the bytes that this rank receives in one run, as communicators count them
     /// ([`Communicator::bytes_received`](crate::comm::Communicator::bytes_received)): those of the elements that
-    /// [`Way::received`] says.
+    /// [`Procedure::received`] says.
     #[must_use]
     pub fn bytes_received(&self) -> usize {
         let elements: usize = match &self.course {
@@ -180,8 +180,14 @@ impl<T: Element> DistArray<T> {
     ///
     /// # Errors
     /// If the target lies otherwise, or the reduction is for other ranks than those along the axes. As [`Reduction::new`].
-    pub fn reduced(&self, world: &World, target: &Sharding, way: &Way, op: ReduceOp) -> Result<DistArray<T>> {
-        let reduction = Reduction::between(world, self.sharding(), target, way)?;
+    pub fn reduced(
+        &self,
+        world: &World,
+        target: &Sharding,
+        procedure: &Procedure,
+        op: ReduceOp,
+    ) -> Result<DistArray<T>> {
+        let reduction = Reduction::between(world, self.sharding(), target, procedure)?;
         let mut reduced = DistArray::filled(world, target, T::ZERO)?;
         reduced.block_mut().copy_from_slice(self.block());
         reduction.run(reduced.block_mut(), op)?;
@@ -190,7 +196,7 @@ impl<T: Element> DistArray<T> {
 }
 
 /// Whether a reduction in these groups closes what the target does not keep open, and all else stays where it is.
-fn closes(source: &Sharding, target: &Sharding, way: &Way) -> bool {
+fn closes(source: &Sharding, target: &Sharding, procedure: &Procedure) -> bool {
     let axes: Vec<usize> = source.partial().iter().copied().filter(|axis| !target.partial().contains(axis)).collect();
     let mesh = source.mesh();
     let size = axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>();
@@ -202,12 +208,14 @@ fn closes(source: &Sharding, target: &Sharding, way: &Way) -> bool {
         };
         group.len() == size && group.iter().all(|&rank| apart(rank) == apart(group[0]))
     };
-    way.ranks() == mesh.size() && way.groups().iter().all(along) && source.closed_along(&axes).has_same_owners(target)
+    procedure.ranks() == mesh.size()
+        && procedure.groups().iter().all(along)
+        && source.closed_along(&axes).has_same_owners(target)
 }
 
 /// Refuses a reduction for other ranks, and arrays that no memory can hold.
-fn check<T: Element>(world: &World, way: &Way, elements: usize) -> Result<()> {
-    let (ranks, size) = (way.ranks(), world.size());
+fn check<T: Element>(world: &World, procedure: &Procedure, elements: usize) -> Result<()> {
+    let (ranks, size) = (procedure.ranks(), world.size());
     if ranks != size {
         let needed = if ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
         return Err(Error::Usage(format!("the reduction is for {needed}, but the program runs on {size}")));

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::layout::{Mesh, Placement, Sharding};
     use crate::{Redistribution, Reduction, spmd};
-    use polyshard_program::reduction::Way;
+    use polyshard_program::reduction::Procedure;
 
     /// Checks what every one of four ranks is told.
     #[track_caller]
@@ -84,14 +84,14 @@ mod tests {
     #[test]
     fn ranks_that_create_different_kinds_of_things_are_told() {
         let mesh = Mesh::new([("x", 2), ("y", 2)]);
-        let way = Way::in_order(vec![vec![0, 2], vec![1, 3]]).expect("each rank is in one");
+        let procedure = Procedure::in_order(vec![vec![0, 2], vec![1, 3]]).expect("each rank is in one");
         let [rows, columns] = [0, 1].map(|dim| {
             Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<2>()[0])]).expect("a sharding")
         });
         check(
             |world| match world.rank() {
                 3 => Redistribution::new(world, &rows, &columns).map(drop),
-                _ => Reduction::<f32>::new(world, &way, 8).map(drop),
+                _ => Reduction::<f32>::new(world, &procedure, 8).map(drop),
             },
             "ranks disagree: rank 0 creates a reduction of 8 elements, rank 3 creates a redistribution from [0 @ x] to \
              [1 @ x]; all ranks must create the same, in the same order",

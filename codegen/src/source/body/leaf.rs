@@ -128,11 +128,11 @@ impl Writer<'_> {
 
     fn walk(&self, access: &LeafAccess) -> TokenStream {
         let base = access.base.iter().map(|base| self.index.expr(base));
-        let steps = access.steps.iter().map(|steps| {
-            let steps = steps.iter().map(|&step| proc_macro2::Literal::i64_unsuffixed(step));
-            quote! { &[#(#steps),*] }
+        let strides = access.strides.iter().map(|strides| {
+            let strides = strides.iter().map(|&stride| proc_macro2::Literal::i64_unsuffixed(stride));
+            quote! { &[#(#strides),*] }
         });
-        quote! { .strided(&[#(#base),*], &[#(#steps),*]) }
+        quote! { .strided(&[#(#base),*], &[#(#strides),*]) }
     }
 }
 

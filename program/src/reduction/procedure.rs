@@ -1,4 +1,4 @@
-//! Ways to reduce: proved steps, or one fixed order.
+//! How ranks in groups combine: by proved steps, or in one fixed order.
 
 use super::chunk::chunk;
 use super::error::ReductionError;
@@ -15,13 +15,13 @@ pub struct Reduction {
     /// What combines them: `+=`, `*=`, `max=` or `min=`.
     pub op: Assign,
     /// Who combines what with whom.
-    pub way: Way,
+    pub procedure: Procedure,
 }
 
-impl From<Way> for Reduction {
+impl From<Procedure> for Reduction {
     /// The sum.
-    fn from(way: Way) -> Self {
-        Self { op: Assign::Add, way }
+    fn from(procedure: Procedure) -> Self {
+        Self { op: Assign::Add, procedure }
     }
 }
 
@@ -29,18 +29,18 @@ impl From<Way> for Reduction {
 /// again: it cannot be made otherwise.
 ///
 /// ```
-/// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Way};
+/// use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Procedure};
 /// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
 /// let halves = vec![step(Collective::ReduceScatter, 1), step(Collective::AllGather, 2)];
-/// let way = Way::by_steps(Lowered::from_steps(vec![vec![0, 1]], 2, halves)?)?;
-/// assert_eq!(way.to_string(), "ReduceScatter-AllGather");
-/// assert_eq!(way.received(|_| 7), [6, 8]); // 3 or 4 terms, and as many sums as the other has
-/// assert!(Way::by_steps(Lowered::from_steps(vec![vec![0, 1]], 1, vec![])?).is_err(), "nothing is summed");
+/// let procedure = Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1]], 2, halves)?)?;
+/// assert_eq!(procedure.to_string(), "ReduceScatter-AllGather");
+/// assert_eq!(procedure.received(|_| 7), [6, 8]); // 3 or 4 terms, and as many sums as the other has
+/// assert!(Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1]], 1, vec![])?).is_err(), "nothing is summed");
 /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Kind")]
-pub struct Way(Kind);
+pub struct Procedure(Kind);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Kind {
@@ -50,7 +50,7 @@ enum Kind {
     InOrder(Arc<Vec<Vec<usize>>>),
 }
 
-impl TryFrom<Kind> for Way {
+impl TryFrom<Kind> for Procedure {
     type Error = ReductionError;
 
     /// Proves what was read.
@@ -62,11 +62,11 @@ impl TryFrom<Kind> for Way {
     }
 }
 
-impl Way {
+impl Procedure {
     /// Returns the reduction by these steps.
     ///
     /// # Errors
-    /// If they do not compute the sum of each group, as [`Lowered::prove`] says.
+    /// As [`Lowered::prove`], if they do not compute the sum of each group.
     pub fn by_steps(steps: Lowered) -> Result<Self, ReductionError> {
         steps.prove()?;
         Ok(Self(Kind::Steps(steps)))
@@ -76,7 +76,7 @@ impl Way {
     /// all, combines it by itself, and hands it on, so that the bits do not depend on where ranks are.
     ///
     /// # Errors
-    /// If the groups do not have each rank from 0 on once.
+    /// [`Ranks`](ReductionError::Ranks) if the groups do not have each rank from 0 on once.
     pub fn in_order(groups: Vec<Vec<usize>>) -> Result<Self, ReductionError> {
         ranks_of(&groups)?;
         Ok(Self(Kind::InOrder(groups.into())))
@@ -109,7 +109,7 @@ impl Way {
     /// Returns the same with ranks numbered otherwise: rank `r` becomes `number(r)`.
     ///
     /// # Errors
-    /// If two ranks become one, or one is too large.
+    /// [`Ranks`](ReductionError::Ranks) if two ranks become one, or one is too large.
     pub fn renumbered(&self, number: impl Fn(usize) -> usize) -> Result<Self, ReductionError> {
         match &self.0 {
             // What is proved of ranks is proved of them by any other name.

@@ -1,193 +1,10 @@
-//! The steps as methods, each documented by what it rewrites.
+//! The steps that place data, choose transfers and make the leaf as methods, each documented by what it rewrites.
 
-use super::Schedule;
-use polyshard_layout::{Mesh, Name};
+use super::{Schedule, names};
+use polyshard_layout::Name;
 use polyshard_program::{Clause, LeafKind, Pattern, Step};
 
 impl Schedule {
-    /// Replaces loop `i` by `outer` and `inner`, where `inner` runs over at most `size` iterations.
-    ///
-    /// ```text
-    /// for i in 0..n { S(i) }
-    ///   =>
-    /// for outer in 0..ceil(n / size) {
-    ///     for inner in 0..min(size, n - outer*size) { S(outer*size + inner) }
-    /// }
-    /// ```
-    ///
-    /// Halide and TACO call this `split`, Exo `divide_loop`. To fix the number of pieces instead of their
-    /// size, use [`divide`](Self::divide).
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn split(self, i: impl Into<Name>, outer: impl Into<Name>, inner: impl Into<Name>, size: usize) -> Self {
-        self.apply(Step::Split { i: i.into(), outer: outer.into(), inner: inner.into(), size })
-    }
-
-    /// Replaces loop `i` by `outer` and `inner`, where `outer` has `parts` iterations.
-    ///
-    /// ```text
-    /// for i in 0..n { S(i) }
-    ///   =>                              b = ceil(n / parts)
-    /// for outer in 0..parts {
-    ///     for inner in 0..min(b, n - outer*b) { S(outer*b + inner) }
-    /// }
-    /// ```
-    ///
-    /// The last tiles may be short or empty: 5 iterations in 4 parts are 2, 2, 1 and 0. TACO and DISTAL
-    /// call this `divide`.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn divide(self, i: impl Into<Name>, outer: impl Into<Name>, inner: impl Into<Name>, parts: usize) -> Self {
-        self.apply(Step::Divide { i: i.into(), outer: outer.into(), inner: inner.into(), parts })
-    }
-
-    /// Puts the listed loops, among the places they hold, into the order given.
-    ///
-    /// ```text
-    /// for i { for j { for k { S } } }
-    ///   =>  reorder([k, i])
-    /// for k { for j { for i { S } } }
-    /// ```
-    ///
-    /// A distributed loop may be listed where it stands, but keeps its place.
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn reorder<N: Into<Name>>(self, order: impl IntoIterator<Item = N>) -> Self {
-        self.apply(Step::Reorder { order: names(order) })
-    }
-
-    /// Replaces loop `i` and loop `j` directly inside it by one.
-    ///
-    /// ```text
-    /// for i in 0..m { for j in 0..n { S(i, j) } }
-    ///   =>
-    /// for fused in 0..m*n { S(fused / n, fused % n) }
-    /// ```
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn fuse(self, i: impl Into<Name>, j: impl Into<Name>, fused: impl Into<Name>) -> Self {
-        self.apply(Step::Fuse { i: i.into(), j: j.into(), fused: fused.into() })
-    }
-
-    /// Divides each loop by its mesh axis and binds the outer loops, outermost and in mesh order, to the axes.
-    ///
-    /// ```text
-    /// for i in 0..m { for j in 0..n { S(i, j) } }
-    ///   =>  distribute([i, j], [io, jo], [ii, ji], mesh(x, y)), on the rank at (x, y)
-    /// for ii in 0..ceil(m / x) { for ji in 0..ceil(n / y) { S(x*ceil(m / x) + ii, y*ceil(n / y) + ji) } }
-    /// ```
-    ///
-    /// A contracted loop is divided like any other. Each rank then has a term of every sum, and the terms meet where the
-    /// output's sharding says:
-    ///
-    /// ```text
-    /// for k in 0..n { C += S(k) }
-    ///   =>  distribute([k], [ko], [ki], mesh(z)), on the rank at z
-    /// C_tile = 0; for ki in 0..ceil(n / z) { C_tile += S(z*ceil(n / z) + ki) }
-    /// C = sum of C_tile over z
-    /// ```
-    ///
-    /// ```
-    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
-    /// # fn main() -> polyshard::Result<()> {
-    /// let (mesh, [m, k]) = (Mesh::new([("z", 3)]), ["m", "k"].map(Var::new));
-    /// let [z] = mesh.axes();
-    /// let product = Schedule::from_spec(example::matmul(5, 4, 7)) // C[m, n] += A[m, k] * B[k, n]
-    ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
-    ///     .shard("A", [k.at(z)])
-    ///     .shard("B", [k.at(z)]);
-    /// let to_one = product.clone().shard("C", [pin(z, 0)]).expect("C", Pattern::reduce([z]));
-    /// let to_all = product.clone().shard("C", []).expect("C", Pattern::all_reduce([z]));
-    /// let by_rows = product.shard("C", [m.at(z)]).expect("C", Pattern::reduce_scatter([z]));
-    /// for schedule in [to_one, to_all, by_rows] {
-    ///     same_as_sequential(&schedule.lower()?)?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// May be used again, over an inner mesh with axes of its own. After DISTAL's `distribute`.
-    ///
-    /// Each rank gets one block of iterations. Two splits before make it block-cyclic, ScaLAPACK's distribution: below, rank
-    /// `x` has the blocks `x`, `x + 4`, .. of 16 rows. A transfer outside of the loop over rounds, `mt`, takes all blocks of
-    /// a rank at once, without what is between them.
-    ///
-    /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_program::example;
-    /// let rows = Schedule::from_spec(example::matmul(200, 30, 40))
-    ///     .split("m", "mb", "mi", 16) // blocks of 16 rows
-    ///     .split("mb", "mt", "mp", 4) // rounds of a block for each rank
-    ///     .distribute(["mp"], ["mo"], ["ml"], &Mesh::new([("x", 4)]))
-    ///     .lower()?;
-    /// let tile = "tile [56, 40] of A[16*x..200 by blocks of 16 every 64, 0..40]";
-    /// assert!(rows.explain().contains(tile), "{}", rows.explain());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn distribute<A: Into<Name>, B: Into<Name>, C: Into<Name>>(
-        self,
-        loops: impl IntoIterator<Item = A>,
-        outer: impl IntoIterator<Item = B>,
-        inner: impl IntoIterator<Item = C>,
-        mesh: &Mesh,
-    ) -> Self {
-        let (loops, outer, inner) = (names(loops), names(outer), names(inner));
-        self.apply(Step::Distribute { loops, outer, inner, mesh: mesh.clone() })
-    }
-
-    /// Lets loop `t` start elsewhere on each rank: it visits `(t + sum of by) % extent`.
-    ///
-    /// ```text
-    /// for p { for t in 0..n { S(p, t) } }
-    ///   =>  rotate(t, [p])
-    /// for p { for t in 0..n { S(p, (t + p) % n) } }
-    /// ```
-    ///
-    /// A permutation of the loop's iterations, for all operands alike; `by` are loops outside it. DISTAL's
-    /// code calls this `stagger`.
-    ///
-    /// Rotated by a contracted loop that is distributed, ranks work on different parts of the output at any time. Where
-    /// each part meets its sums once per iteration, these travel from neighbour to neighbour, which add their terms:
-    ///
-    /// ```text
-    /// for ko { for mo in 0..n { C(mo) += S(ko, mo) } }
-    ///   =>  rotate(mo, [ko]), on the rank at ko
-    /// for mo in 0..n { C_tile = 0 at first, then that of ko + 1; C_tile += S(ko, (mo + ko) % n) }
-    /// C((mo + ko) % n) = C_tile, after the last iteration
-    /// ```
-    ///
-    /// ```
-    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
-    /// # use polyshard_layout::Mesh;
-    /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
-    /// # fn main() -> polyshard::Result<()> {
-    /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
-    /// let [x] = mesh.axes();
-    /// let rows = Schedule::from_spec(example::matmul(7, 4, 5)) // C[m, n] += A[m, k] * B[k, n]
-    ///     .distribute(["k"], ["ko"], ["ki"], &mesh)
-    ///     .divide("m", "mo", "mi", 3)
-    ///     .reorder(["mo", "mi", "n", "ki"])
-    ///     .shard("A", [k.at(x)])
-    ///     .shard("B", [k.at(x)])
-    ///     .shard("C", [m.at(x)]);
-    /// let ring = rows.rotate("mo", ["ko"]).communicate("C", "mo").expect("C", Pattern::shift(x, 1));
-    /// same_as_sequential(&ring.lower()?)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    #[must_use = "a schedule is a value: use what the step returns"]
-    pub fn rotate<N: Into<Name>>(self, t: impl Into<Name>, by: impl IntoIterator<Item = N>) -> Self {
-        self.apply(Step::Rotate { t: t.into(), by: names(by) })
-    }
-
     /// Says which ranks own which elements of `tensor` before the program starts, or after it ends for the output.
     ///
     /// ```text
@@ -228,6 +45,12 @@ impl Schedule {
     /// ```
     ///
     /// An axis that is not named replicates. Placement, or tensor distribution notation, in DISTAL.
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such
+    /// tensor, `Twice` if it is sharded already, `NoMesh` before [`distribute`](Self::distribute), `AmbiguousDim` if
+    /// an index names no dimension or several, `Sharding` if the clauses are not a sharding, `PartialInput` for
+    /// partial sums of an input, and `NoSum` if the kernel does not add.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn shard(self, tensor: impl Into<Name>, clauses: impl IntoIterator<Item = Clause>) -> Self {
@@ -276,6 +99,11 @@ impl Schedule {
     ///
     /// Chooses granularity, never correctness: a tensor without this step is fetched before the first
     /// serial loop, as it is at a distributed loop. A loop that does not change what is read is skipped.
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` or `UnknownLoop` if one of
+    /// the two does not exist, `NoSharding` if no step shards the tensor, `Twice` if it is communicated already, and
+    /// `Tensorized` at a loop of the leaf.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn communicate(self, tensor: impl Into<Name>, at: impl Into<Name>) -> Self {
@@ -313,6 +141,10 @@ impl Schedule {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such
+    /// tensor, `NotSummed` if it is an input, and `Twice` if the step was there already.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn reassociate(self, tensor: impl Into<Name>) -> Self {
@@ -330,6 +162,12 @@ impl Schedule {
     /// The operation is recognised from the accesses, in any transposition. Exo calls this `replace`. Sums of products of
     /// three tensors or more become a sequence of products of two, in the order that is estimated to be fastest, with
     /// intermediate results of at most 1 MiB, unless one nest is faster.
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownLoop` or `ListedTwice` for the
+    /// list, `Distributed` if a loop is bound to a mesh axis, `CommunicatedInLeaf` if a tensor is communicated at
+    /// one, `NotInnermost` if others are inside, `NotABox` if their instances are not a box, and `Twice` if there is
+    /// a leaf already.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn tensorize<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>) -> Self {
@@ -337,6 +175,9 @@ impl Schedule {
     }
 
     /// As [`tensorize`](Self::tensorize), and refuses a leaf of another kind.
+    ///
+    /// # Errors
+    /// As [`tensorize`](Self::tensorize); `OtherLeaf` if the leaf is of another kind.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn tensorize_as<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>, kind: LeafKind) -> Self {
@@ -373,6 +214,9 @@ impl Schedule {
     /// ```
     ///
     /// After `substitute` in DISTAL and `replace` in Exo, where the instruction states its meaning.
+    ///
+    /// # Errors
+    /// As [`tensorize`](Self::tensorize); `BadName` if `leaf` is not a name, and `NoTiles` if an operand has no tile.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn tensorize_with<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>, leaf: impl Into<Name>) -> Self {
@@ -381,13 +225,13 @@ impl Schedule {
 
     /// Refuses the schedule unless the transfer of `tensor` has this pattern. An input whose accesses touch several
     /// regions has a transfer for each: then all of them have it, but for those that are local.
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` or `UnknownAxis` if one
+    /// does not exist, and `Unexpected` if the transfer has another pattern.
     #[track_caller]
     #[must_use = "a schedule is a value: use what the step returns"]
     pub fn expect(self, tensor: impl Into<Name>, pattern: Pattern) -> Self {
         self.apply(Step::Expect { tensor: tensor.into(), pattern })
     }
-}
-
-fn names<N: Into<Name>>(names: impl IntoIterator<Item = N>) -> Vec<Name> {
-    names.into_iter().map(Into::into).collect()
 }

@@ -1,0 +1,81 @@
+//! What the passes of lowering share: the schedule, its relations and closed forms, and isl to decide about them.
+
+use crate::conditions::Conditions;
+use crate::error::{ErrorKind, LowerError};
+use crate::isl::{Isl, IslResult, Relation};
+use crate::nest::{Depth, Nest};
+use crate::range::Fixed;
+use crate::relation::Relations;
+use crate::schedule::Schedule;
+use crate::source::Sources;
+use crate::state::State;
+use polyshard_layout::Sharding;
+use polyshard_program::{Kernel, Ranges, list};
+
+/// A schedule that is being lowered. Passes read it, and return what they find.
+pub(crate) struct Context<'a> {
+    pub schedule: &'a Schedule,
+    pub state: &'a State,
+    pub relations: Relations<'a>,
+    pub ranges: Ranges,
+    isl: Isl,
+}
+
+impl<'a> Context<'a> {
+    /// # Errors
+    /// The first error of the kernel or of a step, or that isl does not start.
+    pub(crate) fn new(schedule: &'a Schedule) -> Result<Self, LowerError> {
+        let state = schedule.state()?;
+        let isl = Isl::new()
+            .map_err(|error| schedule.blame(None, ErrorKind::Isl { what: "anything".into(), message: error.0 }))?;
+        let (kernel, nest): (&Kernel, &Nest) = (&state.kernel, &state.nest);
+        let extents: Vec<_> = nest.loops.iter().map(|&id| nest.node(id).extent).collect();
+        let (coordinates, counters) = extents.split_at(nest.distributed);
+        let ranges = Ranges { coordinates: coordinates.to_vec(), counters: counters.to_vec() };
+        Ok(Self { schedule, state, relations: Relations { kernel, nest }, ranges, isl })
+    }
+
+    pub(crate) fn kernel(&self) -> &'a Kernel {
+        &self.state.kernel
+    }
+
+    pub(crate) fn nest(&self) -> &'a Nest {
+        &self.state.nest
+    }
+
+    /// The closed forms at a depth.
+    pub(crate) fn fixed(&self, depth: Depth) -> Fixed<'_> {
+        Fixed { nest: self.nest(), depth, ranges: &self.ranges }
+    }
+
+    pub(crate) fn sources<'b>(&'b self, sharding: &'b Sharding) -> Sources<'b> {
+        Sources { relations: &self.relations, sharding, ranges: &self.ranges }
+    }
+
+    pub(crate) fn relation(&self, conditions: &Conditions) -> IslResult<Relation> {
+        self.isl.relation(conditions)
+    }
+
+    /// The names of mesh axes, as text.
+    pub(crate) fn names(&self, axes: &[usize]) -> String {
+        list(&self.state.mesh.names(axes))
+    }
+
+    /// What isl decided about `what`; an error if it gave up.
+    pub(crate) fn decided<T>(&self, what: &str, decision: IslResult<T>) -> Result<T, LowerError> {
+        decision.map_err(|error| self.blame(None, ErrorKind::Isl { what: what.to_owned(), message: error.0 }))
+    }
+
+    /// Refuses the schedule unless isl has proved `what`, which always holds if the closed forms are right.
+    pub(crate) fn proved(&self, what: &str, holds: IslResult<bool>) -> Result<(), LowerError> {
+        if self.decided(what, holds)? { Ok(()) } else { Err(self.unproved(what)) }
+    }
+
+    pub(crate) fn unproved(&self, what: &str) -> LowerError {
+        self.blame(None, ErrorKind::Unproved { what: what.to_owned(), trace: self.schedule.to_string() })
+    }
+
+    pub(crate) fn blame(&self, step: Option<usize>, kind: ErrorKind) -> LowerError {
+        self.schedule.blame(step, kind)
+    }
+}

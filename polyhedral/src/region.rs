@@ -1,0 +1,157 @@
+//! Which region of a tensor the leaf touches at a depth of the nest, and that a tile of it serves the leaf.
+
+use crate::context::Context;
+use crate::error::{ErrorKind, LowerError};
+use crate::isl::IslResult;
+use crate::nest::Depth;
+use crate::periodic;
+use crate::proofs::proof;
+use crate::range::{Span, position};
+use polyshard_layout::Name;
+use polyshard_program::{Access, Affine, Expr, Proof, Property, Region, Symbol, Tensor, periods};
+use std::collections::BTreeSet;
+use std::slice;
+
+impl Context<'_> {
+    /// The depth at which a tensor is to be communicated, and the step that says so.
+    pub(crate) fn asked(&self, tensor: Name) -> (Depth, Option<usize>) {
+        let Some(found) = self.state.communications.iter().find(|other| other.tensor == tensor) else {
+            let shard = self.state.shards.iter().find(|shard| shard.tensor == tensor);
+            return (Depth(0), shard.map(|shard| shard.step));
+        };
+        let around = self.nest().find(found.at).map_or(0, |position| position + 1);
+        (Depth(around.saturating_sub(self.nest().distributed)), Some(found.step))
+    }
+
+    /// The hull of what the accesses touch, hoisted out of loops that do not change it.
+    pub(crate) fn hoisted(&self, accesses: &[&Access], asked: Depth, shape: &[usize]) -> (Depth, Region) {
+        let mut depth = asked;
+        let mut region = self.region(accesses, depth, shape);
+        while let Some(innermost) = depth.0.checked_sub(1)
+            && !region.mentions(Symbol::Counter(innermost))
+        {
+            depth = Depth(innermost);
+            region = self.region(accesses, depth, shape);
+        }
+        (depth, region)
+    }
+
+    /// The hull of what the accesses touch at a depth.
+    pub(crate) fn region(&self, accesses: &[&Access], depth: Depth, shape: &[usize]) -> Region {
+        let kernel = self.kernel();
+        if kernel.is_empty() {
+            // Nothing runs and nothing is touched, whatever the accesses say.
+            return Region::of_ranges(vec![Default::default(); shape.len()]);
+        }
+        let fixed = self.fixed(depth);
+        let periods = periods(accesses, kernel.vars());
+        let accesses: Vec<_> = accesses.iter().map(|access| access.unwrapped()).collect();
+        let hull = |dim: usize| {
+            let spans: Vec<_> = accesses.iter().map(|access| fixed.index(&access.index[dim], kernel)).collect();
+            Span::hull(&spans, &self.ranges)
+        };
+        let hulls: Vec<_> = (0..shape.len()).map(hull).collect();
+        let ranges = hulls.iter().map(|hull| (hull.low.clone(), hull.high.clone())).collect();
+        let mut region = periodic::clipped(ranges, periods, shape, &self.ranges);
+        for (dim, hull) in hulls.into_iter().enumerate() {
+            // Blocks are counted from where the range begins, which is not to be clipped then.
+            if region.periods[dim].is_none() && region.ranges[dim].0 == hull.low {
+                region.blocks[dim] = hull.blocks;
+            }
+        }
+        for name in hidden(&accesses, region.wraps()) {
+            let span = fixed.variable(position(kernel, name));
+            if span.high.minus(&span.low).bounds(&self.ranges).0 < 1 {
+                region.when.push((span.low, span.high));
+            }
+        }
+        region
+    }
+
+    /// Proves that a tile of the region holds what the accesses touch, and stays inside the tensor.
+    pub(crate) fn covers(
+        &self,
+        region: &Region,
+        depth: Depth,
+        accesses: &[&Access],
+        tensor: &Tensor,
+    ) -> Result<Vec<Proof>, LowerError> {
+        let covers = || {
+            for access in accesses {
+                if !self.holds(region, depth, access)? {
+                    return Ok(false);
+                }
+            }
+            self.is_inside_tensor(region, depth, &tensor.shape)
+        };
+        self.proved("that tiles hold what the leaf touches and stay inside their tensors", covers())?;
+        let name = tensor.name;
+        let (property, asked) = match name == self.kernel().output().name {
+            true => (Property::Delivery, "what the leaf writes is in the tile"),
+            false => (Property::Residency, "what the leaf reads is in the tile"),
+        };
+        Ok(vec![proof(property, name, asked), proof(property, name, format!("the tile is inside {name}"))])
+    }
+
+    /// Whether all that the access touches is in the region.
+    fn holds(&self, region: &Region, depth: Depth, access: &Access) -> IslResult<bool> {
+        let index = &access.unwrapped().index;
+        let tile = Region { periods: vec![None; index.len()], ..region.clone() };
+        let inside = |index: &[Affine], tile: &Region| {
+            let needed = self.relation(&self.relations.needed(depth, index))?;
+            needed.is_subset(&self.relation(&self.relations.elements(depth, tile))?)
+        };
+        // What is in the range of each dimension is in the box, where no condition ties them together. The converse does
+        // not hold where nothing is needed because one dimension has nothing.
+        let mut apart = region.when.is_empty();
+        for (dim, index) in index.iter().enumerate() {
+            apart = apart && inside(slice::from_ref(index), &tile.restricted(|other| other == dim))?;
+        }
+        if !apart && !inside(index, &tile)? {
+            return Ok(false);
+        }
+        let periods = access.index.iter().map(Affine::period);
+        Ok(periods.eq(region.periods.iter().copied()) || inside(index, &periodic::meant(access, region))?)
+    }
+
+    fn is_inside_tensor(&self, region: &Region, depth: Depth, shape: &[usize]) -> IslResult<bool> {
+        let inside = |((low, high), &extent): (&(Expr, Expr), &usize)| {
+            low.bounds(&self.ranges).0 >= 0 && high.bounds(&self.ranges).1 <= extent as i64
+        };
+        if !region.wraps() && region.ranges.iter().zip(shape).all(inside) {
+            return Ok(true);
+        }
+        let whole = shape.iter().map(|&extent| (Expr::constant(0), Expr::constant(extent as i64)));
+        let tensor = self.relation(&self.relations.elements(depth, &Region::of_ranges(whole.collect())))?;
+        self.relation(&self.relations.elements(depth, region))?.is_subset(&tensor)
+    }
+
+    /// The elements of a tile buffer for the region.
+    pub(crate) fn capacity(&self, region: &Region, step: Option<usize>, tensor: Name) -> Result<usize, LowerError> {
+        let size = self.kernel().dtype().size() as i64;
+        let bytes = region.max_extents(&self.ranges).into_iter().try_fold(size, i64::checked_mul);
+        match bytes {
+            Some(bytes) => Ok((bytes / size) as usize),
+            None => Err(self.blame(step, ErrorKind::TooLarge { what: format!("a tile of `{tensor}`") })),
+        }
+    }
+}
+
+/// The index variables whose emptiness the hull of the accesses does not show.
+fn hidden(accesses: &[Access], periodic: bool) -> Vec<Name> {
+    let names = |index: &Affine| index.terms.iter().map(|term| term.0).collect::<Vec<_>>();
+    match accesses {
+        // A sum of indices is empty if one of them is, which the sum of their bounds does not show.
+        [access] => access.index.iter().filter(|index| index.terms.len() > 1).flat_map(names).collect(),
+        // Nor does the hull of several, and what wraps is not clipped.
+        [first, others @ ..] if periodic => {
+            let common =
+                |name: &Name| others.iter().all(|other| other.index.iter().any(|index| index.coefficient(*name) != 0));
+            first.index.iter().flat_map(names).filter(common).collect::<BTreeSet<_>>().into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! What is no program: each kind of [`ProgramError`], with its message.
+
+use expect_test::{Expect, expect};
+use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
+use polyshard_polyhedral::Schedule;
+use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Procedure, Reduction};
+use polyshard_program::{
+    Array, ArrayId, ArrayKind, Assign, DType, Move, Nest, Program, ProgramError, Statement, Var, example,
+};
+
+fn mesh() -> (Mesh, Axis) {
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    (mesh, x)
+}
+
+fn sharding(shape: &[usize], placements: &[Placement]) -> Sharding {
+    Sharding::new(&mesh().0, shape, placements).expect("a sharding")
+}
+
+fn by_rows() -> Sharding {
+    sharding(&[4, 4], &[Placement::block(0, mesh().1)])
+}
+
+fn by_columns() -> Sharding {
+    sharding(&[4, 4], &[Placement::block(1, mesh().1)])
+}
+
+fn array(name: &str, sharding: Sharding, kind: ArrayKind) -> Array {
+    Array { name: Name::new(name), sharding, kind }
+}
+
+/// `A`, an input by rows, and `B`, an output by columns.
+fn arrays() -> Vec<Array> {
+    vec![array("A", by_rows(), ArrayKind::Input), array("B", by_columns(), ArrayKind::Output)]
+}
+
+fn moved(source: usize, target: usize) -> Statement {
+    let direct = Move::direct(ArrayId(source), ArrayId(target), [&by_rows(), &by_columns()], Vec::new());
+    Statement::Move(Box::new(direct))
+}
+
+/// A product of 4 by 4 matrices, `f32` and by rows.
+fn product() -> Nest {
+    let (mesh, x) = mesh();
+    let rows = Schedule::from_spec(example::matmul(4, 4, 4))
+        .distribute(["m"], ["mo"], ["mi"], &mesh)
+        .shard("A", [Var::new("m").at(x)])
+        .shard("C", [Var::new("m").at(x)]);
+    rows.lower().expect("a program").nest().clone()
+}
+
+fn run(inputs: &[usize], output: usize) -> Statement {
+    let inputs = inputs.iter().copied().map(ArrayId).collect();
+    Statement::Nest { nest: Box::new(product()), inputs, output: ArrayId(output) }
+}
+
+/// `A`, `B` and `C` as the product wants them.
+fn operands() -> Vec<Array> {
+    let whole = sharding(&[4, 4], &[]);
+    vec![
+        array("A", by_rows(), ArrayKind::Input),
+        array("B", whole, ArrayKind::Input),
+        array("C", by_rows(), ArrayKind::Output),
+    ]
+}
+
+#[track_caller]
+fn check(dtype: DType, arrays: Vec<Array>, statements: Vec<Statement>, expect: Expect) -> ProgramError {
+    let error = Program::new(&mesh().0, dtype, arrays, statements).expect_err("it is no program");
+    expect.assert_eq(&error.to_string());
+    error
+}
+
+#[test]
+fn an_array_that_there_is_not() {
+    let error = check(DType::F32, arrays(), vec![moved(0, 2)], expect![]);
+    assert_eq!(error, ProgramError::NoArray { statement: 1, array: 2, arrays: 2 });
+}
+
+#[test]
+fn an_array_that_is_read_before_it_is_written() {
+    let mut arrays = arrays();
+    arrays.push(array("T", by_rows(), ArrayKind::Temporary));
+    let error = check(DType::F32, arrays, vec![moved(2, 1)], expect![]);
+    assert_eq!(error, ProgramError::Unwritten { statement: 1, array: Name::new("T") });
+}
+
+#[test]
+fn an_array_that_is_written_again() {
+    let error = check(DType::F32, arrays(), vec![moved(0, 1), moved(0, 1)], expect![]);
+    assert_eq!(error, ProgramError::Overwritten { statement: 2, array: Name::new("B") });
+    check(DType::F32, arrays(), vec![moved(0, 1), moved(1, 0)], expect![]);
+}
+
+#[test]
+fn an_output_that_nothing_writes() {
+    let error = check(DType::F32, arrays(), Vec::new(), expect![]);
+    assert_eq!(error, ProgramError::NoOutput { array: Name::new("B") });
+}
+
+#[test]
+fn moves_between_arrays_that_do_not_fit() {
+    let longer = sharding(&[5, 4], &[Placement::block(1, mesh().1)]);
+    let arrays_of = |target| vec![array("A", by_rows(), ArrayKind::Input), array("B", target, ArrayKind::Output)];
+    let error = check(DType::F32, arrays_of(longer), vec![moved(0, 1)], expect![]);
+    assert!(matches!(error, ProgramError::Misfit { statement: 1, .. }));
+    let elsewhere = Sharding::replicated(&Mesh::new([("x", 3)]), &[4, 4]);
+    check(DType::F32, arrays_of(elsewhere), vec![moved(0, 1)], expect![]);
+    check(DType::F32, arrays(), vec![moved(0, 1), Statement::Free(ArrayId(0))], expect![]);
+}
+
+#[test]
+fn kernels_whose_arrays_do_not_fit() {
+    let statements = || vec![run(&[0, 1], 2)];
+    Program::new(&mesh().0, DType::F32, operands(), statements()).expect("a program");
+    check(DType::F64, operands(), statements(), expect![]);
+    check(DType::F32, operands(), vec![run(&[0], 2)], expect![]);
+    let mut by_column = operands();
+    by_column[0].sharding = by_columns();
+    check(DType::F32, by_column, statements(), expect![]);
+    let wider = Mesh::new([("x", 4)]);
+    let error = Program::new(&wider, DType::F32, operands(), statements()).expect_err("the kernel is for 2 ranks");
+    expect![].assert_eq(&error.to_string());
+}
+
+#[test]
+fn reductions_that_do_not_close_the_sums() {
+    let (_, x) = mesh();
+    let terms = sharding(&[4, 4], &[Placement::partial(x)]);
+    let whole = sharding(&[4, 4], &[]);
+    let steps = |groups: Vec<Vec<usize>>| {
+        let step = LoweredStep { collective: Collective::AllReduce, groups: groups.clone().into(), parts: 1 };
+        let lowered = Lowered::from_steps(groups, 1, vec![step]).expect("the ranks are numbered from 0");
+        Procedure::by_steps(lowered).expect("each group has its sum")
+    };
+    let check = |target: &Sharding, by: Reduction, expect: Expect| {
+        let error = Program::reduction("A", [&terms, target], DType::F32, by).expect_err("it is no program");
+        expect.assert_eq(&error.to_string());
+    };
+    let both = || Reduction::from(steps(vec![vec![0, 1]]));
+    check(&by_rows(), both(), expect![]);
+    check(&whole, Reduction { op: Assign::Set, ..both() }, expect![]);
+    check(&whole, steps(vec![vec![0], vec![1]]).into(), expect![]);
+}
