@@ -18,6 +18,20 @@ pub(crate) fn combine(kind: ElementKind, op: ReduceOp, into: &mut [u8], with: &[
     }
 }
 
+/// Combines terms as long as `into`, the first to the last, into `into`, whatever it holds.
+///
+/// # Panics
+/// As [`combine`], and if there is no term.
+pub(crate) fn combine_terms<'a>(
+    kind: ElementKind,
+    op: ReduceOp,
+    into: &mut [u8],
+    mut terms: impl Iterator<Item = &'a [u8]>,
+) {
+    into.copy_from_slice(terms.next().expect("a group has a member; this is a bug of polyshard"));
+    terms.for_each(|term| combine(kind, op, into, term));
+}
+
 /// Returns the bytes of an element of `kind`.
 pub(super) fn bytes(kind: ElementKind) -> usize {
     kind.bytes()
