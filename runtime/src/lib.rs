@@ -26,6 +26,7 @@ mod region;
 #[cfg(test)]
 mod sample;
 mod spmd;
+mod subarray;
 mod sweep;
 mod tile;
 mod view;

@@ -53,6 +53,18 @@ pub(crate) fn room<T>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     Ok(room)
 }
 
+/// Divides a slice into parts of these lengths, one after the other.
+///
+/// # Panics
+/// If it is too short: a bug of polyshard.
+pub(crate) fn split_mut<T>(
+    mut rest: &mut [T],
+    lengths: impl IntoIterator<Item = usize>,
+) -> impl Iterator<Item = &mut [T]> {
+    let part = move |length| rest.split_off_mut(..length).expect("there is room for all parts");
+    lengths.into_iter().map(part)
+}
+
 fn check<T>(elements: usize, what: &impl Display) -> Result<()> {
     let bytes = elements as u128 * size_of::<T>() as u128;
     if bytes < LARGE as u128 {

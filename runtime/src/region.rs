@@ -138,13 +138,6 @@ impl Region {
         starts.enumerate().map(move |(n, start)| (start..range.end.min(start.saturating_add(size)), n * size as usize))
     }
 
-    /// The index at a position of a dimension.
-    pub(crate) fn index(&self, dim: usize, position: usize) -> i64 {
-        let position = position as i64;
-        let (size, step) = self.blocks(dim).unwrap_or((1, 1));
-        self.ranges[dim].start + position / size * step + position % size
-    }
-
     /// Whether it goes beyond an end of its array, to begin again at the other.
     pub(crate) fn wraps(&self) -> bool {
         let beyond = |(range, &period): (&Range<i64>, &i64)| period > 0 && (range.start < 0 || range.end > period);
@@ -246,7 +239,7 @@ mod tests {
     }
 
     proptest! {
-        /// Positions, runs and indices agree, and equal sets of indices are equal regions.
+        /// Positions and runs agree, and equal sets of indices are equal regions.
         #[test]
         fn blocks_hold_their_indices_one_after_the_other(start in 0i64..5, len in 0i64..30, size in -2i64..6, step in 1i64..8) {
             let all: Vec<i64> = (0..len).filter(|i| i % step < size).map(|i| start + i).collect();
@@ -254,7 +247,6 @@ mod tests {
             prop_assert_eq!(region.len(), all.len());
             let listed: Vec<_> = region.runs(0).flat_map(|(run, at)| run.zip(at..)).collect();
             prop_assert_eq!(&listed, &all.iter().copied().zip(0..).collect::<Vec<_>>());
-            prop_assert_eq!((0..all.len()).map(|at| region.index(0, at)).collect::<Vec<_>>(), all.clone());
             if let (Some(&first), Some(&last)) = (all.first(), all.last()) {
                 let tight = Region::new(std::iter::once(first..last + 1)).in_blocks(0, size, step);
                 prop_assert_eq!(&tight, &region);

@@ -108,6 +108,37 @@ pub(crate) fn owned_region(seed: u64, sharding: &Sharding, coordinates: &[usize]
     Region::new(ranges)
 }
 
+/// A region whose dimensions are of blocks, mostly.
+pub(crate) fn blocks(seed: u64, salt: usize, shape: &[usize]) -> Region {
+    let region = region(seed, salt, shape);
+    let dims = (0..shape.len()).filter(|dim| pick(seed, ("blocks", dim), 4) > 0);
+    dims.fold(region, |region, dim| {
+        let step = 1 + pick(seed, ("step", dim), 5);
+        region.in_blocks(dim, pick(seed, ("size", dim), step + 2) as i64, step as i64)
+    })
+}
+
+/// A box whose dimensions wrap, mostly: before the start, beyond the end, several times round, or not at all.
+pub(crate) fn around(seed: u64, salt: usize, shape: &[usize]) -> Region {
+    let period = |dim: usize| match pick(seed, ("period", dim), 4) {
+        0 => None,
+        1 => Some(1 + pick(seed, ("shorter", dim), shape[dim])),
+        _ => Some(shape[dim]),
+    };
+    // A dimension of no elements has nothing to wrap.
+    let periods: Vec<_> = (0..shape.len()).map(|dim| period(dim).filter(|_| shape[dim] > 0)).collect();
+    let ranges = periods.iter().zip(shape).enumerate().map(|(dim, (period, &extent))| match period {
+        None => range(seed, (salt, dim), 0..extent),
+        Some(period) => {
+            let start = pick(seed, (salt, "start", dim), 3 * period) as i64 - 2 * *period as i64;
+            start..start + pick(seed, (salt, "length", dim), (2 * period + 2).min(9)) as i64
+        }
+    });
+    let region = Region::new(ranges);
+    let periods = periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
+    periods.fold(region, |region, (dim, period)| region.periodic(dim, period as i64))
+}
+
 /// The indices of a region, row-major.
 pub(crate) fn indices(region: &Region) -> Vec<Vec<usize>> {
     if region.is_empty() {

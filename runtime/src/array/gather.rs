@@ -3,7 +3,7 @@
 use super::save::agreed;
 use crate::memory::Buffer;
 use crate::region::row_major;
-use crate::tile::{Overlap, Place};
+use crate::subarray::{Place, Subarray, mail};
 use crate::{DistArray, Element, Region, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ndarray::ArrayD;
@@ -43,7 +43,7 @@ impl<T: Element> DistArray<T> {
         let reader = mesh.coordinates(0);
         for region in pieces(self.shape(), PIECE / size_of::<T>()) {
             if !world.is_root() {
-                let own = Overlap::read(self.sharding(), self.coordinates(), &reader, &region);
+                let own = Subarray::read(self.sharding(), self.coordinates(), &reader, &region);
                 if own.len() > 0 {
                     comm.send(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)?))?;
                 }
@@ -52,20 +52,17 @@ impl<T: Element> DistArray<T> {
             piece.grow(region.len(), "a piece of an array")?;
             let piece = &mut piece[..region.len()];
             for rank in 0..world.size() {
-                let part = Overlap::read(self.sharding(), &mesh.coordinates(rank), &reader, &region);
+                let part = Subarray::read(self.sharding(), &mesh.coordinates(rank), &reader, &region);
                 if part.len() == 0 {
                     continue;
                 }
                 if rank == 0 {
                     part.copy(Place::Block, self.block(), Place::Region, piece);
-                } else if let Some(range) = part.contiguous(Place::Region) {
-                    comm.receive(rank, cast_slice_mut(&mut piece[range]))?;
-                } else {
-                    staging.grow(part.len(), "a piece of an array")?;
-                    let staging = &mut staging[..part.len()];
-                    comm.receive(rank, cast_slice_mut(staging))?;
-                    part.copy(Place::Packed, staging, Place::Region, piece);
+                    continue;
                 }
+                mail::receive(&[(rank, part)], piece, &mut staging, |into| {
+                    into.iter_mut().try_for_each(|(rank, into)| comm.receive(*rank, cast_slice_mut(into)))
+                })?;
             }
             take(piece);
         }

@@ -6,7 +6,7 @@
 
 use crate::layout::Sharding;
 use crate::npy::{NpyFile, failed};
-use crate::tile::{Overlap, Place};
+use crate::subarray::{Place, Row, Subarray};
 use crate::{DistArray, Element, Region, Result, World, memory};
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
@@ -26,7 +26,7 @@ impl<T: Element> DistArray<T> {
         let file = NpyFile::open(path)?;
         file.expect::<T>(Some(sharding.shape()))?;
         let whole = Region::whole(file.shape());
-        let own = Overlap::of(sharding, array.coordinates(), &whole);
+        let own = Subarray::of(sharding, array.coordinates(), &whole);
         if own.len() == 0 {
             return Ok(array);
         }
@@ -44,7 +44,7 @@ impl<T: Element> DistArray<T> {
         } else {
             let what = format_args!("this rank's block of the array in `{}`", file.path.display());
             array.block = memory::zeros(own.len(), what)?.into();
-            own.rows(Place::Region, Place::Block, |from, to, len| {
+            own.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
                 let row: &mut [u8] = bytemuck::cast_slice_mut(&mut array.block[to..to + len]);
                 row.copy_from_slice(&map[from * size_of::<T>()..][..row.len()]);
             });

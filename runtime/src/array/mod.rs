@@ -11,7 +11,7 @@ mod save;
 use crate::block::Block;
 use crate::layout::Sharding;
 use crate::region::row_major;
-use crate::tile::{Overlap, Place};
+use crate::subarray::{Place, Subarray};
 use crate::{Element, Error, Region, Result, Segment, View, ViewMut, World, memory};
 use ndarray::{ArrayBase, Data, Dimension};
 
@@ -57,7 +57,7 @@ impl<T: Element> DistArray<T> {
         }
         let mut block = memory::room(len, of_block(sharding))?;
         if len > 0 {
-            let owned: Vec<Vec<usize>> = (0..array.ndim()).map(|dim| array.owned(dim)).collect();
+            let owned: Vec<Vec<usize>> = (0..array.ndim()).map(|dim| array.owned(dim).collect()).collect();
             let mut index = vec![0; owned.len()];
             fill(&owned, &mut index, 0, &mut |index| block.push(f(index)));
         }
@@ -155,11 +155,6 @@ impl<T: Element> DistArray<T> {
     fn closed(&self, what: &str) -> Result<()> {
         if self.sharding.partial().is_empty() { Ok(()) } else { Err(Error::Usage(open(&self.sharding, what))) }
     }
-
-    /// The global indices along `dim` that this rank owns, ascending.
-    fn owned(&self, dim: usize) -> Vec<usize> {
-        self.sharding.pieces(dim, &self.coordinates, 0..self.shape()[dim]).flat_map(|(range, _)| range).collect()
-    }
 }
 
 impl<T> DistArray<T> {
@@ -190,6 +185,11 @@ impl<T> DistArray<T> {
     #[must_use]
     pub fn coordinates(&self) -> &[usize] {
         &self.coordinates
+    }
+
+    /// The global indices along `dim` that this rank owns, ascending.
+    pub(crate) fn owned(&self, dim: usize) -> impl Iterator<Item = usize> {
+        self.sharding.pieces(dim, &self.coordinates, 0..self.shape()[dim]).flat_map(|(range, _)| range)
     }
 
     /// Returns this rank's elements, dense and row-major by global index.
@@ -276,7 +276,7 @@ impl<T> DistArray<T> {
     /// The position in the block and the global index of this rank's first element of `region`, and the strides.
     #[track_caller]
     fn placed(&self, region: &Region) -> (usize, Vec<i64>, Vec<i64>) {
-        let overlap = Overlap::of(&self.sharding, &self.coordinates, region);
+        let overlap = Subarray::of(&self.sharding, &self.coordinates, region);
         assert!(
             overlap.is_box(),
             "what a rank owns of {region}, sharded {}, is not one box, so it has no view: use `get` or `block`",

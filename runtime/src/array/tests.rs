@@ -70,7 +70,7 @@ proptest! {
             assert_eq!(DistArray::from_array(world, &all, &sharding)?.block(), a.block());
             assert_eq!(DistArray::filled(world, &sharding, 3)?.block(), vec![3; a.block().len()]);
             let region = owned_region(seed, &sharding, a.coordinates());
-            if Overlap::of(&sharding, a.coordinates(), &Region::whole(a.shape())).is_box() {
+            if Subarray::of(&sharding, a.coordinates(), &Region::whole(a.shape())).is_box() {
                 assert_eq!(contents(a.view(), &region), indices(&region).iter().map(|i| element(i)).collect::<Vec<_>>());
             }
             a.expect("A", &sharding)

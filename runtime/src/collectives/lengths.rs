@@ -4,7 +4,8 @@
 //! so that ranks with another root or another element type are an error on all of them, on every communicator.
 
 use crate::comm::{Communicator, plural, sentence};
-use crate::{DType, Element, Error, Result};
+use crate::memory::split_mut;
+use crate::{Element, DType, Error, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// A collective to which ranks bring different lengths.
@@ -131,14 +132,7 @@ impl Lengths {
 
     /// Returns each rank's place in `into`, with the rank.
     pub(super) fn parts_mut<'d, T: Element>(&self, into: &'d mut [T]) -> Vec<(usize, &'d mut [u8])> {
-        let mut rest = into;
-        let mut parts = Vec::with_capacity(self.elements.len());
-        for (rank, &length) in self.elements.iter().enumerate() {
-            let (part, tail) = rest.split_at_mut(length);
-            parts.push((rank, cast_slice_mut(part)));
-            rest = tail;
-        }
-        parts
+        split_mut(into, self.elements.iter().copied()).map(cast_slice_mut).enumerate().collect()
     }
 
     /// Returns each rank's part of `data` as its own.

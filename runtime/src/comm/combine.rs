@@ -19,6 +19,20 @@ pub(crate) fn combine(dtype: DType, op: ReduceOp, into: &mut [u8], with: &[u8]) 
     }
 }
 
+/// Combines terms as long as `into`, the first to the last, into `into`, whatever it holds.
+///
+/// # Panics
+/// As [`combine`], and if there is no term.
+pub(crate) fn combine_terms<'a>(
+    dtype: DType,
+    op: ReduceOp,
+    into: &mut [u8],
+    mut terms: impl Iterator<Item = &'a [u8]>,
+) {
+    into.copy_from_slice(terms.next().expect("a group has a member; this is a bug of polyshard"));
+    terms.for_each(|term| combine(dtype, op, into, term));
+}
+
 fn typed<T: Element>(op: ReduceOp, into: &mut [u8], with: &[u8]) {
     // One loop per operation, so that each is a plain vector loop.
     match op {

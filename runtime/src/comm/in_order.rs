@@ -9,7 +9,7 @@
 
 use super::{Communicator, check, combine};
 use crate::layout::SumKind;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, split_mut};
 use crate::{DType, ReduceOp, Result};
 
 /// Bytes that are summed up at a time, whole elements of any type.
@@ -112,25 +112,16 @@ fn gather<C: Communicator + ?Sized>(
     into: &mut [u8],
     counts: &[usize],
 ) -> Result<()> {
-    let mut receives = Vec::new();
-    if comm.rank() == root {
-        let mut rest = into;
-        for (rank, &count) in counts.iter().enumerate() {
-            let (part, tail) = rest.split_at_mut(count);
-            receives.push((rank, part));
-            rest = tail;
-        }
-    }
+    let counts = if comm.rank() == root { counts } else { &[] };
+    let mut receives: Vec<_> = split_mut(into, counts.iter().copied()).enumerate().collect();
     comm.exchange(&[(root, own)], &mut receives)
 }
 
-/// Combines terms as long as `into`, the first to the last, a chunk at a time, so that sums stay in the nearest cache.
+/// Combines terms as long as `into`, a chunk at a time, so that sums stay in the nearest cache.
 fn combine_terms(into: &mut [u8], terms: &[&[u8]], dtype: DType, op: ReduceOp) {
     for (nth, into) in into.chunks_mut(CHUNK).enumerate() {
         let range = nth * CHUNK..nth * CHUNK + into.len();
-        let mut chunks = terms.iter().map(|term| &term[range.clone()]);
-        into.copy_from_slice(chunks.next().expect("a group has a member; this is a bug of polyshard"));
-        chunks.for_each(|chunk| combine::combine(dtype, op, into, chunk));
+        combine::combine_terms(dtype, op, into, terms.iter().map(|term| &term[range.clone()]));
     }
 }
 

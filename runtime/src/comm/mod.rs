@@ -34,7 +34,7 @@ pub(crate) mod threads;
 mod words;
 
 pub(crate) use alone::Alone;
-pub(crate) use combine::combine;
+pub(crate) use combine::{combine, combine_terms};
 pub(crate) use words::{plural, sentence};
 
 pub use shared::{Room, SharedMemory};

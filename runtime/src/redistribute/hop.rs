@@ -1,12 +1,12 @@
 //! Hops: one step of a redistribution, in which every rank hands out pieces of one tile and gets those of
 //! another.
 //!
-//! A hop says who takes part and which [`Piece`] each pair of ranks moves; how it moves is a transport's
+//! A hop says who takes part and which [piece](Subarray) each pair of ranks moves; how it moves is a transport's
 //! affair. Ranks that move nothing between them are in different groups and never wait for each other; a rank
 //! that only keeps what it has is alone and talks to nobody.
 
-use super::piece::Piece;
 use crate::comm::Communicator;
+use crate::subarray::Subarray;
 use crate::{Result, World};
 use std::rc::Rc;
 
@@ -19,9 +19,9 @@ pub(super) struct Hop {
     /// This rank's number among the members.
     pub(super) me: usize,
     /// What this rank hands to each member, itself included.
-    pub(super) sends: Vec<Piece>,
+    pub(super) sends: Vec<Subarray>,
     /// What this rank gets from each member, itself included.
-    pub(super) receives: Vec<Piece>,
+    pub(super) receives: Vec<Subarray>,
     /// Whether any rank of the world talks to another.
     pub(super) talks: bool,
 }
@@ -33,7 +33,7 @@ impl Hop {
     ///
     /// # Errors
     /// If another rank failed.
-    pub(super) fn new(world: &World, between: impl Fn(usize, usize) -> Piece) -> Result<Self> {
+    pub(super) fn new(world: &World, between: impl Fn(usize, usize) -> Subarray) -> Result<Self> {
         let this = world.rank();
         let mut pieces: Vec<_> = (0..world.size()).map(|rank| [between(this, rank), between(rank, this)]).collect();
         let peers = (0..world.size()).filter(|&rank| pieces[rank].iter().any(|piece| piece.len() > 0)).collect();

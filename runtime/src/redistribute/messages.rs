@@ -5,12 +5,12 @@
 //! piece that is scattered on a side goes in chunks, so that its buffer stays in the cache: what is packed is
 //! not written to memory and read again, and staging does not grow with the tiles.
 
-use super::copy::{copy, pack, unpack};
 use super::hop::Hop;
-use super::piece::{Piece, Rows, Side};
 use crate::Result;
 use crate::memory::Buffer;
+use crate::subarray::{Place, Rows, Subarray};
 use bytemuck::cast_slice_mut;
+use std::ops::Range;
 
 /// Bytes of a message with a scattered side. Smaller ones make the ranks wait for each other more often, larger
 /// ones leave the cache.
@@ -40,11 +40,11 @@ impl Staging {
 /// Returns the largest number of elements of a piece that is scattered where it is sent from and where it is
 /// received: what [`Staging::bytes`] takes.
 pub(super) fn scattered(hop: &Hop) -> [usize; 2] {
-    let largest = |pieces: &[Piece], side| {
+    let largest = |pieces: &[Subarray], place| {
         let others = pieces.iter().enumerate().filter(|(member, _)| *member != hop.me).map(|(_, piece)| piece);
-        others.filter(|piece| piece.together(side).is_none()).map(Piece::len).max().unwrap_or(0)
+        others.filter(|piece| piece.contiguous(place).is_none()).map(Subarray::len).max().unwrap_or(0)
     };
-    [largest(&hop.sends, Side::Source), largest(&hop.receives, Side::Target)]
+    [largest(&hop.sends, Place::Block), largest(&hop.receives, Place::Region)]
 }
 
 /// Moves the pieces of `hop` from the members' `source` tiles to their `target` tiles, of elements of `element`
@@ -60,7 +60,7 @@ pub(super) fn scattered(hop: &Hop) -> [usize; 2] {
 /// # Errors
 /// If another rank failed.
 pub(super) fn run(hop: &Hop, element: usize, source: &[u8], target: &mut [u8], staging: &mut Staging) -> Result<()> {
-    copy(hop.sends[hop.me].rows(), element, source, target);
+    hop.sends[hop.me].rows(Place::Block, Place::Region).copy(usize::MAX, element, source, target);
     let Some(comm) = &hop.comm else { return Ok(()) };
     let [send, receive] = scattered(hop).map(|elements| room(elements, element) / size_of::<u64>());
     staging.send.grow(send, "pieces of a redistribution")?;
@@ -69,8 +69,8 @@ pub(super) fn run(hop: &Hop, element: usize, source: &[u8], target: &mut [u8], s
     let size = hop.members.len();
     for round in 1..size {
         let (to, from) = ((hop.me + round) % size, (hop.me + size - round) % size);
-        let mut send = Stream::new(&hop.sends[to], Side::Source, element);
-        let mut receive = Stream::new(&hop.receives[from], Side::Target, element);
+        let mut send = Stream::new(&hop.sends[to], [Place::Block, Place::Packed], element);
+        let mut receive = Stream::new(&hop.receives[from], [Place::Packed, Place::Region], element);
         // Every pair goes through its chunks in the same order and rounds, so nobody waits in a circle.
         loop {
             let (out, back) = (send.next(), receive.next());
@@ -100,45 +100,46 @@ fn room(elements: usize, element: usize) -> usize {
 /// One side of a piece on its way: its chunks, one after the other.
 struct Stream<'a> {
     rows: Rows<'a>,
-    /// Where the piece is, if it lies together on this side.
-    start: Option<usize>,
-    /// Elements of a chunk.
+    /// Where the piece is, if it is contiguous on this side.
+    place: Option<Range<usize>>,
+    /// Elements of a chunk, and those that have not gone yet.
     chunk: usize,
-    /// Elements that have gone, and all of them.
-    gone: usize,
-    len: usize,
+    left: usize,
     element: usize,
 }
 
 impl<'a> Stream<'a> {
-    fn new(piece: &'a Piece, side: Side, element: usize) -> Self {
+    fn new(piece: &'a Subarray, [from, to]: [Place; 2], element: usize) -> Self {
+        let side = if from == Place::Packed { to } else { from };
+        let [block, region] = [Place::Block, Place::Region].map(|side| piece.contiguous(side));
         // Both ends know both sides, so they agree on the chunks.
-        let whole = [Side::Source, Side::Target].iter().all(|&side| piece.together(side).is_some());
-        let chunk = if whole { piece.len() } else { CHUNK / element };
-        let start = piece.together(side).map(|range| range.start);
-        Self { rows: piece.rows(), start, chunk, gone: 0, len: piece.len(), element }
+        let chunk = if block.is_some() && region.is_some() { piece.len() } else { CHUNK / element };
+        let place = if side == Place::Block { block } else { region };
+        Self { rows: piece.rows(from, to), place, chunk, left: piece.len(), element }
     }
 
     /// Returns the elements of the next chunk, if there is one.
     fn next(&self) -> Option<usize> {
-        Some(self.chunk.min(self.len - self.gone)).filter(|&len| len > 0)
+        Some(self.chunk.min(self.left)).filter(|&len| len > 0)
     }
 
-    /// Returns where the next chunk is in the tile, if it lies together there, and counts it as gone.
-    fn place(&mut self, len: usize) -> Option<std::ops::Range<usize>> {
-        let start = self.start? + self.gone;
-        Some(start * self.element..(start + len) * self.element)
+    /// Returns where the next `len` elements are in the tile, if they are contiguous there.
+    fn place(&self, len: usize) -> Option<Range<usize>> {
+        self.place
+            .as_ref()
+            .map(|rest| rest.end - self.left)
+            .map(|start| start * self.element..(start + len) * self.element)
     }
 
     /// Returns the next chunk, of `len` elements of `tile`: in place, or packed into `staging`.
     fn message<'b>(&mut self, len: usize, tile: &'b [u8], staging: &'b mut [u8]) -> &'b [u8] {
         let place = self.place(len);
-        self.gone += len;
+        self.left -= len;
         match place {
             Some(range) => &tile[range],
             None => {
                 let packed = &mut staging[..len * self.element];
-                pack(&mut self.rows, self.element, tile, packed);
+                self.rows.copy(len, self.element, tile, packed);
                 packed
             }
         }
@@ -146,9 +147,9 @@ impl<'a> Stream<'a> {
 
     /// Puts a chunk that has come into `staging` where it belongs, if it is not there.
     fn arrived(&mut self, len: usize, staging: &[u8], tile: &mut [u8]) {
-        self.gone += len;
-        if self.start.is_none() {
-            unpack(&mut self.rows, self.element, &staging[..len * self.element], tile);
+        self.left -= len;
+        if self.place.is_none() {
+            self.rows.copy(len, self.element, staging, tile);
         }
     }
 }

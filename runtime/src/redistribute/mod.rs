@@ -10,33 +10,28 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | `piece` | what one rank hands to another, as rows of both tiles |
-//! | `hop` | who takes part, and the pieces |
+//! | `hop` | who takes part, and the [pieces](Subarray) that they hand to one another |
 //! | `messages`, `shared` | the transports |
-//! | `copy`, `stream` | rows from here to there |
 //! | `sums` | partial sums, closed on the way |
 //! | `check` | what is refused |
 //!
 //! Nothing here decides what the shardings should be, and the source is never written.
 
 mod check;
-mod copy;
 mod hop;
 mod messages;
-mod piece;
 mod shared;
-mod stream;
 mod sums;
 #[cfg(test)]
 mod tests;
 
 use crate::comm::{Room, SharedMemory};
 use crate::layout::Sharding;
+use crate::subarray::Subarray;
 use crate::{DistArray, Element, Error, Result, Segment, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
-use piece::Piece;
 use shared::{Outcome, Tile};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -131,7 +126,7 @@ impl Redistribution {
     }
 
     fn of_hop(world: &World, number: u64, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<Self> {
-        let hop = Hop::new(world, |owner, reader| Piece::between(source, kept, owner, target, reader))?;
+        let hop = Hop::new(world, |owner, reader| Subarray::between(source, kept, owner, target, reader))?;
         Self::of(world, number, [source, target], Some(hop))
     }
 

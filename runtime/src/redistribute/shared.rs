@@ -10,9 +10,8 @@
 #![expect(unsafe_code, reason = "writes into memory of other ranks")]
 
 use super::hop::Hop;
-use super::piece::Row;
-use super::stream::Copier;
 use crate::comm::{Communicator, Note, SharedMemory};
+use crate::subarray::{Copier, Place, Row};
 use crate::{Error, Result, Segment};
 
 /// The handle of a tile that the others cannot see.
@@ -158,7 +157,7 @@ unsafe fn hand_out(hop: &Hop, element: usize, source: &[u8], tiles: &[(*mut u8, 
         let member = (hop.me + nth) % tiles.len();
         let (piece, (address, bytes)) = (&hop.sends[member], tiles[member]);
         let copier = Copier::new(bytes);
-        piece.rows().next(usize::MAX, |Row { from, to, len }| {
+        piece.rows(Place::Block, Place::Region).next(usize::MAX, |Row { from, to, len }| {
             let (from, to, len) = (from * element, to * element, len * element);
             assert!(to + len <= bytes, "a row ends outside of its tile; this is a bug of polyshard");
             // SAFETY: the row is inside of the tile; the rest is the caller's promise.

@@ -8,8 +8,8 @@
 //! receives what a reduction or a reduce-scatter has to move.
 
 use super::{Redistribution, Transport};
-use crate::layout::Sharding;
-use crate::tile::Overlap;
+use crate::layout::{Mesh, Reach, Sharding};
+use crate::subarray::Subarray;
 use crate::{DistArray, Element, Error, Group, OutTile, ReduceOp, Region, Result, World, memory};
 use bytemuck::cast_slice_mut;
 use std::rc::Rc;
@@ -60,21 +60,14 @@ impl Sums {
         if let Some(scatter) = Scatter::new(world, &axes, source, target)? {
             return Ok(Some(Self::Scatter(Box::new(scatter))));
         }
-        let extents = mesh.extents();
-        let count = axes.iter().map(|&axis| extents[axis]).product();
-        let coordinates_of = |layer: usize| {
-            let mut rest = layer;
-            let digits = axes.iter().rev().map(|&axis| {
-                let coordinate = rest % extents[axis];
-                rest /= extents[axis];
-                (axis, coordinate)
-            });
-            digits.collect::<Vec<_>>()
-        };
         let at = mesh.coordinates(world.rank());
-        let mine = axes.iter().fold(0, |layer, &axis| layer * extents[axis] + at[axis]);
-        let layer = |layer| Redistribution::new(world, &source.pinned(&coordinates_of(layer)), target);
-        Ok(Some(Self::Layers { mine, layers: (0..count).map(layer).collect::<Result<_>>()? }))
+        let members: Vec<_> = mesh.in_reach(&at, &along(&axes, mesh)).collect();
+        let mine = members.iter().position(|member| *member == at).expect("a rank is in its own group");
+        let layer = |member: &Vec<usize>| {
+            let coordinates: Vec<_> = axes.iter().map(|&axis| (axis, member[axis])).collect();
+            Redistribution::new(world, &source.pinned(&coordinates), target)
+        };
+        Ok(Some(Self::Layers { mine, layers: members.iter().map(layer).collect::<Result<_>>()? }))
     }
 
     /// Sets the transport of what moves the sums or the terms.
@@ -150,41 +143,34 @@ pub(super) struct Scatter {
     /// This rank's term.
     tile: Region,
     /// By member, its part of the tile.
-    parts: Vec<Overlap>,
+    parts: Vec<Subarray>,
 }
 
 impl Scatter {
-    /// The sum along `axes`, if every rank's term is one box of which the members of its group own all; decided alike on all
-    /// ranks, and collective if it is.
+    /// The sum along `axes`, if every rank's term is one box of which the members of its group own all, and nothing else;
+    /// decided alike on all ranks, and collective if it is.
     fn new(world: &World, axes: &[usize], source: &Sharding, target: &Sharding) -> Result<Option<Self>> {
         let mesh = source.mesh();
-        let members = |at: &[usize]| {
-            let along = |members: Vec<Vec<usize>>, &axis: &usize| -> Vec<Vec<usize>> {
-                let moved = |at: &Vec<usize>| {
-                    let at = at.clone();
-                    (0..mesh.as_slice()[axis].extent).map(move |coordinate| {
-                        let mut at = at.clone();
-                        at[axis] = coordinate;
-                        at
-                    })
-                };
-                members.iter().flat_map(moved).collect()
-            };
-            axes.iter().fold(vec![at.to_vec()], along)
-        };
+        let whole = Region::whole(source.shape());
+        let tile = |at: &[usize]| Subarray::of(source, at, &whole).region();
+        let group = along(axes, mesh);
         let covered = |rank: usize| {
             let at = mesh.coordinates(rank);
-            let Some(tile) = tile_of(source, &at) else { return false };
-            let parts = members(&at).iter().map(|member| Overlap::of(target, member, &tile).len()).sum::<usize>();
-            parts == tile.len()
+            tile(&at).is_some_and(|tile| {
+                // What a member wants is all in the tile, and what is in the tile a member wants.
+                let wanted = |member: Vec<usize>| {
+                    let part = Subarray::of(target, &member, &tile).len();
+                    (part == target.local_len(&member)).then_some(part)
+                };
+                mesh.in_reach(&at, &group).map(wanted).sum::<Option<usize>>() == Some(tile.len())
+            })
         };
         if !(0..mesh.size()).all(covered) {
             return Ok(None);
         }
         let group = world.group(mesh, axes)?;
-        let tile = tile_of(source, &mesh.coordinates(world.rank()));
-        let tile = tile.expect("this rank's tile is a box, as all are; this is a bug of polyshard");
-        let parts = (0..group.size()).map(|member| Overlap::of(target, &group.coordinates(member), &tile)).collect();
+        let tile = tile(&mesh.coordinates(world.rank())).expect("this rank's tile is a box, as all are");
+        let parts = (0..group.size()).map(|member| Subarray::of(target, &group.coordinates(member), &tile)).collect();
         Ok(Some(Self { group, tile, parts }))
     }
 
@@ -194,13 +180,7 @@ impl Scatter {
     }
 }
 
-/// The box of global indices that a rank owns, if it is one.
-fn tile_of(sharding: &Sharding, at: &[usize]) -> Option<Region> {
-    let ranges = sharding.shape().iter().enumerate().map(|(dim, &extent)| {
-        let mut pieces = sharding.pieces(dim, at, 0..extent);
-        let first = pieces.next().map_or(0..0, |(range, _)| range);
-        pieces.next().is_none().then_some(first.start as i64..first.end as i64)
-    });
-    let ranges: Option<Vec<_>> = ranges.collect();
-    ranges.map(Region::new)
+/// The reach of a rank in its group along `axes`.
+fn along(axes: &[usize], mesh: &Mesh) -> Vec<Reach> {
+    (0..mesh.ndim()).map(|axis| if axes.contains(&axis) { Reach::All } else { Reach::OWN }).collect()
 }

@@ -3,8 +3,7 @@
 use super::*;
 use crate::Region;
 use crate::layout::{AxisExpr, Mesh, Placement};
-use crate::sample::{indices, on_ranks, pick, sharding_pairs};
-use piece::Side;
+use crate::sample::{indices, on_ranks, sharding_pairs};
 use proptest::prelude::*;
 
 /// The element at an index: another one everywhere, also in the type that holds the fewest.
@@ -69,38 +68,6 @@ proptest! {
             }
             Ok(())
         });
-    }
-}
-
-proptest! {
-    /// However a piece is cut into messages, they have its rows in order.
-    #[test]
-    fn pieces_can_be_cut_anywhere([source, target] in sharding_pairs(), limit in 1usize..9, seed in any::<u64>()) {
-        let mesh = source.mesh();
-        let [owner, reader] = [0, 1].map(|side| pick(seed, side, mesh.size()));
-        let piece = Piece::between(&source, &source, owner, &target, reader);
-        let elements = |limit: usize| {
-            let (mut rows, mut elements) = (piece.rows(), Vec::new());
-            loop {
-                let mut given = 0;
-                rows.next(limit, |row| {
-                    given += row.len;
-                    elements.extend((0..row.len).map(|i| (row.from + i, row.to + i)));
-                });
-                if given < limit {
-                    return elements;
-                }
-            }
-        };
-        let whole = elements(usize::MAX);
-        prop_assert_eq!(whole.len(), piece.len());
-        prop_assert!(whole.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1), "rows are in order");
-        for (side, position) in [(Side::Source, whole.first().map(|first| first.0)), (Side::Target, whole.first().map(|first| first.1))] {
-            if let (Some(range), Some(first)) = (piece.together(side), position) {
-                prop_assert_eq!(range, first..first + piece.len(), "what lies together starts with the first row");
-            }
-        }
-        prop_assert_eq!(elements(limit), whole);
     }
 }
 

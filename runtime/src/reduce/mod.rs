@@ -3,22 +3,13 @@
 //! Who combines what with whom is data, a [`Procedure`] in ranks of the world, which is proved already: collectives in groups, or
 //! one fixed order, which gives the same bits everywhere. Moves of programs that are by a reduction run here too.
 //!
-//! | module | what |
-//! | --- | --- |
-//! | `piece` | chunks as ranges of an array of any length |
-//! | `step` | one step, as one rank sees it |
-//! | `in_order` | the reduction whose bits do not depend on where ranks are |
-//!
 //! Nothing here decides which steps are best: that is a planner's. Nothing is sent that the steps do not say.
 
-mod in_order;
-mod piece;
 mod step;
 
 use crate::comm::Communicator;
 use crate::layout::Sharding;
 use crate::{DistArray, Element, Error, ReduceOp, Result, World};
-use in_order::InOrder;
 use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -57,16 +48,10 @@ use step::{Staging, Step};
 /// **Bytes.** A run receives what the steps say and no more: see [`bytes_received`](Self::bytes_received).
 pub struct Reduction<T> {
     elements: usize,
-    course: Course,
+    received: usize,
+    /// The steps that this rank takes part in, and that have something to do.
+    steps: Vec<Step>,
     staging: RefCell<Staging<T>>,
-}
-
-/// What this rank does.
-enum Course {
-    /// The steps that it takes part in, and that have something to do.
-    Steps(Vec<Step>),
-    /// One fixed order; nothing if this rank is alone.
-    InOrder(Option<InOrder>),
 }
 
 impl<T: Element> Reduction<T> {
@@ -108,22 +93,13 @@ impl<T: Element> Reduction<T> {
 
     fn agreed(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
         check::<T>(world, procedure, elements)?;
-        let (course, staging) = match procedure.steps() {
-            Some(lowered) => {
-                let steps = step::steps::<T>(world, lowered, elements)?;
-                let staging = Staging::of_steps(&steps)?;
-                (Course::Steps(steps), staging)
-            }
-            None => {
-                let course = world.ordered(procedure.groups())?.map(|comm| InOrder::new::<T>(comm, elements));
-                let staging = match &course {
-                    Some(course) => Staging::new(course.gathered(), course.own())?,
-                    None => Staging::default(),
-                };
-                (Course::InOrder(course), staging)
-            }
+        let steps = match procedure.steps() {
+            Some(lowered) => step::steps::<T>(world, lowered, elements)?,
+            None => step::in_order::<T>(world, procedure.groups(), elements)?,
         };
-        Ok(Self { elements, course, staging: RefCell::new(staging) })
+        let staging = RefCell::new(Staging::new(&steps)?);
+        let received = procedure.received(|_| elements)[world.rank()];
+        Ok(Self { elements, received, steps, staging })
     }
 
     /// Reduces `data` in place with those of the ranks of this one's group; collective over these.
@@ -140,11 +116,7 @@ impl<T: Element> Reduction<T> {
             )));
         }
         let staging = &mut *self.staging.borrow_mut();
-        match &self.course {
-            Course::Steps(steps) => steps.iter().try_for_each(|step| step.run(data, op, staging)),
-            Course::InOrder(None) => Ok(()),
-            Course::InOrder(Some(course)) => course.run(data, op, staging),
-        }
+        self.steps.iter().try_for_each(|step| step.run(data, op, staging))
     }
 
     /// Returns the number of elements of the arrays.
@@ -158,11 +130,7 @@ impl<T: Element> Reduction<T> {
     /// [`Procedure::received`] says.
     #[must_use]
     pub fn bytes_received(&self) -> usize {
-        let elements: usize = match &self.course {
-            Course::Steps(steps) => steps.iter().map(Step::received).sum(),
-            Course::InOrder(course) => course.as_ref().map_or(0, InOrder::received),
-        };
-        elements * size_of::<T>()
+        self.received * size_of::<T>()
     }
 
     /// Returns the bytes that this rank holds besides the data.

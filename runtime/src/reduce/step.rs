@@ -7,22 +7,24 @@
 //! A rank that ends a step with nothing keeps what it had in its data, which no later step reads.
 
 use super::Comm;
-use super::piece::{self, Ranges};
 use crate::comm::Broadcast;
+use crate::subarray::{Place, Subarray};
 use crate::{Element, Error, ReduceOp, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
-use polyshard_program::reduction::{Collective, Lowered};
+use polyshard_program::reduction::{Collective, Lowered, chunk};
 use std::ops::Range;
 
 /// A step that this rank takes part in.
 pub(super) struct Step {
     collective: Collective,
+    /// Whether a reduce-scatter combines in the order of the group's ranks, whatever the communicator likes.
+    in_order: bool,
     comm: Comm,
     /// What the group's data is: of an all-reduce, reduce or broadcast, what the first holds before; else the pieces
     /// one after the other.
-    whole: Ranges,
+    whole: Subarray,
     /// By member, the piece that it is left with by a reduce-scatter or brings to an all-gather; else none.
-    pieces: Vec<Ranges>,
+    pieces: Vec<Subarray>,
     /// The bytes of each member's piece.
     counts: Vec<usize>,
 }
@@ -44,37 +46,52 @@ pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usiz
         let (Some(comm), Some(group)) = (comm, step.groups.iter().find(|group| group.contains(&world.rank()))) else {
             continue;
         };
-        let held = |at: usize, rank: usize| piece::elements_of(elements, lowered.chunks(), &layout[at][rank]);
-        let pieces: Vec<Ranges> = match step.collective {
-            Collective::ReduceScatter => group.iter().map(|&rank| held(nth + 1, rank)).collect(),
-            Collective::AllGather => group.iter().map(|&rank| held(nth, rank)).collect(),
-            _ => Vec::new(),
+        let chunks = |range: &Range<usize>| {
+            let [first, last] = [range.start, range.end - 1].map(|at| chunk(elements, lowered.chunks(), at));
+            first.start..last.end
         };
-        let whole = match pieces.is_empty() {
-            true => held(nth, group[0]),
-            false => piece::joined(pieces.iter().flatten().cloned()),
+        let held = |rank: usize| {
+            let at = nth + usize::from(step.collective == Collective::ReduceScatter);
+            layout[at][rank].iter().filter(|range| !range.is_empty()).map(chunks)
         };
-        // Every member finds the same; a group may hold nothing, or chunks without elements.
-        if !whole.is_empty() {
-            let counts = pieces.iter().map(|ranges| piece::len(ranges) * size_of::<T>()).collect();
-            steps.push(Step { collective: step.collective, comm, whole, pieces, counts });
-        }
+        let (holders, in_pieces) = match step.collective {
+            Collective::ReduceScatter | Collective::AllGather => (&group[..], true),
+            _ => (&group[..1], false),
+        };
+        let whole = Subarray::of_ranges(elements, holders.iter().flat_map(|&rank| held(rank)));
+        let pieces = holders.iter().filter(|_| in_pieces).map(|&rank| Subarray::of_ranges(elements, held(rank)));
+        steps.push(Step::new::<T>(step.collective, false, comm, whole, pieces.collect()));
     }
+    // Every member finds the same; a group may hold nothing, or chunks without elements.
+    steps.retain(|step| step.whole.len() > 0);
     Ok(steps)
 }
 
+/// Returns the steps of the reduction in one fixed order: the same bits wherever the ranks are.
+///
+/// A library adds in an order that depends on the length and on which ranks share a node, and so do steps that suit a
+/// machine. Here every rank combines one piece of all by itself, in the order of the mesh's coordinates, and hands it on.
+/// Which rank combines which piece has no influence on the bits.
+pub(super) fn in_order<T: Element>(world: &World, groups: &[Vec<usize>], elements: usize) -> Result<Vec<Step>> {
+    let Some(comm) = world.ordered(groups)?.filter(|_| elements > 0) else { return Ok(Vec::new()) };
+    let ranges: Vec<_> = (0..comm.size()).map(|member| chunk(elements, comm.size(), member)).collect();
+    let pieces = || ranges.iter().map(|range| Subarray::of_ranges(elements, [range.clone()])).collect();
+    let step = |collective| {
+        Step::new::<T>(collective, true, comm.clone(), Subarray::of_ranges(elements, ranges.iter().cloned()), pieces())
+    };
+    Ok(vec![step(Collective::ReduceScatter), step(Collective::AllGather)])
+}
+
 impl Step {
-    /// Returns the elements that this rank receives, as communicators count them.
-    pub(super) fn received(&self) -> usize {
-        let (others, root, whole) = (self.comm.size() - 1, self.comm.rank() == 0, piece::len(&self.whole));
-        match self.collective {
-            Collective::AllReduce => others * whole,
-            Collective::Reduce if root => others * whole,
-            Collective::Broadcast if !root => whole,
-            Collective::ReduceScatter => others * piece::len(self.own()),
-            Collective::AllGather => whole - piece::len(self.own()),
-            _ => 0,
-        }
+    fn new<T: Element>(
+        collective: Collective,
+        in_order: bool,
+        comm: Comm,
+        whole: Subarray,
+        pieces: Vec<Subarray>,
+    ) -> Self {
+        let counts = pieces.iter().map(|piece| piece.len() * size_of::<T>()).collect();
+        Self { collective, in_order, comm, whole, pieces, counts }
     }
 
     /// Does the step on `data`.
@@ -117,80 +134,61 @@ impl Step {
         changes: bool,
         collective: impl FnOnce(&mut [T]) -> Result<()>,
     ) -> Result<()> {
-        if let [range] = &self.whole[..] {
-            return collective(&mut data[range.clone()]);
+        if let Some(range) = self.whole.contiguous(Place::Block) {
+            return collective(&mut data[range]);
         }
-        let packed = &mut staging.whole[..piece::len(&self.whole)];
-        piece::pack(data, &self.whole, packed);
+        let packed = &mut staging.whole[..self.whole.len()];
+        self.whole.copy(Place::Block, data, Place::Packed, packed);
         collective(packed)?;
         if changes {
-            piece::unpack(packed, &self.whole, data);
+            self.whole.copy(Place::Packed, packed, Place::Block, data);
         }
         Ok(())
     }
 
     fn reduce_scatter<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
         let Staging { whole, own } = staging;
-        let send: &[T] = match &self.whole[..] {
-            [range] => &data[range.clone()],
-            ranges => {
-                let packed = &mut whole[..piece::len(ranges)];
-                piece::pack(data, ranges, packed);
-                packed
-            }
-        };
-        let own = &mut own[..piece::len(self.own())];
-        self.comm.reduce_scatter(cast_slice(send), cast_slice_mut(own), &self.counts, T::DTYPE, op)?;
-        piece::unpack(own, self.own(), data);
+        let send = self.whole.packed_in(Place::Block, data, whole);
+        let own = &mut own[..self.own().len()];
+        let into = cast_slice_mut(own);
+        match self.in_order {
+            true => self.comm.reduce_scatter_in_order(cast_slice(send), into, &self.counts, T::DTYPE, op)?,
+            false => self.comm.reduce_scatter(cast_slice(send), into, &self.counts, T::DTYPE, op)?,
+        }
+        self.own().copy(Place::Packed, own, Place::Block, data);
         Ok(())
     }
 
     fn all_gather<T: Element>(&self, data: &mut [T], staging: &mut Staging<T>) -> Result<()> {
-        let Staging { whole, own } = staging;
-        let own = &mut own[..piece::len(self.own())];
-        piece::pack(data, self.own(), own);
-        if let [range] = &self.whole[..] {
-            return self.comm.all_gather(cast_slice(own), cast_slice_mut(&mut data[range.clone()]), &self.counts);
+        let own = &mut staging.own[..self.own().len()];
+        self.own().copy(Place::Block, data, Place::Packed, own);
+        if let Some(range) = self.whole.contiguous(Place::Block) {
+            return self.comm.all_gather(cast_slice(own), cast_slice_mut(&mut data[range]), &self.counts);
         }
-        let packed = &mut whole[..piece::len(&self.whole)];
+        let packed = &mut staging.whole[..self.whole.len()];
         self.comm.all_gather(cast_slice(own), cast_slice_mut(packed), &self.counts)?;
-        piece::unpack(packed, &self.whole, data);
+        self.whole.copy(Place::Packed, packed, Place::Block, data);
         Ok(())
     }
 
     /// This rank's piece.
-    fn own(&self) -> &[Range<usize>] {
+    fn own(&self) -> &Subarray {
         &self.pieces[self.comm.rank()]
     }
 }
 
 impl<T: Element> Staging<T> {
-    /// Returns room for `whole` elements of a group and `own` of this rank.
-    pub(super) fn new(whole: usize, own: usize) -> Result<Self> {
-        let room = |elements| memory::zeros(elements, "the chunks of a reduction");
-        Ok(Self { whole: room(whole)?, own: room(own)? })
-    }
-
     /// Returns the room that the neediest of these steps needs.
-    pub(super) fn of_steps(steps: &[Step]) -> Result<Self> {
-        let whole = steps.iter().filter(|step| step.whole.len() > 1).map(|step| piece::len(&step.whole));
-        let own = steps.iter().filter(|step| !step.pieces.is_empty()).map(|step| piece::len(step.own()));
-        Self::new(whole.max().unwrap_or(0), own.max().unwrap_or(0))
+    pub(super) fn new(steps: &[Step]) -> Result<Self> {
+        let whole = steps.iter().filter(|step| step.whole.contiguous(Place::Block).is_none());
+        let whole = whole.map(|step| step.whole.len()).max();
+        let own = steps.iter().filter(|step| !step.pieces.is_empty()).map(|step| step.own().len()).max();
+        let room = |elements: Option<usize>| memory::zeros(elements.unwrap_or(0), "the chunks of a reduction");
+        Ok(Self { whole: room(whole)?, own: room(own)? })
     }
 
     /// Returns the number of elements that there is room for.
     pub(super) fn len(&self) -> usize {
         self.whole.len() + self.own.len()
-    }
-
-    /// Returns the room for what a group has, and for what this rank has.
-    pub(super) fn parts(&mut self) -> [&mut [T]; 2] {
-        [&mut self.whole, &mut self.own]
-    }
-}
-
-impl<T: Element> Default for Staging<T> {
-    fn default() -> Self {
-        Self { whole: Vec::new(), own: Vec::new() }
     }
 }

@@ -1,7 +1,8 @@
 //! Tiles that a whole group fetches at once: broadcast and all-gather.
 
-use super::{Held, Overlap, Place, Tile, mail, one_box, owned};
+use super::{Held, Tile, member_at, one_box, owned};
 use crate::comm::Broadcast;
+use crate::subarray::{Place, Subarray, in_order, mail};
 use crate::{DistArray, Element, Group, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -31,10 +32,6 @@ impl<T: Element> Tile<T> {
         region: &Region,
     ) -> Result<()> {
         one_box(region);
-        if region.is_empty() {
-            self.held = Held::Nothing;
-            return Ok(());
-        }
         self.broadcast_from(group, member_at(group, root_coordinates), source, region)
     }
 
@@ -56,11 +53,34 @@ impl<T: Element> Tile<T> {
         region: &Region,
     ) -> Result<()> {
         one_box(region);
+        self.broadcast_held_from(group, member_at(group, root_coordinates), source, region)
+    }
+
+    /// As [`broadcast`](Self::broadcast), from the member `root`.
+    fn broadcast_from(&mut self, group: &Group, root: usize, source: &DistArray<T>, region: &Region) -> Result<()> {
+        if group.rank() == root && !region.is_empty() {
+            let own = owned(source, source.coordinates(), region);
+            if group.size() == 1 || own.contiguous(Place::Block).is_some() {
+                self.hold_or_copy(source, region);
+            } else {
+                self.copy(source, region);
+            }
+        }
+        self.broadcast_held_from(group, root, source, region)
+    }
+
+    /// As [`broadcast_held`](Self::broadcast_held), from the member `root`.
+    fn broadcast_held_from(
+        &mut self,
+        group: &Group,
+        root: usize,
+        source: &DistArray<T>,
+        region: &Region,
+    ) -> Result<()> {
         if region.is_empty() {
             self.held = Held::Nothing;
             return Ok(());
         }
-        let root = member_at(group, root_coordinates);
         if group.rank() != root {
             group.comm().broadcast(Broadcast::Receive { root, into: cast_slice_mut(self.room(region)) })?;
             self.held = Held::Buffer(region.clone());
@@ -72,26 +92,6 @@ impl<T: Element> Tile<T> {
         }
         let data = self.held.data(&mut self.buffer, source);
         group.comm().broadcast(Broadcast::Send(cast_slice(data)))
-    }
-
-    /// As [`broadcast`](Self::broadcast), from the member `root`.
-    fn broadcast_from(&mut self, group: &Group, root: usize, source: &DistArray<T>, region: &Region) -> Result<()> {
-        if group.rank() != root {
-            group.comm().broadcast(Broadcast::Receive { root, into: cast_slice_mut(self.room(region)) })?;
-            self.held = Held::Buffer(region.clone());
-            return Ok(());
-        }
-        if group.size() == 1 {
-            self.hold_or_copy(source, region);
-            return Ok(());
-        }
-        let own = owned(source, source.coordinates(), region);
-        if let Some(range) = own.contiguous(Place::Block).filter(|_| !region.has_blocks()) {
-            self.hold(region);
-            return group.comm().broadcast(Broadcast::Send(cast_slice(&source.block()[range])));
-        }
-        self.copy(source, region);
-        group.comm().broadcast(Broadcast::Send(cast_slice(self.room(region))))
     }
 
     /// Gives all members of the group `region`, of which each owns a part, perhaps nothing (MPI 3.1, sections 5.4
@@ -125,9 +125,9 @@ impl<T: Element> Tile<T> {
         }
         let sharding = source.sharding();
         let reader = group.coordinates(0);
-        let part = |member| (member, Overlap::read(sharding, &group.coordinates(member), &reader, region));
+        let part = |member| (member, Subarray::read(sharding, &group.coordinates(member), &reader, region));
         let parts: Vec<_> = (0..group.size()).map(part).collect();
-        let total: usize = parts.iter().map(|(_, part)| part.len()).sum();
+        let total = mail::total(&parts);
         assert!(
             total == region.distinct(),
             "the members of a group own {total} of the {} elements of {region} of an array sharded {sharding}; this \
@@ -154,24 +154,14 @@ impl<T: Element> Tile<T> {
         group: &Group,
         source: &DistArray<T>,
         region: &Region,
-        parts: &[(usize, Overlap)],
+        parts: &[(usize, Subarray)],
     ) -> Result<()> {
         let me = group.rank();
         let receives: Vec<_> = parts.iter().filter(|(from, part)| *from != me && part.len() > 0).cloned().collect();
         let buffer = super::room(&mut self.buffer, region);
         parts[me].1.copy(Place::Block, source.block(), Place::Region, buffer);
         let send = parts[me].1.packed(Place::Block, source.block(), &mut self.outgoing)?;
-        if let Some(mut places) = mail::places(&receives, buffer) {
-            return broadcasts(group, parts, send, &mut places);
-        }
-        let remote = receives.iter().map(|(_, part)| part.len()).sum();
-        self.incoming.grow(remote, "what a tile receives")?;
-        let mut packed = mail::parts(&receives, &mut self.incoming);
-        broadcasts(group, parts, send, &mut packed)?;
-        for ((_, part), (_, packed)) in receives.iter().zip(&packed) {
-            part.copy(Place::Packed, packed, Place::Region, buffer);
-        }
-        Ok(())
+        mail::receive(&receives, buffer, &mut self.incoming, |into| broadcasts(group, parts, send, into))
     }
 
     /// One all-gather.
@@ -180,48 +170,29 @@ impl<T: Element> Tile<T> {
         group: &Group,
         source: &DistArray<T>,
         region: &Region,
-        parts: &[(usize, Overlap)],
+        parts: &[(usize, Subarray)],
     ) -> Result<()> {
-        let total: usize = parts.iter().map(|(_, part)| part.len()).sum();
+        let total = mail::total(parts);
         let counts: Vec<_> = parts.iter().map(|(_, part)| part.len() * size_of::<T>()).collect();
-        let in_order = parts.iter().scan(0, |next, (_, part)| {
-            let here = part.contiguous(Place::Region).is_some_and(|range| range.is_empty() || range.start == *next);
-            *next += part.len();
-            Some(here)
-        });
-        let in_place = in_order.collect::<Vec<_>>().iter().all(|&here| here);
-
         let send = parts[group.rank()].1.packed(Place::Block, source.block(), &mut self.outgoing)?;
         let buffer = super::room(&mut self.buffer, region);
-        if in_place {
+        if in_order(parts.iter().map(|(_, part)| part), Place::Region) {
             return group.comm().all_gather(cast_slice(send), cast_slice_mut(buffer), &counts);
         }
         self.incoming.grow(total, "what a tile receives")?;
         let incoming = &mut self.incoming[..total];
         group.comm().all_gather(cast_slice(send), cast_slice_mut(incoming), &counts)?;
-        let mut rest = &incoming[..];
-        for (_, part) in parts {
-            let (packed, others) = rest.split_at(part.len());
+        for ((_, part), (_, packed)) in parts.iter().zip(mail::parts(parts, incoming)) {
             part.copy(Place::Packed, packed, Place::Region, buffer);
-            rest = others;
         }
         Ok(())
     }
 }
 
-/// The rank of the member at these coordinates along the group's axes.
-fn member_at(group: &Group, coordinates: &[i64]) -> usize {
-    let inside = |&coordinate: &i64| {
-        usize::try_from(coordinate)
-            .unwrap_or_else(|_| panic!("a broadcast from coordinate {coordinate}; this is a bug of polyshard"))
-    };
-    group.rank_of(&coordinates.iter().map(inside).collect::<Vec<_>>())
-}
-
 /// Broadcasts each part from the member that owns it: `own` is this member's, the others are received.
 fn broadcasts<T: Element>(
     group: &Group,
-    parts: &[(usize, Overlap)],
+    parts: &[(usize, Subarray)],
     own: &[T],
     receives: &mut [(usize, &mut [T])],
 ) -> Result<()> {

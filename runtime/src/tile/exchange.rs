@@ -1,7 +1,8 @@
 //! Tiles that pairs of ranks hand one another: permutations, and exchanges of any pattern.
 
-use super::{Held, Overlap, Place, Tile, mail, one_box, owned};
+use super::{Held, Tile, one_box, owned, with_others};
 use crate::layout::Reach;
+use crate::subarray::{Place, Subarray, mail};
 use crate::{DistArray, Element, Grid, Region, Result};
 use std::ops::Range;
 
@@ -131,24 +132,14 @@ impl<T: Element> Tile<T> {
         source: &DistArray<T>,
         region: &Region,
         region_of: impl Fn(&[i64]) -> Region,
-    ) -> Result<Overlap> {
+    ) -> Result<Subarray> {
         let (sharding, mine) = (source.sharding(), source.coordinates());
-        let local = Overlap::read(sharding, mine, mine, region);
-        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        let local = Subarray::read(sharding, mine, mine, region);
         let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
-        for (rank, coordinates, indices) in grid.others(&mirrored) {
-            let send = Overlap::read(sharding, mine, &coordinates, &region_of(&indices));
-            if send.len() > 0 {
-                sends.push((rank, send));
-            }
-        }
-        for (rank, coordinates, _) in grid.others(reach) {
-            let receive = Overlap::read(sharding, &coordinates, mine, region);
-            if receive.len() > 0 {
-                receives.push((rank, receive));
-            }
-        }
-        let remote: usize = receives.iter().map(|(_, overlap)| overlap.len()).sum();
+        let send = |reader: &[usize], indices: &[i64]| Subarray::read(sharding, mine, reader, &region_of(indices));
+        let sends = with_others(grid, &mirrored, send);
+        let receives = with_others(grid, reach, |owner, _| Subarray::read(sharding, owner, mine, region));
+        let remote = mail::total(&receives);
         assert!(
             local.len() + remote == region.distinct(),
             "{} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a bug of \
@@ -157,35 +148,23 @@ impl<T: Element> Tile<T> {
             region.distinct()
         );
         let (comm, block) = (grid.world().comm(), source.block());
-        if remote == 0 {
-            mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut [])?;
-            return Ok(local);
-        }
-        let buffer = super::room(&mut self.buffer, region);
-        if let Some(mut places) = mail::places(&receives, buffer) {
-            mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut places)?;
-        } else {
-            self.incoming.grow(remote, "what a tile receives")?;
-            let mut parts = mail::parts(&receives, &mut self.incoming);
-            mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, &mut parts)?;
-            for ((_, overlap), (_, packed)) in receives.iter().zip(&parts) {
-                overlap.copy(Place::Packed, packed, Place::Region, buffer);
-            }
-        }
+        // What is all the rank's own may be held without a buffer.
+        let buffer = if remote == 0 { &mut [] } else { super::room(&mut self.buffer, region) };
+        mail::receive(&receives, buffer, &mut self.incoming, |into| {
+            mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, into)
+        })?;
         Ok(local)
     }
 }
 
 /// The box of this rank's block that is inside the region, if block and region are boxes of the array and meet.
 fn interior<T: Element>(source: &DistArray<T>, region: &Region) -> Option<Vec<Range<i64>>> {
-    let whole = Overlap::of(source.sharding(), source.coordinates(), &Region::whole(source.shape()));
-    let own = whole.first().iter().zip(source.local_shape()).map(|(&first, &len)| first as i64..(first + len) as i64);
-    let inside = own.zip(region.ranges()).enumerate().map(|(dim, (own, all))| {
+    let whole = Subarray::of(source.sharding(), source.coordinates(), &Region::whole(source.shape()));
+    let own = whole.region().filter(|own| !own.is_empty() && !region.has_blocks())?;
+    let inside = own.ranges().iter().zip(region.ranges()).enumerate().map(|(dim, (own, all))| {
         // Beyond the period, an index means another element.
         let end = region.period(dim).map_or(all.end, |period| all.end.min(period));
-        own.start.max(all.start)..own.end.min(end)
+        Some(own.start.max(all.start)..own.end.min(end)).filter(|range| range.start < range.end)
     });
-    let inside: Vec<_> = inside.collect();
-    let is_one_box = whole.len() > 0 && whole.is_box() && !region.has_blocks();
-    (is_one_box && inside.iter().all(|range| range.start < range.end)).then_some(inside)
+    inside.collect()
 }

@@ -26,20 +26,19 @@
 
 mod collective;
 mod exchange;
-mod mail;
 mod out;
-mod overlap;
 mod shift;
 mod sums;
 mod written;
 
 pub use out::OutTile;
-pub(crate) use overlap::{Overlap, Place};
 pub use written::Written;
 
+use crate::layout::Reach;
 use crate::memory::Buffer;
 use crate::region::row_major;
-use crate::{DistArray, Element, Region, Result, View};
+use crate::subarray::{Place, Subarray};
+use crate::{DistArray, Element, Grid, Group, Region, Result, View};
 use std::ops::Range;
 
 /// A buffer for the part of an input tensor that one step reads.
@@ -166,14 +165,7 @@ impl Held {
             Self::Shard(region) => region,
         };
         let own = owned(source, source.coordinates(), region);
-        match own.contiguous(Place::Block) {
-            Some(range) => &source.block()[range],
-            None => {
-                let buffer = room(buffer, region);
-                own.copy(Place::Block, source.block(), Place::Packed, buffer);
-                buffer
-            }
-        }
+        own.packed_in(Place::Block, source.block(), buffer)
     }
 }
 
@@ -194,17 +186,42 @@ fn one_box(region: &Region) {
 }
 
 /// Where the rank at `owner`, which owns all of `region`, has it.
-fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -> Overlap {
-    let overlap = Overlap::of(array.sharding(), owner, region);
+fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -> Subarray {
+    let own = Subarray::of(array.sharding(), owner, region);
     assert!(
-        overlap.len() == region.distinct(),
+        own.len() == region.distinct(),
         "the rank at {owner:?} owns {} of the {} elements of {region} of an array sharded {}; this is a bug of \
          polyshard",
-        overlap.len(),
+        own.len(),
         region.distinct(),
         array.sharding()
     );
-    overlap
+    own
+}
+
+/// The other ranks in reach with which this one has something in common, as `part` says from their coordinates and
+/// indices.
+fn with_others(
+    grid: &Grid<'_>,
+    reach: &[Reach],
+    part: impl Fn(&[usize], &[i64]) -> Subarray,
+) -> Vec<(usize, Subarray)> {
+    let parts = grid.others(reach).map(|(rank, coordinates, indices)| (rank, part(&coordinates, &indices)));
+    parts.filter(|(_, part)| part.len() > 0).collect()
+}
+
+/// The rank of the member at these coordinates along the group's axes.
+fn member_at(group: &Group, coordinates: &[i64]) -> usize {
+    let inside = |&coordinate: &i64| {
+        usize::try_from(coordinate)
+            .unwrap_or_else(|_| panic!("coordinate {coordinate} in a group; this is a bug of polyshard"))
+    };
+    group.rank_of(&coordinates.iter().map(inside).collect::<Vec<_>>())
+}
+
+/// The member `by` further on, round the group.
+fn further_on(group: &Group, by: i64) -> usize {
+    (group.rank() as i64 + by).rem_euclid(group.size() as i64) as usize
 }
 
 #[cfg(test)]

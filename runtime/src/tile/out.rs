@@ -1,11 +1,14 @@
 //! Output tiles: what a step writes, combined into the shards of those who own it.
 
-use super::{Overlap, Place, Written, mail, one_box, owned, room};
+use super::{Written, one_box, owned, room, with_others};
+use crate::comm::{combine as combine_bytes, combine_terms};
 use crate::layout::Reach;
 use crate::memory::Buffer;
 use crate::region::row_major;
+use crate::subarray::{Place, Row, Subarray, mail};
 use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
-use std::cmp::Ordering;
+use bytemuck::{cast_slice, cast_slice_mut};
+use std::ops::Range;
 
 /// Elements that are summed up at a time: few enough to stay in the nearest cache.
 const CHUNK: usize = 512;
@@ -170,24 +173,16 @@ impl<T: Element> OutTile<T> {
             self.region
         );
         let (sharding, mine) = (target.sharding(), target.coordinates());
-        let (mut sends, mut receives) = (Vec::new(), Vec::new());
         // Of what is partial, each rank's own term.
-        let term = |coordinates: &[usize]| sharding.partial().iter().all(|&axis| coordinates[axis] == mine[axis]);
-        for (rank, coordinates, _) in grid.others(reach).filter(|(_, at, _)| term(at)) {
-            let send = Overlap::of(sharding, &coordinates, &region);
-            if send.len() > 0 {
-                sends.push((rank, send));
-            }
-        }
+        let term = |at: &[usize]| sharding.partial().iter().all(|&axis| at[axis] == mine[axis]);
+        let send = |owner: &[usize], _: &[i64]| {
+            if term(owner) { Subarray::of(sharding, owner, &region) } else { Subarray::default() }
+        };
+        let sends = with_others(grid, reach, send);
         let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
-        for (rank, _, indices) in grid.others(&mirrored) {
-            let receive = Overlap::of(sharding, mine, &region_of(&indices));
-            if receive.len() > 0 {
-                receives.push((rank, receive));
-            }
-        }
-        let local = Overlap::of(sharding, mine, &region);
-        let delivered = sends.iter().map(|(_, overlap)| overlap.len()).sum::<usize>() + local.len();
+        let receives = with_others(grid, &mirrored, |_, indices| Subarray::of(sharding, mine, &region_of(indices)));
+        let local = Subarray::of(sharding, mine, &region);
+        let delivered = mail::total(&sends) + local.len();
         assert!(
             delivered >= region.len(),
             "{delivered} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a \
@@ -201,30 +196,29 @@ impl<T: Element> OutTile<T> {
     fn deliver(
         &mut self,
         grid: &Grid<'_>,
-        sends: &[(usize, Overlap)],
-        receives: &[(usize, Overlap)],
-        local: Option<&Overlap>,
+        sends: &[(usize, Subarray)],
+        receives: &[(usize, Subarray)],
+        local: Option<&Subarray>,
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
         self.sums();
         let world = grid.world();
-        let total: usize = receives.iter().map(|(_, overlap)| overlap.len()).sum();
-        self.incoming.grow(total, "what is combined into an array")?;
+        self.incoming.grow(mail::total(receives), "what is combined into an array")?;
         let mut parts = mail::parts(receives, &mut self.incoming);
         mail::exchange(world.comm(), sends, Place::Region, &self.buffer, &mut self.outgoing, &mut parts)?;
 
         let written = self.written.as_ref();
         let before = receives.partition_point(|(from, _)| *from < world.rank());
         let received: Vec<_> = receives.iter().zip(&parts).collect();
-        for ((_, overlap), (_, packed)) in &received[..before] {
-            combine(overlap, Place::Packed, packed, target, written, op);
+        for ((_, part), (_, packed)) in &received[..before] {
+            combine(part, Place::Packed, packed, target, written, op);
         }
         if let Some(local) = local {
             combine(local, Place::Region, &self.buffer, target, written, op);
         }
-        for ((_, overlap), (_, packed)) in &received[before..] {
-            combine(overlap, Place::Packed, packed, target, written, op);
+        for ((_, part), (_, packed)) in &received[before..] {
+            combine(part, Place::Packed, packed, target, written, op);
         }
         Ok(())
     }
@@ -232,7 +226,7 @@ impl<T: Element> OutTile<T> {
 
 /// Combines what `data` has in `place` into the block.
 pub(super) fn combine<T: Element>(
-    overlap: &Overlap,
+    part: &Subarray,
     place: Place,
     data: &[T],
     target: &mut DistArray<T>,
@@ -240,15 +234,15 @@ pub(super) fn combine<T: Element>(
     op: ReduceOp,
 ) {
     let block = target.block_mut();
-    overlap.rows(place, Place::Block, |from, to, len| {
+    part.rows(place, Place::Block).next(usize::MAX, |Row { from, to, len }| {
         combine_run(block, to, &data[from..from + len], written, op);
     });
 }
 
-/// Combines the sum of what the members have of an overlap into the block: `others` in messages, in the members' order,
+/// Combines the sum of what the members have of a part into the block: `others` in messages, in the members' order,
 /// and in between, before member `me`, what `tile` has in the region.
 pub(super) fn combine_sum<T: Element>(
-    overlap: &Overlap,
+    part: &Subarray,
     tile: &[T],
     (me, others): (usize, &[&[T]]),
     target: &mut DistArray<T>,
@@ -258,21 +252,14 @@ pub(super) fn combine_sum<T: Element>(
     let block = target.block_mut();
     let mut sums = [T::ZERO; CHUNK];
     let mut packed = 0;
-    overlap.rows(Place::Region, Place::Block, |from, to, len| {
+    part.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
         for start in (0..len).step_by(CHUNK) {
             let count = CHUNK.min(len - start);
             let sums = &mut sums[..count];
-            for member in 0..=others.len() {
-                let term = match member.cmp(&me) {
-                    Ordering::Less => &others[member][packed + start..][..count],
-                    Ordering::Equal => &tile[from + start..][..count],
-                    Ordering::Greater => &others[member - 1][packed + start..][..count],
-                };
-                match member {
-                    0 => sums.copy_from_slice(term),
-                    _ => combine_row(sums, term, op),
-                }
-            }
+            let [before, behind] = [&others[..me], &others[me..]]
+                .map(|others| others.iter().map(|packed_part| &packed_part[packed + start..][..count]));
+            let terms = before.chain(std::iter::once(&tile[from + start..][..count])).chain(behind);
+            combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms.map(cast_slice));
             combine_run(block, to + start, sums, written, op);
         }
         packed += len;
@@ -281,22 +268,12 @@ pub(super) fn combine_sum<T: Element>(
 
 /// Combines `data` into the elements of the block from position `to` on, as far as they are written.
 fn combine_run<T: Element>(block: &mut [T], to: usize, data: &[T], written: Option<&Written>, op: ReduceOp) {
+    let mut put = |run: Range<usize>| {
+        let data = &data[run.start - to..][..run.len()];
+        combine_bytes(T::DTYPE, op, cast_slice_mut(&mut block[run]), cast_slice(data));
+    };
     match written {
-        None => combine_row(&mut block[to..to + data.len()], data, op),
-        Some(written) => written.runs(to..to + data.len(), |run| {
-            let data = &data[run.start - to..][..run.len()];
-            combine_row(&mut block[run], data, op);
-        }),
-    }
-}
-
-fn combine_row<T: Element>(block: &mut [T], data: &[T], op: ReduceOp) {
-    let row = block.iter_mut().zip(data);
-    // The operation is chosen once per row, so that each of the loops vectorises.
-    match op {
-        ReduceOp::Sum => row.for_each(|(held, &new)| *held = held.plus(new)),
-        ReduceOp::Product => row.for_each(|(held, &new)| *held = held.times(new)),
-        ReduceOp::Max => row.for_each(|(held, &new)| *held = held.greater(new)),
-        ReduceOp::Min => row.for_each(|(held, &new)| *held = held.smaller(new)),
+        None => put(to..to + data.len()),
+        Some(written) => written.runs(to..to + data.len(), put),
     }
 }

@@ -1,8 +1,8 @@
 //! Tiles that travel round a group: each step a rank hands on what it holds.
 
-use super::{Held, Tile, one_box, room};
+use super::{Held, Tile, further_on, one_box, room};
+use crate::subarray::mail;
 use crate::{DistArray, Element, Grid, Group, Region, Result};
-use bytemuck::{cast_slice, cast_slice_mut};
 use std::mem::swap;
 
 impl<T: Element> Tile<T> {
@@ -24,20 +24,14 @@ impl<T: Element> Tile<T> {
     /// If `by` leads back to this rank and `region` is not what it holds: a bug of polyshard.
     pub fn shift(&mut self, group: &Group, by: i64, source: &DistArray<T>, region: &Region) -> Result<()> {
         one_box(region);
-        let (me, size) = (group.rank() as i64, group.size() as i64);
-        let from = (me + by).rem_euclid(size);
-        let to = (me - by).rem_euclid(size);
-        if from == me {
+        let [from, to] = [by, -by].map(|by| further_on(group, by));
+        if from == group.rank() {
             self.holds(region);
             return Ok(());
         }
         self.relay.grow(self.buffer.len(), "the second buffer of a tile")?;
         let data = self.held.data(&mut self.buffer, source);
-        let sends = [(to as usize, cast_slice(data))];
-        let into = room(&mut self.relay, region);
-        let receive = !into.is_empty();
-        let mut receives = [(from as usize, cast_slice_mut(into))];
-        group.comm().exchange(&sends[..usize::from(!data.is_empty())], &mut receives[..usize::from(receive)])?;
+        mail::pass_on(group.comm(), (to, data), (from, room(&mut self.relay, region)))?;
         swap(&mut self.buffer, &mut self.relay);
         self.held = Held::Buffer(region.clone());
         Ok(())
@@ -83,10 +77,12 @@ impl<T: Element> Tile<T> {
         if let Some((_, region)) = &to {
             self.holds(region);
         }
-        let data = self.held.data(&mut self.buffer, source);
-        let sends: Vec<_> = to.iter().map(|(to, _)| (*to, cast_slice(data))).collect();
-        let mut receive = [(from, cast_slice_mut(room(&mut self.relay, region)))];
-        grid.world().comm().exchange(&sends, &mut receive[..usize::from(receives)])?;
+        let (to, data) = match &to {
+            Some((to, _)) => (*to, self.held.data(&mut self.buffer, source)),
+            None => (me, &[][..]),
+        };
+        let into = if receives { room(&mut self.relay, region) } else { &mut [] };
+        mail::pass_on(grid.world().comm(), (to, data), (from, into))?;
         if receives {
             swap(&mut self.buffer, &mut self.relay);
             self.held = Held::Buffer(region.clone());

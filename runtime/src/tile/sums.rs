@@ -5,8 +5,10 @@
 //! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
 use super::out::{combine, combine_sum};
-use super::{OutTile, Overlap, Place, mail, one_box, owned, room};
+use super::{OutTile, further_on, member_at, one_box, owned, room};
 use crate::layout::SumKind;
+use crate::memory::split_mut;
+use crate::subarray::{Place, Subarray, in_order, mail};
 use crate::{DistArray, Element, Group, ReduceOp, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -36,11 +38,7 @@ impl<T: Element> OutTile<T> {
         if self.region.is_empty() {
             return Ok(());
         }
-        let inside = |&coordinate: &i64| {
-            usize::try_from(coordinate)
-                .unwrap_or_else(|_| panic!("a reduction to coordinate {coordinate}; this is a bug of polyshard"))
-        };
-        let root = group.rank_of(&root_coordinates.iter().map(inside).collect::<Vec<_>>());
+        let root = member_at(group, root_coordinates);
         if self.meets_whole(group) {
             return self.meet(group, |member| member == root, target, op);
         }
@@ -109,9 +107,9 @@ impl<T: Element> OutTile<T> {
         if self.region.is_empty() {
             return Ok(());
         }
-        let part = |member| Overlap::of(target.sharding(), &group.coordinates(member), &self.region);
+        let part = |member| Subarray::of(target.sharding(), &group.coordinates(member), &self.region);
         let parts: Vec<_> = (0..group.size()).map(part).collect();
-        let total: usize = parts.iter().map(Overlap::len).sum();
+        let total: usize = parts.iter().map(Subarray::len).sum();
         assert!(
             total == self.region.len(),
             "the members of a group own {total} of the {} elements of {} of an array sharded {}; this is a bug of \
@@ -126,15 +124,12 @@ impl<T: Element> OutTile<T> {
         self.sums();
         let counts: Vec<_> = parts.iter().map(|part| part.len() * size_of::<T>()).collect();
         let tile = &self.buffer[..total];
-        let packed: &[T] = if in_order(&parts) {
+        let packed: &[T] = if in_order(&parts, Place::Region) {
             tile
         } else {
             self.outgoing.grow(total, "what is packed to be sent")?;
-            let mut rest = &mut self.outgoing[..total];
-            for part in &parts {
-                let (packed, others) = rest.split_at_mut(part.len());
-                part.copy(Place::Region, tile, Place::Packed, packed);
-                rest = others;
+            for (part, room) in parts.iter().zip(split_mut(&mut self.outgoing, parts.iter().map(Subarray::len))) {
+                part.copy(Place::Region, tile, Place::Packed, room);
             }
             &self.outgoing[..total]
         };
@@ -154,7 +149,7 @@ impl<T: Element> OutTile<T> {
         group: &Group,
         region: &Region,
         terms: &[T],
-        parts: Vec<Overlap>,
+        parts: Vec<Subarray>,
         target: &mut DistArray<T>,
     ) -> Result<()> {
         let mut tile = Self::new("partial sums", terms.len())?;
@@ -180,7 +175,7 @@ impl<T: Element> OutTile<T> {
         let none = Region::empty(self.region.ndim());
         let part = |member| match wants(member) {
             true => owned(target, &group.coordinates(member), &self.region),
-            false => Overlap::of(target.sharding(), &group.coordinates(member), &none),
+            false => Subarray::of(target.sharding(), &group.coordinates(member), &none),
         };
         self.meet_in_parts(group, (0..group.size()).map(part).collect(), target, op)
     }
@@ -190,7 +185,7 @@ impl<T: Element> OutTile<T> {
     fn meet_in_parts(
         &mut self,
         group: &Group,
-        parts: Vec<Overlap>,
+        parts: Vec<Subarray>,
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
@@ -226,37 +221,22 @@ impl<T: Element> OutTile<T> {
     /// If `by` leads back to this rank and `region` is not that of its tile: a bug of polyshard.
     pub fn shift(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
         one_box(region);
-        let (me, size) = (group.rank() as i64, group.size() as i64);
-        let from = (me + by).rem_euclid(size);
-        let to = (me - by).rem_euclid(size);
-        if from == me {
+        let [from, to] = [by, -by].map(|by| further_on(group, by));
+        if from == group.rank() {
             assert!(
                 *region == self.region || region.is_empty() && self.region.is_empty(),
-                "a shift by {by} in a group of {size} changes a tile of {} to {region}; this is a bug of polyshard",
+                "a shift by {by} in a group of {} changes a tile of {} to {region}; this is a bug of polyshard",
+                group.size(),
                 self.region
             );
             return Ok(());
         }
         self.sums();
         self.incoming.grow(self.buffer.len(), "the second buffer of a tile")?;
-        let data = cast_slice(&self.buffer[..self.region.len()]);
-        let sends = [(to as usize, data)];
-        let into = room(&mut self.incoming, region);
-        let receive = !into.is_empty();
-        let mut receives = [(from as usize, cast_slice_mut(into))];
-        group.comm().exchange(&sends[..usize::from(!data.is_empty())], &mut receives[..usize::from(receive)])?;
+        let data = &self.buffer[..self.region.len()];
+        mail::pass_on(group.comm(), (to, data), (from, room(&mut self.incoming, region)))?;
         std::mem::swap(&mut self.buffer, &mut self.incoming);
         self.region = region.clone();
         Ok(())
     }
-}
-
-/// Whether the parts follow one another in their region.
-fn in_order(parts: &[Overlap]) -> bool {
-    let mut next = 0;
-    parts.iter().all(|part| {
-        let here = part.contiguous(Place::Region).is_some_and(|range| range.is_empty() || range.start == next);
-        next += part.len();
-        here
-    })
 }

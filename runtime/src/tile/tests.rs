@@ -309,7 +309,7 @@ fn an_all_gather_of_few_parts_receives_each_element_once() {
                 let before = world.bytes_received();
                 tile.all_gather(&group, &source, &region)?;
                 check(&tile, &source, &region);
-                let own = Overlap::of(&sharding, source.coordinates(), &region).len();
+                let own = Subarray::of(&sharding, source.coordinates(), &region).len();
                 assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), region.len() - own);
                 let one_box = panel == (2..4) && world.rank() == 1;
                 assert_eq!(matches!(tile.held, Held::Shard(_)), one_box, "{region}");

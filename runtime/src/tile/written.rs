@@ -64,7 +64,7 @@ impl Written {
             "an output of {ndim} dimensions is written at {} indices, {steps:?}; this is a bug of polyshard",
             base.len()
         );
-        let owned: Vec<Vec<i64>> = (0..ndim).map(|dim| owned(target, dim)).collect();
+        let owned: Vec<Vec<i64>> = (0..ndim).map(|dim| target.owned(dim).map(|index| index as i64).collect()).collect();
         let shared = (0..counts.len()).any(|l| steps.iter().filter(|steps| steps[l] != 0).count() > 1);
         if !shared {
             let dims = owned.iter().zip(base.iter().zip(steps)).map(|(owned, (&base, &steps))| {
@@ -128,12 +128,6 @@ fn is_written(outer: &[Vec<bool>], row: usize) -> bool {
         rest /= dim.len();
         dim[index]
     })
-}
-
-/// The global indices along `dim` that this rank owns, ascending.
-fn owned<T>(target: &DistArray<T>, dim: usize) -> Vec<i64> {
-    let pieces = target.sharding().pieces(dim, target.coordinates(), 0..target.shape()[dim]);
-    pieces.flat_map(|(range, _)| range).map(|index| index as i64).collect()
 }
 
 /// The variables in an order in which each leaves few values to try for those after it.

@@ -1,7 +1,6 @@
 //! Time that all ranks spend together.
 
-use polyshard::World;
-use polyshard::runtime::Result;
+use polyshard_runtime::{Result, World};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs `f` on all ranks after a barrier, and returns the seconds from the first rank's start to the last

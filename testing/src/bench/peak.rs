@@ -1,7 +1,6 @@
 //! The most memory that a rank has had.
 
-use polyshard::World;
-use polyshard::runtime::Result;
+use polyshard_runtime::{Result, World};
 use std::fs;
 
 /// The most bytes of memory that this process has ever had.

@@ -1,16 +1,7 @@
 //! Tiles of regions in blocks, as loops have them that are distributed block-cyclically.
 
 use super::*;
-
-/// A region whose dimensions are of blocks, mostly.
-fn blocks(seed: u64, salt: usize, shape: &[usize]) -> Region {
-    let region = region(seed, salt, shape);
-    let dims = (0..shape.len()).filter(|dim| pick(seed, ("blocks", dim), 4) > 0);
-    dims.fold(region, |region, dim| {
-        let step = 1 + pick(seed, ("step", dim), 5);
-        region.in_blocks(dim, pick(seed, ("size", dim), step + 2) as i64, step as i64)
-    })
-}
+use crate::sample::blocks;
 
 /// What the rank at `coordinates` owns of an array whose rows are block-cyclic.
 fn own(coordinates: &[usize], shape: &[usize], block: usize, ranks: usize) -> Region {
@@ -43,7 +34,7 @@ proptest! {
                 let region = of(grid.coords());
                 check(&tile, &source, &region);
                 let received = (world.bytes_received() - before) as usize / size_of::<i32>();
-                let own = Overlap::read(&sharding, source.coordinates(), source.coordinates(), &region);
+                let own = Subarray::read(&sharding, source.coordinates(), source.coordinates(), &region);
                 assert_eq!(received, region.len() - own.len());
                 tile.buffer.fill(UNREAD);
                 tile.halo(&grid, &anywhere(grid.mesh()), &source, of)?;

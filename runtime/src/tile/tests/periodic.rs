@@ -1,27 +1,7 @@
 //! Tiles of regions that go round the end of their array.
 
 use super::*;
-
-/// A box whose dimensions wrap, mostly: before the start, beyond the end, several times round, or not at all.
-fn around(seed: u64, salt: usize, shape: &[usize]) -> Region {
-    let period = |dim: usize| match pick(seed, ("period", dim), 4) {
-        0 => None,
-        1 => Some(1 + pick(seed, ("shorter", dim), shape[dim])),
-        _ => Some(shape[dim]),
-    };
-    // A dimension of no elements has nothing to wrap.
-    let periods: Vec<_> = (0..shape.len()).map(|dim| period(dim).filter(|_| shape[dim] > 0)).collect();
-    let ranges = periods.iter().zip(shape).enumerate().map(|(dim, (period, &extent))| match period {
-        None => range(seed, (salt, dim), 0..extent),
-        Some(period) => {
-            let start = pick(seed, (salt, "start", dim), 3 * period) as i64 - 2 * *period as i64;
-            start..start + pick(seed, (salt, "length", dim), (2 * period + 2).min(9)) as i64
-        }
-    });
-    let region = Region::new(ranges);
-    let periods = periods.iter().enumerate().filter_map(|(dim, period)| Some((dim, (*period)?)));
-    periods.fold(region, |region, (dim, period)| region.periodic(dim, period as i64))
-}
+use crate::sample::around;
 
 /// The elements that a periodic region has, one after the other.
 fn expected_around(region: &Region) -> Vec<i32> {
@@ -56,7 +36,7 @@ proptest! {
                 let region = of(grid.coords());
                 check_around(&tile, &source, &region);
                 let received = (world.bytes_received() - before) as usize / size_of::<i32>();
-                let own = Overlap::read(&sharding, source.coordinates(), source.coordinates(), &region);
+                let own = Subarray::read(&sharding, source.coordinates(), source.coordinates(), &region);
                 assert_eq!(received, region.distinct() - own.len());
                 tile.buffer.fill(UNREAD);
                 tile.halo(&grid, &anywhere(grid.mesh()), &source, of)?;

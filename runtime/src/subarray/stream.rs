@@ -15,16 +15,16 @@ const LONG: usize = 512;
 
 /// Copies rows to where other ranks may see them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Copier {
+pub(crate) struct Copier {
     streams: bool,
 }
 
 impl Copier {
     /// The way that leaves what it writes in the cache.
-    pub(super) const ORDINARY: Self = Self { streams: false };
+    pub(crate) const ORDINARY: Self = Self { streams: false };
 
     /// Returns the way to copy into tiles of `tile` bytes.
-    pub(super) fn new(tile: usize) -> Self {
+    pub(crate) fn new(tile: usize) -> Self {
         Self { streams: tile >= LARGE && available() }
     }
 
@@ -34,7 +34,7 @@ impl Copier {
     /// As many bytes can be written from `to` on, `from` is none of them, and nobody else reads or writes them
     /// before [`finish`](Self::finish) has returned.
     #[inline]
-    pub(super) unsafe fn copy(self, from: &[u8], to: *mut u8) {
+    pub(crate) unsafe fn copy(self, from: &[u8], to: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             match from.len() {
@@ -53,7 +53,7 @@ impl Copier {
     /// # Panics
     /// If it is not.
     #[inline]
-    pub(super) fn put(self, from: &[u8], to: &mut [u8]) {
+    pub(crate) fn put(self, from: &[u8], to: &mut [u8]) {
         assert_eq!(from.len(), to.len(), "a row is as long on both sides: this is a bug of polyshard");
         // SAFETY: `to` is as long and borrowed mutably. Only this rank sees it, and a processor sees its own
         // streaming stores in order.
@@ -61,7 +61,7 @@ impl Copier {
     }
 
     /// Lets others see what has been copied, once this rank synchronises with them.
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         #[cfg(target_arch = "x86_64")]
         if self.streams {
             // Streaming stores are not ordered by what orders others, such as releasing a lock.
@@ -97,7 +97,7 @@ mod x86 {
     /// # Safety
     /// As many bytes can be read from `from` on and written from `to` on, and the machine has AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         // Up to the first line that this row has alone.
         let head = to.align_offset(2 * WIDTH).min(len);
         let turns = (len - head) / TURN;

@@ -1,0 +1,375 @@
+//! Subarrays: the elements that two arrays have in common, and where they are in each of them.
+//!
+//! What a rank owns of a region, and what it hands to another rank in a redistribution, is a product of spans per
+//! dimension, whatever the shardings are, and is never listed element by element. Both ends of a message compute the
+//! same subarray and put its elements in one order, row-major by their first place in the region; so no message carries
+//! indices. MPI has datatypes of this name (MPI 3.1, section 4.1.3), for one box.
+//!
+//! ```text
+//! 8 rows of 6 on 2 ranks, rows to columns; what rank 0 hands to rank 1 is 4 rows of 3:
+//!
+//! rank 0 before              rank 1 after
+//! . . . a b c                a b c
+//! . . . d e f                d e f
+//! . . . g h i                g h i
+//! . . . j k l                j k l
+//!                            . . .   (what rank 1 had already)
+//! ```
+//!
+//! A region that goes round the end of its array is one piece more per round. What it holds more than once is in a
+//! message once, and is copied to each of its places. A region of blocks is a piece per block, which are one piece where
+//! they lie together in the shard as they do in the region.
+//!
+//! Nothing here communicates. Elements move by whole rows ([`Rows`]), dimensions that lie together in both places as one,
+//! and past the cache where that pays ([`Copier`]).
+
+pub(crate) mod mail;
+mod rows;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use rows::{Row, Rows};
+pub(crate) use stream::Copier;
+
+use crate::layout::Sharding;
+use crate::memory::Buffer;
+use crate::{Element, Region, Result};
+use bytemuck::{cast_slice, cast_slice_mut};
+use std::ops::Range;
+
+/// The part that two arrays have in common: a region and the block of a rank, or the blocks of two ranks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Subarray {
+    dims: Vec<Vec<Span>>,
+    /// How many spans of each dimension come before those that have elements again, at other places of the region.
+    once: Vec<usize>,
+    /// The shapes of the three places; `shapes[Packed]` is its own.
+    shapes: [Vec<usize>; 3],
+    /// The global index of the first element.
+    first: Vec<usize>,
+    len: usize,
+}
+
+/// Indices along a dimension that follow one another in all places.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    /// The position of the first index in each of the three places.
+    starts: [usize; 3],
+    len: usize,
+}
+
+/// Where the elements of a subarray are; all three are dense and row-major.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the block of the rank that owns them.
+    Block = 0,
+    /// In a buffer that has the whole region, or in the block of the rank that gets them.
+    Region = 1,
+    /// In a message that has nothing else.
+    Packed = 2,
+}
+
+impl Subarray {
+    /// Returns what the rank at `coordinates` owns of `region`.
+    pub(crate) fn of(sharding: &Sharding, coordinates: &[usize], region: &Region) -> Self {
+        let ndim = sharding.shape().len();
+        assert_eq!(region.ndim(), ndim, "region {region} of an array of {ndim} dimensions; this is a bug of polyshard");
+        let along = |dim: usize| {
+            let owned = parts(region, dim).flat_map(|(within, at)| {
+                let first = within.start;
+                let pieces = sharding.pieces(dim, coordinates, within);
+                pieces.map(move |(piece, block)| (piece.start, [block, at + piece.start - first], piece.len()))
+            });
+            spans(owned)
+        };
+        let shapes = [sharding.local_shape(coordinates), region.shape()];
+        let mut found = Self::new((0..ndim).map(along), shapes);
+        for (dim, spans) in found.dims.iter_mut().enumerate() {
+            if let Some(period) = region.period(dim) {
+                repeat(spans, period as usize, found.shapes[Place::Region as usize][dim]);
+            }
+        }
+        if region.is_empty() || !sharding.keeps(coordinates) {
+            found.len = 0;
+        }
+        found
+    }
+
+    /// Returns what the rank at `owner` owns of `region` and the rank at `reader` reads from it.
+    pub(crate) fn read(sharding: &Sharding, owner: &[usize], reader: &[usize], region: &Region) -> Self {
+        let mut found = Self::of(sharding, owner, region);
+        // A rank owns one digit per level of a dimension, so whoever owns the first element owns all of them.
+        if found.len > 0 && sharding.owner(reader, &found.first) != owner {
+            found.len = 0;
+        }
+        found
+    }
+
+    /// Returns what the rank `owner` hands to the rank `reader` when an array that is laid out by `source` becomes laid out
+    /// by `target`, and ranks hand out what they own by `kept`, a part of what they hold; all are shardings of one shape.
+    ///
+    /// A rank hands to itself what it keeps. What a reader has, it gets from nobody else; of several owners of
+    /// the rest, [`Sharding::owner`] says which one it gets it from.
+    pub(crate) fn between(source: &Sharding, kept: &Sharding, owner: usize, target: &Sharding, reader: usize) -> Self {
+        let at = |sharding: &Sharding, rank| sharding.mesh().coordinates(rank);
+        let (held, owned, wanted) = (at(source, owner), at(kept, owner), at(target, reader));
+        if !source.keeps(&held) || !kept.keeps(&owned) || !target.keeps(&wanted) {
+            return Self::default();
+        }
+        let along = |dim: usize| {
+            let whole = 0..source.shape()[dim];
+            let owned = kept.pieces(dim, &owned, whole.clone());
+            // Where they are in the block that the owner holds.
+            let owned = owned.flat_map(|(range, _)| source.pieces(dim, &held, range));
+            spans(common(owned, target.pieces(dim, &wanted, whole)))
+        };
+        let shapes = [source.local_shape(&held), target.local_shape(&wanted)];
+        let found = Self::new((0..source.shape().len()).map(along), shapes);
+        let near = at(kept, reader);
+        let elsewhere = |first: &[usize]| kept.owns(&near, first) || kept.owner(&near, first) != owned;
+        if found.len == 0 || owner != reader && elsewhere(&found.first) { Self::default() } else { found }
+    }
+
+    /// Returns these ranges of an array of `len` elements, in this order.
+    pub(crate) fn of_ranges(len: usize, ranges: impl IntoIterator<Item = Range<usize>>) -> Self {
+        let ranges = ranges.into_iter().filter(|range| !range.is_empty());
+        let mut packed = 0;
+        let ranges = ranges.map(|range| {
+            packed += range.len();
+            (range.start, [range.start, packed - range.len()], range.len())
+        });
+        let found = spans(ranges);
+        Self::new([found], [vec![len], vec![packed]])
+    }
+
+    /// The subarray with the first global index and the spans of each dimension, in a block and a region of these shapes.
+    fn new(along: impl IntoIterator<Item = (usize, Vec<Span>)>, [block, region]: [Vec<usize>; 2]) -> Self {
+        let (first, dims): (_, Vec<_>) = along.into_iter().unzip();
+        let count = |spans: &Vec<Span>| spans.last().map_or(0, |span| span.end(Place::Packed));
+        let counts: Vec<usize> = dims.iter().map(count).collect();
+        let once = dims.iter().map(Vec::len).collect();
+        Self { dims, once, len: counts.iter().product(), shapes: [block, region, counts], first }
+    }
+
+    /// Returns the global index of the first element; 0 along a dimension that has none.
+    pub(crate) fn first(&self) -> &[usize] {
+        &self.first
+    }
+
+    /// Returns the number of different elements.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether it is one box of the owner's block.
+    pub(crate) fn is_box(&self) -> bool {
+        self.len == 0 || self.dims.iter().all(|spans| spans.len() == 1)
+    }
+
+    /// Returns the box of global indices that it is, if it is one.
+    pub(crate) fn region(&self) -> Option<Region> {
+        if self.len == 0 {
+            return Some(Region::empty(self.first.len()));
+        }
+        let ranges = self.first.iter().zip(&self.shapes[Place::Packed as usize]);
+        let ranges = ranges.map(|(&first, &count)| first as i64..(first + count) as i64);
+        self.is_box().then(|| Region::new(ranges))
+    }
+
+    /// Returns the range of `place` that holds the subarray and nothing else, in its order, if there is one.
+    pub(crate) fn contiguous(&self, place: Place) -> Option<Range<usize>> {
+        if self.len == 0 {
+            return Some(0..0);
+        }
+        // Rows follow one another if each dimension inside of the first that has several is there in full.
+        let mut is_inner = false;
+        let together = (0..self.dims.len()).all(|dim| {
+            let fits = if is_inner { self.is_full(dim, place) } else { self.is_run(dim, place) };
+            is_inner |= self.shapes[Place::Packed as usize][dim] > 1;
+            fits
+        });
+        let start = self.start(place);
+        together.then_some(start..start + self.len)
+    }
+
+    /// Returns the position of the first element in `place`, if there is one.
+    pub(crate) fn start(&self, place: Place) -> usize {
+        let first = |spans: &Vec<Span>| spans.first().map_or(0, |span| span.starts[place as usize]);
+        let dims = self.dims.iter().zip(&self.shapes[place as usize]);
+        dims.fold(0, |at, (spans, extent)| at * extent + first(spans))
+    }
+
+    /// The spans of a dimension, with those that have elements again if the region is one of the places.
+    fn along(&self, dim: usize, places: &[Place]) -> &[Span] {
+        if places.contains(&Place::Region) { &self.dims[dim] } else { &self.dims[dim][..self.once[dim]] }
+    }
+
+    /// Whether the indices of a dimension follow one another in `place`, in order and each once.
+    fn is_run(&self, dim: usize, place: Place) -> bool {
+        let follows = |pair: &[Span], place: Place| pair[0].end(place) == pair[1].starts[place as usize];
+        self.along(dim, &[place]).windows(2).all(|pair| follows(pair, place) && follows(pair, Place::Packed))
+    }
+
+    /// Whether the indices of a dimension are, in order, those that `place` has.
+    fn is_full(&self, dim: usize, place: Place) -> bool {
+        let spans = self.along(dim, &[place]);
+        let ends = spans.first().zip(spans.last());
+        let of = |(first, last): (&Span, &Span)| first.starts[place as usize]..last.end(place);
+        ends.is_some_and(|ends| of(ends) == (0..self.shapes[place as usize][dim])) && self.is_run(dim, place)
+    }
+
+    /// Returns the rows, in order.
+    pub(crate) fn rows(&self, from: Place, to: Place) -> Rows<'_> {
+        Rows::new(self, [from, to])
+    }
+
+    /// Copies the elements from their place in `source` to their place in `target`.
+    pub(crate) fn copy<T: Element>(&self, from: Place, source: &[T], to: Place, target: &mut [T]) {
+        self.rows(from, to).copy(usize::MAX, size_of::<T>(), cast_slice(source), cast_slice_mut(target));
+    }
+
+    /// Returns the elements in order: those in `place` itself if they follow one another there, else packed into
+    /// `staging`, which is made longer if it is too short.
+    pub(crate) fn packed<'a, T: Element>(
+        &self,
+        place: Place,
+        data: &'a [T],
+        staging: &'a mut Buffer<T>,
+    ) -> Result<&'a [T]> {
+        if self.contiguous(place).is_none() {
+            staging.grow(self.len, "what is packed to be sent")?;
+        }
+        Ok(self.packed_in(place, data, staging))
+    }
+
+    /// As [`packed`](Self::packed), where `staging` has room.
+    pub(crate) fn packed_in<'a, T: Element>(&self, place: Place, data: &'a [T], staging: &'a mut [T]) -> &'a [T] {
+        if let Some(range) = self.contiguous(place) {
+            return &data[range];
+        }
+        let packed = &mut staging[..self.len];
+        self.copy(place, data, Place::Packed, packed);
+        packed
+    }
+
+    /// As [`copy`](Self::copy) from the block to the region, but for what is at `positions` of the region, a box that ends
+    /// where spans do.
+    pub(crate) fn copy_around<T: Element>(&self, source: &[T], target: &mut [T], positions: &[Range<usize>]) {
+        let inside = |dim: usize, span: &Span| positions[dim].contains(&span.starts[Place::Region as usize]);
+        let mut part = self.clone();
+        for dim in 0..self.dims.len() {
+            // What is outside along this dimension, and inside along those before it.
+            part.keep(dim, |span| !inside(dim, span));
+            part.copy(Place::Block, source, Place::Region, target);
+            part.dims[dim].clone_from(&self.dims[dim]);
+            part.keep(dim, |span| inside(dim, span));
+        }
+    }
+
+    fn keep(&mut self, dim: usize, kept: impl Fn(&Span) -> bool) {
+        self.dims[dim].retain(kept);
+        self.once[dim] = self.dims[dim].len();
+    }
+}
+
+/// Whether parts follow one another in `place`, from its beginning.
+pub(crate) fn in_order<'a>(parts: impl IntoIterator<Item = &'a Subarray>, place: Place) -> bool {
+    let mut next = 0;
+    parts.into_iter().all(|part| {
+        let here = part.contiguous(place).is_some_and(|range| range.is_empty() || range.start == next);
+        next += part.len();
+        here
+    })
+}
+
+impl Span {
+    fn end(&self, place: Place) -> usize {
+        self.starts[place as usize] + self.len
+    }
+}
+
+/// Joins pieces of a dimension that are neighbours in both places. A piece is its first global index, its positions in the
+/// block and the region, and its length. Returns the first index of all, and the spans.
+fn spans(pieces: impl IntoIterator<Item = (usize, [usize; 2], usize)>) -> (usize, Vec<Span>) {
+    let (mut first, mut spans) = (0, Vec::<Span>::new());
+    for (global, [block, region], len) in pieces {
+        match spans.last_mut() {
+            None => {
+                first = global;
+                spans.push(Span { starts: [block, region, 0], len });
+            }
+            // Cyclic blocks of an axis of one rank, say, are neighbours in every place.
+            Some(last) if last.end(Place::Block) == block && last.end(Place::Region) == region => last.len += len,
+            Some(last) => {
+                let packed = last.end(Place::Packed);
+                spans.push(Span { starts: [block, region, packed], len });
+            }
+        }
+    }
+    (first, spans)
+}
+
+/// The indices that two ascending lists of ranges share, each list with positions, as pieces.
+fn common(
+    block: impl Iterator<Item = (Range<usize>, usize)>,
+    region: impl Iterator<Item = (Range<usize>, usize)>,
+) -> impl Iterator<Item = (usize, [usize; 2], usize)> {
+    let (mut block, mut region) = (block.peekable(), region.peekable());
+    std::iter::from_fn(move || {
+        loop {
+            let ((a, a_at), (b, b_at)) = (block.peek()?, region.peek()?);
+            let (start, end) = (a.start.max(b.start), a.end.min(b.end));
+            let starts = || [a_at + start - a.start, b_at + start - b.start];
+            let piece = (start < end).then(|| (start, starts(), end - start));
+            if a.end <= b.end {
+                block.next();
+            } else {
+                region.next();
+            }
+            if piece.is_some() {
+                return piece;
+            }
+        }
+    })
+}
+
+/// The indices of a region along a dimension, in order, each once: as ranges inside of the array, with their positions in
+/// the region.
+fn parts(region: &Region, dim: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
+    let period = region.period(dim);
+    region.runs(dim).flat_map(move |(run, first)| rounds(run, period).map(move |(within, at)| (within, first + at)))
+}
+
+/// The indices of a range, in order, each once: as ranges inside of the array, with their positions in the range.
+fn rounds(range: Range<i64>, period: Option<i64>) -> impl Iterator<Item = (Range<usize>, usize)> {
+    let inside = |range: Range<i64>| range.start.max(0) as usize..range.end.max(0) as usize;
+    let [first, second] = match period {
+        None => {
+            let within = inside(range.clone());
+            // Of what begins below 0, the first index is not the first position.
+            let at = (within.start as i64 - range.start).max(0) as usize;
+            [(within, at), (0..0, 0)]
+        }
+        Some(period) => {
+            let start = range.start.rem_euclid(period);
+            let end = start + (range.end - range.start).min(period);
+            let around = (end - period).max(0);
+            [(inside(start..end.min(period)), 0), (inside(0..around), (period - start) as usize)]
+        }
+    };
+    [first, second].into_iter().filter(|(within, _)| !within.is_empty())
+}
+
+/// Adds the places where what `spans` holds of the first `period` positions is again in `len` positions.
+fn repeat(spans: &mut Vec<Span>, period: usize, len: usize) {
+    let once = spans.clone();
+    for round in (period..len).step_by(period) {
+        for Span { starts: [block, region, packed], len: of } in &once {
+            let start = region + round;
+            if start < len {
+                spans.push(Span { starts: [*block, start, *packed], len: (*of).min(len - start) });
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The rows of a subarray: elements that follow one another in two places, and copying them.
+//!
+//! Positions of rows are in elements, places are bytes: one copy of this code serves all element types. What is packed is
+//! sent at once and stays in the cache; what is copied or unpacked goes past it where the target is large.
+
+use super::{Copier, Place, Span, Subarray};
+use crate::region::row_major;
+
+/// Elements that follow one another in both places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// The position of the first in the place that they are in.
+    pub(crate) from: usize,
+    /// The position of the first in the place that they go to.
+    pub(crate) to: usize,
+    /// The number of elements.
+    pub(crate) len: usize,
+}
+
+/// The rows of a subarray, in row-major order.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows<'a> {
+    places: [Place; 2],
+    /// Outermost first, without those that are whole in both places and all dimensions inside of them too: an index of the
+    /// last one is so many elements in a row.
+    dims: Vec<Dim<'a>>,
+    /// The next span of the last dimension.
+    next: usize,
+    /// What is left of a row that was cut.
+    rest: Option<Row>,
+    /// The elements that have been passed.
+    gone: usize,
+    done: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Dim<'a> {
+    spans: &'a [Span],
+    /// Elements between neighbours along this dimension, in each place.
+    strides: [usize; 2],
+    /// Where the indices of the dimensions outside of it lead to.
+    base: [usize; 2],
+    /// The span and the index inside of it; of no use for the last dimension.
+    at: (usize, usize),
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(subarray: &'a Subarray, places: [Place; 2]) -> Self {
+        let ndim = subarray.dims.len();
+        // An array of no dimensions is one row of one element.
+        let rest = (ndim == 0 && subarray.len == 1).then_some(Row { from: 0, to: 0, len: 1 });
+        let whole = |&dim: &usize| places.iter().all(|&place| subarray.is_full(dim, place));
+        let some = subarray.len > 0 && subarray.dims.iter().all(|spans| !spans.is_empty());
+        let outer = if some { ndim - (1..ndim).rev().take_while(whole).count() } else { 0 };
+        let strides = places.map(|place| row_major(&subarray.shapes[place as usize]));
+        let dims = (0..outer).map(|dim| Dim {
+            spans: subarray.along(dim, &places),
+            strides: [strides[0][dim], strides[1][dim]],
+            base: [0; 2],
+            at: (0, 0),
+        });
+        let mut rows = Self { places, dims: dims.collect(), next: 0, rest, gone: 0, done: outer == 0 };
+        rows.rebase(0);
+        rows
+    }
+
+    /// Calls `f` with the next rows, `elements` elements together or until there are no more; the last of them is
+    /// cut if need be.
+    pub(crate) fn next(&mut self, elements: usize, mut f: impl FnMut(Row)) {
+        let mut left = elements;
+        if let Some(row) = self.rest.take() {
+            let row = self.cut(row, left);
+            left -= row.len;
+            f(row);
+        }
+        let [from, to] = self.places.map(|place| place as usize);
+        // Rows may be single elements, so the inner loop asks for no more than it needs.
+        while left > 0 && !self.done {
+            let Some(&Dim { spans, strides, base, .. }) = self.dims.last() else { return };
+            for span in &spans[self.next..] {
+                if left == 0 {
+                    break;
+                }
+                let [from, to] = [base[0] + span.starts[from] * strides[0], base[1] + span.starts[to] * strides[1]];
+                let row = self.cut(Row { from, to, len: span.len * strides[0] }, left);
+                left -= row.len;
+                self.next += 1;
+                f(row);
+            }
+            if self.next == spans.len() {
+                self.next = 0;
+                self.step();
+            }
+        }
+        self.gone += elements - left;
+    }
+
+    /// Copies the next elements, `elements` of them or all that are left, of `element` bytes each. What is packed on either
+    /// side are these elements alone.
+    ///
+    /// # Panics
+    /// If a row leaves `source` or `target`: a bug of polyshard.
+    pub(crate) fn copy(&mut self, elements: usize, element: usize, source: &[u8], target: &mut [u8]) {
+        let copier = match self.places[1] {
+            // Past the cache would be to memory and back.
+            Place::Packed => Copier::ORDINARY,
+            Place::Block | Place::Region => Copier::new(target.len()),
+        };
+        let [before, behind] = self.places.map(|place| if place == Place::Packed { self.gone } else { 0 });
+        self.next(elements, |Row { from, to, len }| {
+            let [from, to, len] = [from - before, to - behind, len].map(|elements| elements * element);
+            copier.put(&source[from..from + len], &mut target[to..to + len]);
+        });
+        copier.finish();
+    }
+
+    /// Returns the first `left` elements of a row, if it has more, and keeps the rest.
+    fn cut(&mut self, row: Row, left: usize) -> Row {
+        if row.len > left {
+            self.rest = Some(Row { from: row.from + left, to: row.to + left, len: row.len - left });
+        }
+        Row { len: row.len.min(left), ..row }
+    }
+
+    /// Goes to the next indices of all dimensions but the last.
+    fn step(&mut self) {
+        for dim in (0..self.dims.len() - 1).rev() {
+            let Dim { spans, at: (span, index), .. } = &mut self.dims[dim];
+            *index += 1;
+            if *index == spans[*span].len {
+                (*span, *index) = (*span + 1, 0);
+            }
+            if *span < spans.len() {
+                return self.rebase(dim);
+            }
+            *span = 0;
+        }
+        self.done = true;
+    }
+
+    /// Works out the bases of the dimensions inside of `dim`.
+    fn rebase(&mut self, dim: usize) {
+        for inner in dim + 1..self.dims.len() {
+            let Dim { spans, strides, base, at: (span, index) } = &self.dims[inner - 1];
+            let position = |side: usize| spans[*span].starts[self.places[side] as usize] + index;
+            self.dims[inner].base = [0, 1].map(|side| base[side] + position(side) * strides[side]);
+        }
+    }
+}
