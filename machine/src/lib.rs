@@ -41,7 +41,7 @@ pub use error::MachineError;
 pub use exchange::Exchange;
 pub use link::{Link, fit_link};
 pub use operation::{Algorithm, Operation};
-pub use presets::PRESETS;
+pub use presets::{PRESETS, TPUS};
 pub use profile::{Profile, fit_profiles, leave_one_out};
 pub use time::{Seconds, seconds};
 pub use way::{Passage, Port, Way};

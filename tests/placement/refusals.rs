@@ -49,7 +49,7 @@ fn machines_that_are_none_are_told_which_there_are() {
     on(&["--machine", "b100"], &format!("no machine `b100`; {presets}"));
     on(&["--machine", "none.toml"], "cannot read `none.toml`: No such file or directory (os error 2)");
     on(&["--machine", "a100", "--hierarchy", "64"], "[64] gives 1 count for 2 levels; give one for each of node, gpu");
-    let cube = "[4, 4, 2, 2] gives 4 counts for 3 levels; give one for each of x, y, z";
+    let cube = "tpu-v5e is a torus of 2 dimensions, but [4, 4, 2, 2] has 4; join some";
     on(&["--machine", "tpu-v5e", "--hierarchy", "4,4,2,2"], cube);
     on(&["--machine", "a100", "--hierarchy", "0,16"], "level `node`: `count` is 0; a level has at least one member");
     let large = "a100: 1024 node x 16 gpu makes 16384 devices; times are simulated for 4096 at most";
@@ -214,7 +214,7 @@ fn devices_and_links_that_are_none_are_refused() {
     let own = ["--flops", "1e12", "--memory-bandwidth", "1e11", "--memory-bytes", "1e9", "--link", "X=1e9:0:ring"];
     with(&own, "axis `Y` has no links; give some, as `--link Y=9e10:1e-6:ring`");
     let cube = ["matmul", "A[I,J] * B[J,K] -> C[I,K]", "--mesh", "X=2,Y=2,Z=2", "--size", "I=8,J=8,K=8"];
-    let torus = "TPU v5e is a torus of 2 dimensions, but (X: 2, Y: 2, Z: 2) has 3 axes; join some";
+    let torus = "tpu-v5e is a torus of 2 dimensions, but [2, 2, 2] has 3; join some";
     COMMAND_LINE.refused(&[&cube[..], &["--machine", "tpu-v5e"]].concat(), torus);
 }
 

@@ -107,10 +107,8 @@ impl Hardware {
 /// If there is none, or it cannot have these counts.
 pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine, String> {
     let made = match (name, hierarchy) {
-        ("tpu-v4p", Some(counts)) => Machine::tpu_v4p(counts),
-        ("tpu-v5e", Some(counts)) => Machine::tpu_v5e(counts),
-        ("tpu-v5p", Some(counts)) => Machine::tpu_v5p(counts),
-        (preset, _) if PRESETS.contains(&preset) => with_counts(Machine::preset(preset), hierarchy),
+        (preset, Some(counts)) if PRESETS.contains(&preset) => Machine::sized(preset, counts),
+        (preset, None) if PRESETS.contains(&preset) => Machine::preset(preset),
         (file, _) if file.ends_with(".toml") || Path::new(file).exists() => {
             let path = Path::new(file);
             let text = fs::read_to_string(path).map_err(|why| failed("read", path, why))?;

@@ -3,7 +3,8 @@
 use crate::Mesh;
 use crate::cli::command::hardware;
 use crate::cli::numbers::real;
-use crate::planner::product::{Element, Link, ProductError, Roofline, Wiring};
+use crate::machine::TPUS;
+use crate::planner::product::{Element, Link, Roofline, Wiring};
 
 /// The flags.
 #[derive(clap::Args)]
@@ -29,11 +30,6 @@ pub(super) struct Device {
     #[arg(long, value_name = "X=9e10:1e-6:ring")]
     link: Vec<String>,
 }
-
-/// The name of each machine that is a torus of the mesh's axes, and the function that returns it.
-type Torus = (&'static str, fn(&Mesh, Element) -> Result<Roofline, ProductError>);
-const TORI: [Torus; 3] =
-    [("tpu-v4p", Roofline::tpu_v4p), ("tpu-v5e", Roofline::tpu_v5e), ("tpu-v5p", Roofline::tpu_v5p)];
 
 impl Device {
     /// Returns what these flags say of the devices and links of a mesh.
@@ -82,14 +78,14 @@ impl Device {
         if let Some(text) = &self.matrix {
             return self.placed(name, text, mesh, element);
         }
-        let Some((_, preset)) = TORI.into_iter().find(|(other, _)| *other == name) else {
+        if !TPUS.contains(&name) {
             let machine = hardware::find(name, None)?;
             return Err(format!(
                 "{machine}: say with `--matrix` how the mesh lies on these levels; without it there are {}, or give \
                  `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis",
-                TORI.map(|(name, _)| name).join(", ")
+                TPUS.join(", ")
             ));
-        };
+        }
         let element = match (element, self.flops) {
             (Element::F32 | Element::F64, None) => {
                 return Err(format!("{name} states no FLOP/s for {element}; take bf16 or int8, or give `--flops`"));
@@ -98,7 +94,7 @@ impl Device {
             (_, Some(_)) => Element::Bf16,
             (element, None) => element,
         };
-        preset(mesh, element).map_err(|why| why.to_string())
+        Roofline::preset(name, mesh, element).map_err(|why| why.to_string())
     }
 
     /// The figures of a machine with levels.
