@@ -40,3 +40,30 @@ pub fn list(text: &str, like: &str) -> Result<Vec<usize>, String> {
     };
     text.split(',').map(read).collect()
 }
+
+/// Reads a size in bytes: a number, with KiB, MiB or GiB behind it or not.
+///
+/// # Errors
+/// What to write instead.
+pub fn size(text: &str) -> Result<usize, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    let units = [("kib", 10), ("mib", 20), ("gib", 30), ("b", 0), ("", 0)];
+    let split = units.iter().find_map(|&(unit, shift)| Some((lower.strip_suffix(unit)?, shift)));
+    let read = split.and_then(|(digits, shift)| digits.trim().parse::<usize>().ok()?.checked_mul(1 << shift));
+    read.ok_or_else(|| format!("cannot read the size `{text}`; write bytes such as 4096, 4KiB or 64MiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        let read = ["512", " 4KiB", "64 MiB", "1gib", "8B"].map(|text| size(text).ok());
+        assert_eq!(read, [512, 4096, 64 << 20, 1 << 30, 8].map(Some));
+        for text in ["", "KiB", "1.5KiB", "-4", "1kb", "99999999999GiB"] {
+            let said = size(text).unwrap_err();
+            assert_eq!(said, format!("cannot read the size `{text}`; write bytes such as 4096, 4KiB or 64MiB"));
+        }
+    }
+}

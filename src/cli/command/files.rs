@@ -1,5 +1,6 @@
 //! Files of the command line: those that are written are drawings, and machines as TOML.
 
+use crate::draw::DrawError;
 use crate::runtime::Output;
 use std::fmt::Display;
 use std::path::Path;
@@ -23,4 +24,12 @@ pub(crate) fn check(path: Option<&Path>) -> Result<(), String> {
 /// If it cannot be written.
 pub(crate) fn save(path: &Path, text: &str) -> Result<(), String> {
     Output::new(path).and_then(|out| out.write(text.as_bytes())).map_err(|why| why.to_string())
+}
+
+/// Returns a picture for `--draw`.
+///
+/// # Errors
+/// If there is no room for it.
+pub(crate) fn drawn(picture: Result<String, DrawError>) -> Result<String, String> {
+    picture.map_err(|why| format!("`--draw` has {why}"))
 }

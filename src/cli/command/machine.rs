@@ -3,15 +3,15 @@
 //! What a machine is is the planner's affair, and finding one the runtime's; here is what comes between them and a
 //! terminal. Under an MPI launcher all processes come here, and the first alone prints and writes.
 
-mod plot;
 pub mod show;
-mod units;
 
 use crate::cli::command::files;
 use crate::cli::command::hardware::find;
-use crate::cli::numbers::whole;
+use crate::cli::numbers::{size, whole};
+use crate::draw::{Curve, DrawError, Timing, chart};
+use crate::machine::units::counted;
 use crate::machine::{Machine, PRESETS};
-use crate::runtime::machine::{MeasureOptions, Measured, Row, Topology, detect, measure};
+use crate::runtime::machine::{MeasureOptions, Measured, Point, Row, Topology, detect, measure};
 use crate::runtime::{Output, launched_ranks};
 use crate::{Result as RunResult, World, spmd};
 use clap::Subcommand;
@@ -77,7 +77,7 @@ enum Command {
         #[command(flatten)]
         ranks: Ranks,
         /// Sizes of messages and of the larger side of collectives [default: powers of two from 1KiB to 64MiB].
-        #[arg(long, value_delimiter = ',', value_name = "1KiB,64KiB,4MiB", value_parser = units::size)]
+        #[arg(long, value_delimiter = ',', value_name = "1KiB,64KiB,4MiB", value_parser = size)]
         sizes: Vec<usize>,
         /// Time little: to see whether it works, not how fast it is.
         #[arg(long)]
@@ -133,7 +133,7 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String, String> {
             };
             save(out.as_deref(), &measured.machine)?;
             if let Some(path) = plot {
-                plot::plot(&measured, path)?;
+                files::save(path, &measurements(&measured).map_err(|why| files::failed("draw", path, why))?)?;
             }
             let errors = measured.errors();
             Ok(match json {
@@ -180,6 +180,18 @@ impl Ranks {
         });
         Ok(results.map_err(|error| error.to_string())?.into_iter().flatten().next())
     }
+}
+
+/// Returns a picture of the calls of all ranks.
+fn measurements(measured: &Measured) -> Result<String, DrawError> {
+    let ranks = measured.topology.ranks();
+    let points: Vec<_> = measured.points.iter().filter(|point| point.ranks == ranks).collect();
+    let timing =
+        |point: &&Point| Timing { bytes: point.bytes as f64, measured: point.seconds, predicted: point.predicted };
+    let curve = |call: &[&Point]| Curve { name: call[0].call.to_string(), timings: call.iter().map(timing).collect() };
+    let curves: Vec<_> = points.chunk_by(|left, right| left.call == right.call).map(curve).collect();
+    let title = format!("{}: measured (dots) and predicted from the other sizes (lines)", counted(ranks, "rank"));
+    chart(&title, &curves)
 }
 
 fn save(path: Option<&Path>, machine: &Machine) -> Result<(), String> {

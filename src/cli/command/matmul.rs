@@ -4,12 +4,12 @@
 //! terminal.
 
 mod device;
-mod draw;
 mod trial;
 
-use crate::cli::command::files;
+use crate::cli::command::files::{self, drawn};
 use crate::cli::command::mesh::{named_mesh, pairs};
 use crate::cli::command::print::json;
+use crate::draw;
 use crate::planner::product::{Element, Free, Product, ProductReport};
 use clap::ValueEnum;
 use device::Device;
@@ -96,7 +96,7 @@ pub fn matmul(arguments: &Arguments) -> Result<String, String> {
     let plan = plan.map_err(said)?;
     let trial = if arguments.run { Some(trial::run(&arguments.product, &sizes, &plan)?) } else { None };
     if let Some(path) = &arguments.draw {
-        draw::draw(path, &plan)?;
+        files::save(path, &drawn(draw::product(&plan))?)?;
     }
     if arguments.json {
         return Ok(json(&Answer { report: plan.report(), run: trial }) + "\n");

@@ -3,8 +3,6 @@
 //!
 //! Running a kernel is not its affair: programs do that, see `examples/`.
 
-mod devices;
-mod drawing;
 mod files;
 mod hardware;
 pub mod machine;

@@ -5,13 +5,13 @@
 mod traffic;
 
 use crate::cli::axes::Axes;
-use crate::cli::command::devices::{self, Panel, Talk};
-use crate::cli::command::files;
+use crate::cli::command::files::{self, drawn};
 use crate::cli::command::hardware::Hardware;
 use crate::cli::command::mesh::numbers;
-use crate::cli::command::print::{json, listed, table};
+use crate::cli::command::print::{json, listed};
 use crate::cli::numbers::whole;
-use crate::machine::units::{counted, seconds};
+use crate::draw;
+use crate::machine::units::{counted, seconds, table};
 use crate::machine::{Machine, Operation};
 use crate::planner::placement::{Choice, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices};
 use serde::Serialize;
@@ -119,8 +119,8 @@ pub fn placement(arguments: &Arguments) -> Result<String, String> {
     let all = found.ranked.len();
     found.ranked.truncate(listed(arguments.top, usize::MAX, all)?);
     if let Some(path) = &arguments.draw {
-        let rows: Result<Vec<_>, _> = found.ranked.iter().map(|ranked| found.panels(&ranked.matrix)).collect();
-        devices::draw(path, &found.title(), &found.levels, &rows?)?;
+        let matrices = found.ranked.iter().map(|ranked| &ranked.matrix);
+        files::save(path, &drawn(draw::placements(&found.title(), &found.levels, &found.names, matrices))?)?;
     }
     Ok(if arguments.json { found.json(&hierarchy) + "\n" } else { found.text(arguments, all) })
 }
@@ -231,15 +231,5 @@ impl Found {
             if cut.is_empty() { "1".into() } else { cut.join(" x ") }
         }));
         row
-    }
-
-    /// A panel for each axis: who is together along it.
-    fn panels(&self, matrix: &ParallelismMatrix) -> Result<Vec<Panel>, String> {
-        let panel = |axis: usize| {
-            let groups = matrix.groups(&[axis]).map_err(|why| why.to_string())?;
-            let note = devices::count_groups(&groups);
-            Ok(Panel { title: format!("{matrix}, axis {}", self.names[axis]), note, groups, talk: Talk::Around })
-        };
-        (0..self.axes.len()).map(panel).collect()
     }
 }

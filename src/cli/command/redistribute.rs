@@ -4,14 +4,13 @@
 //! a terminal.
 
 mod batch;
-mod draw;
 mod judge;
-mod picture;
 mod problem;
 mod trial;
 
-use crate::cli::command::files;
+use crate::cli::command::files::{self, drawn};
 use crate::cli::command::print::json;
+use crate::draw;
 use crate::planner::Report;
 use clap::ArgGroup;
 use judge::Judge;
@@ -87,7 +86,7 @@ pub fn redistribute(arguments: &Arguments) -> Result<String, String> {
     let seconds = arguments.judge.seconds(&plan)?;
     let trial = if arguments.run { Some(trial::run(&plan, arguments.judge.dtype())?) } else { None };
     if let Some(path) = &arguments.draw {
-        draw::draw(&plan, path)?;
+        files::save(path, &drawn(draw::redistribution(&plan))?)?;
     }
     if arguments.json {
         return Ok(json(&Answer { report: plan.report(), seconds, run: trial }) + "\n");

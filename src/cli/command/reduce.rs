@@ -5,17 +5,17 @@
 mod answer;
 mod trial;
 
-use crate::cli::command::devices::{self, Panel, Talk};
-use crate::cli::command::files;
+use crate::cli::command::files::{self, drawn};
 use crate::cli::command::hardware::Hardware;
 use crate::cli::command::mesh::{matrix, numbers};
-use crate::cli::command::print::{json, listed, table};
+use crate::cli::command::print::{json, listed};
 use crate::cli::numbers::whole;
-use crate::machine::units::{counted, scaled, seconds};
-use crate::machine::{Machine, Seconds};
+use crate::draw;
+use crate::machine::Machine;
+use crate::machine::units::{counted, scaled, seconds, table};
 use crate::planner::placement::{ParallelismMatrix, count, matrices};
 use crate::planner::reduce::{Form, Hierarchy, Options, Ranked, best_with};
-use crate::reduction::{Collective, LoweredStep};
+use crate::reduction::Collective;
 use answer::Answer;
 use std::path::PathBuf;
 
@@ -91,9 +91,8 @@ pub fn reduce(arguments: &Arguments) -> Result<String, String> {
     let unless_told = if arguments.json { usize::MAX } else { LISTED };
     let listed = listed(arguments.top, unless_told, reduction.programs.len())?;
     if let Some(path) = &arguments.draw {
-        let levels = reduction.machine.levels().iter().map(|level| (level.name.clone(), level.count));
-        let panels = reduction.panels(shown);
-        devices::draw(path, &reduction.title(arguments), &levels.collect::<Vec<_>>(), &[panels])?;
+        let program = &reduction.programs[shown];
+        files::save(path, &drawn(draw::reduction(&reduction.title(arguments), &reduction.machine, program))?)?;
     }
     let trial = match arguments.run {
         true => Some(trial::run(&reduction, &reduction.programs[..listed], arguments.elements)?),
@@ -202,7 +201,7 @@ impl Reduction {
         if listed < all {
             text += &format!("and {} more\n", all - listed);
         }
-        let steps = self.panels(shown);
+        let steps = draw::reduction_panels(&self.programs[shown]);
         if steps.is_empty() {
             return text + "nothing to do: along these axes there is one rank\n";
         }
@@ -212,25 +211,6 @@ impl Reduction {
             text += &format!("{} {}, the first {first}: {}\n", nth + 1, panel.title, panel.note);
         }
         text
-    }
-
-    /// A panel for each step of a program.
-    fn panels(&self, position: usize) -> Vec<Panel> {
-        let ranked = &self.programs[position];
-        let steps = ranked.lowered.steps().iter().zip(&ranked.simulation.steps);
-        let panel = |(step, time): (&LoweredStep, &Seconds)| {
-            let bottleneck = time.bottleneck.as_ref().map(|what| format!(", {what}")).unwrap_or_default();
-            Panel {
-                title: format!("{} in {}", step.collective, devices::count_groups(&step.groups)),
-                note: seconds(time.total()) + &bottleneck,
-                groups: step.groups.to_vec(),
-                talk: match step.collective {
-                    Collective::Reduce | Collective::Broadcast => Talk::FromFirst,
-                    Collective::AllReduce | Collective::ReduceScatter | Collective::AllGather => Talk::Around,
-                },
-            }
-        };
-        steps.map(panel).collect()
     }
 }
 
