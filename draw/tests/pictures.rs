@@ -32,27 +32,21 @@ fn a_pair_of_devices_is_two_boxes_and_an_arc() {
 
         </text>
         <g transform="translate(0 42)">
-        <rect class="device" fill="#ce1717" height="16" width="26" x="0" y="0">
-        <title>
-        rank 0: gpu 0
-        </title>
+        <rect class="device" fill="#c32222" height="16" width="26" x="0" y="0">
+        <title>rank 0: gpu 0</title>
         </rect>
         <text class="rank" x="13" y="11">
         0
         </text>
-        <rect class="device" fill="#ce1717" height="16" width="26" x="34" y="0">
-        <title>
-        rank 1: gpu 1
-        </title>
+        <rect class="device" fill="#c32222" height="16" width="26" x="34" y="0">
+        <title>rank 1: gpu 1</title>
         </rect>
         <text class="rank" x="47" y="11">
         1
         </text>
         <g class="group">
-        <title>
-        0 1
-        </title>
-        <path class="arc" d="M13 8Q30 -0.5 47 8" stroke="#ce1717"/>
+        <title>0 1</title>
+        <path class="arc" d="M13 8Q30 -0.5 47 8" stroke="#c32222"/>
         </g>
         </g>
         </g>
