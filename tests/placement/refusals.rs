@@ -10,12 +10,13 @@ fn placements_that_cannot_be_are_told_what_would_fit() {
         COMMAND_LINE.refused(&["placement", "--hierarchy", hierarchy, "--mesh", axes], message);
     };
     let fits = "the axes [8, 2, 3] make 48 ranks, but the hierarchy [4, 16] has 64 devices; 4 for axis 2 would fit";
-    place("4,16", "8,2,3", fits);
-    place("4,16", "0,4", "axis 0 of the mesh `0,4` has extent 0; an axis has at least one rank");
+    place("4,16", "8x2x3", fits);
+    place("4,16", "0x4", "axis 0 of the mesh `0x4` has extent 0; an axis has at least one rank");
     place("4,0", "4", "level 1 has size 0; give 1 or more");
     place("4,x", "4", "cannot read `x` in the hierarchy `4,x`; write whole numbers, such as 4,16");
     let like = "write the extent of each axis, such as 4x6, or names too, such as x=4,y=6";
     place("4,16", "", &format!("cannot read the mesh ``; {like}"));
+    place("4,16", "4,16", &format!("cannot read the mesh `4,16`; {like}"));
     COMMAND_LINE
         .refused(&["placement", "--hierarchy", "4,16", "--mesh=-4"], &format!("cannot read the mesh `-4`; {like}"));
     let alone = "no machine to place the mesh on; give `--machine a100` or a file, or its levels alone, as `--hierarchy \
@@ -31,10 +32,10 @@ fn placements_that_cannot_be_are_told_what_would_fit() {
     place("4294967296,4294967296", "4", levels);
     place("2097152", "2097152", "the hierarchy [2097152] has 2097152 devices; give 1048576 at most");
     let long = "`--mesh` has 9 axes; give 8 at most, and leave out those of extent 1";
-    place("4", "1,1,1,1,1,1,1,1,4", long);
+    place("4", "1x1x1x1x1x1x1x1x4", long);
     let all = "there are 20933840 placements of the axes [8, 8, 8, 8, 8, 8] on [8, 8, 8, 8, 8, 8], but 100000 at most are \
                listed; join axes or levels";
-    place("8,8,8,8,8,8", "8,8,8,8,8,8", all);
+    place("8,8,8,8,8,8", "8x8x8x8x8x8", all);
     let none = ["placement", "--hierarchy", "4", "--mesh", "4", "--top", "0"];
     COMMAND_LINE.refused(&none, "`--top 0` lists nothing; give 1 or more");
 }

@@ -7,6 +7,7 @@ pub mod show;
 
 use crate::cli::command::files;
 use crate::cli::command::hardware::find;
+use crate::cli::error::{CliError, Result};
 use crate::cli::numbers::{size, whole};
 use crate::draw::{Curve, DrawError, Timing, chart};
 use crate::machine::units::counted;
@@ -113,7 +114,7 @@ struct Answer<'a> {
 ///
 /// # Errors
 /// What is wrong with the machine, the ranks or a file.
-pub(crate) fn machine(arguments: &Arguments) -> Result<String, String> {
+pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
     match &arguments.command {
         Command::List { json } => list(*json),
         Command::Show { machine, json } => {
@@ -133,7 +134,7 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String, String> {
             };
             save(out.as_deref(), &measured.machine)?;
             if let Some(path) = plot {
-                files::save(path, &measurements(&measured).map_err(|why| files::failed("draw", path, why))?)?;
+                files::save(path, &measurements(&measured).map_err(CliError::Plot)?)?;
             }
             let errors = measured.errors();
             Ok(match json {
@@ -144,8 +145,8 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String, String> {
     }
 }
 
-fn list(json: bool) -> Result<String, String> {
-    let machines: Vec<Machine> = PRESETS.iter().map(|name| find(name, None)).collect::<Result<_, _>>()?;
+fn list(json: bool) -> Result<String> {
+    let machines: Vec<Machine> = PRESETS.iter().map(|name| find(name, None)).collect::<Result<_>>()?;
     Ok(if json { to_json(&machines) } else { show::list(&machines) })
 }
 
@@ -165,11 +166,7 @@ fn options(sizes: &[usize], quick: bool) -> MeasureOptions {
 impl Ranks {
     /// Runs `f` on all ranks, and returns what it returned on the first; none in a process that has not the first.
     /// The files are those that will be written.
-    fn run<R: Send>(
-        &self,
-        files: &[&Option<PathBuf>],
-        f: impl Fn(&World) -> RunResult<R> + Sync,
-    ) -> Result<Option<R>, String> {
+    fn run<R: Send>(&self, files: &[&Option<PathBuf>], f: impl Fn(&World) -> RunResult<R> + Sync) -> Result<Option<R>> {
         let ranks = self.ranks.or_else(launched_ranks).unwrap_or(2);
         let results = spmd(ranks, |world| {
             if world.is_root() {
@@ -178,7 +175,7 @@ impl Ranks {
             }
             Ok(world.is_root().then_some(f(world)?))
         });
-        Ok(results.map_err(|error| error.to_string())?.into_iter().flatten().next())
+        Ok(results?.into_iter().flatten().next())
     }
 }
 
@@ -194,7 +191,7 @@ fn measurements(measured: &Measured) -> Result<String, DrawError> {
     chart(&title, &curves)
 }
 
-fn save(path: Option<&Path>, machine: &Machine) -> Result<(), String> {
+fn save(path: Option<&Path>, machine: &Machine) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     files::save(path, &machine.to_toml())
 }

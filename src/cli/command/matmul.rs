@@ -9,6 +9,7 @@ mod trial;
 use crate::cli::command::files::{self, drawn};
 use crate::cli::command::mesh::{named_mesh, pairs};
 use crate::cli::command::print::json;
+use crate::cli::error::Result;
 use crate::draw;
 use crate::planner::product::{Element, Free, Product, ProductReport};
 use clap::ValueEnum;
@@ -78,22 +79,20 @@ struct Answer {
 ///
 /// # Errors
 /// What is wrong with the product, the mesh or the machine, or that nothing fits into its memory.
-pub fn matmul(arguments: &Arguments) -> Result<String, String> {
+pub fn matmul(arguments: &Arguments) -> Result<String> {
     files::check(arguments.draw.as_deref())?;
     let mesh = named_mesh(&arguments.mesh, ["X", "Y", "Z"])?;
     let sizes = pairs("size", &arguments.size, "I=8192,J=8192,K=8192")?;
     let sizes: Vec<_> = sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect();
-    let said = |why: crate::planner::product::ProductError| why.to_string();
-    let element: Element = arguments.element.parse().map_err(said)?;
-    let product = Product::new(&arguments.product, &mesh, &sizes, element).map_err(said)?;
+    let element: Element = arguments.element.parse()?;
+    let product = Product::new(&arguments.product, &mesh, &sizes, element)?;
     let roofline = arguments.device.roofline(&mesh, element)?;
     let plan = match arguments.search {
         None => product.plan(&roofline),
         Some(Factors::Left) => product.search(&roofline, Free::Left),
         Some(Factors::Right) => product.search(&roofline, Free::Right),
         Some(Factors::Both) => product.search(&roofline, Free::Both),
-    };
-    let plan = plan.map_err(said)?;
+    }?;
     let trial = if arguments.run { Some(trial::run(&arguments.product, &sizes, &plan)?) } else { None };
     if let Some(path) = &arguments.draw {
         files::save(path, &drawn(draw::product(&plan))?)?;

@@ -1,5 +1,6 @@
 //! Answers as text: tables for people, JSON for programs.
 
+use crate::cli::error::{CliError, Result};
 use serde::Serialize;
 
 /// Returns a value as JSON on one line, without its end.
@@ -14,9 +15,9 @@ pub(crate) fn json(value: &impl Serialize) -> String {
 ///
 /// # Errors
 /// If that is none.
-pub(crate) fn listed(top: Option<usize>, unless_told: usize, all: usize) -> Result<usize, String> {
+pub(crate) fn listed(top: Option<usize>, unless_told: usize, all: usize) -> Result<usize> {
     match top {
-        Some(0) => Err("`--top 0` lists nothing; give 1 or more".into()),
+        Some(0) => Err(CliError::refused("`--top 0` lists nothing", "give 1 or more")),
         top => Ok(top.unwrap_or(unless_told).min(all)),
     }
 }

@@ -10,6 +10,7 @@ mod trial;
 
 use crate::cli::command::files::{self, drawn};
 use crate::cli::command::print::json;
+use crate::cli::error::Result;
 use crate::draw;
 use crate::planner::Report;
 use clap::ArgGroup;
@@ -73,7 +74,7 @@ struct Answer {
 ///
 /// # Errors
 /// What is wrong with the problem, or with the tiles that a run ended with.
-pub fn redistribute(arguments: &Arguments) -> Result<String, String> {
+pub fn redistribute(arguments: &Arguments) -> Result<String> {
     if let Some(path) = &arguments.batch {
         return batch::plan_all(path, &arguments.judge).map(|()| String::new());
     }

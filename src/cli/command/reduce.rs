@@ -9,6 +9,7 @@ use crate::cli::command::files::{self, drawn};
 use crate::cli::command::hardware::Hardware;
 use crate::cli::command::mesh::{matrix, numbers};
 use crate::cli::command::print::{json, listed};
+use crate::cli::error::{CliError, Result};
 use crate::cli::numbers::whole;
 use crate::draw;
 use crate::machine::Machine;
@@ -81,7 +82,7 @@ struct Reduction {
 ///
 /// # Errors
 /// What is wrong with the placement, the machine, the axes, or the program asked for.
-pub fn reduce(arguments: &Arguments) -> Result<String, String> {
+pub fn reduce(arguments: &Arguments) -> Result<String> {
     files::check(arguments.draw.as_deref())?;
     let reduction = Reduction::new(arguments)?;
     let shown = match &arguments.program {
@@ -105,54 +106,53 @@ pub fn reduce(arguments: &Arguments) -> Result<String, String> {
 }
 
 impl Reduction {
-    fn new(arguments: &Arguments) -> Result<Self, String> {
+    fn new(arguments: &Arguments) -> Result<Self> {
         let matrix = matrix(&arguments.matrix)?;
         if let Some(text) = &arguments.hierarchy {
             let hierarchy = numbers("hierarchy", text, "4,16")?;
             if hierarchy != matrix.hierarchy() {
                 let (own, instead) = (matrix.hierarchy(), fitting(&hierarchy, &matrix.axes()));
-                return Err(format!(
-                    "the matrix {matrix} is for the hierarchy {own:?}, not for {hierarchy:?}; {instead}"
-                ));
+                let what = format!("the matrix {matrix} is for the hierarchy {own:?}, not for {hierarchy:?}");
+                return Err(CliError::refused(what, instead));
             }
         }
         let axes = numbers("axes to reduce", &arguments.reduce, "0,2")?;
         let bytes = arguments.bytes.trim().parse::<f64>();
-        let bytes =
-            bytes.map_err(|_| format!("cannot read `{}` as bytes; write a number, such as 1e9", arguments.bytes))?;
+        let what = || format!("`{}` as bytes", arguments.bytes);
+        let bytes = bytes.map_err(|_| CliError::unreadable(what(), "a number, such as 1e9"))?;
         let machine = arguments.hardware.machine(Some(&matrix.hierarchy()))?;
-        let machine = machine.ok_or("no machine to time programs on; give `--machine a100` or a file")?;
-        let hierarchy = Hierarchy::on(&machine, &matrix, &axes).map_err(|why| why.to_string())?;
+        let missing = || CliError::missing("no machine to time programs on", "give `--machine a100` or a file");
+        let machine = machine.ok_or_else(missing)?;
+        let hierarchy = Hierarchy::on(&machine, &matrix, &axes)?;
         // The root is not crossed.
         let max_steps = arguments.hardware.max_steps(hierarchy.counts().len() - 1)?;
         let options = Options { max_steps, algorithm: arguments.hardware.algorithm(), ..Options::default() };
-        let programs = best_with(&machine, &matrix, &axes, bytes, &options).map_err(|why| why.to_string())?;
+        let programs = best_with(&machine, &matrix, &axes, bytes, &options)?;
         Ok(Self { machine, matrix, axes, hierarchy, bytes, programs })
     }
 
     /// The position of the fastest program of this name, or of this number.
-    fn find(&self, name: &str) -> Result<usize, String> {
+    fn find(&self, name: &str) -> Result<usize> {
         let all = self.programs.len();
         if let Ok(number) = name.parse::<usize>() {
             let position = number.checked_sub(1).filter(|&position| position < all);
-            return position.ok_or_else(|| format!("no program {number}; the programs are 1 to {all}"));
+            let known = || format!("the programs are 1 to {all}");
+            return position.ok_or_else(|| CliError::unknown(format!("program {number}"), known()));
         }
         let is = |ranked: &Ranked| {
             ranked.program.to_string().eq_ignore_ascii_case(name)
                 || ranked.program.describe(&self.hierarchy).eq_ignore_ascii_case(name)
         };
         self.programs.iter().position(is).ok_or_else(|| {
-            let mut names: Vec<_> = self.programs.iter().map(|ranked| ranked.program.to_string()).collect();
-            let mut shown = Vec::new();
-            names.retain(|name| {
-                !shown.contains(name) && {
-                    shown.push(name.clone());
-                    true
+            let mut names: Vec<String> = Vec::new();
+            for name in self.programs.iter().map(|ranked| ranked.program.to_string()) {
+                if !names.contains(&name) {
+                    names.push(name);
                 }
-            });
+            }
             let more = if names.len() > LISTED { ", .." } else { "" };
             names.truncate(LISTED);
-            format!("no program `{name}`; there are {}{more}", names.join(", "))
+            CliError::unknown(format!("program `{name}`"), format!("there are {}{more}", names.join(", ")))
         })
     }
 

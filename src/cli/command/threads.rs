@@ -4,6 +4,7 @@
 //! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
 
 use crate::DistType;
+use crate::cli::error::{CliError, Result};
 use crate::machine::units::counted;
 use crate::runtime::free_memory;
 use std::fmt::Display;
@@ -12,15 +13,14 @@ use std::fmt::Display;
 ///
 /// # Errors
 /// If there are more than `most`, or an MPI launcher has made ranks already.
-pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<(), String> {
+pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<()> {
     if ranks > most {
-        return Err(format!(
-            "`--run` starts a thread per rank, {most} at most, but {of} has {}; run a smaller one",
-            counted(ranks, "rank")
-        ));
+        let ranks = counted(ranks, "rank");
+        let what = format!("`--run` starts a thread per rank, {most} at most, but {of} has {ranks}");
+        return Err(CliError::too_much(what, "run a smaller one"));
     }
     if crate::runtime::launched_ranks().is_some() {
-        return Err("`--run` makes its ranks itself; start it without an MPI launcher".into());
+        return Err(CliError::refused("`--run` makes its ranks itself", "start it without an MPI launcher"));
     }
     Ok(())
 }
@@ -29,10 +29,11 @@ pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<(), Str
 ///
 /// # Errors
 /// If they do not.
-pub(crate) fn check_memory(what: &str, needed: u128) -> Result<(), String> {
+pub(crate) fn check_memory(what: &str, needed: u128) -> Result<()> {
     match free_memory() {
         Some(free) if needed > free.into() => {
-            Err(format!("`--run` holds {what}, up to {needed} bytes, but {free} bytes are free; run a smaller array"))
+            let what = format!("`--run` holds {what}, up to {needed} bytes, but {free} bytes are free");
+            Err(CliError::too_much(what, "run a smaller array"))
         }
         _ => Ok(()),
     }

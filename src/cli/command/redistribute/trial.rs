@@ -2,6 +2,7 @@
 
 use crate::cli::command::threads;
 use crate::cli::dtypes::with_type;
+use crate::cli::error::{CliError, Result};
 use crate::machine::units::counted;
 use crate::{DType, DistArray, Element, Execute, Plan};
 use serde::Serialize;
@@ -30,7 +31,7 @@ impl fmt::Display for Trial {
 ///
 /// # Errors
 /// If there are too many ranks or too little memory, an element of a tile is wrong, or a rank received another number of bytes than the plan says.
-pub(crate) fn run(plan: &Plan, dtype: DType) -> Result<Trial, String> {
+pub(crate) fn run(plan: &Plan, dtype: DType) -> Result<Trial> {
     threads::check_ranks("the mesh", plan.source().mesh().size(), RANKS)?;
     check_memory(plan, dtype)?;
     with_type!(dtype, T => run_on::<T>(plan))
@@ -43,7 +44,7 @@ struct Found {
     received: u64,
 }
 
-fn run_on<T: Element>(plan: &Plan) -> Result<Trial, String> {
+fn run_on<T: Element>(plan: &Plan) -> Result<Trial> {
     let shape = plan.source().shape();
     let program = plan.program("A", T::DTYPE);
     let found = crate::spmd(plan.source().mesh().size(), |world| {
@@ -54,17 +55,15 @@ fn run_on<T: Element>(plan: &Plan) -> Result<Trial, String> {
         let received = world.bytes_received() - before;
         let expected = |index: &[usize]| element::<T>(index, &shape);
         Ok(Found { wrong: threads::wrong(tile.block(), plan.target(), world.rank(), expected), received })
-    });
-    let found = found.map_err(|error| error.to_string())?;
+    })?;
     for (rank, Found { wrong, received }) in found.iter().enumerate() {
         if let Some(wrong) = wrong {
-            return Err(format!("the tile of rank {rank} is wrong: {wrong}; this is a bug of polyshard"));
+            return Err(CliError::Bug { what: format!("the tile of rank {rank} is wrong: {wrong}") });
         }
         let planned = plan.received(rank) as u64 * size_of::<T>() as u64;
         if *received != planned {
-            return Err(format!(
-                "rank {rank} received {received} bytes, but the plan says {planned}; this is a bug of polyshard"
-            ));
+            let what = format!("rank {rank} received {received} bytes, but the plan says {planned}");
+            return Err(CliError::Bug { what });
         }
     }
     Ok(Trial { tiles: found.len(), received_bytes: found.into_iter().map(|found| found.received).collect() })
@@ -77,7 +76,7 @@ fn element<T: Element>(index: &[usize], shape: &[usize]) -> T {
 }
 
 /// Checks that the tiles of all ranks fit into the memory that is free, as far as the system tells.
-fn check_memory(plan: &Plan, dtype: DType) -> Result<(), String> {
+fn check_memory(plan: &Plan, dtype: DType) -> Result<()> {
     // Input, output, and at most two tiles on the way.
     let elements = [plan.source().tile_len(), plan.target().tile_len(), plan.peak(), plan.peak()];
     let elements: u128 = elements.iter().map(|&elements| elements as u128).sum();
