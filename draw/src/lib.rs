@@ -5,11 +5,11 @@
 //!
 //! | function | draws |
 //! | --- | --- |
-//! | [`redistribution`] | who holds what before and after each step of a plan |
-//! | [`product`], [`reduction`] | who talks to whom in each step |
-//! | [`placements`] | who is together along each axis of a mesh |
-//! | [`devices`] | any groups of the devices of a machine |
-//! | [`chart`] | times by size, measured and predicted |
+//! | [`redistribution()`] | who holds what before and after each step of a plan |
+//! | [`product()`], [`reduction()`] | who talks to whom in each step |
+//! | [`placements()`] | who is together along each axis of a mesh |
+//! | [`devices()`] | any groups of the devices of a machine |
+//! | [`chart()`] | times by size, measured and predicted |
 
 mod chart;
 mod devices;

@@ -19,19 +19,6 @@ pub const PRESETS: &[&str] = &["a100", "v100", "tpu-v4p", "tpu-v5e", "tpu-v5p"];
 /// Those of [`PRESETS`] that are slices of a torus.
 pub const TPUS: &[&str] = &["tpu-v4p", "tpu-v5e", "tpu-v5p"];
 
-/// One generation of TPUs.
-struct Generation {
-    /// Of the whole torus.
-    dimensions: usize,
-    /// Along axes of these extents, the last chip is next to the first.
-    wraps: fn(usize) -> bool,
-    bandwidth: f64,
-    memory_bandwidth: f64,
-    memory_capacity: u64,
-    bf16: f64,
-    int8: f64,
-}
-
 impl Machine {
     /// Returns the machine of this name, one of [`PRESETS`].
     ///
@@ -45,15 +32,13 @@ impl Machine {
     /// # Errors
     /// If there is none of this name; the error says which there are.
     pub fn preset(name: &str) -> Result<Self, MachineError> {
-        Self::sized(
-            name,
-            match name {
-                "a100" => &[4, 16],
-                "v100" => &[4, 8],
-                "tpu-v5e" => &[4, 4],
-                _ => &[4, 4, 4],
-            },
-        )
+        let counts: &[usize] = match name {
+            "a100" => &[4, 16],
+            "v100" => &[4, 8],
+            "tpu-v5e" => &[4, 4],
+            _ => &[4, 4, 4],
+        };
+        Self::sized(name, counts)
     }
 
     /// Returns the machine of this name, one of [`PRESETS`], with these counts of its levels, outermost first.
@@ -73,63 +58,23 @@ impl Machine {
     /// # Errors
     /// If there is none of this name, a count is 0, there is not one for each level, or the torus has fewer dimensions.
     pub fn sized(name: &str, counts: &[usize]) -> Result<Self, MachineError> {
-        let multiple_of_4 = |extent: usize| extent.is_multiple_of(4);
-        let v4p = Generation {
-            dimensions: 3,
-            wraps: multiple_of_4,
-            bandwidth: 4.5e10,
-            memory_bandwidth: 1.2e12,
-            memory_capacity: 32_000_000_000,
-            bf16: 2.75e14,
-            int8: 2.75e14,
-        };
-        let v5e = Generation {
-            dimensions: 2,
-            wraps: |extent| extent == 16,
-            bandwidth: 4.5e10,
-            memory_bandwidth: 8.1e11,
-            memory_capacity: 16_000_000_000,
-            bf16: 1.97e14,
-            int8: 3.94e14,
-        };
-        let v5p = Generation {
-            dimensions: 3,
-            wraps: multiple_of_4,
-            bandwidth: 9e10,
-            memory_bandwidth: 2.8e12,
-            memory_capacity: 96_000_000_000,
-            bf16: 4.59e14,
-            int8: 9.18e14,
-        };
         match name {
             "a100" => Self::new(name, vec![node(4), a100(16)], a100_device())?.with_counts(counts),
             "v100" => Self::new(name, vec![node(4), v100(8)], v100_device())?.with_counts(counts),
-            "tpu-v4p" => v4p.slice(name, counts),
-            "tpu-v5e" => v5e.slice(name, counts),
-            "tpu-v5p" => v5p.slice(name, counts),
+            "tpu-v4p" => {
+                let device = device(1.2e12, 32_000_000_000, &[("bf16", 2.75e14), ("int8", 2.75e14)]);
+                tpu(name, counts, 3, |extent| extent.is_multiple_of(4), 4.5e10, device)
+            }
+            "tpu-v5e" => {
+                let device = device(8.1e11, 16_000_000_000, &[("bf16", 1.97e14), ("int8", 3.94e14)]);
+                tpu(name, counts, 2, |extent| extent == 16, 4.5e10, device)
+            }
+            "tpu-v5p" => {
+                let device = device(2.8e12, 96_000_000_000, &[("bf16", 4.59e14), ("int8", 9.18e14)]);
+                tpu(name, counts, 3, |extent| extent.is_multiple_of(4), 9e10, device)
+            }
             _ => Err(MachineError::UnknownPreset { name: name.into(), presets: PRESETS }),
         }
-    }
-}
-
-impl Generation {
-    fn slice(&self, name: &str, extents: &[usize]) -> Result<Machine, MachineError> {
-        if extents.len() > self.dimensions {
-            let (name, extents) = (name.into(), extents.to_vec());
-            return Err(MachineError::Dimensions { name, dimensions: self.dimensions, extents });
-        }
-        let level = |(&count, dimension): (&usize, &str)| Level {
-            name: dimension.into(),
-            count,
-            interconnect: if (self.wraps)(count) { Interconnect::Ring } else { Interconnect::Line },
-            bandwidth: self.bandwidth,
-            latency: 1e-6,
-            shared_ports: None,
-            bypass: None,
-        };
-        let levels = extents.iter().zip(["x", "y", "z"]).map(level).collect();
-        let flops = [("bf16", self.bf16), ("int8", self.int8)];
-        Machine::new(name, levels, device(self.memory_bandwidth, self.memory_capacity, &flops))
     }
 }
 
@@ -164,4 +109,24 @@ fn v100_device() -> Device {
 fn device(memory_bandwidth: f64, memory_capacity: u64, flops: &[(&str, f64)]) -> Device {
     let flops = flops.iter().map(|&(name, rate)| (name.to_string(), rate)).collect();
     Device { memory_bandwidth, memory_capacity, flops }
+}
+
+/// A slice of a torus of `dimensions`, whose extents that wrap are rings.
+fn tpu(
+    name: &str,
+    extents: &[usize],
+    dimensions: usize,
+    wraps: fn(usize) -> bool,
+    bandwidth: f64,
+    device: Device,
+) -> Result<Machine, MachineError> {
+    if extents.len() > dimensions {
+        return Err(MachineError::Dimensions { name: name.into(), dimensions, extents: extents.to_vec() });
+    }
+    let level = |(&count, dimension): (&usize, &str)| {
+        let interconnect = if wraps(count) { Interconnect::Ring } else { Interconnect::Line };
+        let name = dimension.to_string();
+        Level { name, count, interconnect, bandwidth, latency: 1e-6, shared_ports: None, bypass: None }
+    };
+    Machine::new(name, extents.iter().zip(["x", "y", "z"]).map(level).collect(), device)
 }

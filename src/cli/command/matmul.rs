@@ -9,14 +9,15 @@ mod trial;
 use crate::cli::command::files::{self, drawn};
 use crate::cli::command::mesh::{named_mesh, pairs};
 use crate::cli::command::print::json;
+use crate::cli::command::threads::Trial;
 use crate::cli::error::Result;
 use crate::draw;
+use crate::machine::units::counted;
 use crate::planner::product::{Element, Free, Product, ProductReport};
 use clap::ValueEnum;
 use device::Device;
 use serde::Serialize;
 use std::path::PathBuf;
-use trial::Trial;
 
 /// What follows `polyshard matmul`.
 #[derive(clap::Args)]
@@ -100,5 +101,9 @@ pub fn matmul(arguments: &Arguments) -> Result<String> {
     if arguments.json {
         return Ok(json(&Answer { report: plan.report(), run: trial }) + "\n");
     }
-    Ok(plan.explain() + &trial.map(|trial| trial.to_string()).unwrap_or_default())
+    let trial = trial.map(|trial| {
+        let tiles = counted(trial.tiles, "tile");
+        format!("ran on numbers of 8 bytes, checked {tiles} of the product\n{trial}\n")
+    });
+    Ok(plan.explain() + &trial.unwrap_or_default())
 }

@@ -10,15 +10,16 @@ mod trial;
 
 use crate::cli::command::files::{self, drawn};
 use crate::cli::command::print::json;
+use crate::cli::command::threads::Trial;
 use crate::cli::error::Result;
 use crate::draw;
+use crate::machine::units::counted;
 use crate::planner::Report;
 use clap::ArgGroup;
 use judge::Judge;
 use problem::Problem;
 use serde::Serialize;
 use std::path::PathBuf;
-use trial::Trial;
 
 /// What follows `polyshard redistribute`.
 #[derive(clap::Args)]
@@ -94,6 +95,10 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
     }
     let mut text = plan.explain(arguments.judge.dtype().size());
     text.extend(seconds.map(|seconds| format!("it takes {seconds:e} s over the links given\n")));
-    text.extend(trial.map(|trial| trial.to_string()));
+    text.extend(
+        trial.map(|trial| {
+            format!("checked {}\n{trial}; on every rank what the plan says\n", counted(trial.tiles, "tile"))
+        }),
+    );
     Ok(text)
 }

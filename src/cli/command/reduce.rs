@@ -15,8 +15,7 @@ use crate::draw;
 use crate::machine::Machine;
 use crate::machine::units::{counted, scaled, seconds, table};
 use crate::planner::placement::{ParallelismMatrix, count, matrices};
-use crate::planner::reduce::{Form, Hierarchy, Options, Ranked, best_with};
-use crate::reduction::Collective;
+use crate::planner::reduce::{Hierarchy, Options, Ranked, best_with};
 use answer::Answer;
 use std::path::PathBuf;
 
@@ -156,19 +155,11 @@ impl Reduction {
         })
     }
 
-    /// The seconds of the reduction in one step; none if there is nothing to reduce.
-    fn direct(&self) -> Option<f64> {
-        let direct = |ranked: &&Ranked| match ranked.program.instructions[..] {
-            [step] => step.collective == Collective::AllReduce && !matches!(step.form, Form::Master(_)),
-            _ => false,
-        };
-        self.programs.iter().find(direct).map(|ranked| ranked.simulation.total())
-    }
-
     /// How many times as fast as the direct reduction a program is, if that can be said.
     fn speed(&self, ranked: &Ranked) -> Option<f64> {
         let seconds = ranked.simulation.total();
-        self.direct().filter(|_| seconds > 0.0).map(|direct| direct / seconds)
+        let direct = self.programs.iter().find(|ranked| ranked.program.is_direct())?;
+        (seconds > 0.0).then(|| direct.simulation.total() / seconds)
     }
 
     fn title(&self, arguments: &Arguments) -> String {

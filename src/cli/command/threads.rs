@@ -7,7 +7,8 @@ use crate::DistType;
 use crate::cli::error::{CliError, Result};
 use crate::machine::units::counted;
 use crate::runtime::free_memory;
-use std::fmt::Display;
+use serde::Serialize;
+use std::fmt::{self, Display};
 
 /// Checks that ranks can be threads; `of` says in words what has that many.
 ///
@@ -68,9 +69,24 @@ pub(crate) fn wrong<T: PartialEq + Display>(
     None
 }
 
-/// Returns in words what ranks received.
-pub(crate) fn received(bytes: &[u64]) -> String {
-    let (least, most) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
-    let each = if least == most { counted(most, "byte") } else { format!("{least} to {most} bytes") };
-    format!("received per rank: {each}, {} in all", bytes.iter().sum::<u64>())
+/// What came of a run in which nothing was wrong.
+#[derive(Serialize)]
+pub(crate) struct Trial {
+    /// Tiles that were compared.
+    pub(crate) tiles: usize,
+    /// Bytes that each rank got from others.
+    pub(crate) received_bytes: Vec<u64>,
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = range(&self.received_bytes);
+        write!(f, "received per rank: {bytes}, {} in all", self.received_bytes.iter().sum::<u64>())
+    }
+}
+
+/// Returns in words the least and the greatest of some numbers of bytes.
+pub(crate) fn range(bytes: &[u64]) -> String {
+    let (min, max) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
+    if min == max { counted(max, "byte") } else { format!("{min} to {max} bytes") }
 }

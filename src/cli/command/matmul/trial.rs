@@ -3,15 +3,13 @@
 //! Elements are small whole numbers as floats of 8 bytes, so sums are exact in whatever order they are made and the
 //! comparison is one of bits. What the plan counts in other types moves as many elements here, and more bytes.
 
-use crate::cli::command::threads;
+use crate::cli::command::threads::{self, Trial};
 use crate::cli::error::{CliError, Result};
 use crate::cli::values::element;
-use crate::machine::units::{counted, scaled};
+use crate::machine::units::scaled;
 use crate::planner::product::{Element, Product, ProductPlan, Sharded};
 use crate::{Array, DType, DistArray, Execute};
 use ndarray::{ArrayD, Dimension};
-use serde::Serialize;
-use std::fmt;
 
 /// The most ranks: each is a thread.
 const RANKS: usize = 64;
@@ -19,22 +17,6 @@ const RANKS: usize = 64;
 const FLOPS: f64 = 1e9;
 /// Arrays are made from these, so that the factors differ.
 const SEEDS: [u64; 2] = [1, 2];
-
-/// What came of a run in which nothing was wrong.
-#[derive(Serialize)]
-pub(super) struct Trial {
-    /// Tiles of the result that were compared.
-    tiles: usize,
-    /// Bytes that each rank got from others.
-    received_bytes: Vec<u64>,
-}
-
-impl fmt::Display for Trial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let received = threads::received(&self.received_bytes);
-        write!(f, "ran on numbers of 8 bytes, checked {} of the product\n{received}\n", counted(self.tiles, "tile"))
-    }
-}
 
 /// Runs the best sequence of `plan`, which is of the product `text`, on one thread per rank.
 ///

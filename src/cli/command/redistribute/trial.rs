@@ -1,31 +1,12 @@
 //! A plan run on threads, and every element that it brought compared with its global index.
 
-use crate::cli::command::threads;
+use crate::cli::command::threads::{self, Trial};
 use crate::cli::dtypes::with_type;
 use crate::cli::error::{CliError, Result};
-use crate::machine::units::counted;
 use crate::{DType, DistArray, Element, Execute, Plan};
-use serde::Serialize;
-use std::fmt;
 
 /// The most ranks: each is a thread.
 const RANKS: usize = 256;
-
-/// What came of a run in which nothing was wrong.
-#[derive(Serialize)]
-pub(crate) struct Trial {
-    /// Tiles that were compared.
-    tiles: usize,
-    /// Bytes that each rank got from others, which is what the plan says.
-    received_bytes: Vec<u64>,
-}
-
-impl fmt::Display for Trial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let received = threads::received(&self.received_bytes);
-        write!(f, "checked {}\n{received}; on every rank what the plan says\n", counted(self.tiles, "tile"))
-    }
-}
 
 /// Runs `plan` on one thread per rank, on an array of elements that say where they belong.
 ///

@@ -32,13 +32,10 @@ pub(super) struct Trial {
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { programs, ranks, elements, received_bytes } = self;
-        let bytes = |bytes: Option<&u64>| bytes.copied().unwrap_or(0);
-        let (least, most) = (bytes(received_bytes.iter().min()), bytes(received_bytes.iter().max()));
         let programs = if *programs == 1 { "one program".into() } else { counted(programs, "program") };
-        let received = if least == most { counted(most, "byte") } else { format!("{least} to {most} bytes") };
         let (ranks, elements) = (counted(ranks, "thread"), counted(elements, "number"));
         writeln!(f, "ran {programs} on {ranks} with {elements} each, and checked all sums")?;
-        writeln!(f, "received by all ranks together: {received}")
+        writeln!(f, "received by all ranks together: {}", threads::range(received_bytes))
     }
 }
 
