@@ -1,6 +1,6 @@
 //! One error type for everything a program does.
 
-use polyshard_layout::ShardingError;
+use polyshard_layout::{ShardingError, UnknownDType};
 use polyshard_machine::MachineError;
 use polyshard_planner::placement::PlacementError;
 use polyshard_planner::product::ProductError;
@@ -24,6 +24,9 @@ pub enum Error {
     /// A sharding is invalid.
     #[error(transparent)]
     Sharding(#[from] ShardingError),
+    /// There is no element type of this name.
+    #[error(transparent)]
+    DType(#[from] UnknownDType),
     /// A distributed type is invalid.
     #[error(transparent)]
     Type(#[from] TypeError),

@@ -54,6 +54,8 @@ pub use error::{Error, Result};
 /// Arrays in the memory of one rank: what [`DistArray::from_array`] takes and [`DistArray::gather`] gives.
 pub use ndarray;
 pub use polyshard_codegen::{SourceOptions, rust_source};
+#[cfg(feature = "draw")]
+pub use polyshard_draw as draw;
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{
     Axis, AxisExpr, Level, Mesh, Name, NotNative, Placement, Sharding, ShardingError, UnknownDType,

@@ -98,7 +98,7 @@ impl FromStr for Grid {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let extents = text.parse::<Axes>()?.extents();
+        let extents = text.parse::<Axes>().map_err(|why| why.to_string())?.extents();
         if extents.len() != 2 {
             return Err(format!("`{text}` does not have two axes; write it as 2x2"));
         }

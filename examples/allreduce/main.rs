@@ -47,7 +47,7 @@ struct Options {
     #[arg(long, value_name = "MACHINE", default_value = "a100")]
     machine: String,
     /// The mesh, of as many ranks as devices, as 4x2 or with names of its axes, as data=4,tensor=2 [default: one axis].
-    #[arg(long, visible_alias = "axes", value_name = "MESH")]
+    #[arg(long, value_name = "MESH")]
     mesh: Option<Axes>,
     /// The axes to sum over: their names, or their numbers from 0.
     #[arg(long, value_name = "AXES", default_value = "0")]

@@ -39,7 +39,7 @@ fn spread(levels: usize, devices: usize) -> Vec<usize> {
 
 /// Reads `2,4`.
 pub(crate) fn parse_counts(text: &str) -> Result<Counts, String> {
-    let counts = list(text, "2,4")?;
+    let counts = list(text, "2,4").map_err(|why| why.to_string())?;
     if counts.contains(&0) {
         return Err("each is at least 1".into());
     }

@@ -6,6 +6,7 @@
 use clap::{Args, Command, FromArgMatches};
 use polyshard::cli::command::machine::show;
 use polyshard::cli::command::{matmul, mesh, placement, redistribute, reduce};
+use polyshard::cli::error::CliError;
 use polyshard::cli::{dtypes, npy};
 use polyshard::machine::Machine;
 use polyshard::runtime::layout::{Mesh, Sharding};
@@ -41,12 +42,12 @@ pub(crate) const TARGETS: [Target; 8] = [
 fn read_npy(input: &[u8], scratch: &Path) -> Result<String, String> {
     let path = scratch.join("input.npy");
     fs::write(&path, input).map_err(|why| why.to_string())?;
-    let (dtype, shape) = npy::header(&path)?;
+    let (dtype, shape) = npy::header(&path).map_err(|why| why.to_string())?;
     dtypes::with_type!(dtype, T => {
         let whole = npy::read::<T>(&path).map(|array| array.len());
         // The other reader is asked whatever this one says.
         let distributed = distributed::<T>(&path, &shape)?;
-        whole.map(|len| format!("{len} {distributed}"))
+        whole.map(|len| format!("{len} {distributed}")).map_err(|why| why.to_string())
     })
 }
 
@@ -88,19 +89,19 @@ fn read_types(input: &[u8], _: &Path) -> Result<String, String> {
             assert_eq!(again, Ok(read.to_string()), "it reads as another type");
         }
     }
-    redistribute::redistribute(&arguments(&COMMAND, &text)?)
+    said(redistribute::redistribute(&arguments(&COMMAND, &text)?))
 }
 
 /// The arguments of `polyshard matmul`.
 fn read_product(input: &[u8], _: &Path) -> Result<String, String> {
     thread_local!(static COMMAND: RefCell<Command> = RefCell::new(command::<matmul::Arguments>()));
-    matmul::matmul(&arguments(&COMMAND, &text(input))?)
+    said(matmul::matmul(&arguments(&COMMAND, &text(input))?))
 }
 
 /// The arguments of `polyshard reduce`.
 fn read_reduction(input: &[u8], _: &Path) -> Result<String, String> {
     thread_local!(static COMMAND: RefCell<Command> = RefCell::new(command::<reduce::Arguments>()));
-    reduce::reduce(&arguments(&COMMAND, &text(input))?)
+    said(reduce::reduce(&arguments(&COMMAND, &text(input))?))
 }
 
 /// A mesh, its matrix, and the arguments of `polyshard placement`.
@@ -108,17 +109,20 @@ fn read_mesh(input: &[u8], _: &Path) -> Result<String, String> {
     thread_local!(static COMMAND: RefCell<Command> = RefCell::new(command::<placement::Arguments>()));
     let text = text(input);
     if text.starts_with('-') {
-        return placement::placement(&arguments(&COMMAND, &text)?);
+        return said(placement::placement(&arguments(&COMMAND, &text)?));
     }
     if text.trim_start().starts_with('[') {
-        return mesh::matrix(&text).map(|matrix| format!("{matrix} {:?} {:?}", matrix.axes(), matrix.hierarchy()));
+        return said(
+            mesh::matrix(&text).map(|matrix| format!("{matrix} {:?} {:?}", matrix.axes(), matrix.hierarchy())),
+        );
     }
     if !text.contains(['=', 'x']) {
-        return mesh::numbers("axes", &text, "4,6").map(|numbers| format!("{numbers:?}"));
+        return said(mesh::numbers("axes", &text, "4,6").map(|numbers| format!("{numbers:?}")));
     }
-    let mesh = mesh::named_mesh(&text, ["x", "y", "z"])?;
-    assert_eq!(mesh.rank(&mesh.coordinates(mesh.size() - 1)), mesh.size() - 1);
-    Ok(mesh.to_string())
+    said(mesh::named_mesh(&text, ["x", "y", "z"]).map(|mesh| {
+        assert_eq!(mesh.rank(&mesh.coordinates(mesh.size() - 1)), mesh.size() - 1);
+        mesh.to_string()
+    }))
 }
 
 /// The statement of a leaf, as floats and as integers.
@@ -131,6 +135,10 @@ fn read_statement(input: &[u8], _: &Path) -> Result<String, String> {
         Some(read) => Ok(read.clone()),
         None => Err(refusals.join("\n")),
     }
+}
+
+fn said(answer: Result<String, CliError>) -> Result<String, String> {
+    answer.map_err(|why| why.to_string())
 }
 
 fn text(input: &[u8]) -> String {

@@ -39,6 +39,16 @@ pub enum MachineError {
         /// The levels.
         levels: Vec<String>,
     },
+    /// A slice of a torus has more dimensions than the torus.
+    #[error("{name} is a torus of {dimensions} dimensions, but {extents:?} has {}; join some", .extents.len())]
+    Dimensions {
+        /// The machine's name.
+        name: String,
+        /// The dimensions of the torus.
+        dimensions: usize,
+        /// The extents given.
+        extents: Vec<usize>,
+    },
     /// A machine has nothing in it.
     #[error("a machine without levels has no devices; give at least one level")]
     NoLevels,

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `presets` | machines of the literature |
 //! | `text` | TOML in and out |
-//! | `operation` | collective operations, and the ways to carry them out |
+//! | `algorithm` | ways to carry out a collective |
 //! | `exchange` | what is communicated: one collective, who takes part, how many bytes |
 //! | `route` | which links a message loads |
 //! | `flow` | which messages a collective sends |
@@ -42,7 +42,7 @@ pub use error::MachineError;
 pub use exchange::Exchange;
 pub use link::{Link, fit_link};
 pub use polyshard_layout::Collective;
-pub use presets::PRESETS;
+pub use presets::{PRESETS, TPUS};
 pub use profile::{Profile, fit_profiles, leave_one_out};
 pub use time::{Seconds, seconds};
 pub use way::{Passage, Port, Way};

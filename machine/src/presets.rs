@@ -16,6 +16,9 @@ use super::{Device, Interconnect, Level, Machine, MachineError};
 /// The names that [`Machine::preset`] knows.
 pub const PRESETS: &[&str] = &["a100", "v100", "tpu-v4p", "tpu-v5e", "tpu-v5p"];
 
+/// Those of [`PRESETS`] that are slices of a torus.
+pub const TPUS: &[&str] = &["tpu-v4p", "tpu-v5e", "tpu-v5p"];
+
 impl Machine {
     /// Returns the machine of this name, one of [`PRESETS`].
     ///
@@ -26,61 +29,52 @@ impl Machine {
     /// | `tpu-v4p`, `tpu-v5p` | a torus of 4 x 4 x 4 chips |
     /// | `tpu-v5e` | 4 x 4 chips, not wrapped |
     ///
-    /// For other counts there is [`with_counts`](Self::with_counts), for other slices of TPUs
-    /// [`tpu_v4p`](Self::tpu_v4p) and its like.
-    ///
     /// # Errors
     /// If there is none of this name; the error says which there are.
     pub fn preset(name: &str) -> Result<Self, MachineError> {
-        match name {
-            "a100" => Self::new(name, vec![node(4), a100(16)], a100_device()),
-            "v100" => Self::new(name, vec![node(4), v100(8)], v100_device()),
-            "tpu-v4p" => Self::tpu_v4p(&[4, 4, 4]),
-            "tpu-v5e" => Self::tpu_v5e(&[4, 4]),
-            "tpu-v5p" => Self::tpu_v5p(&[4, 4, 4]),
-            _ => Err(MachineError::UnknownPreset { name: name.into(), presets: PRESETS }),
-        }
+        let counts: &[usize] = match name {
+            "a100" => &[4, 16],
+            "v100" => &[4, 8],
+            "tpu-v5e" => &[4, 4],
+            _ => &[4, 4, 4],
+        };
+        Self::sized(name, counts)
     }
 
-    /// Returns a slice of TPU v4p with these extents: one level per dimension, `x` first.
+    /// Returns the machine of this name, one of [`PRESETS`], with these counts of its levels, outermost first.
     ///
-    /// A dimension of a multiple of 4 chips is a ring, any other a line.
-    ///
-    /// # Errors
-    /// If there are no extents, more than three, or an extent is 0.
-    pub fn tpu_v4p(extents: &[usize]) -> Result<Self, MachineError> {
-        let device = device(1.2e12, 32_000_000_000, &[("bf16", 2.75e14), ("i8", 2.75e14)]);
-        tpu("tpu-v4p", extents, 4.5e10, |extent| extent.is_multiple_of(4), device)
-    }
-
-    /// Returns a slice of TPU v5e with these extents: one level per dimension, `x` first.
-    ///
-    /// A dimension of 16 chips is a ring, any shorter one a line.
+    /// A machine of [`TPUS`] is a slice with these extents, one level per dimension, `x` first. Chips along a dimension are
+    /// a ring if it is one of the torus, a line otherwise: a multiple of 4 chips is a ring on v4p and v5p, and on v5e
+    /// the 16 of a whole dimension alone.
     ///
     /// ```
     /// use polyshard_machine::{Interconnect, Machine};
-    /// let machine = Machine::tpu_v5e(&[8, 16])?;
+    /// let machine = Machine::sized("tpu-v5e", &[8, 16])?;
     /// let wires: Vec<_> = machine.levels().iter().map(|level| &level.interconnect).collect();
     /// assert_eq!(wires, [&Interconnect::Line, &Interconnect::Ring]);
     /// # Ok::<(), polyshard_machine::MachineError>(())
     /// ```
     ///
     /// # Errors
-    /// If there are no extents, more than three, or an extent is 0.
-    pub fn tpu_v5e(extents: &[usize]) -> Result<Self, MachineError> {
-        let device = device(8.1e11, 16_000_000_000, &[("bf16", 1.97e14), ("i8", 3.94e14)]);
-        tpu("tpu-v5e", extents, 4.5e10, |extent| extent == 16, device)
-    }
-
-    /// Returns a slice of TPU v5p with these extents: one level per dimension, `x` first.
-    ///
-    /// A dimension of a multiple of 4 chips is a ring, any other a line.
-    ///
-    /// # Errors
-    /// If there are no extents, more than three, or an extent is 0.
-    pub fn tpu_v5p(extents: &[usize]) -> Result<Self, MachineError> {
-        let device = device(2.8e12, 96_000_000_000, &[("bf16", 4.59e14), ("i8", 9.18e14)]);
-        tpu("tpu-v5p", extents, 9e10, |extent| extent.is_multiple_of(4), device)
+    /// If there is none of this name, a count is 0, there is not one for each level, or the torus has fewer dimensions.
+    pub fn sized(name: &str, counts: &[usize]) -> Result<Self, MachineError> {
+        match name {
+            "a100" => Self::new(name, vec![node(4), a100(16)], a100_device())?.with_counts(counts),
+            "v100" => Self::new(name, vec![node(4), v100(8)], v100_device())?.with_counts(counts),
+            "tpu-v4p" => {
+                let device = device(1.2e12, 32_000_000_000, &[("bf16", 2.75e14), ("i8", 2.75e14)]);
+                tpu(name, counts, 3, |extent| extent.is_multiple_of(4), 4.5e10, device)
+            }
+            "tpu-v5e" => {
+                let device = device(8.1e11, 16_000_000_000, &[("bf16", 1.97e14), ("i8", 3.94e14)]);
+                tpu(name, counts, 2, |extent| extent == 16, 4.5e10, device)
+            }
+            "tpu-v5p" => {
+                let device = device(2.8e12, 96_000_000_000, &[("bf16", 4.59e14), ("i8", 9.18e14)]);
+                tpu(name, counts, 3, |extent| extent.is_multiple_of(4), 9e10, device)
+            }
+            _ => Err(MachineError::UnknownPreset { name: name.into(), presets: PRESETS }),
+        }
     }
 }
 
@@ -117,22 +111,22 @@ fn device(memory_bandwidth: f64, memory_capacity: u64, flops: &[(&str, f64)]) ->
     Device { memory_bandwidth, memory_capacity, flops }
 }
 
+/// A slice of a torus of `dimensions`, whose extents that wrap are rings.
 fn tpu(
     name: &str,
     extents: &[usize],
+    dimensions: usize,
+    wraps: fn(usize) -> bool,
     bandwidth: f64,
-    wraps: impl Fn(usize) -> bool,
     device: Device,
 ) -> Result<Machine, MachineError> {
-    const DIMENSIONS: [&str; 3] = ["x", "y", "z"];
-    if extents.len() > DIMENSIONS.len() {
-        let levels = DIMENSIONS.map(String::from).to_vec();
-        return Err(MachineError::Counts { counts: extents.to_vec(), levels });
+    if extents.len() > dimensions {
+        return Err(MachineError::Dimensions { name: name.into(), dimensions, extents: extents.to_vec() });
     }
     let level = |(&count, dimension): (&usize, &str)| {
         let interconnect = if wraps(count) { Interconnect::Ring } else { Interconnect::Line };
         let name = dimension.to_string();
         Level { name, count, interconnect, bandwidth, latency: 1e-6, shared_ports: None, bypass: None }
     };
-    Machine::new(name, extents.iter().zip(DIMENSIONS).map(level).collect(), device)
+    Machine::new(name, extents.iter().zip(["x", "y", "z"]).map(level).collect(), device)
 }

@@ -72,6 +72,50 @@ pub fn scaled(mut value: f64, unit: &str) -> String {
     if value < 1e3 { format!("{} E{unit}", digits(value)) } else { format!("{:.2e} {unit}", value * 1e18) }
 }
 
+/// Returns bytes in units of 1024, with at most three digits behind the point.
+///
+/// ```
+/// use polyshard_machine::units::binary;
+/// assert_eq!([1.0, 1023.0, 1024.0, 1536.0].map(binary), ["1 B", "1023 B", "1 KiB", "1.5 KiB"]);
+/// assert_eq!([67_108_864.0, 5e12].map(binary), ["64 MiB", "4656.613 GiB"]);
+/// ```
+#[must_use]
+pub fn binary(mut bytes: f64) -> String {
+    let mut unit = "B";
+    for larger in ["KiB", "MiB", "GiB"] {
+        if bytes < 1024.0 {
+            break;
+        }
+        (bytes, unit) = (bytes / 1024.0, larger);
+    }
+    format!("{} {unit}", (bytes * 1e3).round() / 1e3)
+}
+
+/// Returns rows of cells as lines, columns two spaces apart; those in `words` begin at the left, all others, which are
+/// numbers, end at the right.
+///
+/// ```
+/// use polyshard_machine::units::table;
+/// let rows = [["ring", "8"], ["all", "128"]].map(|row| row.map(String::from));
+/// assert_eq!(table(&rows, &[0]), "ring    8\nall   128\n");
+/// ```
+#[must_use]
+pub fn table(rows: &[impl AsRef<[String]>], words: &[usize]) -> String {
+    let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().map(|row| row.as_ref().get(column).map_or(0, |cell| cell.chars().count())).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let cell = |(column, cell): (usize, &String)| {
+        let width = widths[column];
+        if words.contains(&column) { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+    };
+    let line = |row: &[String]| {
+        let cells: Vec<_> = row.iter().enumerate().map(cell).collect();
+        cells.join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(|row| line(row.as_ref())).collect()
+}
+
 fn digits(value: f64) -> String {
     // Quotients of decimal numbers miss whole ones by their last bits.
     let whole = (value - value.round()).abs() <= 1e-12 * value;

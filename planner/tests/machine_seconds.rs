@@ -38,7 +38,7 @@ fn a_gather_on_a_torus_takes_the_bytes_over_both_directions_of_all_dimensions() 
 
 #[test]
 fn a_line_has_half_of_the_bandwidth_of_a_ring() {
-    let machine = Machine::tpu_v5e(&[4, 16]).expect("a slice");
+    let machine = Machine::sized("tpu-v5e", &[4, 16]).expect("a slice");
     let (line, _) = took(&machine, Collective::AllGather, &[0, 16, 32, 48], 1e6);
     assert!(near(line, 3e6 / 4.5e10), "{line}");
     let ring: Vec<_> = (0..16).collect();
@@ -49,7 +49,7 @@ fn a_line_has_half_of_the_bandwidth_of_a_ring() {
 #[test]
 fn an_all_to_all_on_a_ring_takes_a_quarter_of_a_gather() {
     // Question 10 of the book: N^2 / 4 chunks of bytes / N^2 against bytes, both in both directions.
-    let machine = Machine::tpu_v5e(&[16]).expect("a slice");
+    let machine = Machine::sized("tpu-v5e", &[16]).expect("a slice");
     let all: Vec<_> = (0..16).collect();
     let (gather, _) = took(&machine, Collective::AllGather, &all, 1e6);
     let (all_to_all, latency) = took(&machine, Collective::AllToAll, &all, 1e6);

@@ -187,7 +187,7 @@ fn unknown_names_are_answered_with_those_that_exist() {
     let counts = machine.with_counts(&[2, 2, 2]).expect_err("one too many");
     expect!["[2, 2, 2] gives 3 counts for 2 levels; give one for each of node, gpu"].assert_eq(&counts.to_string());
     assert_eq!(Machine::new("none", vec![], Device::default()), Err(MachineError::NoLevels));
-    assert!(Machine::tpu_v4p(&[2, 2, 2, 2]).is_err());
+    assert!(Machine::sized("tpu-v4p", &[2, 2, 2, 2]).is_err());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The command line, the examples and the benchmarks all read them here, so each of them takes both forms.
 
 use crate::Mesh;
+use crate::cli::error::{CliError, Result};
 use std::fmt;
 use std::num::IntErrorKind;
 use std::str::FromStr;
@@ -18,6 +19,41 @@ impl Axes {
     /// Returns axes without names.
     pub fn unnamed(extents: &[usize]) -> Self {
         Self(extents.iter().map(|&extent| (None, extent)).collect())
+    }
+
+    /// Returns axes with these names and extents, outermost first.
+    ///
+    /// # Errors
+    /// If a name cannot be one or is there twice, an axis has no rank, or there are too many.
+    pub fn named(axes: &[(String, usize)]) -> Result<Self> {
+        if let Some((name, _)) = axes.iter().find(|(name, _)| !is_name(name)) {
+            let instead = "write letters, digits and `_`, a digit not first";
+            return Err(CliError::refused(format!("`{name}` cannot name a mesh axis"), instead));
+        }
+        Self(axes.iter().map(|(name, extent)| (Some(name.clone()), *extent)).collect()).checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        for (nth, (name, extent)) in self.0.iter().enumerate() {
+            if *extent == 0 {
+                let axis = name.as_ref().map_or_else(|| nth.to_string(), |name| format!("`{name}`"));
+                let what = format!("axis {axis} of the mesh `{self}` has extent 0");
+                return Err(CliError::refused(what, "an axis has at least one rank"));
+            }
+            if let Some(name) = name
+                && self.0[..nth].iter().any(|(other, _)| other.as_ref() == Some(name))
+            {
+                let what = format!("the mesh has two axes named `{name}`");
+                return Err(CliError::refused(what, "give each axis its own name"));
+            }
+        }
+        let ranks = self.0.iter().try_fold(1usize, |ranks, (_, extent)| ranks.checked_mul(*extent));
+        match ranks.filter(|&ranks| ranks <= RANKS) {
+            Some(_) => Ok(self),
+            None => {
+                Err(CliError::too_much(format!("the mesh `{self}` has more than {RANKS} ranks"), "give a smaller one"))
+            }
+        }
     }
 
     /// Returns the extent of each axis.
@@ -51,37 +87,21 @@ impl fmt::Display for Axes {
 }
 
 impl FromStr for Axes {
-    type Err = String;
+    type Err = CliError;
 
-    /// Reads `x=4,y=6` or `4x6`, also with commas: `4,6`.
-    fn from_str(text: &str) -> Result<Self, String> {
+    /// Reads `x=4,y=6` or `4x6`.
+    fn from_str(text: &str) -> Result<Self> {
         let named = text.contains('=');
-        let parts: Vec<&str> = if named { text.split(',').collect() } else { text.split(['x', ',']).collect() };
-        let axes = parts.iter().map(|part| axis(part, named, text)).collect::<Result<Vec<_>, _>>()?;
-        for (nth, (name, extent)) in axes.iter().enumerate() {
-            if *extent == 0 {
-                let axis = name.as_ref().map_or_else(|| nth.to_string(), |name| format!("`{name}`"));
-                return Err(format!("axis {axis} of the mesh `{text}` has extent 0; an axis has at least one rank"));
-            }
-            if let Some(name) = name
-                && axes[..nth].iter().any(|(other, _)| other.as_ref() == Some(name))
-            {
-                return Err(format!("the mesh has two axes named `{name}`; give each axis its own name"));
-            }
-        }
-        let ranks = axes.iter().try_fold(1usize, |ranks, (_, extent)| ranks.checked_mul(*extent));
-        match ranks.filter(|&ranks| ranks <= RANKS) {
-            Some(_) => Ok(Self(axes)),
-            None => Err(format!("the mesh `{text}` has more than {RANKS} ranks; give a smaller one")),
-        }
+        let parts = text.split(if named { ',' } else { 'x' });
+        Self(parts.map(|part| axis(part, named, text)).collect::<Result<_>>()?).checked()
     }
 }
 
 /// Reads one axis of the mesh `text`.
-fn axis(part: &str, named: bool, text: &str) -> Result<(Option<String>, usize), String> {
+fn axis(part: &str, named: bool, text: &str) -> Result<(Option<String>, usize)> {
     let wrong = || {
         let what = if named { format!("`{part}` in the mesh `{text}`") } else { format!("the mesh `{text}`") };
-        format!("cannot read {what}; write the extent of each axis, such as 4x6, or names too, such as x=4,y=6")
+        CliError::unreadable(what, "the extent of each axis, such as 4x6, or names too, such as x=4,y=6")
     };
     let (name, extent) = match part.split_once('=') {
         Some((name, extent)) if is_name(name.trim()) => (Some(name.trim().to_owned()), extent),
@@ -92,7 +112,7 @@ fn axis(part: &str, named: bool, text: &str) -> Result<(Option<String>, usize), 
     match extent.trim().parse() {
         Ok(extent) => Ok((name, extent)),
         Err(why) if *why.kind() == IntErrorKind::PosOverflow => {
-            Err(format!("`{part}` in the mesh `{text}` is more than can be counted; give a smaller number"))
+            Err(CliError::Uncountable { part: part.into(), what: "mesh", text: text.into() })
         }
         Err(_) => Err(wrong()),
     }

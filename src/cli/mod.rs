@@ -7,6 +7,7 @@ pub mod axes;
 #[cfg(feature = "cli")]
 pub mod command;
 pub mod dtypes;
+pub mod error;
 pub mod npy;
 pub mod numbers;
 pub mod say;

@@ -3,7 +3,7 @@
 //! Distributed programs do not read files like this: `DistArray::read_npy` reads a rank's own part. This is
 //! for what looks at all of an array, the command line and the check of an example's answer.
 
-use crate::runtime::NpyFile;
+use crate::runtime::{NpyFile, Result};
 use crate::{DType, Element};
 use ndarray::ArrayD;
 use std::path::Path;
@@ -12,8 +12,8 @@ use std::path::Path;
 ///
 /// # Errors
 /// If the file cannot be read, or is none of this kind.
-pub fn header(path: &Path) -> Result<(DType, Vec<usize>), String> {
-    let file = NpyFile::open(path).map_err(|why| why.to_string())?;
+pub fn header(path: &Path) -> Result<(DType, Vec<usize>)> {
+    let file = NpyFile::open(path)?;
     Ok((file.dtype(), file.shape().to_vec()))
 }
 
@@ -21,6 +21,6 @@ pub fn header(path: &Path) -> Result<(DType, Vec<usize>), String> {
 ///
 /// # Errors
 /// If the file cannot be read, is none of this kind, or holds other elements.
-pub fn read<T: Element>(path: &Path) -> Result<ArrayD<T>, String> {
-    NpyFile::open(path).and_then(NpyFile::read).map_err(|why| why.to_string())
+pub fn read<T: Element>(path: &Path) -> Result<ArrayD<T>> {
+    NpyFile::open(path).and_then(NpyFile::read)
 }

@@ -1,5 +1,6 @@
 //! The one way to print: `print!` ends the program with a panic where standard output takes nothing.
 
+use crate::cli::error::{CliError, Result};
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
@@ -9,11 +10,11 @@ use std::io::{self, ErrorKind, Write};
 ///
 /// # Errors
 /// If standard output cannot be written, as where it is a file and the disk is full.
-pub fn say(text: &str) -> Result<(), String> {
+pub fn say(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|why| format!("cannot write to standard output: {why}")),
+        written => written.map_err(CliError::Stdout),
     }
 }
 

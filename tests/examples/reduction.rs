@@ -17,18 +17,18 @@ fn check_reduction(start: Start, arguments: &str) {
 fn the_reduction_is_right_on_threads_on_any_machine_mesh_length_and_type() {
     let machines = ["a100", "v100", "tpu-v5e"];
     let mut types = TYPES.into_iter().cycle();
-    for (hierarchy, axes, reduce) in [
+    for (hierarchy, mesh, reduce) in [
         ("1,1", "1", "0"),
         ("1,3", "3", "0"),
         ("2,2", "4", "0"),
-        ("2,4", "4,2", "0"),
-        ("2,4", "2,2,2", "0,2"),
-        ("3,2", "2,3", "1"),
+        ("2,4", "4x2", "0"),
+        ("2,4", "2x2x2", "0,2"),
+        ("3,2", "2x3", "1"),
         ("3,4", "12", "0"),
     ] {
         for (machine, elements) in machines.into_iter().zip([1000, 0, 7]) {
             let dtype = types.next().expect("it is endless");
-            let sum = format!("--hierarchy {hierarchy} --axes {axes} --reduce {reduce}");
+            let sum = format!("--hierarchy {hierarchy} --mesh {mesh} --reduce {reduce}");
             check_reduction(Start::Plain, &format!("{sum} --machine {machine} --elements {elements} --type {dtype}"));
         }
     }
@@ -39,12 +39,12 @@ fn the_reduction_is_right_on_threads_on_any_machine_mesh_length_and_type() {
 #[cfg(feature = "mpi")]
 #[test]
 fn the_reduction_is_right_under_mpirun() {
-    let cases = [(1, "1"), (2, "2"), (3, "3"), (4, "2,2"), (6, "6"), (8, "8"), (8, "4,2")];
+    let cases = [(1, "1"), (2, "2"), (3, "3"), (4, "2x2"), (6, "6"), (8, "8"), (8, "4x2")];
     let machines = [("a100", 1000), ("v100", 5)].into_iter().cycle();
-    for (((processes, axes), (machine, elements)), dtype) in
+    for (((processes, mesh), (machine, elements)), dtype) in
         cases.into_iter().zip(machines).zip(TYPES.into_iter().cycle())
     {
-        let sum = format!("--axes {axes} --machine {machine} --elements {elements} --type {dtype}");
+        let sum = format!("--mesh {mesh} --machine {machine} --elements {elements} --type {dtype}");
         check_reduction(Start::Mpi(processes), &sum);
     }
 }

@@ -44,6 +44,11 @@ fn joined(numbers: &Value) -> String {
     numbers.to_string().trim_matches(['[', ']']).to_owned()
 }
 
+/// The mesh of these extents, as a flag takes it.
+fn mesh(extents: &Value) -> String {
+    joined(extents).replace(',', "x")
+}
+
 /// Writes a file into a folder of its own, and returns its path.
 fn file(name: &str, text: &str) -> String {
     let path = test_folder!(name).join("machine.toml");

@@ -83,7 +83,7 @@ fn those_that_wait_have_no_colour_and_roots_talk_to_all() {
 
 #[test]
 fn each_axis_of_each_placement_is_a_panel() {
-    COMMAND_LINE.drawn("drawn_placements", &["placement", "--hierarchy", "2,4", "--mesh", "2,4"], |panels| {
+    COMMAND_LINE.drawn("drawn_placements", &["placement", "--hierarchy", "2,4", "--mesh", "2x4"], |panels| {
         let titles: Vec<_> = panels.iter().map(|panel| line(*panel, "title")).collect();
         let matrices =
             ["[[1 2] [2 2]], axis 0", "[[1 2] [2 2]], axis 1", "[[2 1] [1 4]], axis 0", "[[2 1] [1 4]], axis 1"];

@@ -1,6 +1,6 @@
 //! `polyshard placement`: the worked examples, and placements ranked by a workload.
 
-use super::{answered, cases, file, joined, numbers, said};
+use super::{answered, cases, file, joined, mesh, numbers, said};
 use expect_test::expect;
 use polyshard::machine::Machine;
 use serde_json::{Value, json};
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 #[test]
 fn the_matrices_of_the_worked_examples_are_found() {
     for case in cases("matrices") {
-        let (hierarchy, axes) = (joined(&case["hierarchy"]), joined(&case["axes"]));
+        let (hierarchy, axes) = (joined(&case["hierarchy"]), mesh(&case["axes"]));
         let answer = answered(&["placement", "--hierarchy", &hierarchy, "--mesh", &axes]);
         let expected = ["hierarchy", "axes", "matrices"].map(|key| (key.to_owned(), case[key].clone()));
         assert_eq!(answer, Value::Object(expected.into_iter().collect()));
     }
     for case in cases("simulated").iter().filter(|case| case["matrices"].is_array()) {
-        let answer = answered(&["placement", "--machine", "a100", "--mesh", &joined(&case["axes"])]);
+        let answer = answered(&["placement", "--machine", "a100", "--mesh", &mesh(&case["axes"])]);
         assert_eq!(answer["matrices"], case["matrices"]);
     }
 }

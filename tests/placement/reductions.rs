@@ -1,6 +1,6 @@
 //! `polyshard reduce`: the programs of the worked examples, their groups and totals, and runs.
 
-use super::{answered, cases, file, joined, numbers, said, switches};
+use super::{answered, cases, file, joined, mesh, numbers, said, switches};
 use expect_test::expect;
 use polyshard::reduction::{Collective, Lowered, LoweredStep};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn programs(answer: &Value) -> &[Value] {
 #[test]
 fn totals_are_those_of_the_papers_tables() {
     for case in cases("totals") {
-        let found = answered(&["placement", "--machine", "a100", "--mesh", &joined(&case["axes"])]);
+        let found = answered(&["placement", "--machine", "a100", "--mesh", &mesh(&case["axes"])]);
         let total = found["matrices"].as_array().expect("a list").iter().map(|matrix| {
             let (matrix, reduce) = (matrix.to_string(), joined(&case["reduce"]));
             let answer = answered(&[

@@ -10,12 +10,13 @@ fn placements_that_cannot_be_are_told_what_would_fit() {
         COMMAND_LINE.refused(&["placement", "--hierarchy", hierarchy, "--mesh", axes], message);
     };
     let fits = "the axes [8, 2, 3] make 48 ranks, but the hierarchy [4, 16] has 64 devices; 4 for axis 2 would fit";
-    place("4,16", "8,2,3", fits);
-    place("4,16", "0,4", "axis 0 of the mesh `0,4` has extent 0; an axis has at least one rank");
+    place("4,16", "8x2x3", fits);
+    place("4,16", "0x4", "axis 0 of the mesh `0x4` has extent 0; an axis has at least one rank");
     place("4,0", "4", "level 1 has size 0; give 1 or more");
     place("4,x", "4", "cannot read `x` in the hierarchy `4,x`; write whole numbers, such as 4,16");
     let like = "write the extent of each axis, such as 4x6, or names too, such as x=4,y=6";
     place("4,16", "", &format!("cannot read the mesh ``; {like}"));
+    place("4,16", "4,16", &format!("cannot read the mesh `4,16`; {like}"));
     COMMAND_LINE
         .refused(&["placement", "--hierarchy", "4,16", "--mesh=-4"], &format!("cannot read the mesh `-4`; {like}"));
     let alone = "no machine to place the mesh on; give `--machine a100` or a file, or its levels alone, as `--hierarchy \
@@ -31,10 +32,10 @@ fn placements_that_cannot_be_are_told_what_would_fit() {
     place("4294967296,4294967296", "4", levels);
     place("2097152", "2097152", "the hierarchy [2097152] has 2097152 devices; give 1048576 at most");
     let long = "`--mesh` has 9 axes; give 8 at most, and leave out those of extent 1";
-    place("4", "1,1,1,1,1,1,1,1,4", long);
+    place("4", "1x1x1x1x1x1x1x1x4", long);
     let all = "there are 20933840 placements of the axes [8, 8, 8, 8, 8, 8] on [8, 8, 8, 8, 8, 8], but 100000 at most are \
                listed; join axes or levels";
-    place("8,8,8,8,8,8", "8,8,8,8,8,8", all);
+    place("8,8,8,8,8,8", "8x8x8x8x8x8", all);
     let none = ["placement", "--hierarchy", "4", "--mesh", "4", "--top", "0"];
     COMMAND_LINE.refused(&none, "`--top 0` lists nothing; give 1 or more");
 }
@@ -49,7 +50,7 @@ fn machines_that_are_none_are_told_which_there_are() {
     on(&["--machine", "b100"], &format!("no machine `b100`; {presets}"));
     on(&["--machine", "none.toml"], "cannot read `none.toml`: No such file or directory (os error 2)");
     on(&["--machine", "a100", "--hierarchy", "64"], "[64] gives 1 count for 2 levels; give one for each of node, gpu");
-    let cube = "[4, 4, 2, 2] gives 4 counts for 3 levels; give one for each of x, y, z";
+    let cube = "tpu-v5e is a torus of 2 dimensions, but [4, 4, 2, 2] has 4; join some";
     on(&["--machine", "tpu-v5e", "--hierarchy", "4,4,2,2"], cube);
     on(&["--machine", "a100", "--hierarchy", "0,16"], "level `node`: `count` is 0; a level has at least one member");
     let large = "a100: 1024 node x 16 gpu makes 16384 devices; times are simulated for 4096 at most";
@@ -214,7 +215,7 @@ fn devices_and_links_that_are_none_are_refused() {
     let own = ["--flops", "1e12", "--memory-bandwidth", "1e11", "--memory-bytes", "1e9", "--link", "X=1e9:0:ring"];
     with(&own, "axis `Y` has no links; give some, as `--link Y=9e10:1e-6:ring`");
     let cube = ["matmul", "A[I,J] * B[J,K] -> C[I,K]", "--mesh", "X=2,Y=2,Z=2", "--size", "I=8,J=8,K=8"];
-    let torus = "TPU v5e is a torus of 2 dimensions, but (X: 2, Y: 2, Z: 2) has 3 axes; join some";
+    let torus = "tpu-v5e is a torus of 2 dimensions, but [2, 2, 2] has 3; join some";
     COMMAND_LINE.refused(&[&cube[..], &["--machine", "tpu-v5e"]].concat(), torus);
 }
 

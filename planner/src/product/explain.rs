@@ -2,7 +2,7 @@
 
 use super::cost::flops;
 use super::{ProductPlan, Sequence, Step};
-use polyshard_machine::units::{bytes, scaled, seconds};
+use polyshard_machine::units::{bytes, scaled, seconds, table};
 use std::fmt::{self, Write as _};
 
 /// Sequences that are listed before the rest is only counted.
@@ -18,7 +18,7 @@ impl ProductPlan {
     /// let mesh = Mesh::new([("X", 4)]);
     /// let sizes = [("I", 512), ("J", 4096), ("K", 8192)];
     /// let product = Product::new("A[I, J_X] * B[J, K] -> C[I, K]", &mesh, &sizes, DType::Bf16)?;
-    /// let plan = product.plan(&Roofline::tpu_v4p(&mesh, DType::Bf16)?)?;
+    /// let plan = product.plan(&Roofline::preset("tpu-v4p", &mesh, DType::Bf16)?)?;
     /// assert_eq!(plan.explain(), "\
     /// A[I, J_X] * B[J, K] -> C[I, K] over (X: 4), bf16, I = 512, J = 4096, K = 8192
     /// case 2: a shared dimension is cut otherwise in one factor than in the other
@@ -50,16 +50,7 @@ impl ProductPlan {
         for (nth, sequence) in self.sequences.iter().take(LISTED).enumerate() {
             rows.push(self.row(nth, sequence));
         }
-        let widths: [usize; 9] =
-            std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
-        for row in &rows {
-            let cell = |(nth, (cell, &width)): (usize, (&String, &usize))| match nth {
-                0 | 2..=7 => format!("{cell:>width$}"),
-                _ => format!("{cell:width$}"),
-            };
-            let cells: Vec<_> = row.iter().zip(&widths).enumerate().map(cell).collect();
-            let _ = writeln!(text, "{}", cells.join("  ").trim_end());
-        }
+        text += &table(&rows, &[1, 8]);
         if self.sequences.len() > LISTED {
             let _ = writeln!(text, "and {} more", self.sequences.len() - LISTED);
         }

@@ -82,7 +82,7 @@ pub enum Free {
 /// let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
 /// let product = Product::new("A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]", &mesh, &sizes, DType::Bf16)?;
 /// assert_eq!(product.case(), Case::BothContracted);
-/// let plan = product.plan(&Roofline::tpu_v5e(&mesh, DType::Bf16)?)?;
+/// let plan = product.plan(&Roofline::preset("tpu-v5e", &mesh, DType::Bf16)?)?;
 /// let steps: Vec<_> = plan.best().steps().iter().map(|step| step.to_string()).collect();
 /// assert_eq!(steps, [
 ///     "A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K] {U_Y}",

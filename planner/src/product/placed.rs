@@ -13,6 +13,35 @@ use polyshard_layout::{Collective, DType, Mesh};
 use polyshard_machine::{Algorithm, Exchange, Interconnect, Level, Machine, seconds};
 
 impl Roofline {
+    /// Returns what products on `mesh` are planned by on a slice of the torus of this name, one of
+    /// [`TPUS`](polyshard_machine::TPUS), with a dimension for each axis of more than one rank.
+    ///
+    /// ```
+    /// use polyshard_layout::{DType, Mesh};
+    /// use polyshard_planner::product::{Roofline, Wiring};
+    /// let roofline = Roofline::preset("tpu-v5e", &Mesh::new([("X", 4), ("Y", 16)]), DType::Bf16)?;
+    /// let wiring: Vec<_> = roofline.links.iter().map(|(_, link)| link.wiring).collect();
+    /// assert_eq!(wiring, [Wiring::Line, Wiring::Ring]);
+    /// # Ok::<(), polyshard_planner::product::ProductError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such machine, it has no such mesh, or it states no operations per second for the type.
+    pub fn preset(name: &str, mesh: &Mesh, dtype: DType) -> Result<Self, ProductError> {
+        let axes = mesh.as_slice().iter().enumerate();
+        let long: Vec<_> = axes.clone().filter(|(_, axis)| axis.extent > 1).map(|(axis, _)| axis).collect();
+        // One chip is a slice too.
+        let levels = if long.is_empty() { vec![0] } else { long };
+        let counts: Vec<_> = levels.iter().map(|&axis| mesh.extents()[axis]).collect();
+        let row =
+            |axis: usize, extent: usize| levels.iter().map(|&level| if level == axis { extent } else { 1 }).collect();
+        let rows = axes.map(|(nth, axis)| row(nth, axis.extent)).collect();
+        let refused = |why: &dyn std::fmt::Display| ProductError::Machine(why.to_string());
+        let machine = Machine::sized(name, &counts).map_err(|why| refused(&why))?;
+        let straight = ParallelismMatrix::new(rows).map_err(|why| refused(&why))?;
+        Self::on(&machine, &straight, mesh, dtype)
+    }
+
     /// Returns what products on `mesh` are planned by, where `matrix` says how each axis of it lies on the levels of
     /// `machine`.
     ///
@@ -137,14 +166,18 @@ mod tests {
 
     #[test]
     fn axes_that_are_dimensions_of_a_torus_are_as_the_literature_has_them() {
-        let mesh = Mesh::new([("X", 8), ("Y", 16)]);
-        let straight = matrix(&[&[8, 1], &[1, 16]]);
-        let v5e = Machine::tpu_v5e(&[8, 16]).expect("a slice");
-        let placed = Roofline::on(&v5e, &straight, &mesh, DType::Bf16).expect("it is placed");
-        assert_eq!(placed, Roofline::tpu_v5e(&mesh, DType::Bf16).expect("it fits"));
-        let v4p = Machine::tpu_v4p(&[8, 16]).expect("a slice");
-        let placed = Roofline::on(&v4p, &straight, &mesh, DType::I8).expect("it is placed");
-        assert_eq!(placed, Roofline::tpu_v4p(&mesh, DType::I8).expect("it fits"));
+        let mesh = Mesh::new([("X", 8), ("one", 1), ("Y", 16)]);
+        let straight = matrix(&[&[8, 1], &[1, 1], &[1, 16]]);
+        for (name, dtype, wiring) in [("tpu-v5e", DType::Bf16, Wiring::Line), ("tpu-v4p", DType::I8, Wiring::Ring)] {
+            let placed = Roofline::preset(name, &mesh, dtype).expect("it fits");
+            let slice = Machine::sized(name, &[8, 16]).expect("a slice");
+            assert_eq!(Roofline::on(&slice, &straight, &mesh, dtype).expect("it is placed"), placed);
+            let link = |wiring| Link { wiring, bandwidth: 4.5e10, latency: 1e-6 };
+            assert_eq!(placed.links, [("X".into(), link(wiring)), ("Y".into(), link(Wiring::Ring))]);
+        }
+        let alone = Roofline::preset("tpu-v5p", &Mesh::new([("X", 1)]), DType::Bf16).expect("one chip");
+        assert_eq!((alone.flops, alone.links), (4.59e14, Vec::new()));
+        let v5e = Machine::sized("tpu-v5e", &[8, 16]).expect("a slice");
         // Axes may lie the other way round.
         let crossed = links(&v5e, &[&[1, 16], &[8, 1]]);
         assert_eq!(crossed, [(Wiring::Ring, 4.5e10), (Wiring::Line, 4.5e10)]);

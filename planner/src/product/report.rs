@@ -75,7 +75,7 @@ impl ProductPlan {
     /// let mesh = Mesh::new([("X", 4)]);
     /// let sizes = [("I", 512), ("J", 512), ("K", 512)];
     /// let product = Product::new("A[I_X, J] * B[J, K] -> C[I_X, K]", &mesh, &sizes, DType::I8)?;
-    /// let report = product.plan(&Roofline::tpu_v4p(&mesh, DType::I8)?)?.report();
+    /// let report = product.plan(&Roofline::preset("tpu-v4p", &mesh, DType::I8)?)?.report();
     /// assert_eq!(report.sequences[0].steps[0].op, "Multiply");
     /// # Ok::<(), polyshard_planner::product::ProductError>(())
     /// ```

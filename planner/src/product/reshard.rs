@@ -18,7 +18,7 @@ use polyshard_layout::DType;
 /// let mesh = Mesh::new([("X", 4), ("Y", 4)]);
 /// let sizes = [("I", 512), ("J", 512)];
 /// let [from, to] = ["A[I_Y, J] {U_X}", "A[I_Y, J_X]"].map(|text| Sharded::parse(text, &mesh, &sizes));
-/// let steps = reshard(&from?, &to?, DType::Bf16, &Roofline::tpu_v4p(&mesh, DType::Bf16)?)?;
+/// let steps = reshard(&from?, &to?, DType::Bf16, &Roofline::preset("tpu-v4p", &mesh, DType::Bf16)?)?;
 /// assert_eq!(steps.len(), 1);
 /// assert_eq!(steps[0].0.to_string(), "ReduceScatter_X A[I_Y, J] {U_X} -> A[I_Y, J_X]");
 /// assert_eq!(steps[0].1.bytes, 512 * 512 * 2 / 4 * 3 / 4); // three fourths of a tile

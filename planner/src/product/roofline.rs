@@ -1,11 +1,10 @@
 //! What a device and its links can do: the numbers that products are planned by.
 //!
-//! J. Austin et al., "How to Scale Your Model", parts 2 and 3, Google DeepMind, 2025, from which the presets are.
+//! J. Austin et al., "How to Scale Your Model", parts 2 and 3, Google DeepMind, 2025.
 //! A roofline holds no more than plans need, one number each; it knows nothing of hosts or of what is measured.
 
 use super::ProductError;
-use polyshard_layout::{DType, Mesh, Name};
-use polyshard_machine::units::counted;
+use polyshard_layout::{Mesh, Name};
 
 /// How the ranks along an axis are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,19 +50,6 @@ pub struct Roofline {
     pub links: Vec<(Name, Link)>,
 }
 
-/// One generation of the literature's devices.
-struct Generation {
-    name: &'static str,
-    bf16: f64,
-    i8: f64,
-    memory_bandwidth: f64,
-    memory_bytes: u128,
-    link_bandwidth: f64,
-    torus: usize,
-    /// Along axes of a multiple of this many ranks, the last is connected to the first.
-    wraps_at: usize,
-}
-
 impl Roofline {
     /// Returns this roofline with links along an axis, in place of those it had.
     #[must_use]
@@ -72,69 +58,6 @@ impl Roofline {
         self.links.retain(|(other, _)| *other != axis);
         self.links.push((axis, link));
         self
-    }
-
-    /// Returns the device TPU v4p: 2.75e14 FLOP/s in bf16 and i8, 32 GB, and a torus of three dimensions with 4.5e10
-    /// bytes/s per direction, 1 us per hop, whose axes wrap around if they are a multiple of 4.
-    ///
-    /// Each axis of the mesh is a dimension of the torus.
-    ///
-    /// # Errors
-    /// If it has no such mesh, or states no FLOP/s for the type.
-    pub fn tpu_v4p(mesh: &Mesh, dtype: DType) -> Result<Self, ProductError> {
-        let v4p = Generation {
-            name: "TPU v4p",
-            bf16: 2.75e14,
-            i8: 2.75e14,
-            memory_bandwidth: 1.2e12,
-            memory_bytes: 32_000_000_000,
-            link_bandwidth: 4.5e10,
-            torus: 3,
-            wraps_at: 4,
-        };
-        v4p.roofline(mesh, dtype)
-    }
-
-    /// Returns the device TPU v5e: 1.97e14 FLOP/s in bf16, twice that in i8, 16 GB, and a torus of two dimensions
-    /// with 4.5e10 bytes/s per direction, 1 us per hop, of which only whole axes of 16 wrap around.
-    ///
-    /// Each axis of the mesh is a dimension of the torus.
-    ///
-    /// # Errors
-    /// If it has no such mesh, or states no FLOP/s for the type.
-    pub fn tpu_v5e(mesh: &Mesh, dtype: DType) -> Result<Self, ProductError> {
-        let v5e = Generation {
-            name: "TPU v5e",
-            bf16: 1.97e14,
-            i8: 3.94e14,
-            memory_bandwidth: 8.1e11,
-            memory_bytes: 16_000_000_000,
-            link_bandwidth: 4.5e10,
-            torus: 2,
-            wraps_at: 16,
-        };
-        v5e.roofline(mesh, dtype)
-    }
-
-    /// Returns the device TPU v5p: 4.59e14 FLOP/s in bf16, twice that in i8, 96 GB, and a torus of three dimensions
-    /// with 9e10 bytes/s per direction, 1 us per hop, whose axes wrap around if they are a multiple of 4.
-    ///
-    /// Each axis of the mesh is a dimension of the torus.
-    ///
-    /// # Errors
-    /// If it has no such mesh, or states no FLOP/s for the type.
-    pub fn tpu_v5p(mesh: &Mesh, dtype: DType) -> Result<Self, ProductError> {
-        let v5p = Generation {
-            name: "TPU v5p",
-            bf16: 4.59e14,
-            i8: 9.18e14,
-            memory_bandwidth: 2.8e12,
-            memory_bytes: 96_000_000_000,
-            link_bandwidth: 9e10,
-            torus: 3,
-            wraps_at: 4,
-        };
-        v5p.roofline(mesh, dtype)
     }
 
     /// Checks the numbers, and that each axis with ranks to connect has links.
@@ -173,71 +96,24 @@ impl Roofline {
     }
 }
 
-impl Generation {
-    fn roofline(&self, mesh: &Mesh, dtype: DType) -> Result<Roofline, ProductError> {
-        let flops = match dtype {
-            DType::Bf16 => self.bf16,
-            DType::I8 => self.i8,
-            _ => {
-                let name = self.name;
-                let why = format!("{name} states no FLOP/s for {dtype}; take bf16 or i8, or write a `Roofline`");
-                return Err(ProductError::Machine(why));
-            }
-        };
-        let axes: Vec<_> = mesh.as_slice().iter().filter(|axis| axis.extent > 1).collect();
-        if axes.len() > self.torus {
-            let (name, torus) = (self.name, self.torus);
-            let why = format!(
-                "{name} is a torus of {torus} dimensions, but ({mesh}) has {}; join some",
-                counted(axes.len(), "axis")
-            );
-            return Err(ProductError::Machine(why));
-        }
-        let links = axes.iter().map(|axis| {
-            let wiring = if axis.extent.is_multiple_of(self.wraps_at) { Wiring::Ring } else { Wiring::Line };
-            (axis.name, Link { wiring, bandwidth: self.link_bandwidth, latency: 1e-6 })
-        });
-        Ok(Roofline {
-            flops,
-            memory_bandwidth: self.memory_bandwidth,
-            memory_bytes: self.memory_bytes,
-            links: links.collect(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn axes_wrap_around_where_the_torus_does() {
-        let mesh = Mesh::new([("X", 4), ("Y", 16)]);
-        let wiring =
-            |roofline: Result<Roofline, ProductError>, axis| roofline.expect("it fits").link(&mesh, axis).wiring;
-        assert_eq!(
-            [0, 1].map(|axis| wiring(Roofline::tpu_v5e(&mesh, DType::Bf16), axis)),
-            [Wiring::Line, Wiring::Ring]
-        );
-        assert_eq!(
-            [0, 1].map(|axis| wiring(Roofline::tpu_v4p(&mesh, DType::Bf16), axis)),
-            [Wiring::Ring, Wiring::Ring]
-        );
-    }
+    use polyshard_layout::DType;
 
     #[test]
     fn machines_that_do_not_fit_are_refused() {
         let said = |refused: Result<_, ProductError>| refused.map(|_| ()).expect_err("refused").to_string();
         let cube = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
         assert_eq!(
-            said(Roofline::tpu_v5e(&cube, DType::Bf16)),
-            "TPU v5e is a torus of 2 dimensions, but (X: 4, Y: 4, Z: 4) has 3 axes; join some"
+            said(Roofline::preset("tpu-v5e", &cube, DType::Bf16)),
+            "tpu-v5e is a torus of 2 dimensions, but [4, 4, 4] has 3; join some"
         );
         assert_eq!(
-            said(Roofline::tpu_v5p(&cube, DType::F64)),
-            "TPU v5p states no FLOP/s for f64; take bf16 or i8, or write a `Roofline`"
+            said(Roofline::preset("tpu-v5p", &cube, DType::F64)),
+            "tpu-v5p states no FLOP/s for f64, but for bf16, i8; plan for such a type, or add it"
         );
-        let v5p = Roofline::tpu_v5p(&cube, DType::Bf16).expect("it fits");
+        let v5p = Roofline::preset("tpu-v5p", &cube, DType::Bf16).expect("it fits");
         let other = Mesh::new([("X", 4), ("W", 2)]);
         assert_eq!(
             v5p.check(&other).expect_err("no links").to_string(),

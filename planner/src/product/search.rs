@@ -31,12 +31,12 @@ impl Product {
     /// without axes.
     ///
     /// ```
-    /// use polyshard_layout::Mesh;
+    /// use polyshard_layout::{DType, Mesh};
     /// use polyshard_planner::product::{Free, Product, Roofline};
     /// let mesh = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
     /// let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
     /// let product = Product::new("A[I, J] * B[J, K] -> C[I_X, K_YZ]", &mesh, &sizes, DType::Bf16)?;
-    /// let plan = product.search(&Roofline::tpu_v5p(&mesh, DType::Bf16)?, Free::Both)?;
+    /// let plan = product.search(&Roofline::preset("tpu-v5p", &mesh, DType::Bf16)?, Free::Both)?;
     /// let best = plan.best();
     /// assert_eq!([best.left().to_string(), best.right().to_string()], ["A[I_X, J]", "B[J, K_YZ]"]);
     /// # Ok::<(), polyshard_planner::product::ProductError>(())

@@ -3,7 +3,8 @@
 //! A program says nothing of sizes, so one serves every placement whose hierarchy has as many levels. That it is
 //! valid is for `synthesize` to see to, or for `proof` once it is lowered.
 
-use super::{Hierarchy, Instruction};
+use super::{Form, Hierarchy, Instruction};
+use polyshard_program::reduction::Collective;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -36,6 +37,23 @@ impl Program {
     #[must_use]
     pub fn describe(&self, hierarchy: &Hierarchy) -> String {
         self.instructions.iter().map(|step| step.describe(hierarchy)).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Returns whether it is one all-reduce of all ranks that have a part of the sum.
+    ///
+    /// ```
+    /// use polyshard_planner::reduce::{Hierarchy, Masters, synthesize};
+    /// let programs = synthesize(&Hierarchy::new([("gpu", 16)])?, 2, Masters::Idle);
+    /// let direct: Vec<_> = programs.iter().filter(|program| program.is_direct()).collect();
+    /// assert_eq!(direct[0].to_string(), "AllReduce");
+    /// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
+    /// ```
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        match self.instructions[..] {
+            [step] => step.collective == Collective::AllReduce && !matches!(step.form, Form::Master(_)),
+            _ => false,
+        }
     }
 }
 

@@ -57,7 +57,7 @@ fn pop_quiz_memory_of_all_devices() {
 #[test]
 fn pop_quiz_a_gather_without_wraparound() {
     let mesh = Mesh::new([("X", 8), ("Y", 4)]);
-    let v5e = Roofline::tpu_v5e(&mesh, DType::Bf16).expect("it fits");
+    let v5e = Roofline::preset("tpu-v5e", &mesh, DType::Bf16).expect("it fits");
     let gather = |e, f| {
         let [from, to] = ["A[E_Y, F]", "A[E, F]"].map(|text| array(text, &mesh, &[("E", e), ("F", f)]));
         step(&v5e, &from, &to)
@@ -93,7 +93,7 @@ fn only_the_lowest_axis_is_gathered_in_one_step() {
     // The literature's text calls A[I_XY, J] -> A[I_Y, J] an AllGather too. Ranks that differ along X alone hold
     // blocks that are not neighbours, though, and the tile wanted is not made of them.
     let mesh = Mesh::new([("X", 4), ("Y", 4)]);
-    let v4p = Roofline::tpu_v4p(&mesh, DType::Bf16).expect("it fits");
+    let v4p = Roofline::preset("tpu-v4p", &mesh, DType::Bf16).expect("it fits");
     let [both, lower, upper] =
         ["A[I_XY, J]", "A[I_X, J]", "A[I_Y, J]"].map(|text| array(text, &mesh, &[("I", 4096), ("J", 4096)]));
     assert_eq!(step(&v4p, &both, &lower).0, Collective::AllGather);
@@ -110,7 +110,7 @@ fn question_1_replicated_memory() {
 #[test]
 fn question_2_gathers_on_a_torus() {
     let mesh = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
-    let v4p = Roofline::tpu_v4p(&mesh, DType::Bf16).expect("it fits");
+    let v4p = Roofline::preset("tpu-v4p", &mesh, DType::Bf16).expect("it fits");
     let [both, columns, whole, open] = ["A[B_X, D_Y]", "A[B, D_Y]", "A[B, D]", "A[B_X, D_Y] {U_Z}"]
         .map(|text| array(text, &mesh, &[("B", 1024), ("D", 4096)]));
     // By hand 44 us, with the bandwidth of one direction, although axes of 4 wrap around on a v4p and the next part
@@ -129,7 +129,7 @@ fn question_2_gathers_on_a_torus() {
 #[test]
 fn question_3_a_gather_that_is_latency() {
     let mesh = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
-    let v4p = Roofline::tpu_v4p(&mesh, DType::Bf16).expect("it fits");
+    let v4p = Roofline::preset("tpu-v4p", &mesh, DType::Bf16).expect("it fits");
     let [from, to] = ["A[B_X]", "A[B]"].map(|text| array(text, &mesh, &[("B", 128)]));
     // Two hops of 1 us, as by hand. The transfer there, "2.5e-4 us", is 256 / 9e10 = 2.8e-3 us; it does not matter.
     near(step(&v4p, &from, &to).1.communication, 2e-6);
@@ -138,7 +138,7 @@ fn question_3_a_gather_that_is_latency() {
 #[test]
 fn question_4_gather_a_factor_or_reduce_the_result() {
     let mesh = Mesh::new([("X", 4)]);
-    let v4p = Roofline::tpu_v4p(&mesh, DType::Bf16).expect("it fits");
+    let v4p = Roofline::preset("tpu-v4p", &mesh, DType::Bf16).expect("it fits");
     let strategies = |b: usize, d: usize| {
         let f = 32_768;
         let text = "L[B, D] * R[D_X, F] -> Z[B, F]";
@@ -165,7 +165,7 @@ fn question_4_gather_a_factor_or_reduce_the_result() {
 #[test]
 fn question_5_the_fastest_product_of_free_factors() {
     let mesh = Mesh::new([("X", 4), ("Y", 4), ("Z", 4)]);
-    let v5p = Roofline::tpu_v5p(&mesh, DType::Bf16).expect("it fits");
+    let v5p = Roofline::preset("tpu-v5p", &mesh, DType::Bf16).expect("it fits");
     let plan = |j| {
         let product = product("A[I, J] * B[J, K] -> C[I, K]", &mesh, &[("I", 16_384), ("J", j), ("K", 16_384)]);
         product.search(&v5p, Free::Both).expect("a plan")
@@ -195,7 +195,7 @@ fn question_5_the_fastest_product_of_free_factors() {
 #[test]
 fn question_6_products_on_a_slice_without_wraparound() {
     let mesh = Mesh::new([("X", 4), ("Y", 4)]);
-    let v5e = Roofline::tpu_v5e(&mesh, DType::Bf16).expect("it fits");
+    let v5e = Roofline::preset("tpu-v5e", &mesh, DType::Bf16).expect("it fits");
     let best = |text| {
         let sizes = [("I", 8192), ("J", 8192), ("K", 8192)];
         product(text, &mesh, &sizes).plan(&v5e).expect("a plan").best().clone()
@@ -218,7 +218,8 @@ fn question_6_products_on_a_slice_without_wraparound() {
 #[test]
 fn question_7_a_block_in_little_memory() {
     let mesh = Mesh::new([("X", 2), ("Y", 2)]);
-    let v5e = Roofline { memory_bytes: 300_000_000, ..Roofline::tpu_v5e(&mesh, DType::Bf16).expect("it fits") };
+    let v5e =
+        Roofline { memory_bytes: 300_000_000, ..Roofline::preset("tpu-v5e", &mesh, DType::Bf16).expect("it fits") };
     let sizes = [("D", 8192), ("E", 8192), ("F", 32_768)];
     // By hand the two weights are multiplied first. Both as they are there take 2 * 2^27 bytes and their product, 2^27
     // on every device, does not fit; it would also take 32 times the operations and an all-reduce 64 times as large.
@@ -250,7 +251,7 @@ fn question_7_a_block_in_little_memory() {
 #[test]
 fn question_9_reduce_in_place_of_a_gather() {
     let mesh = Mesh::new([("X", 4)]);
-    let v4p = Roofline::tpu_v4p(&mesh, DType::Bf16).expect("it fits");
+    let v4p = Roofline::preset("tpu-v4p", &mesh, DType::Bf16).expect("it fits");
     let plan = |out: &str| {
         let sizes = [("N", 4096), ("M", 16_384), ("K", 8192)];
         product(&format!("A[N, M_X] * B[M, K] -> {out}"), &mesh, &sizes).plan(&v4p).expect("a plan")
@@ -306,7 +307,7 @@ fn question_10_an_all_to_all_is_a_fourth_of_a_gather() {
         assert_eq!((gather, exchange), (ranks * ranks / 2, ranks / 2 * (ranks / 2 + 1) / 2));
     }
     let mesh = Mesh::new([("X", 16)]);
-    let v4p = Roofline::tpu_v4p(&mesh, DType::Bf16).expect("it fits");
+    let v4p = Roofline::preset("tpu-v4p", &mesh, DType::Bf16).expect("it fits");
     let [rows, columns, whole, open] = ["A[I_X, J]", "A[I, J_X]", "A[I, J]", "A[I, J] {U_X}"]
         .map(|text| array(text, &mesh, &[("I", 4096), ("J", 4096)]));
     let (gather, exchange) = (step(&v4p, &rows, &whole), step(&v4p, &rows, &columns));

@@ -5,7 +5,7 @@
 
 use crate::comm::{Communicator, plural, sentence};
 use crate::memory::split_mut;
-use crate::{Element, DType, Error, Result};
+use crate::{DType, Element, Error, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// A collective to which ranks bring different lengths.

@@ -4,6 +4,7 @@
 //! for the planner to say; here it is only found.
 
 use crate::cli::command::files::failed;
+use crate::cli::error::{CliError, Result};
 use crate::cli::numbers::whole;
 use crate::machine::units::counted;
 use crate::machine::{Algorithm, Machine, MachineError, PRESETS};
@@ -44,23 +45,22 @@ impl Hardware {
     ///
     /// # Errors
     /// If there is no such machine, the counts or bandwidths do not fit it, or it has too many devices.
-    pub(crate) fn machine(&self, hierarchy: Option<&[usize]>) -> Result<Option<Machine>, String> {
+    pub(crate) fn machine(&self, hierarchy: Option<&[usize]>) -> Result<Option<Machine>> {
         let Some(name) = &self.machine else { return Ok(None) };
         let mut machine = find(name, hierarchy)?;
         for text in &self.bandwidth {
             let wrong = || {
-                format!(
-                    "cannot read the bandwidth `{text}`; write a level and its bytes per second, such as {}=8e9",
-                    machine.levels()[0].name
-                )
+                let form = format!("a level and its bytes per second, such as {}=8e9", machine.levels()[0].name);
+                CliError::unreadable(format!("the bandwidth `{text}`"), form)
             };
             let (level, number) = text.split_once('=').ok_or_else(wrong)?;
             let number: f64 = number.trim().parse().map_err(|_| wrong())?;
-            machine = machine.with_bandwidth(level.trim(), number).map_err(|why| why.to_string())?;
+            machine = machine.with_bandwidth(level.trim(), number)?;
         }
         let devices = machine.devices();
         if devices > DEVICES {
-            return Err(format!("{machine} makes {devices} devices; times are simulated for {DEVICES} at most"));
+            let instead = format!("times are simulated for {DEVICES} at most");
+            return Err(CliError::too_much(format!("{machine} makes {devices} devices"), instead));
         }
         Ok(Some(machine))
     }
@@ -77,60 +77,47 @@ impl Hardware {
     ///
     /// # Errors
     /// If no program has so few, or there are too many to be sought.
-    pub(crate) fn max_steps(&self, levels: usize) -> Result<usize, String> {
+    pub(crate) fn max_steps(&self, levels: usize) -> Result<usize> {
         // Five steps over five levels are 16617 programs, eight are a hundred times as many.
         let most = match levels {
             0..=4 => 16,
             5 => 5,
             6..=8 => 1,
             _ => {
-                return Err(format!(
-                    "reductions are sought over 8 levels at most, and this one crosses {levels}; join some of them"
-                ));
+                let what = format!("reductions are sought over 8 levels at most, and this one crosses {levels}");
+                return Err(CliError::too_much(what, "join some of them"));
             }
         };
         match self.max_steps {
-            0 => Err("a reduction takes at least one step; give `--max-steps 1` or more".into()),
-            steps if steps > most => Err(format!(
-                "there are too many programs of {steps} steps over {} to search; give `--max-steps {most}` or less",
-                counted(levels, "level")
-            )),
+            0 => Err(CliError::refused("a reduction takes at least one step", "give `--max-steps 1` or more")),
+            steps if steps > most => {
+                let levels = counted(levels, "level");
+                let what = format!("there are too many programs of {steps} steps over {levels} to search");
+                Err(CliError::too_much(what, format!("give `--max-steps {most}` or less")))
+            }
             steps => Ok(steps),
         }
     }
 }
 
-/// Returns the machine of a name or a file, with these counts if some are given. TPUs are made anew, since their wiring
-/// depends on their counts.
+/// Returns the machine of a name or a file, with these counts if some are given.
 ///
 /// # Errors
 /// If there is none, or it cannot have these counts.
-pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine, String> {
-    let made = match (name, hierarchy) {
-        ("tpu-v4p", Some(counts)) => Machine::tpu_v4p(counts),
-        ("tpu-v5e", Some(counts)) => Machine::tpu_v5e(counts),
-        ("tpu-v5p", Some(counts)) => Machine::tpu_v5p(counts),
-        (preset, _) if PRESETS.contains(&preset) => with_counts(Machine::preset(preset), hierarchy),
-        (file, _) if file.ends_with(".toml") || Path::new(file).exists() => {
-            let path = Path::new(file);
-            let text = fs::read_to_string(path).map_err(|why| failed("read", path, why))?;
-            let machine = Machine::from_toml(&text).map_err(|why| format!("`{file}`: {why}"))?;
-            with_counts(Ok(machine), hierarchy)
-        }
-        (unknown, _) => {
-            // The planner knows presets only.
-            let why = Machine::preset(unknown).err().map(|why| why.to_string()).unwrap_or_default();
-            return Err(format!("{why}; a machine of your own is a file, such as machine.toml"));
-        }
-    };
-    made.map_err(|why| why.to_string())
-}
-
-fn with_counts(machine: Result<Machine, MachineError>, hierarchy: Option<&[usize]>) -> Result<Machine, MachineError> {
-    let machine = machine?;
-    match hierarchy {
-        // A machine that has these counts already stays as it is, with all that is known of it.
-        Some(counts) if machine.hierarchy() != counts => machine.with_counts(counts),
-        _ => Ok(machine),
+pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine> {
+    if PRESETS.contains(&name) || !(name.ends_with(".toml") || Path::new(name).exists()) {
+        let preset = hierarchy.map_or_else(|| Machine::preset(name), |counts| Machine::sized(name, counts));
+        return preset.map_err(|why| match why {
+            MachineError::UnknownPreset { .. } => CliError::UnknownMachine(Box::new(why)),
+            why => why.into(),
+        });
     }
+    let path = Path::new(name);
+    let text = fs::read_to_string(path).map_err(|why| failed("read", path, why))?;
+    let machine = Machine::from_toml(&text).map_err(|why| CliError::invalid(format!("`{name}`"), why))?;
+    Ok(match hierarchy {
+        // A machine that has these counts already stays as it is, with all that is known of it.
+        Some(counts) if machine.hierarchy() != counts => machine.with_counts(counts)?,
+        _ => machine,
+    })
 }

@@ -3,15 +3,16 @@
 //! What a machine is is the planner's affair, and finding one the runtime's; here is what comes between them and a
 //! terminal. Under an MPI launcher all processes come here, and the first alone prints and writes.
 
-mod plot;
 pub mod show;
-mod units;
 
 use crate::cli::command::files;
 use crate::cli::command::hardware::find;
-use crate::cli::numbers::whole;
+use crate::cli::error::{CliError, Result};
+use crate::cli::numbers::{size, whole};
+use crate::draw::{Curve, DrawError, Timing, chart};
+use crate::machine::units::counted;
 use crate::machine::{Machine, PRESETS};
-use crate::runtime::machine::{MeasureOptions, Measured, Row, Topology, detect, measure};
+use crate::runtime::machine::{MeasureOptions, Measured, Point, Row, Topology, detect, measure};
 use crate::runtime::{Output, launched_ranks};
 use crate::{Result as RunResult, World, spmd};
 use clap::Subcommand;
@@ -77,7 +78,7 @@ enum Command {
         #[command(flatten)]
         ranks: Ranks,
         /// Sizes of messages and of the larger side of collectives [default: powers of two from 1KiB to 64MiB].
-        #[arg(long, value_delimiter = ',', value_name = "1KiB,64KiB,4MiB", value_parser = units::size)]
+        #[arg(long, value_delimiter = ',', value_name = "1KiB,64KiB,4MiB", value_parser = size)]
         sizes: Vec<usize>,
         /// Time little: to see whether it works, not how fast it is.
         #[arg(long)]
@@ -113,7 +114,7 @@ struct Answer<'a> {
 ///
 /// # Errors
 /// What is wrong with the machine, the ranks or a file.
-pub(crate) fn machine(arguments: &Arguments) -> Result<String, String> {
+pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
     match &arguments.command {
         Command::List { json } => list(*json),
         Command::Show { machine, json } => {
@@ -133,7 +134,7 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String, String> {
             };
             save(out.as_deref(), &measured.machine)?;
             if let Some(path) = plot {
-                plot::plot(&measured, path)?;
+                files::save(path, &measurements(&measured).map_err(CliError::Plot)?)?;
             }
             let errors = measured.errors();
             Ok(match json {
@@ -144,8 +145,8 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String, String> {
     }
 }
 
-fn list(json: bool) -> Result<String, String> {
-    let machines: Vec<Machine> = PRESETS.iter().map(|name| find(name, None)).collect::<Result<_, _>>()?;
+fn list(json: bool) -> Result<String> {
+    let machines: Vec<Machine> = PRESETS.iter().map(|name| find(name, None)).collect::<Result<_>>()?;
     Ok(if json { to_json(&machines) } else { show::list(&machines) })
 }
 
@@ -165,11 +166,7 @@ fn options(sizes: &[usize], quick: bool) -> MeasureOptions {
 impl Ranks {
     /// Runs `f` on all ranks, and returns what it returned on the first; none in a process that has not the first.
     /// The files are those that will be written.
-    fn run<R: Send>(
-        &self,
-        files: &[&Option<PathBuf>],
-        f: impl Fn(&World) -> RunResult<R> + Sync,
-    ) -> Result<Option<R>, String> {
+    fn run<R: Send>(&self, files: &[&Option<PathBuf>], f: impl Fn(&World) -> RunResult<R> + Sync) -> Result<Option<R>> {
         let ranks = self.ranks.or_else(launched_ranks).unwrap_or(2);
         let results = spmd(ranks, |world| {
             if world.is_root() {
@@ -178,11 +175,23 @@ impl Ranks {
             }
             Ok(world.is_root().then_some(f(world)?))
         });
-        Ok(results.map_err(|error| error.to_string())?.into_iter().flatten().next())
+        Ok(results?.into_iter().flatten().next())
     }
 }
 
-fn save(path: Option<&Path>, machine: &Machine) -> Result<(), String> {
+/// Returns a picture of the calls of all ranks.
+fn measurements(measured: &Measured) -> Result<String, DrawError> {
+    let ranks = measured.topology.ranks();
+    let points: Vec<_> = measured.points.iter().filter(|point| point.ranks == ranks).collect();
+    let timing =
+        |point: &&Point| Timing { bytes: point.bytes as f64, measured: point.seconds, predicted: point.predicted };
+    let curve = |call: &[&Point]| Curve { name: call[0].call.to_string(), timings: call.iter().map(timing).collect() };
+    let curves: Vec<_> = points.chunk_by(|left, right| left.call == right.call).map(curve).collect();
+    let title = format!("{}: measured (dots) and predicted from the other sizes (lines)", counted(ranks, "rank"));
+    chart(&title, &curves)
+}
+
+fn save(path: Option<&Path>, machine: &Machine) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     files::save(path, &machine.to_toml())
 }

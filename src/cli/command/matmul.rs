@@ -4,19 +4,21 @@
 //! terminal.
 
 mod device;
-mod draw;
 mod trial;
 
 use crate::DType;
-use crate::cli::command::files;
+use crate::cli::command::files::{self, drawn};
 use crate::cli::command::mesh::{named_mesh, pairs};
 use crate::cli::command::print::json;
+use crate::cli::command::threads::Trial;
+use crate::cli::error::Result;
+use crate::draw;
+use crate::machine::units::counted;
 use crate::planner::product::{Free, Product, ProductReport};
 use clap::ValueEnum;
 use device::Device;
 use serde::Serialize;
 use std::path::PathBuf;
-use trial::Trial;
 
 /// What follows `polyshard matmul`.
 #[derive(clap::Args)]
@@ -79,28 +81,30 @@ struct Answer {
 ///
 /// # Errors
 /// What is wrong with the product, the mesh or the machine, or that nothing fits into its memory.
-pub fn matmul(arguments: &Arguments) -> Result<String, String> {
+pub fn matmul(arguments: &Arguments) -> Result<String> {
     files::check(arguments.draw.as_deref())?;
     let mesh = named_mesh(&arguments.mesh, ["X", "Y", "Z"])?;
     let sizes = pairs("size", &arguments.size, "I=8192,J=8192,K=8192")?;
     let sizes: Vec<_> = sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect();
-    let said = |why: crate::planner::product::ProductError| why.to_string();
-    let dtype: DType = arguments.dtype.parse().map_err(|why: crate::UnknownDType| why.to_string())?;
-    let product = Product::new(&arguments.product, &mesh, &sizes, dtype).map_err(said)?;
+    let dtype: DType = arguments.dtype.parse()?;
+    let product = Product::new(&arguments.product, &mesh, &sizes, dtype)?;
     let roofline = arguments.device.roofline(&mesh, dtype)?;
     let plan = match arguments.search {
         None => product.plan(&roofline),
         Some(Factors::Left) => product.search(&roofline, Free::Left),
         Some(Factors::Right) => product.search(&roofline, Free::Right),
         Some(Factors::Both) => product.search(&roofline, Free::Both),
-    };
-    let plan = plan.map_err(said)?;
+    }?;
     let trial = if arguments.run { Some(trial::run(&arguments.product, &sizes, &plan)?) } else { None };
     if let Some(path) = &arguments.draw {
-        draw::draw(path, &plan)?;
+        files::save(path, &drawn(draw::product(&plan))?)?;
     }
     if arguments.json {
         return Ok(json(&Answer { report: plan.report(), run: trial }) + "\n");
     }
-    Ok(plan.explain() + &trial.map(|trial| trial.to_string()).unwrap_or_default())
+    let trial = trial.map(|trial| {
+        let tiles = counted(trial.tiles, "tile");
+        format!("ran on numbers of 8 bytes, checked {tiles} of the product\n{trial}\n")
+    });
+    Ok(plan.explain() + &trial.unwrap_or_default())
 }

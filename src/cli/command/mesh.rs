@@ -3,53 +3,41 @@
 //! Everything is read by hand, so that what is wrong is said with the text in which it is.
 
 use crate::cli::axes::Axes;
+use crate::cli::error::{CliError, Result};
 use crate::{Mesh, ParallelismMatrix};
 use std::num::IntErrorKind;
 
 /// The most ranks of a mesh: plans list groups rank by rank.
 const RANKS: usize = 1 << 20;
 
-/// Returns the mesh with these axes, outermost first.
+/// Returns the mesh with these names and extents of axes, outermost first.
 ///
 /// # Errors
-/// If a name cannot be one or is there twice, an axis has no coordinate, or there are too many ranks.
-pub(crate) fn mesh(axes: &[(String, usize)]) -> Result<Mesh, String> {
-    for (nth, (name, extent)) in axes.iter().enumerate() {
-        if name.is_empty() || name.contains('"') {
-            return Err(format!("`{name}` cannot name a mesh axis; write letters, digits and `_`"));
-        }
-        if *extent == 0 {
-            return Err(format!("axis `{name}` of the mesh has extent 0; an axis has at least one coordinate"));
-        }
-        if axes[..nth].iter().any(|(other, _)| other == name) {
-            return Err(format!("the mesh has two axes named `{name}`; give each axis its own name"));
-        }
-    }
-    check_ranks(axes.iter().map(|(_, extent)| *extent))?;
-    Ok(Mesh::new(axes.iter().map(|(name, extent)| (name.as_str(), *extent))))
+/// If they are not those of a mesh, or there are too many ranks.
+pub(crate) fn mesh(axes: &[(String, usize)]) -> Result<Mesh> {
+    checked(Axes::named(axes)?.mesh(|_| String::new()))
 }
 
 /// Reads the mesh `x=4,y=6`, or `4x6`, whose axes are then called by these names.
 ///
 /// # Errors
 /// If it is neither, there are too many ranks, or more axes without a name than names.
-pub fn named_mesh(text: &str, names: [&str; 3]) -> Result<Mesh, String> {
+pub fn named_mesh(text: &str, names: [&str; 3]) -> Result<Mesh> {
     let axes: Axes = text.parse()?;
     let count = axes.extents().len();
     if !axes.are_named() && count > names.len() {
         let like: Vec<_> = axes.extents().iter().enumerate().map(|(nth, extent)| format!("a{nth}={extent}")).collect();
-        return Err(format!("the mesh `{text}` has {count} axes without names; name them, as in {}", like.join(",")));
+        let what = format!("the mesh `{text}` has {count} axes without names");
+        return Err(CliError::refused(what, format!("name them, as in {}", like.join(","))));
     }
-    let mesh = axes.mesh(|nth| names[nth].to_owned());
-    check_ranks(mesh.as_slice().iter().map(|axis| axis.extent))?;
-    Ok(mesh)
+    checked(axes.mesh(|nth| names[nth].to_owned()))
 }
 
 /// Checks that a mesh is small enough to plan on.
-fn check_ranks(mut extents: impl Iterator<Item = usize>) -> Result<(), String> {
-    match extents.try_fold(1usize, |ranks, extent| ranks.checked_mul(extent)) {
-        Some(..=RANKS) => Ok(()),
-        _ => Err(format!("the mesh has more than {RANKS} ranks; plan on a smaller one")),
+fn checked(mesh: Mesh) -> Result<Mesh> {
+    match mesh.size() {
+        ..=RANKS => Ok(mesh),
+        _ => Err(CliError::too_much(format!("the mesh has more than {RANKS} ranks"), "plan on a smaller one")),
     }
 }
 
@@ -57,7 +45,7 @@ fn check_ranks(mut extents: impl Iterator<Item = usize>) -> Result<(), String> {
 ///
 /// # Errors
 /// If it is not names and whole numbers, or one is too large.
-pub(crate) fn pairs(what: &str, text: &str, like: &str) -> Result<Vec<(String, usize)>, String> {
+pub(crate) fn pairs(what: &'static str, text: &str, like: &str) -> Result<Vec<(String, usize)>> {
     let pair = |pair: &str| {
         let (name, number) = pair.split_once('=')?;
         let name = name.trim();
@@ -68,9 +56,7 @@ pub(crate) fn pairs(what: &str, text: &str, like: &str) -> Result<Vec<(String, u
     let read = |part: &str| match pair(part) {
         Some((name, Ok(number))) => Ok((name, number)),
         Some((_, Err(TooLarge))) => Err(too_large(what, text, part)),
-        None => {
-            Err(format!("cannot read `{part}` in the {what} `{text}`; write names and whole numbers, such as {like}"))
-        }
+        None => Err(unreadable(what, text, part, format!("names and whole numbers, such as {like}"))),
     };
     text.split(',').map(read).collect()
 }
@@ -79,11 +65,11 @@ pub(crate) fn pairs(what: &str, text: &str, like: &str) -> Result<Vec<(String, u
 ///
 /// # Errors
 /// If it is not whole numbers, or one is too large.
-pub fn numbers(what: &str, text: &str, like: &str) -> Result<Vec<usize>, String> {
+pub fn numbers(what: &'static str, text: &str, like: &str) -> Result<Vec<usize>> {
     let read = |part: &str| match whole(part) {
         Some(Ok(number)) => Ok(number),
         Some(Err(TooLarge)) => Err(too_large(what, text, part)),
-        None => Err(format!("cannot read `{part}` in the {what} `{text}`; write whole numbers, such as {like}")),
+        None => Err(unreadable(what, text, part, format!("whole numbers, such as {like}"))),
     };
     text.split(',').map(read).collect()
 }
@@ -92,12 +78,12 @@ pub fn numbers(what: &str, text: &str, like: &str) -> Result<Vec<usize>, String>
 ///
 /// # Errors
 /// If it is neither, or not a matrix.
-pub fn matrix(text: &str) -> Result<ParallelismMatrix, String> {
+pub fn matrix(text: &str) -> Result<ParallelismMatrix> {
     let commas = || text.split_whitespace().collect::<Vec<_>>().join(",");
     let rows = serde_json::from_str::<Vec<Vec<usize>>>(text).or_else(|_| serde_json::from_str(&commas()));
-    let rows =
-        rows.map_err(|_| format!("cannot read the matrix `{text}`; write a row for each axis, such as [[1,4],[4,4]]"))?;
-    ParallelismMatrix::new(rows).map_err(|why| format!("the matrix `{text}`: {why}"))
+    let named = format!("the matrix `{text}`");
+    let rows = rows.map_err(|_| CliError::unreadable(&*named, "a row for each axis, such as [[1,4],[4,4]]"))?;
+    ParallelismMatrix::new(rows).map_err(|why| CliError::invalid(named, why))
 }
 
 /// A whole number that does not fit.
@@ -112,6 +98,10 @@ fn whole(text: &str) -> Option<Result<usize, TooLarge>> {
     }
 }
 
-fn too_large(what: &str, text: &str, part: &str) -> String {
-    format!("`{part}` in the {what} `{text}` is more than can be counted; give a smaller number")
+fn too_large(what: &'static str, text: &str, part: &str) -> CliError {
+    CliError::Uncountable { part: part.into(), what, text: text.into() }
+}
+
+fn unreadable(what: &str, text: &str, part: &str, form: String) -> CliError {
+    CliError::unreadable(format!("`{part}` in the {what} `{text}`"), form)
 }

@@ -3,8 +3,6 @@
 //!
 //! Running a kernel is not its affair: programs do that, see `examples/`.
 
-mod devices;
-mod drawing;
 mod files;
 mod hardware;
 pub mod machine;
@@ -18,6 +16,7 @@ pub mod reduce;
 mod threads;
 
 use crate::cli::dtypes::{dtype_parser, with_type};
+use crate::cli::error::{CliError, Result};
 use crate::cli::npy;
 use crate::cli::numbers::{list, real, whole};
 use crate::cli::say::{complain, say};
@@ -110,7 +109,7 @@ enum Command {
 #[derive(Clone)]
 struct Shape(Vec<usize>);
 
-fn shape(text: &str) -> Result<Shape, String> {
+fn shape(text: &str) -> Result<Shape> {
     list(text, "512,2048").map(Shape)
 }
 
@@ -158,25 +157,26 @@ fn without_command(error: &clap::Error) -> ExitCode {
     match error.print() {
         // Whoever reads has seen enough.
         Err(why) if why.kind() != ErrorKind::BrokenPipe => {
-            complain(&format_args!("cannot write to standard output: {why}"));
+            complain(&CliError::Stdout(why));
             ExitCode::FAILURE
         }
         _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1)),
     }
 }
 
-fn show(path: &Path, print: Print) -> Result<String, String> {
-    let text = fs::read_to_string(path).map_err(|why| format!("cannot read `{}`: {why}", path.display()))?;
+fn show(path: &Path, print: Print) -> Result<String> {
+    let text = fs::read_to_string(path).map_err(|why| files::failed("read", path, why))?;
     let trace: Trace = serde_json::from_str(&text).map_err(|why| {
-        format!("`{}` is not a trace: {why}; `--print trace` of an example writes one", path.display())
+        let what = format!("`{}` is not a trace: {why}", path.display());
+        CliError::refused(what, "`--print trace` of an example writes one")
     })?;
     if let Print::Trace = print {
         return Ok(trace.to_string());
     }
-    let program = trace.replay().lower().map_err(|error| {
+    let program = trace.replay().lower().map_err(|why| {
         // The call site is in this file, which tells the user nothing.
-        let step = error.step().map(|number| format!("schedule step {number}, `{}`: ", trace.steps[number - 1]));
-        format!("{}{}", step.unwrap_or_default(), error.message())
+        let step = why.step().map(|number| format!("schedule step {number}, `{}`: ", trace.steps[number - 1]));
+        CliError::Trace { step: step.unwrap_or_default(), why: Box::new(why) }
     })?;
     Ok(match print {
         Print::Program | Print::Trace => program.to_string(),
@@ -185,18 +185,17 @@ fn show(path: &Path, print: Print) -> Result<String, String> {
     })
 }
 
-fn compare(left: &Path, right: &Path, tolerance: f64) -> Result<String, String> {
+fn compare(left: &Path, right: &Path, tolerance: f64) -> Result<String> {
     let ((dtype, shape), (other_dtype, other_shape)) = (npy::header(left)?, npy::header(right)?);
     if (dtype, &shape) != (other_dtype, &other_shape) {
         let (left, right) = (left.display(), right.display());
-        return Err(format!(
-            "`{left}` is {dtype} of shape {shape:?}, but `{right}` is {other_dtype} of {other_shape:?}"
-        ));
+        let what = format!("`{left}` is {dtype} of shape {shape:?}, but `{right}` is {other_dtype} of {other_shape:?}");
+        return Err(CliError::Different { what });
     }
     with_type!(dtype, T => compare_elements::<T>(left, right, tolerance))
 }
 
-fn compare_elements<T: Number>(left: &Path, right: &Path, tolerance: f64) -> Result<String, String> {
+fn compare_elements<T: Number>(left: &Path, right: &Path, tolerance: f64) -> Result<String> {
     let (one, other) = (npy::read::<T>(left)?, npy::read::<T>(right)?);
     let mut worst = (0.0, None);
     for ((index, &a), &b) in one.indexed_iter().zip(&other) {
@@ -212,7 +211,7 @@ fn compare_elements<T: Number>(left: &Path, right: &Path, tolerance: f64) -> Res
         let _ = write!(text, " at {:?}: {a} and {b}", ndarray::Dimension::slice(&index));
     }
     if distance > tolerance {
-        return Err(format!("{text}; at most {tolerance:e} is allowed"));
+        return Err(CliError::Different { what: format!("{text}; at most {tolerance:e} is allowed") });
     }
     Ok(text + "\n")
 }

@@ -5,13 +5,14 @@
 mod traffic;
 
 use crate::cli::axes::Axes;
-use crate::cli::command::devices::{self, Panel, Talk};
-use crate::cli::command::files;
+use crate::cli::command::files::{self, drawn};
 use crate::cli::command::hardware::Hardware;
 use crate::cli::command::mesh::numbers;
-use crate::cli::command::print::{json, listed, table};
+use crate::cli::command::print::{json, listed};
+use crate::cli::error::{CliError, Result};
 use crate::cli::numbers::whole;
-use crate::machine::units::{counted, seconds};
+use crate::draw;
+use crate::machine::units::{counted, seconds, table};
 use crate::machine::{Collective, Machine};
 use crate::planner::placement::{Choice, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices};
 use serde::Serialize;
@@ -37,7 +38,7 @@ pub struct Arguments {
     #[arg(long, value_name = "4,16")]
     hierarchy: Option<String>,
     /// The mesh: the extents of its axes, with names or without.
-    #[arg(long, visible_alias = "axes", value_name = "8x2x4")]
+    #[arg(long, value_name = "8x2x4")]
     mesh: String,
     /// A collective of the workload, by which placements are ranked: operation, axes by name or by number, and bytes
     /// that each rank holds before it. May be given often, or as several with `;` between them.
@@ -82,26 +83,26 @@ struct Timed<'a> {
 ///
 /// # Errors
 /// What is wrong with the machine, the axes or the traffic.
-pub fn placement(arguments: &Arguments) -> Result<String, String> {
+pub fn placement(arguments: &Arguments) -> Result<String> {
     files::check(arguments.draw.as_deref())?;
     let given = arguments.hierarchy.as_deref().map(|text| numbers("hierarchy", text, "4,16")).transpose()?;
-    let axes: Axes = arguments.mesh.parse()?;
-    let names = axes.mesh(|nth| nth.to_string());
+    let mesh: Axes = arguments.mesh.parse()?;
+    let (axes, names) = (mesh.extents(), mesh.mesh(|nth| nth.to_string()));
     let names: Vec<_> = names.as_slice().iter().map(|axis| axis.name.to_string()).collect();
-    let axes = axes.extents();
     let machine = arguments.hardware.machine(given.as_deref())?;
     let hierarchy = machine.as_ref().map(Machine::hierarchy).or(given);
-    let hierarchy = hierarchy.ok_or(
-        "no machine to place the mesh on; give `--machine a100` or a file, or its levels alone, as `--hierarchy 4,16`",
-    )?;
+    let hierarchy = hierarchy.ok_or_else(|| {
+        let give = "give `--machine a100` or a file, or its levels alone, as `--hierarchy 4,16`";
+        CliError::missing("no machine to place the mesh on", give)
+    })?;
     if machine.is_none() && !arguments.traffic.is_empty() {
-        return Err("no machine to time the traffic on; give `--machine a100` or a file".into());
+        return Err(CliError::missing("no machine to time the traffic on", "give `--machine a100` or a file"));
     }
     let workload = arguments.traffic.iter().map(|text| traffic::traffic(text, &names));
-    let workload = workload.collect::<Result<Vec<_>, _>>()?;
+    let workload = workload.collect::<Result<Vec<_>>>()?;
     check(&hierarchy, &axes, if workload.is_empty() { LISTED } else { TIMED })?;
-    let mut found =
-        Found { levels: levels(machine.as_ref(), &hierarchy), axes, names, machine, workload, ranked: Vec::new() };
+    let levels = levels(machine.as_ref(), &hierarchy);
+    let mut found = Found { levels, mesh, axes, names, machine, workload, ranked: Vec::new() };
     found.ranked = match &found.machine {
         Some(machine) if !found.workload.is_empty() => {
             let sums = found.workload.iter().any(|traffic| traffic.operation == Collective::AllReduce);
@@ -109,18 +110,18 @@ pub fn placement(arguments: &Arguments) -> Result<String, String> {
             let crossed = if sums { hierarchy.iter().filter(|&&count| count > 1).count() } else { 0 };
             let max_steps = arguments.hardware.max_steps(crossed)?;
             let choice = Choice { algorithm: arguments.hardware.algorithm(), max_steps };
-            best_with(machine, &found.axes, &found.workload, choice).map_err(|why| why.to_string())?
+            best_with(machine, &found.axes, &found.workload, choice)?
         }
         _ => {
-            let all = matrices(&hierarchy, &found.axes).map_err(|why| why.to_string())?;
+            let all = matrices(&hierarchy, &found.axes)?;
             all.into_iter().map(|matrix| Ranked { matrix, each: Vec::new(), seconds: 0.0 }).collect()
         }
     };
     let all = found.ranked.len();
     found.ranked.truncate(listed(arguments.top, usize::MAX, all)?);
     if let Some(path) = &arguments.draw {
-        let rows: Result<Vec<_>, _> = found.ranked.iter().map(|ranked| found.panels(&ranked.matrix)).collect();
-        devices::draw(path, &found.title(), &found.levels, &rows?)?;
+        let matrices = found.ranked.iter().map(|ranked| &ranked.matrix);
+        files::save(path, &drawn(draw::placements(&found.title(), &found.levels, &found.names, matrices))?)?;
     }
     Ok(if arguments.json { found.json(&hierarchy) + "\n" } else { found.text(arguments, all) })
 }
@@ -132,25 +133,25 @@ fn levels(machine: Option<&Machine>, hierarchy: &[usize]) -> Vec<(String, usize)
 }
 
 /// Checks that the placements can all be written down.
-fn check(hierarchy: &[usize], axes: &[usize], most: u128) -> Result<(), String> {
+fn check(hierarchy: &[usize], axes: &[usize], most: u128) -> Result<()> {
     for (flag, what, sizes) in [("hierarchy", "level", hierarchy), ("mesh", "axis", axes)] {
         if sizes.len() > LEVELS {
             let many = counted(sizes.len(), what);
-            return Err(format!("`--{flag}` has {many}; give {LEVELS} at most, and leave out those of extent 1"));
+            let instead = format!("give {LEVELS} at most, and leave out those of extent 1");
+            return Err(CliError::too_much(format!("`--{flag}` has {many}"), instead));
         }
     }
     // What overflows is told by the planner.
     let devices = hierarchy.iter().try_fold(1usize, |devices, &count| devices.checked_mul(count));
     if let Some(devices) = devices.filter(|&devices| devices > DEVICES) {
-        return Err(format!("the hierarchy {hierarchy:?} has {devices} devices; give {DEVICES} at most"));
+        let what = format!("the hierarchy {hierarchy:?} has {devices} devices");
+        return Err(CliError::too_much(what, format!("give {DEVICES} at most")));
     }
-    match count(hierarchy, axes).map_err(|why| why.to_string())? {
+    match count(hierarchy, axes)? {
         found if found > most => {
             let done = if most == LISTED { "listed" } else { "timed" };
-            Err(format!(
-                "there are {found} placements of the axes {axes:?} on {hierarchy:?}, but {most} at most are {done}; \
-                 join axes or levels"
-            ))
+            let found = format!("there are {found} placements of the axes {axes:?} on {hierarchy:?}");
+            Err(CliError::too_much(format!("{found}, but {most} at most are {done}"), "join axes or levels"))
         }
         _ => Ok(()),
     }
@@ -159,6 +160,7 @@ fn check(hierarchy: &[usize], axes: &[usize], most: u128) -> Result<(), String> 
 /// What was found, and for what.
 struct Found {
     levels: Vec<(String, usize)>,
+    mesh: Axes,
     axes: Vec<usize>,
     /// The names of the axes, or their numbers if they have none.
     names: Vec<String>,
@@ -171,13 +173,7 @@ impl Found {
     fn title(&self) -> String {
         let levels: Vec<_> = self.levels.iter().map(|(name, count)| format!("{count} {name}")).collect();
         let machine = self.machine.as_ref().map(|machine| format!("{}: ", machine.name())).unwrap_or_default();
-        let named = self.names.iter().enumerate().any(|(nth, name)| *name != nth.to_string());
-        let axes = self.names.iter().zip(&self.axes);
-        let mesh = match named {
-            true => axes.map(|(name, extent)| format!("{name}={extent}")).collect::<Vec<_>>().join(","),
-            false => Axes::unnamed(&self.axes).to_string(),
-        };
-        format!("mesh {mesh} on {machine}{}", levels.join(" x "))
+        format!("mesh {} on {machine}{}", self.mesh, levels.join(" x "))
     }
 
     fn json(&self, hierarchy: &[usize]) -> String {
@@ -231,15 +227,5 @@ impl Found {
             if cut.is_empty() { "1".into() } else { cut.join(" x ") }
         }));
         row
-    }
-
-    /// A panel for each axis: who is together along it.
-    fn panels(&self, matrix: &ParallelismMatrix) -> Result<Vec<Panel>, String> {
-        let panel = |axis: usize| {
-            let groups = matrix.groups(&[axis]).map_err(|why| why.to_string())?;
-            let note = devices::count_groups(&groups);
-            Ok(Panel { title: format!("{matrix}, axis {}", self.names[axis]), note, groups, talk: Talk::Around })
-        };
-        (0..self.axes.len()).map(panel).collect()
     }
 }

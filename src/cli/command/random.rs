@@ -1,5 +1,6 @@
 //! `polyshard random`: an array to compute on.
 
+use crate::cli::error::{CliError, Result};
 use crate::cli::values::{Number, element};
 use crate::runtime::{Output, Result as RunResult, npy_header};
 use std::path::Path;
@@ -8,12 +9,12 @@ use std::path::Path;
 const PIECE: usize = 1 << 20;
 
 /// Writes the array of this shape and seed to a file, in C or in Fortran order; it is never whole in memory.
-pub(crate) fn random<T: Number>(shape: &[usize], seed: u64, out: &Path, fortran: bool) -> Result<String, String> {
+pub(crate) fn random<T: Number>(shape: &[usize], seed: u64, out: &Path, fortran: bool) -> Result<String> {
     let bytes = shape.iter().try_fold(size_of::<T>() as u128, |bytes, &extent| bytes.checked_mul(extent as u128));
     let Some(bytes) = bytes.filter(|&bytes| i64::try_from(bytes).is_ok()) else {
-        return Err(format!("an array of shape {shape:?} does not fit a file; make it smaller"));
+        return Err(CliError::too_much(format!("an array of shape {shape:?} does not fit a file"), "make it smaller"));
     };
-    write::<T>(shape, seed, out, fortran, bytes).map_err(|why| why.to_string())?;
+    write::<T>(shape, seed, out, fortran, bytes)?;
     Ok(String::new())
 }
 

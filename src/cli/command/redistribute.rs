@@ -4,21 +4,22 @@
 //! a terminal.
 
 mod batch;
-mod draw;
 mod judge;
-mod picture;
 mod problem;
 mod trial;
 
-use crate::cli::command::files;
+use crate::cli::command::files::{self, drawn};
 use crate::cli::command::print::json;
+use crate::cli::command::threads::Trial;
+use crate::cli::error::Result;
+use crate::draw;
+use crate::machine::units::counted;
 use crate::planner::Report;
 use clap::ArgGroup;
 use judge::Judge;
 use problem::Problem;
 use serde::Serialize;
 use std::path::PathBuf;
-use trial::Trial;
 
 /// What follows `polyshard redistribute`.
 #[derive(clap::Args)]
@@ -74,7 +75,7 @@ struct Answer {
 ///
 /// # Errors
 /// What is wrong with the problem, or with the tiles that a run ended with.
-pub fn redistribute(arguments: &Arguments) -> Result<String, String> {
+pub fn redistribute(arguments: &Arguments) -> Result<String> {
     if let Some(path) = &arguments.batch {
         return batch::plan_all(path, &arguments.judge).map(|()| String::new());
     }
@@ -87,13 +88,17 @@ pub fn redistribute(arguments: &Arguments) -> Result<String, String> {
     let seconds = arguments.judge.seconds(&plan)?;
     let trial = if arguments.run { Some(trial::run(&plan, arguments.judge.dtype())?) } else { None };
     if let Some(path) = &arguments.draw {
-        draw::draw(&plan, path)?;
+        files::save(path, &drawn(draw::redistribution(&plan))?)?;
     }
     if arguments.json {
         return Ok(json(&Answer { report: plan.report(), seconds, run: trial }) + "\n");
     }
     let mut text = plan.explain(arguments.judge.dtype().size());
     text.extend(seconds.map(|seconds| format!("it takes {seconds:e} s over the links given\n")));
-    text.extend(trial.map(|trial| trial.to_string()));
+    text.extend(
+        trial.map(|trial| {
+            format!("checked {}\n{trial}; on every rank what the plan says\n", counted(trial.tiles, "tile"))
+        }),
+    );
     Ok(text)
 }

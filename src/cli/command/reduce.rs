@@ -5,17 +5,17 @@
 mod answer;
 mod trial;
 
-use crate::cli::command::devices::{self, Panel, Talk};
-use crate::cli::command::files;
+use crate::cli::command::files::{self, drawn};
 use crate::cli::command::hardware::Hardware;
 use crate::cli::command::mesh::{matrix, numbers};
-use crate::cli::command::print::{json, listed, table};
+use crate::cli::command::print::{json, listed};
+use crate::cli::error::{CliError, Result};
 use crate::cli::numbers::whole;
-use crate::machine::units::{counted, scaled, seconds};
-use crate::machine::{Machine, Seconds};
+use crate::draw;
+use crate::machine::Machine;
+use crate::machine::units::{counted, scaled, seconds, table};
 use crate::planner::placement::{ParallelismMatrix, count, matrices};
-use crate::planner::reduce::{Form, Hierarchy, Options, Ranked, best_with};
-use crate::reduction::{Collective, LoweredStep};
+use crate::planner::reduce::{Hierarchy, Options, Ranked, best_with};
 use answer::Answer;
 use std::path::PathBuf;
 
@@ -81,7 +81,7 @@ struct Reduction {
 ///
 /// # Errors
 /// What is wrong with the placement, the machine, the axes, or the program asked for.
-pub fn reduce(arguments: &Arguments) -> Result<String, String> {
+pub fn reduce(arguments: &Arguments) -> Result<String> {
     files::check(arguments.draw.as_deref())?;
     let reduction = Reduction::new(arguments)?;
     let shown = match &arguments.program {
@@ -91,9 +91,8 @@ pub fn reduce(arguments: &Arguments) -> Result<String, String> {
     let unless_told = if arguments.json { usize::MAX } else { LISTED };
     let listed = listed(arguments.top, unless_told, reduction.programs.len())?;
     if let Some(path) = &arguments.draw {
-        let levels = reduction.machine.levels().iter().map(|level| (level.name.clone(), level.count));
-        let panels = reduction.panels(shown);
-        devices::draw(path, &reduction.title(arguments), &levels.collect::<Vec<_>>(), &[panels])?;
+        let program = &reduction.programs[shown];
+        files::save(path, &drawn(draw::reduction(&reduction.title(arguments), &reduction.machine, program))?)?;
     }
     let trial = match arguments.run {
         true => Some(trial::run(&reduction, &reduction.programs[..listed], arguments.elements)?),
@@ -106,70 +105,61 @@ pub fn reduce(arguments: &Arguments) -> Result<String, String> {
 }
 
 impl Reduction {
-    fn new(arguments: &Arguments) -> Result<Self, String> {
+    fn new(arguments: &Arguments) -> Result<Self> {
         let matrix = matrix(&arguments.matrix)?;
         if let Some(text) = &arguments.hierarchy {
             let hierarchy = numbers("hierarchy", text, "4,16")?;
             if hierarchy != matrix.hierarchy() {
                 let (own, instead) = (matrix.hierarchy(), fitting(&hierarchy, &matrix.axes()));
-                return Err(format!(
-                    "the matrix {matrix} is for the hierarchy {own:?}, not for {hierarchy:?}; {instead}"
-                ));
+                let what = format!("the matrix {matrix} is for the hierarchy {own:?}, not for {hierarchy:?}");
+                return Err(CliError::refused(what, instead));
             }
         }
         let axes = numbers("axes to reduce", &arguments.reduce, "0,2")?;
         let bytes = arguments.bytes.trim().parse::<f64>();
-        let bytes =
-            bytes.map_err(|_| format!("cannot read `{}` as bytes; write a number, such as 1e9", arguments.bytes))?;
+        let what = || format!("`{}` as bytes", arguments.bytes);
+        let bytes = bytes.map_err(|_| CliError::unreadable(what(), "a number, such as 1e9"))?;
         let machine = arguments.hardware.machine(Some(&matrix.hierarchy()))?;
-        let machine = machine.ok_or("no machine to time programs on; give `--machine a100` or a file")?;
-        let hierarchy = Hierarchy::on(&machine, &matrix, &axes).map_err(|why| why.to_string())?;
+        let missing = || CliError::missing("no machine to time programs on", "give `--machine a100` or a file");
+        let machine = machine.ok_or_else(missing)?;
+        let hierarchy = Hierarchy::on(&machine, &matrix, &axes)?;
         // The root is not crossed.
         let max_steps = arguments.hardware.max_steps(hierarchy.counts().len() - 1)?;
         let options = Options { max_steps, algorithm: arguments.hardware.algorithm(), ..Options::default() };
-        let programs = best_with(&machine, &matrix, &axes, bytes, &options).map_err(|why| why.to_string())?;
+        let programs = best_with(&machine, &matrix, &axes, bytes, &options)?;
         Ok(Self { machine, matrix, axes, hierarchy, bytes, programs })
     }
 
     /// The position of the fastest program of this name, or of this number.
-    fn find(&self, name: &str) -> Result<usize, String> {
+    fn find(&self, name: &str) -> Result<usize> {
         let all = self.programs.len();
         if let Ok(number) = name.parse::<usize>() {
             let position = number.checked_sub(1).filter(|&position| position < all);
-            return position.ok_or_else(|| format!("no program {number}; the programs are 1 to {all}"));
+            let known = || format!("the programs are 1 to {all}");
+            return position.ok_or_else(|| CliError::unknown(format!("program {number}"), known()));
         }
         let is = |ranked: &Ranked| {
             ranked.program.to_string().eq_ignore_ascii_case(name)
                 || ranked.program.describe(&self.hierarchy).eq_ignore_ascii_case(name)
         };
         self.programs.iter().position(is).ok_or_else(|| {
-            let mut names: Vec<_> = self.programs.iter().map(|ranked| ranked.program.to_string()).collect();
-            let mut shown = Vec::new();
-            names.retain(|name| {
-                !shown.contains(name) && {
-                    shown.push(name.clone());
-                    true
+            let mut names: Vec<String> = Vec::new();
+            for name in self.programs.iter().map(|ranked| ranked.program.to_string()) {
+                if !names.contains(&name) {
+                    names.push(name);
                 }
-            });
+            }
             let more = if names.len() > LISTED { ", .." } else { "" };
             names.truncate(LISTED);
-            format!("no program `{name}`; there are {}{more}", names.join(", "))
+            CliError::unknown(format!("program `{name}`"), format!("there are {}{more}", names.join(", ")))
         })
-    }
-
-    /// The seconds of the reduction in one step; none if there is nothing to reduce.
-    fn direct(&self) -> Option<f64> {
-        let direct = |ranked: &&Ranked| match ranked.program.instructions[..] {
-            [step] => step.collective == Collective::AllReduce && !matches!(step.form, Form::Master(_)),
-            _ => false,
-        };
-        self.programs.iter().find(direct).map(|ranked| ranked.simulation.total())
     }
 
     /// How many times as fast as the direct reduction a program is, if that can be said.
     fn speed(&self, ranked: &Ranked) -> Option<f64> {
         let seconds = ranked.simulation.total();
-        self.direct().filter(|_| seconds > 0.0).map(|direct| direct / seconds)
+        let direct = self.programs.iter().find(|ranked| ranked.program.is_direct())?;
+        (seconds > 0.0).then(|| direct.simulation.total() / seconds)
     }
 
     fn title(&self, arguments: &Arguments) -> String {
@@ -202,7 +192,7 @@ impl Reduction {
         if listed < all {
             text += &format!("and {} more\n", all - listed);
         }
-        let steps = self.panels(shown);
+        let steps = draw::reduction_panels(&self.programs[shown]);
         if steps.is_empty() {
             return text + "nothing to do: along these axes there is one rank\n";
         }
@@ -212,25 +202,6 @@ impl Reduction {
             text += &format!("{} {}, the first {first}: {}\n", nth + 1, panel.title, panel.note);
         }
         text
-    }
-
-    /// A panel for each step of a program.
-    fn panels(&self, position: usize) -> Vec<Panel> {
-        let ranked = &self.programs[position];
-        let steps = ranked.lowered.steps().iter().zip(&ranked.simulation.steps);
-        let panel = |(step, time): (&LoweredStep, &Seconds)| {
-            let bottleneck = time.bottleneck.as_ref().map(|what| format!(", {what}")).unwrap_or_default();
-            Panel {
-                title: format!("{} in {}", step.collective, devices::count_groups(&step.groups)),
-                note: seconds(time.total()) + &bottleneck,
-                groups: step.groups.to_vec(),
-                talk: match step.collective {
-                    Collective::Reduce | Collective::Broadcast => Talk::FromFirst,
-                    _ => Talk::Around,
-                },
-            }
-        };
-        steps.map(panel).collect()
     }
 }
 

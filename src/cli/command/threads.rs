@@ -4,23 +4,24 @@
 //! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
 
 use crate::DistType;
+use crate::cli::error::{CliError, Result};
 use crate::machine::units::counted;
 use crate::runtime::free_memory;
-use std::fmt::Display;
+use serde::Serialize;
+use std::fmt::{self, Display};
 
 /// Checks that ranks can be threads; `of` says in words what has that many.
 ///
 /// # Errors
 /// If there are more than `most`, or an MPI launcher has made ranks already.
-pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<(), String> {
+pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<()> {
     if ranks > most {
-        return Err(format!(
-            "`--run` starts a thread per rank, {most} at most, but {of} has {}; run a smaller one",
-            counted(ranks, "rank")
-        ));
+        let ranks = counted(ranks, "rank");
+        let what = format!("`--run` starts a thread per rank, {most} at most, but {of} has {ranks}");
+        return Err(CliError::too_much(what, "run a smaller one"));
     }
     if crate::runtime::launched_ranks().is_some() {
-        return Err("`--run` makes its ranks itself; start it without an MPI launcher".into());
+        return Err(CliError::refused("`--run` makes its ranks itself", "start it without an MPI launcher"));
     }
     Ok(())
 }
@@ -29,10 +30,11 @@ pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<(), Str
 ///
 /// # Errors
 /// If they do not.
-pub(crate) fn check_memory(what: &str, needed: u128) -> Result<(), String> {
+pub(crate) fn check_memory(what: &str, needed: u128) -> Result<()> {
     match free_memory() {
         Some(free) if needed > free.into() => {
-            Err(format!("`--run` holds {what}, up to {needed} bytes, but {free} bytes are free; run a smaller array"))
+            let what = format!("`--run` holds {what}, up to {needed} bytes, but {free} bytes are free");
+            Err(CliError::too_much(what, "run a smaller array"))
         }
         _ => Ok(()),
     }
@@ -67,9 +69,24 @@ pub(crate) fn wrong<T: PartialEq + Display>(
     None
 }
 
-/// Returns in words what ranks received.
-pub(crate) fn received(bytes: &[u64]) -> String {
-    let (least, most) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
-    let each = if least == most { counted(most, "byte") } else { format!("{least} to {most} bytes") };
-    format!("received per rank: {each}, {} in all", bytes.iter().sum::<u64>())
+/// What came of a run in which nothing was wrong.
+#[derive(Serialize)]
+pub(crate) struct Trial {
+    /// Tiles that were compared.
+    pub(crate) tiles: usize,
+    /// Bytes that each rank got from others.
+    pub(crate) received_bytes: Vec<u64>,
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = range(&self.received_bytes);
+        write!(f, "received per rank: {bytes}, {} in all", self.received_bytes.iter().sum::<u64>())
+    }
+}
+
+/// Returns in words the least and the greatest of some numbers of bytes.
+pub(crate) fn range(bytes: &[u64]) -> String {
+    let (min, max) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
+    if min == max { counted(max, "byte") } else { format!("{min} to {max} bytes") }
 }

@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use polyshard::cli::axes::Axes;
+use polyshard::cli::error::CliError;
 use polyshard::prelude::*;
 use std::fmt;
 use std::str::FromStr;
@@ -67,9 +68,9 @@ impl fmt::Display for Grid {
 }
 
 impl FromStr for Grid {
-    type Err = String;
+    type Err = CliError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, CliError> {
         Ok(Self { extents: text.parse::<Axes>()?.extents() })
     }
 }

@@ -34,7 +34,7 @@ impl Files {
     pub fn dtype(&self, options: &Options) -> Result<DType, String> {
         let mut known = options.dtype.map(|dtype| (dtype, "`--type`".to_owned()));
         for (path, name) in self.named() {
-            let (dtype, _) = npy::header(path)?;
+            let (dtype, _) = npy::header(path).map_err(|why| why.to_string())?;
             match &known {
                 Some((other, at)) if *other != dtype => {
                     let type_too = if at == "`--type`" { format!(", or give `--type {dtype}`") } else { String::new() };
@@ -60,7 +60,7 @@ impl Files {
         }
         for (path, name) in self.named() {
             let order = if name.starts_with('A') { a } else { ["k", "n"] };
-            let (_, shape) = npy::header(path)?;
+            let (_, shape) = npy::header(path).map_err(|why| why.to_string())?;
             let &[first, second] = &shape[..] else {
                 return Err(format!("{name} has shape {shape:?}, but a matrix [{}] is needed", order.join(", ")));
             };

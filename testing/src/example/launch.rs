@@ -62,7 +62,7 @@ pub fn finish(outcome: Result<(), Stop>) -> ExitCode {
     let ranks = polyshard::runtime::launched_ranks();
     let done = match (outcome, ranks) {
         (Ok(()), _) => Ok(()),
-        (Err(Stop::Said(text)), None) => say(&text),
+        (Err(Stop::Said(text)), None) => say(&text).map_err(|why| why.to_string()),
         (Err(Stop::Said(text)), Some(ranks)) => {
             let said =
                 polyshard::spmd(ranks, |world| if world.is_root() { say(&text).map_err(failure) } else { Ok(()) });
@@ -85,6 +85,6 @@ pub fn finish(outcome: Result<(), Stop>) -> ExitCode {
 }
 
 /// Returns an error with this message.
-pub fn failure(message: String) -> polyshard::Error {
+pub fn failure(message: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> polyshard::Error {
     polyshard::Error::Other(message.into())
 }

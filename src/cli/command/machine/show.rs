@@ -1,8 +1,6 @@
 //! Machines and measurements as text: tables whose columns are as wide as what is in them.
 
-use super::units::binary;
-use crate::cli::command::print::table;
-use crate::machine::units::{counted, scaled, seconds};
+use crate::machine::units::{binary, counted, scaled, seconds, table};
 use crate::machine::{Interconnect, Level, Machine};
 use crate::runtime::machine::{Measured, Row};
 

@@ -1,8 +1,10 @@
 //! The device and the links that a product is planned for, as flags: a TPU, or figures of one's own.
 
 use crate::cli::command::hardware;
+use crate::cli::error::{CliError, Result};
 use crate::cli::numbers::real;
-use crate::planner::product::{Link, ProductError, Roofline, Wiring};
+use crate::machine::TPUS;
+use crate::planner::product::{Link, Roofline, Wiring};
 use crate::{DType, Mesh};
 
 /// The flags.
@@ -30,23 +32,18 @@ pub(super) struct Device {
     link: Vec<String>,
 }
 
-/// The name of each machine that is a torus of the mesh's axes, and the function that returns it.
-type Torus = (&'static str, fn(&Mesh, DType) -> Result<Roofline, ProductError>);
-const TORI: [Torus; 3] =
-    [("tpu-v4p", Roofline::tpu_v4p), ("tpu-v5e", Roofline::tpu_v5e), ("tpu-v5p", Roofline::tpu_v5p)];
-
 impl Device {
     /// Returns what these flags say of the devices and links of a mesh.
     ///
     /// # Errors
     /// If there is no machine, it has no such mesh or no rate for the type, a link cannot be read, or an axis has none.
-    pub(super) fn roofline(&self, mesh: &Mesh, dtype: DType) -> Result<Roofline, String> {
+    pub(super) fn roofline(&self, mesh: &Mesh, dtype: DType) -> Result<Roofline> {
         let mut roofline = match &self.machine {
             Some(name) => self.preset(name, mesh, dtype)?,
             None if self.flops.is_none() || self.memory_bandwidth.is_none() || self.memory_bytes.is_none() => {
-                return Err("no machine to plan the product for; give `--machine tpu-v5e` or another, or all of \
-                            `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis"
-                    .into());
+                let give = "give `--machine tpu-v5e` or another, or all of `--flops`, `--memory-bandwidth`, \
+                            `--memory-bytes` and a `--link` for each axis";
+                return Err(CliError::missing("no machine to plan the product for", give));
             }
             None => Roofline { flops: 0.0, memory_bandwidth: 0.0, memory_bytes: 0, links: Vec::new() },
         };
@@ -54,7 +51,7 @@ impl Device {
         roofline.memory_bandwidth = self.memory_bandwidth.unwrap_or(roofline.memory_bandwidth);
         if let Some(bytes) = self.memory_bytes {
             if !(bytes >= 1.0 && bytes.is_finite()) {
-                return Err(format!("`--memory-bytes` must be 1 or more, found {bytes}"));
+                return Err(CliError::OutOfRange { what: "`--memory-bytes`", range: "1 or more", found: bytes });
             }
             // Fractions of a byte hold nothing.
             roofline.memory_bytes = bytes as u128;
@@ -62,47 +59,58 @@ impl Device {
         for (nth, text) in self.link.iter().enumerate() {
             let (axis, link) = link(text)?;
             let Some(position) = mesh.position(axis.into()) else {
-                return Err(format!("no axis `{axis}` to give a link; the mesh is ({mesh})"));
+                return Err(CliError::unknown(
+                    format!("axis `{axis}` to give a link"),
+                    format!("the mesh is ({mesh})"),
+                ));
             };
             let again = |other: &&String| other.split_once('=').is_some_and(|(name, _)| name.trim() == axis);
             if self.link[..nth].iter().any(|other| again(&other)) {
-                return Err(format!("two links are given for axis `{axis}`; give one"));
+                return Err(CliError::Twice { what: "links", subject: format!("axis `{axis}`") });
             }
             roofline = roofline.with_link(mesh.as_slice()[position].name, link);
         }
         let linked = |axis: crate::Name| roofline.links.iter().any(|(name, _)| *name == axis);
         match mesh.as_slice().iter().find(|axis| axis.extent > 1 && !linked(axis.name)) {
-            Some(axis) => Err(format!("axis `{0}` has no links; give some, as `--link {0}=9e10:1e-6:ring`", axis.name)),
+            Some(axis) => {
+                let give = format!("give some, as `--link {}=9e10:1e-6:ring`", axis.name);
+                Err(CliError::missing(format!("axis `{}` has no links", axis.name), give))
+            }
             None => Ok(roofline),
         }
     }
 
     /// The figures of a machine, before flags replace some.
-    fn preset(&self, name: &str, mesh: &Mesh, dtype: DType) -> Result<Roofline, String> {
+    fn preset(&self, name: &str, mesh: &Mesh, dtype: DType) -> Result<Roofline> {
         if let Some(text) = &self.matrix {
             return self.placed(name, text, mesh, dtype);
         }
-        let Some((_, preset)) = TORI.into_iter().find(|(other, _)| *other == name) else {
+        if !TPUS.contains(&name) {
             let machine = hardware::find(name, None)?;
-            return Err(format!(
-                "{machine}: say with `--matrix` how the mesh lies on these levels; without it there are {}, or give \
-                 `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis",
-                TORI.map(|(name, _)| name).join(", ")
+            let give = format!(
+                "without it there are {}, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for \
+                 each axis",
+                TPUS.join(", ")
+            );
+            return Err(CliError::missing(
+                format!("{machine}: say with `--matrix` how the mesh lies on these levels"),
+                give,
             ));
-        };
+        }
         let dtype = match (dtype, self.flops) {
-            (DType::F32 | DType::F64 | DType::I32 | DType::I64, None) => {
-                return Err(format!("{name} states no FLOP/s for {dtype}; take bf16 or i8, or give `--flops`"));
+            (DType::F32 | DType::F64, None) => {
+                let what = format!("{name} states no FLOP/s for {dtype}");
+                return Err(CliError::missing(what, "take bf16 or i8, or give `--flops`"));
             }
             // The rate that the machine states is replaced, so it may be that of another type.
             (_, Some(_)) => DType::Bf16,
             (dtype, None) => dtype,
         };
-        preset(mesh, dtype).map_err(|why| why.to_string())
+        Ok(Roofline::preset(name, mesh, dtype)?)
     }
 
     /// The figures of a machine with levels.
-    fn placed(&self, name: &str, matrix: &str, mesh: &Mesh, dtype: DType) -> Result<Roofline, String> {
+    fn placed(&self, name: &str, matrix: &str, mesh: &Mesh, dtype: DType) -> Result<Roofline> {
         let matrix = crate::cli::command::mesh::matrix(matrix)?;
         let machine = hardware::find(name, Some(&matrix.hierarchy()))?;
         let stated = |dtype: &DType| machine.device().flops.contains_key(&dtype.to_string());
@@ -111,17 +119,15 @@ impl Device {
             Some(_) => DType::ALL.into_iter().find(stated).unwrap_or(dtype),
             None => dtype,
         };
-        Roofline::on(&machine, &matrix, mesh, dtype).map_err(|why| why.to_string())
+        Ok(Roofline::on(&machine, &matrix, mesh, dtype)?)
     }
 }
 
 /// Reads `X=9e10:1e-6:ring`.
-fn link(text: &str) -> Result<(&str, Link), String> {
+fn link(text: &str) -> Result<(&str, Link)> {
     let wrong = || {
-        format!(
-            "cannot read the link `{text}`; write an axis, bytes per second, seconds per hop, and ring, line or \
-             switch, such as X=9e10:1e-6:ring"
-        )
+        let form = "an axis, bytes per second, seconds per hop, and ring, line or switch, such as X=9e10:1e-6:ring";
+        CliError::unreadable(format!("the link `{text}`"), form)
     };
     let (axis, figures) = text.split_once('=').ok_or_else(wrong)?;
     let [bandwidth, latency, wiring] = figures.split(':').map(str::trim).collect::<Vec<_>>()[..] else {

@@ -1,5 +1,6 @@
 //! Collectives of a workload in the words of a command line: `allreduce:0:1e9`, or `allreduce:data:1e9`.
 
+use crate::cli::error::{CliError, Result};
 use crate::machine::Collective;
 use crate::machine::units::scaled;
 use crate::planner::placement::Traffic;
@@ -21,9 +22,10 @@ const OPERATIONS: [Collective; 6] = [
 ///
 /// # Errors
 /// If it is not of this form, or there is no such operation or axis.
-pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic, String> {
+pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic> {
     let wrong = || {
-        format!("cannot read the traffic `{text}`; write operation, axes and bytes per rank, such as allreduce:0,2:1e9")
+        let form = "operation, axes and bytes per rank, such as allreduce:0,2:1e9";
+        CliError::unreadable(format!("the traffic `{text}`"), form)
     };
     let parts: Vec<&str> = text.split(':').map(str::trim).collect();
     let [name, axes, bytes] = parts[..] else { return Err(wrong()) };
@@ -31,7 +33,8 @@ pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic, String> {
     let operation = OPERATIONS.into_iter().find(|operation| plain(&operation.to_string()) == plain(name));
     let operation = operation.ok_or_else(|| {
         let there = OPERATIONS.map(|operation| operation.to_string().to_lowercase());
-        format!("no operation `{name}` in the traffic `{text}`; there are {}", there.join(", "))
+        let known = format!("there are {}", there.join(", "));
+        CliError::unknown(format!("operation `{name}` in the traffic `{text}`"), known)
     })?;
     let axis = |axis: &str| {
         let axis = axis.trim();
@@ -40,10 +43,13 @@ pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic, String> {
             // What is no axis of the mesh the planner says.
             None if axis.bytes().all(|byte| byte.is_ascii_digit()) => axis.parse().map_err(|_| wrong()),
             None if axis.contains(char::is_whitespace) => Err(wrong()),
-            None => Err(format!("no axis `{axis}` in the traffic `{text}`; the axes are {}", names.join(", "))),
+            None => {
+                let known = format!("the axes are {}", names.join(", "));
+                Err(CliError::unknown(format!("axis `{axis}` in the traffic `{text}`"), known))
+            }
         }
     };
-    let axes = axes.split(',').map(axis).collect::<Result<_, _>>()?;
+    let axes = axes.split(',').map(axis).collect::<Result<_>>()?;
     Ok(Traffic { operation, axes, bytes: bytes.parse().map_err(|_| wrong())? })
 }
 

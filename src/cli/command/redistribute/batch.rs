@@ -5,6 +5,7 @@ use super::judge::Judge;
 use super::problem::Problem;
 use crate::cli::command::files::failed;
 use crate::cli::command::print::json;
+use crate::cli::error::{CliError, Result};
 use crate::machine::units::counted;
 use serde::Serialize;
 use std::fs::File;
@@ -24,7 +25,7 @@ struct Refusal {
 ///
 /// # Errors
 /// If the file cannot be read; and, after all lines, if some of them had no plan.
-pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<(), String> {
+pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<()> {
     let mut lines: Box<dyn BufRead> = if path.as_os_str() == "-" {
         Box::new(io::stdin().lock())
     } else {
@@ -47,29 +48,27 @@ pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<(), String> {
             Ok(answer) => json(&answer),
             Err(error) => {
                 refused += 1;
-                json(&Refusal { error, line: number })
+                json(&Refusal { error: error.to_string(), line: number })
             }
         };
         match writeln!(out, "{text}") {
             // Whoever reads has seen enough.
             Err(why) if why.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            written => written.map_err(|why| format!("cannot write to standard output: {why}"))?,
+            written => written.map_err(CliError::Stdout)?,
         }
     }
     match refused {
         0 => Ok(()),
-        _ => Err(format!(
-            "no plan for {refused} of {}; the answer on the line of each says why",
-            counted(problems, "problem")
-        )),
+        _ => Err(CliError::Batch { refused, problems: counted(problems, "problem") }),
     }
 }
 
-fn plan(line: &[u8], judge: &Judge) -> Result<Answer, String> {
+fn plan(line: &[u8], judge: &Judge) -> Result<Answer> {
     let problem: Problem = serde_json::from_slice(line).map_err(|why| {
         // The line's number is told beside it.
         let why = why.to_string().replace(" at line 1 column ", " at column ");
-        format!("{why}; a problem is {{\"mesh\": [[\"x\", 4]], \"source\": \"[2{{x}}8]\", \"target\": \"[8]\"}}")
+        let instead = r#"a problem is {"mesh": [["x", 4]], "source": "[2{x}8]", "target": "[8]"}"#;
+        CliError::refused(why, instead)
     })?;
     let [source, target] = problem.types()?;
     let plan = judge.plan(&source, &target)?;

@@ -1,6 +1,7 @@
 //! What a plan may do and what it is judged by, as flags.
 
 use crate::cli::dtypes::dtype_parser;
+use crate::cli::error::{CliError, Result};
 use crate::cli::numbers::{real, whole};
 use crate::planner::{CostModel, Links, MemoryBound, Ops};
 use crate::{DType, DistType, Mesh, Plan, PlanOptions};
@@ -49,7 +50,7 @@ impl Judge {
     ///
     /// # Errors
     /// If the arrays are not the same, no plan fits into the memory, or a latency or bandwidth cannot be one.
-    pub(crate) fn plan(&self, source: &DistType, target: &DistType) -> Result<Plan, String> {
+    pub(crate) fn plan(&self, source: &DistType, target: &DistType) -> Result<Plan> {
         let options = PlanOptions {
             ops: match self.ops {
                 Operations::Paper => Ops::Paper,
@@ -61,26 +62,27 @@ impl Judge {
             model: self.links(source.mesh())?.map_or(CostModel::Elements, CostModel::Links),
             element_bytes: self.dtype.size(),
         };
-        Plan::new(source, target, &options).map_err(|error| error.to_string())
+        Ok(Plan::new(source, target, &options)?)
     }
 
     /// Returns the seconds that a plan takes, if links are given.
     ///
     /// # Errors
     /// If a latency or bandwidth cannot be one.
-    pub(crate) fn seconds(&self, plan: &Plan) -> Result<Option<f64>, String> {
+    pub(crate) fn seconds(&self, plan: &Plan) -> Result<Option<f64>> {
         let links = self.links(plan.source().mesh())?;
         Ok(links.map(|links| plan.seconds(&links, self.dtype.size())))
     }
 
-    fn links(&self, mesh: &Mesh) -> Result<Option<Links>, String> {
+    fn links(&self, mesh: &Mesh) -> Result<Option<Links>> {
         let Some(text) = &self.bandwidth else { return Ok(None) };
         let (mut along, mut rest) = (Vec::new(), None);
         for part in text.split(',') {
             let (name, number) =
                 part.split_once('=').map_or((None, part), |(name, number)| (Some(name.trim()), number));
             let number: f64 = number.trim().parse().map_err(|_| {
-                format!("cannot read `{part}` in the bandwidth `{text}`; write bytes per second, such as x=1e9,1e10")
+                let what = format!("`{part}` in the bandwidth `{text}`");
+                CliError::unreadable(what, "bytes per second, such as x=1e9,1e10")
             })?;
             let before = match name {
                 Some(name) if along.iter().any(|(other, _)| *other == name) => true,
@@ -91,14 +93,16 @@ impl Judge {
                 None => rest.replace(number).is_some(),
             };
             if before {
-                return Err(format!("two bandwidths are given for {}; give one", name.unwrap_or("all other axes")));
+                let subject = name.unwrap_or("all other axes").into();
+                return Err(CliError::Twice { what: "bandwidths", subject });
             }
         }
         for axis in mesh.as_slice() {
             let name = axis.name.as_str();
             if along.iter().all(|(other, _)| *other != name) {
                 let rest = rest.ok_or_else(|| {
-                    format!("no bandwidth is given for axis `{name}`; add one, or a plain number for all other axes")
+                    let what = format!("no bandwidth is given for axis `{name}`");
+                    CliError::missing(what, "add one, or a plain number for all other axes")
                 })?;
                 along.push((name, rest));
             }

@@ -1,6 +1,7 @@
 //! A redistribution as it is written, and as it is meant: from texts to a mesh and two types on it.
 
 use crate::cli::command::mesh::{mesh, named_mesh, pairs};
+use crate::cli::error::{CliError, Result};
 use crate::{DistType, Mesh, NamedType};
 use serde::Deserialize;
 
@@ -29,7 +30,7 @@ impl Problem {
     ///
     /// # Errors
     /// If mesh or sizes are not names and numbers.
-    pub(crate) fn from_texts(mesh: &str, source: String, target: String, size: &str) -> Result<Self, String> {
+    pub(crate) fn from_texts(mesh: &str, source: String, target: String, size: &str) -> Result<Self> {
         let size = if size.is_empty() { Vec::new() } else { pairs("size", size, "I=8,J=16")? };
         // The axes of `A[I_X, J]` are written in capitals.
         let names = if is_named(&source) { ["X", "Y", "Z"] } else { ["x", "y", "z"] };
@@ -42,54 +43,51 @@ impl Problem {
     ///
     /// # Errors
     /// What is wrong with the mesh, with a type, or with the sizes.
-    pub(crate) fn types(&self) -> Result<[DistType; 2], String> {
+    pub(crate) fn types(&self) -> Result<[DistType; 2]> {
         let mesh = mesh(&self.mesh)?;
         let [source, target] = [written(&self.source, &mesh)?, written(&self.target, &mesh)?];
         if let (Written::Named(source), Written::Named(target)) = (&source, &target)
             && (source.tensor() != target.tensor() || !source.names().eq(target.names()))
         {
-            return Err(format!(
-                "the source {source} and the target {target} are not the same array; give both the same name, and \
-                 the same dimensions in the same order"
-            ));
+            let what = format!("the source {source} and the target {target} are not the same array");
+            return Err(CliError::refused(what, "give both the same name, and the same dimensions in the same order"));
         }
         self.check_sizes(&[&source, &target])?;
         Ok([self.sized(source)?, self.sized(target)?])
     }
 
     /// Checks that each size is that of one dimension.
-    fn check_sizes(&self, types: &[&Written]) -> Result<(), String> {
+    fn check_sizes(&self, types: &[&Written]) -> Result<()> {
         let named =
             types.iter().find_map(|written| if let Written::Named(named) = written { Some(named) } else { None });
         for (nth, (name, _)) in self.size.iter().enumerate() {
             let Some(named) = named else {
-                return Err(format!("a size is given for `{name}`, but the types say their sizes; leave it out"));
+                let what = format!("a size is given for `{name}`, but the types say their sizes");
+                return Err(CliError::refused(what, "leave it out"));
             };
             if named.names().all(|other| other != name) {
                 let names = named.names().collect::<Vec<_>>().join(", ");
-                return Err(format!(
-                    "a size is given for `{name}`, which is not a dimension; the dimensions are {names}"
-                ));
+                let what = format!("a size is given for `{name}`, which is not a dimension");
+                return Err(CliError::refused(what, format!("the dimensions are {names}")));
             }
             if self.size[..nth].iter().any(|(other, _)| other == name) {
-                return Err(format!("two sizes are given for `{name}`; give one"));
+                return Err(CliError::Twice { what: "sizes", subject: format!("`{name}`") });
             }
         }
         Ok(())
     }
 
-    fn sized(&self, written: Written) -> Result<DistType, String> {
+    fn sized(&self, written: Written) -> Result<DistType> {
         let named = match written {
             Written::Sized(sized) => return Ok(sized),
             Written::Named(named) => named,
         };
         let sizes: Vec<_> = self.size.iter().map(|(name, size)| (name.as_str(), *size)).collect();
         if let Some(missing) = named.names().find(|name| sizes.iter().all(|(other, _)| other != name)) {
-            return Err(format!(
-                "`{missing}` of {named} has no size; give one for each dimension, as `--size I=8,J=16`"
-            ));
+            let what = format!("`{missing}` of {named} has no size");
+            return Err(CliError::missing(what, "give one for each dimension, as `--size I=8,J=16`"));
         }
-        named.with_sizes(&sizes).map_err(|why| format!("{named}: {why}"))
+        named.with_sizes(&sizes).map_err(|why| CliError::invalid(named.to_string(), why))
     }
 }
 
@@ -98,15 +96,14 @@ fn is_named(text: &str) -> bool {
     text.trim_start().starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-fn written(text: &str, mesh: &Mesh) -> Result<Written, String> {
+fn written(text: &str, mesh: &Mesh) -> Result<Written> {
     let written = if is_named(text) {
         NamedType::parse(text, mesh).map(Written::Named)
     } else {
         DistType::parse(text, mesh).map(Written::Sized)
     };
     written.map_err(|why| {
-        let why = why.to_string();
         // Syntax errors quote the text themselves.
-        if why.contains(text) { why } else { format!("{text}: {why}") }
+        if why.to_string().contains(text) { why.into() } else { CliError::invalid(text, why) }
     })
 }

@@ -1,36 +1,18 @@
 //! A plan run on threads, and every element that it brought compared with its global index.
 
-use crate::cli::command::threads;
+use crate::cli::command::threads::{self, Trial};
 use crate::cli::dtypes::with_type;
-use crate::machine::units::counted;
+use crate::cli::error::{CliError, Result};
 use crate::{DType, DistArray, Element, Execute, Plan};
-use serde::Serialize;
-use std::fmt;
 
 /// The most ranks: each is a thread.
 const RANKS: usize = 256;
-
-/// What came of a run in which nothing was wrong.
-#[derive(Serialize)]
-pub(crate) struct Trial {
-    /// Tiles that were compared.
-    tiles: usize,
-    /// Bytes that each rank got from others, which is what the plan says.
-    received_bytes: Vec<u64>,
-}
-
-impl fmt::Display for Trial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let received = threads::received(&self.received_bytes);
-        write!(f, "checked {}\n{received}; on every rank what the plan says\n", counted(self.tiles, "tile"))
-    }
-}
 
 /// Runs `plan` on one thread per rank, on an array of elements that say where they belong.
 ///
 /// # Errors
 /// If there are too many ranks or too little memory, an element of a tile is wrong, or a rank received another number of bytes than the plan says.
-pub(crate) fn run(plan: &Plan, dtype: DType) -> Result<Trial, String> {
+pub(crate) fn run(plan: &Plan, dtype: DType) -> Result<Trial> {
     threads::check_ranks("the mesh", plan.source().mesh().size(), RANKS)?;
     check_memory(plan, dtype)?;
     with_type!(dtype, T => run_on::<T>(plan))
@@ -43,7 +25,7 @@ struct Found {
     received: u64,
 }
 
-fn run_on<T: Element>(plan: &Plan) -> Result<Trial, String> {
+fn run_on<T: Element>(plan: &Plan) -> Result<Trial> {
     let shape = plan.source().shape();
     let program = plan.program("A", T::DTYPE);
     let found = crate::spmd(plan.source().mesh().size(), |world| {
@@ -54,17 +36,15 @@ fn run_on<T: Element>(plan: &Plan) -> Result<Trial, String> {
         let received = world.bytes_received() - before;
         let expected = |index: &[usize]| element::<T>(index, &shape);
         Ok(Found { wrong: threads::wrong(tile.block(), plan.target(), world.rank(), expected), received })
-    });
-    let found = found.map_err(|error| error.to_string())?;
+    })?;
     for (rank, Found { wrong, received }) in found.iter().enumerate() {
         if let Some(wrong) = wrong {
-            return Err(format!("the tile of rank {rank} is wrong: {wrong}; this is a bug of polyshard"));
+            return Err(CliError::Bug { what: format!("the tile of rank {rank} is wrong: {wrong}") });
         }
         let planned = plan.received(rank) as u64 * size_of::<T>() as u64;
         if *received != planned {
-            return Err(format!(
-                "rank {rank} received {received} bytes, but the plan says {planned}; this is a bug of polyshard"
-            ));
+            let what = format!("rank {rank} received {received} bytes, but the plan says {planned}");
+            return Err(CliError::Bug { what });
         }
     }
     Ok(Trial { tiles: found.len(), received_bytes: found.into_iter().map(|found| found.received).collect() })
@@ -77,7 +57,7 @@ fn element<T: Element>(index: &[usize], shape: &[usize]) -> T {
 }
 
 /// Checks that the tiles of all ranks fit into the memory that is free, as far as the system tells.
-fn check_memory(plan: &Plan, dtype: DType) -> Result<(), String> {
+fn check_memory(plan: &Plan, dtype: DType) -> Result<()> {
     // Input, output, and at most two tiles on the way.
     let elements = [plan.source().tile_len(), plan.target().tile_len(), plan.peak(), plan.peak()];
     let elements: u128 = elements.iter().map(|&elements| elements as u128).sum();

@@ -5,6 +5,7 @@
 
 use super::Reduction;
 use crate::cli::command::threads;
+use crate::cli::error::{CliError, Result};
 use crate::cli::values::element;
 use crate::machine::units::counted;
 use crate::planner::reduce::Ranked;
@@ -31,13 +32,10 @@ pub(super) struct Trial {
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { programs, ranks, elements, received_bytes } = self;
-        let bytes = |bytes: Option<&u64>| bytes.copied().unwrap_or(0);
-        let (least, most) = (bytes(received_bytes.iter().min()), bytes(received_bytes.iter().max()));
         let programs = if *programs == 1 { "one program".into() } else { counted(programs, "program") };
-        let received = if least == most { counted(most, "byte") } else { format!("{least} to {most} bytes") };
         let (ranks, elements) = (counted(ranks, "thread"), counted(elements, "number"));
         writeln!(f, "ran {programs} on {ranks} with {elements} each, and checked all sums")?;
-        writeln!(f, "received by all ranks together: {received}")
+        writeln!(f, "received by all ranks together: {}", threads::range(received_bytes))
     }
 }
 
@@ -45,15 +43,15 @@ impl fmt::Display for Trial {
 ///
 /// # Errors
 /// If there are too many devices or too little memory, or a sum is wrong.
-pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -> Result<Trial, String> {
+pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -> Result<Trial> {
     let ranks = reduction.matrix.size();
     threads::check_ranks("the machine", ranks, RANKS)?;
     // The numbers and their sums, and what the steps of one program need.
     threads::check_memory("the arrays of all ranks", 4 * ranks as u128 * elements as u128 * size_of::<i64>() as u128)?;
     let extents = reduction.matrix.axes();
     let mesh = Mesh::new(extents.iter().enumerate().map(|(axis, extent)| (format!("axis{axis}"), *extent)));
-    let placed = mesh.placed(&reduction.machine, &reduction.matrix).map_err(|why| why.to_string())?;
-    let groups = reduction.matrix.groups(&reduction.axes).map_err(|why| why.to_string())?;
+    let placed = mesh.placed(&reduction.machine, &reduction.matrix)?;
+    let groups = reduction.matrix.groups(&reduction.axes)?;
     let mut sums: Vec<&[i64]> = vec![&[]; ranks];
     let group_sums: Vec<Vec<i64>> = groups.iter().map(|group| sequential(group, elements)).collect();
     for (group, sum) in groups.iter().zip(&group_sums) {
@@ -70,14 +68,13 @@ pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -
             received.push((world.bytes_received() - before, wrong(&data, sums[world.rank()])));
         }
         Ok(received)
-    });
-    let found = found.map_err(|error| error.to_string())?;
+    })?;
     let mut received_bytes = vec![0; programs.len()];
     for (rank, programs_of_rank) in found.iter().enumerate() {
         for (program, (bytes, wrong)) in programs_of_rank.iter().enumerate() {
             if let Some(wrong) = wrong {
                 let name = &programs[program].program;
-                return Err(format!("{name} on rank {rank} is wrong: {wrong}; this is a bug of polyshard"));
+                return Err(CliError::Bug { what: format!("{name} on rank {rank} is wrong: {wrong}") });
             }
             received_bytes[program] += bytes;
         }

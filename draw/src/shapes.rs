@@ -1,4 +1,4 @@
-//! What drawings share: text, lengths and colours.
+//! What pictures share: text, lengths and colours.
 
 use svg::node::element::Text;
 

@@ -1,17 +1,17 @@
-//! What a drawing shows: which part of the array each rank holds, and who held it at first.
+//! What a picture of a plan shows: which part of the array each rank holds, and who held it at first.
 //!
 //! A page has two directions. They are the first two dimensions that are ever cut; of the others it is said in
 //! words which part a rank holds.
 
-use crate::{DistType, Plan};
+use polyshard_planner::{DistType, Plan};
 use std::iter;
 use std::ops::Range;
 
 /// The array as it is drawn.
-pub(crate) struct Picture<'a> {
+pub(crate) struct Tiles<'a> {
     plan: &'a Plan,
     /// The dimensions drawn downwards and across; none where the array has too few.
-    pub(crate) dims: [Option<usize>; 2],
+    dims: [Option<usize>; 2],
     /// The other dimensions that are ever cut.
     others: Vec<usize>,
     /// For each tile of the source, by number, the first rank that has it.
@@ -28,8 +28,8 @@ pub(crate) struct Cell {
     pub(crate) owner: usize,
 }
 
-impl<'a> Picture<'a> {
-    /// Returns the picture of the array that a plan moves.
+impl<'a> Tiles<'a> {
+    /// Returns the tiles of the array that a plan moves.
     pub(crate) fn new(plan: &'a Plan) -> Self {
         let types = || [plan.source(), plan.target()].into_iter().chain(plan.steps().iter().map(|step| step.to()));
         let ndim = plan.source().ndim();
@@ -45,17 +45,17 @@ impl<'a> Picture<'a> {
         };
         let others = cut.into_iter().filter(|&dim| !dims.contains(&Some(dim))).collect();
         let source = plan.source();
-        let mut picture = Self { plan, dims, others, owners: vec![0; tiles(source)] };
+        let mut found = Self { plan, dims, others, owners: vec![0; tiles(source)] };
         for rank in (0..source.mesh().size()).rev() {
             let coordinates = source.mesh().coordinates(rank);
-            let tile = picture.source_tile(|dim| source.tile_number(dim, &coordinates));
-            picture.owners[tile] = rank;
+            let tile = found.source_tile(|dim| source.tile_number(dim, &coordinates));
+            found.owners[tile] = rank;
         }
-        picture
+        found
     }
 
     /// Returns the number of tiles of the source.
-    pub(crate) fn tiles(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.owners.len()
     }
 

@@ -1,4 +1,4 @@
-//! `--draw`: the mesh before and after each step as an SVG picture, elements coloured by who had them at first.
+//! The mesh before and after each step of a plan, elements coloured by who had them at first.
 //!
 //! ```text
 //! panel of a state    0        1        2        a picture of the whole array for each rank of the mesh; what the
@@ -7,12 +7,11 @@
 //!
 //! The first panel is the legend of the others: there, each rank holds its own colour.
 
-use super::picture::Picture;
-use crate::cli::command::drawing::{colour, label, rounded};
-use crate::cli::command::files::save;
-use crate::{DistType, Plan};
+use crate::DrawError;
+use crate::shapes::{colour, label, rounded};
+use crate::tiles::Tiles;
+use polyshard_planner::{DistType, Plan};
 use std::collections::BTreeMap;
-use std::path::Path;
 use svg::Document;
 use svg::node::element::{Definitions, Group, Rectangle, Style, Text, Title, Use};
 
@@ -34,19 +33,26 @@ const STYLE: &str = "text{font:10px sans-serif}text.title{font-size:13px;font-we
                      text.type{font-size:12px;font-family:monospace}text.rank,text.part{text-anchor:middle}\
                      rect.array{fill:#f4f4f4;stroke:#888;stroke-width:0.5}rect.cell{stroke:#fff;stroke-width:0.25}";
 
-/// Draws the states of a plan to a file.
+/// Returns a picture of who holds what before a plan and after each of its steps.
+///
+/// ```
+/// use polyshard_layout::Mesh;
+/// use polyshard_planner::{DistType, Options, Plan};
+/// let mesh = Mesh::new([("x", 4)]);
+/// let [rows, columns] = ["[2{x}8, 8]", "[8, 2{x}8]"].map(|text| DistType::parse(text, &mesh));
+/// let plan = Plan::new(&rows?, &columns?, &Options::default())?;
+/// let drawing = polyshard_draw::redistribution(&plan)?;
+/// assert!(drawing.contains("after step 1, alltoall of x"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// If there are too many ranks, or the file cannot be written.
-pub(crate) fn draw(plan: &Plan, path: &Path) -> Result<(), String> {
+/// [`DrawError::Ranks`] if there are too many for a page.
+pub fn redistribution(plan: &Plan) -> Result<String, DrawError> {
     let ranks = plan.source().mesh().size();
     if ranks > RANKS {
-        return Err(format!("`--draw` has room for {RANKS} ranks, but the mesh has {ranks}; draw a smaller one"));
+        return Err(DrawError::Ranks { ranks, max: RANKS });
     }
-    save(path, &document(plan).to_string())
-}
-
-fn document(plan: &Plan) -> Document {
     let page = Page::new(plan);
     let report = plan.report();
     let mut states = vec![("before".to_owned(), plan.source())];
@@ -69,12 +75,12 @@ fn document(plan: &Plan) -> Document {
         let lines = [title.clone(), format!("{held} {mesh}")];
         document = document.add(page.state(nth, &lines, held, MARGIN + nth as f64 * height));
     }
-    document
+    Ok(document.to_string())
 }
 
 /// Where things are.
 struct Page<'a> {
-    picture: Picture<'a>,
+    tiles: Tiles<'a>,
     /// The width and the height of the picture of the array.
     size: [f64; 2],
     /// Between two pictures.
@@ -85,8 +91,8 @@ struct Page<'a> {
 
 impl<'a> Page<'a> {
     fn new(plan: &'a Plan) -> Self {
-        let picture = Picture::new(plan);
-        let [down, across] = picture.extents().map(|extent| extent.max(1) as f64);
+        let tiles = Tiles::new(plan);
+        let [down, across] = tiles.extents().map(|extent| extent.max(1) as f64);
         let side = |extent: f64| (SIDES[0] * extent / down.max(across)).max(SIDES[1]);
         let size = [side(across), side(down)];
         let mesh = plan.source().mesh();
@@ -97,10 +103,10 @@ impl<'a> Page<'a> {
         };
         let types = [plan.source()].into_iter().chain(plan.steps().iter().map(|step| step.to()));
         let parts =
-            types.flat_map(|held| (0..mesh.size()).map(|rank| picture.others(held, &mesh.coordinates(rank)).len()));
+            types.flat_map(|held| (0..mesh.size()).map(|rank| tiles.others(held, &mesh.coordinates(rank)).len()));
         let widest = parts.max().unwrap_or(0) as f64 * LETTER;
         let gap = [GAP[0].max(GAP[0] / 2.0 + widest - size[0]), GAP[1]];
-        Self { picture, size, gap, grid: [columns, mesh.size().div_ceil(columns)] }
+        Self { tiles, size, gap, grid: [columns, mesh.size().div_ceil(columns)] }
     }
 
     /// The width and the height of a panel.
@@ -132,7 +138,7 @@ impl<'a> Page<'a> {
             pictures = pictures
                 .add(label("rank", rank.to_string(), middle, y - 3.0))
                 .add(Use::new().set("href", format!("#{name}")).set("x", rounded(x)).set("y", rounded(y)));
-            let part = self.picture.others(held, &coordinates);
+            let part = self.tiles.others(held, &coordinates);
             if !part.is_empty() {
                 pictures = pictures.add(label("part", part, middle, below));
             }
@@ -153,8 +159,8 @@ impl<'a> Page<'a> {
         let [width, height] = self.size;
         let array = Rectangle::new().set("class", "array").set("width", rounded(width)).set("height", rounded(height));
         let mut tile = Group::new().add(array);
-        let [down, across] = self.picture.extents().map(|extent| extent.max(1) as f64);
-        for cell in self.picture.cells(held, coordinates) {
+        let [down, across] = self.tiles.extents().map(|extent| extent.max(1) as f64);
+        for cell in self.tiles.cells(held, coordinates) {
             let [rows, columns] = &cell.ranges;
             let along = |at: usize, extent: f64, side: f64| at as f64 / extent * side;
             let rectangle = Rectangle::new()
@@ -163,7 +169,7 @@ impl<'a> Page<'a> {
                 .set("y", rounded(along(rows.start, down, height)))
                 .set("width", rounded(along(columns.len(), across, width)))
                 .set("height", rounded(along(rows.len(), down, height)))
-                .set("fill", colour(cell.tile, self.picture.tiles()));
+                .set("fill", colour(cell.tile, self.tiles.count()));
             tile =
                 tile.add(rectangle.add(Title::new(format!("{rows:?}, {columns:?}, at first on rank {}", cell.owner))));
         }

@@ -7,9 +7,8 @@
 //!
 //! A drawing says nothing that its groups do not: which groups, and what they do, is for the caller to know.
 
-use crate::cli::command::drawing::{colour, label, rounded};
-use crate::cli::command::files::save;
-use std::path::Path;
+use crate::DrawError;
+use crate::shapes::{colour, label, rounded};
 use svg::Document;
 use svg::node::element::{Group, Path as Line, Rectangle, Style, Text, Title};
 
@@ -37,8 +36,8 @@ const STYLE: &str = "text{font:9px sans-serif}text.title{font-size:13px;font-wei
                      stroke-width:0.5}rect.idle{fill:#f0f0f0}path{fill:none;stroke-width:1.5;opacity:0.7}";
 
 /// Which members of a group are joined by arcs.
-#[derive(Clone, Copy)]
-pub(crate) enum Talk {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Talk {
     /// Each to the next, the last to the first.
     Around,
     /// The first to all others.
@@ -46,29 +45,40 @@ pub(crate) enum Talk {
 }
 
 /// One picture of all devices.
-pub(crate) struct Panel {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Panel {
     /// The line above it.
-    pub(crate) title: String,
+    pub title: String,
     /// The line below that.
-    pub(crate) note: String,
-    /// Who talks to whom.
-    pub(crate) groups: Vec<Vec<usize>>,
-    /// How.
-    pub(crate) talk: Talk,
+    pub note: String,
+    /// The ranks that talk to each other; a rank is in one group at most.
+    pub groups: Vec<Vec<usize>>,
+    /// How the members of a group talk.
+    pub talk: Talk,
 }
 
-/// Draws rows of panels to a file; `levels` are names and counts, outermost first.
+/// Returns rows of panels; `levels` are names and counts, outermost first.
+///
+/// ```
+/// use polyshard_draw::{Panel, Talk, devices};
+/// let levels = [("node".to_owned(), 2), ("gpu".to_owned(), 2)];
+/// let groups = vec![vec![0, 1], vec![2, 3]];
+/// let panel = Panel { title: "inside nodes".into(), note: "2 groups".into(), groups, talk: Talk::Around };
+/// let drawing = devices("two nodes", &levels, &[vec![panel]])?;
+/// assert!(drawing.contains("rank 3: node 1, gpu 1"));
+/// # Ok::<(), polyshard_draw::DrawError>(())
+/// ```
 ///
 /// # Errors
-/// If there are too many devices, or the file cannot be written.
-pub(crate) fn draw(path: &Path, title: &str, levels: &[(String, usize)], rows: &[Vec<Panel>]) -> Result<(), String> {
+/// [`DrawError::Devices`] if there are too many for a page.
+///
+/// # Panics
+/// If a group has a rank that is not one of the devices.
+pub fn devices(title: &str, levels: &[(String, usize)], rows: &[Vec<Panel>]) -> Result<String, DrawError> {
     let devices: usize = levels.iter().map(|(_, count)| count).product();
     let panels = rows.iter().map(Vec::len).sum::<usize>();
     if devices > PANEL || devices * panels > DEVICES {
-        return Err(format!(
-            "`--draw` has room for {DEVICES} devices, {PANEL} to a panel, but this takes {panels} x {devices}; draw \
-             fewer"
-        ));
+        return Err(DrawError::Devices { devices, panels, max: DEVICES, max_panel: PANEL });
     }
     let block = Block::new(levels);
     let widest = rows.iter().flatten().map(|panel| panel.title.chars().count().max(panel.note.chars().count())).max();
@@ -88,7 +98,7 @@ pub(crate) fn draw(path: &Path, title: &str, levels: &[(String, usize)], rows: &
             document = document.add(block.panel(panel).set("transform", format!("translate({x} {y})")));
         }
     }
-    save(path, &document.to_string())
+    Ok(document.to_string())
 }
 
 /// Returns how many groups there are, and of how many ranks, in words.

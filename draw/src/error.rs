@@ -1,0 +1,42 @@
+//! Why something is not drawn.
+
+use std::fmt;
+
+/// Why there is no picture.
+#[derive(Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DrawError {
+    /// More ranks than a page holds.
+    #[error("room for {max} ranks, but the mesh has {ranks}; draw a smaller one")]
+    Ranks {
+        /// The ranks of the mesh.
+        ranks: usize,
+        /// The most that are drawn.
+        max: usize,
+    },
+    /// More devices than a page holds, or one of its panels.
+    #[error("room for {max} devices, {max_panel} to a panel, but this takes {panels} x {devices}; draw fewer")]
+    Devices {
+        /// The devices of a panel.
+        devices: usize,
+        /// The panels.
+        panels: usize,
+        /// The most devices that are drawn, all panels together.
+        max: usize,
+        /// The most devices of a panel.
+        max_panel: usize,
+    },
+    /// A size or a time that has no place on a logarithmic scale.
+    #[error("sizes and times must be positive, found {number}")]
+    NotPositive {
+        /// The number.
+        number: f64,
+    },
+}
+
+// `fn main() -> Result<_, _>` prints `Debug`, so `Debug` is the message.
+impl fmt::Debug for DrawError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

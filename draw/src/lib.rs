@@ -1,0 +1,30 @@
+//! Pictures of plans, placements, reductions and measurements, as SVG.
+//!
+//! Each function takes what it draws and returns the text of a picture; nothing here reads or writes a file, plans, or
+//! runs.
+//!
+//! | function | draws |
+//! | --- | --- |
+//! | [`redistribution()`] | who holds what before and after each step of a plan |
+//! | [`product()`], [`reduction()`] | who talks to whom in each step |
+//! | [`placements()`] | who is together along each axis of a mesh |
+//! | [`devices()`] | any groups of the devices of a machine |
+//! | [`chart()`] | times by size, measured and predicted |
+
+mod chart;
+mod devices;
+mod error;
+mod placement;
+mod product;
+mod redistribution;
+mod reduction;
+mod shapes;
+mod tiles;
+
+pub use chart::{Curve, Timing, chart};
+pub use devices::{Panel, Talk, devices};
+pub use error::DrawError;
+pub use placement::placements;
+pub use product::product;
+pub use redistribution::redistribution;
+pub use reduction::{reduction, reduction_panels};
