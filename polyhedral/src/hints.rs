@@ -4,9 +4,10 @@ use crate::leaf::has_products;
 use crate::nest::{Made, NodeId};
 use crate::pass::Pass;
 use crate::range::{Fixed, gcd, position};
+use polyshard_dsl::Step;
 use polyshard_layout::{LevelLayout, Name, Placement};
 use polyshard_program::{
-    Access, Expr, Hint, Leaf, LeafOp, Output, OutputRoute, Route, Step, Symbol, Tensor, Transfer, largest_shard,
+    Access, Expr, Hint, Leaf, LeafOp, Output, OutputRoute, Route, Symbol, Tensor, Transfer, largest_shard,
 };
 
 /// The hints at a program, in the order of its parts.

@@ -66,7 +66,7 @@ fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
     proofs.extend(matching);
     let nest = Nest {
         kernel: (*state.kernel).clone(),
-        steps: schedule.steps().cloned().collect(),
+        steps: schedule.steps().map(ToString::to_string).collect(),
         mesh: state.mesh.clone(),
         shardings: state.kernel.tensors().map(|tensor| state.sharding(tensor.name)).collect(),
         loops: pass.loops(depth),

@@ -37,7 +37,7 @@ impl Pass<'_> {
             .map_err(|error| self.schedule.blame(None, ErrorKind::Isl { what: what.to_owned(), message: error.0 }))
     }
 
-    pub(crate) fn steps(&self) -> impl Iterator<Item = &polyshard_program::Step> {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &polyshard_dsl::Step> {
         self.schedule.steps()
     }
 

@@ -211,7 +211,7 @@ impl Page<'_, '_, '_> {
         match statement {
             NestStatement::Loop { counter, body } => {
                 let of = &program.loops[*counter];
-                let steps: Vec<_> = of.steps.iter().map(|&step| program.steps[step - 1].to_string()).collect();
+                let steps: Vec<_> = of.steps.iter().map(|&step| program.steps[step - 1].as_str()).collect();
                 let note = if steps.is_empty() { String::new() } else { format!("    // {}", steps.join(", ")) };
                 self.line(depth, &format!("for {} in 0..{}:{note}", of.name, of.extent))?;
                 self.statements(body, depth + 1)

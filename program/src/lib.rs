@@ -30,6 +30,7 @@ mod kernel_form;
 mod kernel_numbers;
 mod matching;
 mod nest;
+mod pattern;
 mod periodic;
 mod program;
 mod proof;
@@ -37,7 +38,6 @@ pub mod reduction;
 mod report;
 mod scalars;
 mod shards;
-mod step;
 mod traffic;
 mod value;
 mod written;
@@ -54,10 +54,10 @@ pub use nest::{
     Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Nest, NestStatement, Output, OutputRoute,
     Product, Region, Role, Route, TileOperand, Transfer, members, partners,
 };
+pub use pattern::{LeafKind, Offsets, Pattern, list};
 pub use periodic::periods;
 pub use program::{Array, ArrayId, ArrayKind, Move, Program, ProgramError, Statement};
 pub use proof::{Proof, Property, Report, SENT};
 pub use shards::largest_shard;
-pub use step::{Clause, Dim, LeafKind, Offsets, Pattern, Step, Var, dim, list, partial, pin};
 pub use value::{Choice, Comparison, Function, Value};
 pub use written::Written;

@@ -1,8 +1,9 @@
 //! The steps as methods, each documented by what it rewrites.
 
 use super::Schedule;
+use polyshard_dsl::{Clause, Step};
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{Clause, LeafKind, Pattern, Step};
+use polyshard_program::{LeafKind, Pattern};
 
 impl Schedule {
     /// Replaces loop `i` by `outer` and `inner`, where `inner` runs over at most `size` iterations.
@@ -91,7 +92,8 @@ impl Schedule {
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
     /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
+    /// # use polyshard_dsl::{Var, partial, pin};
+    /// # use polyshard_program::{Pattern, example};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("z", 3)]), ["m", "k"].map(Var::new));
     /// let [z] = mesh.axes();
@@ -166,7 +168,8 @@ impl Schedule {
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
     /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
+    /// # use polyshard_dsl::{Var, partial, pin};
+    /// # use polyshard_program::{Pattern, example};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
     /// let [x] = mesh.axes();
@@ -212,7 +215,8 @@ impl Schedule {
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
     /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
+    /// # use polyshard_dsl::{Var, partial, pin};
+    /// # use polyshard_program::{Pattern, example};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, k) = (Mesh::new([("z", 3)]), Var::new("k"));
     /// let [z] = mesh.axes();
@@ -254,7 +258,8 @@ impl Schedule {
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
     /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
+    /// # use polyshard_dsl::{Var, partial, pin};
+    /// # use polyshard_program::{Pattern, example};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
     /// let [x] = mesh.axes();
@@ -297,7 +302,8 @@ impl Schedule {
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
     /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, pin};
+    /// # use polyshard_dsl::{Var, pin};
+    /// # use polyshard_program::{Pattern, example};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, k) = (Mesh::new([("x", 3)]), Var::new("k"));
     /// let [x] = mesh.axes();
@@ -360,6 +366,7 @@ impl Schedule {
     ///
     /// ```
     /// # use polyshard_polyhedral::*;
+    /// # use polyshard_dsl::*;
     /// # use polyshard_program::*;
     /// # use polyshard_layout::Mesh;
     /// # let mesh = Mesh::new([("x", 2)]);

@@ -2,7 +2,7 @@
 
 use super::Region;
 use crate::expr::Expr;
-use crate::step::Pattern;
+use crate::pattern::Pattern;
 use polyshard_layout::{Mesh, Reach};
 
 /// How a region gets to the rank that reads it.
