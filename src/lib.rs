@@ -56,6 +56,7 @@ pub use ndarray;
 pub use polyshard_codegen::{SourceOptions, rust_source};
 #[cfg(feature = "draw")]
 pub use polyshard_draw as draw;
+pub use polyshard_dsl::{Clause, ParseError, Step, Var, dim, parse_chain, parse_kernel, partial, pin};
 pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{
     Axis, AxisExpr, Level, Mesh, Name, NotNative, Placement, Sharding, ShardingError, UnknownDType,
@@ -71,8 +72,8 @@ pub use polyshard_planner::{
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{
-    Array, ArrayId, ArrayKind, Assign, Clause, DType, Hint, Kernel, KernelError, LeafKind, Move, Nest, OutputRoute,
-    Pattern, Program, ProgramError, Proof, Property, Route, Statement, Step, Tensor, Transfer, Var, dim, partial, pin,
+    Array, ArrayId, ArrayKind, Assign, DType, Hint, Kernel, KernelError, LeafKind, Move, Nest, OutputRoute, Pattern,
+    Program, ProgramError, Proof, Property, Route, Statement, Tensor, Transfer,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::machine::Detect;
@@ -138,12 +139,19 @@ pub mod prelude {
 /// What the macros expand to; not for use by hand.
 #[doc(hidden)]
 pub mod __private {
-    pub use polyshard_layout::{AxisExpr, Level, Mesh, Name};
+    pub use polyshard_dsl::Var;
+    pub use polyshard_layout::Name;
     pub use polyshard_polyhedral::Schedule;
     pub use polyshard_program::{
-        Access, Affine, Assign, Choice, Clause, Comparison, DType, Dim, Function, KernelSpec, LeafKind, Modulus,
-        Number, Offsets, Pattern, ScalarType, Step, Value, Var, extent,
+        Access, Affine, Assign, Choice, Comparison, DType, Function, KernelSpec, Modulus, Number, ScalarType, Value,
+        extent,
     };
+
+    /// Returns the step that prints as `text`.
+    #[must_use]
+    pub fn step(text: &str) -> crate::Step {
+        text.parse().expect("a step reads as it prints; this is a bug of polyshard")
+    }
 }
 
 /// The README's program compiles.

@@ -56,19 +56,20 @@ fn what_only_the_command_line_needs_is_behind_its_feature() {
 }
 
 /// The crates, each with those that it may depend on, which stand before it.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 13] = [
     ("layout", &[]),
     ("program", &["layout"]),
     ("machine", &["layout"]),
     ("planner", &["layout", "program", "machine"]),
     ("draw", &["program", "machine", "planner"]),
-    ("polyhedral", &["layout", "program"]),
+    ("dsl", &["layout", "program"]),
+    ("polyhedral", &["layout", "program", "dsl"]),
     ("runtime", &["layout", "program", "machine"]),
     ("codegen", &["layout", "program"]),
-    ("dsl-macros", &["layout", "program", "polyhedral", "codegen"]),
+    ("dsl-macros", &["layout", "program", "dsl", "polyhedral", "codegen"]),
     (
         "polyshard",
-        &["layout", "program", "machine", "planner", "draw", "polyhedral", "runtime", "codegen", "dsl-macros"],
+        &["layout", "program", "machine", "planner", "draw", "polyhedral", "runtime", "codegen", "dsl", "dsl-macros"],
     ),
     ("testing", &["layout", "program", "machine", "planner", "runtime", "polyshard"]),
     ("fuzz", &["testing", "polyshard"]),

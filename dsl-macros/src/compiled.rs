@@ -3,12 +3,10 @@
 //! The program that comes out is emitted as Rust and becomes a module. A step that cannot be applied is
 //! an error on its method, in the words of `polyhedral`; this file knows no rule of its own.
 
-use crate::chain::{Call, Chain};
-use crate::checked::Checked;
-use crate::constant::evaluate;
-use crate::errors::{Errors, error, reported};
-use crate::{expand, spec};
+use crate::expand;
 use polyshard_codegen::{SourceOptions, rust_source, scalar_parameters};
+use polyshard_dsl::errors::{error, reported};
+use polyshard_dsl::{Call, Chain, Checked};
 use polyshard_polyhedral::{LowerError, Schedule};
 use polyshard_program::Program;
 use proc_macro2::{Span, TokenStream};
@@ -17,7 +15,6 @@ use syn::{Ident, Result};
 
 /// Returns the module of a scheduled kernel.
 pub(crate) fn module(kernel: &Checked, chain: &Chain) -> Result<TokenStream> {
-    constants(kernel)?;
     let program = lower(kernel, chain)?;
     let source = rust_source(&program, &SourceOptions { runtime: "::polyshard::runtime".into() });
     let items: TokenStream = source.parse().map_err(|wrong| {
@@ -48,34 +45,9 @@ pub(crate) fn module(kernel: &Checked, chain: &Chain) -> Result<TokenStream> {
     })
 }
 
-/// What the program is compiled from must be known while it is compiled.
-fn constants(kernel: &Checked) -> Result<()> {
-    let mut errors = Errors::default();
-    let tensors = kernel.inputs.iter().chain([&kernel.output]);
-    let bounds = kernel.ranges.iter().flat_map(|range| [&range.start, &range.end]);
-    let extents = tensors.flat_map(|tensor| &tensor.extents).chain(bounds);
-    for extent in extents.filter(|extent| evaluate(extent).is_none()) {
-        let help = "write a number, or use the chain as methods for sizes known at run time";
-        errors.push(extent, "the compiled form needs literal extents", help);
-    }
-    for (_, modulus) in &kernel.moduli {
-        let help = "write a number, or use the chain as methods for sizes known at run time";
-        errors.push(modulus, "the compiled form needs literal moduli", help);
-    }
-    if kernel.element.known.is_none() {
-        let help = "write `f32`, `f64`, `i32` or `i64`, or use the chain as methods for types known later";
-        errors.push(&kernel.element.written, "the compiled form needs a literal element type", help);
-    }
-    errors.finish(())
-}
-
 fn lower(kernel: &Checked, chain: &Chain) -> Result<Program> {
-    let Some(spec) = spec::constant(kernel) else {
-        let help = "this is a bug of Polyshard, please report it";
-        return Err(error(&kernel.name, "the kernel is not constant", help));
-    };
     let steps = chain.calls.iter().map(|call| call.step.clone());
-    let schedule = steps.fold(Schedule::from_spec(spec), Schedule::apply);
+    let schedule = steps.fold(Schedule::from_spec(kernel.spec()?), Schedule::apply);
     schedule.lower().map_err(|wrong| at_the_step(&wrong, kernel, chain))
 }
 
@@ -103,10 +75,10 @@ fn schedule(kernel: &Checked, chain: &Chain, parameters: &[String]) -> TokenStre
     let element = &kernel.element.written;
     let scalars = parameters.iter().map(|parameter| quote!(#parameter: #element));
     let steps = chain.calls.iter().map(|Call { method, step }| {
-        let step = expand::steps::step(step);
+        let text = step.to_string();
         let apply = Ident::new("apply", Span::call_site().located_at(method.span()));
         // The schedule's messages name the place of each step: the method that was written.
-        quote_spanned!(apply.span()=> .#apply(#step))
+        quote_spanned!(apply.span()=> .#apply(::polyshard::__private::step(#text)))
     });
     quote! {
         /// Returns the schedule that the kernel was compiled from.

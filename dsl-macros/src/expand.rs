@@ -5,11 +5,7 @@
 //!
 //! [`KernelSpec`]: polyshard_program::KernelSpec
 
-pub(crate) mod steps;
-
-use crate::checked::{Checked, Element};
-use crate::constant::evaluate;
-use crate::syntax::Tensor;
+use polyshard_dsl::{Checked, Element, Tensor, evaluate};
 use polyshard_layout::Name;
 use polyshard_program::{Access, Affine, Assign, Choice, Modulus, Number, Value};
 use proc_macro2::{Literal, Span, TokenStream};
@@ -74,7 +70,7 @@ pub(crate) fn interned(name: Name) -> TokenStream {
 }
 
 fn name_of(ident: &Ident) -> TokenStream {
-    interned(crate::name::name(ident))
+    interned(polyshard_dsl::name(ident))
 }
 
 fn dtype(element: &Element) -> TokenStream {

@@ -1,33 +1,24 @@
 //! The macros of Polyshard: `kernel!`, a tensor statement in index notation, and `vars!`.
 //!
 //! ```text
-//! tokens --syntax--> Block, Chain --check--> Checked --expand----> an expression: the kernel as data
-//!                                                    --compiled--> a module: the scheduled kernel
+//! tokens --polyshard-dsl--> Definition --expand----> an expression: the kernel as data
+//!                                      --compiled--> a module: the scheduled kernel
 //! ```
 //!
-//! The macros know how kernels and schedules are written. What a schedule means and which are legal
+//! How kernels and schedules are written is known to `polyshard-dsl`. What a schedule means and which are legal
 //! is decided by `polyhedral`, which the compiled form asks while the user's crate is built.
 
-mod chain;
-mod check;
-mod checked;
 mod compiled;
-mod constant;
-mod errors;
 mod expand;
-mod name;
-mod spec;
-mod syntax;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
-mod value;
 mod vars;
 
+use polyshard_dsl::Definition;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::quote;
-use syn::parse::{ParseStream, Parser};
 
 /// A tensor kernel in index notation: an expression, or with a schedule inside, a module.
 ///
@@ -191,19 +182,8 @@ pub fn vars(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 }
 
 fn expand_kernel(input: TokenStream) -> syn::Result<TokenStream> {
-    let parts = |input: ParseStream| Ok((input.parse()?, input.parse()?));
-    let (block, rest): (syntax::Block, TokenStream) = parts.parse2(input)?;
-    if rest.is_empty() {
-        return Ok(expand::schedule(&check::check(block)?));
-    }
-    match (check::check(block), chain::parse.parse2(rest)) {
-        (Ok(kernel), Ok(chain)) => compiled::module(&kernel, &chain),
-        (Err(mut errors), Err(others)) => {
-            errors.combine(others);
-            Err(errors)
-        }
-        (Err(errors), _) | (_, Err(errors)) => Err(errors),
-    }
+    let Definition { kernel, chain } = syn::parse2(input)?;
+    chain.map_or_else(|| Ok(expand::schedule(&kernel)), |chain| compiled::module(&kernel, &chain))
 }
 
 /// Several errors make one expression; it ends in an error, so that its type is not another one.

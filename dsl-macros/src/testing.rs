@@ -1,36 +1,9 @@
 //! What the unit tests share: an expansion as text, or its errors with the text that they point at.
 
-use crate::checked::{Bounds, Checked};
 use expect_test::Expect;
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::parse::Parser;
 use syn::{Item, Result};
-
-/// Compares the expressions that build the steps in `input` again.
-pub(crate) fn check_steps(input: &str, expect: Expect) {
-    expect.assert_eq(&shown(input, |tokens| {
-        let chain = crate::chain::parse.parse2(tokens)?;
-        let steps = chain.calls.iter().map(|call| crate::expand::steps::step(&call.step));
-        Ok(steps.map(|step| formatted(quote!(#step;))).collect())
-    }));
-}
-
-/// Compares the kernel that is read from `input`: its statement, then what it captures.
-pub(crate) fn check_checked(input: &str, expect: Expect) {
-    expect.assert_eq(&shown(input, |tokens| {
-        let kernel = crate::check::check(syn::parse2(tokens)?)?;
-        Ok(format!("{} {} {}\n{}", kernel.target, kernel.assign, kernel.value, captures(&kernel)))
-    }));
-}
-
-/// Compares the steps that are read from `input`.
-pub(crate) fn check_chain(input: &str, expect: Expect) {
-    expect.assert_eq(&shown(input, |tokens| {
-        let chain = crate::chain::parse.parse2(tokens)?;
-        Ok(chain.calls.iter().map(|call| format!("{}\n", call.step)).collect())
-    }));
-}
 
 /// Compares what `kernel!` gives for `input`.
 pub(crate) fn check_kernel(input: &str, expect: Expect) {
@@ -72,21 +45,6 @@ fn outline(module: TokenStream) -> Result<String> {
         }
     }
     Ok(formatted(quote!(#module)))
-}
-
-fn captures(kernel: &Checked) -> String {
-    let scalars: Vec<_> = kernel.scalars.iter().map(ToString::to_string).collect();
-    let ranges: Vec<_> = kernel
-        .ranges
-        .iter()
-        .map(|Bounds { var, start, end }| format!("{var} in {}..{}", quote!(#start), quote!(#end)))
-        .collect();
-    let line = |title: &str, items: Vec<String>| match items.is_empty() {
-        true => String::new(),
-        false => format!("{title}: {}\n", items.join(", ")),
-    };
-    let moduli: Vec<_> = kernel.moduli.iter().map(|(text, _)| text.to_string()).collect();
-    line("scalars", scalars) + &line("ranges", ranges) + &line("moduli", moduli)
 }
 
 fn line(error: syn::Error) -> String {

@@ -1,7 +1,7 @@
 //! `vars!(m, n, k)`: one variable for each name.
 
-use crate::errors::Errors;
 use crate::expand::private;
+use polyshard_dsl::errors::Errors;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::Parser;
@@ -19,7 +19,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     }
     let p = private();
     let lets = names.iter().map(|name| {
-        let text = crate::name::name(name).as_str();
+        let text = polyshard_dsl::name(name).as_str();
         quote!(let #name = #p::Var::new(#text);)
     });
     errors.finish(quote!(#(#lets)*))

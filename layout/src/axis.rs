@@ -148,11 +148,13 @@ impl fmt::Display for AxisExpr {
                 let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
                 write!(f, "[{}]", names.join(", "))
             }
-            Self::Add(left, right) => write!(f, "{left} + {right}"),
-            Self::Sub(left, right) if matches!(**right, Self::Add(..) | Self::Sub(..)) => {
-                write!(f, "{left} - ({right})")
+            Self::Add(left, right) | Self::Sub(left, right) => {
+                let sign = if matches!(self, Self::Add(..)) { '+' } else { '-' };
+                match **right {
+                    Self::Add(..) | Self::Sub(..) => write!(f, "{left} {sign} ({right})"),
+                    _ => write!(f, "{left} {sign} {right}"),
+                }
             }
-            Self::Sub(left, right) => write!(f, "{left} - {right}"),
             Self::Mul(expr, factor) => write!(f, "{} * {factor}", grouped(expr)),
             Self::Mod(expr, modulus) => write!(f, "{} % {modulus}", grouped(expr)),
         }

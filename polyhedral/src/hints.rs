@@ -4,9 +4,10 @@ use crate::context::Context;
 use crate::leaf::{has_products, max_counts};
 use crate::nest::{Definition, Depth, NodeId};
 use crate::range::{alignment, gcd, position};
+use polyshard_dsl::Step;
 use polyshard_layout::{LevelLayout, Name, Placement};
 use polyshard_program::{
-    Access, Hint, Leaf, LeafOp, Output, OutputRoute, Route, Step, Symbol, Tensor, Transfer, largest_shard,
+    Access, Hint, Leaf, LeafOp, Output, OutputRoute, Route, Symbol, Tensor, Transfer, largest_shard,
 };
 
 /// The hints at a program, in the order of its parts.

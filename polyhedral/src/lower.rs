@@ -39,7 +39,7 @@ fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
     let kernel = context.kernel();
     let nest = Nest {
         kernel: kernel.clone(),
-        steps: schedule.steps().cloned().collect(),
+        steps: schedule.steps().map(ToString::to_string).collect(),
         mesh: context.state.mesh.clone(),
         shardings: kernel.tensors().map(|tensor| context.state.sharding(tensor.name)).collect(),
         loops: serial_loops(context, depth),

@@ -8,8 +8,9 @@ mod loops;
 
 use crate::error::{ErrorKind, LowerError};
 use crate::state::State;
+use polyshard_dsl::Step;
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{Kernel, KernelSpec, Step};
+use polyshard_program::{Kernel, KernelSpec};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::panic::Location;
@@ -35,6 +36,7 @@ struct Inner {
 ///
 /// ```
 /// # use polyshard_polyhedral::*;
+/// # use polyshard_dsl::*;
 /// # use polyshard_program::*;
 /// # use polyshard_layout::{Mesh, Name};
 /// # let spec = example::matmul(8, 8, 8);

@@ -3,8 +3,9 @@
 use crate::bounds;
 use crate::error::ErrorKind;
 use crate::nest::Nest;
+use polyshard_dsl::{Clause, Dim, Step};
 use polyshard_layout::{Level, Mesh, Name, Placement, ProductError, Sharding};
-use polyshard_program::{Assign, Clause, Dim, Kernel, LeafKind, Pattern, Step, list};
+use polyshard_program::{Assign, Kernel, LeafKind, Pattern, list};
 use std::sync::Arc;
 
 /// The loops and data of a kernel after some steps.

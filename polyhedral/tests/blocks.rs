@@ -1,9 +1,10 @@
 //! Loops that are distributed block-cyclically: one transfer takes all blocks of a rank, and nothing else.
 
 use expect_test::{Expect, expect};
+use polyshard_dsl::{Clause, Var};
 use polyshard_layout::{AxisExpr, Mesh, Name};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, Affine, Assign, Clause, DType, KernelSpec, Pattern, Program, Value, Var, example};
+use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Pattern, Program, Value, example};
 
 /// C[m, n] += A[m, k] * B[k, n] where, along `x`, a rank has every `x`-th block of `block` rows.
 fn cyclic(rows: usize, mesh: &Mesh, block: usize) -> Schedule {

@@ -1,9 +1,10 @@
 //! Routes of two steps: broadcasts before and after permutations.
 
 use expect_test::expect;
+use polyshard_dsl::{dim, pin};
 use polyshard_layout::Mesh;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{KernelSpec, Pattern, Program, dim, example, pin};
+use polyshard_program::{KernelSpec, Pattern, Program, example};
 
 fn lowered(schedule: &Schedule) -> Program {
     schedule.lower().unwrap_or_else(|error| panic!("{error}"))

@@ -1,9 +1,10 @@
 //! Hints at slow schedules, each with what cures it, and what a report says was proved.
 
 use expect_test::{Expect, expect};
+use polyshard_dsl::{Var, pin};
 use polyshard_layout::{AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Affine, Hint, KernelSpec, Program, Property, Value, Var, example, pin};
+use polyshard_program::{Affine, Hint, KernelSpec, Program, Property, Value, example};
 
 fn mesh() -> Mesh {
     Mesh::new([("x", 2), ("y", 3)])
@@ -129,7 +130,7 @@ fn a_box_around_strides_may_be_loose() {
     let mesh = Mesh::new([("x", 8), ("y", 8)]);
     let schedule = Schedule::from_spec(syrk(64, 16))
         .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
-        .shard("A", [polyshard_program::dim(0).at(AxisExpr::list(&["x", "y"]))])
+        .shard("A", [polyshard_dsl::dim(0).at(AxisExpr::list(&["x", "y"]))])
         .shard("C", [Var::new("m").at(AxisExpr::axis("x")), Var::new("n").at(AxisExpr::axis("y"))])
         .tensorize(["mi", "ni", "k"]);
     // Two accesses are two tiles, and each is tight.

@@ -1,9 +1,10 @@
 //! The patterns found for known algorithms, and that finding them does not depend on the number of ranks.
 
 use expect_test::{Expect, expect};
+use polyshard_dsl::{Clause, Dim, Var, dim, pin};
 use polyshard_layout::{Axis, AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Clause, Dim, KernelSpec, Pattern, Program, Value, Var, dim, example, pin};
+use polyshard_program::{KernelSpec, Pattern, Program, Value, example};
 
 const M: Dim = Dim::Number(0);
 

@@ -1,11 +1,10 @@
 //! How far owners are from readers: stencils talk to neighbours, whatever the mesh.
 
 use expect_test::expect;
+use polyshard_dsl::{dim, pin};
 use polyshard_layout::{Mesh, Reach};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{
-    Access, Affine, Assign, DType, KernelSpec, Modulus, Offsets, Pattern, Program, Route, Value, dim, pin,
-};
+use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Modulus, Offsets, Pattern, Program, Route, Value};
 
 /// `C[i, j] = A[i + a, j + b] + ..` over the offsets, of square tensors: of what has all its neighbours, or periodic.
 fn stencil(extent: usize, offsets: &[[i64; 2]], periodic: bool) -> KernelSpec {

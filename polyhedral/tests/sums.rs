@@ -1,9 +1,10 @@
 //! Sums over ranks: the output's route is the transpose of an input's.
 
 use expect_test::{Expect, expect};
+use polyshard_dsl::{Clause, Var, partial, pin};
 use polyshard_layout::{AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Assign, Clause, Pattern, Program, Var, example, partial, pin};
+use polyshard_program::{Assign, Pattern, Program, example};
 
 fn lowered(schedule: &Schedule) -> Program {
     schedule.lower().unwrap_or_else(|error| panic!("{error}"))

@@ -4,7 +4,7 @@ use crate::expr::Expr;
 use crate::nest::{
     Factor, LeafOp, Loop, LoopBlock, Nest, NestStatement, OutputRoute, Product, Region, Route, Transfer,
 };
-use crate::step::list;
+use crate::pattern::list;
 use polyshard_layout::{Reach, Sharding};
 use std::fmt;
 
@@ -185,8 +185,8 @@ impl Page<'_, '_, '_> {
         match statement {
             NestStatement::Loop { counter, body } => {
                 let Loop { name, extent, steps } = &program.loops[*counter];
-                let steps: Vec<_> = steps.iter().map(|&step| &program.steps[step - 1]).collect();
-                let note = if steps.is_empty() { String::new() } else { format!("    // {}", list(&steps)) };
+                let steps: Vec<_> = steps.iter().map(|&step| program.steps[step - 1].as_str()).collect();
+                let note = if steps.is_empty() { String::new() } else { format!("    // {}", steps.join(", ")) };
                 self.line(depth, &format!("for {name} in 0..{extent}:{note}"))?;
                 self.statements(body, depth + 1)
             }

@@ -3,7 +3,7 @@
 //! A hint never stops a program and never changes it. Each is decided from the closed forms of the program that was
 //! proved, so that it costs no question to isl; a doubtful case gets none.
 
-use crate::step::list;
+use crate::pattern::list;
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -30,6 +30,7 @@ mod kernel_numbers;
 mod matching;
 mod nest;
 mod number;
+mod pattern;
 mod periodic;
 mod program;
 mod proof;
@@ -37,7 +38,6 @@ pub mod reduction;
 mod report;
 mod scalars;
 mod shards;
-mod step;
 mod traffic;
 mod value;
 mod written;
@@ -55,11 +55,11 @@ pub use nest::{
     Product, Region, Role, Route, TileOperand, Transfer, members, partners,
 };
 pub use number::{Number, ScalarType};
+pub use pattern::{LeafKind, Offsets, Pattern, list};
 pub use periodic::periods;
 pub use polyshard_layout::DType;
 pub use program::{Array, ArrayId, ArrayKind, Move, Program, ProgramError, Statement};
 pub use proof::{Proof, Property, Report, SENT};
 pub use shards::largest_shard;
-pub use step::{Clause, Dim, LeafKind, Offsets, Pattern, Step, Var, dim, list, partial, pin};
 pub use value::{Choice, Comparison, Function, Value};
 pub use written::Written;

@@ -7,8 +7,8 @@
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::nest::{Output, OutputRoute, Region, Route, Transfer};
+use crate::pattern::list;
 use crate::proof::{Proof, Property};
-use crate::step::list;
 use polyshard_layout::{Mesh, Name};
 
 /// What is decided about one program.

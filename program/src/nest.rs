@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 use crate::expr::Expr;
 use crate::hint::Hint;
 use crate::kernel::Kernel;
+use crate::pattern::{LeafKind, Pattern};
 use crate::proof::Report;
-use crate::step::{LeafKind, Pattern, Step};
 use crate::value::Value;
 use polyshard_layout::{Mesh, Name, Reach, Sharding};
 
@@ -38,8 +38,8 @@ pub use products::{Factor, LoopBlock, Product};
 pub struct Nest {
     /// What it computes.
     pub kernel: Kernel,
-    /// The steps of the schedule.
-    pub steps: Vec<Step>,
+    /// The steps of the schedule, as they print.
+    pub steps: Vec<String>,
     /// The mesh of ranks.
     pub mesh: Mesh,
     /// How the tensors lie: the inputs, then the output.

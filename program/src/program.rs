@@ -22,9 +22,9 @@ pub use moves::Move;
 use crate::hint::Hint;
 use crate::kernel::Kernel;
 use crate::nest::Nest;
+use crate::pattern::Pattern;
 use crate::proof::Report;
 use crate::reduction::Reduction;
-use crate::step::{Pattern, Step};
 use polyshard_layout::DType;
 use polyshard_layout::{Mesh, Name, Sharding};
 use serde::{Deserialize, Serialize};
@@ -341,13 +341,13 @@ impl Program {
         &self.nest().kernel
     }
 
-    /// Returns the steps of the schedule of a program that is one kernel.
+    /// Returns the steps of the schedule of a program that is one kernel, as they print.
     ///
     /// # Panics
     /// As [`nest`](Self::nest).
     #[track_caller]
     #[must_use]
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[String] {
         &self.nest().steps
     }
 

@@ -2,9 +2,10 @@
 
 use super::names::Names;
 use super::{SourceOptions, items, rust_source};
+use polyshard_dsl::Var;
 use polyshard_layout::{Mesh, Name};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Program, Value, Var};
+use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Program, Value};
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;

@@ -192,6 +192,48 @@ fn affine_indices_and_ranges_expand() {
 }
 
 #[test]
+fn a_captured_modulus_is_an_expression_of_the_user() {
+    check(
+        "fn ring(A: [f64; n]) -> B: [f64; n] { B[i] = A[(i + 1) % n] }",
+        expect![[r#"
+        __::Schedule::from_spec(__::KernelSpec {
+            name: __::Name::new("ring"),
+            dtype: __::DType::F64,
+            inputs: vec![
+                (__::Name::new("A"),
+                vec![__::extent(n)])
+            ],
+            output: (
+                __::Name::new("B"),
+                vec![__::extent(n)],
+            ),
+            ranges: vec![],
+            scalars: vec![],
+            moduli: vec![
+                (__::Name::new("n"), __::extent(n))
+            ],
+            target: __::Access {
+                tensor: __::Name::new("B"),
+                index: vec![
+                    __::Affine::new([(__::Name::new("i"),
+                    1i64)], 0i64)
+                ],
+            },
+            assign: __::Assign::Set,
+            value: __::Value::Access(__::Access {
+                tensor: __::Name::new("A"),
+                index: vec![
+                    __::Affine::new([(__::Name::new("i"),
+                    1i64)], 1i64)
+                    .modulo(__::Modulus::Captured(__::Name::new("n")))
+                ],
+            }),
+        })
+    "#]],
+    );
+}
+
+#[test]
 fn errors_take_the_place_of_the_kernel() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = B[i] }",

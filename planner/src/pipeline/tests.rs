@@ -2,9 +2,10 @@
 
 use super::Pipeline;
 use expect_test::expect;
+use polyshard_dsl::{Clause, Var};
 use polyshard_layout::Mesh;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{ArrayKind, Clause, Program, Statement, Var, example};
+use polyshard_program::{ArrayKind, Program, Statement, example};
 
 /// Five products in a row, in which B is read late, C is never read, and D in two shardings.
 fn five() -> Program {

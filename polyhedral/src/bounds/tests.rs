@@ -1,7 +1,8 @@
 use crate::{ErrorKind, Schedule};
 use expect_test::{Expect, expect};
+use polyshard_dsl::Var;
 use polyshard_layout::{AxisExpr, Mesh, Name};
-use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Value, Var, example};
+use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Value, example};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -167,7 +168,7 @@ fn schedule_of((extents, coefficients, axes, steps, placed, (nothing, fitting)):
     for (tensor, (kind, factor, constant, block)) in ["A", "W", "C"].into_iter().zip(placed) {
         let axis = |i: usize| AxisExpr::Axis(mesh.as_slice()[i % n].name);
         let extent = mesh.as_slice()[0].extent as i64;
-        let dim = polyshard_program::dim(0);
+        let dim = polyshard_dsl::dim(0);
         let clause = match kind {
             0 => dim.at(axis(0)),
             1 => dim.cyclic(axis(1), block as usize),

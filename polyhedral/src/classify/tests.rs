@@ -3,8 +3,9 @@
 use super::*;
 use crate::Schedule;
 use expect_test::{Expect, expect};
+use polyshard_dsl::{Var, pin};
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{Access, Affine, Assign, KernelSpec, Value, Var, example, pin};
+use polyshard_program::{Access, Affine, Assign, KernelSpec, Value, example};
 
 /// The route of an input, the tests made, and what they proved.
 #[track_caller]
@@ -185,7 +186,7 @@ fn rims_of_neighbours_are_a_halo() {
     let [x] = mesh.axes();
     let windows = Schedule::from_spec(window()).distribute(["i"], ["io"], ["ii"], &mesh);
     check(
-        &windows.shard("A", [polyshard_program::dim(0).at(x)]),
+        &windows.shard("A", [polyshard_dsl::dim(0).at(x)]),
         "A",
         expect![[r#"
         halo(x: 0..=1)

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::Schedule;
+use polyshard_dsl::Var;
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{Affine, KernelSpec, Value, Var, example};
+use polyshard_program::{Affine, KernelSpec, Value, example};
 
 /// The operands that each transfer of `A` serves, and how each gets there.
 #[track_caller]
@@ -23,7 +24,7 @@ fn check(accesses: [[(&str, i64); 2]; 2], rows: i128, homed: bool, expect: &[(&[
     let [x] = mesh.axes();
     let mut schedule = Schedule::from_spec(spec).distribute(["m"], ["mo"], ["mi"], &mesh);
     if homed {
-        schedule = schedule.shard("A", [polyshard_program::dim(0).at(x)]);
+        schedule = schedule.shard("A", [polyshard_dsl::dim(0).at(x)]);
     }
     let context = Context::new(&schedule).expect("the steps are legal");
     let (transfers, _) = transfers(&context).expect("there are routes");

@@ -94,7 +94,7 @@ fn a_leaf_without_a_step_is_a_nest_of_all_loops_inside_the_last_transfer() {
         .distribute(["m"], ["mo"], ["mi"], &mesh)
         .divide("k", "ko", "ki", 4)
         .reorder(["ko", "mi", "n", "ki"])
-        .shard("B", [polyshard_program::dim(0).at(mesh.axes::<1>()[0])])
+        .shard("B", [polyshard_dsl::dim(0).at(mesh.axes::<1>()[0])])
         .communicate("B", "ko");
     assert_eq!(found(&panels).1, 1);
 }

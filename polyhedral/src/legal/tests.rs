@@ -2,8 +2,9 @@
 
 use crate::Schedule;
 use expect_test::{Expect, expect};
+use polyshard_dsl::Var;
 use polyshard_layout::Mesh;
-use polyshard_program::{Pattern, Var, example};
+use polyshard_program::{Pattern, example};
 
 fn rows() -> Schedule {
     Schedule::from_spec(example::matmul(8, 6, 4)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]))

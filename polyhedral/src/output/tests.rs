@@ -3,8 +3,9 @@
 use super::*;
 use crate::Schedule;
 use expect_test::{Expect, expect};
+use polyshard_dsl::{Clause, Var, dim, partial, pin};
 use polyshard_layout::Mesh;
-use polyshard_program::{Assign, Clause, KernelSpec, Value, Var, dim, example, partial, pin};
+use polyshard_program::{Assign, KernelSpec, Value, example};
 
 /// The route of the output, the tests made, and what was proved of it.
 #[track_caller]

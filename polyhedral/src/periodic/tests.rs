@@ -5,8 +5,9 @@ use crate::Schedule;
 use crate::isl::Isl;
 use crate::nest::Nest;
 use expect_test::{Expect, expect};
+use polyshard_dsl::dim;
 use polyshard_layout::{AxisExpr, Mesh};
-use polyshard_program::{Assign, DType, Kernel, KernelSpec, Modulus, Number, Program, Value, dim, periods};
+use polyshard_program::{Assign, DType, Kernel, KernelSpec, Modulus, Number, Program, Value, periods};
 
 fn index(factor: i64, constant: i64, modulus: impl Into<Option<i64>>) -> Affine {
     let sum = Affine::new([("i".into(), factor)], constant);

@@ -3,8 +3,9 @@
 use super::*;
 use crate::Schedule;
 use expect_test::{Expect, expect};
+use polyshard_dsl::dim;
 use polyshard_layout::Mesh;
-use polyshard_program::{Assign, KernelSpec, Value, dim, example};
+use polyshard_program::{Assign, KernelSpec, Value, example};
 
 /// `C[i] = sum of A[coefficient * i + offset]`, where `A` has `extent` elements and `C` has 12, on 4 ranks.
 fn stencil(extent: i128, offsets: &[i64]) -> Schedule {

@@ -1,8 +1,9 @@
 //! The steps that place data, choose transfers and make the leaf as methods, each documented by what it rewrites.
 
 use super::{Schedule, names};
+use polyshard_dsl::{Clause, Step};
 use polyshard_layout::Name;
-use polyshard_program::{Clause, LeafKind, Pattern, Step};
+use polyshard_program::{LeafKind, Pattern};
 
 impl Schedule {
     /// Says which ranks own which elements of `tensor` before the program starts, or after it ends for the output.
@@ -29,7 +30,8 @@ impl Schedule {
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
     /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
+    /// # use polyshard_dsl::{Var, partial, pin};
+    /// # use polyshard_program::{Pattern, example};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, k) = (Mesh::new([("z", 3)]), Var::new("k"));
     /// let [z] = mesh.axes();
@@ -77,7 +79,8 @@ impl Schedule {
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
     /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
+    /// # use polyshard_dsl::{Var, partial, pin};
+    /// # use polyshard_program::{Pattern, example};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
     /// let [x] = mesh.axes();
@@ -125,7 +128,8 @@ impl Schedule {
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
     /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, pin};
+    /// # use polyshard_dsl::{Var, pin};
+    /// # use polyshard_program::{Pattern, example};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, k) = (Mesh::new([("x", 3)]), Var::new("k"));
     /// let [x] = mesh.axes();
@@ -201,6 +205,7 @@ impl Schedule {
     ///
     /// ```
     /// # use polyshard_polyhedral::*;
+    /// # use polyshard_dsl::*;
     /// # use polyshard_program::*;
     /// # use polyshard_layout::Mesh;
     /// # let mesh = Mesh::new([("x", 2)]);

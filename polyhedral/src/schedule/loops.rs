@@ -1,8 +1,8 @@
 //! The steps that make and move loops as methods, each documented by what it rewrites.
 
 use super::{Schedule, names};
+use polyshard_dsl::Step;
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::Step;
 
 impl Schedule {
     /// Replaces loop `i` by `outer` and `inner`, where `inner` runs over at most `size` iterations.
@@ -151,7 +151,8 @@ impl Schedule {
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
     /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
+    /// # use polyshard_dsl::{Var, partial, pin};
+    /// # use polyshard_program::{Pattern, example};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("z", 3)]), ["m", "k"].map(Var::new));
     /// let [z] = mesh.axes();
@@ -231,7 +232,8 @@ impl Schedule {
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
     /// # use polyshard_layout::Mesh;
     /// # use polyshard_polyhedral::Schedule;
-    /// # use polyshard_program::{Pattern, Var, example, partial, pin};
+    /// # use polyshard_dsl::{Var, partial, pin};
+    /// # use polyshard_program::{Pattern, example};
     /// # fn main() -> polyshard::Result<()> {
     /// let (mesh, [m, k]) = (Mesh::new([("x", 3)]), ["m", "k"].map(Var::new));
     /// let [x] = mesh.axes();

@@ -3,7 +3,7 @@
 use super::{LeafOp, Nest, OutputRoute, Route, Transfer};
 use crate::expr::{Ranges, Symbol};
 use crate::kernel::Assign;
-use crate::step::Pattern;
+use crate::pattern::Pattern;
 use polyshard_layout::{Name, SumKind};
 use std::collections::BTreeSet;
 

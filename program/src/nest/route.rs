@@ -2,7 +2,7 @@
 
 use super::Region;
 use crate::expr::Expr;
-use crate::step::Pattern;
+use crate::pattern::Pattern;
 use polyshard_layout::{Mesh, Reach};
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 //! Moves: from an array to one of another sharding.
 
 use super::ArrayId;
+use crate::pattern::Pattern;
 use crate::reduction::Reduction;
 use crate::shards::largest_shard;
-use crate::step::Pattern;
 use polyshard_layout::{Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 

@@ -2,6 +2,7 @@
 
 use crate::constant::evaluate;
 use crate::errors::error;
+use crate::form::Form;
 use crate::name::name;
 use polyshard_layout::{Mesh, Name};
 use proc_macro2::TokenStream;
@@ -28,9 +29,9 @@ pub(crate) fn names(input: ParseStream) -> Result<Vec<Name>> {
 }
 
 /// Reads a number that counts something.
-pub(crate) fn size(input: ParseStream) -> Result<usize> {
+pub(crate) fn size(input: ParseStream, form: Form) -> Result<usize> {
     let expr: Expr = input.parse()?;
-    let value = constant(&expr)?;
+    let value = constant(&expr, form)?;
     usize::try_from(value).map_err(|_| {
         let message = if value < 0 { format!("{value} is negative") } else { format!("{value} does not fit 64 bits") };
         error(&expr, message, "write a number of at least 0")
@@ -38,9 +39,9 @@ pub(crate) fn size(input: ParseStream) -> Result<usize> {
 }
 
 /// Reads a number.
-pub(crate) fn integer(input: ParseStream) -> Result<i64> {
+pub(crate) fn integer(input: ParseStream, form: Form) -> Result<i64> {
     let expr: Expr = input.parse()?;
-    small(&expr, constant(&expr)?)
+    small(&expr, constant(&expr, form)?)
 }
 
 /// Returns the number if it can be a coordinate, or a factor of one: products of them must not overflow.
@@ -64,7 +65,7 @@ pub(crate) fn end(input: ParseStream) -> Result<()> {
 }
 
 /// Reads `x: 2, y: 2` to the end.
-pub(crate) fn mesh(input: ParseStream) -> Result<Mesh> {
+pub(crate) fn mesh(input: ParseStream, form: Form) -> Result<Mesh> {
     let mut axes: Vec<(Name, usize)> = Vec::new();
     let mut ranks: usize = 1;
     while !input.is_empty() {
@@ -74,7 +75,7 @@ pub(crate) fn mesh(input: ParseStream) -> Result<Mesh> {
         }
         input.parse::<Token![:]>()?;
         let at = input.fork().parse::<Expr>()?;
-        let extent = size(input)?;
+        let extent = size(input, form)?;
         if axes.iter().any(|other| other.0 == name(&axis)) {
             return Err(error(&axis, format!("two axes are named `{axis}`"), "give each axis a name of its own"));
         }
@@ -91,9 +92,6 @@ pub(crate) fn mesh(input: ParseStream) -> Result<Mesh> {
     Ok(Mesh::new(axes))
 }
 
-pub(crate) fn constant(expr: &Expr) -> Result<i128> {
-    evaluate(expr).ok_or_else(|| {
-        let message = "expected a number that is known when the crate is compiled";
-        error(expr, message, "write literals and arithmetic on them, or use the chain as methods")
-    })
+pub(crate) fn constant(expr: &Expr, form: Form) -> Result<i128> {
+    evaluate(expr).ok_or_else(|| form.not_a_number(expr))
 }

@@ -4,6 +4,7 @@ use polyshard_layout::Name;
 use syn::Ident;
 
 /// Returns the name that an identifier stands for.
-pub(crate) fn name(ident: &Ident) -> Name {
+#[must_use]
+pub fn name(ident: &Ident) -> Name {
     Name::new(&syn::ext::IdentExt::unraw(ident).to_string())
 }

@@ -14,25 +14,43 @@ mod placement;
 mod steps;
 
 use crate::errors::{Errors, error};
+use crate::form::Form;
+use crate::step::Step;
 use polyshard_layout::Mesh;
-use polyshard_program::Step;
 use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
 use syn::{Ident, Result, Token, parenthesized};
 
 /// The steps with the identifiers of their methods, to which errors point.
-pub(crate) struct Chain {
-    pub(crate) calls: Vec<Call>,
+pub struct Chain {
+    /// The steps, in order.
+    pub calls: Vec<Call>,
 }
 
 /// `.split(k, ko, ki, 64)`.
-pub(crate) struct Call {
-    pub(crate) method: Ident,
-    pub(crate) step: Step,
+pub struct Call {
+    /// The name of the method.
+    pub method: Ident,
+    /// What it says.
+    pub step: Step,
 }
 
-/// Returns the chain that is all of `input`.
-pub(crate) fn parse(input: ParseStream) -> Result<Chain> {
+/// Returns the step that is next in `input`, without the dot.
+pub(crate) fn step(input: ParseStream) -> Result<Step> {
+    let method: Ident = input.parse()?;
+    let content;
+    parenthesized!(content in input);
+    match steps::parse(&method, &content, Form::Text)? {
+        Written::Whole(step) => Ok(step),
+        Written::WithoutMesh(_) => {
+            let help = "give it as last argument: `distribute([m], [mo], [mi], mesh(x: 2))`";
+            Err(error(&method, "there is no mesh", help))
+        }
+    }
+}
+
+/// Returns the chain that is all of `input`; its first `distribute` is over the mesh that is given, if there is one.
+pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Result<Chain> {
     let mut errors = Errors::default();
     let mut mesh = None;
     if input.peek(Ident) {
@@ -42,7 +60,10 @@ pub(crate) fn parse(input: ParseStream) -> Result<Chain> {
         }
         let content;
         parenthesized!(content in input);
-        mesh = Some((word, errors.take(arguments::mesh(&content))));
+        if given.is_some() {
+            errors.push(&word, "the mesh is given twice", "leave it out of the chain, or write it only there");
+        }
+        mesh = Some((word, errors.take(arguments::mesh(&content, form))));
     }
     let mut methods = Vec::new();
     while !input.is_empty() {
@@ -54,13 +75,13 @@ pub(crate) fn parse(input: ParseStream) -> Result<Chain> {
         let content;
         parenthesized!(content in input);
         // A step with a mistake may have been the one to take the mesh.
-        let written = errors.take(steps::parse(&method, &content));
+        let written = errors.take(steps::parse(&method, &content, form));
         methods.push((method, written));
     }
     let mut calls = Vec::new();
     let mut whole = true;
     for (method, written) in methods {
-        let step = written.and_then(|written| errors.take(complete(&method, written, &mut mesh, &calls)));
+        let step = written.and_then(|written| errors.take(complete(&method, written, &mut mesh, given, &calls)));
         whole &= step.is_some();
         calls.extend(step.map(|step| Call { method, step }));
     }
@@ -83,6 +104,7 @@ fn complete(
     method: &Ident,
     written: Written,
     mesh: &mut Option<(Ident, Option<Mesh>)>,
+    given: Option<&Mesh>,
     before: &[Call],
 ) -> Result<Step> {
     let first = !before.iter().any(|call| matches!(call.step, Step::Distribute { .. }));
@@ -96,6 +118,7 @@ fn complete(
             Some((_, Some(mesh))) => Ok(step(mesh)),
             // The mesh has a mistake of its own, which is reported; any mesh stands for it.
             Some((_, None)) => Ok(step(Mesh::default())),
+            None if first && let Some(mesh) = given => Ok(step(mesh.clone())),
             None if first => {
                 Err(error(method, "there is no mesh", "write it before the first step: `mesh(x: 2, y: 2)`"))
             }

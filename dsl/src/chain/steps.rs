@@ -4,10 +4,11 @@ use super::Written;
 use super::arguments::{comma, constant, end, ident, integer, list, mesh, names, size, small};
 use super::placement::clause;
 use crate::errors::{error, listed};
+use crate::form::Form;
+use crate::step::Step;
 use polyshard_layout::Name;
-use polyshard_program::{LeafKind, Offsets, Pattern, Step};
+use polyshard_program::{LeafKind, Offsets, Pattern};
 use syn::parse::ParseStream;
-use syn::punctuated::Punctuated;
 use syn::token::Bracket;
 use syn::{Expr, ExprRange, Ident, RangeLimits, Result, Token, parenthesized};
 
@@ -29,35 +30,35 @@ const STEPS: [(&str, &str); 13] = [
 ];
 
 /// Reads the arguments of `method` to the end.
-pub(crate) fn parse(method: &Ident, input: ParseStream) -> Result<Written> {
+pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
     let Some((_, example)) = STEPS.iter().find(|step| *method == step.0) else {
         let steps = listed(STEPS.iter().map(|step| step.0));
         return Err(error(method, format!("no schedule step `{method}`"), format!("the steps are {steps}")));
     };
-    let written = arguments(method, input).and_then(|written| end(input).map(|()| written));
+    let written = arguments(method, input, form).and_then(|written| end(input).map(|()| written));
     written.map_err(|error| match error.to_string().contains("\nhelp: ") {
         true => error,
         false => syn::Error::new(error.span(), format!("{error}\nhelp: write `.{example}`")),
     })
 }
 
-fn arguments(method: &Ident, input: ParseStream) -> Result<Written> {
+fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
     Ok(Written::Whole(match method.to_string().as_str() {
         "split" => {
             let (i, outer, inner) = three(input)?;
             comma(input)?;
-            Step::Split { i, outer, inner, size: size(input)? }
+            Step::Split { i, outer, inner, size: size(input, form)? }
         }
         "divide" => {
             let (i, outer, inner) = three(input)?;
             comma(input)?;
-            Step::Divide { i, outer, inner, parts: size(input)? }
+            Step::Divide { i, outer, inner, parts: size(input, form)? }
         }
         "fuse" => {
             let (i, j, fused) = three(input)?;
             Step::Fuse { i, j, fused }
         }
-        "distribute" => return distribute(input),
+        "distribute" => return distribute(input, form),
         "rotate" => {
             let t = ident(input)?;
             comma(input)?;
@@ -69,7 +70,7 @@ fn arguments(method: &Ident, input: ParseStream) -> Result<Written> {
             while input.peek(Token![,]) {
                 comma(input)?;
                 if !input.is_empty() {
-                    clauses.push(clause(input)?);
+                    clauses.push(clause(input, form)?);
                 }
             }
             Step::Shard { tensor, clauses }
@@ -94,11 +95,11 @@ fn arguments(method: &Ident, input: ParseStream) -> Result<Written> {
         "expect" => {
             let tensor = ident(input)?;
             comma(input)?;
-            let mut found = pattern(input)?;
+            let mut found = pattern(input, form)?;
             while input.peek(Token![,]) {
                 comma(input)?;
                 if !input.is_empty() {
-                    found = found.then(pattern(input)?);
+                    found = found.then(pattern(input, form)?);
                 }
             }
             Step::Expect { tensor, pattern: found }
@@ -116,7 +117,7 @@ fn three(input: ParseStream) -> Result<(Name, Name, Name)> {
     Ok((first, second, ident(input)?))
 }
 
-fn distribute(input: ParseStream) -> Result<Written> {
+fn distribute(input: ParseStream, form: Form) -> Result<Written> {
     let loops = list(input)?;
     comma(input)?;
     let outer = list(input)?;
@@ -132,7 +133,7 @@ fn distribute(input: ParseStream) -> Result<Written> {
     }
     let content;
     parenthesized!(content in input);
-    Ok(Written::Whole(Step::Distribute { loops, outer, inner, mesh: mesh(&content)? }))
+    Ok(Written::Whole(Step::Distribute { loops, outer, inner, mesh: mesh(&content, form)? }))
 }
 
 fn leaf_kind(input: ParseStream) -> Result<LeafKind> {
@@ -144,7 +145,7 @@ fn leaf_kind(input: ParseStream) -> Result<LeafKind> {
     }
 }
 
-fn pattern(input: ParseStream) -> Result<Pattern> {
+fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
     let word: Ident = input.parse()?;
     let arguments = |input: ParseStream| {
         let content;
@@ -163,6 +164,7 @@ fn pattern(input: ParseStream) -> Result<Pattern> {
         "exchange" => Ok(Pattern::Exchange),
         "broadcast" => Ok(Pattern::Broadcast { axes: arguments(input)? }),
         "allgather" => Ok(Pattern::Allgather { axes: arguments(input)? }),
+        "all_to_all" => Ok(Pattern::AllToAll { axes: arguments(input)? }),
         "reduce" => Ok(Pattern::Reduce { axes: arguments(input)? }),
         "all_reduce" => Ok(Pattern::AllReduce { axes: arguments(input)? }),
         "reduce_scatter" => Ok(Pattern::ReduceScatter { axes: arguments(input)? }),
@@ -171,15 +173,21 @@ fn pattern(input: ParseStream) -> Result<Pattern> {
             parenthesized!(content in input);
             let axis = ident(&content)?;
             comma(&content)?;
-            let by = integer(&content)?;
+            let by = integer(&content, form)?;
             end(&content)?;
             Ok(Pattern::Shift { axis, by })
         }
         "halo" => {
             let content;
             parenthesized!(content in input);
-            let reach = Punctuated::<Offsets, Token![,]>::parse_terminated_with(&content, offsets)?;
-            Ok(Pattern::Halo { reach: reach.into_iter().collect() })
+            let mut reach = Vec::new();
+            while !content.is_empty() {
+                reach.push(offsets(&content, form)?);
+                if !content.is_empty() {
+                    comma(&content)?;
+                }
+            }
+            Ok(Pattern::Halo { reach })
         }
         _ => {
             let help = "the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)`, \
@@ -191,13 +199,13 @@ fn pattern(input: ParseStream) -> Result<Pattern> {
 }
 
 /// `x: -1..=1`
-fn offsets(input: ParseStream) -> Result<Offsets> {
+fn offsets(input: ParseStream, form: Form) -> Result<Offsets> {
     let axis = ident(input)?;
     input.parse::<Token![:]>()?;
     let range: Expr = input.parse()?;
     match &range {
         Expr::Range(ExprRange { start: Some(low), limits: RangeLimits::Closed(_), end: Some(high), .. }) => {
-            Ok(Offsets { axis, low: small(low, constant(low)?)?, high: small(high, constant(high)?)? })
+            Ok(Offsets { axis, low: small(low, constant(low, form)?)?, high: small(high, constant(high, form)?)? })
         }
         _ => Err(error(&range, "expected a range of offsets", "write it as `x: -1..=1`")),
     }

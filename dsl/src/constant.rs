@@ -6,7 +6,7 @@
 use syn::{BinOp, Expr, Lit, UnOp};
 
 /// Returns the value of an expression of literals, or `None` if it is not one or has no value.
-pub(crate) fn evaluate(expr: &Expr) -> Option<i128> {
+pub fn evaluate(expr: &Expr) -> Option<i128> {
     match expr {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Int(number) => number.base10_parse().ok(),

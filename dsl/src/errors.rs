@@ -8,16 +8,16 @@ use std::fmt::Display;
 
 /// The errors found so far.
 #[derive(Default)]
-pub(crate) struct Errors(Option<syn::Error>);
+pub struct Errors(Option<syn::Error>);
 
 impl Errors {
     /// Adds an error on the tokens `at`.
-    pub(crate) fn push(&mut self, at: impl ToTokens, message: impl Display, help: impl Display) {
+    pub fn push(&mut self, at: impl ToTokens, message: impl Display, help: impl Display) {
         self.add(error(at, message, help));
     }
 
     /// Adds an error.
-    pub(crate) fn add(&mut self, error: syn::Error) {
+    pub fn add(&mut self, error: syn::Error) {
         match &mut self.0 {
             Some(all) => all.combine(error),
             None => self.0 = Some(error),
@@ -25,28 +25,34 @@ impl Errors {
     }
 
     /// Adds the error of a failed result, and returns the value of a good one.
-    pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+    pub fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
     }
 
-    /// Returns the errors so far, if there are any, since nothing that follows could be said rightly.
-    pub(crate) fn stop(&mut self) -> syn::Result<()> {
+    /// Stops if there are errors, since nothing that follows could be said rightly.
+    ///
+    /// # Errors
+    /// The errors so far.
+    pub fn stop(&mut self) -> syn::Result<()> {
         self.0.take().map_or(Ok(()), Err)
     }
 
     /// Returns `value`, unless there was an error.
-    pub(crate) fn finish<T>(self, value: T) -> syn::Result<T> {
+    ///
+    /// # Errors
+    /// All errors.
+    pub fn finish<T>(self, value: T) -> syn::Result<T> {
         self.0.map_or(Ok(value), Err)
     }
 }
 
 /// Returns one error on the tokens `at`: what is wrong, and on a second line what to do.
-pub(crate) fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> syn::Error {
+pub fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> syn::Error {
     syn::Error::new_spanned(at, format!("{message}\nhelp: {help}"))
 }
 
 /// Returns an error in the words of `polyhedral`, which says behind a semicolon what is there or what to do.
-pub(crate) fn reported(at: impl ToTokens, text: &str) -> syn::Error {
+pub fn reported(at: impl ToTokens, text: &str) -> syn::Error {
     match text.split_once("; ") {
         Some((message, help)) => error(at, message, help),
         None => syn::Error::new_spanned(at, text),
@@ -54,7 +60,7 @@ pub(crate) fn reported(at: impl ToTokens, text: &str) -> syn::Error {
 }
 
 /// Returns the items as prose: `a`, `b` and `c`, each in backticks.
-pub(crate) fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+pub fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<_> = items.into_iter().map(|item| format!("`{item}`")).collect();
     match items.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
@@ -64,6 +70,6 @@ pub(crate) fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
 }
 
 /// Returns a count with its noun: `1 index`, `2 indices`.
-pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+pub fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }

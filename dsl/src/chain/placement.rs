@@ -4,14 +4,15 @@
 use super::arguments::{comma, end, ident, list, size, small};
 use crate::constant::evaluate;
 use crate::errors::error;
+use crate::form::Form;
 use crate::name::name;
+use crate::step::{Clause, Dim};
 use polyshard_layout::{AxisExpr, Level};
-use polyshard_program::{Clause, Dim};
 use syn::parse::ParseStream;
 use syn::{BinOp, Expr, Ident, Result, Token, UnOp, parenthesized, token};
 
 /// Reads one clause.
-pub(crate) fn clause(input: ParseStream) -> Result<Clause> {
+pub(crate) fn clause(input: ParseStream, form: Form) -> Result<Clause> {
     let word: Ident = input.parse()?;
     let called = input.peek(token::Paren);
     let dim = match word.to_string().as_str() {
@@ -20,7 +21,7 @@ pub(crate) fn clause(input: ParseStream) -> Result<Clause> {
             parenthesized!(content in input);
             let axis = ident(&content)?;
             comma(&content)?;
-            let coordinate = size(&content)?;
+            let coordinate = size(&content, form)?;
             end(&content)?;
             return Ok(Clause::Pin { axis, coordinate });
         }
@@ -34,7 +35,7 @@ pub(crate) fn clause(input: ParseStream) -> Result<Clause> {
         "dim" if called => {
             let content;
             parenthesized!(content in input);
-            let number = size(&content)?;
+            let number = size(&content, form)?;
             end(&content)?;
             Dim::Number(number)
         }
@@ -46,21 +47,21 @@ pub(crate) fn clause(input: ParseStream) -> Result<Clause> {
         );
         return Err(error(&word, "expected a dimension and its axes", help));
     }
-    let outer = match level(input)? {
+    let outer = match level(input, form)? {
         Level::Block { at } => Clause::Block { dim, at },
         Level::Cyclic { at, block } => Clause::Cyclic { dim, at, block },
     };
     let mut inner = Vec::new();
     while input.peek(Token![@]) {
-        inner.push(level(input)?);
+        inner.push(level(input, form)?);
     }
     Ok(if inner.is_empty() { outer } else { Clause::Levels { outer: Box::new(outer), inner } })
 }
 
 /// Reads what one `@` says.
-fn level(input: ParseStream) -> Result<Level> {
+fn level(input: ParseStream, form: Form) -> Result<Level> {
     input.parse::<Token![@]>()?;
-    if input.peek(token::Bracket) {
+    if input.peek(token::Bracket) && !(input.peek2(Token![*]) || input.peek2(Token![%])) {
         return Ok(Level::Block { at: AxisExpr::List(list(input)?) });
     }
     if input.peek(Ident) && input.peek2(token::Paren) && input.fork().parse::<Ident>()? == "cyclic" {
@@ -69,7 +70,7 @@ fn level(input: ParseStream) -> Result<Level> {
         parenthesized!(content in input);
         let at = axes(&content.parse()?)?;
         comma(&content)?;
-        let block = size(&content)?;
+        let block = size(&content, form)?;
         end(&content)?;
         return Ok(Level::Cyclic { at, block });
     }
@@ -81,10 +82,8 @@ fn axes(expr: &Expr) -> Result<AxisExpr> {
         let help = "write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`";
         error(expr, "this is not an expression over mesh axes", help)
     };
-    if let Some(value) = evaluate(expr) {
-        return Ok(AxisExpr::Const(small(expr, value)?));
-    }
     match expr {
+        Expr::Lit(_) => Ok(AxisExpr::Const(small(expr, evaluate(expr).ok_or_else(wrong)?)?)),
         Expr::Paren(inner) => axes(&inner.expr),
         Expr::Group(inner) => axes(&inner.expr),
         Expr::Path(path) => Ok(AxisExpr::Axis(name(path.path.get_ident().ok_or_else(wrong)?))),
@@ -95,7 +94,10 @@ fn axes(expr: &Expr) -> Result<AxisExpr> {
             };
             Ok(AxisExpr::List(array.elems.iter().map(axis).collect::<Option<_>>().ok_or_else(wrong)?))
         }
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => Ok(AxisExpr::Mul(Box::new(axes(&unary.expr)?), -1)),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => match (&*unary.expr, evaluate(expr)) {
+            (Expr::Lit(_), Some(value)) => Ok(AxisExpr::Const(small(expr, value)?)),
+            (negated, _) => Ok(AxisExpr::Mul(Box::new(axes(negated)?), -1)),
+        },
         Expr::Binary(binary) => {
             let (left, right) = (&*binary.left, &*binary.right);
             let both = || Ok((Box::new(axes(left)?), Box::new(axes(right)?)));
@@ -104,10 +106,9 @@ fn axes(expr: &Expr) -> Result<AxisExpr> {
             match binary.op {
                 BinOp::Add(_) => both().map(|(left, right)| AxisExpr::Add(left, right)),
                 BinOp::Sub(_) => both().map(|(left, right)| AxisExpr::Sub(left, right)),
-                BinOp::Mul(_) => match (number(left)?, number(right)?) {
-                    (Some(factor), _) => times(right, factor),
-                    (_, Some(factor)) => times(left, factor),
-                    _ => Err(wrong()),
+                BinOp::Mul(_) => match number(right)? {
+                    Some(factor) => times(left, factor),
+                    None => times(right, number(left)?.ok_or_else(wrong)?),
                 },
                 BinOp::Rem(_) => Ok(AxisExpr::Mod(Box::new(axes(left)?), number(right)?.ok_or_else(wrong)?)),
                 _ => Err(wrong()),

@@ -1,6 +1,6 @@
 //! Periodic indices as they are read, and every mistake with the text that its error points at.
 
-use crate::testing::{check_checked as check, check_kernel};
+use crate::testing::check_checked as check;
 use expect_test::expect;
 
 #[test]
@@ -23,48 +23,6 @@ fn a_modulus_may_be_captured() {
             B[i, j] = A[(i - 1) % n, j] + A[i, (j - 1) % (2 * m)] + A[(-i) % n, (j + 1) % (2 * m)]
             moduli: n, (2 * m)
         "#]],
-    );
-}
-
-#[test]
-fn a_captured_modulus_is_an_expression_of_the_user() {
-    check_kernel(
-        "fn ring(A: [f64; n]) -> B: [f64; n] { B[i] = A[(i + 1) % n] }",
-        expect![[r#"
-        __::Schedule::from_spec(__::KernelSpec {
-            name: __::Name::new("ring"),
-            dtype: __::DType::F64,
-            inputs: vec![
-                (__::Name::new("A"),
-                vec![__::extent(n)])
-            ],
-            output: (
-                __::Name::new("B"),
-                vec![__::extent(n)],
-            ),
-            ranges: vec![],
-            scalars: vec![],
-            moduli: vec![
-                (__::Name::new("n"), __::extent(n))
-            ],
-            target: __::Access {
-                tensor: __::Name::new("B"),
-                index: vec![
-                    __::Affine::new([(__::Name::new("i"),
-                    1i64)], 0i64)
-                ],
-            },
-            assign: __::Assign::Set,
-            value: __::Value::Access(__::Access {
-                tensor: __::Name::new("A"),
-                index: vec![
-                    __::Affine::new([(__::Name::new("i"),
-                    1i64)], 1i64)
-                    .modulo(__::Modulus::Captured(__::Name::new("n")))
-                ],
-            }),
-        })
-    "#]],
     );
 }
 

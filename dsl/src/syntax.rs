@@ -31,10 +31,13 @@ pub(crate) struct Block {
 }
 
 /// `A: [T; extent, ..]`, or `A: T` for a tensor of no dimensions.
-pub(crate) struct Tensor {
-    pub(crate) name: Ident,
-    pub(crate) element: Type,
-    pub(crate) extents: Vec<Expr>,
+pub struct Tensor {
+    /// Its name.
+    pub name: Ident,
+    /// The type of its elements.
+    pub element: Type,
+    /// Its extents.
+    pub extents: Vec<Expr>,
 }
 
 /// `C[m, n] += A[m, k] * B[k, n]`.

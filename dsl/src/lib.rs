@@ -1,0 +1,35 @@
+//! The language of Polyshard: kernels, and chains of schedule steps, from the tokens of a macro or from text.
+//!
+//! ```text
+//! tokens --syntax, value--> Block --check--> Checked     a kernel whose names are resolved
+//!        --chain----------> Chain                        steps, each with its method
+//! text   --text-----------> KernelSpec, steps            or mistakes with lines and columns
+//! ```
+//!
+//! A [`Step`] reads as it prints, so macros, traces and files have one grammar. Nothing here knows which steps are
+//! legal: `polyhedral` decides that when they are applied.
+
+mod chain;
+mod check;
+mod checked;
+mod constant;
+mod definition;
+pub mod errors;
+mod form;
+mod name;
+mod spec;
+mod step;
+mod syntax;
+#[cfg(test)]
+mod testing;
+mod text;
+mod value;
+
+pub use chain::{Call, Chain};
+pub use checked::{Bounds, Checked, Element};
+pub use constant::evaluate;
+pub use definition::Definition;
+pub use name::name;
+pub use step::{Clause, Dim, Step, Var, dim, partial, pin};
+pub use syntax::Tensor;
+pub use text::{Mistake, ParseError, parse_chain, parse_kernel};

@@ -1,0 +1,56 @@
+//! What the unit tests share: what was read as text, or its errors with the text that they point at.
+
+use crate::checked::{Bounds, Checked};
+use crate::form::Form;
+use expect_test::Expect;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::Result;
+use syn::parse::{ParseStream, Parser};
+
+/// Compares the kernel that is read from `input`: its statement, then what it captures.
+pub(crate) fn check_checked(input: &str, expect: Expect) {
+    expect.assert_eq(&shown(input, |tokens| {
+        let kernel = crate::check::check(syn::parse2(tokens)?)?;
+        Ok(format!("{} {} {}\n{}", kernel.target, kernel.assign, kernel.value, captures(&kernel)))
+    }));
+}
+
+/// Compares the steps that are read from `input`.
+pub(crate) fn check_chain(input: &str, expect: Expect) {
+    expect.assert_eq(&shown(input, |tokens| {
+        let chain = (|input: ParseStream| crate::chain::parse(input, Form::Macro, None)).parse2(tokens)?;
+        Ok(chain.calls.iter().map(|call| format!("{}\n", call.step)).collect())
+    }));
+}
+
+fn shown(input: &str, expand: impl Fn(TokenStream) -> Result<String>) -> String {
+    let tokens: TokenStream = match input.parse() {
+        Ok(tokens) => tokens,
+        Err(error) => return format!("the input is no Rust tokens: {error}\n"),
+    };
+    match expand(tokens) {
+        Ok(text) => text,
+        Err(errors) => errors.into_iter().map(line).collect(),
+    }
+}
+
+fn captures(kernel: &Checked) -> String {
+    let scalars: Vec<_> = kernel.scalars.iter().map(ToString::to_string).collect();
+    let ranges: Vec<_> = kernel
+        .ranges
+        .iter()
+        .map(|Bounds { var, start, end }| format!("{var} in {}..{}", quote!(#start), quote!(#end)))
+        .collect();
+    let line = |title: &str, items: Vec<String>| match items.is_empty() {
+        true => String::new(),
+        false => format!("{title}: {}\n", items.join(", ")),
+    };
+    let moduli: Vec<_> = kernel.moduli.iter().map(|(text, _)| text.to_string()).collect();
+    line("scalars", scalars) + &line("ranges", ranges) + &line("moduli", moduli)
+}
+
+fn line(error: syn::Error) -> String {
+    let at = error.span().source_text().unwrap_or_default();
+    format!("error on `{at}`: {}\n", error.to_string().replace('\n', "\n  "))
+}

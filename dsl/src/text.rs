@@ -1,0 +1,195 @@
+//! Kernels, chains and steps from text: what `kernel!` reads, with the lines and columns of all mistakes.
+
+use crate::check::check;
+use crate::form::Form;
+use crate::step::Step;
+use crate::{chain, spec};
+use polyshard_layout::Mesh;
+use polyshard_program::KernelSpec;
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use std::fmt;
+use std::str::FromStr;
+use syn::Result;
+use syn::parse::{ParseStream, Parser};
+
+/// All mistakes of a text, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// The mistakes; there is at least one.
+    pub mistakes: Vec<Mistake>,
+}
+
+/// A mistake in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The line where it begins, from 1 on.
+    pub line: usize,
+    /// The character of that line where it begins, from 1 on.
+    pub column: usize,
+    /// What is wrong, and mostly on a second line what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, mistake) in self.mistakes.iter().enumerate() {
+            write!(f, "{}{mistake}", if number == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Returns the kernel that a text holds, as `kernel!` takes it, but without a schedule.
+///
+/// All extents are numbers: a text captures nothing from a program around it.
+///
+/// ```
+/// let text = "fn scale(A: [f32; 4, 8]) -> B: [f32; 4, 8] { B[i, j] = 2 * A[i, j] }";
+/// let kernel = polyshard_dsl::parse_kernel(text)?.check().expect("a kernel that is read is checked");
+/// assert_eq!(kernel.statement(), "B[i, j] = 2 * A[i, j]");
+///
+/// let error = polyshard_dsl::parse_kernel("fn f(A: [f32; n]) -> B: [f32; 4] {\n    B[i] = alpha * A[i]\n}").unwrap_err();
+/// let places: Vec<_> = error.mistakes.iter().map(|mistake| (mistake.line, mistake.column)).collect();
+/// assert_eq!(places, [(1, 15), (2, 12)]);
+/// # Ok::<(), polyshard_dsl::ParseError>(())
+/// ```
+///
+/// # Errors
+/// All mistakes of the text.
+pub fn parse_kernel(text: &str) -> std::result::Result<KernelSpec, ParseError> {
+    read(text, |tokens| spec::literal(&check(syn::parse2(limited(tokens)?)?)?, Form::Text))
+}
+
+/// Returns the steps of the chain that a text holds, as `kernel!` takes it behind a kernel.
+///
+/// The first `distribute` is over `mesh`, if there is one; otherwise the text begins with it: `mesh(x: 2, y: 2)`.
+///
+/// ```
+/// use polyshard_layout::Mesh;
+/// let text = ".distribute([m], [mo], [mi])\n.shard(A, m @ x)\n.communicate(A, mo)";
+/// let steps = polyshard_dsl::parse_chain(text, Some(&Mesh::new([("x", 4)])))?;
+/// assert_eq!(steps[0].to_string(), "distribute([m], [mo], [mi], mesh(x: 4))");
+///
+/// let error = polyshard_dsl::parse_chain(".split(k, ko, ki)\n.tile(m)", None).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "line 1, column 17: expected `,`\nhelp: write `.split(k, ko, ki, 64)`\n\
+///      line 2, column 2: no schedule step `tile`\nhelp: the steps are `split`, `divide`, `reorder`, `fuse`, \
+///      `distribute`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, \
+///      `tensorize_with` and `expect`"
+/// );
+/// # Ok::<(), polyshard_dsl::ParseError>(())
+/// ```
+///
+/// # Errors
+/// All mistakes of the text.
+pub fn parse_chain(text: &str, mesh: Option<&Mesh>) -> std::result::Result<Vec<Step>, ParseError> {
+    let parser = |input: ParseStream| chain::parse(input, Form::Text, mesh);
+    let chain = read(text, |tokens| parser.parse2(of_names(tokens)?))?;
+    Ok(chain.calls.into_iter().map(|call| call.step).collect())
+}
+
+impl FromStr for Step {
+    type Err = ParseError;
+
+    /// Reads a step as it prints.
+    fn from_str(text: &str) -> std::result::Result<Self, ParseError> {
+        read(text, |tokens| chain::step.parse2(of_names(tokens)?))
+    }
+}
+
+impl TryFrom<String> for Step {
+    type Error = String;
+
+    fn try_from(text: String) -> std::result::Result<Self, String> {
+        text.parse().map_err(|error| format!("`{text}` is not a schedule step: {error}"))
+    }
+}
+
+impl From<Step> for String {
+    fn from(step: Step) -> Self {
+        step.to_string()
+    }
+}
+
+fn read<T>(text: &str, parse: impl FnOnce(TokenStream) -> Result<T>) -> std::result::Result<T, ParseError> {
+    let tokens = text.parse().map_err(|wrong: proc_macro2::LexError| {
+        syn::Error::new(wrong.span(), "brackets or quotes do not match, or a character has no meaning here")
+    });
+    tokens.and_then(parse).map_err(|errors| {
+        let mut mistakes: Vec<_> = errors.into_iter().map(|error| mistake(text, &error)).collect();
+        mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
+        ParseError { mistakes }
+    })
+}
+
+fn mistake(text: &str, error: &syn::Error) -> Mistake {
+    let span = error.span();
+    let (line, column) = match span.byte_range().is_empty() {
+        // Where the text ends there is no token.
+        true => (text.lines().count().max(1), text.lines().last().map_or(0, |line| line.chars().count())),
+        false => (span.start().line, span.start().column),
+    };
+    Mistake { line, column: column + 1, message: error.to_string() }
+}
+
+/// How many tokens may follow one another inside of brackets without a comma or a semicolon, together with those around
+/// the brackets: reading takes stack for each of them.
+const TOKENS: usize = 500;
+
+fn limited(tokens: TokenStream) -> Result<TokenStream> {
+    fn fits(tokens: TokenStream, room: usize) -> bool {
+        let mut left = room;
+        tokens.into_iter().all(|token| {
+            let ends = matches!(&token, TokenTree::Punct(sign) if matches!(sign.as_char(), ',' | ';'));
+            left = if ends { room } else { left.saturating_sub(1) };
+            let TokenTree::Group(group) = token else { return left > 0 };
+            left > 0 && fits(group.stream(), left)
+        })
+    }
+    if fits(tokens.clone(), TOKENS) {
+        return Ok(tokens);
+    }
+    let help =
+        format!("write at most {TOKENS} names, numbers and signs between commas, also of brackets inside of others");
+    Err(crate::errors::error(tokens, "this is too long", help))
+}
+
+/// Returns the tokens of a chain, in which the keywords of Rust are names as others are.
+fn of_names(tokens: TokenStream) -> Result<TokenStream> {
+    fn renamed(token: TokenTree) -> TokenTree {
+        match token {
+            TokenTree::Group(group) => {
+                let mut inner = Group::new(group.delimiter(), group.stream().into_iter().map(renamed).collect());
+                inner.set_span(group.span());
+                inner.into()
+            }
+            TokenTree::Ident(word) if is_keyword(&word) => Ident::new_raw(&word.to_string(), word.span()).into(),
+            other => other,
+        }
+    }
+    let limits = tokens.into_iter().map(|tree| {
+        if let TokenTree::Group(group) = &tree {
+            limited(group.stream())?;
+        }
+        Ok(renamed(tree))
+    });
+    limits.collect()
+}
+
+/// Whether the word is a keyword that can be a name behind `r#`.
+fn is_keyword(word: &Ident) -> bool {
+    let never = ["_", "self", "Self", "super", "crate"].iter().any(|text| word == text);
+    !never && syn::parse2::<Ident>(TokenTree::from(word.clone()).into()).is_err()
+}
+
+#[cfg(test)]
+mod tests;

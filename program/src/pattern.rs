@@ -1,0 +1,242 @@
+//! How tiles get from rank to rank, and what is computed on them, in the words that reports print and steps expect.
+
+use polyshard_layout::{Collective, Mesh, Name};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// How a tile gets to the rank that needs it, or from the rank that computed it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Pattern {
+    /// Every rank owns what it needs.
+    Local,
+    /// One rank along `axes` has what all of them need.
+    Broadcast {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
+    /// What a rank needs next, its neighbour `by` further along `axis` holds now.
+    Shift {
+        /// The axis.
+        axis: Name,
+        /// The distance, modulo the extent.
+        by: i64,
+    },
+    /// Each rank sends one tile and receives one.
+    Permute,
+    /// All ranks along `axes` need what they own together.
+    Allgather {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
+    /// Of an array that is moved: all ranks along `axes` get parts of what each of them owns.
+    AllToAll {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
+    /// Of an output: the sums of all ranks along `axes` meet at one of them, a broadcast run backwards.
+    Reduce {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
+    /// Of an output: the sums of all ranks along `axes` meet at each of them.
+    AllReduce {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
+    /// Of an output: the sums of all ranks along `axes` meet part by part, an all-gather run backwards.
+    ReduceScatter {
+        /// The axes, in mesh order.
+        axes: Vec<Name>,
+    },
+    /// One after the other: to ranks that pass it on, and from those to all that need it.
+    Sequence {
+        /// The patterns, in order.
+        patterns: Vec<Pattern>,
+    },
+    /// Neighbours own what a rank needs beyond what it owns itself.
+    Halo {
+        /// How far those neighbours are, along each axis on which there are any.
+        reach: Vec<Offsets>,
+    },
+    /// Each pair of ranks exchanges exactly what one needs and the other owns.
+    Exchange,
+}
+
+/// Offsets of neighbours along an axis, `low..=high`: coordinate of the owner minus coordinate of the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Offsets {
+    /// The axis.
+    pub axis: Name,
+    /// The least offset.
+    pub low: i64,
+    /// The greatest offset.
+    pub high: i64,
+}
+
+impl Pattern {
+    /// Returns the pattern of a collective along `axes`, which those that go along none leave out.
+    #[must_use]
+    pub fn of_collective(collective: Collective, axes: Vec<Name>) -> Self {
+        match collective {
+            Collective::Slice => Self::Local,
+            Collective::Permute => Self::Permute,
+            Collective::Broadcast => Self::Broadcast { axes },
+            Collective::AllGather => Self::Allgather { axes },
+            Collective::AllToAll => Self::AllToAll { axes },
+            Collective::Exchange => Self::Exchange,
+            Collective::Reduce => Self::Reduce { axes },
+            Collective::ReduceScatter => Self::ReduceScatter { axes },
+            Collective::AllReduce => Self::AllReduce { axes },
+        }
+    }
+
+    /// A broadcast along `axes`, given as values or by name.
+    #[must_use]
+    pub fn broadcast<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::Broadcast { axes: axes.into_iter().map(Into::into).collect() }
+    }
+
+    /// A shift along `axis`, given as a value or by name, from the neighbour `by` further on.
+    ///
+    /// ```
+    /// # use polyshard_program::Pattern;
+    /// # use polyshard_layout::Mesh;
+    /// let [_, y] = Mesh::new([("x", 2), ("y", 3)]).axes();
+    /// assert_eq!(Pattern::shift(y, 1), Pattern::shift("y", 1));
+    /// assert_eq!(Pattern::broadcast([y]), Pattern::broadcast(["y"]));
+    /// assert_eq!(Pattern::allgather([y]), Pattern::allgather(["y"]));
+    /// ```
+    #[must_use]
+    pub fn shift(axis: impl Into<Name>, by: i64) -> Self {
+        Self::Shift { axis: axis.into(), by }
+    }
+
+    /// This pattern, and then another from where it has brought tiles to.
+    ///
+    /// ```
+    /// # use polyshard_program::Pattern;
+    /// assert_eq!(Pattern::Permute.then(Pattern::broadcast(["z"])).to_string(), "permute, broadcast(z)");
+    /// ```
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        let list = |pattern| match pattern {
+            Self::Sequence { patterns } => patterns,
+            one => vec![one],
+        };
+        Self::Sequence { patterns: [list(self), list(next)].concat() }
+    }
+
+    /// A halo from the neighbours at these offsets along each axis, given as values or by name; axes without offsets
+    /// other than 0 are left out.
+    ///
+    /// ```
+    /// # use polyshard_program::Pattern;
+    /// assert_eq!(Pattern::halo([("x", -1..=1), ("y", 0..=2)]).to_string(), "halo(x: -1..=1, y: 0..=2)");
+    /// ```
+    #[must_use]
+    pub fn halo<N: Into<Name>>(reach: impl IntoIterator<Item = (N, RangeInclusive<i64>)>) -> Self {
+        let offsets = |(axis, range): (N, RangeInclusive<i64>)| Offsets {
+            axis: axis.into(),
+            low: *range.start(),
+            high: *range.end(),
+        };
+        Self::Halo { reach: reach.into_iter().map(offsets).collect() }
+    }
+
+    /// An allgather along `axes`, given as values or by name.
+    #[must_use]
+    pub fn allgather<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::Allgather { axes: axes.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl Pattern {
+    /// A reduction along `axes`, given as values or by name, to one of the ranks along them.
+    ///
+    /// ```
+    /// # use polyshard_program::Pattern;
+    /// assert_eq!(Pattern::reduce(["z"]).to_string(), "reduce(z)");
+    /// assert_eq!(Pattern::all_reduce(["z"]).to_string(), "all_reduce(z)");
+    /// assert_eq!(Pattern::reduce_scatter(["y", "z"]).to_string(), "reduce_scatter(y, z)");
+    /// ```
+    #[must_use]
+    pub fn reduce<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::Reduce { axes: axes.into_iter().map(Into::into).collect() }
+    }
+
+    /// A reduction along `axes`, given as values or by name, to all ranks along them.
+    #[must_use]
+    pub fn all_reduce<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::AllReduce { axes: axes.into_iter().map(Into::into).collect() }
+    }
+
+    /// A reduction along `axes`, given as values or by name, of which each rank along them keeps a part.
+    #[must_use]
+    pub fn reduce_scatter<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::ReduceScatter { axes: axes.into_iter().map(Into::into).collect() }
+    }
+
+    /// Whether both are one pattern on this mesh, where shifts by distances that are equal modulo the axis are the same.
+    pub fn is_same(&self, other: &Self, mesh: &Mesh) -> bool {
+        match (self, other) {
+            (Self::Shift { axis, by }, Self::Shift { axis: other, by: as_far }) if axis == other => {
+                let extent = mesh.axis(axis.as_str()).map_or(1, |axis| axis.extent as i128);
+                (i128::from(*by) - i128::from(*as_far)) % extent == 0
+            }
+            _ => self == other,
+        }
+    }
+}
+
+/// What a tensorized nest computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum LeafKind {
+    /// A sum of products of two tensors or more, as products of two at a time.
+    Contraction,
+    /// Anything else: a strided loop nest.
+    Nest,
+    /// What the user has registered under this name; see `Schedule::tensorize_with`.
+    Named(Name),
+}
+
+/// Returns the items with commas between them.
+pub fn list<T: fmt::Display>(items: &[T]) -> String {
+    let items: Vec<_> = items.iter().map(T::to_string).collect();
+    items.join(", ")
+}
+
+impl fmt::Display for Offsets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}..={}", self.axis, self.low, self.high)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("local"),
+            Self::Broadcast { axes } => write!(f, "broadcast({})", list(axes)),
+            Self::Shift { axis, by } => write!(f, "shift({axis}, {by})"),
+            Self::Permute => f.write_str("permute"),
+            Self::Allgather { axes } => write!(f, "allgather({})", list(axes)),
+            Self::AllToAll { axes } => write!(f, "all_to_all({})", list(axes)),
+            Self::Reduce { axes } => write!(f, "reduce({})", list(axes)),
+            Self::AllReduce { axes } => write!(f, "all_reduce({})", list(axes)),
+            Self::ReduceScatter { axes } => write!(f, "reduce_scatter({})", list(axes)),
+            Self::Sequence { patterns } => f.write_str(&list(patterns)),
+            Self::Halo { reach } => write!(f, "halo({})", list(reach)),
+            Self::Exchange => f.write_str("exchange"),
+        }
+    }
+}
+
+impl fmt::Display for LeafKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Contraction => "contraction",
+            Self::Nest => "nest",
+            Self::Named(name) => name.as_str(),
+        })
+    }
+}
