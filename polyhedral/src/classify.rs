@@ -70,11 +70,11 @@ impl Context<'_> {
             trail.test("what one rank needs has several owners");
             return self.gather(need, trail);
         }
-        self.from_one(need, from, &needed, may_shift, trail)
+        self.single_owner(need, from, &needed, may_shift, trail)
     }
 
     /// Each rank needs what the rank at `from` owns.
-    fn from_one(
+    fn single_owner(
         &self,
         need: &Need<'_>,
         from: Vec<Expr>,

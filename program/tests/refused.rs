@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::reduction::{Collective, Lowered, LoweredStep, Procedure, Reduction};
+use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
     Array, ArrayId, ArrayKind, Assign, DType, Move, Nest, Program, ProgramError, Statement, Var, example,
 };
@@ -74,7 +74,12 @@ fn check(dtype: DType, arrays: Vec<Array>, statements: Vec<Statement>, expect: E
 
 #[test]
 fn an_array_that_there_is_not() {
-    let error = check(DType::F32, arrays(), vec![moved(0, 2)], expect![]);
+    let error = check(
+        DType::F32,
+        arrays(),
+        vec![moved(0, 2)],
+        expect!["statement 1 names array 2, but the program has 2 arrays, numbered from 0"],
+    );
     assert_eq!(error, ProgramError::NoArray { statement: 1, array: 2, arrays: 2 });
 }
 
@@ -82,20 +87,35 @@ fn an_array_that_there_is_not() {
 fn an_array_that_is_read_before_it_is_written() {
     let mut arrays = arrays();
     arrays.push(array("T", by_rows(), ArrayKind::Temporary));
-    let error = check(DType::F32, arrays, vec![moved(2, 1)], expect![]);
+    let error = check(
+        DType::F32,
+        arrays,
+        vec![moved(2, 1)],
+        expect!["statement 1 reads `T`, which no statement before it writes"],
+    );
     assert_eq!(error, ProgramError::Unwritten { statement: 1, array: Name::new("T") });
 }
 
 #[test]
 fn an_array_that_is_written_again() {
-    let error = check(DType::F32, arrays(), vec![moved(0, 1), moved(0, 1)], expect![]);
+    let error = check(
+        DType::F32,
+        arrays(),
+        vec![moved(0, 1), moved(0, 1)],
+        expect!["statement 2 writes `B`, which is an input or was written before"],
+    );
     assert_eq!(error, ProgramError::Overwritten { statement: 2, array: Name::new("B") });
-    check(DType::F32, arrays(), vec![moved(0, 1), moved(1, 0)], expect![]);
+    check(
+        DType::F32,
+        arrays(),
+        vec![moved(0, 1), moved(1, 0)],
+        expect!["statement 2 writes `A`, which is an input or was written before"],
+    );
 }
 
 #[test]
 fn an_output_that_nothing_writes() {
-    let error = check(DType::F32, arrays(), Vec::new(), expect![]);
+    let error = check(DType::F32, arrays(), Vec::new(), expect!["no statement writes the output `B`"]);
     assert_eq!(error, ProgramError::NoOutput { array: Name::new("B") });
 }
 
@@ -103,25 +123,56 @@ fn an_output_that_nothing_writes() {
 fn moves_between_arrays_that_do_not_fit() {
     let longer = sharding(&[5, 4], &[Placement::block(1, mesh().1)]);
     let arrays_of = |target| vec![array("A", by_rows(), ArrayKind::Input), array("B", target, ArrayKind::Output)];
-    let error = check(DType::F32, arrays_of(longer), vec![moved(0, 1)], expect![]);
+    let error = check(
+        DType::F32,
+        arrays_of(longer),
+        vec![moved(0, 1)],
+        expect!["statement 1: an array of shape [4, 4] cannot be moved to one of [5, 4]"],
+    );
     assert!(matches!(error, ProgramError::Misfit { statement: 1, .. }));
     let elsewhere = Sharding::replicated(&Mesh::new([("x", 3)]), &[4, 4]);
-    check(DType::F32, arrays_of(elsewhere), vec![moved(0, 1)], expect![]);
-    check(DType::F32, arrays(), vec![moved(0, 1), Statement::Free(ArrayId(0))], expect![]);
+    check(
+        DType::F32,
+        arrays_of(elsewhere),
+        vec![moved(0, 1)],
+        expect!["statement 1: `B` is on 3 ranks, but the program runs on 2"],
+    );
+    check(
+        DType::F32,
+        arrays(),
+        vec![moved(0, 1), Statement::Free(ArrayId(0))],
+        expect!["statement 2: the program frees arrays after their last use; leave `Free` out"],
+    );
 }
 
 #[test]
 fn kernels_whose_arrays_do_not_fit() {
     let statements = || vec![run(&[0, 1], 2)];
     Program::new(&mesh().0, DType::F32, operands(), statements()).expect("a program");
-    check(DType::F64, operands(), statements(), expect![]);
-    check(DType::F32, operands(), vec![run(&[0], 2)], expect![]);
+    check(
+        DType::F64,
+        operands(),
+        statements(),
+        expect!["statement 1: `matmul` computes f32, but the program's arrays are f64"],
+    );
+    check(
+        DType::F32,
+        operands(),
+        vec![run(&[0], 2)],
+        expect!["statement 1: `matmul` reads and writes 3 arrays, but the statement names 2"],
+    );
     let mut by_column = operands();
     by_column[0].sharding = by_columns();
-    check(DType::F32, by_column, statements(), expect![]);
+    check(
+        DType::F32,
+        by_column,
+        statements(),
+        expect!["statement 1: `A` is sharded [1 @ x], but the kernel takes it as `A` [0 @ x]"],
+    );
     let wider = Mesh::new([("x", 4)]);
     let error = Program::new(&wider, DType::F32, operands(), statements()).expect_err("the kernel is for 2 ranks");
-    expect![].assert_eq(&error.to_string());
+    expect!["statement 1: `matmul` runs on the mesh (x: 2), but the program runs on (x: 4)"]
+        .assert_eq(&error.to_string());
 }
 
 #[test]
@@ -129,17 +180,29 @@ fn reductions_that_do_not_close_the_sums() {
     let (_, x) = mesh();
     let terms = sharding(&[4, 4], &[Placement::partial(x)]);
     let whole = sharding(&[4, 4], &[]);
-    let steps = |groups: Vec<Vec<usize>>| {
-        let step = LoweredStep { collective: Collective::AllReduce, groups: groups.clone().into(), parts: 1 };
-        let lowered = Lowered::from_steps(groups, 1, vec![step]).expect("the ranks are numbered from 0");
-        Procedure::by_steps(lowered).expect("each group has its sum")
-    };
     let check = |target: &Sharding, by: Reduction, expect: Expect| {
         let error = Program::reduction("A", [&terms, target], DType::F32, by).expect_err("it is no program");
         expect.assert_eq(&error.to_string());
     };
-    let both = || Reduction::from(steps(vec![vec![0, 1]]));
-    check(&by_rows(), both(), expect![]);
-    check(&whole, Reduction { op: Assign::Set, ..both() }, expect![]);
-    check(&whole, steps(vec![vec![0], vec![1]]).into(), expect![]);
+    let by = |groups| Reduction::from(Procedure::in_order(groups).expect("each rank is in one group"));
+    let both = || by(vec![vec![0, 1]]);
+    check(
+        &by_rows(),
+        both(),
+        expect![
+            "statement 1: a reduction moves no elements, but `A` goes from [partial(x)] to [0 @ x]; move it before or after"
+        ],
+    );
+    check(
+        &whole,
+        Reduction { op: Assign::Set, ..both() },
+        expect!["statement 1: `=` combines nothing; reduce `A` by `+=`, `*=`, `max=` or `min=`"],
+    );
+    check(
+        &whole,
+        by(vec![vec![0], vec![1]]),
+        expect![
+            "statement 1: the reduction of `A` from [partial(x)] to replicated combines the groups {0} {1}; it must combine {0 1}"
+        ],
+    );
 }

@@ -96,16 +96,12 @@ fn fits(mesh: &Mesh, dtype: DType, arrays: &[Array], statement: &Statement) -> R
                 let shapes = (source.sharding.shape(), target.sharding.shape());
                 return Err(format!("an array of shape {:?} cannot be moved to one of {:?}", shapes.0, shapes.1));
             }
-            let sizes = [source, target].map(|array| array.sharding.mesh().size());
-            match sizes.into_iter().find(|&size| size != mesh.size()) {
-                Some(size) => {
-                    Err(format!("`{}` is on {size} ranks, but the program runs on {}", source.name, mesh.size()))
-                }
-                None => match &moved.by {
-                    None => Ok(()),
-                    Some(by) => reduction_fits(moved, by, [source, target]),
-                },
+            let elsewhere = |array: &&Array| array.sharding.mesh().size() != mesh.size();
+            if let Some(Array { name, sharding, .. }) = [source, target].into_iter().find(elsewhere) {
+                let ranks = sharding.mesh().size();
+                return Err(format!("`{name}` is on {ranks} ranks, but the program runs on {}", mesh.size()));
             }
+            moved.by.as_ref().map_or(Ok(()), |by| reduction_fits(moved, by, [source, target]))
         }
         Statement::Free(_) => Err("the program frees arrays after their last use; leave `Free` out".into()),
     }

@@ -1,4 +1,4 @@
-//! Ways in words.
+//! Reductions in words.
 
 use super::procedure::{Procedure, Reduction};
 use crate::kernel::Assign;
