@@ -1,11 +1,12 @@
 //! What is no program: each kind of [`ProgramError`], with its message.
 
 use expect_test::{Expect, expect};
+use polyshard_dsl::Var;
 use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Assign, DType, Move, Nest, Program, ProgramError, Statement, Var, example,
+    Array, ArrayId, ArrayKind, Assign, DType, Move, Nest, Program, ProgramError, Statement, example,
 };
 
 fn mesh() -> (Mesh, Axis) {
