@@ -18,7 +18,7 @@ fn scaled<T: Element>(c: ArrayViewMutD<'_, T>, [alpha, a, b]: [ArrayViewD<'_, T>
     let mut c = c.into_dimensionality::<Ix2>().expect("a tile of C has two dimensions");
     let (a, b) = (matrix(a), matrix(b));
     for ((m, n), c) in c.indexed_iter_mut() {
-        *c = (0..a.ncols()).fold(*c, |sum, k| sum.plus(alpha[[]].times(a[[m, k]]).times(b[[k, n]])));
+        *c = (0..a.ncols()).fold(*c, |sum, k| sum.add(alpha[[]].multiply(a[[m, k]]).multiply(b[[k, n]])));
     }
 }
 

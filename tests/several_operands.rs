@@ -139,7 +139,7 @@ fn leaf<T: Element>(program: &Program) -> Name {
 
 /// Registers the sum of products, computed point by point.
 fn einsum<T: Element, const N: usize>(name: &str, statement: &str) {
-    let scale = if statement.contains("3 * ") { T::ONE.plus(T::ONE).plus(T::ONE) } else { T::ONE };
+    let scale = if statement.contains("3 * ") { T::ONE.add(T::ONE).add(T::ONE) } else { T::ONE };
     let lists = statement.split('[').skip(1).map(|rest| &rest[..rest.find(']').expect("brackets in pairs")]);
     let tiles: Vec<Vec<char>> = lists.map(|list| list.chars().filter(char::is_ascii_lowercase).collect()).collect();
     let loops: BTreeSet<char> = tiles.concat().into_iter().collect();
@@ -154,9 +154,9 @@ fn einsum<T: Element, const N: usize>(name: &str, statement: &str) {
             let place = |l: &char| loops.iter().position(|other| other == l).expect("an index is a loop");
             let at = |tile: &[char]| IxDyn(&tile.iter().map(|l| point[place(l)]).collect::<Vec<_>>());
             let factors = operands.iter().zip(&tiles[1..]).map(|(operand, tile)| operand[at(tile)]);
-            let term = factors.fold(scale, T::times);
+            let term = factors.fold(scale, T::multiply);
             let element = &mut target[at(&tiles[0])];
-            *element = element.plus(term);
+            *element = element.add(term);
         }
     };
     register(name, statement, function).expect("a leaf");

@@ -17,7 +17,7 @@ pub(crate) fn measure(problem: &Problem, transport: Transport) -> polyshard::Res
     polyshard::spmd(problem.source.mesh().size(), |world| {
         world.comm().barrier()?;
         let before = peak();
-        let plan = Redistribution::new(world, &problem.source, &problem.target)?.over(transport);
+        let plan = Redistribution::new(world, &problem.source, &problem.target)?.with_transport(transport);
         let source = problem.before(world)?;
         let mut target = plan.output(world)?;
         for _ in 0..2 {

@@ -11,7 +11,7 @@ pub(crate) fn matrix(problem: &Problem, runs: usize) -> polyshard::Result<()> {
     polyshard::spmd(problem.source.mesh().size(), |world| {
         let plan = |transport| {
             let plan = Redistribution::new(world, &problem.source, &problem.target)?;
-            Ok::<_, polyshard::Error>(Plan::Own(Box::new(plan.over(transport))))
+            Ok::<_, polyshard::Error>(Plan::Own(Box::new(plan.with_transport(transport))))
         };
         let ways = vec![
             Way::copy(world, problem)?,
@@ -31,7 +31,7 @@ pub(crate) fn sweep(problem: &Problem, runs: usize) -> polyshard::Result<()> {
     polyshard::spmd(mesh.size(), |world| {
         let slabs = Mesh::new([("x", mesh.size())]);
         let plan = |transport| {
-            let sweep = Sweep::new(world, &slabs, shape, 3)?.over(transport);
+            let sweep = Sweep::new(world, &slabs, shape, 3)?.with_transport(transport);
             Ok::<_, polyshard::Error>(Plan::First(sweep))
         };
         let ways = vec![

@@ -3,7 +3,7 @@
 use crate::DrawError;
 use crate::devices::{Panel, Talk, count_groups, devices};
 use polyshard_machine::units::{bytes, seconds};
-use polyshard_planner::product::{ProductPlan, Step, StepCost};
+use polyshard_planner::product::{ProductPlan, ProductStep, StepCost};
 use std::collections::BTreeSet;
 
 /// Returns a panel for each step of the best sequence of a plan; the axes of the mesh are drawn as levels.
@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 pub fn product(plan: &ProductPlan) -> Result<String, DrawError> {
     let mesh = plan.product().mesh();
     let levels: Vec<_> = mesh.as_slice().iter().map(|axis| (axis.name.to_string(), axis.extent)).collect();
-    let panel = |(step, cost): (&Step, &StepCost)| {
+    let panel = |(step, cost): (&ProductStep, &StepCost)| {
         // Ranks that work alone are in no group.
         let groups: BTreeSet<_> = (0..mesh.size()).map(|rank| step.members(rank)).collect();
         let groups: Vec<_> = groups.into_iter().filter(|group| group.len() > 1).collect();

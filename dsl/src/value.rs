@@ -29,7 +29,7 @@ pub(crate) enum Value {
     /// `-a`.
     Neg(Box<Value>),
     /// `a + b` and the like.
-    Binary(Box<Value>, Op, Box<Value>),
+    Binary(Box<Value>, BinaryOp, Box<Value>),
     /// `exp(a)` or `max(a, b)`, of a function that may not exist.
     Call(Ident, Vec<Value>),
     /// `if a < b { x } else { y }`.
@@ -47,7 +47,7 @@ pub(crate) struct Choice {
 
 /// An operator between two values.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
+pub(crate) enum BinaryOp {
     Add,
     Sub,
     Mul,
@@ -106,8 +106,8 @@ impl Parse for Value {
         let mut sum = product(input)?;
         loop {
             let op = match () {
-                () if input.peek(Token![+]) => input.parse::<Token![+]>().map(|_| Op::Add)?,
-                () if input.peek(Token![-]) => input.parse::<Token![-]>().map(|_| Op::Sub)?,
+                () if input.peek(Token![+]) => input.parse::<Token![+]>().map(|_| BinaryOp::Add)?,
+                () if input.peek(Token![-]) => input.parse::<Token![-]>().map(|_| BinaryOp::Sub)?,
                 () => return Ok(sum),
             };
             sum = Self::Binary(Box::new(sum), op, Box::new(product(input)?));
@@ -140,8 +140,8 @@ fn product(input: ParseStream) -> Result<Value> {
     let mut product = unary(input)?;
     loop {
         let op = match () {
-            () if input.peek(Token![*]) => input.parse::<Token![*]>().map(|_| Op::Mul)?,
-            () if input.peek(Token![/]) => input.parse::<Token![/]>().map(|_| Op::Div)?,
+            () if input.peek(Token![*]) => input.parse::<Token![*]>().map(|_| BinaryOp::Mul)?,
+            () if input.peek(Token![/]) => input.parse::<Token![/]>().map(|_| BinaryOp::Div)?,
             () => return Ok(product),
         };
         product = Value::Binary(Box::new(product), op, Box::new(unary(input)?));

@@ -41,7 +41,7 @@ pub(crate) fn judge<T: Number>(dtype: DType, seed: u64, members: &[usize], sum: 
     let mut verdict = Verdict::default();
     for (i, &sum) in sum.iter().enumerate() {
         let terms = members.iter().map(|&member| element::<T>(seed, &[member, i]));
-        let expected = terms.clone().reduce(|sum, term| sum.plus(term)).unwrap_or(T::ZERO);
+        let expected = terms.clone().reduce(|sum, term| sum.add(term)).unwrap_or(T::ZERO);
         let error = sum.distance(expected);
         if error > 0.0 {
             let size: f64 = terms.map(|term| term.distance(T::ZERO)).sum();

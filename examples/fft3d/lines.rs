@@ -119,7 +119,7 @@ impl<T: Real> Lines<T> {
         let start = Instant::now();
         let count = T::from(self.size.iter().product::<usize>()).expect("floats hold every count");
         for part in array.block_mut() {
-            *part = part.over(count);
+            *part = part.divide(count);
         }
         seconds.fft += start.elapsed().as_secs_f64();
     }

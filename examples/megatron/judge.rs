@@ -20,7 +20,7 @@ pub(crate) fn judge<T: Number>(found: &Found<T>, size: Size, seed: u64) -> polys
     same("W1", w1, &whole(1))?;
     same("W2", w2, &whole(2))?;
     same("H", h, &z.map(|&z| if z > T::ZERO { z } else { T::ZERO }))?;
-    same("dY", dy, &Zip::from(y).and(&whole(3)).map_collect(|&y, &target| y.minus(target)))?;
+    same("dY", dy, &Zip::from(y).and(&whole(3)).map_collect(|&y, &target| y.subtract(target)))?;
     same("dZ", dz, &Zip::from(dh).and(z).map_collect(|&dh, &z| if z > T::ZERO { dh } else { T::ZERO }))?;
     let products = [
         ("Z", x.view(), w1.view(), z),
@@ -45,7 +45,7 @@ fn sequential<T: Number>(inputs: &[&ArrayD<T>]) -> polyshard::runtime::Result<Ar
     let mut product = Array2::from_elem((a.nrows(), b.ncols()), T::ZERO);
     for (a, mut row) in a.rows().into_iter().zip(product.rows_mut()) {
         for (&a, b) in a.iter().zip(b.rows()) {
-            row.zip_mut_with(&b, |sum, &b| *sum = sum.plus(a.times(b)));
+            row.zip_mut_with(&b, |sum, &b| *sum = sum.add(a.multiply(b)));
         }
     }
     Ok(product.into_dyn())

@@ -112,7 +112,7 @@ impl<'a, T: Number> Network<'a, T> {
         multiply[0].run_into(&[&*x, &*w1], z)?;
         each(h, z, z, |z, _| if z > T::ZERO { z } else { T::ZERO });
         multiply[1].run_into(&[&*h, &*w2], y)?;
-        each(dy, y, &self.target, T::minus);
+        each(dy, y, &self.target, T::subtract);
         multiply[2].run_into(&[&*h, &*dy], dw2)?;
         multiply[3].run_into(&[&*dy, &*w2], dh)?;
         each(dz, dh, z, |dh, z| if z > T::ZERO { dh } else { T::ZERO });

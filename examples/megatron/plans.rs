@@ -7,7 +7,7 @@ use polyshard::cli::values::Number;
 use polyshard::machine::Machine;
 use polyshard::machine::units::counted;
 use polyshard::planner::placement::ParallelismMatrix;
-use polyshard::planner::product::{Product, ProductPlan, Roofline, Sharded, Step, StepCost, reshard};
+use polyshard::planner::product::{Product, ProductPlan, ProductStep, Roofline, Sharded, StepCost, reshard};
 use polyshard::{DType, Mesh};
 use polyshard_testing::example::launch::Stop;
 use std::fmt::Write;
@@ -44,7 +44,7 @@ impl Size {
 }
 
 /// An array with open sums, and the steps that close them.
-pub(crate) type Closing = (Sharded, Vec<(Step, StepCost)>);
+pub(crate) type Closing = (Sharded, Vec<(ProductStep, StepCost)>);
 
 /// The plans of all products, and how the weights' gradients are closed.
 pub(crate) struct Plans {
@@ -96,7 +96,8 @@ impl Plans {
 
     /// The steps that were chosen, a line for each product.
     pub(crate) fn chosen(&self) -> String {
-        let steps = |plan: &ProductPlan| plan.best().steps().iter().map(Step::to_string).collect::<Vec<_>>().join("; ");
+        let steps =
+            |plan: &ProductPlan| plan.best().steps().iter().map(ProductStep::to_string).collect::<Vec<_>>().join("; ");
         let closings = self.closing_steps().map(|(step, _)| step.to_string());
         self.products.iter().map(steps).chain(closings).collect::<Vec<_>>().join("\n")
     }
@@ -107,7 +108,7 @@ impl Plans {
         products + self.closing_steps().map(|(_, cost)| cost.bytes).sum::<u128>()
     }
 
-    fn closing_steps(&self) -> impl Iterator<Item = &(Step, StepCost)> {
+    fn closing_steps(&self) -> impl Iterator<Item = &(ProductStep, StepCost)> {
         self.closings.iter().flat_map(|(_, steps)| steps)
     }
 }

@@ -14,7 +14,7 @@
 //! | `route` | which links a message loads |
 //! | `flow` | which messages a collective sends |
 //! | `time` | how long that takes |
-//! | `way` | the ports that one message passes, for those who carry it out |
+//! | `path` | the ports that one message passes, for those who carry it out |
 //! | `calibrate` | bandwidths from measured seconds |
 //! | `link` | latency and bandwidth of one link, from messages of several sizes |
 //! | `profile` | what a library adds to the links' time, by operation and size |
@@ -28,24 +28,24 @@ mod error;
 mod exchange;
 mod flow;
 mod link;
+mod path;
 mod presets;
 mod profile;
 mod route;
 mod text;
 mod time;
 pub mod units;
-mod way;
 
 pub use algorithm::Algorithm;
 pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
 pub use error::MachineError;
 pub use exchange::Exchange;
 pub use link::{Link, fit_link};
+pub use path::{Passage, Path, Port};
 pub use polyshard_layout::Collective;
 pub use presets::{PRESETS, TPUS};
 pub use profile::{Profile, fit_profiles, leave_one_out};
 pub use time::{Seconds, seconds};
-pub use way::{Passage, Port, Way};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
-use polyshard_planner::reduce::{Form, Hierarchy, Instruction, Masters, Program, ReduceError, synthesize};
+use polyshard_planner::reduce::{Form, Hierarchy, Instruction, Masters, ReduceError, ReductionProgram, synthesize};
 use polyshard_program::reduction::{Collective, Context, Lowered, LoweredStep, ReductionError};
 use polyshard_testing::planner::sums;
 use proptest::prelude::*;
@@ -157,7 +157,7 @@ fn programs_that_cannot_be_lowered_or_proved_are_told_where() {
     let matrix = ParallelismMatrix::new(vec![vec![2, 2], vec![1, 2]]).expect("a matrix");
     let step = |collective, slice, form| Instruction { collective, slice, form };
     let refused = |instructions: Vec<Instruction>, axes: &[usize], expect: Expect| {
-        let lowered = Program { instructions }.lower(&matrix, axes);
+        let lowered = ReductionProgram { instructions }.lower(&matrix, axes);
         expect.assert_eq(
             &lowered.and_then(|lowered| lowered.prove().map_err(Into::into)).expect_err("it is no sum").to_string(),
         );

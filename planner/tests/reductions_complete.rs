@@ -1,7 +1,7 @@
 //! Synthesis against exhaustive searches at the true sizes: no valid program is missing, and no other is there.
 
 use polyshard_planner::placement::ParallelismMatrix;
-use polyshard_planner::reduce::{Form, Hierarchy, Instruction, Masters, Program, synthesize};
+use polyshard_planner::reduce::{Form, Hierarchy, Instruction, Masters, ReductionProgram, synthesize};
 use polyshard_program::reduction::{COLLECTIVES, Collective, Context};
 use std::collections::{BTreeSet, HashSet};
 
@@ -50,7 +50,7 @@ fn by_brute_force(counts: &[usize], steps: usize) -> BTreeSet<Vec<(Collective, V
 }
 
 /// A program's steps at the true sizes, as brute force writes them.
-fn steps_of(counts: &[usize], program: &Program) -> Vec<(Collective, Vec<Vec<usize>>)> {
+fn steps_of(counts: &[usize], program: &ReductionProgram) -> Vec<(Collective, Vec<Vec<usize>>)> {
     let matrix = ParallelismMatrix::new(vec![counts.to_vec()]).expect("a matrix");
     let lowered = program.lower(&matrix, &[0]).expect("it can be lowered");
     lowered.steps().iter().map(|step| (step.collective, step.groups.to_vec())).collect()
@@ -83,7 +83,7 @@ fn no_other_program_is_valid() {
         let with = |head: &Vec<Instruction>| instructions.iter().map(|next| [&head[..], &[*next]].concat()).collect();
         open = open.iter().flat_map::<Vec<_>, _>(with).collect();
         for instructions in &open {
-            let program = Program { instructions: instructions.clone() };
+            let program = ReductionProgram { instructions: instructions.clone() };
             if program.lower(&matrix, &[0]).is_ok_and(|lowered| lowered.prove().is_ok()) {
                 valid.insert(steps_of(&counts, &program));
             }

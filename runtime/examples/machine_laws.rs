@@ -65,7 +65,7 @@ fn measured(world: &World, ranks: usize) -> Result<()> {
 fn check(world: &World, machine: &Machine) -> Result<()> {
     let text = machine.to_toml();
     let mut others = vec![0; text.len() * world.size()];
-    let told = world.comm().tell([text.len() as u64, 0, 0, 0])?;
+    let told = world.comm().gather_headers([text.len() as u64, 0, 0, 0])?;
     assert!(told.iter().all(|note| note[0] == text.len() as u64), "machines differ in length");
     world.comm().all_gather(text.as_bytes(), &mut others, &vec![text.len(); world.size()])?;
     assert!(others.chunks(text.len()).all(|other| other == text.as_bytes()), "machines differ by rank");

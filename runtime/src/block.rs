@@ -116,7 +116,7 @@ impl<T> Block<T> {
     }
 
     /// Returns the elements, and the segment that they are in.
-    pub(crate) fn lent(&mut self) -> (&mut [T], Option<&Segment>) {
+    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<&Segment>) {
         match &mut self.place {
             Place::Own(elements) => (&mut elements[..self.len], None),
             Place::Shared { segment, .. } => {
@@ -159,7 +159,7 @@ impl<T> Deref for Block<T> {
 
 impl<T> DerefMut for Block<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        self.lent().0
+        self.slice_and_segment().0
     }
 }
 

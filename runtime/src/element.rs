@@ -32,24 +32,24 @@ pub trait Element:
     const GREATEST: Self;
 
     /// `self + other`.
-    fn plus(self, other: Self) -> Self;
+    fn add(self, other: Self) -> Self;
     /// `self - other`.
-    fn minus(self, other: Self) -> Self;
+    fn subtract(self, other: Self) -> Self;
     /// `self * other`.
-    fn times(self, other: Self) -> Self;
+    fn multiply(self, other: Self) -> Self;
     /// `self / other`; integers truncate, and the least by -1 wraps to itself.
     ///
     /// # Panics
     /// If the type is an integer and `other` is 0.
-    fn over(self, other: Self) -> Self;
+    fn divide(self, other: Self) -> Self;
     /// `-self`.
-    fn negated(self) -> Self;
+    fn negate(self) -> Self;
     /// The greater; a NaN gives way to a number, and of equal values it is `self`.
-    fn greater(self, other: Self) -> Self;
+    fn maximum(self, other: Self) -> Self;
     /// The smaller; a NaN gives way to a number, and of equal values it is `self`.
-    fn smaller(self, other: Self) -> Self;
+    fn minimum(self, other: Self) -> Self;
     /// The absolute value; the least integer wraps to itself.
-    fn magnitude(self) -> Self;
+    fn absolute(self) -> Self;
 
     /// e to the power of `self`.
     ///
@@ -102,36 +102,36 @@ macro_rules! float {
             const LEAST: Self = $type::NEG_INFINITY;
             const GREATEST: Self = $type::INFINITY;
             #[inline(always)]
-            fn plus(self, other: Self) -> Self {
+            fn add(self, other: Self) -> Self {
                 self + other
             }
             #[inline(always)]
-            fn minus(self, other: Self) -> Self {
+            fn subtract(self, other: Self) -> Self {
                 self - other
             }
             #[inline(always)]
-            fn times(self, other: Self) -> Self {
+            fn multiply(self, other: Self) -> Self {
                 self * other
             }
             #[inline(always)]
-            fn over(self, other: Self) -> Self {
+            fn divide(self, other: Self) -> Self {
                 self / other
             }
             #[inline(always)]
-            fn negated(self) -> Self {
+            fn negate(self) -> Self {
                 -self
             }
             #[inline(always)]
-            fn greater(self, other: Self) -> Self {
+            fn maximum(self, other: Self) -> Self {
                 // `max` may give either of 0 and -0, so two builds of one kernel might differ.
                 if self >= other || other.is_nan() { self } else { other }
             }
             #[inline(always)]
-            fn smaller(self, other: Self) -> Self {
+            fn minimum(self, other: Self) -> Self {
                 if self <= other || other.is_nan() { self } else { other }
             }
             #[inline(always)]
-            fn magnitude(self) -> Self {
+            fn absolute(self) -> Self {
                 self.abs()
             }
             #[inline(always)]
@@ -162,38 +162,38 @@ macro_rules! integer {
             const LEAST: Self = $type::MIN;
             const GREATEST: Self = $type::MAX;
             #[inline(always)]
-            fn plus(self, other: Self) -> Self {
+            fn add(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
             #[inline(always)]
-            fn minus(self, other: Self) -> Self {
+            fn subtract(self, other: Self) -> Self {
                 self.wrapping_sub(other)
             }
             #[inline(always)]
-            fn times(self, other: Self) -> Self {
+            fn multiply(self, other: Self) -> Self {
                 self.wrapping_mul(other)
             }
             #[inline(always)]
-            fn over(self, other: Self) -> Self {
+            fn divide(self, other: Self) -> Self {
                 if other == 0 {
                     division_by_0(Self::DTYPE.name());
                 }
                 self.wrapping_div(other)
             }
             #[inline(always)]
-            fn negated(self) -> Self {
+            fn negate(self) -> Self {
                 self.wrapping_neg()
             }
             #[inline(always)]
-            fn greater(self, other: Self) -> Self {
+            fn maximum(self, other: Self) -> Self {
                 self.max(other)
             }
             #[inline(always)]
-            fn smaller(self, other: Self) -> Self {
+            fn minimum(self, other: Self) -> Self {
                 self.min(other)
             }
             #[inline(always)]
-            fn magnitude(self) -> Self {
+            fn absolute(self) -> Self {
                 self.wrapping_abs()
             }
         }
@@ -222,10 +222,10 @@ impl ReduceOp {
     #[must_use]
     pub fn combine<T: Element>(self, left: T, right: T) -> T {
         match self {
-            Self::Sum => left.plus(right),
-            Self::Product => left.times(right),
-            Self::Max => left.greater(right),
-            Self::Min => left.smaller(right),
+            Self::Sum => left.add(right),
+            Self::Product => left.multiply(right),
+            Self::Max => left.maximum(right),
+            Self::Min => left.minimum(right),
         }
     }
 }

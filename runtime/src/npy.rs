@@ -265,10 +265,10 @@ fn numpy(dtype: DType) -> String {
 
 /// Returns text from a file so that it can be printed: a few characters, and none that steer a terminal.
 fn shortened(text: &str) -> String {
-    const MOST: usize = 40;
+    const SHOWN_CHARS: usize = 40;
     let shown = |c: char| if matches!(c, ' '..='~') { c.to_string() } else { c.escape_default().to_string() };
-    let more = if text.chars().nth(MOST).is_some() { ".." } else { "" };
-    text.chars().take(MOST).map(shown).collect::<String>() + more
+    let more = if text.chars().nth(SHOWN_CHARS).is_some() { ".." } else { "" };
+    text.chars().take(SHOWN_CHARS).map(shown).collect::<String>() + more
 }
 
 /// Says what went wrong while reading.

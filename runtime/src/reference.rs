@@ -72,10 +72,10 @@ pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Optio
             let offsets = row.offsets(kernel.written_target(), kernel, shape);
             // A function per operation, so that there is no choice in the loop.
             match kernel.assign() {
-                Assign::Set | Assign::Add => combine(&mut output, offsets, &values, T::plus),
-                Assign::Mul => combine(&mut output, offsets, &values, T::times),
-                Assign::Max => combine(&mut output, offsets, &values, T::greater),
-                Assign::Min => combine(&mut output, offsets, &values, T::smaller),
+                Assign::Set | Assign::Add => combine(&mut output, offsets, &values, T::add),
+                Assign::Mul => combine(&mut output, offsets, &values, T::multiply),
+                Assign::Max => combine(&mut output, offsets, &values, T::maximum),
+                Assign::Min => combine(&mut output, offsets, &values, T::minimum),
             }
         }
     }

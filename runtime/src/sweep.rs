@@ -89,11 +89,11 @@ impl Sweep {
 
     /// Returns the sweep with all moves over this transport.
     #[must_use]
-    pub fn over(self, transport: Transport) -> Self {
+    pub fn with_transport(self, transport: Transport) -> Self {
         let over = |Move { axis, forward, backward }| Move {
             axis,
-            forward: forward.over(transport),
-            backward: backward.over(transport),
+            forward: forward.with_transport(transport),
+            backward: backward.with_transport(transport),
         };
         Self { moves: self.moves.into_iter().map(over).collect(), ..self }
     }

@@ -141,9 +141,9 @@ pub fn run_into(
             b_tile.view(b).strided(&[5 * x, 5 * y], &[&[1, 0], &[0, 1]]),
             d_tile.view(d).strided(&[5 * y], &[&[0, 1]]),
         ],
-        &pointwise(|[v0, v1, v2]: [i32; 3]| Element::minus(
-            Element::times(factor, v0),
-            Element::times(Element::over(v1, 2i32), v2),
+        &pointwise(|[v0, v1, v2]: [i32; 3]| Element::subtract(
+            Element::multiply(factor, v0),
+            Element::multiply(Element::divide(v1, 2i32), v2),
         )),
     );
     // step 5: shard(C, i @ cyclic(x, 3), j @ y): C, exchange

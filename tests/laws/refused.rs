@@ -2,7 +2,7 @@
 
 use polyshard::machine::Machine;
 use polyshard::planner::placement::{ParallelismMatrix, Place, PlacedMesh};
-use polyshard::planner::reduce::{Form, Instruction, Program};
+use polyshard::planner::reduce::{Form, Instruction, ReductionProgram};
 use polyshard::reduction::{Collective, Lowered, LoweredStep};
 use polyshard::runtime::layout::Mesh;
 use polyshard::runtime::{ReduceOp, Result, World, spmd};
@@ -36,7 +36,7 @@ fn check(strategy: Strategy, expected: &str) {
 
 fn program(instructions: &[(Collective, usize, Form)]) -> Strategy {
     let instruction = |&(collective, slice, form): &_| Instruction { collective, slice, form };
-    Strategy::Program(Program { instructions: instructions.iter().map(instruction).collect() })
+    Strategy::Program(ReductionProgram { instructions: instructions.iter().map(instruction).collect() })
 }
 
 fn lowered(reduced: &[&[usize]], chunks: usize, steps: &[(Collective, &[&[usize]])]) -> Strategy {

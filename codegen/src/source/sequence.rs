@@ -85,7 +85,7 @@ fn items(program: &Program) -> TokenStream {
 
 /// One statement; `number` is that of the next kernel.
 fn statement(program: &Program, statement: &Statement, number: usize) -> TokenStream {
-    let lent = |id: ArrayId| {
+    let borrowed = |id: ArrayId| {
         let ident = name(program, id);
         if program.array(id).kind == ArrayKind::Input {
             quote! { #ident }
@@ -95,13 +95,13 @@ fn statement(program: &Program, statement: &Statement, number: usize) -> TokenSt
     };
     match statement {
         Statement::Nest { nest, inputs, output } => {
-            let (kernel, inputs) = (kernel_name(number, nest), inputs.iter().map(|&id| lent(id)));
+            let (kernel, inputs) = (kernel_name(number, nest), inputs.iter().map(|&id| borrowed(id)));
             let (output, scalars) = (name(program, *output), scalars(number, nest));
             quote! { let #output = #kernel::run(world, #(#inputs,)* #(#scalars,)*)?; }
         }
         Statement::Move(moved) => {
             let [from, to] = [moved.source, moved.target].map(|id| sharding_name(program, id));
-            let (target, source) = (name(program, moved.target), lent(moved.source));
+            let (target, source) = (name(program, moved.target), borrowed(moved.source));
             if let Some(by) = &moved.by {
                 let (procedure, op) = (reduction::procedure(&by.procedure), reduction::op(by.op));
                 let source = name(program, moved.source);

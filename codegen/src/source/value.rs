@@ -28,7 +28,7 @@ impl Values<'_> {
             }
             Value::Neg(inner) => {
                 let inner = self.expr(inner, next);
-                if float { parse_quote!((-#inner)) } else { parse_quote!(Element::negated(#inner)) }
+                if float { parse_quote!((-#inner)) } else { parse_quote!(Element::negate(#inner)) }
             }
             Value::Add(a, b) | Value::Sub(a, b) | Value::Mul(a, b) | Value::Div(a, b) => {
                 let (a, b) = (self.expr(a, next), self.expr(b, next));
@@ -38,19 +38,19 @@ impl Values<'_> {
                     (Value::Sub(..), true) => parse_quote!((#a - #b)),
                     (Value::Mul(..), true) => parse_quote!((#a * #b)),
                     (_, true) => parse_quote!((#a / #b)),
-                    (Value::Add(..), false) => parse_quote!(Element::plus(#a, #b)),
-                    (Value::Sub(..), false) => parse_quote!(Element::minus(#a, #b)),
-                    (Value::Mul(..), false) => parse_quote!(Element::times(#a, #b)),
-                    (_, false) => parse_quote!(Element::over(#a, #b)),
+                    (Value::Add(..), false) => parse_quote!(Element::add(#a, #b)),
+                    (Value::Sub(..), false) => parse_quote!(Element::subtract(#a, #b)),
+                    (Value::Mul(..), false) => parse_quote!(Element::multiply(#a, #b)),
+                    (_, false) => parse_quote!(Element::divide(#a, #b)),
                 }
             }
             Value::Max(a, b) => {
                 let (a, b) = (bare(self.expr(a, next)), bare(self.expr(b, next)));
-                parse_quote!(Element::greater(#a, #b))
+                parse_quote!(Element::maximum(#a, #b))
             }
             Value::Min(a, b) => {
                 let (a, b) = (bare(self.expr(a, next)), bare(self.expr(b, next)));
-                parse_quote!(Element::smaller(#a, #b))
+                parse_quote!(Element::minimum(#a, #b))
             }
             Value::Call(function, inner) => {
                 let inner = bare(self.expr(inner, next));
@@ -59,7 +59,7 @@ impl Values<'_> {
                     Function::Log => parse_quote!(Element::logarithm(#inner)),
                     Function::Sqrt => parse_quote!(Element::square_root(#inner)),
                     Function::Tanh => parse_quote!(Element::hyperbolic_tangent(#inner)),
-                    Function::Abs => parse_quote!(Element::magnitude(#inner)),
+                    Function::Abs => parse_quote!(Element::absolute(#inner)),
                 }
             }
             Value::If(choice) => {

@@ -4,7 +4,7 @@ use super::access::Site;
 use crate::checked::Element;
 use crate::errors::{Errors, count};
 use crate::syntax::Block;
-use crate::value::{FUNCTIONS, Op, Value as Syntax};
+use crate::value::{BinaryOp, FUNCTIONS, Value as Syntax};
 use polyshard_program::{Choice, DType, Function, Number, Value};
 use syn::{Ident, Lit};
 
@@ -43,15 +43,15 @@ impl Context<'_> {
             },
             Syntax::Binary(a, op, b) => {
                 let (left, right) = (self.value(a), self.value(b));
-                if *op == Op::Div {
+                if *op == BinaryOp::Div {
                     self.divisor(b);
                 }
                 let (left, right) = (Box::new(left?), Box::new(right?));
                 Some(match op {
-                    Op::Add => Value::Add(left, right),
-                    Op::Sub => Value::Sub(left, right),
-                    Op::Mul => Value::Mul(left, right),
-                    Op::Div => Value::Div(left, right),
+                    BinaryOp::Add => Value::Add(left, right),
+                    BinaryOp::Sub => Value::Sub(left, right),
+                    BinaryOp::Mul => Value::Mul(left, right),
+                    BinaryOp::Div => Value::Div(left, right),
                 })
             }
             Syntax::Call(name, arguments) => self.call(name, arguments),
@@ -210,10 +210,10 @@ fn number(value: &Syntax) -> Option<i128> {
         Syntax::Binary(a, op, b) => {
             let (a, b) = (number(a)?, number(b)?);
             match op {
-                Op::Add => a.checked_add(b),
-                Op::Sub => a.checked_sub(b),
-                Op::Mul => a.checked_mul(b),
-                Op::Div => a.checked_div(b),
+                BinaryOp::Add => a.checked_add(b),
+                BinaryOp::Sub => a.checked_sub(b),
+                BinaryOp::Mul => a.checked_mul(b),
+                BinaryOp::Div => a.checked_div(b),
             }
         }
     }

@@ -17,7 +17,7 @@
 
 use super::Roofline;
 use super::roofline::Wiring;
-use super::step::Step;
+use super::step::ProductStep;
 use polyshard_layout::{Collective, DType, Mesh, SumKind};
 
 /// What one step, or all of a sequence, costs a device.
@@ -68,15 +68,15 @@ pub(super) fn seconds(
 }
 
 /// The seconds in which data move in a step.
-pub(super) fn communication(roofline: &Roofline, step: &Step, dtype: DType) -> f64 {
-    let Step::Move { op, axes, from, to, .. } = step else { return 0.0 };
+pub(super) fn communication(roofline: &Roofline, step: &ProductStep, dtype: DType) -> f64 {
+    let ProductStep::Move { op, axes, from, to, .. } = step else { return 0.0 };
     let bytes = |array: &super::Sharded| array.bytes(dtype) as f64;
     seconds(roofline, from.dist_type().mesh(), *op, axes, bytes(from), bytes(to))
 }
 
 /// The bytes that a device gets from others in a step.
-pub(super) fn received(step: &Step, dtype: DType) -> u128 {
-    let Step::Move { op, axes, from, to, .. } = step else { return 0 };
+pub(super) fn received(step: &ProductStep, dtype: DType) -> u128 {
+    let ProductStep::Move { op, axes, from, to, .. } = step else { return 0 };
     let (before, after) = (from.bytes(dtype), to.bytes(dtype));
     let extents = axes.iter().map(|&axis| from.dist_type().mesh().as_slice()[axis].extent as u128);
     let group: u128 = extents.product();
@@ -94,15 +94,15 @@ pub(super) fn received(step: &Step, dtype: DType) -> u128 {
 }
 
 /// The seconds in which a device multiplies its tiles: those of the operations or of memory, whichever are more.
-pub(super) fn arithmetic(roofline: &Roofline, step: &Step, dtype: DType) -> f64 {
-    let Step::Multiply { left, right, out } = step else { return 0.0 };
+pub(super) fn arithmetic(roofline: &Roofline, step: &ProductStep, dtype: DType) -> f64 {
+    let ProductStep::Multiply { left, right, out } = step else { return 0.0 };
     let bytes: u128 = [left, right, out].iter().map(|array| array.bytes(dtype)).sum();
     (flops(step) / roofline.flops).max(bytes as f64 / roofline.memory_bandwidth)
 }
 
 /// The operations of one device in a multiplication: two for each point of its tile of the loops.
-pub(super) fn flops(step: &Step) -> f64 {
-    let Step::Multiply { left, right, .. } = step else { return 0.0 };
+pub(super) fn flops(step: &ProductStep) -> f64 {
+    let ProductStep::Multiply { left, right, .. } = step else { return 0.0 };
     let tile = |array: &super::Sharded| array.dist_type().tile_shape();
     let only_right = right.names().iter().zip(tile(right)).filter(|(name, _)| !left.names().contains(name));
     let points = tile(left).into_iter().chain(only_right.map(|(_, extent)| extent));

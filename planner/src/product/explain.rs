@@ -1,7 +1,7 @@
 //! Plans of products in words.
 
 use super::cost::flops;
-use super::{ProductPlan, Sequence, Step};
+use super::{ProductPlan, ProductStep, Sequence};
 use polyshard_machine::units::{bytes, scaled, seconds, table};
 use std::fmt::{self, Write as _};
 
@@ -80,7 +80,7 @@ impl ProductPlan {
 impl Sequence {
     /// The steps in one line, without types.
     pub(super) fn brief(&self) -> String {
-        self.steps.iter().map(Step::brief).collect::<Vec<_>>().join("; ")
+        self.steps.iter().map(ProductStep::brief).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -89,10 +89,10 @@ impl fmt::Display for Sequence {
         for (nth, (step, cost)) in self.steps.iter().zip(&self.costs).enumerate() {
             write!(f, "{} {step}: ", nth + 1)?;
             match step {
-                Step::Multiply { .. } => {
+                ProductStep::Multiply { .. } => {
                     writeln!(f, "{} in {}", scaled(flops(step), "FLOP"), seconds(cost.arithmetic))?;
                 }
-                Step::Move { .. } => writeln!(f, "{} in {}", bytes(cost.bytes), seconds(cost.communication))?,
+                ProductStep::Move { .. } => writeln!(f, "{} in {}", bytes(cost.bytes), seconds(cost.communication))?,
             }
         }
         Ok(())

@@ -9,7 +9,7 @@
 
 use super::array::{Array, Layout};
 use super::moves::{Move, layouts, moves};
-use super::{Operand, Roofline, Step, cost};
+use super::{Operand, ProductStep, Roofline, cost};
 use polyshard_layout::DType;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
@@ -36,9 +36,9 @@ struct Edge {
     seconds: f64,
 }
 
-/// Which way paths go.
+/// Which way paths lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// From one layout to all others.
     From,
     /// To one layout from all others.
@@ -48,7 +48,7 @@ pub(super) enum Way {
 /// The cheapest paths between one layout and all others.
 pub(super) struct Paths<'a> {
     graph: &'a Graph,
-    way: Way,
+    direction: Direction,
     /// For each layout the seconds to it and its last edge; none if it is not reached.
     reached: Vec<Option<(f64, Option<usize>)>>,
 }
@@ -85,17 +85,17 @@ impl Graph {
     }
 
     /// The cheapest steps between two layouts through tiles of at most `most` elements, if there are any.
-    pub(super) fn cheapest(&self, operand: Operand, ends: [&Layout; 2], most: usize) -> Option<Vec<Step>> {
-        self.steps(&self.paths(ends[0], Way::From, most, self.used(ends)?), operand, ends)
+    pub(super) fn cheapest(&self, operand: Operand, ends: [&Layout; 2], most: usize) -> Option<Vec<ProductStep>> {
+        self.steps(&self.paths(ends[0], Direction::From, most, self.used(ends)?), operand, ends)
     }
 
     /// The steps along a path between two layouts, if there is one.
-    pub(super) fn steps(&self, paths: &Paths<'_>, operand: Operand, ends: [&Layout; 2]) -> Option<Vec<Step>> {
+    pub(super) fn steps(&self, paths: &Paths<'_>, operand: Operand, ends: [&Layout; 2]) -> Option<Vec<ProductStep>> {
         let typed = |layout: &Layout| {
             let sharded = self.array.sharded(layout);
             sharded.expect("layouts on paths have equal tiles: this is a bug of polyshard")
         };
-        let step = |(from, step): (&Layout, &Move)| Step::Move {
+        let step = |(from, step): (&Layout, &Move)| ProductStep::Move {
             operand,
             op: step.op,
             axes: step.axes.clone(),
@@ -113,7 +113,7 @@ impl Graph {
 
     /// The cheapest paths from or to a layout, on which no tile has more than `most` elements and no axis is used that
     /// is not among `axes`, as bits.
-    pub(super) fn paths(&self, end: &Layout, way: Way, most: usize, axes: usize) -> Paths<'_> {
+    pub(super) fn paths(&self, end: &Layout, direction: Direction, most: usize, axes: usize) -> Paths<'_> {
         let mut reached = vec![None; self.layouts.len()];
         let mut open = BinaryHeap::new();
         if let Some(&end) = self.numbers.get(end) {
@@ -126,10 +126,10 @@ impl Graph {
             if std::mem::replace(&mut closed[at], true) {
                 continue;
             }
-            let edges = if way == Way::From { &self.out[at] } else { &self.into[at] };
+            let edges = if direction == Direction::From { &self.out[at] } else { &self.into[at] };
             for &number in edges {
                 let edge = &self.edges[number];
-                let next = if way == Way::From { edge.to } else { edge.from };
+                let next = if direction == Direction::From { edge.to } else { edge.from };
                 let (seconds, steps) = (seconds + edge.seconds, steps + 1);
                 let kept = self.tiles[next] <= most && self.used[next] & !axes == 0;
                 if !kept || closed[next] || (seconds, steps) >= fewest[next] {
@@ -140,7 +140,7 @@ impl Graph {
                 open.push(Reverse(Open { seconds, steps, at: next }));
             }
         }
-        Paths { graph: self, way, reached }
+        Paths { graph: self, direction, reached }
     }
 }
 
@@ -148,14 +148,14 @@ impl Paths<'_> {
     /// The steps between two layouts, one of which is the paths' common end, in the order in which they run, if there
     /// is a path.
     fn steps(&self, [from, to]: [&Layout; 2]) -> Option<Vec<(&Layout, &Move)>> {
-        let mut at = *self.graph.numbers.get(if self.way == Way::From { to } else { from })?;
+        let mut at = *self.graph.numbers.get(if self.direction == Direction::From { to } else { from })?;
         let mut steps = Vec::new();
         while let Some(number) = self.reached[at]?.1 {
             let edge = &self.graph.edges[number];
             steps.push((&self.graph.layouts[edge.from], &edge.step));
-            at = if self.way == Way::From { edge.from } else { edge.to };
+            at = if self.direction == Direction::From { edge.from } else { edge.to };
         }
-        if self.way == Way::From {
+        if self.direction == Direction::From {
             steps.reverse();
         }
         Some(steps)
@@ -207,8 +207,8 @@ mod tests {
             let written = |step: &Move| format!("{} {}", step.op, graph.array().sharded(&step.to).expect("a type"));
             steps.into_iter().map(|(_, step)| written(step)).collect::<Vec<_>>()
         };
-        let there = write(graph.paths(from, Way::From, most, 3));
-        assert_eq!(there.len(), write(graph.paths(to, Way::To, most, 3)).len());
+        let there = write(graph.paths(from, Direction::From, most, 3));
+        assert_eq!(there.len(), write(graph.paths(to, Direction::To, most, 3)).len());
         there
     }
 
@@ -235,7 +235,7 @@ mod tests {
         let (rows, whole) = (layout([&[0], &[]], &[]), layout([&[], &[]], &[]));
         assert_eq!(graph.used([&rows, &whole]), Some(1));
         let steps =
-            |axes| graph.paths(&rows, Way::From, usize::MAX, axes).steps([&rows, &whole]).expect("a path").len();
+            |axes| graph.paths(&rows, Direction::From, usize::MAX, axes).steps([&rows, &whole]).expect("a path").len();
         assert_eq!([steps(1), steps(3)], [1, 2], "with Y, a slice and a gather over both would seem cheaper");
     }
 

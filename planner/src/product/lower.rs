@@ -1,7 +1,7 @@
 //! Products as programs: arrays moved to where they are multiplied, one kernel on every rank's tiles, and the result moved,
 //! its sums closed, to where it is wanted.
 
-use super::{Operand, Product, ProductError, ProductPlan, Sequence, Sharded, Step, StepCost};
+use super::{Operand, Product, ProductError, ProductPlan, ProductStep, Sequence, Sharded, StepCost};
 use polyshard_layout::{Collective, Mesh, Name, Placement, Sharding};
 use polyshard_program::{
     Access, Affine, Array, ArrayId, ArrayKind, Assign, DType, Expr, KernelSpec, Leaf, LeafAccess, LeafLoop, LeafOp,
@@ -68,7 +68,7 @@ impl Sequence {
         let mut out = None;
         for step in &self.steps {
             match step {
-                Step::Multiply { left: a, right: b, out: c } => {
+                ProductStep::Multiply { left: a, right: b, out: c } => {
                     let [x, y] = [(Operand::Left, &mut left), (Operand::Right, &mut right)]
                         .map(|(operand, id)| builder.finished(operand, id));
                     let id = builder.add(c, ArrayKind::Temporary);
@@ -77,9 +77,9 @@ impl Sequence {
                     builder.statements.push(Statement::Nest { nest: Box::new(nest), inputs: vec![x, y], output: id });
                     out = Some(id);
                 }
-                Step::Move { operand: Operand::Left, .. } => builder.step(step, &mut left),
-                Step::Move { operand: Operand::Right, .. } => builder.step(step, &mut right),
-                Step::Move { operand: Operand::Out, .. } => {
+                ProductStep::Move { operand: Operand::Left, .. } => builder.step(step, &mut left),
+                ProductStep::Move { operand: Operand::Right, .. } => builder.step(step, &mut right),
+                ProductStep::Move { operand: Operand::Out, .. } => {
                     let id = out.as_mut().expect("a result is moved when it is there; this is a bug of polyshard");
                     builder.step(step, id);
                 }
@@ -96,9 +96,10 @@ impl Sequence {
             let (mine, theirs) = (one.dist_type(), other.dist_type());
             one.names() == other.names() && mine.mesh() == theirs.mesh() && mine.shape() == theirs.shape()
         };
-        let last = |step: &&Step| !matches!(step, Step::Move { operand: Operand::Left | Operand::Right, .. });
-        let result = self.steps.iter().rev().find(last).map(Step::result);
-        let multiplies = self.steps.iter().any(|step| matches!(step, Step::Multiply { .. }));
+        let last =
+            |step: &&ProductStep| !matches!(step, ProductStep::Move { operand: Operand::Left | Operand::Right, .. });
+        let result = self.steps.iter().rev().find(last).map(ProductStep::result);
+        let multiplies = self.steps.iter().any(|step| matches!(step, ProductStep::Multiply { .. }));
         if multiplies
             && alike(&self.left, product.left())
             && alike(&self.right, product.right())
@@ -123,7 +124,7 @@ impl Sequence {
 /// If a step does not begin with what the one before it left, or a size is more than the type's.
 pub fn resharding(
     from: &Sharded,
-    steps: &[(Step, StepCost)],
+    steps: &[(ProductStep, StepCost)],
     dtype: DType,
     sizes: &[(&str, usize)],
 ) -> Result<Program, ProductError> {
@@ -176,8 +177,8 @@ impl Builder<'_> {
     }
 
     /// Adds a step on the array `id`, which is then another.
-    fn step(&mut self, step: &Step, id: &mut ArrayId) {
-        let Step::Move { operand, op, axes, from, to } = step else {
+    fn step(&mut self, step: &ProductStep, id: &mut ArrayId) {
+        let ProductStep::Move { operand, op, axes, from, to } = step else {
             unreachable!("a multiplication is no step on one array; this is a bug of polyshard")
         };
         let kept = &mut self.kept[*operand as usize];

@@ -54,7 +54,7 @@ pub use polyshard_layout::Collective;
 pub use report::{ProductReport, ProductStepReport, SequenceReport};
 pub use reshard::reshard;
 pub use roofline::{Link, Roofline, Wiring};
-pub use step::{Operand, Step};
+pub use step::{Operand, ProductStep};
 
 use polyshard_layout::{DType, Mesh};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The sequences of a product, sorted, the cheapest first.
 
 use super::array::Sharded;
-use super::{Free, Operand, Product, Step, StepCost};
+use super::{Free, Operand, Product, ProductStep, StepCost};
 
 /// One way to a product: steps, in the order in which they run, and what they cost.
 ///
@@ -12,7 +12,7 @@ pub struct Sequence {
     pub(super) work: String,
     pub(super) left: Sharded,
     pub(super) right: Sharded,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ProductStep>,
     pub(super) costs: Vec<StepCost>,
     pub(super) fits: bool,
 }
@@ -38,7 +38,7 @@ impl Sequence {
 
     /// Returns the steps.
     #[must_use]
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[ProductStep] {
         &self.steps
     }
 
@@ -62,7 +62,7 @@ impl Sequence {
     /// Whether some array takes more than two steps.
     pub(super) fn is_long(&self) -> bool {
         [Operand::Left, Operand::Right, Operand::Out].iter().any(|which| {
-            let moves = |step: &&Step| matches!(step, Step::Move { operand, .. } if operand == which);
+            let moves = |step: &&ProductStep| matches!(step, ProductStep::Move { operand, .. } if operand == which);
             self.steps.iter().filter(moves).count() > 2
         })
     }

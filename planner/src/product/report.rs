@@ -2,7 +2,7 @@
 //!
 //! Units are in the fields' names. Types are texts, as they are printed; groups are left out, since axes say them.
 
-use super::{ProductPlan, Sequence, Step, StepCost};
+use super::{ProductPlan, ProductStep, Sequence, StepCost};
 use serde::Serialize;
 
 /// A plan, with all of its sequences.
@@ -111,7 +111,7 @@ impl Sequence {
     }
 }
 
-impl Step {
+impl ProductStep {
     fn report(&self, cost: &StepCost) -> ProductStepReport {
         let mesh = self.result().dist_type().mesh();
         let name = |&axis: &usize| mesh.as_slice()[axis].name.to_string();

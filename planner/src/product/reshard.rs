@@ -6,7 +6,7 @@
 use super::array::{Array, Layout};
 use super::graph::Graph;
 use super::search::axes;
-use super::{Operand, ProductError, Roofline, Sharded, Step, StepCost, cost};
+use super::{Operand, ProductError, ProductStep, Roofline, Sharded, StepCost, cost};
 use polyshard_layout::DType;
 
 /// Returns the cheapest steps from one type of an array to another, with what each costs; memory is that of the
@@ -32,7 +32,7 @@ pub fn reshard(
     to: &Sharded,
     dtype: DType,
     roofline: &Roofline,
-) -> Result<Vec<(Step, StepCost)>, ProductError> {
+) -> Result<Vec<(ProductStep, StepCost)>, ProductError> {
     let array = Array::of(from);
     if array != Array::of(to) {
         return Err(ProductError::Arrays { from: from.to_string(), to: to.to_string() });
@@ -45,7 +45,7 @@ pub fn reshard(
     roofline.check(mesh)?;
     let axes = axes(mesh, array.names.len())?;
     let graph = Graph::new(array, &axes, true, roofline, dtype);
-    let priced = |step: Step| {
+    let priced = |step: ProductStep| {
         let (before, after) = (step.before().map_or(0, |before| before.bytes(dtype)), step.result().bytes(dtype));
         let communication = cost::communication(roofline, &step, dtype);
         let bytes = cost::received(&step, dtype);
@@ -54,7 +54,7 @@ pub fn reshard(
     Ok(cheapest(&graph, from, to).into_iter().map(priced).collect())
 }
 
-fn cheapest(graph: &Graph, from: &Sharded, to: &Sharded) -> Vec<Step> {
+fn cheapest(graph: &Graph, from: &Sharded, to: &Sharded) -> Vec<ProductStep> {
     let steps = graph.cheapest(Operand::Out, [&Layout::of(from), &Layout::of(to)], usize::MAX);
     steps.expect("types can be gathered and sliced: this is a bug of polyshard")
 }

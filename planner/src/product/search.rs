@@ -5,18 +5,18 @@
 //! takes too much memory, the ways are sought again without tiles larger than those at both ends.
 
 use super::array::{Array, Layout};
-use super::graph::{Graph, Paths, Way};
+use super::graph::{Direction, Graph, Paths};
 use super::plan::{ProductPlan, Sequence};
-use super::{Free, Operand, Product, ProductError, Roofline, Sharded, Step, StepCost, cost, moves};
+use super::{Free, Operand, Product, ProductError, ProductStep, Roofline, Sharded, StepCost, cost, moves};
 use crate::named::subscript;
 use polyshard_layout::{Collective, Mesh};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Axes beyond which there are too many ways to write them all down.
-const MOST_AXES: usize = 4;
+const MAX_AXES: usize = 4;
 /// The most layouts of an array times its dimensions: some hundred megabytes with all steps between them.
-const MOST_LAYOUTS: usize = 31_000;
+const MAX_LAYOUTS: usize = 31_000;
 
 impl Product {
     /// Returns the sequences for the factors as they are given.
@@ -58,7 +58,7 @@ impl Product {
 /// Returns the plan, the factors in `free` sharded as the multiplication needs them.
 fn plan(product: &Product, roofline: &Roofline, free: Option<Free>) -> Result<ProductPlan, ProductError> {
     roofline.check(&product.mesh)?;
-    let search = Search::new(product, roofline, free)?;
+    let search = ProductSearch::new(product, roofline, free)?;
     let sequences = search.sequences();
     let Some(best) = sequences.first() else { return Err(search.no_sequence()) };
     if !best.fits {
@@ -67,7 +67,7 @@ fn plan(product: &Product, roofline: &Roofline, free: Option<Free>) -> Result<Pr
     Ok(ProductPlan { product: product.clone(), free, capacity: roofline.memory_bytes, sequences })
 }
 
-struct Search<'a> {
+struct ProductSearch<'a> {
     product: &'a Product,
     roofline: &'a Roofline,
     free: Option<Free>,
@@ -77,7 +77,7 @@ struct Search<'a> {
     out: Graph,
 }
 
-impl<'a> Search<'a> {
+impl<'a> ProductSearch<'a> {
     fn new(product: &'a Product, roofline: &'a Roofline, free: Option<Free>) -> Result<Self, ProductError> {
         let axes = axes(&product.mesh, product.loops.len())?;
         let graph = |array: &Sharded, partial| Graph::new(Array::of(array), &axes, partial, roofline, product.dtype);
@@ -89,9 +89,9 @@ impl<'a> Search<'a> {
     fn sequences(&self) -> Vec<Sequence> {
         let product = self.product;
         let fast = [
-            self.fast(&self.left, &product.left, Way::From),
-            self.fast(&self.right, &product.right, Way::From),
-            self.fast(&self.out, &product.out, Way::To),
+            self.fast(&self.left, &product.left, Direction::From),
+            self.fast(&self.right, &product.right, Direction::From),
+            self.fast(&self.out, &product.out, Direction::To),
         ];
         let mut best: BTreeMap<Vec<Option<usize>>, Sequence> = BTreeMap::new();
         for work in moves::layouts(&self.axes, self.product.loops.len(), false) {
@@ -116,9 +116,9 @@ impl<'a> Search<'a> {
     }
 
     /// The cheapest paths from or to a type, for each set of axes that they may use.
-    fn fast<'g>(&self, graph: &'g Graph, end: &Sharded, way: Way) -> Vec<Paths<'g>> {
+    fn fast<'g>(&self, graph: &'g Graph, end: &Sharded, direction: Direction) -> Vec<Paths<'g>> {
         let sets = 0..1 << self.axes.len();
-        sets.map(|axes| graph.paths(&Layout::of(end), way, usize::MAX, axes)).collect()
+        sets.map(|axes| graph.paths(&Layout::of(end), direction, usize::MAX, axes)).collect()
     }
 
     /// The cheapest sequence in which axes cut loops so, if tiles are equal and the result is reached: along the fast
@@ -137,12 +137,12 @@ impl<'a> Search<'a> {
         let left_steps = steps(&self.left, fast(0), Operand::Left, [&left_from, &left])?;
         let right_steps = steps(&self.right, fast(1), Operand::Right, [&right_from, &right])?;
         let out_steps = steps(&self.out, fast(2), Operand::Out, [&out, &out_to])?;
-        let multiply = Step::Multiply {
+        let multiply = ProductStep::Multiply {
             left: self.left.array().sharded(&left)?,
             right: self.right.array().sharded(&right)?,
             out: self.out.array().sharded(&out)?,
         };
-        let ordered = |first: &[Step], second: &[Step]| {
+        let ordered = |first: &[ProductStep], second: &[ProductStep]| {
             let steps = [first, second, std::slice::from_ref(&multiply), &out_steps].concat();
             let costs = self.costs(&left_given, &right_given, &steps);
             let (left, right) = (left_given.clone(), right_given.clone());
@@ -169,7 +169,7 @@ impl<'a> Search<'a> {
     }
 
     /// What each step costs, with the memory that is taken meanwhile.
-    fn costs(&self, left: &Sharded, right: &Sharded, steps: &[Step]) -> Vec<StepCost> {
+    fn costs(&self, left: &Sharded, right: &Sharded, steps: &[ProductStep]) -> Vec<StepCost> {
         let dtype = self.product.dtype;
         // The factors as given stay; copies of them last until they are multiplied.
         let given = left.bytes(dtype) + right.bytes(dtype);
@@ -178,15 +178,15 @@ impl<'a> Search<'a> {
         for step in steps {
             let after = step.result().bytes(dtype);
             let memory = match step {
-                Step::Move { operand: Operand::Out, op, from, .. } => {
+                ProductStep::Move { operand: Operand::Out, op, from, .. } => {
                     given + from.bytes(dtype) + if *op == Collective::AllReduce { 0 } else { after }
                 }
-                Step::Move { operand, .. } => {
+                ProductStep::Move { operand, .. } => {
                     let memory = given + copies[0] + copies[1] + after;
                     copies[usize::from(*operand == Operand::Right)] = after;
                     memory
                 }
-                Step::Multiply { .. } => given + copies[0] + copies[1] + after,
+                ProductStep::Multiply { .. } => given + copies[0] + copies[1] + after,
             };
             costs.push(StepCost {
                 bytes: cost::received(step, dtype),
@@ -228,7 +228,7 @@ impl<'a> Search<'a> {
     /// What the sequence takes that takes least, the first where none fits, and what other factors would.
     fn no_memory(&self, least: &Sequence) -> ProductError {
         let capacity = self.roofline.memory_bytes;
-        let graphs = Search::new(self.product, self.roofline, Some(Free::Both));
+        let graphs = ProductSearch::new(self.product, self.roofline, Some(Free::Both));
         let freely = graphs.expect("it was searched before: this is a bug of polyshard").sequences();
         let other = freely.iter().min_by_key(|sequence| sequence.total().memory).unwrap_or(least);
         let (left, right, bytes) = (&other.left, &other.right, other.total().memory);
@@ -265,7 +265,7 @@ fn sensible(sequences: Vec<Sequence>) -> Vec<Sequence> {
 }
 
 /// The steps of one array between two layouts, along the fast paths for the axes used if they are given.
-fn steps(graph: &Graph, fast: Option<&[Paths<'_>]>, operand: Operand, ends: [&Layout; 2]) -> Option<Vec<Step>> {
+fn steps(graph: &Graph, fast: Option<&[Paths<'_>]>, operand: Operand, ends: [&Layout; 2]) -> Option<Vec<ProductStep>> {
     let [from, to] = ends;
     let used = graph.used(ends)?;
     if from == to {
@@ -281,13 +281,13 @@ fn steps(graph: &Graph, fast: Option<&[Paths<'_>]>, operand: Operand, ends: [&La
 pub(super) fn axes(mesh: &Mesh, dims: usize) -> Result<Vec<usize>, ProductError> {
     let extents = mesh.as_slice().iter().enumerate();
     let axes: Vec<usize> = extents.filter(|(_, axis)| axis.extent > 1).map(|(nth, _)| nth).collect();
-    if axes.len() > MOST_AXES {
-        return Err(ProductError::Axes { axes: axes.len(), most: MOST_AXES });
+    if axes.len() > MAX_AXES {
+        return Err(ProductError::Axes { axes: axes.len(), most: MAX_AXES });
     }
     // Each axis goes to a dimension, above or below those that are there, or to none.
     let layouts = |dims: usize| (1..=axes.len()).fold(dims, |ways, nth| ways.saturating_mul(dims.saturating_add(nth)));
-    if layouts(dims) > MOST_LAYOUTS {
-        let most = (0..dims).rev().find(|&fewer| layouts(fewer) <= MOST_LAYOUTS).unwrap_or(0);
+    if layouts(dims) > MAX_LAYOUTS {
+        let most = (0..dims).rev().find(|&fewer| layouts(fewer) <= MAX_LAYOUTS).unwrap_or(0);
         return Err(ProductError::Dimensions { dims, axes: axes.len(), most });
     }
     Ok(axes)

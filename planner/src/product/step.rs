@@ -1,7 +1,7 @@
 //! The steps of a product: what each does, with types before and after.
 //!
 //! Steps are data. A runtime that follows them needs no more than this page: the groups of a step over axes are the
-//! ranks that differ along those axes alone ([`Step::members`]), and what each rank holds before and after is said by
+//! ranks that differ along those axes alone ([`ProductStep::members`]), and what each rank holds before and after is said by
 //! the types ([`Sharded`]): one member gives another where the tile of the first before and that of the second after
 //! meet, all such pieces of a step are of one shape, and no other rank is needed. Nothing here says what a step costs.
 
@@ -23,7 +23,7 @@ pub enum Operand {
 
 /// One step of a [`Sequence`](super::Sequence).
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum ProductStep {
     /// One array is resharded.
     Move {
         /// Which of the three it is.
@@ -63,7 +63,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl ProductStep {
     /// Returns what ranks hold of the array before it is resharded; none for a multiplication.
     #[must_use]
     pub fn before(&self) -> Option<&Sharded> {
@@ -124,7 +124,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ProductStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Move { op, axes, from, to, .. } => {

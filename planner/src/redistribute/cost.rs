@@ -1,7 +1,7 @@
 //! What a plan is judged by: elements, or seconds.
 
 use super::problem::Cost;
-use super::step::Step;
+use super::step::PlanStep;
 use crate::PlanError;
 use polyshard_layout::{Collective, Mesh, Name};
 
@@ -61,7 +61,7 @@ impl Links {
     }
 
     /// The seconds that a step takes.
-    pub(super) fn seconds(&self, step: &Step, element_bytes: usize) -> f64 {
+    pub(super) fn seconds(&self, step: &PlanStep, element_bytes: usize) -> f64 {
         let mesh = step.from().mesh();
         let crossed = |axis: &usize| match step.op() {
             Collective::Permute => true,

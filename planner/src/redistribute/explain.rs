@@ -1,7 +1,7 @@
 //! Plans in words.
 
 use super::plan::Plan;
-use super::step::Step;
+use super::step::PlanStep;
 use polyshard_layout::Collective;
 use polyshard_machine::units::counted;
 use std::fmt::{self, Write as _};
@@ -74,7 +74,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PlanStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.op())?;
         let axes: Vec<_> = self.axes().iter().map(|part| part.display(self.from().mesh()).to_string()).collect();

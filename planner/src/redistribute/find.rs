@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::problem::{Cost, Problem};
 use super::search::Path;
 use super::state::Move;
-use super::step::Step;
+use super::step::PlanStep;
 use crate::part::{common, extent};
 use crate::{DistDim, DistType};
 use polyshard_layout::Collective;
@@ -57,7 +57,7 @@ impl Plan {
 
     fn realized(problem: &Problem<'_>, moves: &[Move], fused: bool, weak_cost: Cost) -> Option<Self> {
         let (moves, points) = digits::points(problem, moves, fused)?;
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<PlanStep> = Vec::new();
         let type_at = |point: &Point| {
             let dims = point.iter().zip(&problem.dims).map(|(parts, dim)| DistDim {
                 tile: dim.size / extent(parts),
@@ -83,7 +83,7 @@ impl Plan {
             }
             last_sliced = sliced;
             if op != Collective::Permute || from != to {
-                steps.push(Step::new(op, from, to.clone())?);
+                steps.push(PlanStep::new(op, from, to.clone())?);
             }
             from = to;
         }
@@ -118,7 +118,7 @@ impl Plan {
     }
 
     pub(super) fn exchange(source: &DistType, target: &DistType) -> Self {
-        let step = Step::new(Collective::Exchange, source.clone(), target.clone());
+        let step = PlanStep::new(Collective::Exchange, source.clone(), target.clone());
         let step = step.expect("an exchange has groups: this is a bug of polyshard");
         let (weak_cost, steps) = (step.elements(), if source == target { Vec::new() } else { vec![step] });
         Self { source: source.clone(), target: target.clone(), steps, weak_cost }
@@ -133,10 +133,10 @@ impl Plan {
         let gathered = DistType::new(source.mesh(), dims.collect()).ok()?;
         let mut steps = Vec::new();
         if gathered != *source {
-            steps.push(Step::new(Collective::AllGather, source.clone(), gathered.clone())?);
+            steps.push(PlanStep::new(Collective::AllGather, source.clone(), gathered.clone())?);
         }
         if gathered != *target {
-            steps.push(Step::new(Collective::Slice, gathered, target.clone())?);
+            steps.push(PlanStep::new(Collective::Slice, gathered, target.clone())?);
         }
         Some(Self { source: source.clone(), target: target.clone(), steps, weak_cost })
     }

@@ -4,7 +4,7 @@
 //! the program its tiles are cut off where the array ends, so some are short or empty and nothing is padded.
 
 use super::plan::Plan;
-use super::step::Step;
+use super::step::PlanStep;
 use crate::{DistType, PlanError};
 use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Placement, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, DType, Move, Pattern, Program, Statement};
@@ -125,7 +125,7 @@ impl Plan {
 }
 
 /// The name of a step's route.
-fn pattern(step: &Step) -> Pattern {
+fn pattern(step: &PlanStep) -> Pattern {
     let mesh = step.from().mesh();
     let mut parts = step.axes().to_vec();
     parts.sort_by_key(|part| (part.axis, std::cmp::Reverse(part.stride)));

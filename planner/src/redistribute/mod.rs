@@ -40,7 +40,7 @@ pub use cost::{CostModel, Links};
 pub use plan::Plan;
 pub use problem::Cost;
 pub use report::{Report, StepReport};
-pub use step::Step;
+pub use step::PlanStep;
 
 use crate::{DistType, PlanError};
 

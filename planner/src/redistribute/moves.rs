@@ -14,7 +14,7 @@
 
 use super::estimate::{Rules, Search, Want};
 use super::problem::{Cost, Dim, gather_cost};
-use super::state::{Move, Stage, Standing, State};
+use super::state::{DimState, Move, Stage, State};
 use crate::factor::divisors;
 
 type Next = Vec<(State, Move, Cost)>;
@@ -23,7 +23,7 @@ impl Search<'_> {
     pub(super) fn start(&self) -> State {
         let kept = |dim: &Dim| if self.tracks() { dim.source.pieces } else { 1 };
         let dims =
-            self.problem.dims.iter().map(|dim| Standing { pieces: dim.source.pieces, kept: kept(dim), fixed: 1 });
+            self.problem.dims.iter().map(|dim| DimState { pieces: dim.source.pieces, kept: kept(dim), fixed: 1 });
         State { dims: dims.collect(), stage: Stage::Slicing, permuted: false }
     }
 
@@ -64,10 +64,10 @@ impl Search<'_> {
     }
 
     fn finish(&self, state: &State, next: &mut Next) {
-        let right = |(standing, dim): (&Standing, &Dim)| {
+        let right = |(dim_state, dim): (&DimState, &Dim)| {
             let target = dim.target.pieces;
-            let own = || standing.kept.is_multiple_of(target) && dim.source.cut(target) == dim.target.cut(target);
-            standing.pieces.is_multiple_of(target) && (!self.tracks() || standing.fixed == target || own())
+            let own = || dim_state.kept.is_multiple_of(target) && dim.source.cut(target) == dim.target.cut(target);
+            dim_state.pieces.is_multiple_of(target) && (!self.tracks() || dim_state.fixed == target || own())
         };
         let arrived = self.rules != Rules::Permuted || state.permuted;
         if !arrived || !state.dims.iter().zip(&self.problem.dims).all(right) {
@@ -78,7 +78,7 @@ impl Search<'_> {
         factors.sort_by_key(|&(_, factor)| factor);
         let tile = self.problem.tile(state.pieces());
         let price = gather_cost(tile, factors.iter().map(|&(_, factor)| factor), self.fused);
-        let dims = self.problem.dims.iter().map(|dim| Standing { pieces: dim.target.pieces, kept: 1, fixed: 1 });
+        let dims = self.problem.dims.iter().map(|dim| DimState { pieces: dim.target.pieces, kept: 1, fixed: 1 });
         let done = State { dims: dims.collect(), stage: Stage::Done, permuted: false };
         next.push((done, Move::AllGather(factors), price));
     }
@@ -87,8 +87,8 @@ impl Search<'_> {
         let spare = self.problem.spare(state.pieces());
         for &factor in self.problem.primes.iter().filter(|&&prime| spare.is_multiple_of(prime)) {
             for dim in 0..state.dims.len() {
-                for standing in self.brought(state, dim, factor) {
-                    let changes = [(dim, standing)];
+                for dim_state in self.brought(state, dim, factor) {
+                    let changes = [(dim, dim_state)];
                     if self.is_independent(state, &changes) {
                         next.push((state.with(Stage::Slicing, &changes), Move::Slice(dim, factor), 0));
                     }
@@ -119,8 +119,8 @@ impl Search<'_> {
                     if ahead.is_none_or(|ahead| least.is_some_and(|least| want.tile + ahead >= least)) {
                         continue;
                     }
-                    for standing in self.brought(state, into, factor) {
-                        let changes = [(from, left), (into, standing)];
+                    for dim_state in self.brought(state, into, factor) {
+                        let changes = [(from, left), (into, dim_state)];
                         if self.is_independent(state, &changes) {
                             let step = Move::AllToAll { out: vec![(from, factor)], into: vec![(into, factor)] };
                             next.push((state.with(Stage::Moving, &changes), step, want.tile));
@@ -140,7 +140,7 @@ impl Search<'_> {
     }
 
     /// Chooses how many pieces dimension `chosen.len()` gets, when the rest of the dimensions gets `pieces`.
-    fn fuse(&self, state: &State, pieces: usize, chosen: &mut Vec<(usize, Standing)>, next: &mut Next) {
+    fn fuse(&self, state: &State, pieces: usize, chosen: &mut Vec<(usize, DimState)>, next: &mut Next) {
         let nth = chosen.len();
         let Some(dim) = self.problem.dims.get(nth) else {
             if pieces == 1 {
@@ -163,31 +163,31 @@ impl Search<'_> {
             } else {
                 Vec::new()
             };
-            for standing in options {
-                chosen.push((nth, standing));
+            for dim_state in options {
+                chosen.push((nth, dim_state));
                 self.fuse(state, pieces / wanted, chosen, next);
                 chosen.pop();
             }
         }
     }
 
-    fn add_fused(&self, state: &State, chosen: &[(usize, Standing)], next: &mut Next) {
+    fn add_fused(&self, state: &State, chosen: &[(usize, DimState)], next: &mut Next) {
         if !self.is_independent(state, chosen) {
             return;
         }
         let ratio = |more: usize, less: usize| (more > less).then(|| more / less);
         let now = |dim: usize| state.dims[dim].pieces;
-        let out = chosen.iter().filter_map(|&(dim, standing)| Some((dim, ratio(now(dim), standing.pieces)?)));
-        let into = chosen.iter().filter_map(|&(dim, standing)| Some((dim, ratio(standing.pieces, now(dim))?)));
+        let out = chosen.iter().filter_map(|&(dim, dim_state)| Some((dim, ratio(now(dim), dim_state.pieces)?)));
+        let into = chosen.iter().filter_map(|&(dim, dim_state)| Some((dim, ratio(dim_state.pieces, now(dim))?)));
         let step = Move::AllToAll { out: out.collect(), into: into.collect() };
         next.push((state.with(Stage::Moving, chosen), step, self.problem.tile(state.pieces())));
     }
 
     fn permute(&self, state: &State, next: &mut Next) {
-        let renumbered = |(standing, dim): (&Standing, &Dim)| {
-            let cuts = divisors(standing.pieces).into_iter().rev();
+        let renumbered = |(dim_state, dim): (&DimState, &Dim)| {
+            let cuts = divisors(dim_state.pieces).into_iter().rev();
             let fixed = if self.tracks() { cuts.into_iter().find(|&cut| dim.target.cut(cut).is_some()) } else { None };
-            Standing { pieces: standing.pieces, kept: 1, fixed: fixed.unwrap_or(1) }
+            DimState { pieces: dim_state.pieces, kept: 1, fixed: fixed.unwrap_or(1) }
         };
         let dims = state.dims.iter().zip(&self.problem.dims).map(renumbered).collect();
         let permuted = State { dims, stage: Stage::Moving, permuted: true };
@@ -195,15 +195,15 @@ impl Search<'_> {
     }
 
     /// Whether, after these changes, all digits that are known are independent. Before them they are.
-    fn is_independent(&self, state: &State, changes: &[(usize, Standing)]) -> bool {
+    fn is_independent(&self, state: &State, changes: &[(usize, DimState)]) -> bool {
         if self.rules != Rules::Free {
             return true;
         }
         let known = |dim: usize| {
             let changed = changes.iter().find(|(changed, _)| *changed == dim);
-            let standing = changed.map_or(&state.dims[dim], |(_, standing)| standing);
+            let dim_state = changed.map_or(&state.dims[dim], |(_, dim_state)| dim_state);
             let Dim { source, target, .. } = &self.problem.dims[dim];
-            let (kept, fixed) = (standing.kept, standing.fixed);
+            let (kept, fixed) = (dim_state.kept, dim_state.fixed);
             let known = if fixed >= kept { target.cut(fixed) } else { source.cut(kept) };
             known.expect("a cut that a state has comes apart: this is a bug of polyshard")
         };
@@ -215,44 +215,44 @@ impl Search<'_> {
     }
 
     /// How dimension `dim` may stand when a factor is brought to it; nothing if it does not divide.
-    fn brought(&self, state: &State, dim: usize, factor: usize) -> Vec<Standing> {
+    fn brought(&self, state: &State, dim: usize, factor: usize) -> Vec<DimState> {
         let (now, dim) = (state.dims[dim], &self.problem.dims[dim]);
         let pieces = now.pieces * factor;
         if !dim.size.is_multiple_of(pieces) {
             return Vec::new();
         }
-        let mut options = vec![Standing { pieces, ..now }];
+        let mut options = vec![DimState { pieces, ..now }];
         let numbers_are_final = match self.rules {
             Rules::Weak => false,
             Rules::Permuted => self.tracks() && state.permuted,
             Rules::Free => true,
         };
         if numbers_are_final && let Some(fixed) = fixed(&now, pieces, dim) {
-            options.push(Standing { pieces, fixed, ..now });
+            options.push(DimState { pieces, fixed, ..now });
         }
         options
     }
 
     /// How dimension `dim` stands when its lowest digits, of this many values, are taken away.
-    fn removed(&self, state: &State, dim: usize, factor: usize) -> Option<Standing> {
+    fn removed(&self, state: &State, dim: usize, factor: usize) -> Option<DimState> {
         let now = state.dims[dim];
         let pieces = now.pieces / factor;
         if !self.tracks() {
-            return Some(Standing { pieces, ..now });
+            return Some(DimState { pieces, ..now });
         }
         if !pieces.is_multiple_of(now.fixed) {
             return None;
         }
         if pieces.is_multiple_of(now.kept) {
-            return Some(Standing { pieces, ..now });
+            return Some(DimState { pieces, ..now });
         }
         let apart = now.kept.is_multiple_of(pieces) && self.problem.dims[dim].source.cut(pieces).is_some();
-        apart.then_some(Standing { pieces, kept: pieces, ..now })
+        apart.then_some(DimState { pieces, kept: pieces, ..now })
     }
 }
 
 /// The cut that can be the target's for good when a dimension gets as many as `pieces`.
-fn fixed(now: &Standing, pieces: usize, dim: &Dim) -> Option<usize> {
+fn fixed(now: &DimState, pieces: usize, dim: &Dim) -> Option<usize> {
     let target = dim.target.pieces;
     let cut = if target.is_multiple_of(pieces) {
         pieces

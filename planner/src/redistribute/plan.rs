@@ -2,7 +2,7 @@
 
 use super::cost::{CostModel, Links};
 use super::problem::{Cost, gather_cost};
-use super::step::Step;
+use super::step::PlanStep;
 use super::volume;
 use crate::DistType;
 use polyshard_layout::Collective;
@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 pub struct Plan {
     pub(super) source: DistType,
     pub(super) target: DistType,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PlanStep>,
     pub(super) weak_cost: Cost,
 }
 
@@ -34,7 +34,7 @@ impl Plan {
 
     /// Returns the steps; none if every rank has its tile already.
     #[must_use]
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[PlanStep] {
         &self.steps
     }
 
@@ -48,14 +48,14 @@ impl Plan {
     /// Returns what the steps cost together, in elements that a device sends (Rink et al., figure 11).
     #[must_use]
     pub fn total_cost(&self) -> Cost {
-        self.steps.iter().map(Step::elements).sum()
+        self.steps.iter().map(PlanStep::elements).sum()
     }
 
     /// Returns the elements of the largest tile on the way.
     #[must_use]
     pub fn peak(&self) -> usize {
         let tiles = self.source.tile_len().max(self.target.tile_len());
-        self.steps.iter().map(Step::peak).fold(tiles, usize::max)
+        self.steps.iter().map(PlanStep::peak).fold(tiles, usize::max)
     }
 
     /// Returns what it costs to gather the whole array on every rank, dimension after dimension, and to slice it.

@@ -38,7 +38,7 @@ pub struct StepReport {
     /// The groups of ranks in which something moves; the cycles of a permutation, each rank before the one that it
     /// gives its tile to.
     pub groups: Vec<Vec<usize>>,
-    /// See [`Step::elements`](super::Step::elements).
+    /// See [`PlanStep::elements`](super::PlanStep::elements).
     pub elements: Cost,
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Move {
 /// Where a path has come to.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
-    pub(super) dims: Box<[Standing]>,
+    pub(super) dims: Box<[DimState]>,
     pub(super) stage: Stage,
     /// Whether the permutation is behind.
     pub(super) permuted: bool,
@@ -31,7 +31,7 @@ pub(super) enum Stage {
 
 /// How a dimension stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Standing {
+pub(super) struct DimState {
     pub(super) pieces: usize,
     /// The finest cut whose numbers are still the source's.
     pub(super) kept: usize,
@@ -44,10 +44,10 @@ impl State {
         self.dims.iter().map(|dim| dim.pieces)
     }
 
-    pub(super) fn with(&self, stage: Stage, changes: &[(usize, Standing)]) -> Self {
+    pub(super) fn with(&self, stage: Stage, changes: &[(usize, DimState)]) -> Self {
         let mut next = Self { stage, ..self.clone() };
-        for &(dim, standing) in changes {
-            next.dims[dim] = standing;
+        for &(dim, dim_state) in changes {
+            next.dims[dim] = dim_state;
         }
         next
     }

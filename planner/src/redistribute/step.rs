@@ -8,7 +8,7 @@ use polyshard_layout::Collective;
 
 /// One step of a [`Plan`](super::Plan).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PlanStep {
     op: Collective,
     from: DistType,
     to: DistType,
@@ -16,7 +16,7 @@ pub struct Step {
     diagonals: Vec<Diagonal>,
 }
 
-impl Step {
+impl PlanStep {
     /// Returns the step, if digits come apart as its groups need it, and it adds nothing up.
     pub(super) fn new(op: Collective, from: DistType, to: DistType) -> Option<Self> {
         let (axes, diagonals) = match op {

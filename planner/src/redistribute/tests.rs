@@ -19,7 +19,7 @@ fn plan(axes: &[(&'static str, usize)], source: &str, target: &str) -> Plan {
 }
 
 fn ops(plan: &Plan) -> Vec<Collective> {
-    plan.steps().iter().map(Step::op).collect()
+    plan.steps().iter().map(PlanStep::op).collect()
 }
 
 #[track_caller]

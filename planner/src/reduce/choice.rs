@@ -5,7 +5,7 @@
 
 use super::lower::Lowering;
 use super::simulate::step_seconds;
-use super::{Hierarchy, Masters, Program, ReduceError, Simulation, synthesize};
+use super::{Hierarchy, Masters, ReduceError, ReductionProgram, Simulation, synthesize};
 use crate::placement::ParallelismMatrix;
 use polyshard_machine::{Algorithm, Machine, MachineError, Seconds};
 use polyshard_program::reduction::{Collective, Lowered};
@@ -34,7 +34,7 @@ impl Default for Options {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked {
     /// The program.
-    pub program: Program,
+    pub program: ReductionProgram,
     /// Its groups of ranks.
     pub lowered: Lowered,
     /// How long it takes.

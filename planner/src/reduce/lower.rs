@@ -11,14 +11,14 @@
 //! Groups that hold nothing are left out of what adds. Lowering counts how much each rank holds; that the sum comes
 //! out is for their proof, which shares none of this.
 
-use super::{Hierarchy, Instruction, Program, ReduceError};
+use super::{Hierarchy, Instruction, ReduceError, ReductionProgram};
 use crate::factor::lcm;
 use crate::placement::ParallelismMatrix;
 use polyshard_program::reduction::{Collective, Lowered, LoweredStep};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-impl Program {
+impl ReductionProgram {
     /// Lowers the program over the axes of a placement.
     ///
     /// ```
@@ -54,7 +54,7 @@ impl Lowering {
         Ok(Self { reduced, hierarchy, lowered: HashMap::new() })
     }
 
-    pub(super) fn lower(&mut self, program: &Program) -> Result<Lowered, ReduceError> {
+    pub(super) fn lower(&mut self, program: &ReductionProgram) -> Result<Lowered, ReduceError> {
         // The part of the array that each device holds: one of so many, or nothing.
         let mut held: Vec<Option<usize>> = vec![Some(1); self.hierarchy.devices()];
         let mut steps = Vec::with_capacity(program.instructions.len());

@@ -36,7 +36,7 @@ pub use error::ReduceError;
 pub use hierarchy::Hierarchy;
 pub use instruction::{Form, Instruction};
 pub use plan::Plan;
-pub use program::Program;
+pub use program::ReductionProgram;
 pub use simulate::{Simulation, simulate};
 pub use strategy::Strategy;
 pub use synthesize::{Masters, synthesize};

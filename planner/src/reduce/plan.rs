@@ -6,7 +6,7 @@
 
 use super::choice::best;
 use super::error::ReduceError;
-use super::program::Program;
+use super::program::ReductionProgram;
 use super::simulate::{Simulation, simulate};
 use super::strategy::Strategy;
 use crate::placement::{AxisRef, PlacedMesh};
@@ -25,7 +25,7 @@ pub struct Plan {
     pub(super) dtype: DType,
     pub(super) strategy: Strategy,
     /// The program that the steps are from, if there is one.
-    pub(super) instructions: Option<Program>,
+    pub(super) instructions: Option<ReductionProgram>,
     /// In the machine's ranks.
     pub(super) procedure: Procedure,
     pub(super) simulation: Simulation,

@@ -13,12 +13,12 @@ use std::fmt;
 /// Prints as its collectives, with [`describe`](Self::describe) giving levels and forms.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Program {
+pub struct ReductionProgram {
     /// The instructions, first to last.
     pub instructions: Vec<Instruction>,
 }
 
-impl Program {
+impl ReductionProgram {
     /// Returns the instructions with the names of a hierarchy's levels.
     ///
     /// ```
@@ -57,7 +57,7 @@ impl Program {
     }
 }
 
-impl fmt::Display for Program {
+impl fmt::Display for ReductionProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.instructions.is_empty() {
             return f.write_str("nothing");

@@ -1,6 +1,6 @@
 //! Strategies: what a user says of how a reduction is to be carried out.
 
-use super::Program;
+use super::ReductionProgram;
 use polyshard_program::reduction::Lowered;
 
 /// How a reduction runs.
@@ -13,7 +13,7 @@ pub enum Strategy {
     #[default]
     Best,
     /// By this program, lowered for the placement and proved.
-    Program(Program),
+    Program(ReductionProgram),
     /// By these steps, which may be written by hand or for no hierarchy at all; they are proved.
     Lowered(Lowered),
     /// In the order of the mesh's coordinates: the same bits for every placement, every number of ranks per node and

@@ -14,7 +14,7 @@
 
 use super::Hierarchy;
 use super::instruction::{Form, Instruction};
-use super::program::Program;
+use super::program::ReductionProgram;
 use polyshard_program::reduction::{COLLECTIVES, Collective, Context, Effect};
 use std::collections::{HashMap, HashSet};
 
@@ -43,8 +43,8 @@ pub enum Masters {
 /// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
 /// ```
 #[must_use]
-pub fn synthesize(hierarchy: &Hierarchy, max_steps: usize, masters: Masters) -> Vec<Program> {
-    let mut search = Search::new(hierarchy, masters);
+pub fn synthesize(hierarchy: &Hierarchy, max_steps: usize, masters: Masters) -> Vec<ReductionProgram> {
+    let mut search = Synthesis::new(hierarchy, masters);
     let mut programs = Vec::new();
     for steps in 0..=max_steps {
         search.collect(0, steps, &mut Vec::new(), &mut programs);
@@ -52,7 +52,7 @@ pub fn synthesize(hierarchy: &Hierarchy, max_steps: usize, masters: Masters) -> 
     programs
 }
 
-struct Search {
+struct Synthesis {
     forms: Vec<Shape>,
     /// States by number; 0 is the first.
     states: Vec<Context>,
@@ -72,7 +72,7 @@ struct Shape {
     master: Option<(usize, Vec<Vec<usize>>)>,
 }
 
-impl Search {
+impl Synthesis {
     fn new(hierarchy: &Hierarchy, masters: Masters) -> Self {
         let small =
             Hierarchy::new(hierarchy.names().iter().cloned().zip(hierarchy.counts().iter().map(|n| *n.min(&2))));
@@ -85,12 +85,18 @@ impl Search {
     }
 
     /// Adds to `programs` those that begin with `head`, have led to `state`, and take exactly `steps` more.
-    fn collect(&mut self, state: usize, steps: usize, head: &mut Vec<Instruction>, programs: &mut Vec<Program>) {
+    fn collect(
+        &mut self,
+        state: usize,
+        steps: usize,
+        head: &mut Vec<Instruction>,
+        programs: &mut Vec<ReductionProgram>,
+    ) {
         if !self.reaches(state, steps) {
             return;
         }
         if steps == 0 {
-            programs.push(Program { instructions: head.clone() });
+            programs.push(ReductionProgram { instructions: head.clone() });
             return;
         }
         for (instruction, next) in self.follow(state) {

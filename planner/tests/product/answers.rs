@@ -5,7 +5,8 @@
 
 use polyshard_layout::{DType, Mesh};
 use polyshard_planner::product::{
-    Case, Collective, Free, Product, ProductError, ProductPlan, Roofline, Sequence, Sharded, Step, StepCost, reshard,
+    Case, Collective, Free, Product, ProductError, ProductPlan, ProductStep, Roofline, Sequence, Sharded, StepCost,
+    reshard,
 };
 
 fn array(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Sharded {
@@ -16,7 +17,7 @@ fn array(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Sharded {
 #[track_caller]
 fn step(roofline: &Roofline, from: &Sharded, to: &Sharded) -> (Collective, StepCost) {
     let steps = reshard(from, to, DType::Bf16, roofline).expect("steps");
-    let [(Step::Move { op, .. }, cost)] = &steps[..] else { panic!("more than one step: {steps:?}") };
+    let [(ProductStep::Move { op, .. }, cost)] = &steps[..] else { panic!("more than one step: {steps:?}") };
     (*op, *cost)
 }
 
@@ -29,7 +30,7 @@ fn split<'a>(plan: &'a ProductPlan, work: &str) -> &'a Sequence {
 }
 
 fn written(sequence: &Sequence) -> Vec<String> {
-    sequence.steps().iter().map(Step::to_string).collect()
+    sequence.steps().iter().map(ProductStep::to_string).collect()
 }
 
 #[track_caller]

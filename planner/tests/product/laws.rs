@@ -3,8 +3,8 @@
 use super::replay::check;
 use polyshard_layout::{DType, Mesh};
 use polyshard_planner::product::{
-    Collective, Free, Link, Operand, Product, ProductError, ProductPlan, Roofline, Sequence, Sharded, Step, Wiring,
-    reshard,
+    Collective, Free, Link, Operand, Product, ProductError, ProductPlan, ProductStep, Roofline, Sequence, Sharded,
+    Wiring, reshard,
 };
 use polyshard_planner::{Ops, Options, Plan};
 use proptest::prelude::*;
@@ -120,7 +120,7 @@ proptest! {
         for sequence in plan.sequences() {
             check(&product, sequence);
             let first = sequence.steps().first();
-            prop_assert!(matches!(first, Some(Step::Multiply { .. })), "{}", sequence);
+            prop_assert!(matches!(first, Some(ProductStep::Multiply { .. })), "{}", sequence);
         }
         // Factors as given are a choice that the search has, and may have better ones.
         let given = self::plan(&problem);
@@ -140,7 +140,7 @@ proptest! {
             prop_assert!(total.bytes == 0 || total.communication > 0.0);
             let arrays = sequence.left().bytes(DType::F32) + sequence.right().bytes(DType::F32);
             prop_assert!(sequence.costs().iter().all(|cost| cost.memory >= arrays));
-            let multiplied = |step: &&Step| matches!(step, Step::Multiply { .. });
+            let multiplied = |step: &&ProductStep| matches!(step, ProductStep::Multiply { .. });
             prop_assert_eq!(sequence.steps().iter().filter(multiplied).count(), 1);
         }
     }
@@ -207,7 +207,7 @@ proptest! {
     #[test]
     fn moves_without_sums_are_steps_of_redistributions(problem in problems()) {
         for step in plan(&problem).sequences().iter().flat_map(Sequence::steps) {
-            let Step::Move { op: op @ (Collective::Slice | Collective::AllGather | Collective::AllToAll), operand, from, to, .. } = step else {
+            let ProductStep::Move { op: op @ (Collective::Slice | Collective::AllGather | Collective::AllToAll), operand, from, to, .. } = step else {
                 continue;
             };
             let options = Options { ops: Ops::Fused, element_bytes: 4, ..Options::default() };
@@ -239,7 +239,7 @@ fn each_axis_cuts_one_of_three_loops_or_none() {
     works.sort_unstable();
     assert_eq!(works, ["I J K", "I J K_X", "I J_X K", "I_X J K"]);
     // Case 4, one way out of it: the literature's other way, and what is done about the result, are in the list.
-    let steps: Vec<_> = plan.best().steps().iter().map(Step::to_string).collect();
+    let steps: Vec<_> = plan.best().steps().iter().map(ProductStep::to_string).collect();
     assert_eq!(steps, ["AllGather_X B[J, K_X] -> B[J, K]", "A[I_X, J] * B[J, K] -> C[I_X, K]"]);
 }
 
@@ -253,7 +253,7 @@ fn the_loop_that_an_axis_cuts_settles_what_moves() {
         let sequence = plan.sequences().iter().find(|sequence| sequence.work() == work).expect("this split");
         let mut moves = Vec::new();
         for step in sequence.steps() {
-            if let Step::Move { operand, op, .. } = step {
+            if let ProductStep::Move { operand, op, .. } = step {
                 moves.push((*operand, *op));
             }
         }

@@ -1,10 +1,10 @@
 //! Products run step by step, each rank with what it holds alone and what its group gives it.
 //!
 //! Ranks are tables from global indices to values, so that nothing of how the planner counts tiles is used but
-//! `DistType::offset` and `Step::members`, which are what a runtime goes by.
+//! `DistType::offset` and `ProductStep::members`, which are what a runtime goes by.
 
 use polyshard_layout::SumKind;
-use polyshard_planner::product::{Collective, Operand, Product, Sequence, Sharded, Step};
+use polyshard_planner::product::{Collective, Operand, Product, ProductStep, Sequence, Sharded};
 use std::collections::BTreeMap;
 
 /// One rank's tile: values by global index.
@@ -99,7 +99,7 @@ pub(crate) fn check(product: &Product, sequence: &Sequence) {
     let mut types = [sequence.left().clone(), sequence.right().clone(), sequence.left().clone()];
     for (step, cost) in sequence.steps().iter().zip(sequence.costs()) {
         match step {
-            Step::Move { operand, op, from, to, axes } => {
+            ProductStep::Move { operand, op, from, to, axes } => {
                 let which = match operand {
                     Operand::Left => 0,
                     Operand::Right => 1,
@@ -124,7 +124,7 @@ pub(crate) fn check(product: &Product, sequence: &Sequence) {
                 held[which] = next;
                 types[which] = to.clone();
             }
-            Step::Multiply { left, right, out } => {
+            ProductStep::Multiply { left, right, out } => {
                 assert_eq!((&types[0], &types[1]), (left, right), "{step}");
                 held[2] = (0..ranks)
                     .map(|rank| multiplied([left, right, out], &held[0][rank], &held[1][rank], rank))

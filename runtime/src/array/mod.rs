@@ -210,8 +210,8 @@ impl<T> DistArray<T> {
     }
 
     /// Returns this rank's elements, to be written by others, and the segment that they are in.
-    pub(crate) fn lent(&mut self) -> (&mut [T], Option<&Segment>) {
-        self.block.lent()
+    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<&Segment>) {
+        self.block.slice_and_segment()
     }
 
     /// Returns the shape of this rank's block.

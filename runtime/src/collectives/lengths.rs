@@ -66,15 +66,15 @@ impl Lengths {
         }
         let what = code << 8 | dtype_code::<T>();
         let about = gathering.text(comm, T::DTYPE.name());
-        let told = comm.tell_about(&about, [elements as u64, other as u64, what, root])?;
-        if told.iter().any(|note| note[2..] != told[0][2..]) {
-            let clauses = told.iter().enumerate().map(|(rank, note)| {
-                let text = read(note[2], note[3]).text(comm, name(note[2]));
+        let told = comm.gather_headers_about(&about, [elements as u64, other as u64, what, root])?;
+        if told.iter().any(|header| header[2..] != told[0][2..]) {
+            let clauses = told.iter().enumerate().map(|(rank, header)| {
+                let text = read(header[2], header[3]).text(comm, name(header[2]));
                 (comm.world_rank(rank), [format!("calls {text}"), format!("call {text}")])
             });
             return Err(disagreement(clauses));
         }
-        let [elements, others] = [0, 1].map(|word| told.iter().map(|note| note[word] as usize).collect());
+        let [elements, others] = [0, 1].map(|word| told.iter().map(|header| header[word] as usize).collect());
         Ok(Self { elements, others, size: size_of::<T>() })
     }
 

@@ -5,7 +5,7 @@
 //! and the way to end all ranks.
 
 use super::shared::OneProcess;
-use super::{Broadcast, Communicator, Note, SharedMemory, check};
+use super::{Broadcast, Communicator, Header, SharedMemory, check};
 use crate::{DType, ReduceOp, Result};
 use std::rc::Rc;
 
@@ -95,15 +95,15 @@ impl Communicator for Alone {
         Ok(())
     }
 
-    fn tell(&self, note: Note) -> Result<Vec<Note>> {
-        Ok(vec![note])
+    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
+        Ok(vec![header])
     }
 
     fn split(&self, _color: usize, _key: usize) -> Result<Box<dyn Communicator>> {
         Ok(Box::new(Self::new(Rc::clone(&self.origin))))
     }
 
-    fn settle(&self) -> Result<()> {
+    fn fence(&self) -> Result<()> {
         Ok(())
     }
 

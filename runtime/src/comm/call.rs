@@ -37,7 +37,7 @@ pub(super) enum Call {
         op: ReduceOp,
     },
     /// What the headers are about, if the caller says so.
-    Tell {
+    Headers {
         about: Cow<'static, str>,
     },
     Split {
@@ -45,7 +45,7 @@ pub(super) enum Call {
         key: usize,
     },
     #[cfg(feature = "mpi")]
-    Settle,
+    Fence,
     #[cfg(feature = "mpi")]
     SharedMemory,
     /// This rank has come to the end of the program.
@@ -58,7 +58,7 @@ pub(super) enum Call {
 
 impl Call {
     /// Headers whose caller does not say what they are about.
-    pub(super) const HEADERS: Self = Self::Tell { about: Cow::Borrowed("all-gather of headers") };
+    pub(super) const HEADERS: Self = Self::Headers { about: Cow::Borrowed("all-gather of headers") };
 }
 
 /// Returns what is wrong if the `members` (world ranks) of a group do not call the same, one call each.
@@ -111,10 +111,10 @@ impl fmt::Display for Call {
             Self::ReduceScatter { counts, dtype, op } => {
                 write!(f, "reduce-scatter of {} ({} of {})", Counts(counts), verb(*op), dtype)
             }
-            Self::Tell { about } => f.write_str(about),
+            Self::Headers { about } => f.write_str(about),
             Self::Split { .. } => f.write_str("split"),
             #[cfg(feature = "mpi")]
-            Self::Settle => f.write_str("settle"),
+            Self::Fence => f.write_str("fence"),
             #[cfg(feature = "mpi")]
             Self::SharedMemory => f.write_str("shared_memory"),
             #[cfg(feature = "mpi")]

@@ -36,10 +36,10 @@ pub(crate) fn combine_terms<'a>(
 fn typed<T: Element>(op: ReduceOp, into: &mut [u8], with: &[u8]) {
     // One loop per operation, so that each is a plain vector loop.
     match op {
-        ReduceOp::Sum => each(into, with, T::plus),
-        ReduceOp::Product => each(into, with, T::times),
-        ReduceOp::Max => each(into, with, T::greater),
-        ReduceOp::Min => each(into, with, T::smaller),
+        ReduceOp::Sum => each(into, with, T::add),
+        ReduceOp::Product => each(into, with, T::multiply),
+        ReduceOp::Max => each(into, with, T::maximum),
+        ReduceOp::Min => each(into, with, T::minimum),
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) use alone::Alone;
 pub(crate) use combine::{combine, combine_terms};
 pub(crate) use words::{plural, sentence};
 
-pub use shared::{Room, SharedMemory};
+pub use shared::{Allocation, SharedMemory};
 
 use crate::{DType, ReduceOp, Result};
 use std::rc::Rc;
@@ -55,8 +55,8 @@ pub enum Broadcast<'a> {
     },
 }
 
-/// What a rank tells the others in [`Communicator::tell`].
-pub type Note = [u64; 4];
+/// What a rank tells the others in [`Communicator::gather_headers`].
+pub type Header = [u64; 4];
 
 /// A group of ranks, `0..size`, seen from one of them. Semantics after the MPI standard (MPI 3.1).
 ///
@@ -187,22 +187,22 @@ pub trait Communicator {
     /// As for [`broadcast`](Self::broadcast).
     fn barrier(&self) -> Result<()>;
 
-    /// Gives every rank the notes of all, in rank order (MPI 3.1, section 5.7).
+    /// Gives every rank the headers of all, in rank order (MPI 3.1, section 5.7).
     ///
-    /// This is how ranks agree on the way in which they are going to communicate: notes are not data, and are
+    /// This is how ranks agree on the way in which they are going to communicate: headers are not data, and are
     /// not counted by [`bytes_received`](Self::bytes_received).
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
-    fn tell(&self, note: Note) -> Result<Vec<Note>>;
+    fn gather_headers(&self, header: Header) -> Result<Vec<Header>>;
 
-    /// As [`tell`](Self::tell), where ranks that find out that they call different things say `about`.
+    /// As [`gather_headers`](Self::gather_headers), where ranks that find out that they call different things say `about`.
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast), and where calls are compared, if ranks differ in `about`.
-    fn tell_about(&self, about: &str, note: Note) -> Result<Vec<Note>> {
+    fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
         let _ = about;
-        self.tell(note)
+        self.gather_headers(header)
     }
 
     /// Waits until all ranks are here, also when a rank has failed meanwhile: a [`barrier`](Self::barrier) that
@@ -213,7 +213,7 @@ pub trait Communicator {
     ///
     /// # Errors
     /// If the MPI library reports one.
-    fn settle(&self) -> Result<()>;
+    fn fence(&self) -> Result<()>;
 
     /// Divides the group: ranks of one `color` form a new group, in the order of (`key`, rank)
     /// (MPI 3.1, section 6.4.2). All ranks of the group must call it.

@@ -23,7 +23,7 @@ mod reduction;
 mod span;
 mod status;
 
-use super::{Broadcast, Communicator, Note, SharedMemory, check};
+use super::{Broadcast, Communicator, Header, SharedMemory, check};
 use crate::{DType, Error, ReduceOp, Result};
 use mpi::ffi;
 use span::{Span, address, address_mut};
@@ -272,9 +272,9 @@ impl Communicator for MpiCommunicator {
         checked("barrier", unsafe { ffi::MPI_Barrier(self.raw) })
     }
 
-    fn tell(&self, note: Note) -> Result<Vec<Note>> {
-        let mut notes = vec![Note::default(); self.size];
-        let (from, to) = (bytemuck::bytes_of(&note), bytemuck::cast_slice_mut(&mut notes));
+    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
+        let mut headers = vec![Header::default(); self.size];
+        let (from, to) = (bytemuck::bytes_of(&header), bytemuck::cast_slice_mut(&mut headers));
         let count = from.len() as c_int;
         // SAFETY: `from` has `count` bytes, and `to` has as many for each rank.
         let code = unsafe {
@@ -282,14 +282,14 @@ impl Communicator for MpiCommunicator {
             ffi::MPI_Allgather(address(from), count, byte, address_mut(to), count, byte, self.raw)
         };
         checked("telling", code)?;
-        Ok(notes)
+        Ok(headers)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
         Ok(Box::new(self.divided(color, key)?))
     }
 
-    fn settle(&self) -> Result<()> {
+    fn fence(&self) -> Result<()> {
         // A rank that fails ends all processes, so there is nothing that could end this wait early.
         self.barrier()
     }

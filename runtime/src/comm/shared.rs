@@ -8,13 +8,13 @@ use crate::{Result, Segment};
 
 /// Where a rank may put a block so that others can write into it.
 #[derive(Debug)]
-pub enum Room {
-    /// Wherever it likes: the others see all of its memory.
-    Anywhere,
-    /// Here.
-    In(Segment),
-    /// Nowhere, on any rank, for this reason.
-    Nowhere(String),
+pub enum Allocation {
+    /// In its own memory, all of which the others see.
+    Private,
+    /// In this segment.
+    Shared(Segment),
+    /// Nowhere on any rank, for this reason.
+    Unavailable(String),
 }
 
 /// The memory that a rank shares with others, and what it takes to find one's way in it.
@@ -22,12 +22,12 @@ pub trait SharedMemory {
     /// Returns whether rank `rank` of the group that this was made for shares memory with this rank.
     fn reaches(&self, rank: usize) -> bool;
 
-    /// Returns room for `bytes` bytes that the others can see, the same dtype of room on all ranks. Collective over
+    /// Allocates `bytes` bytes that the others can see, in the same kind of memory on all ranks. Collective over
     /// the group that this was made for; ranks may want different numbers of bytes.
     ///
     /// # Errors
     /// If the library reports one, or another rank failed. That there is no such memory left is no error.
-    fn room(&self, bytes: usize) -> Result<Room>;
+    fn allocate(&self, bytes: usize) -> Result<Allocation>;
 
     /// Returns the handle of the block at `address`, which is in `segment` if it is in one; none if other ranks
     /// cannot see it.
@@ -58,8 +58,8 @@ impl SharedMemory for OneProcess {
         true
     }
 
-    fn room(&self, _bytes: usize) -> Result<Room> {
-        Ok(Room::Anywhere)
+    fn allocate(&self, _bytes: usize) -> Result<Allocation> {
+        Ok(Allocation::Private)
     }
 
     fn handle(&self, address: *mut u8, _segment: Option<&Segment>) -> Option<u64> {
@@ -91,8 +91,8 @@ impl SharedMemory for Apart {
         rank == self.rank
     }
 
-    fn room(&self, _bytes: usize) -> Result<Room> {
-        Ok(Room::Nowhere("ranks of an emulated machine share no memory; use `Transport::Messages`".into()))
+    fn allocate(&self, _bytes: usize) -> Result<Allocation> {
+        Ok(Allocation::Unavailable("ranks of an emulated machine share no memory; use `Transport::Messages`".into()))
     }
 
     fn handle(&self, _address: *mut u8, _segment: Option<&Segment>) -> Option<u64> {

@@ -1,8 +1,8 @@
 //! The communicator whose ranks are threads of one process.
 //!
 //! All ranks share one locked state ([`state`]), so what each of them waits for is known exactly, and a
-//! deadlock is found the moment the last rank blocks or ends, not by a timeout. Collectives are meetings
-//! ([`meeting`]): each rank brings its call and its data, the last to arrive compares the calls, and then
+//! deadlock is found the moment the last rank blocks or ends, not by a timeout. In a collective
+//! ([`arrivals`]) each rank brings its call and its data, the last to arrive compares the calls, and then
 //! all take what they need from what the others brought. Reductions combine in rank order, so results do
 //! not depend on timing. Long messages are read where their sender has them, which waits for that
 //! ([`rendezvous`]); short ones are copied when they are sent, and again when they are received. No data are copied
@@ -10,9 +10,9 @@
 //!
 //! Messages name ranks by their numbers in the world, also for groups that were split off.
 
+mod arrivals;
 mod failure;
 mod group;
-mod meeting;
 mod message;
 mod rendezvous;
 mod state;
@@ -22,10 +22,10 @@ pub(crate) use state::Shared;
 
 use super::call::Call;
 use super::shared::OneProcess;
-use super::{Broadcast, Communicator, Note, SharedMemory, check, combine, in_order};
+use super::{Broadcast, Communicator, Header, SharedMemory, check, combine, in_order};
 use crate::{DType, ReduceOp, Result};
+use arrivals::{CHUNK, Chunk, Contributions};
 use group::GroupId;
-use meeting::{CHUNK, Chunk, Round};
 use message::Message;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -54,12 +54,12 @@ impl ThreadComm {
         self.members[self.rank]
     }
 
-    fn meet(&self, call: Call, data: Message) -> Result<Arc<Round>> {
+    fn meet(&self, call: Call, data: Message) -> Result<Arc<Contributions>> {
         self.shared.meet(self.group, self.rank, self.this(), call, data)
     }
 
     /// As [`meet`](Self::meet), with data that the others read where they are if they are long.
-    fn meet_in_place(&self, call: Call, data: &[u8], read: impl FnOnce(&Round)) -> Result<()> {
+    fn meet_in_place(&self, call: Call, data: &[u8], read: impl FnOnce(&Contributions)) -> Result<()> {
         self.shared.meet_in_place(self.group, [self.rank, self.this()], call, data, read)
     }
 
@@ -68,15 +68,15 @@ impl ThreadComm {
     /// The ranks share the work: each starts at a chunk of its own, and finds the others' done.
     fn combined(&self, call: Call, data: &[u8], dtype: DType, op: ReduceOp) -> Result<Arc<[Chunk]>> {
         let mut result: Arc<[Chunk]> = Arc::default();
-        self.meet_in_place(call, data, |round| {
-            result = Arc::clone(&round.combined);
+        self.meet_in_place(call, data, |contributions| {
+            result = Arc::clone(&contributions.combined);
             let chunks = result.len();
             for nth in 0..chunks {
                 let chunk = (chunks * self.rank / self.size() + nth) % chunks;
                 let start = chunk * CHUNK;
                 result[chunk].get_or_init(|| {
                     let mut combined = vec![0; CHUNK.min(data.len() - start)];
-                    Self::combine(round, start, &mut combined, dtype, op);
+                    Self::combine(contributions, start, &mut combined, dtype, op);
                     combined
                 });
             }
@@ -84,9 +84,9 @@ impl ThreadComm {
         Ok(result)
     }
 
-    fn told(&self, call: Call, note: Note) -> Result<Vec<Note>> {
-        let round = self.meet(call, Message::eager(bytemuck::bytes_of(&note)))?;
-        Ok(round.data.iter().map(|data| bytemuck::pod_read_unaligned(data)).collect())
+    fn told(&self, call: Call, header: Header) -> Result<Vec<Header>> {
+        let contributions = self.meet(call, Message::eager(bytemuck::bytes_of(&header)))?;
+        Ok(contributions.data.iter().map(|data| bytemuck::pod_read_unaligned(data)).collect())
     }
 
     fn take(&self, from: usize, into: &mut [u8]) -> Result<()> {
@@ -110,9 +110,9 @@ impl ThreadComm {
     }
 
     /// Puts the ranks' contributions, from byte `start` of each, together into `into`, in rank order.
-    fn combine(round: &Round, start: usize, into: &mut [u8], dtype: DType, op: ReduceOp) {
+    fn combine(contributions: &Contributions, start: usize, into: &mut [u8], dtype: DType, op: ReduceOp) {
         let range = start..start + into.len();
-        let mut parts = round.data.iter().map(|data| &data[range.clone()]);
+        let mut parts = contributions.data.iter().map(|data| &data[range.clone()]);
         let first = parts.next().expect("a group has a rank: this is a bug of polyshard");
         into.copy_from_slice(first);
         for part in parts {
@@ -166,7 +166,7 @@ impl Communicator for ThreadComm {
             Broadcast::Receive { root, into } => {
                 check::root_receives(self.size(), self.rank, root)?;
                 let call = Call::Broadcast { root: self.members[root], bytes: into.len() };
-                self.meet_in_place(call, &[], |round| into.copy_from_slice(&round.data[root]))?;
+                self.meet_in_place(call, &[], |contributions| into.copy_from_slice(&contributions.data[root]))?;
                 self.count(into.len());
                 Ok(())
             }
@@ -177,9 +177,9 @@ impl Communicator for ThreadComm {
         check::counts(self.size(), counts, "into", into.len())?;
         check::own_count(counts[self.rank], "send", send.len())?;
         let received = into.len() - send.len();
-        self.meet_in_place(Call::AllGather { counts: counts.into() }, send, |round| {
+        self.meet_in_place(Call::AllGather { counts: counts.into() }, send, |contributions| {
             let mut rest = into;
-            for data in &round.data {
+            for data in &contributions.data {
                 let (part, tail) = rest.split_at_mut(data.len());
                 part.copy_from_slice(data);
                 rest = tail;
@@ -194,9 +194,9 @@ impl Communicator for ThreadComm {
         check::counts(self.size(), receive_counts, "into", into.len())?;
         let call = Call::AllToAll { send: send_counts.into(), receive: receive_counts.into() };
         let received = into.len() - receive_counts[self.rank];
-        self.meet_in_place(call, send, |round| {
+        self.meet_in_place(call, send, |contributions| {
             let mut rest = into;
-            for (data, call) in round.data.iter().zip(&round.calls) {
+            for (data, call) in contributions.data.iter().zip(&contributions.calls) {
                 let Call::AllToAll { send, .. } = call else {
                     panic!("another call got past: this is a bug of polyshard")
                 };
@@ -234,7 +234,7 @@ impl Communicator for ThreadComm {
         check::reduce_scatter(self.size(), self.rank, send, into, counts, dtype)?;
         let start = counts[..self.rank].iter().sum();
         let call = Call::ReduceScatter { counts: counts.into(), dtype, op };
-        self.meet_in_place(call, send, |round| Self::combine(round, start, into, dtype, op))?;
+        self.meet_in_place(call, send, |contributions| Self::combine(contributions, start, into, dtype, op))?;
         self.count_from_all(into.len());
         Ok(())
     }
@@ -272,28 +272,28 @@ impl Communicator for ThreadComm {
         self.meet(Call::Barrier, Message::eager(&[])).map(drop)
     }
 
-    fn tell(&self, note: Note) -> Result<Vec<Note>> {
-        self.told(Call::HEADERS, note)
+    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
+        self.told(Call::HEADERS, header)
     }
 
-    fn tell_about(&self, about: &str, note: Note) -> Result<Vec<Note>> {
-        self.told(Call::Tell { about: String::from(about).into() }, note)
+    fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
+        self.told(Call::Headers { about: String::from(about).into() }, header)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
-        let round = self.meet(Call::Split { color, key }, Message::eager(&[]))?;
-        let seat = &round.seats[self.rank];
+        let contributions = self.meet(Call::Split { color, key }, Message::eager(&[]))?;
+        let place = &contributions.memberships[self.rank];
         Ok(Box::new(Self {
             shared: Arc::clone(&self.shared),
-            group: seat.group,
-            members: Arc::clone(&seat.members),
-            rank: seat.rank,
+            group: place.group,
+            members: Arc::clone(&place.members),
+            rank: place.rank,
             received: Rc::clone(&self.received),
         }))
     }
 
-    fn settle(&self) -> Result<()> {
-        self.shared.settle(self.group);
+    fn fence(&self) -> Result<()> {
+        self.shared.fence(self.group);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use super::kernel::PreparedKernel;
 use super::scalars::Scalars;
 use crate::block::Block;
-use crate::comm::Room;
+use crate::comm::Allocation;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Transport, World, memory};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{ArrayId, ArrayKind, Move, Program, Statement};
@@ -36,7 +36,7 @@ pub struct Prepared<'a, T: Element> {
     program: &'a Program,
     world: &'a World,
     /// By statement.
-    steps: Vec<Step<'a, T>>,
+    steps: Vec<PreparedStatement<'a, T>>,
     /// By array: which slot a temporary has.
     slots: Vec<Option<usize>>,
     /// The memory of temporaries, where none is in it.
@@ -45,7 +45,7 @@ pub struct Prepared<'a, T: Element> {
 }
 
 /// A statement, prepared.
-enum Step<'a, T: Element> {
+enum PreparedStatement<'a, T: Element> {
     Kernel(Box<PreparedKernel<'a, T>>),
     Move(Box<Redistribution>),
     /// A move by a reduction, on the elements where they are.
@@ -75,9 +75,9 @@ impl<'a, T: Element> Prepared<'a, T> {
         super::check_type::<T>(program)?;
         let steps = program.body().iter().map(|statement| {
             Ok(match statement {
-                Statement::Nest { nest, .. } => Step::Kernel(Box::new(PreparedKernel::new(nest, world)?)),
+                Statement::Nest { nest, .. } => PreparedStatement::Kernel(Box::new(PreparedKernel::new(nest, world)?)),
                 Statement::Move(moved) => moving(program, moved, world)?,
-                Statement::Free(_) => Step::Free,
+                Statement::Free(_) => PreparedStatement::Free,
             })
         });
         let steps = steps.collect::<Result<_>>()?;
@@ -96,19 +96,19 @@ impl<'a, T: Element> Prepared<'a, T> {
             let arrays: Vec<_> = (0..self.slots.len()).map(ArrayId).filter(held).collect();
             let most = arrays.iter().map(|id| self.local_len(&self.program.array(*id).sharding)).max().unwrap_or(0);
             let moved = self.program.moves().any(|moved| moved.by.is_none() && arrays.contains(&moved.target));
-            self.memory.push(Some(self.room(most, moved)?));
+            self.memory.push(Some(self.allocate(most, moved)?));
         }
         Ok(())
     }
 
     /// Memory for so many elements; collective over the world if it is to be shared.
-    fn room(&self, elements: usize, shared: bool) -> Result<Block<T>> {
+    fn allocate(&self, elements: usize, shared: bool) -> Result<Block<T>> {
         if shared && self.transport != Transport::Messages {
-            match self.world.memory()?.room(elements * size_of::<T>())? {
-                Room::In(segment) => return Ok(Block::shared(segment, elements)),
-                Room::Anywhere => {}
-                Room::Nowhere(_) if self.transport == Transport::Auto => {}
-                Room::Nowhere(why) => {
+            match self.world.memory()?.allocate(elements * size_of::<T>())? {
+                Allocation::Shared(segment) => return Ok(Block::shared(segment, elements)),
+                Allocation::Private => {}
+                Allocation::Unavailable(_) if self.transport == Transport::Auto => {}
+                Allocation::Unavailable(why) => {
                     return Err(Error::Usage(format!(
                         "cannot redistribute through shared memory: {why}, or use `Transport::Auto`"
                     )));
@@ -127,9 +127,9 @@ impl<'a, T: Element> Prepared<'a, T> {
     ///
     /// # Errors
     /// If there is too little memory of the kind that it takes, or another rank failed.
-    pub fn over(self, transport: Transport) -> Result<Self> {
+    pub fn with_transport(self, transport: Transport) -> Result<Self> {
         let steps = self.steps.into_iter().map(|step| match step {
-            Step::Move(moved) => Step::Move(Box::new(moved.over(transport))),
+            PreparedStatement::Move(moved) => PreparedStatement::Move(Box::new(moved.with_transport(transport))),
             other => other,
         });
         let mut prepared = Self { steps: steps.collect(), transport, memory: Vec::new(), ..self };
@@ -148,9 +148,9 @@ impl<'a, T: Element> Prepared<'a, T> {
     pub fn staging_bytes(&self) -> usize {
         let slots = self.memory.iter().flatten().map(|block| size_of_val(&block[..])).sum::<usize>();
         let moves = self.steps.iter().map(|step| match step {
-            Step::Move(moved) => moved.staging_bytes(size_of::<T>()),
-            Step::Reduce(reduction, _) => reduction.staging_bytes(),
-            Step::Kernel(_) | Step::Free => 0,
+            PreparedStatement::Move(moved) => moved.staging_bytes(size_of::<T>()),
+            PreparedStatement::Reduce(reduction, _) => reduction.staging_bytes(),
+            PreparedStatement::Kernel(_) | PreparedStatement::Free => 0,
         });
         slots + moves.sum::<usize>()
     }
@@ -265,14 +265,14 @@ impl<'a, T: Element> Prepared<'a, T> {
             };
             let target = given.or(made.as_mut()).expect("what is not given is made; this is a bug of polyshard");
             match (&mut self.steps[number], statement) {
-                (Step::Kernel(kernel), Statement::Nest { inputs, .. }) => {
+                (PreparedStatement::Kernel(kernel), Statement::Nest { inputs, .. }) => {
                     let reads: Vec<_> = inputs.iter().map(|&id| arrays.get(id, &input_ids)).collect();
                     kernel.run(&reads, target, &scalars)?;
                 }
-                (Step::Move(moved), Statement::Move(ids)) => {
+                (PreparedStatement::Move(moved), Statement::Move(ids)) => {
                     moved.run_blocks(arrays.get(ids.source, &input_ids).block(), target)?;
                 }
-                (Step::Reduce(reduction, op), Statement::Move(ids)) => {
+                (PreparedStatement::Reduce(reduction, op), Statement::Move(ids)) => {
                     let block = target.block_mut();
                     block.copy_from_slice(arrays.get(ids.source, &input_ids).block());
                     reduction.run(block, *op)?;
@@ -292,8 +292,8 @@ impl<'a, T: Element> Prepared<'a, T> {
     fn target(&mut self, number: usize, id: ArrayId) -> Result<DistArray<T>> {
         let array = self.program.array(id);
         let identity = match &self.steps[number] {
-            Step::Kernel(kernel) => Some(kernel.identity()),
-            Step::Move(_) | Step::Reduce(..) | Step::Free => None,
+            PreparedStatement::Kernel(kernel) => Some(kernel.identity()),
+            PreparedStatement::Move(_) | PreparedStatement::Reduce(..) | PreparedStatement::Free => None,
         };
         if let Some(slot) = self.slots[id.0] {
             let memory = self.memory[slot].take().expect("two arrays in one slot; this is a bug of polyshard");
@@ -304,7 +304,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             return Ok(made);
         }
         let made = match (&self.steps[number], identity) {
-            (Step::Move(moved), _) => moved.room(self.world),
+            (PreparedStatement::Move(moved), _) => moved.allocate(self.world),
             (_, identity) => DistArray::filled(self.world, &array.sharding, identity.unwrap_or(T::ZERO)),
         };
         made.map_err(|error| of_array(array.name, &array.sharding, error))
@@ -318,15 +318,18 @@ impl<'a, T: Element> Prepared<'a, T> {
 }
 
 /// A move, prepared; collective over the world.
-fn moving<'a, T: Element>(program: &Program, moved: &Move, world: &World) -> Result<Step<'a, T>> {
+fn moving<'a, T: Element>(program: &Program, moved: &Move, world: &World) -> Result<PreparedStatement<'a, T>> {
     let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
     let Some(by) = &moved.by else {
-        return Ok(Step::Move(Box::new(match &moved.kept {
+        return Ok(PreparedStatement::Move(Box::new(match &moved.kept {
             None => Redistribution::new(world, source, target)?,
             Some(kept) => Redistribution::of_part(world, source, kept, target)?,
         })));
     };
-    Ok(Step::Reduce(Box::new(Reduction::between(world, source, target, &by.procedure)?), super::reduce_op(by.op)))
+    Ok(PreparedStatement::Reduce(
+        Box::new(Reduction::between(world, source, target, &by.procedure)?),
+        super::reduce_op(by.op),
+    ))
 }
 
 fn check_inputs<T: Element>(program: &Program, inputs: &[&DistArray<T>]) -> Result<()> {

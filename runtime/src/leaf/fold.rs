@@ -22,10 +22,10 @@ impl<T: Element> Lanes<T> {
     pub(super) fn combine(&mut self, values: &[T], op: ReduceOp) {
         // One loop per operation, each of them simple enough to vectorise.
         match op {
-            ReduceOp::Sum => self.combine_with(values, T::plus),
-            ReduceOp::Product => self.combine_with(values, T::times),
-            ReduceOp::Max => self.combine_with(values, T::greater),
-            ReduceOp::Min => self.combine_with(values, T::smaller),
+            ReduceOp::Sum => self.combine_with(values, T::add),
+            ReduceOp::Product => self.combine_with(values, T::multiply),
+            ReduceOp::Max => self.combine_with(values, T::maximum),
+            ReduceOp::Min => self.combine_with(values, T::minimum),
         }
     }
 
@@ -59,10 +59,10 @@ impl<T: Element> Lanes<T> {
 /// Combines values into the elements of `c` from `offset` on, `stride` apart and not 0.
 pub(super) fn accumulate<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: ReduceOp) {
     match op {
-        ReduceOp::Sum => accumulate_with(c, offset, stride, values, T::plus),
-        ReduceOp::Product => accumulate_with(c, offset, stride, values, T::times),
-        ReduceOp::Max => accumulate_with(c, offset, stride, values, T::greater),
-        ReduceOp::Min => accumulate_with(c, offset, stride, values, T::smaller),
+        ReduceOp::Sum => accumulate_with(c, offset, stride, values, T::add),
+        ReduceOp::Product => accumulate_with(c, offset, stride, values, T::multiply),
+        ReduceOp::Max => accumulate_with(c, offset, stride, values, T::maximum),
+        ReduceOp::Min => accumulate_with(c, offset, stride, values, T::minimum),
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn accumulate<T: Element>(c: &mut [T], offset: i64, stride: i64, valu
 /// which makes a difference to `-0.0`.
 pub(super) fn store<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: ReduceOp) {
     match op {
-        ReduceOp::Sum => store_with(c, offset, stride, values, |value| T::ZERO.plus(value)),
+        ReduceOp::Sum => store_with(c, offset, stride, values, |value| T::ZERO.add(value)),
         _ => store_with(c, offset, stride, values, |value| op.combine(op.identity(), value)),
     }
 }

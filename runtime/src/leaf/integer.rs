@@ -32,7 +32,7 @@ pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>,
                 for (values, term) in packed_a.iter_mut().zip(terms.clone()) {
                     *values = [T::ZERO; ROWS];
                     for (value, row) in values.iter_mut().zip(rows.clone()) {
-                        *value = alpha.times(a.data[at(a.offset, a.strides, row, term)]);
+                        *value = alpha.multiply(a.data[at(a.offset, a.strides, row, term)]);
                     }
                 }
                 for (panel, packed_b) in blocks(columns.len(), COLUMNS).zip(packed_b.chunks_exact(terms.len())) {
@@ -40,7 +40,7 @@ pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>,
                     for (row, sums) in rows.clone().zip(&sums) {
                         for (column, &sum) in panel.clone().zip(sums) {
                             let i = at(c.offset, c.strides, row, columns.start + column);
-                            c.data[i] = c.data[i].plus(sum);
+                            c.data[i] = c.data[i].add(sum);
                         }
                     }
                 }
@@ -54,7 +54,7 @@ fn product<T: Element>(a: &[[T; ROWS]], b: &[[T; COLUMNS]]) -> [[T; COLUMNS]; RO
     for (a, b) in a.iter().zip(b) {
         for (sums, &a) in sums.iter_mut().zip(a) {
             for (sum, &b) in sums.iter_mut().zip(b) {
-                *sum = sum.plus(a.times(b));
+                *sum = sum.add(a.multiply(b));
             }
         }
     }

@@ -143,9 +143,9 @@ impl<T: Element> Run<'_, T> {
         };
         if step.roles.is_empty() {
             if alpha == T::ONE {
-                nest(&counts, c, ReduceOp::Sum, &[a, b], &pointwise(|[a, b]: [T; 2]| a.times(b)));
+                nest(&counts, c, ReduceOp::Sum, &[a, b], &pointwise(|[a, b]: [T; 2]| a.multiply(b)));
             } else {
-                nest(&counts, c, ReduceOp::Sum, &[a, b], &pointwise(|[a, b]: [T; 2]| alpha.times(a.times(b))));
+                nest(&counts, c, ReduceOp::Sum, &[a, b], &pointwise(|[a, b]: [T; 2]| alpha.multiply(a.multiply(b))));
             }
             return;
         }

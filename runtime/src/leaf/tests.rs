@@ -74,9 +74,9 @@ fn contract_is_its_loops<T: Element>(loops: &[(usize, Role)], layouts: &[Layout;
 
     let mut expected = c.clone();
     for point in points(&counts) {
-        let product = a[at(&point, a_offset, &a_strides)].times(b[at(&point, b_offset, &b_strides)]);
+        let product = a[at(&point, a_offset, &a_strides)].multiply(b[at(&point, b_offset, &b_strides)]);
         let c = &mut expected[at(&point, c_offset, &c_strides)];
-        *c = c.plus(alpha.times(product));
+        *c = c.add(alpha.multiply(product));
     }
     contract(
         &counts,
@@ -104,7 +104,9 @@ fn constant<T: Element>(value: i64) -> Expression<T> {
 
 fn closure<T: Element>() -> impl Pointwise<T> {
     let [two, four] = [2, 4].map(|value| T::from(value).expect("a small integer"));
-    pointwise(move |[x0, x1, x2]: [T; 3]| two.times(x0).minus(x1).times(x2).minus(x0.negated().over(four)).plus(x1))
+    pointwise(move |[x0, x1, x2]: [T; 3]| {
+        two.multiply(x0).subtract(x1).multiply(x2).subtract(x0.negate().divide(four)).add(x1)
+    })
 }
 
 /// The result of the nest by closure, by expression and by its loops.
@@ -126,7 +128,7 @@ fn nests<T: Element>(counts: &[usize], moves: &[[bool; LOOPS]; 4], layouts: &[La
     let [two, four] = [2, 4].map(|value| T::from(value).expect("a small integer"));
     for point in points(counts) {
         let [x0, x1, x2] = [0, 1, 2].map(|o| data[o][at(&point, operands[o].offset, &operands[o].strides)]);
-        let value = two.times(x0).minus(x1).times(x2).minus(x0.negated().over(four)).plus(x1);
+        let value = two.multiply(x0).subtract(x1).multiply(x2).subtract(x0.negate().divide(four)).add(x1);
         let c = &mut by_loops[at(&point, c.1, &c.2)];
         *c = op.combine(*c, value);
     }

@@ -41,7 +41,7 @@ impl Topology {
         let node = (0..world.size()).find(|&rank| memory.reaches(rank)).unwrap_or(world.rank());
         // On systems where it cannot be asked, it is said after all ranks know, so that all ranks fail alike.
         let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-        let told = world.comm().tell([node as u64, cores as u64, installed_memory(), 0])?;
+        let told = world.comm().gather_headers([node as u64, cores as u64, installed_memory(), 0])?;
         let least = |field: usize| told.iter().map(|note| note[field]).min().unwrap_or(0);
         let nodes: Vec<usize> = told.iter().map(|note| note[0] as usize).collect();
         let [nodes, ranks_per_node] = nested(&nodes)?;

@@ -58,8 +58,8 @@ fn components(world: &World, peers: Vec<usize>) -> Result<Vec<usize>> {
     let mut labels: Vec<usize> = (0..world.size()).collect();
     loop {
         let least = peers.iter().map(|&peer| labels[peer]).fold(labels[world.rank()], usize::min);
-        let told = world.comm().tell([least as u64, 0, 0, 0])?;
-        let told: Vec<_> = told.into_iter().map(|note| note[0] as usize).collect();
+        let told = world.comm().gather_headers([least as u64, 0, 0, 0])?;
+        let told: Vec<_> = told.into_iter().map(|header| header[0] as usize).collect();
         // A label is a rank of the same component, so its own label is one too, and may be less. That makes
         // long chains short: each round at least halves them.
         let next: Vec<_> = told.iter().map(|&label| told[label]).collect();

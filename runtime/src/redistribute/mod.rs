@@ -25,7 +25,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-use crate::comm::{Room, SharedMemory};
+use crate::comm::{Allocation, SharedMemory};
 use crate::layout::Sharding;
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, Error, Result, Segment, World};
@@ -132,8 +132,8 @@ impl Redistribution {
 
     fn of(world: &World, number: u64, [source, target]: [&Sharding; 2], hop: Option<Hop>) -> Result<Self> {
         let own = hop.as_ref().map_or([0; 2], messages::scattered).map(|elements| elements as u64);
-        let told = world.comm().tell([own[0], own[1], 0, 0])?;
-        let scattered = [0, 1].map(|side| told.iter().map(|note| note[side] as usize).max().unwrap_or(0));
+        let told = world.comm().gather_headers([own[0], own[1], 0, 0])?;
+        let scattered = [0, 1].map(|side| told.iter().map(|header| header[side] as usize).max().unwrap_or(0));
         Ok(Self {
             source: source.clone(),
             target: target.clone(),
@@ -149,8 +149,8 @@ impl Redistribution {
 
     /// Sets the transport, which is [`Auto`](Transport::Auto) otherwise. All ranks must set the same.
     #[must_use]
-    pub fn over(self, transport: Transport) -> Self {
-        let sums = self.sums.map(|sums| sums.over(transport));
+    pub fn with_transport(self, transport: Transport) -> Self {
+        let sums = self.sums.map(|sums| sums.with_transport(transport));
         Self { transport, sums, ..self }
     }
 
@@ -183,7 +183,7 @@ impl Redistribution {
     /// If the transport is [`Shared`](Transport::Shared) and there is too little memory to share, or another rank
     /// failed.
     pub fn output<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
-        let mut array = self.room(world)?;
+        let mut array = self.allocate(world)?;
         if array.segment().is_some() {
             array.block_mut().fill(T::ZERO);
         }
@@ -191,15 +191,15 @@ impl Redistribution {
     }
 
     /// As [`output`](Self::output), with anything in it where it is in shared memory.
-    pub(crate) fn room<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
+    pub(crate) fn allocate<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         world.check_mesh(self.target.mesh())?;
         if let Some(memory) = self.shares() {
             let len = self.target.local_len(&self.target.mesh().coordinates(world.rank()));
-            match memory.room(len * size_of::<T>())? {
-                Room::Anywhere => {}
-                Room::In(segment) => return DistArray::in_segment(world, &self.target, segment),
-                Room::Nowhere(_) if self.transport == Transport::Auto => {}
-                Room::Nowhere(why) => {
+            match memory.allocate(len * size_of::<T>())? {
+                Allocation::Private => {}
+                Allocation::Shared(segment) => return DistArray::in_segment(world, &self.target, segment),
+                Allocation::Unavailable(_) if self.transport == Transport::Auto => {}
+                Allocation::Unavailable(why) => {
                     return Err(Error::Usage(format!(
                         "cannot redistribute through shared memory: {why}, or use `Transport::Auto`"
                     )));
@@ -221,7 +221,7 @@ impl Redistribution {
     /// As [`run_into`](Self::run_into).
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
         check::array(source, &self.source, "takes", SOURCE)?;
-        let mut target = self.room(world)?;
+        let mut target = self.allocate(world)?;
         self.run_into(world, source, &mut target)?;
         Ok(target)
     }
@@ -247,7 +247,7 @@ impl Redistribution {
             return sums.run(source, target);
         }
         let Some(hop) = &self.hop else { return Ok(()) };
-        let (block, segment) = target.lent();
+        let (block, segment) = target.slice_and_segment();
         let (from, to) = (cast_slice(source), cast_slice_mut(block));
         self.hand_out(hop, size_of::<T>(), from, to, segment, &mut self.staging.borrow_mut())
     }

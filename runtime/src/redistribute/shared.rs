@@ -1,16 +1,16 @@
 //! Moving pieces through shared memory: each member writes its pieces straight into the others' tiles.
 //!
 //! ```text
-//! all tell where their tiles are  |  each writes its pieces into all tiles  |  all settle
+//! all tell where their tiles are  |  each writes its pieces into all tiles  |  fence
 //! ```
 //!
 //! One copy per element and no staging. A tile may be given up or read by its owner only when nobody writes
 //! into it any more, whatever happens meanwhile. Therefore the group's members are let in all or none (whoever
-//! learns where the tiles are knows that all others do), and whoever was let in settles, also when it panics.
+//! learns where the tiles are knows that all others do), and whoever was let in comes to the fence, also when it panics.
 #![expect(unsafe_code, reason = "writes into memory of other ranks")]
 
 use super::hop::Hop;
-use crate::comm::{Communicator, Note, SharedMemory};
+use crate::comm::{Communicator, Header, SharedMemory};
 use crate::subarray::{Copier, Place, Row};
 use crate::{Error, Result, Segment};
 
@@ -72,24 +72,24 @@ pub(super) fn run(
     }
     let handle = if bytes == 0 { EMPTY } else { memory.handle(address, segment).unwrap_or(HIDDEN) };
     memory.sync()?;
-    let notes = comm.tell([handle, bytes as u64, number, element as u64])?;
-    let settle = Settle { comm: &**comm };
-    // From here on others may write into this rank's tile. All members have the same notes, and decide alike.
-    let result = match decide(hop, &notes) {
+    let headers = comm.gather_headers([handle, bytes as u64, number, element as u64])?;
+    let fence = Fence { comm: &**comm };
+    // From here on others may write into this rank's tile. All members have the same headers, and decide alike.
+    let result = match decide(hop, &headers) {
         Ok(Outcome::Done) => {
-            let tiles = locate(hop, memory, &notes);
+            let tiles = locate(hop, memory, &headers);
             // SAFETY: the tiles are where their owners told, of the lengths that they told. Each owner has borrowed
             // its tile mutably until it returns from this function, which it does only after all members have
-            // settled: `tell` has succeeded on all of them, since it does so for all or none, and each that it
-            // succeeded for settles when `settle` is dropped, at the latest by unwinding. The ranks write to
+            // fenced: `gather_headers` has succeeded on all of them, since it does so for all or none, and each that it
+            // succeeded for comes to the fence when `fence` is dropped, at the latest by unwinding. The ranks write to
             // different elements, because each element of a tile comes from one rank; nobody reads a tile before
-            // all have settled.
+            // all have passed the fence.
             unsafe { hand_out(hop, element, source, &tiles) };
             memory.sync().map(|()| Outcome::Done)
         }
         other => other,
     };
-    settle.now()?;
+    fence.now()?;
     let outcome = result?;
     if matches!(outcome, Outcome::Done) {
         memory.sync()?;
@@ -98,53 +98,53 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Makes this rank settle with the others, at the latest when it is dropped.
-struct Settle<'a> {
+/// Makes this rank come to the fence with the others, at the latest when it is dropped.
+struct Fence<'a> {
     comm: &'a dyn Communicator,
 }
 
-impl Settle<'_> {
+impl Fence<'_> {
     fn now(self) -> Result<()> {
         let comm = self.comm;
         std::mem::forget(self);
-        comm.settle()
+        comm.fence()
     }
 }
 
-impl Drop for Settle<'_> {
+impl Drop for Fence<'_> {
     fn drop(&mut self) {
         // This rank is unwinding; its own panic is what is told.
-        let _ = self.comm.settle();
+        let _ = self.comm.fence();
     }
 }
 
-/// Says what all members make of their notes.
-fn decide(hop: &Hop, notes: &[Note]) -> Result<Outcome> {
-    if let Some(other) = notes.iter().position(|note| note[2..] != notes[0][2..]) {
+/// Says what all members make of their headers.
+fn decide(hop: &Hop, headers: &[Header]) -> Result<Outcome> {
+    if let Some(other) = headers.iter().position(|header| header[2..] != headers[0][2..]) {
         return Err(Error::Mismatch(format!(
             "ranks {} and {} run different redistributions, numbers {} and {} of elements of {} and {} bytes: all ranks \
              must run the same, in the same order",
-            hop.members[0], hop.members[other], notes[0][2], notes[other][2], notes[0][3], notes[other][3]
+            hop.members[0], hop.members[other], headers[0][2], headers[other][2], headers[0][3], headers[other][3]
         )));
     }
-    let hidden = notes.iter().position(|note| note[0] == HIDDEN);
+    let hidden = headers.iter().position(|header| header[0] == HIDDEN);
     Ok(hidden.map_or(Outcome::Done, |member| Outcome::Hidden(hop.members[member])))
 }
 
 /// Returns where this rank sees each member's tile, and its length in bytes.
-fn locate(hop: &Hop, memory: &dyn SharedMemory, notes: &[Note]) -> Vec<(*mut u8, usize)> {
-    let find = |(&rank, note): (&usize, &Note)| {
-        let bytes = note[1] as usize;
+fn locate(hop: &Hop, memory: &dyn SharedMemory, headers: &[Header]) -> Vec<(*mut u8, usize)> {
+    let find = |(&rank, header): (&usize, &Header)| {
+        let bytes = header[1] as usize;
         if bytes == 0 {
             return (std::ptr::NonNull::dangling().as_ptr(), 0);
         }
-        let address = memory.locate(rank, note[0], bytes);
+        let address = memory.locate(rank, header[0], bytes);
         let address = address.unwrap_or_else(|| {
             panic!("rank {rank} has no tile of {bytes} bytes where it says; this is a bug of polyshard")
         });
         (address, bytes)
     };
-    hop.members.iter().zip(notes).map(find).collect()
+    hop.members.iter().zip(headers).map(find).collect()
 }
 
 /// Copies each piece to where its member's tile is.

@@ -71,14 +71,16 @@ impl Sums {
     }
 
     /// Sets the transport of what moves the sums or the terms.
-    pub(super) fn over(self, transport: Transport) -> Self {
+    pub(super) fn with_transport(self, transport: Transport) -> Self {
         match self {
-            Self::Group { group, root, then } => Self::Group { group, root, then: Box::new(then.over(transport)) },
+            Self::Group { group, root, then } => {
+                Self::Group { group, root, then: Box::new(then.with_transport(transport)) }
+            }
             Self::Scatter(scatter) => Self::Scatter(scatter),
             Self::Layers { mine, layers } => {
                 // A term is received beside the sums, in memory that nobody shares.
                 let transport = if transport == Transport::Shared { Transport::Auto } else { transport };
-                Self::Layers { mine, layers: layers.into_iter().map(|layer| layer.over(transport)).collect() }
+                Self::Layers { mine, layers: layers.into_iter().map(|layer| layer.with_transport(transport)).collect() }
             }
         }
     }
@@ -124,7 +126,7 @@ impl Sums {
                 for (number, layer) in (1..).zip(others) {
                     layer.run_blocks(block(number), &mut term)?;
                     let sums = target.block_mut().iter_mut().zip(term.block());
-                    sums.for_each(|(sum, &term)| *sum = sum.plus(term));
+                    sums.for_each(|(sum, &term)| *sum = sum.add(term));
                 }
                 Ok(())
             }

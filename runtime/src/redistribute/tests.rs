@@ -21,7 +21,7 @@ fn lacking(source: &Sharding, target: &Sharding, rank: usize) -> usize {
 
 /// Runs from `source` to `target` twice, with arrays of `T`, and checks all that there is to check.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
-    let there = Redistribution::new(world, source, target)?.over(transport);
+    let there = Redistribution::new(world, source, target)?.with_transport(transport);
     let a = DistArray::from_fn(world, source, element::<T>)?;
     let before = a.block().to_vec();
     let expected = DistArray::from_fn(world, target, element::<T>)?;

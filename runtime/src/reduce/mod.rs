@@ -13,7 +13,7 @@ use crate::{DistArray, Element, Error, ReduceOp, Result, World};
 use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;
 use std::rc::Rc;
-use step::{Staging, Step};
+use step::{CollectiveStep, Staging};
 
 /// A reduction of arrays of one length in groups of ranks, made once and run many times.
 ///
@@ -50,7 +50,7 @@ pub struct Reduction<T> {
     elements: usize,
     received: usize,
     /// The steps that this rank takes part in, and that have something to do.
-    steps: Vec<Step>,
+    steps: Vec<CollectiveStep>,
     staging: RefCell<Staging<T>>,
 }
 

@@ -15,7 +15,7 @@ use polyshard_program::reduction::{Collective, Lowered, chunk};
 use std::ops::Range;
 
 /// A step that this rank takes part in.
-pub(super) struct Step {
+pub(super) struct CollectiveStep {
     collective: Collective,
     /// Whether a reduce-scatter combines in the order of the group's ranks, whatever the communicator likes.
     in_order: bool,
@@ -37,7 +37,7 @@ pub(super) struct Staging<T> {
 
 /// Returns the steps that have something to do for this rank; collective over the world, since groups become
 /// communicators.
-pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usize) -> Result<Vec<Step>> {
+pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usize) -> Result<Vec<CollectiveStep>> {
     let layout = lowered.layout().map_err(|error| Error::Usage(error.to_string()))?;
     let mut steps = Vec::new();
     for (nth, step) in lowered.steps().iter().enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usiz
         };
         let whole = Subarray::of_ranges(elements, holders.iter().flat_map(|&rank| held(rank)));
         let pieces = holders.iter().filter(|_| in_pieces).map(|&rank| Subarray::of_ranges(elements, held(rank)));
-        steps.push(Step::new::<T>(step.collective, false, comm, whole, pieces.collect()));
+        steps.push(CollectiveStep::new::<T>(step.collective, false, comm, whole, pieces.collect()));
     }
     // Every member finds the same; a group may hold nothing, or chunks without elements.
     steps.retain(|step| step.whole.len() > 0);
@@ -72,17 +72,27 @@ pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usiz
 /// A library adds in an order that depends on the length and on which ranks share a node, and so do steps that suit a
 /// machine. Here every rank combines one piece of all by itself, in the order of the mesh's coordinates, and hands it on.
 /// Which rank combines which piece has no influence on the bits.
-pub(super) fn in_order<T: Element>(world: &World, groups: &[Vec<usize>], elements: usize) -> Result<Vec<Step>> {
+pub(super) fn in_order<T: Element>(
+    world: &World,
+    groups: &[Vec<usize>],
+    elements: usize,
+) -> Result<Vec<CollectiveStep>> {
     let Some(comm) = world.ordered(groups)?.filter(|_| elements > 0) else { return Ok(Vec::new()) };
     let ranges: Vec<_> = (0..comm.size()).map(|member| chunk(elements, comm.size(), member)).collect();
     let pieces = || ranges.iter().map(|range| Subarray::of_ranges(elements, [range.clone()])).collect();
     let step = |collective| {
-        Step::new::<T>(collective, true, comm.clone(), Subarray::of_ranges(elements, ranges.iter().cloned()), pieces())
+        CollectiveStep::new::<T>(
+            collective,
+            true,
+            comm.clone(),
+            Subarray::of_ranges(elements, ranges.iter().cloned()),
+            pieces(),
+        )
     };
     Ok(vec![step(Collective::ReduceScatter), step(Collective::AllGather)])
 }
 
-impl Step {
+impl CollectiveStep {
     fn new<T: Element>(
         collective: Collective,
         in_order: bool,
@@ -179,7 +189,7 @@ impl Step {
 
 impl<T: Element> Staging<T> {
     /// Returns the room that the neediest of these steps needs.
-    pub(super) fn new(steps: &[Step]) -> Result<Self> {
+    pub(super) fn new(steps: &[CollectiveStep]) -> Result<Self> {
         let whole = steps.iter().filter(|step| step.whole.contiguous(Place::Block).is_none());
         let whole = whole.map(|step| step.whole.len()).max();
         let own = steps.iter().filter(|step| !step.pieces.is_empty()).map(|step| step.own().len()).max();

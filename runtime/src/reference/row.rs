@@ -67,18 +67,18 @@ impl Row {
                 vec![element(scalar.1); self.len]
             }
             // A closure per operation, so that there is no choice in the loops.
-            Value::Neg(a) => one(a, T::negated),
-            Value::Add(a, b) => self.both(a, b, arrays, |a, b| a.plus(b)),
-            Value::Sub(a, b) => self.both(a, b, arrays, |a, b| a.minus(b)),
-            Value::Mul(a, b) => self.both(a, b, arrays, |a, b| a.times(b)),
-            Value::Div(a, b) => self.both(a, b, arrays, |a, b| a.over(b)),
-            Value::Max(a, b) => self.both(a, b, arrays, |a, b| a.greater(b)),
-            Value::Min(a, b) => self.both(a, b, arrays, |a, b| a.smaller(b)),
+            Value::Neg(a) => one(a, T::negate),
+            Value::Add(a, b) => self.both(a, b, arrays, |a, b| a.add(b)),
+            Value::Sub(a, b) => self.both(a, b, arrays, |a, b| a.subtract(b)),
+            Value::Mul(a, b) => self.both(a, b, arrays, |a, b| a.multiply(b)),
+            Value::Div(a, b) => self.both(a, b, arrays, |a, b| a.divide(b)),
+            Value::Max(a, b) => self.both(a, b, arrays, |a, b| a.maximum(b)),
+            Value::Min(a, b) => self.both(a, b, arrays, |a, b| a.minimum(b)),
             Value::Call(Function::Exp, a) => one(a, T::exponential),
             Value::Call(Function::Log, a) => one(a, T::logarithm),
             Value::Call(Function::Sqrt, a) => one(a, T::square_root),
             Value::Call(Function::Tanh, a) => one(a, T::hyperbolic_tangent),
-            Value::Call(Function::Abs, a) => one(a, T::magnitude),
+            Value::Call(Function::Abs, a) => one(a, T::absolute),
             Value::If(choice) => self.choose(choice, arrays),
         }
     }

@@ -8,7 +8,7 @@ use std::fs;
 
 /// The most threads that are started, if the system lets them: each takes several of the 65530 mappings that Linux
 /// gives a process.
-const MOST: usize = 4096;
+const MAX_RANKS: usize = 4096;
 
 /// Checks that so many ranks can be threads of this process.
 ///
@@ -33,12 +33,12 @@ fn limit(limits: Option<String>, group: Option<String>) -> (usize, &'static str)
     let user = line.and_then(|line| number(line.split_whitespace().next()?));
     let group = group.as_deref().and_then(number);
     let known = [
-        (Some(MOST), "the limit of polyshard"),
+        (Some(MAX_RANKS), "the limit of polyshard"),
         (user, "the limit of the user's processes, `ulimit -u`"),
         (group, "the limit of the control group, `pids.max`"),
     ];
     let known = known.into_iter().filter_map(|(most, why)| Some((most?, why)));
-    known.min_by_key(|known| known.0).unwrap_or((MOST, "the limit of polyshard"))
+    known.min_by_key(|known| known.0).unwrap_or((MAX_RANKS, "the limit of polyshard"))
 }
 
 /// Returns what the process' control group says of its threads, as version 2 has it.
@@ -58,8 +58,8 @@ mod tests {
             let head = "Limit                     Soft Limit           Hard Limit           Units\n";
             Some(format!("{head}Max cpu time unlimited unlimited\nMax processes   {soft}   96529   processes\n"))
         };
-        assert_eq!(limit(None, None), (MOST, "the limit of polyshard"));
-        assert_eq!(limit(limits("96529"), Some("max\n".into())), (MOST, "the limit of polyshard"));
+        assert_eq!(limit(None, None), (MAX_RANKS, "the limit of polyshard"));
+        assert_eq!(limit(limits("96529"), Some("max\n".into())), (MAX_RANKS, "the limit of polyshard"));
         assert_eq!(limit(limits("unlimited"), Some("100\n".into())).0, 100);
         assert_eq!(limit(limits("64"), Some("100\n".into())).0, 64);
     }

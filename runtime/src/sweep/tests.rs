@@ -143,7 +143,7 @@ proptest! {
         transport in prop::sample::select(vec![Transport::Auto, Transport::Messages, Transport::Shared]),
     ) {
         on_ranks(mesh.size(), |world| {
-            let sweep = Sweep::new(world, &mesh, &shape, swept)?.over(transport);
+            let sweep = Sweep::new(world, &mesh, &shape, swept)?.with_transport(transport);
             let last = sweep.stages().len() - 1;
             let made = |stage: usize| DistArray::from_fn(world, sweep.stages()[stage].sharding(), element);
             let mut array = sweep.array(world, 0)?;

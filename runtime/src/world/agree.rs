@@ -20,9 +20,10 @@ impl World {
     pub fn agree(&self, says: &str) -> Result<()> {
         let mut hasher = DefaultHasher::new();
         says.hash(&mut hasher);
-        let told =
-            self.comm.tell_about("an agreement on what to create", [hasher.finish(), says.len() as u64, 0, 0])?;
-        let Some(other) = told.iter().position(|note| *note != told[0]) else { return Ok(()) };
+        let told = self
+            .comm
+            .gather_headers_about("an agreement on what to create", [hasher.finish(), says.len() as u64, 0, 0])?;
+        let Some(other) = told.iter().position(|header| *header != told[0]) else { return Ok(()) };
         let hear = |rank: usize| self.hear(rank, says, told[rank][1] as usize);
         let (first, second) = (hear(0)?, hear(other)?);
         let differing = first.lines().zip(second.lines()).find(|(first, second)| first != second);

@@ -31,7 +31,7 @@ pub fn check<T: Number>(
         }
         _ => return Err(wrong(found, error, errors(), |_| 0.0)),
     };
-    let magnitudes: Vec<_> = inputs.iter().map(|input| input.mapv(T::magnitude)).collect();
+    let magnitudes: Vec<_> = inputs.iter().map(|input| input.mapv(T::absolute)).collect();
     let sums = reference(&magnitudes.iter().collect::<Vec<_>>())?;
     // What rounding explains is no less than rounding the element itself.
     let explained = 8.0 * (terms.max(1) as f64).sqrt() * roundoff;

@@ -4,7 +4,8 @@
 //! sums in any order are exact in every element type, and answers are compared bit by bit.
 
 use polyshard_planner::product::{
-    self, Collective, Free, Link, Product, ProductPlan, Roofline, Sequence, Sharded, Step, Wiring, reshard, resharding,
+    self, Collective, Free, Link, Product, ProductPlan, ProductStep, Roofline, Sequence, Sharded, Wiring, reshard,
+    resharding,
 };
 use polyshard_runtime::layout::{Mesh, Sharding, SumKind};
 use polyshard_runtime::{DistArray, Element, Error, Execute, Result, World};
@@ -177,7 +178,7 @@ fn run<T: Element>(
 /// which are summed in any order, where all do.
 fn shares_are_even<T: Element>(sequence: &Sequence) -> bool {
     sequence.steps().iter().all(|step| match step {
-        Step::Move { op: Collective::AllReduce, from, .. } => {
+        ProductStep::Move { op: Collective::AllReduce, from, .. } => {
             let (members, elements) = (step.members(0).len(), from.dist_type().tile_len());
             let short = SumKind::is_short((elements * size_of::<T>()) as u64, members as u64);
             short || T::DTYPE.is_float() && elements.is_multiple_of(members)

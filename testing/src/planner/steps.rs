@@ -1,6 +1,6 @@
 //! What types and steps mean element by element.
 
-use polyshard_planner::{Collective, DistType, Plan, Step};
+use polyshard_planner::{Collective, DistType, Plan, PlanStep};
 use std::collections::BTreeSet;
 
 /// The elements of a rank's tile, each as its row-major number in the array.
@@ -17,7 +17,7 @@ pub fn tile(dist_type: &DistType, rank: usize) -> BTreeSet<usize> {
 
 /// Checks that a step can be run: that each rank gets its new tile from the ranks of its group, each of which sends
 /// it a part of its own, the same number of elements to each; and that it gets as much as the step says.
-pub fn check_step(step: &Step) {
+pub fn check_step(step: &PlanStep) {
     let ranks = step.from().mesh().size();
     let before: Vec<_> = (0..ranks).map(|rank| tile(step.from(), rank)).collect();
     let after: Vec<_> = (0..ranks).map(|rank| tile(step.to(), rank)).collect();

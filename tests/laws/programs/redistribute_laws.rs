@@ -148,7 +148,7 @@ fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding) -> Res
     let mut last = expected.clone();
     let mut counts = Vec::new();
     for transport in [Transport::Messages, Transport::Shared, Transport::Auto] {
-        let there = Redistribution::new(world, source, target)?.over(transport);
+        let there = Redistribution::new(world, source, target)?.with_transport(transport);
         let mut output = there.output(world)?;
         assert!(output.block().iter().all(|&x| x == T::ZERO), "an output is zeros");
         let before = world.bytes_received();
@@ -175,7 +175,7 @@ fn chunks(world: &World) -> Result<()> {
         let array = DistArray::from_fn(world, &source, value)?;
         let expected = DistArray::from_fn(world, &target, value)?;
         for transport in [Transport::Messages, Transport::Shared] {
-            let got = Redistribution::new(world, &source, &target)?.over(transport).run(world, &array)?;
+            let got = Redistribution::new(world, &source, &target)?.with_transport(transport).run(world, &array)?;
             assert!(got.block() == expected.block(), "{source} to {target} over {transport:?} came broken");
         }
     }
@@ -213,7 +213,7 @@ fn follow<T: Element>(world: &World, source: &Sharding, target: &Sharding, plan:
     let expected = DistArray::from_fn(world, target, element::<T>)?;
     let program = plan.program_between("A", [source, target], T::DTYPE).map_err(usage)?;
     for transport in [Transport::Messages, Transport::Shared] {
-        let mut there = program.prepare(world)?.over(transport)?;
+        let mut there = program.prepare(world)?.with_transport(transport)?;
         for _ in 0..2 {
             let before = world.bytes_received();
             let got = there.run(&[&array])?;
@@ -243,7 +243,8 @@ fn refusals(world: &World) -> Result<()> {
     there.run_into(world, &array, &mut own)?;
     assert_eq!(own.block(), DistArray::from_fn(world, &columns, element::<f32>)?.block());
     let mut own = DistArray::filled(world, &columns, 0.0)?;
-    let error = there.over(Transport::Shared).run_into(world, &array, &mut own).expect_err("nobody sees the output");
+    let error =
+        there.with_transport(Transport::Shared).run_into(world, &array, &mut own).expect_err("nobody sees the output");
     assert_eq!(
         error.to_string(),
         "cannot redistribute through shared memory: the output of rank 0 is its own; get it from \
@@ -260,7 +261,7 @@ fn long(world: &World) -> Result<()> {
     let (source, target) = (pinned(0)?, pinned(world.size() - 1)?);
     let value = |index: &[usize]| (index[0] * 2 + index[1]) as i32;
     let array = DistArray::from_fn(world, &source, value)?;
-    let got = Redistribution::new(world, &source, &target)?.over(Transport::Messages).run(world, &array)?;
+    let got = Redistribution::new(world, &source, &target)?.with_transport(Transport::Messages).run(world, &array)?;
     let whole = got.block().iter().enumerate().all(|(i, &x)| x == i as i32);
     assert!(whole, "an array of {} bytes came broken", size_of_val(got.block()));
     Ok(())

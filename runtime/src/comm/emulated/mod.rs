@@ -14,7 +14,7 @@
 //! | `chain` | broadcast and reduce |
 //!
 //! As on MPI, ranks need not find out that they call collectives differently; they do where they then wait in a
-//! circle or for other lengths. Agreeing costs no time: [`tell`](Communicator::tell), [`settle`](Communicator::settle)
+//! circle or for other lengths. Agreeing costs no time: [`gather_headers`](Communicator::gather_headers), [`fence`](Communicator::fence)
 //! and [`split`](Communicator::split) are the threads' own. Ranks share no memory here, for what is written there
 //! would pass no port.
 
@@ -27,7 +27,7 @@ pub(crate) use network::Network;
 
 use super::shared::Apart;
 use super::threads::{Shared, ThreadComm};
-use super::{Broadcast, Communicator, Note, SharedMemory, check};
+use super::{Broadcast, Communicator, Header, SharedMemory, check};
 use crate::{DType, ReduceOp, Result};
 use ring::Blocks;
 use std::cell::Cell;
@@ -179,25 +179,25 @@ impl Communicator for Emulated {
         Ok(())
     }
 
-    fn tell(&self, note: Note) -> Result<Vec<Note>> {
-        self.messages.comm().tell(note)
+    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
+        self.messages.comm().gather_headers(header)
     }
 
-    fn tell_about(&self, about: &str, note: Note) -> Result<Vec<Note>> {
-        self.messages.comm().tell_about(about, note)
+    fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
+        self.messages.comm().gather_headers_about(about, header)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
         let comm = self.messages.comm().split(color, key)?;
-        let notes = comm.tell([self.messages.world_rank() as u64, 0, 0, 0])?;
-        let members: Rc<[usize]> = notes.iter().map(|note| note[0] as usize).collect();
+        let headers = comm.gather_headers([self.messages.world_rank() as u64, 0, 0, 0])?;
+        let members: Rc<[usize]> = headers.iter().map(|header| header[0] as usize).collect();
         let collectives = self.messages.over(comm.split(0, comm.rank())?, Rc::clone(&members));
         let messages = self.messages.over(comm, members);
         Ok(Box::new(Self { messages, collectives, received: Rc::clone(&self.received) }))
     }
 
-    fn settle(&self) -> Result<()> {
-        self.messages.comm().settle()
+    fn fence(&self) -> Result<()> {
+        self.messages.comm().fence()
     }
 
     fn count_received(&self, bytes: usize) {

@@ -29,13 +29,13 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Network {
     devices: usize,
     /// By source and then target.
-    ways: Vec<Way>,
+    paths: Vec<Path>,
     ports: Mutex<Vec<Timetable>>,
     made: Instant,
 }
 
-/// The way of messages from one device to another.
-struct Way {
+/// The path of messages from one device to another.
+struct Path {
     /// Ports, and the seconds that a byte takes there.
     passages: Vec<(usize, f64)>,
     latency: f64,
@@ -63,19 +63,19 @@ impl Network {
         }
         let devices = machine.devices();
         let mut numbers: HashMap<Port, usize> = HashMap::new();
-        let mut ways = Vec::with_capacity(devices * devices);
+        let mut paths = Vec::with_capacity(devices * devices);
         for (source, target) in (0..devices).flat_map(|source| (0..devices).map(move |target| (source, target))) {
-            let way = machine.way(source, target);
-            let mut passages = Vec::with_capacity(way.passages.len());
-            for passage in way.passages {
+            let path = machine.path(source, target);
+            let mut passages = Vec::with_capacity(path.passages.len());
+            for passage in path.passages {
                 let number = numbers.len();
                 let port = *numbers.entry(passage.port).or_insert(number);
                 passages.push((port, passage.share / passage.bandwidth * slowdown));
             }
-            ways.push(Way { passages, latency: way.latency * slowdown });
+            paths.push(Path { passages, latency: path.latency * slowdown });
         }
         let ports = Mutex::new(numbers.iter().map(|_| Timetable::default()).collect());
-        Ok(Self { devices, ways, ports, made: Instant::now() })
+        Ok(Self { devices, paths, ports, made: Instant::now() })
     }
 
     /// Returns the number of devices.
@@ -92,21 +92,21 @@ impl Network {
     pub(super) fn send(&self, source: usize, target: usize, bytes: usize, now: f64) -> f64 {
         // A panic under the lock is a bug of ours, and leaves timetables as they were.
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        let way = &self.ways[source * self.devices + target];
+        let path = &self.paths[source * self.devices + target];
         let (mut begin, mut end) = (now, now);
-        for &(port, seconds) in &way.passages {
+        for &(port, seconds) in &path.passages {
             let taken = ports[port].take(begin, bytes as f64 * seconds, now);
             begin = taken.0;
             // A slower port before this one holds the message's end back.
             end = f64::max(end, taken.1);
         }
-        end + way.latency
+        end + path.latency
     }
 
     /// Returns how much longer a message takes for each byte where no other is on the way, in seconds.
     pub(super) fn seconds_per_byte(&self, source: usize, target: usize) -> f64 {
-        let way = &self.ways[source * self.devices + target];
-        way.passages.iter().map(|passage| passage.1).fold(0.0, f64::max)
+        let path = &self.paths[source * self.devices + target];
+        path.passages.iter().map(|passage| passage.1).fold(0.0, f64::max)
     }
 
     /// Sleeps until `time`.
@@ -240,7 +240,7 @@ mod tests {
             }
         }
 
-        /// No message arrives before its bytes and its latency have passed, on any way.
+        /// No message arrives before its bytes and its latency have passed, on any path.
         #[test]
         fn messages_take_at_least_their_time(
             messages in prop::collection::vec((0..4usize, 0..4usize, 0..100usize), 1..40),

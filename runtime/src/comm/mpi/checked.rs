@@ -22,7 +22,7 @@ use super::poll::{all_done, probe, take};
 use super::{MpiCommunicator, TAG, process};
 use crate::comm::call::{Call, disagreement};
 use crate::comm::words::{Doing, amount, deadlock, name, within};
-use crate::comm::{Broadcast, Communicator, Note, SharedMemory, check, checking};
+use crate::comm::{Broadcast, Communicator, Header, SharedMemory, check, checking};
 use crate::{DType, Error, ReduceOp, Result};
 use mpi::ffi;
 use std::cell::Cell;
@@ -67,7 +67,7 @@ impl Start {
         }
         // The least limit of all, so that ranks without one do as the others do.
         let limit = wanted.map_or(u64::MAX, |limit| limit.as_millis() as u64);
-        let limit = plain.tell([limit, 0, 0, 0])?.iter().fold(u64::MAX, |least, note| least.min(note[0]));
+        let limit = plain.gather_headers([limit, 0, 0, 0])?.iter().fold(u64::MAX, |least, header| least.min(header[0]));
         let comm = process::duplicate(plain.raw)?;
         let watch = Watch::new(comm, plain.rank, plain.size, Duration::from_millis(limit));
         let watch: &'static Watch = Box::leak(Box::new(watch));
@@ -93,8 +93,8 @@ impl Start {
 }
 
 fn is_wanted(comm: &dyn Communicator, wanted: Option<Duration>) -> Result<bool> {
-    let notes = comm.tell_about("the start of the program", [u64::from(wanted.is_some()), 0, 0, 0])?;
-    Ok(notes.iter().any(|note| note[0] != 0))
+    let headers = comm.gather_headers_about("the start of the program", [u64::from(wanted.is_some()), 0, 0, 0])?;
+    Ok(headers.iter().any(|header| header[0] != 0))
 }
 
 /// Waits until all processes end, if this one has been checked; ends all if others are still at work.
@@ -318,14 +318,14 @@ impl Communicator for Checked {
         self.agree(Call::Barrier)
     }
 
-    fn tell(&self, note: Note) -> Result<Vec<Note>> {
+    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
         self.agree(Call::HEADERS)?;
-        self.inner.tell(note)
+        self.inner.gather_headers(header)
     }
 
-    fn tell_about(&self, about: &str, note: Note) -> Result<Vec<Note>> {
-        self.agree(Call::Tell { about: String::from(about).into() })?;
-        self.inner.tell(note)
+    fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
+        self.agree(Call::Headers { about: String::from(about).into() })?;
+        self.inner.gather_headers(header)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
@@ -335,8 +335,8 @@ impl Communicator for Checked {
         Ok(Box::new(Self { inner, members, watch: self.watch }))
     }
 
-    fn settle(&self) -> Result<()> {
-        self.agree(Call::Settle)
+    fn fence(&self) -> Result<()> {
+        self.agree(Call::Fence)
     }
 
     fn count_received(&self, bytes: usize) {

@@ -11,7 +11,7 @@
 
 use super::MpiCommunicator;
 use super::status::checked;
-use crate::comm::{Communicator, Room, SharedMemory};
+use crate::comm::{Allocation, Communicator, SharedMemory};
 use crate::{Error, Result, Segment};
 use mpi::ffi;
 use std::cell::{Cell, RefCell};
@@ -73,23 +73,23 @@ impl NodeMemory {
         checked("splitting by node", code)?;
         let node = MpiCommunicator::new(raw, true, comm.limit, Rc::clone(&comm.received))?;
         // The least rank of a node is the node's name.
-        let leader = node.tell([comm.rank as u64, 0, 0, 0])?[0][0];
-        let told = origin.tell([leader, node.rank as u64, 0, 0])?;
-        let places = told.iter().map(|note| (note[0] == leader).then_some(note[1] as usize)).collect();
+        let leader = node.gather_headers([comm.rank as u64, 0, 0, 0])?[0][0];
+        let told = origin.gather_headers([leader, node.rank as u64, 0, 0])?;
+        let places = told.iter().map(|header| (header[0] == leader).then_some(header[1] as usize)).collect();
         Ok(Self { origin, node, places, windows: RefCell::default() })
     }
 
     /// Returns a bit for each window that is back on all ranks, and one for each that also has room for the
     /// `bytes` that each rank wants; collective.
     fn agree(&self, windows: &[Window], bytes: usize) -> Result<[u64; 2]> {
-        let mut note = [0; 4];
+        let mut header = [0; 4];
         for (nth, window) in windows.iter().enumerate().take(AGREED) {
             let back = Arc::strong_count(&window.lease) == 1;
-            note[0] |= u64::from(back) << nth;
-            note[1] |= u64::from(back && window.parts[self.node.rank].1 >= bytes) << nth;
+            header[0] |= u64::from(back) << nth;
+            header[1] |= u64::from(back && window.parts[self.node.rank].1 >= bytes) << nth;
         }
-        let told = self.origin.tell(note)?;
-        Ok([0, 1].map(|word| told.iter().fold(u64::MAX, |all, note| all & note[word])))
+        let told = self.origin.gather_headers(header)?;
+        Ok([0, 1].map(|word| told.iter().fold(u64::MAX, |all, header| all & header[word])))
     }
 
     /// Frees the windows whose bit is set, oldest first; collective.
@@ -116,15 +116,15 @@ impl NodeMemory {
     ///
     /// Whether there is enough memory is asked first, since a failure of MPI's ends the program.
     fn allocate(&self, bytes: usize) -> Result<Result<Window, String>> {
-        let node = self.node.tell([bytes.saturating_add(PAGE) as u64, 0, 0, 0])?;
-        let needed = node.iter().fold(PAGE as u64, |sum, note| sum.saturating_add(note[0]));
+        let node = self.node.gather_headers([bytes.saturating_add(PAGE) as u64, 0, 0, 0])?;
+        let needed = node.iter().fold(PAGE as u64, |sum, header| sum.saturating_add(header[0]));
         let short = available().is_some_and(|available| available < needed);
-        let told = self.origin.tell([bytes as u64, u64::from(short), needed, 0])?;
-        if let Some(rank) = told.iter().position(|note| note[1] != 0) {
+        let told = self.origin.gather_headers([bytes as u64, u64::from(short), needed, 0])?;
+        if let Some(rank) = told.iter().position(|header| header[1] != 0) {
             let needed = told[rank][2];
             return Ok(Err(format!("{SHM} of rank {rank}'s node has no room for {needed} bytes; make it larger")));
         }
-        let total = told.iter().map(|note| note[0]).sum();
+        let total = told.iter().map(|header| header[0]).sum();
         let length = ffi::MPI_Aint::try_from(bytes.saturating_add(ALIGN))
             .map_err(|_| Error::Usage(format!("{bytes} bytes of shared memory are more than there are addresses")))?;
         let mut base: *mut c_void = ptr::null_mut();
@@ -147,7 +147,7 @@ impl NodeMemory {
             checked("locking a window", ffi::MPI_Win_lock_all(ffi::MPI_MODE_NOCHECK as c_int, raw))?;
         }
         let shift = base.cast::<u8>().align_offset(ALIGN);
-        let told = self.node.tell([shift as u64, bytes as u64, 0, 0])?;
+        let told = self.node.gather_headers([shift as u64, bytes as u64, 0, 0])?;
         let mut parts = Vec::with_capacity(told.len());
         for (rank, &[shift, bytes, ..]) in told.iter().enumerate() {
             let (mut size, mut unit, mut start): (ffi::MPI_Aint, c_int, *mut c_void) = (0, 0, ptr::null_mut());
@@ -185,7 +185,7 @@ impl SharedMemory for NodeMemory {
         self.places[rank].is_some()
     }
 
-    fn room(&self, bytes: usize) -> Result<Room> {
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
         let windows = &mut *self.windows.borrow_mut();
         let [back, room] = self.agree(windows, bytes)?;
         let fit = (0..windows.len().min(AGREED)).filter(|nth| room >> nth & 1 == 1);
@@ -195,7 +195,7 @@ impl SharedMemory for NodeMemory {
                 Self::free(windows, back)?;
                 match self.allocate(bytes)? {
                     Ok(window) => windows.push(window),
-                    Err(why) => return Ok(Room::Nowhere(why)),
+                    Err(why) => return Ok(Allocation::Unavailable(why)),
                 }
                 windows.len() - 1
             }
@@ -205,7 +205,7 @@ impl SharedMemory for NodeMemory {
         // SAFETY: MPI has mapped the part, which the operating system has filled with zeros or another segment
         // with elements, until the window is freed; `free` waits for the lease. No segment of this rank's part
         // lives, since the lease had one owner.
-        Ok(Room::In(unsafe { Segment::new(address, room, window.id, Arc::clone(&window.lease)) }))
+        Ok(Allocation::Shared(unsafe { Segment::new(address, room, window.id, Arc::clone(&window.lease)) }))
     }
 
     fn handle(&self, _address: *mut u8, segment: Option<&Segment>) -> Option<u64> {

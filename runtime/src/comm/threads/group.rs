@@ -19,7 +19,7 @@ impl GroupId {
 
 /// A rank's place in a group.
 #[derive(Clone)]
-pub(super) struct Seat {
+pub(super) struct Membership {
     pub(super) group: GroupId,
     /// World ranks of the members, by rank in the group.
     pub(super) members: Arc<[usize]>,

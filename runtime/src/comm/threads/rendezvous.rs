@@ -1,19 +1,19 @@
 //! How long messages are read where their sender has them.
 //!
 //! Whoever sends a long message waits until all who read it are done, whatever happens meanwhile: the members of a
-//! collective settle when they have read, and what was sent to one rank is withdrawn if it has not begun to read. So the
+//! collective meet at a fence when they have read, and what was sent to one rank is withdrawn if it has not begun to read. So the
 //! data stay borrowed from their owner as long as anyone can see them.
 #![expect(unsafe_code, reason = "lends slices to other threads until they have read them")]
 
 use super::super::call::Call;
+use super::arrivals::Contributions;
 use super::group::GroupId;
-use super::meeting::Round;
 use super::message::Message;
 use super::state::Shared;
 use crate::Result;
 
 impl Shared {
-    /// Brings `call` and `data` to the group's meeting, waits until all members have come, and lets `read` see what they
+    /// Brings `call` and `data` to the group's next collective, waits until all members have come, and lets `read` see what they
     /// brought.
     ///
     /// `rank` is the rank in the group, `this` in the world.
@@ -23,16 +23,16 @@ impl Shared {
         [rank, this]: [usize; 2],
         call: Call,
         data: &[u8],
-        read: impl FnOnce(&Round),
+        read: impl FnOnce(&Contributions),
     ) -> Result<()> {
-        // SAFETY: if the meeting fails, so has the world, and nobody reads what it was brought. Else all members get the
-        // round, and this function does not return before each of them has read and dropped it.
+        // SAFETY: if the collective fails, so has the world, and nobody reads what it was brought. Else all members get the
+        // contributions, and this function does not return before each of them has read and dropped it.
         let message = unsafe { Message::in_place(data) };
-        let round = self.meet(group, rank, this, call, message)?;
-        let is_borrowed = round.data.iter().any(Message::is_borrowed);
-        let _reading = is_borrowed.then(|| AtEnd(|| self.settle(group)));
-        read(&round);
-        drop(round);
+        let contributions = self.meet(group, rank, this, call, message)?;
+        let is_borrowed = contributions.data.iter().any(Message::is_borrowed);
+        let _reading = is_borrowed.then(|| AtEnd(|| self.fence(group)));
+        read(&contributions);
+        drop(contributions);
         Ok(())
     }
 

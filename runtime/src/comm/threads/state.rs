@@ -1,4 +1,4 @@
-//! What all ranks of a world of threads share: who waits for what, messages on the way, meetings.
+//! What all ranks of a world of threads share: who waits for what, messages on the way, who has come to a collective.
 //!
 //! One lock guards it all. A rank that cannot go on says what it waits for and sleeps; whoever makes its
 //! wish true marks it running before waking it. So the count of idle ranks is exact, and when the last
@@ -6,9 +6,9 @@
 
 use super::super::call::Call;
 use super::super::words::{Doing, amount, deadlock, within};
+use super::arrivals::{Arrivals, Contributions};
 use super::failure::Failure;
-use super::group::{GroupId, Seat, divide};
-use super::meeting::{Meeting, Round};
+use super::group::{GroupId, Membership, divide};
 use super::message::Message;
 use crate::Result;
 use std::collections::{HashMap, VecDeque};
@@ -19,15 +19,15 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// One per rank, so that a message wakes its receiver alone.
     wake: Vec<Condvar>,
-    /// For ranks that settle or withdraw messages; few do at a time, so all groups share it.
-    settled: Condvar,
+    /// For ranks that wait at a fence or withdraw messages; few do at a time, so all groups share it.
+    fence: Condvar,
 }
 
 struct State {
     ranks: Vec<Rank>,
     /// The number of ranks that wait or have ended.
     idle: usize,
-    groups: HashMap<GroupId, Meeting>,
+    groups: HashMap<GroupId, Arrivals>,
     /// The group that is made next.
     next_group: GroupId,
     failure: Option<Failure>,
@@ -39,8 +39,8 @@ struct Rank {
     inbox: HashMap<(GroupId, usize), VecDeque<Message>>,
     /// The messages of this rank that are read in place and have not been yet.
     unread: usize,
-    /// The round of the collective that has just ended the rank's wait.
-    round: Option<Arc<Round>>,
+    /// The contributions of the collective that has just ended the rank's wait.
+    contributions: Option<Arc<Contributions>>,
 }
 
 enum Status {
@@ -63,8 +63,8 @@ enum Status {
 impl Shared {
     /// Returns a world of `size` ranks, all of them running.
     pub(crate) fn new(size: usize) -> Self {
-        let rank = |_| Rank { status: Status::Running, inbox: HashMap::new(), unread: 0, round: None };
-        let world = Meeting::new((0..size).collect());
+        let rank = |_| Rank { status: Status::Running, inbox: HashMap::new(), unread: 0, contributions: None };
+        let world = Arrivals::new((0..size).collect());
         let state = State {
             ranks: (0..size).map(rank).collect(),
             idle: 0,
@@ -72,7 +72,7 @@ impl Shared {
             next_group: GroupId::WORLD.next(),
             failure: None,
         };
-        Self { state: Mutex::new(state), wake: (0..size).map(|_| Condvar::new()).collect(), settled: Condvar::new() }
+        Self { state: Mutex::new(state), wake: (0..size).map(|_| Condvar::new()).collect(), fence: Condvar::new() }
     }
 
     pub(super) fn size(&self) -> usize {
@@ -144,7 +144,7 @@ impl Shared {
         if state.ranks[from].unread == 0 {
             match state.ranks[from].status {
                 Status::Sends => state.resume(from, &self.wake),
-                _ => self.settled.notify_all(),
+                _ => self.fence.notify_all(),
             }
         }
     }
@@ -174,11 +174,11 @@ impl Shared {
             .sum();
         state.ranks[this].unread -= unread;
         while state.ranks[this].unread > 0 {
-            state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.fence.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Brings `call` and `data` to the group's meeting and waits until all members have come.
+    /// Brings `call` and `data` to the group's next collective and waits until all members have come.
     ///
     /// `rank` is the rank in the group, `this` in the world.
     pub(super) fn meet(
@@ -188,24 +188,24 @@ impl Shared {
         this: usize,
         call: Call,
         data: Message,
-    ) -> Result<Arc<Round>> {
+    ) -> Result<Arc<Contributions>> {
         let mut state = self.lock();
         state.check_failure()?;
-        let meeting = state.meeting(group);
-        let members = Arc::clone(&meeting.members);
-        match meeting.arrive(rank, call, data) {
-            Ok(Some(round)) => {
-                let round = Arc::new(state.seat(round, &members));
+        let collective = state.arrivals(group);
+        let members = Arc::clone(&collective.members);
+        match collective.arrive(rank, call, data) {
+            Ok(Some(contributions)) => {
+                let contributions = Arc::new(state.divide(contributions, &members));
                 for &member in members.iter().filter(|&&member| member != this) {
-                    state.ranks[member].round = Some(Arc::clone(&round));
+                    state.ranks[member].contributions = Some(Arc::clone(&contributions));
                     state.resume(member, &self.wake);
                 }
-                Ok(round)
+                Ok(contributions)
             }
             Ok(None) => {
                 state = self.wait(state, this, Status::Meets { group, rank })?;
-                let round = state.ranks[this].round.take();
-                Ok(round.expect("a rank left a meeting that was not over: this is a bug of polyshard"))
+                let contributions = state.ranks[this].contributions.take();
+                Ok(contributions.expect("a rank left a collective that was not over: this is a bug of polyshard"))
             }
             Err(message) => {
                 state.fail(Failure::Mismatch(message), &self.wake);
@@ -218,24 +218,24 @@ impl Shared {
     ///
     /// Failures do not end the wait: every member that others wait for here is on its way and cannot fail. It
     /// is counted as running, so that it is no part of a deadlock.
-    pub(super) fn settle(&self, group: GroupId) {
+    pub(super) fn fence(&self, group: GroupId) {
         let mut state = self.lock();
-        let settled = state.meeting(group).settled();
-        if state.meeting(group).settle() {
-            self.settled.notify_all();
+        let before = state.arrivals(group).fences();
+        if state.arrivals(group).fence() {
+            self.fence.notify_all();
             return;
         }
-        while state.meeting(group).settled() == settled {
-            state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        while state.arrivals(group).fences() == before {
+            state = self.fence.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Says that one member of `group` has dropped its communicator.
     pub(super) fn leave(&self, group: GroupId) {
         let mut state = self.lock();
-        let Some(meeting) = state.groups.get_mut(&group) else { return };
-        meeting.seated -= 1;
-        if meeting.seated == 0 {
+        let Some(collective) = state.groups.get_mut(&group) else { return };
+        collective.alive -= 1;
+        if collective.alive == 0 {
             state.groups.remove(&group);
             for rank in &mut state.ranks {
                 rank.inbox.retain(|key, _| key.0 != group);
@@ -256,7 +256,7 @@ impl Shared {
             state = self.wake[this].wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         // A failure that came after the wish was fulfilled will be seen by the next call.
-        if state.ranks[this].round.is_none() {
+        if state.ranks[this].contributions.is_none() {
             state.check_failure()?;
         }
         Ok(state)
@@ -273,7 +273,7 @@ impl State {
         self.failure.as_ref().map_or(Ok(()), |failure| Err(failure.to_waiting()))
     }
 
-    fn meeting(&mut self, group: GroupId) -> &mut Meeting {
+    fn arrivals(&mut self, group: GroupId) -> &mut Arrivals {
         self.groups.get_mut(&group).expect("a group is gone before its members: this is a bug of polyshard")
     }
 
@@ -307,23 +307,23 @@ impl State {
         }
     }
 
-    /// Makes the groups of a split, and gives each member its seat.
-    fn seat(&mut self, mut round: Round, members: &[usize]) -> Round {
-        if !matches!(round.calls[0], Call::Split { .. }) {
-            return round;
+    /// Makes the groups of a split, and gives each member its place.
+    fn divide(&mut self, mut contributions: Contributions, members: &[usize]) -> Contributions {
+        if !matches!(contributions.calls[0], Call::Split { .. }) {
+            return contributions;
         }
-        let mut seats: Vec<Option<Seat>> = vec![None; members.len()];
-        for ranks in divide(&round.calls) {
+        let mut memberships: Vec<Option<Membership>> = vec![None; members.len()];
+        for ranks in divide(&contributions.calls) {
             let group = self.next_group;
             self.next_group = group.next();
             let world: Arc<[usize]> = ranks.iter().map(|&rank| members[rank]).collect();
-            self.groups.insert(group, Meeting::new(Arc::clone(&world)));
-            for (seat, &rank) in ranks.iter().enumerate() {
-                seats[rank] = Some(Seat { group, members: Arc::clone(&world), rank: seat });
+            self.groups.insert(group, Arrivals::new(Arc::clone(&world)));
+            for (place, &rank) in ranks.iter().enumerate() {
+                memberships[rank] = Some(Membership { group, members: Arc::clone(&world), rank: place });
             }
         }
-        round.seats = seats.into_iter().flatten().collect();
-        round
+        contributions.memberships = memberships.into_iter().flatten().collect();
+        contributions
     }
 
     /// Returns what `rank` does.
@@ -345,9 +345,9 @@ impl State {
                 }
             }
             Status::Meets { group, rank } => {
-                let meeting = &self.groups[group];
-                let call = meeting.call(*rank).map_or_else(String::new, Call::to_string);
-                Doing::Waits(within(&call, &meeting.members, self.ranks.len()))
+                let collective = &self.groups[group];
+                let call = collective.call(*rank).map_or_else(String::new, Call::to_string);
+                Doing::Waits(within(&call, &collective.members, self.ranks.len()))
             }
         }
     }

@@ -5,7 +5,7 @@ fn product<T: Element>(c: ArrayViewMutD<'_, T>, [a, b]: [ArrayViewD<'_, T>; 2]) 
     let mut c = c.into_dimensionality::<Ix2>().unwrap();
     let [a, b] = [a, b].map(|tile| tile.into_dimensionality::<Ix2>().unwrap());
     for ((m, n), c) in c.indexed_iter_mut() {
-        *c = (0..a.ncols()).fold(*c, |sum, k| sum.plus(a[[m, k]].times(b[[k, n]])));
+        *c = (0..a.ncols()).fold(*c, |sum, k| sum.add(a[[m, k]].multiply(b[[k, n]])));
     }
 }
 

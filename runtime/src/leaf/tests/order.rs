@@ -75,7 +75,7 @@ fn transposed<T: Element>(rows: usize, columns: usize) {
     for i in 0..rows {
         for j in 0..columns {
             let value = data[j * rows + i];
-            assert_eq!(b[i * (columns + 3) + j], T::ONE.plus(value).plus(value), "{rows}x{columns}: {i}, {j}");
+            assert_eq!(b[i * (columns + 3) + j], T::ONE.add(value).add(value), "{rows}x{columns}: {i}, {j}");
         }
         assert_eq!(b[i * (columns + 3) + columns..][..3], [T::ONE; 3]);
     }

@@ -102,7 +102,7 @@ fn products_are_their_loops<T: Element>(case: &Case) {
     for point in points(counts) {
         let values = data.iter().zip(&placed).map(|(data, (_, strides))| data[at(&point, 0, strides)]);
         let c = &mut expected[at(&point, 0, &strides)];
-        *c = c.plus(values.fold(alpha, T::times));
+        *c = c.add(values.fold(alpha, T::multiply));
     }
     let mut products = Products::new(sequence(case), blocks.clone()).expect("memory for small scratch");
     let operands: Vec<_> =

@@ -110,8 +110,8 @@ impl SharedMemory for Failing {
         self.memory.reaches(rank)
     }
 
-    fn room(&self, bytes: usize) -> Result<Room> {
-        self.memory.room(bytes)
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
+        self.memory.allocate(bytes)
     }
 
     fn handle(&self, address: *mut u8, segment: Option<&Segment>) -> Option<u64> {
@@ -139,7 +139,7 @@ fn a_rank_that_fails_keeps_its_tile_until_the_others_have_written() {
         let told = spmd(3, |world| {
             let mesh = Mesh::new([("x", 3)]);
             let (rows, columns) = (by(&mesh, &[2400, 3000], 0), by(&mesh, &[2400, 3000], 1));
-            let mut there = Redistribution::new(world, &rows, &columns)?.over(Transport::Shared);
+            let mut there = Redistribution::new(world, &rows, &columns)?.with_transport(Transport::Shared);
             let a = DistArray::from_fn(world, &rows, |index| (index[0] * 4096 + index[1]) as f64)?;
             assert_eq!(world.backend(), Backend::Threads);
             if world.rank() == 1 {

@@ -38,7 +38,7 @@ fn opened_array<T: Element>(world: &World, sharding: &Sharding) -> Result<DistAr
 }
 
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
-    let there = Redistribution::new(world, source, target)?.over(transport);
+    let there = Redistribution::new(world, source, target)?.with_transport(transport);
     let a = opened_array::<T>(world, source)?;
     let before = a.block().to_vec();
     // The sum of the terms that the target closes; those that it keeps open stay apart.

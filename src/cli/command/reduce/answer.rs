@@ -22,18 +22,18 @@ pub(super) struct Answer<'a> {
     /// How many there are, listed or not.
     total: usize,
     /// Fastest first.
-    programs: Vec<Program<'a>>,
+    programs: Vec<ProgramAnswer<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<Trial>,
 }
 
 /// One program.
 #[derive(Serialize)]
-struct Program<'a> {
+struct ProgramAnswer<'a> {
     name: String,
     /// Its instructions with their levels and forms.
     program: String,
-    steps: Vec<Step<'a>>,
+    steps: Vec<StepAnswer<'a>>,
     seconds: f64,
     /// How many times as fast as the direct reduction.
     speed: Option<f64>,
@@ -41,7 +41,7 @@ struct Program<'a> {
 
 /// One step of a program.
 #[derive(Serialize)]
-struct Step<'a> {
+struct StepAnswer<'a> {
     op: Collective,
     groups: &'a [Vec<usize>],
     seconds: f64,
@@ -66,15 +66,15 @@ impl<'a> Answer<'a> {
     }
 }
 
-fn program<'a>(reduction: &'a Reduction, ranked: &'a Ranked) -> Program<'a> {
+fn program<'a>(reduction: &'a Reduction, ranked: &'a Ranked) -> ProgramAnswer<'a> {
     let steps = ranked.lowered.steps().iter().zip(&ranked.simulation.steps);
-    let steps = steps.map(|(step, time)| Step {
+    let steps = steps.map(|(step, time)| StepAnswer {
         op: step.collective,
         groups: &step.groups,
         seconds: time.total(),
         bottleneck: time.bottleneck.as_deref(),
     });
-    Program {
+    ProgramAnswer {
         name: ranked.program.to_string(),
         program: ranked.program.describe(&reduction.hierarchy),
         steps: steps.collect(),

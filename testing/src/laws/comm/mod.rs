@@ -266,9 +266,9 @@ fn notes_reach_all(comm: &dyn Communicator) -> Result<()> {
     let note = |rank: usize| [rank as u64, u64::MAX - rank as u64, 7, (rank as u64) << 40];
     let before = comm.bytes_received();
     for _ in 0..3 {
-        let notes = comm.tell(note(comm.rank()))?;
+        let notes = comm.gather_headers(note(comm.rank()))?;
         assert_eq!(notes, (0..comm.size()).map(note).collect::<Vec<_>>());
-        comm.settle()?;
+        comm.fence()?;
     }
     assert_eq!(comm.bytes_received(), before, "notes are no data");
     comm.count_received(24);
@@ -277,7 +277,7 @@ fn notes_reach_all(comm: &dyn Communicator) -> Result<()> {
 }
 
 fn world_ranks_are_known(comm: &dyn Communicator) -> Result<()> {
-    let numbers = comm.tell_about("world ranks", [comm.world_rank(comm.rank()) as u64, 0, 0, 0])?;
+    let numbers = comm.gather_headers_about("world ranks", [comm.world_rank(comm.rank()) as u64, 0, 0, 0])?;
     for (rank, number) in numbers.iter().enumerate() {
         assert_eq!(comm.world_rank(rank) as u64, number[0]);
     }

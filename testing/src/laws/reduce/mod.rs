@@ -7,7 +7,7 @@ pub mod values;
 use polyshard::{PlacedWorld, Reduction, Strategy};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_planner::placement::{Place, PlacedMesh, matrices};
-use polyshard_planner::reduce::{Hierarchy, Masters, Program, synthesize};
+use polyshard_planner::reduce::{Hierarchy, Masters, ReductionProgram, synthesize};
 use polyshard_program::reduction::{Collective, Lowered};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Element, Redistribution, ReduceOp, Result, Transport, World};
@@ -55,7 +55,7 @@ pub fn subsets(ndim: usize) -> impl Iterator<Item = Vec<usize>> {
 }
 
 /// All programs of a reduction.
-pub fn programs(placed: &PlacedMesh, axes: &[usize]) -> Vec<Program> {
+pub fn programs(placed: &PlacedMesh, axes: &[usize]) -> Vec<ReductionProgram> {
     let hierarchy = Hierarchy::on(placed.machine(), placed.matrix(), axes).expect("the axes exist");
     synthesize(&hierarchy, 5, Masters::Idle)
 }
@@ -179,7 +179,7 @@ pub fn arrays_are_whole(world: &World, placed: &PlacedMesh) -> Result<()> {
         [(&columns, Transport::Messages), (&columns, Transport::Shared), (&rows, Transport::Auto)]
     {
         let array = DistArray::from_fn(&under, &rows, value)?;
-        let moved = Redistribution::new(&under, &rows, target)?.over(transport).run(&under, &array)?;
+        let moved = Redistribution::new(&under, &rows, target)?.with_transport(transport).run(&under, &array)?;
         let wanted = DistArray::from_fn(&under, target, value)?;
         assert_eq!(moved.block(), wanted.block(), "{transport:?} to rank {} of {placed}", under.rank());
         if let Some(whole) = moved.gather(&under)? {

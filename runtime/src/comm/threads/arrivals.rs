@@ -1,10 +1,10 @@
-//! Meetings: how the ranks of a group come together in a collective.
+//! How the ranks of a group come together in a collective.
 //!
-//! A meeting collects one call and one contribution per rank. The last to arrive turns it into a
-//! [`Round`], which all ranks then read without the lock.
+//! [`Arrivals`] collects one call and one contribution per rank. The last to arrive turns it into a
+//! [`Contributions`], which all ranks then read without the lock.
 
 use super::super::call::{Call, disagreement};
-use super::group::Seat;
+use super::group::Membership;
 use super::message::Message;
 use std::sync::{Arc, OnceLock};
 
@@ -15,42 +15,42 @@ pub(super) const CHUNK: usize = 1 << 16;
 pub(super) type Chunk = OnceLock<Vec<u8>>;
 
 /// What all ranks brought to a collective, by rank in the group.
-pub(super) struct Round {
+pub(super) struct Contributions {
     pub(super) calls: Vec<Call>,
     pub(super) data: Vec<Message>,
     /// Chunks of the result of a reduction, each combined by the rank that comes to it first.
     pub(super) combined: Arc<[Chunk]>,
     /// After a split, each rank's place in its new group.
-    pub(super) seats: Vec<Seat>,
+    pub(super) memberships: Vec<Membership>,
 }
 
-/// The meeting place of one group.
-pub(super) struct Meeting {
+/// What has arrived for the next collective of one group.
+pub(super) struct Arrivals {
     /// World ranks of the members, by rank in the group.
     pub(super) members: Arc<[usize]>,
     /// Members that have not dropped their communicator.
-    pub(super) seated: usize,
+    pub(super) alive: usize,
     present: Vec<Option<(Call, Message)>>,
     arrived: usize,
-    /// Members that wait for the others to settle, and how often all of them have.
-    settling: usize,
-    settled: u64,
+    /// Members that wait for the others at the fence, and how many fences all have passed.
+    at_fence: usize,
+    fences: u64,
 }
 
-impl Meeting {
-    /// Returns the meeting place of a new group.
+impl Arrivals {
+    /// Returns that of a new group, to which nobody has come.
     pub(super) fn new(members: Arc<[usize]>) -> Self {
         let size = members.len();
-        Self { members, seated: size, present: vec![None; size], arrived: 0, settling: 0, settled: 0 }
+        Self { members, alive: size, present: vec![None; size], arrived: 0, at_fence: 0, fences: 0 }
     }
 
-    /// Adds what `rank` brings; returns the round if it was the last to arrive.
+    /// Adds what `rank` brings; returns the contributions if it was the last to arrive.
     ///
     /// # Errors
     /// What each rank called, if they do not call the same.
-    pub(super) fn arrive(&mut self, rank: usize, call: Call, data: Message) -> Result<Option<Round>, String> {
+    pub(super) fn arrive(&mut self, rank: usize, call: Call, data: Message) -> Result<Option<Contributions>, String> {
         let before = self.present[rank].replace((call, data));
-        assert!(before.is_none(), "a rank came twice to one meeting: this is a bug of polyshard");
+        assert!(before.is_none(), "a rank came twice to one collective: this is a bug of polyshard");
         self.arrived += 1;
         if self.arrived < self.members.len() {
             return Ok(None);
@@ -65,23 +65,23 @@ impl Meeting {
             _ => 0,
         };
         let combined = (0..chunks).map(|_| Chunk::new()).collect();
-        Ok(Some(Round { calls, data, combined, seats: Vec::new() }))
+        Ok(Some(Contributions { calls, data, combined, memberships: Vec::new() }))
     }
 
-    /// Counts one more member that settles; returns whether it was the last.
-    pub(super) fn settle(&mut self) -> bool {
-        self.settling += 1;
-        let last = self.settling == self.members.len();
+    /// Counts one more member at the fence; returns whether it was the last.
+    pub(super) fn fence(&mut self) -> bool {
+        self.at_fence += 1;
+        let last = self.at_fence == self.members.len();
         if last {
-            self.settling = 0;
-            self.settled += 1;
+            self.at_fence = 0;
+            self.fences += 1;
         }
         last
     }
 
-    /// Returns how often all members have settled.
-    pub(super) fn settled(&self) -> u64 {
-        self.settled
+    /// Returns how many fences all members have passed.
+    pub(super) fn fences(&self) -> u64 {
+        self.fences
     }
 
     /// Returns the call with which `rank` waits here.

@@ -1,4 +1,4 @@
-//! The way of one message: which ports and links it passes, and how fast each is.
+//! The path of one message: which ports and links it passes, and how fast each is.
 //!
 //! For those who carry messages out, such as an emulation of the machine: what a port is, and which ones a message
 //! passes, is said once, in `route`. How long messages wait for one another at a port is not said here, and nothing of
@@ -14,7 +14,7 @@ use super::time::{Rate, describe, ports};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(Resource);
 
-/// A port on the way of a message.
+/// A port on the path of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Passage {
     /// Which port.
@@ -25,9 +25,9 @@ pub struct Passage {
     pub bandwidth: f64,
 }
 
-/// The way of a message from one device to another.
+/// The path of a message from one device to another.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Way {
+pub struct Path {
     /// What it passes, from the outermost level inwards.
     pub passages: Vec<Passage>,
     /// Seconds until a message without bytes arrives.
@@ -35,14 +35,14 @@ pub struct Way {
 }
 
 impl Machine {
-    /// Returns the way of a message from `source` to `target`; an empty one if they are the same.
+    /// Returns the path of a message from `source` to `target`; an empty one if they are the same.
     ///
     /// ```
     /// use polyshard_machine::Machine;
     /// let machine = Machine::preset("a100")?;
     /// let names = |source, target| -> Vec<String> {
-    ///     let way = machine.way(source, target);
-    ///     way.passages.iter().map(|passage| machine.port_name(passage.port)).collect()
+    ///     let path = machine.path(source, target);
+    ///     path.passages.iter().map(|passage| machine.port_name(passage.port)).collect()
     /// };
     /// assert_eq!(names(3, 20), ["the ports out of node 0", "the ports into node 1"]);
     /// assert_eq!(names(3, 4), ["the ports out of rank 3 at level `gpu`", "the ports into rank 4 at level `gpu`"]);
@@ -52,7 +52,7 @@ impl Machine {
     /// # Panics
     /// If one of the two is not in `0..self.devices()`.
     #[must_use]
-    pub fn way(&self, source: usize, target: usize) -> Way {
+    pub fn path(&self, source: usize, target: usize) -> Path {
         for rank in [source, target] {
             assert!(rank < self.devices(), "rank {rank} is not one of the machine's {} devices", self.devices());
         }
@@ -61,7 +61,7 @@ impl Machine {
             let bandwidth = Rate::of(resource).bandwidth(self) * ports(self, resource);
             passages.push(Passage { port: Port(resource), share, bandwidth });
         });
-        Way { passages, latency }
+        Path { passages, latency }
     }
 
     /// Returns what a port of this machine is, in words.
@@ -77,21 +77,21 @@ mod tests {
     use crate::{Algorithm, Collective, Exchange, PRESETS, seconds};
     use std::collections::BTreeMap;
 
-    /// A broadcast of two is one message, so its time is that of the slowest passage of the way.
+    /// A broadcast of two is one message, so its time is that of the slowest passage of the path.
     #[test]
     fn a_lone_message_takes_as_long_as_its_slowest_passage() {
         for preset in PRESETS {
             let machine = Machine::preset(preset).expect("a preset");
             let last = machine.devices() - 1;
             for (source, target) in [(0, 1), (0, last), (last, 0), (1, last / 2)] {
-                let way = machine.way(source, target);
+                let path = machine.path(source, target);
                 let bytes = 12345.0;
-                let slowest = way.passages.iter().map(|passage| passage.share * bytes / passage.bandwidth);
+                let slowest = path.passages.iter().map(|passage| passage.share * bytes / passage.bandwidth);
                 let exchange = Exchange { operation: Collective::Broadcast, groups: vec![vec![source, target]], bytes };
                 let simulated = seconds(&machine, &exchange, Algorithm::Ring).expect("a valid exchange");
                 let slowest = slowest.fold(0.0, f64::max);
                 assert!((slowest / simulated.transfer - 1.0).abs() < 1e-9, "{preset}: {source} to {target}");
-                assert_eq!(way.latency, simulated.latency, "{preset}: {source} to {target}");
+                assert_eq!(path.latency, simulated.latency, "{preset}: {source} to {target}");
             }
         }
     }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_message_to_oneself_passes_nothing() {
         let machine = Machine::preset("a100").expect("a preset");
-        assert_eq!(machine.way(5, 5), Way::default());
+        assert_eq!(machine.path(5, 5), Path::default());
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let machine = Machine::preset("a100").expect("a preset");
         let mut used: BTreeMap<Port, usize> = BTreeMap::new();
         for gpu in 0..16 {
-            machine.way(gpu, 16 + gpu).passages.iter().for_each(|passage| *used.entry(passage.port).or_default() += 1);
+            machine.path(gpu, 16 + gpu).passages.iter().for_each(|passage| *used.entry(passage.port).or_default() += 1);
         }
         let counts: Vec<usize> = used.values().copied().collect();
         assert_eq!(counts, [16, 16], "16 messages share the ports out of one node and into another: {used:?}");
