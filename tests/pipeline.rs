@@ -93,7 +93,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
         Z: local, once, outside all serial loops
             - each rank is the only owner of what it computes, and has it as one block: local
         proved
-            - every instance once: the relation from the loops of each step to those that they replace is single-valued, injective and onto; the relation from the loops of each step to those that they replace is single-valued, injective and onto
+            - every instance once: the relation from the loops of each step to those that they replace is single-valued, injective and onto
             - residency of W1: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside W1; each rank owns its tile
             - residency of X: what the leaf reads is in the tile; the tile is inside X; each rank owns its tile
             - residency of Y: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside Y; each rank owns its tile

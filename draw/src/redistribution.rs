@@ -42,7 +42,7 @@ const STYLE: &str = "text{font:10px sans-serif}text.title{font-size:13px;font-we
 /// let [rows, columns] = ["[2{x}8, 8]", "[8, 2{x}8]"].map(|text| DistType::parse(text, &mesh));
 /// let plan = Plan::new(&rows?, &columns?, &Options::default())?;
 /// let drawing = polyshard_draw::redistribution(&plan)?;
-/// assert!(drawing.contains("after step 1, alltoall of x"));
+/// assert!(drawing.contains("after step 1, AllToAll of x"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

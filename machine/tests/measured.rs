@@ -209,5 +209,5 @@ fn profiles_that_are_none_are_refused() {
     );
     let text = machine(2).to_toml() + "[[profile]]\noperation = \"Gather\"\nranks = 2\nbytes = [1.0]\nfactor = [1.0]\n";
     let said = Machine::from_toml(&text).unwrap_err().to_string();
-    assert!(said.contains("unknown variant `Gather`, expected one of `AllReduce`"), "{said}");
+    assert!(said.contains("unknown variant `Gather`, expected one of `Slice`"), "{said}");
 }

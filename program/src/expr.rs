@@ -36,9 +36,30 @@ pub enum Atom {
 
 /// `sum of coefficient * atom + constant`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct Expr {
     terms: BTreeMap<Atom, i64>,
     constant: i64,
+}
+
+/// An expression as it stands in a file, where keys of maps are strings.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "Expr", deny_unknown_fields)]
+struct Written {
+    terms: Vec<(Atom, i64)>,
+    constant: i64,
+}
+
+impl From<Expr> for Written {
+    fn from(Expr { terms, constant }: Expr) -> Self {
+        Self { terms: terms.into_iter().collect(), constant }
+    }
+}
+
+impl From<Written> for Expr {
+    fn from(Written { terms, constant }: Written) -> Self {
+        Self { terms: terms.into_iter().collect(), constant }
+    }
 }
 
 /// The ranges of coordinates and counters, `0..extent`, by which expressions are simplified.

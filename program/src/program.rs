@@ -178,8 +178,8 @@ impl Program {
     /// assert_eq!(program.to_string(), "\
     /// program over (x: 2), f64
     ///     input         A[7]: [partial(x)]
-    ///  1  move          A' = A: [partial(x)] to [], all_reduce(x) by ReduceScatter-AllGather
-    ///     output        A'[7]: []
+    ///  1  move          A' = A: [partial(x)] to replicated, all_reduce(x) by ReduceScatter-AllGather
+    ///     output        A'[7]: replicated
     /// ");
     /// assert_eq!(program.report().traffic_bytes, 8 * 8);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

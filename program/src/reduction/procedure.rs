@@ -34,7 +34,7 @@ impl From<Procedure> for Reduction {
 /// let halves = vec![step(Collective::ReduceScatter, 1), step(Collective::AllGather, 2)];
 /// let procedure = Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1]], 2, halves)?)?;
 /// assert_eq!(procedure.to_string(), "ReduceScatter-AllGather");
-/// assert_eq!(procedure.received(|_| 7), [6, 8]); // 3 or 4 terms, and as many sums as the other has
+/// assert_eq!(procedure.received(|_| 7), [7, 7]); // 4 terms and 3 sums, or 3 and 4
 /// assert!(Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1]], 1, vec![])?).is_err(), "nothing is summed");
 /// # Ok::<(), polyshard_program::reduction::ReductionError>(())
 /// ```

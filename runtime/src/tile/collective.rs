@@ -6,6 +6,12 @@ use crate::subarray::{Place, Subarray, in_order, mail};
 use crate::{DistArray, Element, Group, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 
+/// The member at these coordinates. That of an empty region, past the end of an array, may be past the last member, and is
+/// never asked.
+fn root(group: &Group, coordinates: &[i64], region: &Region) -> usize {
+    if region.is_empty() { 0 } else { member_at(group, coordinates) }
+}
+
 impl<T: Element> Tile<T> {
     /// Gives all members of the group `region`, which the member at `root_coordinates` along the group's axes
     /// owns (MPI 3.1, section 5.4).
@@ -32,7 +38,7 @@ impl<T: Element> Tile<T> {
         region: &Region,
     ) -> Result<()> {
         one_box(region);
-        self.broadcast_from(group, member_at(group, root_coordinates), source, region)
+        self.broadcast_from(group, root(group, root_coordinates, region), source, region)
     }
 
     /// Gives all members of the group `region`, which the tile of the member at `root_coordinates` holds already, from
@@ -53,7 +59,7 @@ impl<T: Element> Tile<T> {
         region: &Region,
     ) -> Result<()> {
         one_box(region);
-        self.broadcast_held_from(group, member_at(group, root_coordinates), source, region)
+        self.broadcast_held_from(group, root(group, root_coordinates, region), source, region)
     }
 
     /// As [`broadcast`](Self::broadcast), from the member `root`.
