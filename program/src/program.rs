@@ -181,7 +181,7 @@ impl Program {
     ///  1  move          A' = A: [partial(x)] to replicated, all_reduce(x) by ReduceScatter-AllGather
     ///     output        A'[7]: replicated
     /// ");
-    /// assert_eq!(program.report().traffic_bytes, 8 * 8);
+    /// assert_eq!(program.report().traffic_bytes, 7 * 8);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
