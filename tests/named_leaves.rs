@@ -342,6 +342,8 @@ fn refusals(schedule: &Schedule) -> Vec<String> {
 fn a_leaf_that_is_not_registered_is_refused_on_all_ranks() {
     register("of_integers", "C[i] += A[i]", |_: ArrayViewMutD<'_, i32>, _: [ArrayViewD<'_, i32>; 1]| {})
         .expect("a leaf");
+    // Tests share what is registered: one for f64 is named whichever runs first.
+    register("of_floats", "C[i] += A[i]", |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 1]| {}).expect("a leaf");
     for (name, found) in [("absent", "; those that"), ("of_integers", "; it is registered for i32: call")] {
         let told = refusals(&copy().tensorize_with(["ii"], name));
         let start = format!("no leaf `{name}` for f64{found}");
