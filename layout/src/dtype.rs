@@ -63,6 +63,24 @@ impl DType {
         }
     }
 
+    /// Returns NumPy's name of the type, which for `bf16` is that of `ml_dtypes`.
+    ///
+    /// ```
+    /// use polyshard_layout::DType;
+    /// assert_eq!(DType::ALL.map(DType::numpy_name), ["int8", "bfloat16", "float32", "float64", "int32", "int64"]);
+    /// ```
+    #[must_use]
+    pub fn numpy_name(self) -> &'static str {
+        match self {
+            Self::I8 => "int8",
+            Self::Bf16 => "bfloat16",
+            Self::F32 => "float32",
+            Self::F64 => "float64",
+            Self::I32 => "int32",
+            Self::I64 => "int64",
+        }
+    }
+
     /// Returns whether elements are floats, so that the order in which they are added up matters.
     #[must_use]
     pub fn is_float(self) -> bool {

@@ -114,7 +114,7 @@ impl NpyFile {
         if self.dtype != T::DTYPE {
             why.push(format!(
                 "it holds {held}, but {wanted} is expected: convert it with NumPy's `.astype('{}')`, or compute with {held}",
-                numpy(T::DTYPE)
+                T::DTYPE.numpy_name()
             ));
         }
         if let Some(shape) = shape.filter(|shape| *shape != self.shape) {
@@ -133,22 +133,6 @@ impl NpyFile {
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(elements);
             bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
         }
-    }
-
-    /// Returns how far apart elements are that differ by one in a dimension.
-    pub(crate) fn strides(&self) -> Vec<usize> {
-        let mut next = 1;
-        let mut stride = |&extent: &usize| {
-            let stride = next;
-            next *= extent;
-            stride
-        };
-        if self.fortran {
-            return self.shape.iter().map(stride).collect();
-        }
-        let mut strides: Vec<_> = self.shape.iter().rev().map(&mut stride).collect();
-        strides.reverse();
-        strides
     }
 }
 
@@ -256,11 +240,6 @@ fn known(descr: &Descr) -> Result<(DType, bool), String> {
 /// Returns the type in a header, without the order of bytes.
 fn code(dtype: DType) -> String {
     format!("{}{}", if dtype.is_float() { 'f' } else { 'i' }, dtype.size())
-}
-
-/// Returns NumPy's name of the type.
-fn numpy(dtype: DType) -> String {
-    format!("{}{}", if dtype.is_float() { "float" } else { "int" }, 8 * dtype.size())
 }
 
 /// Returns text from a file so that it can be printed: a few characters, and none that steer a terminal.

@@ -36,9 +36,8 @@ impl<T: Element> DistArray<T> {
         let map = map(&file.file, file.start, whole.len() * size_of::<T>());
         let map = map.map_err(|why| failed("map", &file.path, why))?;
         if file.fortran {
-            let strides = file.strides();
             array = Self::from_fn(world, sharding, |index| {
-                let at: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
+                let at = index.iter().zip(file.shape()).rev().fold(0, |at, (i, extent)| at * extent + i);
                 bytemuck::pod_read_unaligned(&map[at * size_of::<T>()..][..size_of::<T>()])
             })?;
         } else {

@@ -41,7 +41,7 @@ impl Files {
                     return Err(format!(
                         "{name} holds {dtype}, but {at} says {other}; they must agree: convert {name} with NumPy's \
                          `.astype('{}')`{type_too}",
-                        numpy(*other)
+                        other.numpy_name()
                     ));
                 }
                 _ => known = Some((dtype, name)),
@@ -115,9 +115,4 @@ impl Files {
         let files = [("A", &self.a), ("B", &self.b)].into_iter();
         files.filter_map(|(name, path)| path.as_deref().map(|path| (path, format!("{name} (`{}`)", path.display()))))
     }
-}
-
-/// NumPy's name of the type.
-fn numpy(dtype: DType) -> String {
-    format!("{}{}", if dtype.is_float() { "float" } else { "int" }, 8 * dtype.size())
 }
