@@ -80,7 +80,7 @@ pub(super) fn run(
             let tiles = locate(hop, memory, &headers);
             // SAFETY: the tiles are where their owners told, of the lengths that they told. Each owner has borrowed
             // its tile mutably until it returns from this function, which it does only after all members have
-            // fenced: `gather_headers` has succeeded on all of them, since it does so for all or none, and each that it
+            // come to the fence: `gather_headers` has succeeded on all of them, since it does so for all or none, and each that it
             // succeeded for comes to the fence when `fence` is dropped, at the latest by unwinding. The ranks write to
             // different elements, because each element of a tile comes from one rank; nobody reads a tile before
             // all have passed the fence.

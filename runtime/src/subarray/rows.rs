@@ -21,8 +21,8 @@ pub(crate) struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Rows<'a> {
     places: [Place; 2],
-    /// Outermost first, without those that are whole in both places and all dimensions inside of them too: an index of the
-    /// last one is so many elements in a row.
+    /// Outermost first. Dimensions that are whole in both places, and all inside of them too, are merged into the one outside
+    /// of them: an index of the last one stands for a run of several elements.
     dims: Vec<Dim<'a>>,
     /// The next span of the last dimension.
     next: usize,

@@ -1,16 +1,10 @@
 //! Tiles that a whole group fetches at once: broadcast and all-gather.
 
-use super::{Held, Tile, member_at, one_box, owned};
+use super::{Held, Tile, one_box, owned, root};
 use crate::comm::Broadcast;
 use crate::subarray::{Place, Subarray, in_order, mail};
 use crate::{DistArray, Element, Group, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
-
-/// The member at these coordinates. That of an empty region, past the end of an array, may be past the last member, and is
-/// never asked.
-fn root(group: &Group, coordinates: &[i64], region: &Region) -> usize {
-    if region.is_empty() { 0 } else { member_at(group, coordinates) }
-}
 
 impl<T: Element> Tile<T> {
     /// Gives all members of the group `region`, which the member at `root_coordinates` along the group's axes

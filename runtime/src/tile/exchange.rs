@@ -73,15 +73,7 @@ impl<T: Element> Tile<T> {
         source: &DistArray<T>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
-        let region = region_of(grid.coords());
-        let local = self.receive(grid, reach, source, &region, region_of)?;
-        if local.len() == region.distinct() {
-            self.hold_or_copy(source, &region);
-            return Ok(());
-        }
-        local.copy(Place::Block, source.block(), Place::Region, super::room(&mut self.buffer, &region));
-        self.held = Held::Buffer(region);
-        Ok(())
+        self.fetch(grid, reach, source, region_of, |_| None)
     }
 
     /// As [`exchange`](Self::exchange), but what this rank owns of the region is not copied: a nest reads it where it
@@ -99,6 +91,18 @@ impl<T: Element> Tile<T> {
         source: &DistArray<T>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
+        self.fetch(grid, reach, source, region_of, |region| interior(source, region))
+    }
+
+    /// As [`exchange`](Self::exchange), around what `interior` says of the region.
+    fn fetch(
+        &mut self,
+        grid: &Grid<'_>,
+        reach: &[Reach],
+        source: &DistArray<T>,
+        region_of: impl Fn(&[i64]) -> Region,
+        interior: impl Fn(&Region) -> Option<Vec<Range<i64>>>,
+    ) -> Result<()> {
         let region = region_of(grid.coords());
         let local = self.receive(grid, reach, source, &region, region_of)?;
         if local.len() == region.distinct() && !region.wraps() {
@@ -106,7 +110,7 @@ impl<T: Element> Tile<T> {
             return Ok(());
         }
         let buffer = super::room(&mut self.buffer, &region);
-        self.held = match interior(source, &region) {
+        self.held = match interior(&region) {
             Some(interior) => {
                 // What is at the other side of the end is copied, even if this rank owns it.
                 let positions = interior.iter().zip(region.ranges());

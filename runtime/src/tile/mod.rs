@@ -210,8 +210,12 @@ fn with_others(
     parts.filter(|(_, part)| part.len() > 0).collect()
 }
 
-/// The rank of the member at these coordinates along the group's axes.
-fn member_at(group: &Group, coordinates: &[i64]) -> usize {
+/// The rank of the member at these coordinates along the group's axes, which sends or receives `region`; the first if that
+/// is nothing.
+fn root(group: &Group, coordinates: &[i64], region: &Region) -> usize {
+    if region.is_empty() {
+        return 0;
+    }
     let inside = |&coordinate: &i64| {
         usize::try_from(coordinate)
             .unwrap_or_else(|_| panic!("coordinate {coordinate} in a group; this is a bug of polyshard"))

@@ -5,7 +5,7 @@
 //! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
 use super::out::{combine, combine_sum};
-use super::{OutTile, further_on, member_at, one_box, owned, room};
+use super::{OutTile, further_on, one_box, owned, room, root};
 use crate::layout::SumKind;
 use crate::memory::split_mut;
 use crate::subarray::{Place, Subarray, in_order, mail};
@@ -35,23 +35,8 @@ impl<T: Element> OutTile<T> {
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
-        if self.region.is_empty() {
-            return Ok(());
-        }
-        let root = member_at(group, root_coordinates);
-        if self.meets_whole(group) {
-            return self.meet(group, |member| member == root, target, op);
-        }
-        let any_order = self.any_order;
-        let data = cast_slice_mut(self.sums());
-        match any_order {
-            true => group.comm().reduce(root, data, T::DTYPE, op)?,
-            false => group.comm().reduce_in_order(root, data, T::DTYPE, op)?,
-        }
-        if group.rank() == root {
-            self.combine_local(target, op);
-        }
-        Ok(())
+        let root = root(group, root_coordinates, &self.region);
+        self.reduce_to(group, Some(root), target, op)
     }
 
     /// Combines the tiles of all members, which have the same region, into the shard of each of them, which all own
@@ -70,19 +55,35 @@ impl<T: Element> OutTile<T> {
     /// # Panics
     /// If a member does not own all of the region: a bug of polyshard.
     pub fn all_reduce(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
+        self.reduce_to(group, None, target, op)
+    }
+
+    /// Combines the sums into the shard of the member `root`, or of each member if there is none.
+    fn reduce_to(&mut self, group: &Group, root: Option<usize>, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         if self.region.is_empty() {
             return Ok(());
         }
-        if self.meets_whole(group) {
-            return self.meet(group, |_| true, target, op);
+        let wants = |member: usize| root.is_none_or(|root| root == member);
+        let bytes = self.region.len() * size_of::<T>();
+        // Short tiles go to all who want the sums, and each adds them up by itself.
+        if !self.any_order && SumKind::is_short(bytes as u64, group.size() as u64) {
+            let part = |member| match wants(member) {
+                true => owned(target, &group.coordinates(member), &self.region),
+                false => Subarray::default(),
+            };
+            return self.meet_in_parts(group, (0..group.size()).map(part).collect(), target, op);
         }
-        let any_order = self.any_order;
+        let (comm, any_order) = (group.comm(), self.any_order);
         let data = cast_slice_mut(self.sums());
-        match any_order {
-            true => group.comm().all_reduce(data, T::DTYPE, op)?,
-            false => group.comm().all_reduce_in_order(data, T::DTYPE, op)?,
+        match (root, any_order) {
+            (Some(root), true) => comm.reduce(root, data, T::DTYPE, op)?,
+            (Some(root), false) => comm.reduce_in_order(root, data, T::DTYPE, op)?,
+            (None, true) => comm.all_reduce(data, T::DTYPE, op)?,
+            (None, false) => comm.all_reduce_in_order(data, T::DTYPE, op)?,
         }
-        self.combine_local(target, op);
+        if wants(group.rank()) {
+            self.combine_local(target, op);
+        }
         Ok(())
     }
 
@@ -156,28 +157,6 @@ impl<T: Element> OutTile<T> {
         tile.buffer[..terms.len()].copy_from_slice(terms);
         tile.region = region.clone();
         tile.meet_in_parts(group, parts, target, ReduceOp::Sum)
-    }
-
-    /// Whether those who want the sum get the tiles of all members and add them up by themselves.
-    fn meets_whole(&self, group: &Group) -> bool {
-        let bytes = self.region.len() * size_of::<T>();
-        !self.any_order && SumKind::is_short(bytes as u64, group.size() as u64)
-    }
-
-    /// Combines the sum of all members' tiles into the shards of those who `want` it.
-    fn meet(
-        &mut self,
-        group: &Group,
-        wants: impl Fn(usize) -> bool,
-        target: &mut DistArray<T>,
-        op: ReduceOp,
-    ) -> Result<()> {
-        let none = Region::empty(self.region.ndim());
-        let part = |member| match wants(member) {
-            true => owned(target, &group.coordinates(member), &self.region),
-            false => Subarray::of(target.sharding(), &group.coordinates(member), &none),
-        };
-        self.meet_in_parts(group, (0..group.size()).map(part).collect(), target, op)
     }
 
     /// Sends to each member its part, and combines the sum of what all members have of this member's part into the
