@@ -63,17 +63,13 @@ impl Buffers {
             Collective::AllReduce => comm.all_reduce(into, dtype, op),
             Collective::ReduceScatter => comm.reduce_scatter(send, &mut into[..part], &counts, dtype, op),
             Collective::AllGather => comm.all_gather(&send[..part], into, &counts),
-            Collective::AllToAll | Collective::Exchange => comm.all_to_all(send, &counts, into, &counts),
-            Collective::Permute => {
-                let (next, previous) = ((comm.rank() + 1) % comm.size(), (comm.rank() + comm.size() - 1) % comm.size());
-                comm.exchange(&[(next, send)], &mut [(previous, into)])
-            }
-            Collective::Slice => Ok(()),
+            Collective::AllToAll => comm.all_to_all(send, &counts, into, &counts),
             Collective::Reduce => comm.reduce(roots.next().unwrap_or(0), into, dtype, op),
             Collective::Broadcast => comm.broadcast(match roots.next().unwrap_or(0) {
                 root if root == comm.rank() => Broadcast::Send(send),
                 root => Broadcast::Receive { root, into },
             }),
+            other => unreachable!("{other} is not measured: messages are, by `shift`"),
         })
     }
 }
