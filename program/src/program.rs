@@ -25,8 +25,7 @@ use crate::nest::Nest;
 use crate::pattern::Pattern;
 use crate::proof::Report;
 use crate::reduction::Reduction;
-use polyshard_layout::DType;
-use polyshard_layout::{Mesh, Name, Sharding};
+use polyshard_layout::{DType, Mesh, Name, Sharding};
 use serde::{Deserialize, Serialize};
 
 /// The number of an array of a program.
@@ -84,11 +83,13 @@ pub struct Program {
     dtype: DType,
     arrays: Vec<Array>,
     body: Vec<Statement>,
+    #[serde(skip_serializing)]
     report: Report,
+    #[serde(skip_serializing)]
     hints: Vec<Hint>,
 }
 
-/// A program as it stands in a file.
+/// A program as it stands in a file, without what follows from its body.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -96,18 +97,14 @@ struct Written {
     dtype: DType,
     arrays: Vec<Array>,
     body: Vec<Statement>,
-    report: Report,
-    hints: Vec<Hint>,
 }
 
 impl TryFrom<Written> for Program {
     type Error = ProgramError;
 
-    fn try_from(Written { mesh, dtype, arrays, mut body, report, hints }: Written) -> Result<Self, ProgramError> {
+    fn try_from(Written { mesh, dtype, arrays, mut body }: Written) -> Result<Self, ProgramError> {
         body.retain(|statement| !matches!(statement, Statement::Free(_)));
-        check::check(&mesh, dtype, &arrays, &body)?;
-        let body = with_frees(&arrays, body);
-        Ok(Self { mesh, dtype, arrays, body, report, hints })
+        Self::new(&mesh, dtype, arrays, body)
     }
 }
 
