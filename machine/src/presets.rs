@@ -56,7 +56,8 @@ impl Machine {
     /// ```
     ///
     /// # Errors
-    /// If there is none of this name, a count is 0, there is not one for each level, or the torus has fewer dimensions.
+    /// If no machine has this name, a count is 0, the levels are more or fewer than the counts, or the torus has fewer
+    /// dimensions.
     pub fn sized(name: &str, counts: &[usize]) -> Result<Self, MachineError> {
         match name {
             "a100" => Self::new(name, vec![node(4), a100(16)], a100_device())?.with_counts(counts),

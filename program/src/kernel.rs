@@ -6,8 +6,7 @@
 use crate::access::{Access, Affine};
 use crate::number::Number;
 use crate::value::Value;
-use polyshard_layout::DType;
-use polyshard_layout::Name;
+use polyshard_layout::{DType, Name};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;

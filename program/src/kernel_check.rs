@@ -6,8 +6,7 @@ use crate::kernel_error::KernelError;
 use crate::kernel_numbers;
 use crate::periodic;
 use crate::value::Value;
-use polyshard_layout::DType;
-use polyshard_layout::Name;
+use polyshard_layout::{DType, Name};
 use std::ops::Range;
 
 impl KernelSpec {

@@ -5,8 +5,7 @@ use crate::kernel::{Assign, Kernel, KernelSpec, Tensor};
 use crate::kernel_error::KernelError;
 use crate::number::Number;
 use crate::value::Value;
-use polyshard_layout::DType;
-use polyshard_layout::Name;
+use polyshard_layout::{DType, Name};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

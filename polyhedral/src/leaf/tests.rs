@@ -29,7 +29,7 @@ fn times(a: Value, b: Value) -> Value {
     Value::Mul(Box::new(a), Box::new(b))
 }
 
-/// The roles of the indices of a product and its factor, or why it is none.
+/// The roles of the indices of a product and its factor, or why the statement is not a product.
 #[track_caller]
 fn check(kernel: &Kernel, expect: Expect) {
     expect.assert_eq(&match contraction(kernel) {

@@ -5,8 +5,7 @@ use super::{Array, ArrayId, ArrayKind, Move, Statement};
 use crate::kernel::Assign;
 use crate::nest::Nest;
 use crate::reduction::{Reduction, listed};
-use polyshard_layout::DType;
-use polyshard_layout::{Mesh, Name, NotNative};
+use polyshard_layout::{DType, Mesh, Name, NotNative};
 
 /// Why statements are not a program. A statement is given by its number, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,8 +3,7 @@
 use super::{Array, ArrayId, ArrayKind, Statement, moves, slots};
 use crate::proof::Report;
 use crate::shards::largest_shard;
-use polyshard_layout::DType;
-use polyshard_layout::SumKind;
+use polyshard_layout::{DType, SumKind};
 
 impl Report {
     /// What holds of a program: what was proved of its kernels, its arrays, the tiles of the
