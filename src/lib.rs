@@ -67,7 +67,7 @@ pub use polyshard_planner as planner;
 pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, Place, PlacedMesh, PlacementError};
 pub use polyshard_planner::reduce::{ReduceError, Strategy};
 pub use polyshard_planner::{
-    DistType, NamedType, Options as PlanOptions, Pipeline, PipelineError, Plan, PlanError, TypeError,
+    DistType, Options as PlanOptions, Pipeline, PipelineError, Plan, PlanError, Sharded, TypeError,
 };
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;

@@ -70,7 +70,7 @@ impl Plans {
         let closing = |(product, closed): (&ProductPlan, &str)| {
             let open = product.product().out();
             let names = open.names().iter().map(String::as_str);
-            let sizes: Vec<_> = names.zip(open.dist_type().shape()).collect();
+            let sizes: Vec<_> = names.zip(open.shape().iter().copied()).collect();
             let to = Sharded::parse(closed, mesh, &sizes)?;
             Ok((open.clone(), reshard(open, &to, T::DTYPE, &roofline)?))
         };

@@ -11,7 +11,7 @@ use polyshard::cli::{dtypes, npy};
 use polyshard::machine::Machine;
 use polyshard::runtime::layout::{Mesh, Sharding};
 use polyshard::runtime::leaf::Named;
-use polyshard::{DistArray, DistType, Element, NamedType, SourceOptions, Trace, rust_source};
+use polyshard::{DistArray, DistType, Element, Sharded, SourceOptions, Trace, rust_source};
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
@@ -84,9 +84,13 @@ fn read_types(input: &[u8], _: &Path) -> Result<String, String> {
         if let Ok(read) = DistType::parse(line, &mesh) {
             assert_eq!(DistType::parse(&read.to_string(), &mesh).as_ref(), Ok(&read), "it reads as another type");
         }
-        if let Ok(read) = NamedType::parse(line, &mesh) {
-            let again = NamedType::parse(&read.to_string(), &mesh).map(|again| again.to_string());
-            assert_eq!(again, Ok(read.to_string()), "it reads as another type");
+        let sizes = [("I", 48), ("J", 96), ("K", 0)];
+        if let Ok(read) = Sharded::parse(line, &mesh, &sizes) {
+            assert_eq!(
+                Sharded::parse(&read.to_string(), &mesh, &sizes).as_ref(),
+                Ok(&read),
+                "it reads as another array"
+            );
         }
     }
     said(redistribute::redistribute(&arguments(&COMMAND, &text)?))

@@ -1,67 +1,56 @@
 //! Distributed types from and to shardings.
 //!
 //! A sharding says more than a type (cyclic, skewed and pinned placements, blocks that do not divide, unequal blocks of
-//! blocks), so only some have one; and a type may number tiles by digits of an axis, which no sharding does.
+//! blocks), so only some have one. What a type says, a sharding does too: [`DistType::cut`].
 
 use crate::{AxisPart, DistDim, DistType, TypeError};
-use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard_layout::{Mesh, Sharding};
+
+/// The type of a sharding in equal blocks numbered by whole axes.
+///
+/// ```
+/// use polyshard_layout::{Mesh, Placement, Sharding};
+/// use polyshard_planner::DistType;
+/// let mesh = Mesh::new([("x", 2), ("y", 3)]);
+/// let [x, y] = mesh.axes();
+/// let sharding = Sharding::new(&mesh, &[12, 5], &[Placement::block(0, [x, y])]).expect("a sharding");
+/// assert_eq!(DistType::try_from(&sharding)?.to_string(), "[2{y,x}12, 5]"); // minor first
+/// # Ok::<(), polyshard_planner::TypeError>(())
+/// ```
+///
+/// # Errors
+/// The first dimension that is block-cyclic, skewed or divided unequally, or that a pin keeps somewhere.
+impl TryFrom<&Sharding> for DistType {
+    type Error = TypeError;
+
+    fn try_from(sharding: &Sharding) -> Result<Self, TypeError> {
+        let [dist_type, _] = Self::covering(sharding, sharding)?;
+        let differs = |&dim: &usize| dist_type.dims()[dim].size != sharding.shape()[dim];
+        match (0..dist_type.ndim()).find(differs) {
+            Some(dim) => {
+                let (size, pieces) = (sharding.shape()[dim], crate::part::extent(&dist_type.dims()[dim].parts));
+                Err(TypeError::Indivisible { dim, pieces, size })
+            }
+            None => Ok(dist_type),
+        }
+    }
+}
 
 impl DistType {
-    /// Returns the type of a sharding in equal blocks numbered by whole axes.
-    ///
-    /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_planner::DistType;
-    /// let mesh = Mesh::new([("x", 2), ("y", 3)]);
-    /// let [x, y] = mesh.axes();
-    /// let sharding = Sharding::new(&mesh, &[12, 5], &[Placement::block(0, [x, y])]).expect("a sharding");
-    /// assert_eq!(DistType::from_sharding(&sharding)?.to_string(), "[2{y,x}12, 5]"); // minor first
-    /// # Ok::<(), polyshard_planner::TypeError>(())
-    /// ```
+    /// The types of two shardings of one array and mesh; where blocks do not divide it, of a larger array whose tiles, cut
+    /// off where the array ends, are the blocks of both.
     ///
     /// # Errors
-    /// The first dimension that is block-cyclic, skewed or divided unequally, or that a pin keeps somewhere.
-    pub fn from_sharding(sharding: &Sharding) -> Result<Self, TypeError> {
-        let dims = block_dims(sharding)?;
-        let mut typed = Vec::with_capacity(dims.len());
-        for (dim, (parts, tile)) in dims.into_iter().enumerate() {
-            let (size, pieces) = (sharding.shape()[dim], crate::part::extent(&parts));
-            if size > 0 && tile * pieces != size {
-                return Err(TypeError::Indivisible { dim, pieces, size });
-            }
-            let tile = if size == 0 { 0 } else { tile };
-            typed.push(DistDim { tile, parts, size });
-        }
-        Self::new(sharding.mesh(), typed)
-    }
-
-    /// Returns the types of two shardings of one array; where blocks do not divide it, of a larger array whose tiles,
-    /// cut off where the array ends, are the blocks of both.
-    ///
-    /// None if one of them is not in blocks numbered by whole axes, or their blocks do not end together.
-    ///
-    /// ```
-    /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_planner::DistType;
-    /// let mesh = Mesh::new([("x", 4), ("y", 6)]);
-    /// let [x, y] = mesh.axes();
-    /// let by = |axis| Sharding::new(&mesh, &[10], &[Placement::block(0, axis)]).expect("a sharding");
-    /// let [source, target] = DistType::covering(&by(x), &by(y)).expect("4 tiles of 3, and 6 of 2");
-    /// assert_eq!([source.to_string(), target.to_string()], ["[3{x}12]", "[2{y}12]"]);
-    /// ```
-    #[must_use]
-    pub fn covering(source: &Sharding, target: &Sharding) -> Option<[Self; 2]> {
-        if source.mesh() != target.mesh() || source.shape() != target.shape() {
-            return None;
-        }
-        let (before, after) = (block_dims(source).ok()?, block_dims(target).ok()?);
+    /// If one of them is not in blocks numbered by whole axes, or their blocks do not end together.
+    pub(crate) fn covering(source: &Sharding, target: &Sharding) -> Result<[Self; 2], TypeError> {
+        let (before, after) = (block_dims(source)?, block_dims(target)?);
         let mut dims = [Vec::new(), Vec::new()];
         for (dim, (before, after)) in before.into_iter().zip(after).enumerate() {
             let covered = |(parts, tile): &(Vec<AxisPart>, usize)| (tile * crate::part::extent(parts)).max(*tile);
             let cut = |(parts, _): &(Vec<AxisPart>, usize)| !parts.is_empty();
             // A dimension that is not cut is as long as the other side says.
             let size = match (cut(&before), cut(&after)) {
-                (true, true) if covered(&before) != covered(&after) => return None,
+                (true, true) if covered(&before) != covered(&after) => return Err(TypeError::Ends { dim }),
                 (true, _) => covered(&before),
                 (false, true) => covered(&after),
                 (false, false) => source.shape()[dim],
@@ -71,23 +60,7 @@ impl DistType {
             }
         }
         let [source_dims, target_dims] = dims;
-        Some([Self::new(source.mesh(), source_dims).ok()?, Self::new(source.mesh(), target_dims).ok()?])
-    }
-
-    /// Returns the sharding of this type, if whole axes alone number its tiles.
-    #[must_use]
-    pub fn to_sharding(&self) -> Option<Sharding> {
-        let mesh = self.mesh();
-        let mut placements = Vec::new();
-        for (dim, DistDim { parts, .. }) in self.dims().iter().enumerate().filter(|(_, dim)| !dim.parts.is_empty()) {
-            if parts.iter().any(|part| *part != AxisPart::whole(mesh, part.axis)) {
-                return None;
-            }
-            let axes: Vec<_> = parts.iter().rev().map(|part| mesh.as_slice()[part.axis].name).collect();
-            let at = if let [axis] = axes[..] { AxisExpr::Axis(axis) } else { AxisExpr::List(axes) };
-            placements.push(Placement::Block { dim, at });
-        }
-        Sharding::new(mesh, &self.shape(), &placements).ok()
+        Ok([Self::new(source.mesh(), source_dims)?, Self::new(source.mesh(), target_dims)?])
     }
 }
 
@@ -95,7 +68,7 @@ impl DistType {
 ///
 /// # Errors
 /// The first dimension that is not in blocks numbered by whole axes.
-pub(crate) fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeError> {
+fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeError> {
     let mesh = sharding.mesh();
     let not = |dim: usize, why| TypeError::NotBlocks { dim, sharding: sharding.to_string(), why };
     if !sharding.pins().is_empty() {
@@ -143,6 +116,7 @@ fn digits(at: &polyshard_layout::LinearAxes, mesh: &Mesh) -> Option<Vec<AxisPart
 #[cfg(test)]
 mod tests {
     use super::*;
+    use polyshard_layout::{AxisExpr, Placement};
     use proptest::prelude::*;
 
     fn sharding(mesh: &Mesh, shape: &[usize], axes: &[Option<usize>]) -> Sharding {
@@ -163,13 +137,8 @@ mod tests {
         let [x, y] = mesh.axes();
         let said = |placement| {
             let sharding = Sharding::new(&mesh, &[7, 8], &[placement]).expect("a sharding");
-            DistType::from_sharding(&sharding).expect_err("refused").to_string()
+            DistType::try_from(&sharding).expect_err("refused").to_string()
         };
-        assert_eq!(
-            said(Placement::block(0, x)),
-            "dimension 0: a plan is made for equal tiles, and 7 indices cannot be cut into 4 of them; pad to 8, or \
-                  choose other axes"
-        );
         let none = "of [1 @ cyclic(x, 1)] cannot be written as a distributed type: it is block-cyclic";
         assert_eq!(said(Placement::cyclic(1, x, 1)), format!("dimension 1 {none}"));
         let none =
@@ -177,10 +146,10 @@ mod tests {
         assert_eq!(said(Placement::block(1, (x + y) % 4)), format!("dimension 1 {none}"));
         let nested = |rows| Sharding::new(&mesh, &[rows], &[Placement::block(0, y).at(x)]).expect("a sharding");
         assert_eq!(
-            DistType::from_sharding(&nested(9)).expect_err("blocks of 5 and of 2").to_string(),
+            DistType::try_from(&nested(9)).expect_err("blocks of 5 and of 2").to_string(),
             "dimension 0 of [0 @ y @ x] cannot be written as a distributed type: its blocks of blocks are of unequal sizes"
         );
-        assert_eq!(DistType::from_sharding(&nested(16)).expect("equal tiles").to_string(), "[2{x,y}16]");
+        assert_eq!(DistType::try_from(&nested(16)).expect("equal tiles").to_string(), "[2{x,y}16]");
         let none = "of [pin(y, 0)] cannot be written as a distributed type: it is pinned to a part of the mesh";
         assert_eq!(said(Placement::pin("y", 0)), format!("dimension 0 {none}"));
     }
@@ -194,7 +163,7 @@ mod tests {
         ) {
             let mesh = Mesh::new([("x", extents[0]), ("y", extents[1])]);
             let shardings = sides.map(|axes| sharding(&mesh, &shape, &axes));
-            let Some(types) = DistType::covering(&shardings[0], &shardings[1]) else { return Ok(()) };
+            let Ok(types) = DistType::covering(&shardings[0], &shardings[1]) else { return Ok(()) };
             for (sharding, covering) in shardings.iter().zip(&types) {
                 for rank in 0..mesh.size() {
                     let coordinates = mesh.coordinates(rank);

@@ -108,6 +108,16 @@ pub enum TypeError {
     Size {
         /// The dimension's name.
         name: String,
+        /// The array as written.
+        array: String,
+    },
+    /// Sums that are left open where that has no meaning.
+    #[error("`{array}` {why}")]
+    Unreduced {
+        /// The array as written.
+        array: String,
+        /// What is wrong, and what to write.
+        why: String,
     },
     /// A sharding that is not in equal blocks numbered by whole axes.
     #[error("dimension {dim} of {sharding} cannot be written as a distributed type: {why}")]
@@ -118,6 +128,12 @@ pub enum TypeError {
         sharding: String,
         /// What keeps it from being one.
         why: &'static str,
+    },
+    /// Two shardings whose tiles are not those of one larger array.
+    #[error("dimension {dim}: the blocks of both do not end together")]
+    Ends {
+        /// The dimension.
+        dim: usize,
     },
     /// More elements than can be counted.
     #[error("the array has 2^63 elements or more")]
@@ -170,33 +186,9 @@ pub enum PlanError {
         /// What the target tile takes.
         target_bytes: usize,
     },
-    /// Sums are open on one side.
-    #[error(
-        "a plan moves elements, but an array sharded {sharding} holds terms of sums; a move without a plan closes them"
-    )]
-    Open {
-        /// The sharding.
-        sharding: String,
-    },
-    /// A plan for another sharding.
-    #[error(
-        "rank {rank} has another tile by the plan's type {plan_type} over ({plan_mesh}) than by the sharding {sharding} of \
-         shape {shape:?} over ({mesh}); make the plan for this sharding"
-    )]
-    Misfit {
-        /// The rank.
-        rank: usize,
-        /// The plan's type.
-        plan_type: Box<str>,
-        /// Its mesh.
-        plan_mesh: Box<str>,
-        /// The sharding.
-        sharding: Box<str>,
-        /// Its shape.
-        shape: Box<[usize]>,
-        /// Its mesh.
-        mesh: Box<str>,
-    },
+    /// A sharding of which there is no type.
+    #[error(transparent)]
+    Type(#[from] TypeError),
     /// A cost model with numbers that cannot be.
     #[error("{0}")]
     Model(String),

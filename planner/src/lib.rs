@@ -22,7 +22,7 @@ pub mod sweep;
 mod types;
 
 pub use error::{PlanError, TypeError};
-pub use named::NamedType;
+pub use named::Sharded;
 pub use part::AxisPart;
 pub use pipeline::{Pipeline, PipelineError};
 pub use polyshard_layout::Collective;

@@ -1,81 +1,80 @@
-//! The named form of distributed types: `A[I_X, J_YZ]`, axes major first.
+//! Arrays with named dimensions, and where they lie: `C[I_X, K_YZ] {U_W}`, axes major first.
 //!
 //! After J. Austin et al., "How to Scale Your Model", part 3, Google DeepMind, 2025. Dimensions have names and
-//! sizes come from elsewhere, so that the same letter means the same size in several arrays.
+//! sizes come from elsewhere, so that the same letter means the same size in several arrays. A product over a dimension
+//! that is cut leaves every rank with a term of a sum, which the literature writes `{U_X}`, unreduced along `X`: the partial
+//! sums of a [`Sharding`].
 
+use crate::TypeError;
 use crate::parse::Scanner;
-use crate::part::extent;
-use crate::{AxisPart, DistDim, DistType, TypeError};
-use polyshard_layout::Mesh;
+use polyshard_layout::{AxisExpr, DType, Mesh, Placement, Sharding};
 use std::fmt;
 
-/// A distributed type whose dimensions have names in place of sizes.
+/// An array with named dimensions and its sharding, in equal blocks that whole axes of the mesh number.
 ///
-/// Axes of one letter are written one after the other, `J_YZ`; of several letters in braces, `J_{host,core}`.
+/// Axes of one letter are written one after the other, `J_YZ`; of several letters in braces, `J_{host,core}`. Axes of one
+/// rank cut nothing and sum nothing, and are not kept.
+///
+/// ```text
+/// C[I, K] {U_X}, X: 2      rank 0: p    rank 1: q      C = p + q
+/// C[I, K_X]                rank 0: a    rank 1: b      C = a b
+/// ```
 ///
 /// ```
 /// use polyshard_layout::Mesh;
-/// use polyshard_planner::NamedType;
+/// use polyshard_planner::Sharded;
 /// let mesh = Mesh::new([("X", 4), ("Y", 2), ("Z", 2)]);
-/// let a = NamedType::parse("A[I_X, J_YZ]", &mesh)?;
-/// assert_eq!(a.to_string(), "A[I_X, J_YZ]");
-/// assert_eq!(a.with_sizes(&[("I", 8), ("J", 16)])?.to_string(), "[2{X}8, 4{Z,Y}16]");
+/// let a = Sharded::parse("A[I_X, J_YZ]", &mesh, &[("I", 8), ("J", 16)])?;
+/// assert_eq!((a.to_string(), a.sharding().to_string()), ("A[I_X, J_YZ]".into(), "[0 @ X, 1 @ [Y, Z]]".into()));
 /// # Ok::<(), polyshard_planner::TypeError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NamedType {
-    mesh: Mesh,
+pub struct Sharded {
     tensor: String,
-    /// Each dimension's name, and the positions of its axes, major first.
-    dims: Vec<(String, Vec<usize>)>,
+    names: Vec<String>,
+    sharding: Sharding,
 }
 
-impl NamedType {
-    /// Reads `A[I_X, J_YZ]`.
+impl Sharded {
+    /// Reads `C[I_X, K] {U_Y}`; `sizes` gives each dimension its number of indices, others are ignored.
     ///
     /// # Errors
-    /// Where the text is not of this form, or an axis that is not there or used twice.
-    pub fn parse(text: &str, mesh: &Mesh) -> Result<Self, TypeError> {
-        let mut scanner = Scanner::new(text);
-        let tensor = scanner.name("a named type begins with the array's name, as in `A[I_X, J]`")?.to_owned();
-        scanner.expect('[', "the dimensions follow in `[..]`, as in `A[I_X, J]`")?;
-        let mut dims: Vec<(String, Vec<usize>)> = Vec::new();
-        if !scanner.takes(']') {
-            loop {
-                let dim = dims.len();
-                let word = scanner.name("a dimension is a name, with its axes below it: `I_X`")?;
-                let (name, axes) = match word.split_once('_') {
-                    None => (word, Vec::new()),
-                    Some((name, "")) => (name, braced(&mut scanner)?),
-                    Some((name, axes)) => (name, letters(axes, mesh)),
-                };
-                if name.is_empty() || dims.iter().any(|(other, _)| other == name) {
-                    return Err(scanner.error(format!("two dimensions are named `{word}`; give each its own name")));
-                }
-                let mut positions = Vec::with_capacity(axes.len());
-                for name in axes {
-                    let position = mesh.position(name.as_str().into());
-                    let unknown = || TypeError::UnknownAxis { dim, name, mesh: mesh.to_string() };
-                    positions.push(position.ok_or_else(unknown)?);
-                }
-                dims.push((name.to_owned(), positions));
-                if scanner.takes(']') {
-                    break;
-                }
-                scanner.expect(',', "a `,` or a `]` follows a dimension")?;
+    /// Where the text is not of this form, an axis or a size that is not there or not divisible, an axis that cuts two
+    /// dimensions or is also unreduced, or an array that is too large.
+    pub fn parse(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result<Self, TypeError> {
+        Written::parse(text, mesh)?.with_sizes(sizes)
+    }
+
+    /// The array that these axes cut, given for each dimension as positions, major first, with partial sums along others.
+    pub(crate) fn new(
+        tensor: &str,
+        names: &[String],
+        mesh: &Mesh,
+        shape: &[usize],
+        [dims, unreduced]: [&[Vec<usize>]; 2],
+    ) -> Result<Self, TypeError> {
+        let elements = shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size.max(1)));
+        if elements.is_none_or(|elements| elements > isize::MAX as usize) {
+            return Err(TypeError::TooLarge);
+        }
+        let axis = |&axis: &usize| mesh.as_slice()[axis];
+        let mut placements = Vec::new();
+        for (dim, (axes, &size)) in dims.iter().zip(shape).enumerate() {
+            let cutting = || axes.iter().map(axis).filter(|axis| axis.extent > 1);
+            let pieces = cutting().map(|axis| axis.extent).product();
+            if !size.is_multiple_of(pieces) {
+                return Err(TypeError::Indivisible { dim, pieces, size });
+            }
+            if pieces > 1 {
+                placements.push(Placement::block(dim, AxisExpr::List(cutting().map(|axis| axis.name).collect())));
             }
         }
-        scanner.end()?;
-        let mut used: Vec<(usize, usize)> = Vec::new();
-        for (second, (_, axes)) in dims.iter().enumerate() {
-            for &axis in axes {
-                if let Some(&(first, _)) = used.iter().find(|(_, other)| *other == axis) {
-                    return Err(TypeError::AxisTwice { axis: mesh.as_slice()[axis].name, first, second });
-                }
-                used.push((second, axis));
-            }
-        }
-        Ok(Self { mesh: mesh.clone(), tensor, dims })
+        let summed = unreduced.iter().flatten().map(axis).filter(|axis| axis.extent > 1);
+        placements.extend(summed.map(|axis| Placement::partial(axis.name)));
+        let sharding = Sharding::new(mesh, shape, &placements).unwrap_or_else(|error| {
+            panic!("axes that cut `{tensor}` make no sharding: {error}; this is a bug of polyshard")
+        });
+        Ok(Self { tensor: tensor.to_owned(), names: names.to_vec(), sharding })
     }
 
     /// Returns the array's name.
@@ -85,50 +84,215 @@ impl NamedType {
     }
 
     /// Returns the dimensions' names.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.dims.iter().map(|(name, _)| name.as_str())
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
-    /// Returns the type with these sizes, each a dimension's name and its number of indices; others are ignored.
+    /// Returns the sharding, with its partial sums.
+    #[must_use]
+    pub fn sharding(&self) -> &Sharding {
+        &self.sharding
+    }
+
+    /// Returns the mesh.
+    #[must_use]
+    pub fn mesh(&self) -> &Mesh {
+        self.sharding.mesh()
+    }
+
+    /// Returns the global shape.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        self.sharding.shape()
+    }
+
+    /// Returns the positions in the mesh of the axes along which terms are still to be summed, ascending.
+    #[must_use]
+    pub fn unreduced(&self) -> &[usize] {
+        self.sharding.partial()
+    }
+
+    /// Returns the shape of a rank's tile, which is that of all ranks.
+    #[must_use]
+    pub fn tile_shape(&self) -> Vec<usize> {
+        self.sharding.local_shape(&vec![0; self.mesh().ndim()])
+    }
+
+    /// Returns the elements of a rank's tile.
+    #[must_use]
+    pub fn tile_len(&self) -> usize {
+        self.tile_shape().into_iter().product()
+    }
+
+    /// Returns the bytes of a rank's tile.
+    #[must_use]
+    pub fn bytes(&self, dtype: DType) -> u128 {
+        self.tile_len() as u128 * dtype.size() as u128
+    }
+
+    /// Returns the sharding of an array of these sizes by name, and of its own where there is none: tiles are cut off where
+    /// the array ends.
     ///
-    /// # Errors
-    /// If a dimension has no size, or its axes do not divide it.
-    pub fn with_sizes(&self, sizes: &[(&str, usize)]) -> Result<DistType, TypeError> {
-        let mut dims = Vec::with_capacity(self.dims.len());
-        for (dim, (name, axes)) in self.dims.iter().enumerate() {
-            let Some(&(_, size)) = sizes.iter().find(|(other, _)| other == name) else {
-                return Err(TypeError::Size { name: name.clone() });
-            };
-            let parts: Vec<_> = axes.iter().rev().map(|&axis| AxisPart::whole(&self.mesh, axis)).collect();
-            let pieces = extent(&parts);
-            if !size.is_multiple_of(pieces) {
-                return Err(TypeError::Indivisible { dim, pieces, size });
-            }
-            dims.push(DistDim { tile: size / pieces, parts, size });
-        }
-        DistType::new(&self.mesh, dims)
-    }
-}
-
-impl DistType {
-    /// Returns the type in its named form, if whole axes alone number its tiles.
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// use polyshard_planner::Sharded;
+    /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
+    /// let array = Sharded::parse("C[I_X, K] {U_Y}", &mesh, &[("I", 8), ("K", 4)])?;
+    /// let sharding = array.cut(&[("I", 7)]);
+    /// assert_eq!((sharding.shape(), sharding.to_string()), (&[7, 4][..], "[0 @ X, partial(Y)]".into()));
+    /// # Ok::<(), polyshard_planner::TypeError>(())
+    /// ```
     ///
     /// # Panics
-    /// If there is not one name per dimension.
+    /// If a size is more than the array's.
     #[must_use]
-    pub fn named(&self, tensor: &str, names: &[&str]) -> Option<NamedType> {
-        assert_eq!(names.len(), self.ndim(), "{self} has {} dimensions; give each a name", self.ndim());
-        let whole = |part: &AxisPart| *part == AxisPart::whole(self.mesh(), part.axis);
-        if !self.parts().all(|part| whole(&part)) {
-            return None;
-        }
-        let axes = |dim: &DistDim| dim.parts.iter().rev().map(|part| part.axis).collect();
-        let dims = names.iter().zip(self.dims()).map(|(name, dim)| (String::from(*name), axes(dim))).collect();
-        Some(NamedType { mesh: self.mesh().clone(), tensor: tensor.to_owned(), dims })
+    pub fn cut(&self, sizes: &[(&str, usize)]) -> Sharding {
+        let size = |(name, &whole): (&String, &usize)| {
+            let size = sizes.iter().find(|(other, _)| other == name).map_or(whole, |(_, size)| *size);
+            assert!(size <= whole, "an array with {size} indices of `{name}` has tiles of `{self}`, which has {whole}");
+            size
+        };
+        let shape: Vec<_> = self.names.iter().zip(self.shape()).map(size).collect();
+        let tile = self.tile_shape();
+        let placements = self.sharding.placements().into_iter().map(|placement| match placement {
+            Placement::Block { dim, at } => {
+                block(dim, at, shape[dim], [tile[dim], self.shape()[dim] / tile[dim].max(1)])
+            }
+            partial => partial,
+        });
+        Sharding::new(self.mesh(), &shape, &placements.collect::<Vec<_>>())
+            .unwrap_or_else(|error| panic!("`{self}` has no sharding: {error}; this is a bug of polyshard"))
+    }
+
+    /// The axes that cut each dimension, major first.
+    pub(crate) fn axes(&self) -> Vec<Vec<usize>> {
+        let levels = self.sharding.dims().iter().map(|layout| layout.levels().iter().flat_map(|level| &level.at.terms));
+        let ordered = levels.map(|terms| {
+            let mut terms: Vec<_> = terms.copied().collect();
+            terms.sort_by_key(|&(_, stride)| std::cmp::Reverse(stride));
+            terms.into_iter().map(|(axis, _)| axis).collect()
+        });
+        ordered.collect()
     }
 }
 
-pub(crate) fn braced(scanner: &mut Scanner<'_>) -> Result<Vec<String>, TypeError> {
+/// The clause for a dimension of `size` indices in `pieces` tiles. Blocks of a sharding are as small as they can be; where
+/// tiles are larger, each part has one of that size instead.
+pub(crate) fn block(dim: usize, at: AxisExpr, size: usize, [tile, pieces]: [usize; 2]) -> Placement {
+    if tile == 0 || size.div_ceil(pieces) == tile {
+        Placement::Block { dim, at }
+    } else {
+        Placement::Cyclic { dim, at, block: tile }
+    }
+}
+
+/// An array as written, without sizes.
+pub(crate) struct Written {
+    mesh: Mesh,
+    pub(crate) text: String,
+    tensor: String,
+    pub(crate) names: Vec<String>,
+    /// For each dimension the positions of its axes, major first.
+    dims: Vec<Vec<usize>>,
+    pub(crate) unreduced: Vec<usize>,
+}
+
+impl Written {
+    pub(crate) fn parse(text: &str, mesh: &Mesh) -> Result<Self, TypeError> {
+        let text = text.trim();
+        // Open sums follow the last bracket; subscripts in braces stand before it.
+        let (array, sums) = text.split_at(text.rfind(']').map_or(text.len(), |at| at + 1));
+        let mut scanner = Scanner::new(array);
+        let tensor = scanner.name("a named type begins with the array's name, as in `A[I_X, J]`")?.to_owned();
+        scanner.expect('[', "the dimensions follow in `[..]`, as in `A[I_X, J]`")?;
+        let (mut names, mut dims) = (Vec::<String>::new(), Vec::new());
+        if !scanner.takes(']') {
+            loop {
+                let word = scanner.name("a dimension is a name, with its axes below it: `I_X`")?;
+                let (name, axes) = match word.split_once('_') {
+                    None => (word, Vec::new()),
+                    Some((name, "")) => (name, braced(&mut scanner)?),
+                    Some((name, axes)) => (name, letters(axes, mesh)),
+                };
+                if name.is_empty() || names.iter().any(|other| other == name) {
+                    return Err(scanner.error(format!("two dimensions are named `{word}`; give each its own name")));
+                }
+                let position = |name: String| {
+                    let position = mesh.position(name.as_str().into());
+                    position.ok_or_else(|| TypeError::UnknownAxis { dim: dims.len(), name, mesh: mesh.to_string() })
+                };
+                let axes = axes.into_iter().map(position).collect::<Result<Vec<_>, _>>()?;
+                names.push(name.to_owned());
+                dims.push(axes);
+                if scanner.takes(']') {
+                    break;
+                }
+                scanner.expect(',', "a `,` or a `]` follows a dimension")?;
+            }
+        }
+        scanner.end()?;
+        let mut used: Vec<(usize, usize)> = Vec::new();
+        for (second, axis) in dims.iter().enumerate().flat_map(|(dim, axes)| axes.iter().map(move |&axis| (dim, axis)))
+        {
+            if let Some(&(first, _)) = used.iter().find(|(_, other)| *other == axis) {
+                return Err(TypeError::AxisTwice { axis: mesh.as_slice()[axis].name, first, second });
+            }
+            used.push((second, axis));
+        }
+        let unreduced = unreduced(text, sums.trim(), mesh)?;
+        Ok(Self { mesh: mesh.clone(), text: text.to_owned(), tensor, names, dims, unreduced })
+    }
+
+    pub(crate) fn with_sizes(&self, sizes: &[(&str, usize)]) -> Result<Sharded, TypeError> {
+        let size = |name: &String| {
+            let size = sizes.iter().find(|(other, _)| other == name);
+            size.map(|(_, size)| *size).ok_or_else(|| TypeError::Size { name: name.clone(), array: self.text.clone() })
+        };
+        let shape = self.names.iter().map(size).collect::<Result<Vec<_>, _>>()?;
+        let cuts =
+            |axis: &usize| self.mesh.as_slice()[*axis].extent > 1 && self.dims.iter().flatten().any(|cut| cut == axis);
+        if let Some(&axis) = self.unreduced.iter().find(|axis| cuts(axis)) {
+            let dim = self.dims.iter().position(|axes| axes.contains(&axis)).unwrap_or(0);
+            let (axis, name) = (self.mesh.as_slice()[axis].name, &self.names[dim]);
+            let why = format!("is unreduced along `{axis}`, which also cuts `{name}`; an axis does one or the other");
+            return Err(TypeError::Unreduced { array: self.text.clone(), why });
+        }
+        Sharded::new(&self.tensor, &self.names, &self.mesh, &shape, [&self.dims, &[self.unreduced.clone()]])
+    }
+}
+
+/// The positions of the axes of `{U_XY}`, ascending.
+fn unreduced(array: &str, sums: &str, mesh: &Mesh) -> Result<Vec<usize>, TypeError> {
+    if sums.is_empty() {
+        return Ok(Vec::new());
+    }
+    let why = "open sums follow an array as in `C[I, K] {U_X}`";
+    let mut scanner = Scanner::new(sums);
+    scanner.expect('{', why)?;
+    let names = match scanner.name(why)?.split_once('_') {
+        Some(("U", "")) => braced(&mut scanner)?,
+        Some(("U", axes)) => letters(axes, mesh),
+        _ => return Err(scanner.error(why)),
+    };
+    scanner.expect('}', "a `}` ends open sums")?;
+    scanner.end()?;
+    let mut axes: Vec<usize> = Vec::with_capacity(names.len());
+    for name in names {
+        let refuse = |why| Err(TypeError::Unreduced { array: array.to_owned(), why });
+        match mesh.position(name.as_str().into()) {
+            None => return refuse(format!("is unreduced along `{name}`, which is no axis; the mesh is ({mesh})")),
+            Some(axis) if axes.contains(&axis) => {
+                return refuse(format!("is unreduced along `{name}` twice; once says it"));
+            }
+            Some(axis) => axes.push(axis),
+        }
+    }
+    axes.sort_unstable();
+    Ok(axes)
+}
+
+fn braced(scanner: &mut Scanner<'_>) -> Result<Vec<String>, TypeError> {
     scanner.expect('{', "axes follow the `_`: `I_X`, or `I_{rows,cols}` for longer names")?;
     let mut axes = Vec::new();
     loop {
@@ -141,7 +305,7 @@ pub(crate) fn braced(scanner: &mut Scanner<'_>) -> Result<Vec<String>, TypeError
 }
 
 /// One axis if the mesh has one of this name, else one per letter.
-pub(crate) fn letters(axes: &str, mesh: &Mesh) -> Vec<String> {
+fn letters(axes: &str, mesh: &Mesh) -> Vec<String> {
     if mesh.position(axes.into()).is_some() {
         return vec![axes.to_owned()];
     }
@@ -159,16 +323,20 @@ pub(crate) fn subscript(mesh: &Mesh, axes: &[usize]) -> String {
     format!("{{{}}}", names.join(","))
 }
 
-impl fmt::Display for NamedType {
+impl fmt::Display for Sharded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}[", self.tensor)?;
-        for (nth, (name, axes)) in self.dims.iter().enumerate() {
+        for (nth, (name, axes)) in self.names.iter().zip(self.axes()).enumerate() {
             write!(f, "{}{name}", if nth == 0 { "" } else { ", " })?;
             if !axes.is_empty() {
-                write!(f, "_{}", subscript(&self.mesh, axes))?;
+                write!(f, "_{}", subscript(self.mesh(), &axes))?;
             }
         }
-        f.write_str("]")
+        f.write_str("]")?;
+        match self.unreduced() {
+            [] => Ok(()),
+            unreduced => write!(f, " {{U_{}}}", subscript(self.mesh(), unreduced)),
+        }
     }
 }
 
@@ -178,8 +346,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let mesh = Mesh::new([("X", 4), ("Y", 2), ("rows", 3)]);
-        let said = match NamedType::parse(text, &mesh) {
+        let mesh = Mesh::new([("X", 4), ("Y", 2), ("rows", 3), ("one", 1)]);
+        let said = match Sharded::parse(text, &mesh, &[("I", 24), ("J", 12)]) {
             Ok(parsed) => parsed.to_string(),
             Err(error) => error.to_string(),
         };
@@ -187,27 +355,41 @@ mod tests {
     }
 
     #[test]
-    fn named_types_are_read_and_written() {
+    fn named_arrays_are_read_and_written() {
         check("A[I_XY, J]", "A[I_XY, J]");
+        check("A[I_YX, J]", "A[I_YX, J]");
         check("A[I_{X,rows}, J_Y]", "A[I_{X,rows}, J_Y]");
         check("A[I_rows]", "A[I_{rows}]");
+        check("A[I_{one,X}] {U_{one,Y}}", "A[I_X] {U_Y}");
         check("A[]", "A[]");
+        check("A[] {U_XY}", "A[] {U_XY}");
     }
 
     #[test]
     fn what_is_wrong_is_said() {
-        check("A[I_Z]", "dimension 0: no axis `Z`; the mesh is (X: 4, Y: 2, rows: 3)");
+        check("A[I_Z]", "dimension 0: no axis `Z`; the mesh is (X: 4, Y: 2, rows: 3, one: 1)");
         check("A[I_X, J_X]", "axis `X` partitions dimensions 0 and 1; an axis partitions one dimension, once");
         check("A[I_X, I]", "cannot read `A[I_X, I]` at column 9: two dimensions are named `I`; give each its own name");
         check("A[I_X", "cannot read `A[I_X` at column 6: a `,` or a `]` follows a dimension");
-        let mesh = Mesh::new([("X", 4)]);
-        let a = NamedType::parse("A[I_X, J]", &mesh).expect("a type");
-        let said = |sizes: &[(&str, usize)]| a.with_sizes(sizes).expect_err("refused").to_string();
-        assert_eq!(said(&[("I", 8)]), "dimension `J` has no size; give one, as `J=64`");
-        assert_eq!(
-            said(&[("I", 7), ("J", 1)]),
-            "dimension 0: a plan is made for equal tiles, and 7 indices cannot be cut into 4 of them; pad to 8, or \
-                  choose other axes"
+        check("A[I_X, K]", "dimension `K` has no size; give one, as `K=64`");
+        check(
+            "A[J_{X,Y,rows}]",
+            "dimension 0: a plan is made for equal tiles, and 12 indices cannot be cut into 24 of them; pad to 24, or \
+                  choose other axes",
         );
+    }
+
+    #[test]
+    fn tiles_are_the_blocks_of_the_sharding() {
+        let mesh = Mesh::new([("X", 2), ("Y", 3)]);
+        let array = Sharded::parse("C[I_YX, K] {U_Y}", &mesh, &[("I", 12), ("K", 4)]);
+        assert!(matches!(array, Err(TypeError::Unreduced { .. })));
+        let array = Sharded::parse("C[I_YX, K]", &mesh, &[("I", 12), ("K", 4)]).expect("an array");
+        assert_eq!((array.tile_shape(), array.tile_len(), array.bytes(DType::Bf16)), (vec![2, 4], 8, 16));
+        let cut = array.cut(&[("I", 5)]);
+        let lens: Vec<_> = (0..6).map(|rank| cut.local_len(&mesh.coordinates(rank))).collect();
+        assert_eq!(lens, [8, 4, 8, 0, 0, 0].map(|len| len), "{cut}");
+        let empty = Sharded::parse("C[I_X, K]", &mesh, &[("I", 0), ("K", 4)]).expect("an array");
+        assert_eq!((empty.tile_shape(), empty.cut(&[]).to_string()), (vec![0, 4], "[0 @ X]".into()));
     }
 }

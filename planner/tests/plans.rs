@@ -100,14 +100,8 @@ proptest! {
     #[test]
     fn a_type_is_what_it_prints((source, _) in problems(2..7, 1..6, 1000)) {
         prop_assert_eq!(&DistType::parse(&source.to_string(), source.mesh()).expect("a type"), &source);
-        let sharding = source.to_sharding().expect("whole axes");
-        prop_assert_eq!(&DistType::from_sharding(&sharding).expect("a type"), &source);
-        let names: Vec<String> = (0..source.ndim()).map(|dim| format!("D{dim}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let named = source.named("A", &names).expect("whole axes");
-        prop_assert_eq!(&polyshard_planner::NamedType::parse(&named.to_string(), source.mesh()).expect("named"), &named);
-        let sizes: Vec<_> = names.iter().copied().zip(source.shape()).collect();
-        prop_assert_eq!(&named.with_sizes(&sizes).expect("sizes"), &source);
+        let sharding = source.cut(&source.shape());
+        prop_assert_eq!(&DistType::try_from(&sharding).expect("a type"), &source);
         for rank in 0..source.mesh().size().min(50) {
             let coordinates = source.mesh().coordinates(rank);
             prop_assert_eq!(sharding.local_shape(&coordinates), source.tile_shape());

@@ -1,6 +1,6 @@
 //! Plans of redistributions, run: against the function of the index that fills the arrays, over both transports.
 
-use polyshard::planner::{AxisPart, DistDim, DistType, Ops, Options, Plan};
+use polyshard::planner::{Ops, Options, Plan, PlanError, TypeError};
 use polyshard::runtime::{DistArray, Execute, Result, Transport, World, spmd};
 use polyshard::{AxisExpr, DType, Mesh, Placement, Sharding};
 use proptest::prelude::*;
@@ -52,23 +52,13 @@ fn blocks() -> impl Strategy<Value = Blocks> {
     )
 }
 
-/// The sharding in blocks, and its type, of an array that is as much larger as it takes to divide.
-fn block_sharding(mesh: &Mesh, shape: &[usize], sides: &[Vec<Vec<usize>>; 2], side: usize) -> (Sharding, DistType) {
+/// The sharding in blocks.
+fn block_sharding(mesh: &Mesh, shape: &[usize], dims: &[Vec<usize>]) -> Sharding {
     let name = |&axis: &usize| mesh.as_slice()[axis].name;
-    let placed = sides[side].iter().enumerate().filter(|(_, axes)| !axes.is_empty());
+    let placed = dims.iter().enumerate().filter(|(_, axes)| !axes.is_empty());
     let placements: Vec<_> =
         placed.map(|(dim, axes)| Placement::block(dim, AxisExpr::List(axes.iter().map(name).collect()))).collect();
-    let pieces = |axes: &Vec<usize>| axes.iter().map(|&axis| mesh.extents()[axis]).product::<usize>();
-    let dims = shape.iter().enumerate().map(|(dim, &extent)| {
-        let parts = sides[side][dim].iter().rev().map(|&axis| AxisPart::whole(mesh, axis)).collect();
-        // The larger array must be the same on both sides; where it divides neither, tiles differ, and there is no plan.
-        let least = [0, 1].map(|side| extent.div_ceil(pieces(&sides[side][dim])) * pieces(&sides[side][dim]));
-        let size = least[0].max(least[1]);
-        DistDim { tile: size / pieces(&sides[side][dim]), parts, size }
-    });
-    let dims: Vec<_> = dims.collect();
-    let sharding = Sharding::new(mesh, shape, &placements).expect("a sharding");
-    (sharding, DistType::new(mesh, dims).unwrap_or_else(|_| DistType::replicated(mesh, &[0]).expect("a type")))
+    Sharding::new(mesh, shape, &placements).expect("a sharding")
 }
 
 proptest! {
@@ -77,14 +67,19 @@ proptest! {
     /// Plans of all kinds lead to the same tiles, and move what they say.
     #[test]
     fn every_rank_ends_with_its_tile_by_a_plan((mesh, shape, sides) in blocks(), ops in 0usize..3) {
-        let [(source, from), (target, to)] = [0, 1].map(|side| block_sharding(&mesh, &shape, &sides, side));
-        let fits = from.ndim() == shape.len() && to.ndim() == shape.len()
-            && Plan::new(&from, &to, &Options::default()).is_ok_and(|plan| plan.program_between("A", [&source, &target], DType::F64).is_ok());
-        prop_assume!(fits);
+        let [source, target] = [0, 1].map(|side: usize| block_sharding(&mesh, &shape, &sides[side]));
         let ops = [Ops::Paper, Ops::Fused, Ops::Exchange][ops];
-        let plan = Plan::new(&from, &to, &Options { ops, ..Options::default() }).expect("a plan");
-        let divides = from.shape() == shape;
-        let program = plan.program_between("A", [&source, &target], DType::F64).expect("the plan is for these");
+        let plan = match Plan::between(&source, &target, &Options { ops, ..Options::default() }) {
+            Ok(plan) => plan,
+            // The larger array must be the same on both sides: where tiles differ, there is no plan.
+            Err(error) => {
+                prop_assert!(matches!(error, PlanError::Type(TypeError::Ends { .. })), "{error}");
+                return Err(TestCaseError::reject("there is no plan"));
+            }
+        };
+        let divides = plan.source().shape() == shape;
+        let program = plan.program("A", DType::F64);
+        prop_assert_eq!([program.sharding("A"), program.sharding("A'")], [&source, &target]);
         on_ranks(mesh.size(), |world| {
             let a = DistArray::from_fn(world, &source, element)?;
             let expected = DistArray::from_fn(world, &target, element)?;

@@ -1,7 +1,7 @@
 //! The checks of a pipeline, and its program: what is run when, and how arrays get from one kernel to the next.
 
 use super::{Pipeline, PipelineError, Stage};
-use crate::{DistType, Options, Plan};
+use crate::{Options, Plan, PlanError};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Move, Program, Statement};
 
@@ -148,21 +148,21 @@ impl Builder {
         }
         let source = self.arrays[home.0].sharding.clone();
         let moved = self.add(value, wanted, ArrayKind::Temporary, self.origins[home.0].clone());
-        let moves = match DistType::covering(&source, wanted) {
-            None => vec![Move::direct(home, moved, [&source, wanted], vec![why(&source, wanted)])],
-            Some([from, to]) => {
-                let plan = Plan::new(&from, &to, &self.options).map_err(|why| {
-                    Box::new(PipelineError::Plan {
-                        stage: stage.label(position),
-                        value,
-                        source_sharding: source.to_string(),
-                        target_sharding: wanted.to_string(),
-                        why,
-                    })
-                })?;
+        let moves = match Plan::between(&source, wanted, &self.options) {
+            Ok(plan) => {
                 let moves = plan.moves([home, moved], &mut self.arrays);
                 self.origins.resize(self.arrays.len(), self.origins[home.0].clone());
                 moves
+            }
+            Err(PlanError::Type(why)) => vec![Move::direct(home, moved, [&source, wanted], vec![why.to_string()])],
+            Err(why) => {
+                return Err(Box::new(PipelineError::Plan {
+                    stage: stage.label(position),
+                    value,
+                    source_sharding: source.to_string(),
+                    target_sharding: wanted.to_string(),
+                    why,
+                }));
             }
         };
         self.statements.extend(moves.into_iter().map(Box::new).map(Statement::Move));
@@ -184,12 +184,6 @@ impl Builder {
         }
         values
     }
-}
-
-/// Why two shardings have no types that a plan could be for.
-fn why(source: &Sharding, target: &Sharding) -> String {
-    let refused = [source, target].into_iter().find_map(|sharding| DistType::from_sharding(sharding).err());
-    refused.map_or_else(|| "the blocks of both do not end together".into(), |why| why.to_string())
 }
 
 fn listed(names: impl IntoIterator<Item = Name>) -> String {

@@ -71,14 +71,14 @@ pub(super) fn seconds(
 pub(super) fn communication(roofline: &Roofline, step: &ProductStep, dtype: DType) -> f64 {
     let ProductStep::Move { op, axes, from, to, .. } = step else { return 0.0 };
     let bytes = |array: &super::Sharded| array.bytes(dtype) as f64;
-    seconds(roofline, from.dist_type().mesh(), *op, axes, bytes(from), bytes(to))
+    seconds(roofline, from.mesh(), *op, axes, bytes(from), bytes(to))
 }
 
 /// The bytes that a device gets from others in a step.
 pub(super) fn received(step: &ProductStep, dtype: DType) -> u128 {
     let ProductStep::Move { op, axes, from, to, .. } = step else { return 0 };
     let (before, after) = (from.bytes(dtype), to.bytes(dtype));
-    let extents = axes.iter().map(|&axis| from.dist_type().mesh().as_slice()[axis].extent as u128);
+    let extents = axes.iter().map(|&axis| from.mesh().as_slice()[axis].extent as u128);
     let group: u128 = extents.product();
     match op {
         Collective::Slice => 0,
@@ -103,7 +103,7 @@ pub(super) fn arithmetic(roofline: &Roofline, step: &ProductStep, dtype: DType) 
 /// The operations of one device in a multiplication: two for each point of its tile of the loops.
 pub(super) fn flops(step: &ProductStep) -> f64 {
     let ProductStep::Multiply { left, right, .. } = step else { return 0.0 };
-    let tile = |array: &super::Sharded| array.dist_type().tile_shape();
+    let tile = |array: &super::Sharded| array.tile_shape();
     let only_right = right.names().iter().zip(tile(right)).filter(|(name, _)| !left.names().contains(name));
     let points = tile(left).into_iter().chain(only_right.map(|(_, extent)| extent));
     2.0 * points.map(|extent| extent as f64).product::<f64>()

@@ -32,14 +32,9 @@ pub enum ProductError {
         /// What is wrong, and what to write.
         why: String,
     },
-    /// Sums that are left open where that has no meaning.
-    #[error("`{array}` {why}")]
-    Unreduced {
-        /// The array as written.
-        array: String,
-        /// What is wrong, and what to write.
-        why: String,
-    },
+    /// An array that is invalid by itself.
+    #[error(transparent)]
+    Type(#[from] TypeError),
     /// Two types that are not of one array.
     #[error("`{from}` and `{to}` are not one array on one mesh; name, dimensions, sizes and mesh must agree")]
     Arrays {
@@ -137,6 +132,16 @@ pub enum ProductError {
         /// What would fit.
         advice: String,
     },
+}
+
+impl ProductError {
+    /// What is wrong with an array of a product; what is said of open sums names it already.
+    pub(super) fn of_array(text: &str, error: TypeError) -> Self {
+        match error {
+            TypeError::Unreduced { .. } => Self::Type(error),
+            error => Self::Array { array: text.trim().to_owned(), error },
+        }
+    }
 }
 
 // `fn main() -> Result<_, _>` prints `Debug`, so `Debug` is the message.

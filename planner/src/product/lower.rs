@@ -2,7 +2,7 @@
 //! its sums closed, to where it is wanted.
 
 use super::{Operand, Product, ProductError, ProductPlan, ProductStep, Sequence, Sharded, StepCost};
-use polyshard_layout::{Collective, Mesh, Name, Placement, Sharding};
+use polyshard_layout::{Collective, Mesh, Name, Sharding};
 use polyshard_program::{
     Access, Affine, Array, ArrayId, ArrayKind, Assign, DType, Expr, KernelSpec, Leaf, LeafAccess, LeafLoop, LeafOp,
     Move, Nest, Number, Output, OutputRoute, Pattern, Program, Proof, Property, Ranges, Region, Report, Role, Route,
@@ -93,8 +93,7 @@ impl Sequence {
     /// Whether the sequence begins and ends with the product's arrays.
     fn check(&self, product: &Product) -> Result<(), ProductError> {
         let alike = |one: &Sharded, other: &Sharded| {
-            let (mine, theirs) = (one.dist_type(), other.dist_type());
-            one.names() == other.names() && mine.mesh() == theirs.mesh() && mine.shape() == theirs.shape()
+            one.names() == other.names() && one.mesh() == other.mesh() && one.shape() == other.shape()
         };
         let last =
             |step: &&ProductStep| !matches!(step, ProductStep::Move { operand: Operand::Left | Operand::Right, .. });
@@ -135,8 +134,7 @@ pub fn resharding(
         }
         last = step.result();
     }
-    let shape = from.dist_type().shape();
-    let names: Vec<_> = from.names().iter().map(String::as_str).zip(shape).collect();
+    let names: Vec<_> = from.names().iter().map(String::as_str).zip(from.shape().iter().copied()).collect();
     covered(&names, sizes, false)?;
     let mut builder = Builder { sizes, arrays: Vec::new(), statements: Vec::new(), kept: [None, None, None] };
     let mut id = builder.add(from, ArrayKind::Input);
@@ -157,7 +155,7 @@ pub fn resharding(
         })));
         id = target;
     }
-    Ok(builder.program(from.dist_type().mesh(), dtype, id))
+    Ok(builder.program(from.mesh(), dtype, id))
 }
 
 /// A program of a product so far.
@@ -171,7 +169,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn add(&mut self, array: &Sharded, kind: ArrayKind) -> ArrayId {
-        let sharding = array.sharding(self.sizes);
+        let sharding = array.cut(self.sizes);
         self.arrays.push(Array { name: Name::new(array.tensor()), sharding, kind });
         ArrayId(self.arrays.len() - 1)
     }
@@ -184,11 +182,11 @@ impl Builder<'_> {
         let kept = &mut self.kept[*operand as usize];
         if *op == Collective::Slice {
             // The next step hands out the part that the slice keeps.
-            *kept = Some(to.sharding(self.sizes));
+            *kept = Some(to.cut(self.sizes));
             return;
         }
         let kept = kept.take();
-        let mesh = from.dist_type().mesh();
+        let mesh = from.mesh();
         let axes = axes.iter().map(|&axis| mesh.as_slice()[axis].name).collect();
         let pattern = Pattern::of_collective(*op, axes);
         // A reduction takes whole tiles.
@@ -224,37 +222,6 @@ impl Builder<'_> {
         self.arrays[out.0].kind = ArrayKind::Output;
         Program::new(mesh, dtype, self.arrays, self.statements)
             .unwrap_or_else(|error| panic!("the steps of a product do not fit: {error}; this is a bug of polyshard"))
-    }
-}
-
-impl Sharded {
-    /// Returns the sharding of an array of these sizes by name, and of its own where there is none: with partial sums along
-    /// the axes along which it is unreduced, and tiles cut off where the array ends.
-    ///
-    /// ```
-    /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::product::Sharded;
-    /// let mesh = Mesh::new([("X", 2), ("Y", 2)]);
-    /// let array = Sharded::parse("C[I_X, K] {U_Y}", &mesh, &[("I", 8), ("K", 4)])?;
-    /// let sharding = array.sharding(&[("I", 7)]);
-    /// assert_eq!((sharding.shape(), sharding.to_string()), (&[7, 4][..], "[0 @ X, partial(Y)]".into()));
-    /// # Ok::<(), polyshard_planner::product::ProductError>(())
-    /// ```
-    ///
-    /// # Panics
-    /// If a size is more than the array's.
-    #[must_use]
-    pub fn sharding(&self, sizes: &[(&str, usize)]) -> Sharding {
-        let size = |(name, whole): (&String, usize)| {
-            sizes.iter().find(|(other, _)| other == name).map_or(whole, |(_, size)| *size)
-        };
-        let shape: Vec<_> = self.names().iter().zip(self.dist_type().shape()).map(size).collect();
-        let closed = self.dist_type().cut(&shape);
-        let mesh = self.dist_type().mesh();
-        let partial = self.unreduced().iter().map(|&axis| Placement::partial(mesh.as_slice()[axis].name));
-        let placements: Vec<_> = closed.placements().into_iter().chain(partial).collect();
-        Sharding::new(mesh, &shape, &placements)
-            .unwrap_or_else(|error| panic!("`{self}` has no sharding: {error}; this is a bug of polyshard"))
     }
 }
 

@@ -44,7 +44,7 @@ mod search;
 mod step;
 mod text;
 
-pub use array::Sharded;
+pub use crate::Sharded;
 pub use case::Case;
 pub use cost::StepCost;
 pub use error::ProductError;
@@ -183,7 +183,7 @@ impl Product {
     pub fn size(&self, name: &str) -> usize {
         let of = |array: &Sharded| {
             let at = array.names().iter().position(|other| other == name)?;
-            Some(array.dist_type().dims()[at].size)
+            Some(array.shape()[at])
         };
         let size = of(&self.left).or_else(|| of(&self.right));
         size.unwrap_or_else(|| panic!("no dimension `{name}`; the dimensions are {}", self.loops.join(", ")))

@@ -1,6 +1,6 @@
 //! The sequences of a product, sorted, the cheapest first.
 
-use super::array::Sharded;
+use super::Sharded;
 use super::{Free, Operand, Product, ProductStep, StepCost};
 
 /// One way to a product: steps, in the order in which they run, and what they cost.

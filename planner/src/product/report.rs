@@ -113,7 +113,7 @@ impl Sequence {
 
 impl ProductStep {
     fn report(&self, cost: &StepCost) -> ProductStepReport {
-        let mesh = self.result().dist_type().mesh();
+        let mesh = self.result().mesh();
         let name = |&axis: &usize| mesh.as_slice()[axis].name.to_string();
         let (op, axes) = match self {
             Self::Move { op, axes, .. } => (op.to_string(), axes.iter().map(name).collect()),

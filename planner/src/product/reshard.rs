@@ -7,6 +7,7 @@ use super::array::{Array, Layout};
 use super::graph::Graph;
 use super::search::axes;
 use super::{Operand, ProductError, ProductStep, Roofline, Sharded, StepCost, cost};
+use crate::TypeError;
 use polyshard_layout::DType;
 
 /// Returns the cheapest steps from one type of an array to another, with what each costs; memory is that of the
@@ -39,9 +40,9 @@ pub fn reshard(
     }
     if to.unreduced().iter().any(|axis| !from.unreduced().contains(axis)) {
         let why = format!("is no type to bring `{from}` to: sums that are complete stay so; drop the open ones");
-        return Err(ProductError::Unreduced { array: to.to_string(), why });
+        return Err(TypeError::Unreduced { array: to.to_string(), why }.into());
     }
-    let mesh = from.dist_type().mesh();
+    let mesh = from.mesh();
     roofline.check(mesh)?;
     let axes = axes(mesh, array.names.len())?;
     let graph = Graph::new(array, &axes, true, roofline, dtype);

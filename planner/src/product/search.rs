@@ -46,7 +46,7 @@ impl Product {
     /// If a factor that is free has axes, and as [`plan`](Self::plan).
     pub fn search(&self, roofline: &Roofline, free: Free) -> Result<ProductPlan, ProductError> {
         for (factor, open) in [(&self.left, free != Free::Right), (&self.right, free != Free::Left)] {
-            if open && factor.dist_type().parts().next().is_some() {
+            if open && factor.axes().iter().any(|axes| !axes.is_empty()) {
                 let whole = format!("{}[{}]", factor.tensor(), factor.names().join(", "));
                 return Err(ProductError::Free { array: factor.to_string(), whole });
             }

@@ -88,7 +88,7 @@ impl ProductStep {
     /// If the mesh has no such rank.
     #[must_use]
     pub fn members(&self, rank: usize) -> Vec<usize> {
-        let mesh = self.result().dist_type().mesh();
+        let mesh = self.result().mesh();
         let mine = mesh.coordinates(rank);
         let Self::Move {
             op: Collective::AllGather | Collective::AllToAll | Collective::ReduceScatter | Collective::AllReduce,
@@ -117,7 +117,7 @@ impl ProductStep {
     pub(super) fn brief(&self) -> String {
         match self {
             Self::Move { op, axes, from, .. } => {
-                format!("{op}_{} {}", subscript(from.dist_type().mesh(), axes), from.tensor())
+                format!("{op}_{} {}", subscript(from.mesh(), axes), from.tensor())
             }
             Self::Multiply { left, right, .. } => format!("{} * {}", left.tensor(), right.tensor()),
         }
@@ -128,7 +128,7 @@ impl fmt::Display for ProductStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Move { op, axes, from, to, .. } => {
-                write!(f, "{op}_{} {from} -> {to}", subscript(from.dist_type().mesh(), axes))
+                write!(f, "{op}_{} {from} -> {to}", subscript(from.mesh(), axes))
             }
             Self::Multiply { left, right, out } => write!(f, "{left} * {right} -> {out}"),
         }

@@ -1,24 +1,11 @@
 //! Products as text: `A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K] {U_Y}`.
 //!
-//! Arrays are read as [`NamedType`] reads them, the axes of open sums as it reads a subscript.
+//! Arrays are read as [`Sharded`] reads them.
 
 use super::{ProductError, Sharded};
-use crate::named::{braced, letters};
-use crate::parse::Scanner;
-use crate::{NamedType, TypeError};
+use crate::TypeError;
+use crate::named::Written;
 use polyshard_layout::Mesh;
-
-impl Sharded {
-    /// Reads an array such as `C[I_X, K] {U_Y}`; `sizes` gives each dimension its number of indices, others are
-    /// ignored.
-    ///
-    /// # Errors
-    /// Where the text is not of this form, an axis or a size that is not there or not divisible, an axis that cuts two
-    /// dimensions or is also unreduced, or an array that is too large.
-    pub fn parse(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result<Self, ProductError> {
-        read(text, mesh)?.with_sizes(sizes)
-    }
-}
 
 /// The two factors and the result.
 pub(super) fn arrays(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result<[Sharded; 3], ProductError> {
@@ -28,11 +15,12 @@ pub(super) fn arrays(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result
     if right.contains('*') {
         return Err(syntax("a product has two factors"));
     }
-    let (left, right, out) = (read(left, mesh)?, read(right, mesh)?, read(out, mesh)?);
+    let read = |text: &str| Written::parse(text, mesh).map_err(|error| ProductError::of_array(text, error));
+    let (left, right, out) = (read(left)?, read(right)?, read(out)?);
     for factor in [&left, &right] {
         if !factor.unreduced.is_empty() {
             let why = "is a factor with open sums, and sums of terms are needed to multiply; reduce it first";
-            return Err(ProductError::Unreduced { array: factor.text.clone(), why: why.into() });
+            return Err(TypeError::Unreduced { array: factor.text.clone(), why: why.into() }.into());
         }
     }
     let all = [left, right, out];
@@ -41,14 +29,15 @@ pub(super) fn arrays(text: &str, mesh: &Mesh, sizes: &[(&str, usize)]) -> Result
         if sizes[..nth].iter().any(|(other, _)| other == name) {
             return refuse("has two sizes; give one".into());
         }
-        if all.iter().all(|array| array.named.names().all(|other| other != *name)) {
-            let mut there: Vec<_> = all.iter().flat_map(|array| array.named.names()).collect();
+        if all.iter().all(|array| array.names.iter().all(|other| other != name)) {
+            let mut there: Vec<_> = all.iter().flat_map(|array| &array.names).map(String::as_str).collect();
             there.sort_unstable();
             there.dedup();
             return refuse(format!("has a size but is in no array; the dimensions are {}", there.join(", ")));
         }
     }
-    let [left, right, out] = all.map(|array| array.with_sizes(sizes));
+    let [left, right, out] =
+        all.map(|array| array.with_sizes(sizes).map_err(|error| ProductError::of_array(&array.text, error)));
     Ok([left?, right?, out?])
 }
 
@@ -69,74 +58,5 @@ pub(super) fn loops(left: &Sharded, right: &Sharded, out: &Sharded) -> Result<Ve
             Err(ProductError::Dimension { name: name.clone(), why })
         }
         None => Ok(loops),
-    }
-}
-
-/// An array as written, without sizes.
-struct Written {
-    text: String,
-    named: NamedType,
-    unreduced: Vec<usize>,
-}
-
-fn read(text: &str, mesh: &Mesh) -> Result<Written, ProductError> {
-    let text = text.trim();
-    let wrong = |error| ProductError::Array { array: text.to_owned(), error };
-    // Open sums follow the last bracket; subscripts in braces stand before it.
-    let end = text.rfind(']').map_or(text.len(), |at| at + 1);
-    let (array, sums) = text.split_at(end);
-    let named = NamedType::parse(array, mesh).map_err(wrong)?;
-    let mut unreduced: Vec<usize> = Vec::new();
-    for name in open_sums(sums.trim(), mesh).map_err(wrong)? {
-        let refuse = |why| Err(ProductError::Unreduced { array: text.to_owned(), why });
-        let Some(axis) = mesh.position(name.as_str().into()) else {
-            return refuse(format!("is unreduced along `{name}`, which is no axis; the mesh is ({mesh})"));
-        };
-        if unreduced.contains(&axis) {
-            return refuse(format!("is unreduced along `{name}` twice; once says it"));
-        }
-        unreduced.push(axis);
-    }
-    unreduced.sort_unstable();
-    Ok(Written { text: text.to_owned(), named, unreduced })
-}
-
-/// The axes of `{U_XY}`.
-fn open_sums(text: &str, mesh: &Mesh) -> Result<Vec<String>, TypeError> {
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let why = "open sums follow an array as in `C[I, K] {U_X}`";
-    let mut scanner = Scanner::new(text);
-    scanner.expect('{', why)?;
-    let axes = match scanner.name(why)?.split_once('_') {
-        Some(("U", "")) => braced(&mut scanner)?,
-        Some(("U", axes)) => letters(axes, mesh),
-        _ => return Err(scanner.error(why)),
-    };
-    scanner.expect('}', "a `}` ends open sums")?;
-    scanner.end()?;
-    Ok(axes)
-}
-
-impl Written {
-    fn with_sizes(&self, sizes: &[(&str, usize)]) -> Result<Sharded, ProductError> {
-        let wrong = |error| ProductError::Array { array: self.text.clone(), error };
-        let dist_type = self.named.with_sizes(sizes).map_err(wrong)?;
-        let names: Vec<String> = self.named.names().map(String::from).collect();
-        let mesh = dist_type.mesh().clone();
-        // Over one rank there is nothing to sum.
-        let unreduced: Vec<_> =
-            self.unreduced.iter().copied().filter(|&axis| mesh.as_slice()[axis].extent > 1).collect();
-        for &axis in &unreduced {
-            let cuts = |dim: &crate::DistDim| dim.parts.iter().any(|part| part.axis == axis);
-            if let Some(dim) = dist_type.dims().iter().position(cuts) {
-                let (axis, dim) = (mesh.as_slice()[axis].name, &names[dim]);
-                let why =
-                    format!("is unreduced along `{axis}`, which also cuts `{dim}`; an axis does one or the other");
-                return Err(ProductError::Unreduced { array: self.text.clone(), why });
-            }
-        }
-        Ok(Sharded::new(self.named.tensor(), &names, dist_type, unreduced))
     }
 }

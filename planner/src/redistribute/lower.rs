@@ -5,8 +5,9 @@
 
 use super::plan::Plan;
 use super::step::PlanStep;
-use crate::{DistType, PlanError};
-use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Placement, Sharding};
+use crate::DistType;
+use crate::named::block;
+use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, DType, Move, Pattern, Program, Statement};
 
 impl Plan {
@@ -32,32 +33,8 @@ impl Plan {
     /// If the steps do not fit together: a bug of polyshard.
     #[must_use]
     pub fn program(&self, array: impl Into<Name>, dtype: DType) -> Program {
-        let [source, target] = [&self.source, &self.target].map(|side| side.cut(&side.shape()));
-        self.assembled(array.into(), [source, target], dtype)
-    }
-
-    /// As [`program`](Self::program), between these shardings; where they do not divide the array into equal tiles, the
-    /// plan is for an array that is larger, and its tiles are cut off.
-    ///
-    /// # Errors
-    /// If a rank has another tile by the plan than by a sharding, or one of these has partial sums, which a plan does not
-    /// close.
-    pub fn program_between(
-        &self,
-        array: impl Into<Name>,
-        [source, target]: [&Sharding; 2],
-        dtype: DType,
-    ) -> Result<Program, PlanError> {
-        for (sharding, side) in [(source, &self.source), (target, &self.target)] {
-            if !sharding.partial().is_empty() {
-                return Err(PlanError::Open { sharding: sharding.to_string() });
-            }
-            fits(side, sharding)?;
-        }
-        Ok(self.assembled(array.into(), [source.clone(), target.clone()], dtype))
-    }
-
-    fn assembled(&self, name: Name, [source, target]: [Sharding; 2], dtype: DType) -> Program {
+        let [source, target] = self.shardings();
+        let name = array.into();
         let mut arrays = vec![
             Array { name, sharding: source, kind: ArrayKind::Input },
             Array { name, sharding: target, kind: ArrayKind::Output },
@@ -77,6 +54,12 @@ impl Plan {
         });
         Program::new(self.source.mesh(), dtype, arrays, moves.collect())
             .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug of polyshard"))
+    }
+
+    /// The shardings that the plan is between.
+    fn shardings(&self) -> [Sharding; 2] {
+        let of_types = || [&self.source, &self.target].map(|side| side.cut(&side.shape()));
+        self.shardings.as_deref().cloned().unwrap_or_else(of_types)
     }
 
     /// Returns the moves from the array `source` to the array `target`, at least one, and adds the arrays between them.
@@ -163,14 +146,7 @@ impl DistType {
             let axes: Vec<_> =
                 cut.parts.iter().rev().map(|part| Name::new(&part.display(self.mesh()).to_string())).collect();
             let pieces: usize = cut.parts.iter().map(|part| part.extent).product();
-            let at = if let [axis] = axes[..] { AxisExpr::Axis(axis) } else { AxisExpr::List(axes) };
-            // Blocks of a sharding are as small as they can be; where the type's tiles are larger, each part has one of that
-            // size instead.
-            let smallest = size.div_ceil(pieces) == cut.tile;
-            placements.push(match cut.tile {
-                block if !smallest && block > 0 => Placement::Cyclic { dim, at, block },
-                _ => Placement::Block { dim, at },
-            });
+            placements.push(block(dim, AxisExpr::List(axes), size, [cut.tile, pieces]));
         }
         Sharding::new(&mesh, shape, &placements)
             .unwrap_or_else(|error| panic!("{self} has no sharding: {error}; this is a bug of polyshard"))
@@ -192,30 +168,6 @@ impl DistType {
     }
 }
 
-/// Checks that each rank's tile by `dist_type` is its block by `sharding`.
-fn fits(dist_type: &DistType, sharding: &Sharding) -> Result<(), PlanError> {
-    let (mesh, shape) = (sharding.mesh(), sharding.shape());
-    let misfit = |rank: usize| PlanError::Misfit {
-        rank,
-        plan_type: dist_type.to_string().into(),
-        plan_mesh: dist_type.mesh().to_string().into(),
-        sharding: sharding.to_string().into(),
-        shape: shape.into(),
-        mesh: mesh.to_string().into(),
-    };
-    let covers = dist_type.shape().iter().zip(shape).all(|(whole, size)| size <= whole);
-    if dist_type.mesh() != mesh || dist_type.ndim() != shape.len() || !covers {
-        return Err(misfit(0));
-    }
-    let tiles = dist_type.cut(shape);
-    let differs = |&rank: &usize| {
-        let [block, tile] = [sharding, &tiles].map(|sharding| sharding.mesh().coordinates(rank));
-        let lens = [sharding.local_len(&block), tiles.local_len(&tile)];
-        lens[0] != lens[1] || sharding.common_len(&block, &tiles, &tile) != lens[0]
-    };
-    (0..mesh.size()).find(differs).map_or(Ok(()), |rank| Err(misfit(rank)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,27 +176,6 @@ mod tests {
     fn plan(mesh: &Mesh, [from, to]: [&str; 2]) -> Plan {
         let [from, to] = [from, to].map(|text| DistType::parse(text, mesh).expect("a type"));
         Plan::new(&from, &to, &Options::default()).expect("a plan")
-    }
-
-    #[test]
-    fn plans_for_other_arrays_are_refused() {
-        let mesh = Mesh::new([("x", 2)]);
-        let [x] = mesh.axes();
-        let by = |placements: &[Placement]| Sharding::new(&mesh, &[4, 6], placements).expect("a sharding");
-        let plan = plan(&mesh, ["[3{x}6, 6]", "[6, 3{x}6]"]);
-        let said = |source: Sharding| {
-            let target = by(&[Placement::block(1, x)]);
-            plan.program_between("A", [&source, &target], DType::F64).expect_err("refused").to_string()
-        };
-        assert_eq!(
-            said(by(&[Placement::block(0, x)])),
-            "rank 0 has another tile by the plan's type [3{x}6, 6] over (x: 2) than by the sharding [0 @ x] of shape [4, 6] \
-             over (x: 2); make the plan for this sharding"
-        );
-        assert_eq!(
-            said(by(&[Placement::partial("x")])),
-            "a plan moves elements, but an array sharded [partial(x)] holds terms of sums; a move without a plan closes them"
-        );
     }
 
     #[test]

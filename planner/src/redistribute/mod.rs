@@ -43,6 +43,8 @@ pub use report::{Report, StepReport};
 pub use step::PlanStep;
 
 use crate::{DistType, PlanError};
+use polyshard_layout::{Mesh, Sharding};
+use std::fmt::Display;
 
 /// Which operations a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -88,6 +90,31 @@ impl Default for Options {
 }
 
 impl Plan {
+    /// Returns the cheapest plan between two shardings of one array, in blocks numbered by whole axes. Blocks need not
+    /// divide the array: then the plan is for a larger one, whose tiles are cut off where the array ends.
+    ///
+    /// ```
+    /// use polyshard_layout::{Mesh, Placement, Sharding};
+    /// use polyshard_planner::{Options, Plan};
+    /// let mesh = Mesh::new([("x", 4), ("y", 6)]);
+    /// let [x, y] = mesh.axes();
+    /// let [rows, others] = [x, y].map(|axis| Sharding::new(&mesh, &[10], &[Placement::block(0, axis)]));
+    /// let plan = Plan::between(&rows?, &others?, &Options::default())?;
+    /// assert_eq!([plan.source().to_string(), plan.target().to_string()], ["[3{x}12]", "[2{y}12]"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PlanError::Type`] if a sharding is not in such blocks, or tiles of both are not those of one larger array;
+    /// and as [`new`](Self::new).
+    pub fn between(source: &Sharding, target: &Sharding, options: &Options) -> Result<Self, PlanError> {
+        check_meshes(source.mesh(), target.mesh())?;
+        check_shapes([source, target], [source.shape(), target.shape()])?;
+        let [from, to] = DistType::covering(source, target)?;
+        let shardings = Some(Box::new([source.clone(), target.clone()]));
+        Ok(Self { shardings, ..Self::new(&from, &to, options)? })
+    }
+
     /// Returns the cheapest plan from `source` to `target`.
     ///
     /// ```
@@ -105,18 +132,8 @@ impl Plan {
     /// If shapes or meshes differ, the tiles themselves do not fit into the memory bound, or the cost model is
     /// none.
     pub fn new(source: &DistType, target: &DistType, options: &Options) -> Result<Self, PlanError> {
-        if source.mesh() != target.mesh() {
-            let (source_mesh, target_mesh) = (source.mesh().to_string(), target.mesh().to_string());
-            return Err(PlanError::Meshes { source_mesh, target_mesh });
-        }
-        if source.shape() != target.shape() {
-            return Err(PlanError::Shapes {
-                source_type: source.to_string(),
-                source_shape: source.shape(),
-                target_type: target.to_string(),
-                target_shape: target.shape(),
-            });
-        }
+        check_meshes(source.mesh(), target.mesh())?;
+        check_shapes([source, target], [&source.shape(), &target.shape()])?;
         if let CostModel::Links(links) = &options.model {
             links.check(source.mesh())?;
         }
@@ -155,4 +172,22 @@ impl Plan {
         };
         Ok(others.into_iter().fold(first, cheaper))
     }
+}
+
+fn check_meshes(source: &Mesh, target: &Mesh) -> Result<(), PlanError> {
+    let [source_mesh, target_mesh] = [source, target].map(Mesh::to_string);
+    if source == target { Ok(()) } else { Err(PlanError::Meshes { source_mesh, target_mesh }) }
+}
+
+fn check_shapes<T: Display>([source, target]: [&T; 2], shapes: [&[usize]; 2]) -> Result<(), PlanError> {
+    if shapes[0] == shapes[1] {
+        return Ok(());
+    }
+    let [source_shape, target_shape] = shapes.map(<[usize]>::to_vec);
+    Err(PlanError::Shapes {
+        source_type: source.to_string(),
+        source_shape,
+        target_type: target.to_string(),
+        target_shape,
+    })
 }

@@ -5,7 +5,7 @@ use super::problem::{Cost, gather_cost};
 use super::step::PlanStep;
 use super::volume;
 use crate::DistType;
-use polyshard_layout::Collective;
+use polyshard_layout::{Collective, Sharding};
 use std::cmp::Ordering;
 
 /// How an array gets from one distributed type to another.
@@ -17,9 +17,15 @@ pub struct Plan {
     pub(super) target: DistType,
     pub(super) steps: Vec<PlanStep>,
     pub(super) weak_cost: Cost,
+    /// The shardings that it is between, where these are not what the types say.
+    pub(super) shardings: Option<Box<[Sharding; 2]>>,
 }
 
 impl Plan {
+    pub(super) fn of(source: &DistType, target: &DistType, steps: Vec<PlanStep>, weak_cost: Cost) -> Self {
+        Self { source: source.clone(), target: target.clone(), steps, weak_cost, shardings: None }
+    }
+
     /// Returns the type that the array has before.
     #[must_use]
     pub fn source(&self) -> &DistType {

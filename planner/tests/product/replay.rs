@@ -1,24 +1,31 @@
 //! Products run step by step, each rank with what it holds alone and what its group gives it.
 //!
 //! Ranks are tables from global indices to values, so that nothing of how the planner counts tiles is used but
-//! `DistType::offset` and `ProductStep::members`, which are what a runtime goes by.
+//! the sharding and `ProductStep::members`, which are what a runtime goes by.
 
 use polyshard_layout::SumKind;
 use polyshard_planner::product::{Collective, Operand, Product, ProductStep, Sequence, Sharded};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// One rank's tile: values by global index.
 type Tile = BTreeMap<Vec<usize>, i64>;
 
+/// The indices of a rank's tile along a dimension.
+fn span(array: &Sharded, dim: usize, rank: usize) -> Range<usize> {
+    let mut pieces = array.sharding().pieces(dim, &array.mesh().coordinates(rank), 0..array.shape()[dim]);
+    let span = pieces.next().map_or(0..0, |(range, _)| range);
+    assert_eq!(pieces.next(), None, "a tile is one block");
+    span
+}
+
 /// The global indices of a rank's tile.
 fn region(array: &Sharded, rank: usize) -> Vec<Vec<usize>> {
-    let dist_type = array.dist_type();
-    let offset = dist_type.offset(&dist_type.mesh().coordinates(rank));
     let mut indices = vec![Vec::new()];
-    for (begin, extent) in offset.into_iter().zip(dist_type.tile_shape()) {
-        let longer = |head: Vec<usize>| {
-            (begin..begin + extent).map(move |index| head.iter().copied().chain([index]).collect::<Vec<_>>())
-        };
+    for dim in 0..array.shape().len() {
+        let owned = span(array, dim, rank);
+        let longer =
+            |head: Vec<usize>| owned.clone().map(move |index| head.iter().copied().chain([index]).collect::<Vec<_>>());
         indices = indices.into_iter().flat_map(longer).collect();
     }
     indices
@@ -32,7 +39,7 @@ fn value(seed: i64, index: &[usize]) -> i64 {
 
 fn filled(array: &Sharded, seed: i64) -> Vec<Tile> {
     let tile = |rank| region(array, rank).into_iter().map(|index| (index.clone(), value(seed, &index))).collect();
-    (0..array.dist_type().mesh().size()).map(tile).collect()
+    (0..array.mesh().size()).map(tile).collect()
 }
 
 /// A rank's tile after a step, and how many elements of it were others'; of sums, how many terms a ring would bring.
@@ -48,7 +55,7 @@ fn moved(op: Collective, [from, to]: [&Sharded; 2], before: &[Tile], members: &[
         };
         let tile: Tile = wanted.into_iter().map(sum).collect();
         // A part of every other member's tile, as large as an equal share; to have all, the others' shares too.
-        let share = from.dist_type().tile_len() / members.len();
+        let share = from.tile_len() / members.len();
         let received = (members.len() - 1) * share * if op == Collective::AllReduce { 2 } else { 1 };
         return (tile, received);
     }
@@ -84,8 +91,7 @@ fn multiplied(arrays: [&Sharded; 3], left: &Tile, right: &Tile, rank: usize) -> 
     for name in a.names().iter().filter(|name| b.names().contains(name)) {
         let span = |array: &Sharded| {
             let dim = array.names().iter().position(|other| other == name).expect("it is there");
-            let dist_type = array.dist_type();
-            (dist_type.offset(&dist_type.mesh().coordinates(rank))[dim], dist_type.tile_shape()[dim])
+            span(array, dim, rank)
         };
         assert_eq!(span(a), span(b), "rank {rank} holds other indices of `{name}` in {a} than in {b}");
     }
@@ -114,7 +120,7 @@ pub(crate) fn check(product: &Product, sequence: &Sequence) {
                 let mut bytes = received.iter().map(|&elements| (elements * size) as u128);
                 let stated = match op {
                     Collective::AllReduce => {
-                        let (bytes, ranks) = (from.dist_type().tile_len() * size, step.members(0).len());
+                        let (bytes, ranks) = (from.tile_len() * size, step.members(0).len());
                         let kind = SumKind { element: size as u64, any_order: !product.dtype().is_float() };
                         u128::from(kind.most_received(bytes as u64, ranks as u64)) == cost.bytes
                     }
@@ -149,7 +155,7 @@ pub(crate) fn check(product: &Product, sequence: &Sequence) {
             // A sum of no terms at all is 0.
             assert_eq!(sum, whole.get(&at).copied().unwrap_or(0), "rank {rank} at {at:?} after\n{sequence}");
         }
-        assert_eq!(held[2][rank].len(), product.out().dist_type().tile_len());
+        assert_eq!(held[2][rank].len(), product.out().tile_len());
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
 
-use crate::DistType;
+use crate::Sharding;
 use crate::cli::error::{CliError, Result};
 use crate::machine::units::counted;
 use crate::runtime::free_memory;
@@ -40,19 +40,22 @@ pub(crate) fn check_memory(what: &str, needed: u128) -> Result<()> {
     }
 }
 
-/// Compares the tile of a rank with what should be there, by its type alone, and returns what is wrong.
+/// Compares the tile of a rank with what should be there, in one block by its sharding, and returns what is wrong.
 pub(crate) fn wrong<T: PartialEq + Display>(
     tile: &[T],
-    dist_type: &DistType,
+    sharding: &Sharding,
     rank: usize,
     expected: impl Fn(&[usize]) -> T,
 ) -> Option<String> {
-    let tile_shape = dist_type.tile_shape();
-    if tile.len() != dist_type.tile_len() {
-        return Some(format!("it has {}, not {}", counted(tile.len(), "element"), dist_type.tile_len()));
+    let own = sharding.mesh().coordinates(rank);
+    if tile.len() != sharding.local_len(&own) {
+        return Some(format!("it has {}, not {}", counted(tile.len(), "element"), sharding.local_len(&own)));
     }
-    let mut index = dist_type.offset(&dist_type.mesh().coordinates(rank));
-    let start = index.clone();
+    let tile_shape = sharding.local_shape(&own);
+    let first =
+        |dim: usize| sharding.pieces(dim, &own, 0..sharding.shape()[dim]).next().map_or(0, |(range, _)| range.start);
+    let start: Vec<_> = (0..tile_shape.len()).map(first).collect();
+    let mut index = start.clone();
     for found in tile {
         let expected = expected(&index);
         if *found != expected {

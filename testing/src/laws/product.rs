@@ -179,7 +179,7 @@ fn run<T: Element>(
 fn shares_are_even<T: Element>(sequence: &Sequence) -> bool {
     sequence.steps().iter().all(|step| match step {
         ProductStep::Move { op: Collective::AllReduce, from, .. } => {
-            let (members, elements) = (step.members(0).len(), from.dist_type().tile_len());
+            let (members, elements) = (step.members(0).len(), from.tile_len());
             let short = SumKind::is_short((elements * size_of::<T>()) as u64, members as u64);
             short || T::DTYPE.is_float() && elements.is_multiple_of(members)
         }
@@ -227,7 +227,7 @@ fn position(shape: &[usize], index: &[usize]) -> usize {
 pub fn reshardings_hold<T: Element>(world: &World, mesh: &Mesh, draw: &mut Draw) -> Result<()> {
     let refused = |error: product::ProductError| Error::Usage(error.to_string());
     let sizes = [("I", mesh.size() * (1 + draw.below(2))), ("K", mesh.size())];
-    let parse = |text: &str| Sharded::parse(text, mesh, &sizes).map_err(refused);
+    let parse = |text: &str| Sharded::parse(text, mesh, &sizes).map_err(|error| refused(error.into()));
     let from = parse(&draw.array(mesh, "C", &["I", "K"], true))?;
     let to = parse(&draw.array(mesh, "C", &["I", "K"], true))?;
     let Ok(steps) = reshard(&from, &to, T::DTYPE, &machine(mesh)) else { return Ok(()) };

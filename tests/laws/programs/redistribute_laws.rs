@@ -8,7 +8,7 @@
 //! Shardings and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones. With
 //! `--long`, one array of more than 2^31 bytes per rank is redistributed besides.
 
-use polyshard::planner::{DistType, Ops, Options, Plan};
+use polyshard::planner::{Ops, Options, Plan};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
 use polyshard::runtime::{Backend, DistArray, Element, Error, Execute, Redistribution, Result, Transport, World, spmd};
 use std::sync::Mutex;
@@ -196,10 +196,8 @@ fn plans(world: &World) -> Result<()> {
             by(&[Placement::block(1, y)])?,
         ];
         for (source, target) in corners.iter().flat_map(|source| corners.iter().map(move |target| (source, target))) {
-            let [from, to] = [source, target].map(|sharding| DistType::from_sharding(sharding).map_err(usage));
-            let (from, to) = (from?, to?);
             for ops in [Ops::Paper, Ops::Fused] {
-                let plan = Plan::new(&from, &to, &Options { ops, ..Options::default() }).map_err(usage)?;
+                let plan = Plan::between(source, target, &Options { ops, ..Options::default() }).map_err(usage)?;
                 follow::<f32>(world, source, target, &plan)?;
                 follow::<i64>(world, source, target, &plan)?;
             }
@@ -211,7 +209,7 @@ fn plans(world: &World) -> Result<()> {
 fn follow<T: Element>(world: &World, source: &Sharding, target: &Sharding, plan: &Plan) -> Result<()> {
     let array = DistArray::from_fn(world, source, element::<T>)?;
     let expected = DistArray::from_fn(world, target, element::<T>)?;
-    let program = plan.program_between("A", [source, target], T::DTYPE).map_err(usage)?;
+    let program = plan.program("A", T::DTYPE);
     for transport in [Transport::Messages, Transport::Shared] {
         let mut there = program.prepare(world)?.with_transport(transport)?;
         for _ in 0..2 {

@@ -49,8 +49,7 @@ pub(super) fn run(text: &str, sizes: &[(&str, usize)], plan: &ProductPlan) -> Re
         let received = world.bytes_received() - before;
         // What is left open is closed, to be compared.
         let whole = terms.redistribute(world, &terms.sharding().closed())?;
-        let out = product.out().dist_type();
-        let wrong = threads::wrong(whole.block(), out, world.rank(), |index| answer[index]);
+        let wrong = threads::wrong(whole.block(), whole.sharding(), world.rank(), |index| answer[index]);
         Ok((wrong, received))
     })?;
     if let Some((rank, wrong)) = found.iter().enumerate().find_map(|(rank, (wrong, _))| Some((rank, wrong.as_ref()?))) {
@@ -65,5 +64,5 @@ fn factor((array, seed): (&Array, u64)) -> ArrayD<f64> {
 }
 
 fn elements(array: &Sharded) -> usize {
-    array.dist_type().shape().iter().product()
+    array.shape().iter().product()
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::command::mesh::{mesh, named_mesh, pairs};
 use crate::cli::error::{CliError, Result};
-use crate::{DistType, Mesh, NamedType};
+use crate::{DistType, Mesh, Sharded, TypeError};
 use serde::Deserialize;
 
 /// A redistribution in the user's words; nothing is checked yet.
@@ -22,7 +22,7 @@ enum Written {
     /// `[3{x}12, 8]`
     Sized(DistType),
     /// `A[I_X, J]`
-    Named(NamedType),
+    Named(Sharded),
 }
 
 impl Problem {
@@ -45,15 +45,15 @@ impl Problem {
     /// What is wrong with the mesh, with a type, or with the sizes.
     pub(crate) fn types(&self) -> Result<[DistType; 2]> {
         let mesh = mesh(&self.mesh)?;
-        let [source, target] = [written(&self.source, &mesh)?, written(&self.target, &mesh)?];
+        let [source, target] = [self.written(&self.source, &mesh)?, self.written(&self.target, &mesh)?];
         if let (Written::Named(source), Written::Named(target)) = (&source, &target)
-            && (source.tensor() != target.tensor() || !source.names().eq(target.names()))
+            && (source.tensor() != target.tensor() || source.names() != target.names())
         {
             let what = format!("the source {source} and the target {target} are not the same array");
             return Err(CliError::refused(what, "give both the same name, and the same dimensions in the same order"));
         }
         self.check_sizes(&[&source, &target])?;
-        Ok([self.sized(source)?, self.sized(target)?])
+        Ok([sized(&self.source, source)?, sized(&self.target, target)?])
     }
 
     /// Checks that each size is that of one dimension.
@@ -65,8 +65,8 @@ impl Problem {
                 let what = format!("a size is given for `{name}`, but the types say their sizes");
                 return Err(CliError::refused(what, "leave it out"));
             };
-            if named.names().all(|other| other != name) {
-                let names = named.names().collect::<Vec<_>>().join(", ");
+            if !named.names().contains(name) {
+                let names = named.names().join(", ");
                 let what = format!("a size is given for `{name}`, which is not a dimension");
                 return Err(CliError::refused(what, format!("the dimensions are {names}")));
             }
@@ -77,33 +77,33 @@ impl Problem {
         Ok(())
     }
 
-    fn sized(&self, written: Written) -> Result<DistType> {
-        let named = match written {
-            Written::Sized(sized) => return Ok(sized),
-            Written::Named(named) => named,
-        };
+    fn written(&self, text: &str, mesh: &Mesh) -> Result<Written> {
         let sizes: Vec<_> = self.size.iter().map(|(name, size)| (name.as_str(), *size)).collect();
-        if let Some(missing) = named.names().find(|name| sizes.iter().all(|(other, _)| other != name)) {
-            let what = format!("`{missing}` of {named} has no size");
-            return Err(CliError::missing(what, "give one for each dimension, as `--size I=8,J=16`"));
-        }
-        named.with_sizes(&sizes).map_err(|why| CliError::invalid(named.to_string(), why))
+        let written = if is_named(text) {
+            Sharded::parse(text, mesh, &sizes).map(Written::Named)
+        } else {
+            DistType::parse(text, mesh).map(Written::Sized)
+        };
+        written.map_err(|why| match why {
+            TypeError::Size { name, array } => {
+                let what = format!("`{name}` of {array} has no size");
+                CliError::missing(what, "give one for each dimension, as `--size I=8,J=16`")
+            }
+            // Syntax errors quote the text themselves.
+            why if why.to_string().contains(text) => why.into(),
+            why => CliError::invalid(text, why),
+        })
+    }
+}
+
+fn sized(text: &str, written: Written) -> Result<DistType> {
+    match written {
+        Written::Sized(sized) => Ok(sized),
+        Written::Named(named) => DistType::try_from(named.sharding()).map_err(|why| CliError::invalid(text, why)),
     }
 }
 
 /// Returns whether a type is of the form `A[I_X, J]`: a name comes first in that form only.
 fn is_named(text: &str) -> bool {
     text.trim_start().starts_with(|first: char| first.is_alphabetic() || first == '_')
-}
-
-fn written(text: &str, mesh: &Mesh) -> Result<Written> {
-    let written = if is_named(text) {
-        NamedType::parse(text, mesh).map(Written::Named)
-    } else {
-        DistType::parse(text, mesh).map(Written::Sized)
-    };
-    written.map_err(|why| {
-        // Syntax errors quote the text themselves.
-        if why.to_string().contains(text) { why.into() } else { CliError::invalid(text, why) }
-    })
 }

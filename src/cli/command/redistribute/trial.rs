@@ -35,7 +35,7 @@ fn run_on<T: Element>(plan: &Plan) -> Result<Trial> {
         let tile = prepared.run(&[&source])?;
         let received = world.bytes_received() - before;
         let expected = |index: &[usize]| element::<T>(index, &shape);
-        Ok(Found { wrong: threads::wrong(tile.block(), plan.target(), world.rank(), expected), received })
+        Ok(Found { wrong: threads::wrong(tile.block(), tile.sharding(), world.rank(), expected), received })
     })?;
     for (rank, Found { wrong, received }) in found.iter().enumerate() {
         if let Some(wrong) = wrong {
