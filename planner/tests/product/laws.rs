@@ -211,7 +211,7 @@ proptest! {
                 continue;
             };
             let options = Options { ops: Ops::Fused, element_bytes: 4, ..Options::default() };
-            let plan = Plan::between(from.sharding(), to.sharding(), &options).expect("a plan");
+            let plan = Plan::between(&from.sharding().closed(), &to.sharding().closed(), &options).expect("a plan");
             prop_assert_eq!(plan.steps().len(), 1, "{}\n{}", step, plan.explain(4));
             prop_assert_eq!(*op == Collective::Slice, plan.received(0) == 0);
             prop_assert!(*operand == Operand::Out || from.unreduced().is_empty());
