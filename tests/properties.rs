@@ -162,7 +162,7 @@ fn an_inner_mesh_level_gives_the_sequential_result() -> Result<(), TestCaseError
         let program = schedule.lower().expect("a legal schedule");
         assert_eq!(program.mesh().size(), 8);
         // Blocks of blocks are where the loops want them, whether they divide or not.
-        let list = matches!(home, Clause::Block { .. });
+        let list = matches!(&home, Clause::Divided { levels, .. } if levels.len() == 1);
         assert_eq!(program.pattern("C") == Some(Pattern::Local), !list || rows != 13, "{home}, {rows} rows");
         check::<i64>(&schedule)?;
     }

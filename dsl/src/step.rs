@@ -1,6 +1,6 @@
 //! Schedule steps as data: printed, read, serialised and replayed from one enum.
 
-use polyshard_layout::{AxisExpr, Level, Mesh, Name};
+use polyshard_layout::{AxisExpr, Mesh, Name, Placement};
 use polyshard_program::{LeafKind, Pattern, list};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -19,13 +19,13 @@ impl Var {
     /// Places the dimension that this variable indexes in ceil-sized blocks: a rank owns block `at`.
     #[must_use]
     pub fn at(self, at: impl Into<AxisExpr>) -> Clause {
-        Clause::Block { dim: Dim::Var(self.0), at: at.into() }
+        Dim::Var(self.0).at(at)
     }
 
     /// Places the dimension that this variable indexes block-cyclically, in blocks of `block` indices.
     #[must_use]
     pub fn cyclic(self, at: impl Into<AxisExpr>, block: usize) -> Clause {
-        Clause::Cyclic { dim: Dim::Var(self.0), at: at.into(), block }
+        Dim::Var(self.0).cyclic(at, block)
     }
 }
 
@@ -44,13 +44,13 @@ pub fn dim(number: usize) -> Dim {
 /// Keeps the tensor at one coordinate of `axis` alone.
 #[must_use]
 pub fn pin(axis: impl Into<polyshard_layout::Axis>, coordinate: usize) -> Clause {
-    Clause::Pin { axis: axis.into().name, coordinate }
+    Placement::pin(axis.into().name, coordinate)
 }
 
 /// Leaves the sums of an output open along `axis`: each coordinate holds a term of every element.
 #[must_use]
 pub fn partial(axis: impl Into<polyshard_layout::Axis>) -> Clause {
-    Clause::Partial { axis: axis.into().name }
+    Placement::partial(axis.into().name)
 }
 
 /// A dimension of a tensor, named by an index variable of its accesses or by number.
@@ -66,103 +66,43 @@ impl Dim {
     /// As [`Var::at`].
     #[must_use]
     pub fn at(self, at: impl Into<AxisExpr>) -> Clause {
-        Clause::Block { dim: self, at: at.into() }
+        Placement::block(self, at)
     }
 
     /// As [`Var::cyclic`].
     #[must_use]
     pub fn cyclic(self, at: impl Into<AxisExpr>, block: usize) -> Clause {
-        Clause::Cyclic { dim: self, at: at.into(), block }
+        Placement::block_cyclic(self, at, block)
     }
 }
 
-/// One clause of a `shard` step.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Clause {
-    /// `m.at(x)`: ceil-sized blocks.
-    Block {
-        /// The dimension.
-        dim: Dim,
-        /// The block that a rank owns.
-        at: AxisExpr,
-    },
-    /// `m.cyclic(x, b)`: block-cyclic, in blocks of `block` indices.
-    Cyclic {
-        /// The dimension.
-        dim: Dim,
-        /// The digit that a rank owns.
-        at: AxisExpr,
-        /// Indices in a block.
-        block: usize,
-    },
-    /// `m.at(node).at(rank)`: blocks that are divided again, level by level.
-    Levels {
-        /// The clause of the outermost level, [`Block`](Self::Block) or [`Cyclic`](Self::Cyclic).
-        outer: Box<Self>,
-        /// The further levels, each of which divides the blocks of the one before it.
-        inner: Vec<Level>,
-    },
-    /// `pin(z, 0)`: at one coordinate of an axis alone.
-    Pin {
-        /// The axis.
-        axis: Name,
-        /// The coordinate.
-        coordinate: usize,
-    },
-    /// `partial(z)`: each coordinate of an axis holds a term of every element.
-    Partial {
-        /// The axis.
-        axis: Name,
-    },
-}
-
-impl Clause {
-    /// Divides the blocks of this clause in ceil-sized blocks again: a rank owns block `at` of its block.
-    ///
-    /// So lie the rows of a loop that was distributed over the nodes and then, inside of a node, over its ranks: 13 of
-    /// them over 2 nodes of 2 ranks in blocks of 7, and of 4 in these, where `m.at([node, rank])` has 4 blocks of 4.
-    ///
-    /// ```
-    /// use polyshard_layout::{AxisExpr, Mesh};
-    /// use polyshard_polyhedral::Schedule;
-    /// use polyshard_dsl::Var;
-    /// use polyshard_program::example;
-    /// let mesh = Mesh::new([("node", 2), ("rank", 2)]);
-    /// let [node, rank] = mesh.axes();
-    /// let m = Var::new("m");
-    /// let rows = m.at(node).at(rank);
-    /// assert_eq!(rows.to_string(), "m @ node @ rank");
-    /// let schedule = Schedule::from_spec(example::matmul(13, 5, 6))
-    ///     .distribute(["m"], ["mo"], ["ml"], &Mesh::new([("node", 2)]))
-    ///     .distribute(["ml"], ["mr"], ["mi"], &Mesh::new([("rank", 2)]))
-    ///     .shard("A", [rows.clone()])
-    ///     .shard("C", [rows]);
-    /// let program = schedule.lower()?;
-    /// assert_eq!(program.sharding("A").pieces(0, &[0, 1], 0..13).next(), Some((4..7, 0)));
-    /// assert_eq!(program.pattern("A").unwrap().to_string(), "local");
-    /// # Ok::<(), polyshard_polyhedral::LowerError>(())
-    /// ```
-    #[must_use]
-    pub fn at(self, at: impl Into<AxisExpr>) -> Self {
-        self.inside(Level::Block { at: at.into() })
-    }
-
-    /// Divides the blocks of this clause again, block-cyclically in blocks of `block` indices.
-    #[must_use]
-    pub fn cyclic(self, at: impl Into<AxisExpr>, block: usize) -> Self {
-        self.inside(Level::Cyclic { at: at.into(), block })
-    }
-
-    fn inside(self, level: Level) -> Self {
-        match self {
-            Self::Levels { outer, mut inner } => {
-                inner.push(level);
-                Self::Levels { outer, inner }
-            }
-            outer => Self::Levels { outer: Box::new(outer), inner: vec![level] },
-        }
-    }
-}
+/// One clause of a `shard` step: `m.at(x)`, `m.cyclic(x, b)`, `pin(z, 0)`, `partial(z)`.
+///
+/// Blocks may be divided again, level by level: `m.at(node).at(rank)`. So lie the rows of a loop that was distributed over
+/// the nodes and then, inside of a node, over its ranks: 13 of them over 2 nodes of 2 ranks in blocks of 7, and of 4 in
+/// these, where `m.at([node, rank])` has 4 blocks of 4.
+///
+/// ```
+/// use polyshard_layout::{AxisExpr, Mesh};
+/// use polyshard_polyhedral::Schedule;
+/// use polyshard_dsl::Var;
+/// use polyshard_program::example;
+/// let mesh = Mesh::new([("node", 2), ("rank", 2)]);
+/// let [node, rank] = mesh.axes();
+/// let m = Var::new("m");
+/// let rows = m.at(node).at(rank);
+/// assert_eq!(rows.to_string(), "m @ node @ rank");
+/// let schedule = Schedule::from_spec(example::matmul(13, 5, 6))
+///     .distribute(["m"], ["mo"], ["ml"], &Mesh::new([("node", 2)]))
+///     .distribute(["ml"], ["mr"], ["mi"], &Mesh::new([("rank", 2)]))
+///     .shard("A", [rows.clone()])
+///     .shard("C", [rows]);
+/// let program = schedule.lower()?;
+/// assert_eq!(program.sharding("A").pieces(0, &[0, 1], 0..13).next(), Some((4..7, 0)));
+/// assert_eq!(program.pattern("A").unwrap().to_string(), "local");
+/// # Ok::<(), polyshard_polyhedral::LowerError>(())
+/// ```
+pub type Clause = Placement<Dim>;
 
 /// One schedule step; it is written, read and serialised as `kernel!` takes it.
 ///
@@ -317,21 +257,6 @@ impl fmt::Display for Dim {
         match self {
             Self::Var(name) => write!(f, "{name}"),
             Self::Number(number) => write!(f, "dim({number})"),
-        }
-    }
-}
-
-impl fmt::Display for Clause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Block { dim, at } => write!(f, "{dim} @ {}", Level::Block { at: at.clone() }),
-            Self::Cyclic { dim, at, block } => write!(f, "{dim} @ cyclic({at}, {block})"),
-            Self::Levels { outer, inner } => {
-                write!(f, "{outer}")?;
-                inner.iter().try_for_each(|level| write!(f, " @ {level}"))
-            }
-            Self::Pin { axis, coordinate } => write!(f, "pin({axis}, {coordinate})"),
-            Self::Partial { axis } => write!(f, "partial({axis})"),
         }
     }
 }

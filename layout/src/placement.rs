@@ -4,32 +4,16 @@ use crate::{AxisExpr, Name};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One clause of a sharding, by dimension number.
+/// One clause of a sharding; dimensions go by number, or by what else `D` is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Placement {
-    /// Dimension `dim` in ceil-sized blocks; a rank owns block `at`.
-    Block {
+pub enum Placement<D = usize> {
+    /// A dimension in blocks, which may be divided again, and so on: blocks of blocks.
+    Divided {
         /// The dimension.
-        dim: usize,
-        /// The number of the block that a rank owns.
-        at: AxisExpr,
-    },
-    /// Dimension `dim` block-cyclic, in blocks of `block` indices; one beyond the extent is the whole dimension.
-    Cyclic {
-        /// The dimension.
-        dim: usize,
-        /// The number, modulo the parts, of the blocks that a rank owns.
-        at: AxisExpr,
-        /// Indices in a block.
-        block: usize,
-    },
-    /// A dimension whose blocks are divided again, and so on: blocks of blocks.
-    Levels {
-        /// The clause of the outermost level, [`Block`](Self::Block) or [`Cyclic`](Self::Cyclic).
-        outer: Box<Self>,
-        /// The further levels, each of which divides the blocks of the one before it.
-        inner: Vec<Level>,
+        dim: D,
+        /// How it is divided, and how the blocks of each level are by the next; at least one.
+        levels: Vec<Level>,
     },
     /// The array is kept at one coordinate of an axis.
     Pin {
@@ -45,7 +29,7 @@ pub enum Placement {
     },
 }
 
-/// How the blocks of one level are divided by the next.
+/// How a dimension, or each block of the level before, is divided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -74,14 +58,12 @@ impl fmt::Display for Level {
     }
 }
 
-impl fmt::Display for Placement {
+impl<D: fmt::Display> fmt::Display for Placement<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Block { dim, at } => write!(f, "{dim} @ {}", Level::Block { at: at.clone() }),
-            Self::Cyclic { dim, at, block } => write!(f, "{dim} @ cyclic({at}, {block})"),
-            Self::Levels { outer, inner } => {
-                write!(f, "{outer}")?;
-                inner.iter().try_for_each(|level| write!(f, " @ {level}"))
+            Self::Divided { dim, levels } => {
+                write!(f, "{dim}")?;
+                levels.iter().try_for_each(|level| write!(f, " @ {level}"))
             }
             Self::Pin { axis, coordinate } => write!(f, "pin({axis}, {coordinate})"),
             Self::Partial { axis } => write!(f, "partial({axis})"),
@@ -89,36 +71,33 @@ impl fmt::Display for Placement {
     }
 }
 
-impl Placement {
-    /// Returns the dimension that the clause places and how each level divides it, outermost first.
-    ///
-    /// # Errors
-    /// The clause that places no dimension.
-    pub(crate) fn levels(&self) -> Result<(usize, Vec<Level>), &Self> {
-        match self {
-            Self::Block { dim, at } => Ok((*dim, vec![Level::Block { at: at.clone() }])),
-            Self::Cyclic { dim, at, block } => Ok((*dim, vec![Level::Cyclic { at: at.clone(), block: *block }])),
-            Self::Levels { outer, inner } => {
-                let (dim, mut levels) = outer.levels()?;
-                levels.extend_from_slice(inner);
-                Ok((dim, levels))
-            }
-            Self::Pin { .. } | Self::Partial { .. } => Err(self),
-        }
-    }
-
+impl<D> Placement<D> {
     /// Dimension `dim` in ceil-sized blocks; a rank owns block `at`.
     #[must_use]
-    pub fn block(dim: usize, at: impl Into<AxisExpr>) -> Self {
-        Self::Block { dim, at: at.into() }
+    pub fn block(dim: D, at: impl Into<AxisExpr>) -> Self {
+        Self::Divided { dim, levels: vec![Level::Block { at: at.into() }] }
     }
 
     /// Dimension `dim` block-cyclic, in blocks of `block` indices; one beyond the extent is the whole dimension.
     #[must_use]
-    pub fn cyclic(dim: usize, at: impl Into<AxisExpr>, block: usize) -> Self {
-        Self::Cyclic { dim, at: at.into(), block }
+    pub fn block_cyclic(dim: D, at: impl Into<AxisExpr>, block: usize) -> Self {
+        Self::Divided { dim, levels: vec![Level::Cyclic { at: at.into(), block }] }
     }
 
+    /// The array is kept at one coordinate of an axis.
+    #[must_use]
+    pub fn pin(axis: impl Into<Name>, coordinate: usize) -> Self {
+        Self::Pin { axis: axis.into(), coordinate }
+    }
+
+    /// Each coordinate of an axis holds a term of every element: the array is their sum, which is still open.
+    #[must_use]
+    pub fn partial(axis: impl Into<Name>) -> Self {
+        Self::Partial { axis: axis.into() }
+    }
+}
+
+impl<D: fmt::Display> Placement<D> {
     /// Divides the blocks of this clause's dimension in ceil-sized blocks again; a rank owns block `at` of its block.
     ///
     /// ```
@@ -133,32 +112,31 @@ impl Placement {
     /// assert_eq!(blocks(Placement::block(0, [node, rank]))?, [0..4, 4..8, 8..12, 12..13]);
     /// # Ok::<(), polyshard_layout::ShardingError>(())
     /// ```
+    ///
+    /// # Panics
+    /// If the clause divides no dimension.
     #[must_use]
+    #[track_caller]
     pub fn at(self, at: impl Into<AxisExpr>) -> Self {
         self.inside(Level::Block { at: at.into() })
     }
 
-    /// Divides the blocks of this clause's dimension again.
+    /// Divides the blocks of this clause's dimension again, block-cyclically in blocks of `block` indices.
+    ///
+    /// # Panics
+    /// If the clause divides no dimension.
     #[must_use]
-    pub fn inside(self, level: Level) -> Self {
-        match self {
-            Self::Levels { outer, mut inner } => {
-                inner.push(level);
-                Self::Levels { outer, inner }
-            }
-            outer => Self::Levels { outer: Box::new(outer), inner: vec![level] },
+    #[track_caller]
+    pub fn cyclic(self, at: impl Into<AxisExpr>, block: usize) -> Self {
+        self.inside(Level::Cyclic { at: at.into(), block })
+    }
+
+    #[track_caller]
+    fn inside(mut self, level: Level) -> Self {
+        match &mut self {
+            Self::Divided { levels, .. } => levels.push(level),
+            _ => panic!("`{self}` places no dimension, so it has no blocks to divide; leave out what follows it"),
         }
-    }
-
-    /// The array is kept at one coordinate of an axis.
-    #[must_use]
-    pub fn pin(axis: impl Into<Name>, coordinate: usize) -> Self {
-        Self::Pin { axis: axis.into(), coordinate }
-    }
-
-    /// Each coordinate of an axis holds a term of every element: the array is their sum, which is still open.
-    #[must_use]
-    pub fn partial(axis: impl Into<Name>) -> Self {
-        Self::Partial { axis: axis.into() }
+        self
     }
 }

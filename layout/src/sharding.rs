@@ -23,8 +23,8 @@ pub use error::ShardingError;
 /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
 /// let [x, y] = mesh.axes();
 /// let skewed = Sharding::new(&mesh, &[5, 4], &[
-///     Placement::Block { dim: 0, at: x.into() },
-///     Placement::Block { dim: 1, at: (x + y) % 2 },
+///     Placement::block(0, x),
+///     Placement::block(1, (x + y) % 2),
 /// ])?;
 /// assert_eq!(skewed.local_shape(&[1, 0]), [2, 2]);
 /// assert_eq!(skewed.owner(&[0, 0], &[4, 0]), [1, 1]);
@@ -88,9 +88,8 @@ impl Sharding {
                     }
                     partial.push(position);
                 }
-                Placement::Block { .. } | Placement::Cyclic { .. } | Placement::Levels { .. } => {
-                    let (dim, levels) =
-                        placement.levels().map_err(|clause| ShardingError::NoLevels { clause: clause.to_string() })?;
+                Placement::Divided { dim, levels } => {
+                    let dim = *dim;
                     let extent = *shape.get(dim).ok_or(ShardingError::NoDim { dim, ndim: shape.len() })?;
                     if placed.contains(&dim) {
                         return Err(ShardingError::DimTwice { dim });
@@ -219,12 +218,8 @@ impl Sharding {
                 let at = level.at.expr(&self.mesh);
                 if level.cyclic { Level::Cyclic { at, block: level.block } } else { Level::Block { at } }
             });
-            let mut levels = levels.collect::<Vec<_>>().into_iter();
-            let outer = match levels.next()? {
-                Level::Block { at } => Placement::Block { dim, at },
-                Level::Cyclic { at, block } => Placement::Cyclic { dim, at, block },
-            };
-            Some(levels.fold(outer, Placement::inside))
+            let levels: Vec<_> = levels.collect();
+            (!levels.is_empty()).then_some(Placement::Divided { dim, levels })
         });
         let pins = self
             .pins

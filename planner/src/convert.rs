@@ -140,7 +140,7 @@ mod tests {
             DistType::try_from(&sharding).expect_err("refused").to_string()
         };
         let none = "of [1 @ cyclic(x, 1)] cannot be written as a distributed type: it is block-cyclic";
-        assert_eq!(said(Placement::cyclic(1, x, 1)), format!("dimension 1 {none}"));
+        assert_eq!(said(Placement::block_cyclic(1, x, 1)), format!("dimension 1 {none}"));
         let none =
             "of [1 @ (x + y) % 4] cannot be written as a distributed type: its blocks are not numbered by whole axes";
         assert_eq!(said(Placement::block(1, (x + y) % 4)), format!("dimension 1 {none}"));

@@ -155,13 +155,15 @@ impl Sharded {
         };
         let shape: Vec<_> = self.names.iter().zip(self.shape()).map(size).collect();
         let tile = self.tile_shape();
-        let placements = self.sharding.placements().into_iter().map(|placement| match placement {
-            Placement::Block { dim, at } => {
-                block(dim, at, shape[dim], [tile[dim], self.shape()[dim] / tile[dim].max(1)])
-            }
-            partial => partial,
-        });
-        Sharding::new(self.mesh(), &shape, &placements.collect::<Vec<_>>())
+        let axis = |&axis: &usize| self.mesh().as_slice()[axis];
+        let mut placements = Vec::new();
+        for (dim, axes) in self.axes().iter().enumerate().filter(|(_, axes)| !axes.is_empty()) {
+            let pieces = axes.iter().map(|at| axis(at).extent).product();
+            let at = AxisExpr::List(axes.iter().map(|at| axis(at).name).collect());
+            placements.push(block(dim, at, shape[dim], [tile[dim], pieces]));
+        }
+        placements.extend(self.unreduced().iter().map(|at| Placement::partial(axis(at).name)));
+        Sharding::new(self.mesh(), &shape, &placements)
             .unwrap_or_else(|error| panic!("`{self}` has no sharding: {error}; this is a bug of polyshard"))
     }
 
@@ -181,9 +183,9 @@ impl Sharded {
 /// tiles are larger, each part has one of that size instead.
 pub(crate) fn block(dim: usize, at: AxisExpr, size: usize, [tile, pieces]: [usize; 2]) -> Placement {
     if tile == 0 || size.div_ceil(pieces) == tile {
-        Placement::Block { dim, at }
+        Placement::block(dim, at)
     } else {
-        Placement::Cyclic { dim, at, block: tile }
+        Placement::block_cyclic(dim, at, tile)
     }
 }
 

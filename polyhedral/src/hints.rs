@@ -5,7 +5,7 @@ use crate::leaf::{has_products, max_counts};
 use crate::nest::{Definition, Depth, NodeId};
 use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
-use polyshard_layout::{LevelLayout, Name, Placement};
+use polyshard_layout::{Level, LevelLayout, Name, Placement};
 use polyshard_program::{
     Access, Hint, Leaf, LeafOp, Output, OutputRoute, Route, Symbol, Tensor, Transfer, largest_shard,
 };
@@ -106,7 +106,10 @@ fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -
         let index = accesses.first().and_then(|access| access.index[dim].as_variable());
         let placements = sharding.placements();
         let axes = placements.iter().find_map(|placement| match placement {
-            Placement::Block { dim: placed, at } if *placed == dim => Some(at.to_string()),
+            Placement::Divided { dim: placed, levels } if *placed == dim => match &levels[..] {
+                [Level::Block { at }] => Some(at.to_string()),
+                _ => None,
+            },
             _ => None,
         })?;
         Some(Hint::CrossedBlocks { tensor: tensor.name, dim, index, panel, block, axes })

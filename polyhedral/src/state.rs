@@ -304,19 +304,14 @@ impl State {
     }
 
     fn placement(&self, tensor: Name, clause: &Clause) -> Result<Placement, ErrorKind> {
-        let counted = |block: usize| count("blocks of", block.max(1)).map(|_| block);
         Ok(match clause {
-            Clause::Block { dim, at } => Placement::Block { dim: self.dim(tensor, *dim)?, at: at.clone() },
-            Clause::Cyclic { dim, at, block } => {
-                Placement::Cyclic { dim: self.dim(tensor, *dim)?, at: at.clone(), block: counted(*block)? }
-            }
-            Clause::Levels { outer, inner } => {
-                for level in inner {
+            Clause::Divided { dim, levels } => {
+                for level in levels {
                     if let Level::Cyclic { block, .. } = level {
-                        counted(*block)?;
+                        count("blocks of", (*block).max(1))?;
                     }
                 }
-                Placement::Levels { outer: Box::new(self.placement(tensor, outer)?), inner: inner.clone() }
+                Placement::Divided { dim: self.dim(tensor, *dim)?, levels: levels.clone() }
             }
             Clause::Pin { axis, coordinate } => Placement::Pin { axis: *axis, coordinate: *coordinate },
             Clause::Partial { axis } => Placement::Partial { axis: *axis },

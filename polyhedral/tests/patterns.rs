@@ -407,8 +407,12 @@ fn levels_that_are_none_are_refused_with_the_step() {
     assert!(error(Clause::at, &node).starts_with("axis `node` is used twice"));
     assert!(error(|clause, at| clause.cyclic(at, 0), &rank).starts_with("dimension 0 is block-cyclic in blocks of 0"));
     assert!(error(|clause, at| clause.at(at.clone()).at(at), &rank).contains("3 levels"));
-    assert!(
-        error(|_, at| pin(Axis { name: "node".into(), extent: 2 }, 0).at(at), &rank)
-            .starts_with("`pin(node, 0)` places no")
-    );
+}
+
+#[test]
+#[should_panic(
+    expected = "`pin(node, 0)` places no dimension, so it has no blocks to divide; leave out what follows it"
+)]
+fn a_pin_has_no_blocks_to_divide() {
+    let _ = pin(Axis { name: "node".into(), extent: 2 }, 0).at(AxisExpr::axis("rank"));
 }

@@ -48,16 +48,16 @@ fn sharding(mesh: &Mesh, shape: &[usize], kinds: &[(u8, usize)], pin: usize) -> 
         placements.push(match kind {
             0 => continue,
             1 | 2 => Placement::block(dim, axis(0)),
-            3 => Placement::cyclic(dim, axis(0), block),
+            3 => Placement::block_cyclic(dim, axis(0), block),
             4 => Placement::block(dim, (AxisExpr::Axis(axes[0]) * 2 + last()) % parts),
-            5 => Placement::cyclic(dim, (AxisExpr::Axis(axes[0]) - last()) % parts, block),
+            5 => Placement::block_cyclic(dim, (AxisExpr::Axis(axes[0]) - last()) % parts, block),
             6 => Placement::block(dim, AxisExpr::List(axes.clone())),
             7 => Placement::block(dim, axis(0)).at(axis(1)),
-            8 => Placement::block(dim, axis(0)).inside(Level::Cyclic { at: axis(1), block }),
-            9 => Placement::cyclic(dim, axis(0), block + 2).at(axis(1)),
+            8 => Placement::block(dim, axis(0)).cyclic(axis(1), block),
+            9 => Placement::block_cyclic(dim, axis(0), block + 2).at(axis(1)),
             _ => {
-                let inner = axes[1..].iter().map(|&axis| Level::Block { at: AxisExpr::Axis(axis) });
-                inner.fold(Placement::block(dim, AxisExpr::Axis(axes[0])), Placement::inside)
+                let levels = axes.iter().map(|&axis| Level::Block { at: AxisExpr::Axis(axis) }).collect();
+                Placement::Divided { dim, levels }
             }
         });
     }

@@ -20,7 +20,7 @@ fn mistakes(world: &World) -> Result<()> {
     let mesh = Mesh::new([("x", 2)]);
     let [x] = mesh.axes();
     let blocks = Sharding::new(&mesh, &[4, 6], &[Placement::block(0, x)]).expect("a sharding");
-    let cyclic = Sharding::new(&mesh, &[4, 6], &[Placement::cyclic(0, x, 1)]).expect("a sharding");
+    let cyclic = Sharding::new(&mesh, &[4, 6], &[Placement::block_cyclic(0, x, 1)]).expect("a sharding");
     let array = DistArray::filled(world, &blocks, 1.0)?;
     let mut dealt = DistArray::filled(world, &cyclic, 1.0)?;
     let (group, grid) = (world.group(&mesh, &[0])?, Grid::new(world, &mesh)?);

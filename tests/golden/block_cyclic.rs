@@ -29,7 +29,7 @@ pub fn sharding_a() -> Sharding {
             &mesh(),
             &[13, 17],
             &[
-                Placement::cyclic(0usize, AxisExpr::axis("x"), 2usize),
+                Placement::block_cyclic(0usize, AxisExpr::axis("x"), 2usize),
                 Placement::block(1usize, AxisExpr::axis("y")),
             ],
         )
@@ -56,7 +56,7 @@ pub fn sharding_c() -> Sharding {
             &[13, 11],
             &[
                 Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::cyclic(1usize, AxisExpr::axis("y"), 3usize),
+                Placement::block_cyclic(1usize, AxisExpr::axis("y"), 3usize),
             ],
         )
         .expect("the sharding was checked when this was generated")

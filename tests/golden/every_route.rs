@@ -37,7 +37,7 @@ pub fn sharding_b() -> Sharding {
             &mesh(),
             &[14, 9],
             &[
-                Placement::cyclic(0usize, AxisExpr::axis("x"), 2usize),
+                Placement::block_cyclic(0usize, AxisExpr::axis("x"), 2usize),
                 Placement::block(1usize, AxisExpr::axis("y")),
             ],
         )
@@ -60,7 +60,7 @@ pub fn sharding_c() -> Sharding {
             &mesh(),
             &[14, 9],
             &[
-                Placement::cyclic(0usize, AxisExpr::axis("x"), 3usize),
+                Placement::block_cyclic(0usize, AxisExpr::axis("x"), 3usize),
                 Placement::block(1usize, AxisExpr::axis("y")),
             ],
         )

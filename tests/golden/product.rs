@@ -23,7 +23,7 @@ pub fn sharding_a_0() -> Sharding {
             &[7, 9],
             &[
                 Placement::block(0usize, AxisExpr::axis("X")),
-                Placement::cyclic(1usize, AxisExpr::axis("Y"), 6usize),
+                Placement::block_cyclic(1usize, AxisExpr::axis("Y"), 6usize),
             ],
         )
         .expect("the sharding was checked when this was generated")
@@ -34,7 +34,7 @@ pub fn sharding_b_1() -> Sharding {
     Sharding::new(
             &mesh(),
             &[9, 5],
-            &[Placement::cyclic(1usize, AxisExpr::axis("X"), 4usize)],
+            &[Placement::block_cyclic(1usize, AxisExpr::axis("X"), 4usize)],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -44,7 +44,7 @@ pub fn sharding_b_2() -> Sharding {
     Sharding::new(
             &mesh(),
             &[9, 5],
-            &[Placement::cyclic(0usize, AxisExpr::axis("Y"), 6usize)],
+            &[Placement::block_cyclic(0usize, AxisExpr::axis("Y"), 6usize)],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -87,8 +87,8 @@ pub fn run(
                     &mesh(),
                     &[9, 5],
                     &[
-                        Placement::cyclic(0usize, AxisExpr::axis("Y"), 6usize),
-                        Placement::cyclic(1usize, AxisExpr::axis("X"), 4usize),
+                        Placement::block_cyclic(0usize, AxisExpr::axis("Y"), 6usize),
+                        Placement::block_cyclic(1usize, AxisExpr::axis("X"), 4usize),
                     ],
                 )
                 .expect("the sharding was checked when this was generated"),
@@ -119,7 +119,7 @@ pub mod multiply_1 {
                 &[7, 9],
                 &[
                     Placement::block(0usize, AxisExpr::axis("X")),
-                    Placement::cyclic(1usize, AxisExpr::axis("Y"), 6usize),
+                    Placement::block_cyclic(1usize, AxisExpr::axis("Y"), 6usize),
                 ],
             )
             .expect("the sharding was checked when this was generated")
@@ -129,7 +129,7 @@ pub mod multiply_1 {
         Sharding::new(
                 &mesh(),
                 &[9, 5],
-                &[Placement::cyclic(0usize, AxisExpr::axis("Y"), 6usize)],
+                &[Placement::block_cyclic(0usize, AxisExpr::axis("Y"), 6usize)],
             )
             .expect("the sharding was checked when this was generated")
     }

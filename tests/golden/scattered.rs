@@ -38,7 +38,7 @@ pub fn sharding_c() -> Sharding {
     Sharding::new(
             &mesh(),
             &[14, 11],
-            &[Placement::cyclic(0usize, AxisExpr::axis("x"), 1usize)],
+            &[Placement::block_cyclic(0usize, AxisExpr::axis("x"), 1usize)],
         )
         .expect("the sharding was checked when this was generated")
 }

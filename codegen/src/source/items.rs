@@ -161,27 +161,26 @@ pub(super) fn new_sharding(sharding: &Sharding, own: &Mesh) -> TokenStream {
 
 fn new_placement(placement: &Placement) -> TokenStream {
     match placement {
-        Placement::Block { dim, at } => {
-            let at = axis_expr(at, false);
-            quote! { Placement::block(#dim, #at) }
-        }
-        Placement::Cyclic { dim, at, block } => {
-            let at = axis_expr(at, false);
-            quote! { Placement::cyclic(#dim, #at, #block) }
-        }
-        Placement::Levels { outer, inner } => {
-            let outer = new_placement(outer);
-            let inner = inner.iter().map(|level| match level {
+        Placement::Divided { dim, levels } => {
+            let levels = levels.iter().enumerate().map(|(nth, level)| match level {
                 Level::Block { at } => {
                     let at = axis_expr(at, false);
-                    quote! { .at(#at) }
+                    if nth == 0 {
+                        quote! { Placement::block(#dim, #at) }
+                    } else {
+                        quote! { .at(#at) }
+                    }
                 }
                 Level::Cyclic { at, block } => {
                     let at = axis_expr(at, false);
-                    quote! { .inside(Level::Cyclic { at: #at, block: #block }) }
+                    if nth == 0 {
+                        quote! { Placement::block_cyclic(#dim, #at, #block) }
+                    } else {
+                        quote! { .cyclic(#at, #block) }
+                    }
                 }
             });
-            quote! { #outer #(#inner)* }
+            quote! { #(#levels)* }
         }
         Placement::Pin { axis, coordinate } => {
             let axis = axis.as_str();

@@ -47,15 +47,11 @@ pub(crate) fn clause(input: ParseStream, form: Form) -> Result<Clause> {
         );
         return Err(error(&word, "expected a dimension and its axes", help));
     }
-    let outer = match level(input, form)? {
-        Level::Block { at } => Clause::Block { dim, at },
-        Level::Cyclic { at, block } => Clause::Cyclic { dim, at, block },
-    };
-    let mut inner = Vec::new();
+    let mut levels = Vec::new();
     while input.peek(Token![@]) {
-        inner.push(level(input, form)?);
+        levels.push(level(input, form)?);
     }
-    Ok(if inner.is_empty() { outer } else { Clause::Levels { outer: Box::new(outer), inner } })
+    Ok(Clause::Divided { dim, levels })
 }
 
 /// Reads what one `@` says.

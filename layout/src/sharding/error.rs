@@ -31,12 +31,6 @@ pub enum ShardingError {
         /// The dimension.
         dim: usize,
     },
-    /// Blocks of something that has none are divided again.
-    #[error("`{clause}` places no dimension, so it has no blocks to divide; leave out what follows it")]
-    NoLevels {
-        /// The clause.
-        clause: String,
-    },
     /// A dimension is divided more often than there are axes.
     #[error(
         "dimension {dim} is divided into {levels} levels, but each needs an axis of its own, and the mesh has {axes}; \

@@ -10,9 +10,9 @@ fn error(mesh: &Mesh, shape: &[usize], placements: &[Placement]) -> String {
 fn an_axis_used_twice_is_refused() {
     let mesh = Mesh::new([("x", 2), ("y", 2)]);
     let [x, _] = mesh.axes();
-    let twice = [Placement::Block { dim: 0, at: x.into() }, Placement::Block { dim: 1, at: x.into() }];
+    let twice = [Placement::block(0, x), Placement::block(1, x)];
     assert!(error(&mesh, &[4, 4], &twice).starts_with("axis `x` is used twice"));
-    let pinned = [Placement::Block { dim: 0, at: x.into() }, Placement::Pin { axis: x.name, coordinate: 0 }];
+    let pinned = [Placement::block(0, x), Placement::Pin { axis: x.name, coordinate: 0 }];
     assert!(error(&mesh, &[4, 4], &pinned).starts_with("axis `x` is used twice"));
 }
 
@@ -20,9 +20,9 @@ fn an_axis_used_twice_is_refused() {
 fn a_block_without_an_owner_is_refused() {
     let mesh = Mesh::new([("x", 4), ("y", 2)]);
     let [x, y] = mesh.axes();
-    let skewed = [Placement::Block { dim: 0, at: x.into() }, Placement::Block { dim: 1, at: (x + y) % 4 }];
+    let skewed = [Placement::block(0, x), Placement::block(1, (x + y) % 4)];
     assert!(error(&mesh, &[8, 8], &skewed).starts_with("cannot place by `(x + y) % 4`: some blocks have no owner"));
-    let sum = [Placement::Block { dim: 0, at: x + y }];
+    let sum = [Placement::block(0, x + y)];
     assert!(error(&mesh, &[8], &sum).contains("add `% parts`"));
 }
 
@@ -31,9 +31,9 @@ fn unknown_axes_and_dimensions_are_named() {
     let mesh = Mesh::new([("x", 4)]);
     let other = Mesh::new([("z", 4)]);
     let [z] = other.axes();
-    assert_eq!(error(&mesh, &[8], &[Placement::Block { dim: 0, at: z.into() }]), "no axis `z`; the axes are x");
+    assert_eq!(error(&mesh, &[8], &[Placement::block(0, z)]), "no axis `z`; the axes are x");
     let [x] = mesh.axes();
-    assert_eq!(error(&mesh, &[8], &[Placement::Block { dim: 1, at: x.into() }]), "no dimension 1; the array has 1");
+    assert_eq!(error(&mesh, &[8], &[Placement::block(1, x)]), "no dimension 1; the array has 1");
 }
 
 fn mesh_of_levels() -> Mesh {
@@ -69,12 +69,12 @@ fn a_level_inside_of_a_level_may_be_cyclic_or_skewed() {
     let mesh = Mesh::new([("x", 2), ("y", 3)]);
     let [x, y] = mesh.axes();
     let of = |placement| Sharding::new(&mesh, &[11], &[placement]).expect("a sharding");
-    let dealt = of(Placement::block(0, x).inside(Level::Cyclic { at: y.into(), block: 1 }));
+    let dealt = of(Placement::block(0, x).cyclic(y, 1));
     assert_eq!(dealt.to_string(), "[0 @ x @ cyclic(y, 1)]");
     assert_eq!(owned(&dealt, 0)[..3], [[0, 3], [1, 4], [2, 5]]);
     assert_eq!(owned(&dealt, 0)[3..], [vec![6, 9], vec![7, 10], vec![8]]);
     // Each block of 5 is divided again, so the last index of each is in a block of its own.
-    let divided = of(Placement::cyclic(0, x, 5).at(y));
+    let divided = of(Placement::block_cyclic(0, x, 5).at(y));
     assert_eq!(owned(&divided, 0)[..3], [vec![0, 1, 10], vec![2, 3], vec![4]]);
     let skewed = of(Placement::block(0, x).at((x + y) % 3));
     assert_eq!((skewed.to_string(), skewed.owner(&[0, 0], &[6])), ("[0 @ x @ (x + y) % 3]".into(), vec![1, 2]));
@@ -91,12 +91,7 @@ fn levels_that_are_none_are_refused() {
         error(Placement::block(1, x).at(y).at(0)),
         "dimension 1 is divided into 3 levels, but each needs an axis of its own, and the mesh has 2; leave some out"
     );
-    assert_eq!(
-        error(Placement::pin("x", 0).at(y)),
-        "`pin(x, 0)` places no dimension, so it has no blocks to divide; leave out what follows it"
-    );
-    let empty = Level::Cyclic { at: y.into(), block: 0 };
-    assert!(error(Placement::block(0, x).inside(empty)).contains("in blocks of 0"));
+    assert!(error(Placement::block(0, x).cyclic(y, 0)).contains("in blocks of 0"));
     assert!(error(Placement::block(0, x).at(x + y)).contains("add `% parts`"));
     let twice = [Placement::block(0, x).at(y), Placement::partial("y")];
     assert!(super::tests::error(&mesh, &[8], &twice).starts_with("axis `y` holds partial sums"));
@@ -118,13 +113,13 @@ fn shardings() -> impl Strategy<Value = Sharding> {
             placements.push(match kind {
                 0 => continue,
                 1 | 2 => Placement::block(dim, axis(own)),
-                3 => Placement::cyclic(dim, axis(own), block),
+                3 => Placement::block_cyclic(dim, axis(own), block),
                 4 => Placement::block(dim, (axis(0) * 2 + last()) % parts),
-                5 => Placement::cyclic(dim, (axis(0) - last()) % parts, block),
+                5 => Placement::block_cyclic(dim, (axis(0) - last()) % parts, block),
                 6 => Placement::block(dim, AxisExpr::List(axes.clone())),
                 7 => Placement::block(dim, axis(own)).at(axis(own + 1)),
-                8 => Placement::block(dim, axis(own)).inside(Level::Cyclic { at: axis(own + 1), block }),
-                9 => Placement::cyclic(dim, axis(own + 1), block + 2).at(axis(own)),
+                8 => Placement::block(dim, axis(own)).cyclic(axis(own + 1), block),
+                9 => Placement::block_cyclic(dim, axis(own + 1), block + 2).at(axis(own)),
                 _ => {
                     axes[1..].iter().fold(Placement::block(dim, axis(0)), |outer, &axis| outer.at(AxisExpr::Axis(axis)))
                 }

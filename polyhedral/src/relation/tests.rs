@@ -3,7 +3,7 @@
 use super::*;
 use crate::isl::Isl;
 use crate::source::{Sources, picked};
-use polyshard_layout::{AxisExpr, Level, Mesh, Placement};
+use polyshard_layout::{AxisExpr, Mesh, Placement};
 use proptest::prelude::*;
 
 /// Shardings of every kind over meshes of 1 to 3 axes and at most 12 ranks.
@@ -26,15 +26,15 @@ fn shardings() -> impl Strategy<Value = Sharding> {
                 placements.push(match kind {
                     0 => continue,
                     1 => Placement::block(dim, axis(first)),
-                    2 => Placement::cyclic(dim, axis(first), block),
+                    2 => Placement::block_cyclic(dim, axis(first), block),
                     3 => Placement::block(dim, list()),
-                    4 => Placement::cyclic(dim, list(), block),
+                    4 => Placement::block_cyclic(dim, list(), block),
                     5 => Placement::block(dim, skew),
-                    6 => Placement::cyclic(dim, skew, block),
+                    6 => Placement::block_cyclic(dim, skew, block),
                     7 => Placement::block(dim, axis(first)).at(axis(first + 1)),
                     8 => Placement::block(dim, axis(first)).at(skew),
-                    9 => Placement::block(dim, axis(first)).inside(Level::Cyclic { at: axis(first + 1), block }),
-                    10 => Placement::cyclic(dim, axis(first), block + 2).at(axis(first + 1)),
+                    9 => Placement::block(dim, axis(first)).cyclic(axis(first + 1), block),
+                    10 => Placement::block_cyclic(dim, axis(first), block + 2).at(axis(first + 1)),
                     _ => (1..mesh.ndim())
                         .fold(Placement::block(dim, axis(first)), |outer, next| outer.at(axis(first + next))),
                 });

@@ -57,7 +57,7 @@ fn a_block_is_its_index_divided() {
 #[test]
 fn a_cyclic_block_wraps_around() {
     let (_, [x, y]) = mesh();
-    check(&[Placement::cyclic(0, x, 2), Placement::cyclic(1, y, 1)], expect!["(i / 2) % 4, j % 3"]);
+    check(&[Placement::block_cyclic(0, x, 2), Placement::block_cyclic(1, y, 1)], expect!["(i / 2) % 4, j % 3"]);
 }
 
 #[test]

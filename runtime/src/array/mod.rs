@@ -22,7 +22,7 @@ use ndarray::{ArrayBase, Data, Dimension};
 /// use polyshard_runtime::{DistArray, Error, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let [x] = mesh.axes();
-/// let rows = Sharding::new(&mesh, &[5, 2], &[Placement::Block { dim: 0, at: x.into() }]).expect("a sharding");
+/// let rows = Sharding::new(&mesh, &[5, 2], &[Placement::block(0, x)]).expect("a sharding");
 /// let sums = spmd(2, |world| -> Result<f64, Error> {
 ///     let a = DistArray::from_fn(world, &rows, |index| (10 * index[0] + index[1]) as f64)?;
 ///     Ok(a.block().iter().sum())

@@ -189,9 +189,8 @@ fn an_array_that_does_not_fit_is_an_error_and_no_abort() {
 fn an_array_that_lies_otherwise_is_told_apart() {
     let mesh = Mesh::new([("x", 2), ("y", 1)]);
     let [x, y] = mesh.axes();
-    let by = |axis: crate::layout::Axis| {
-        Sharding::new(&mesh, &[4, 4], &[Placement::Block { dim: 0, at: axis.into() }]).expect("a sharding")
-    };
+    let by =
+        |axis: crate::layout::Axis| Sharding::new(&mesh, &[4, 4], &[Placement::block(0, axis)]).expect("a sharding");
     on_ranks(2, |world| {
         let a = array(world, &by(x))?;
         let said = |wanted: &Sharding| a.expect("A", wanted).expect_err("another layout").to_string();

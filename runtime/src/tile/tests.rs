@@ -205,7 +205,7 @@ proptest! {
 
 fn rows_over(mesh: &Mesh, shape: &[usize]) -> Sharding {
     let [x] = mesh.axes();
-    Sharding::new(mesh, shape, &[Placement::Block { dim: 0, at: x.into() }]).expect("a sharding")
+    Sharding::new(mesh, shape, &[Placement::block(0, x)]).expect("a sharding")
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn an_all_gather_of_few_parts_receives_each_element_once() {
     let mesh = Mesh::new([("x", 4)]);
     let [x] = mesh.axes();
     for dim in [0, 1] {
-        let sharding = Sharding::new(&mesh, &[8, 8], &[Placement::Block { dim, at: x.into() }]).expect("a sharding");
+        let sharding = Sharding::new(&mesh, &[8, 8], &[Placement::block(dim, x)]).expect("a sharding");
         on_ranks(4, |world| {
             let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
             let group = grid.group(&[0])?;

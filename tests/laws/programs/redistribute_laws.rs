@@ -98,15 +98,17 @@ impl Draw {
             for dim in 0..shape.len() {
                 let at = AxisExpr::Axis(axes[self.below(axes.len())]);
                 match self.below(8) {
-                    0 | 1 => placements.push(Placement::Block { dim, at }),
-                    2 => placements.push(Placement::Cyclic { dim, at, block: 1 + self.below(3) }),
-                    3 => placements.push(Placement::Block { dim, at: AxisExpr::List(axes.clone()) }),
+                    0 | 1 => placements.push(Placement::block(dim, at)),
+                    2 => placements.push(Placement::block_cyclic(dim, at, 1 + self.below(3))),
+                    3 => placements.push(Placement::block(dim, AxisExpr::List(axes.clone()))),
                     4 => {
                         let skewed = (AxisExpr::Axis(axes[0]) + AxisExpr::Axis(axes[axes.len() - 1])) % parts;
-                        placements.push(Placement::Block { dim, at: skewed });
+                        placements.push(Placement::block(dim, skewed));
                     }
                     5 => placements.push(Placement::block(dim, at).at(AxisExpr::Axis(axes[axes.len() - 1]))),
-                    6 => placements.push(Placement::cyclic(dim, at, 1 + self.below(5)).at(AxisExpr::Axis(axes[0]))),
+                    6 => {
+                        placements.push(Placement::block_cyclic(dim, at, 1 + self.below(5)).at(AxisExpr::Axis(axes[0])))
+                    }
                     _ => {}
                 }
             }
@@ -170,7 +172,7 @@ fn chunks(world: &World) -> Result<()> {
     let [x] = line(world).axes();
     let by = |dim| Sharding::new(&line(world), &[1501, 2003], &[Placement::block(dim, x)]).map_err(usage);
     let value = |index: &[usize]| (index[0] * 4096 + index[1]) as i64;
-    let dealt = Sharding::new(&line(world), &[1501, 2003], &[Placement::cyclic(1, x, 5)]).map_err(usage)?;
+    let dealt = Sharding::new(&line(world), &[1501, 2003], &[Placement::block_cyclic(1, x, 5)]).map_err(usage)?;
     for (source, target) in [(by(0)?, by(1)?), (by(1)?, by(0)?), (by(1)?, dealt)] {
         let array = DistArray::from_fn(world, &source, value)?;
         let expected = DistArray::from_fn(world, &target, value)?;

@@ -15,7 +15,7 @@ fn own(coordinates: &[usize], shape: &[usize], block: usize, ranks: usize) -> Re
 fn cyclic(ranks: usize, rows: usize, block: usize) -> Sharding {
     let mesh = Mesh::new([("x", ranks)]);
     let [x] = mesh.axes();
-    Sharding::new(&mesh, &[rows, 2], &[Placement::Cyclic { dim: 0, at: x.into(), block }]).expect("a sharding")
+    Sharding::new(&mesh, &[rows, 2], &[Placement::block_cyclic(0, x, block)]).expect("a sharding")
 }
 
 proptest! {
