@@ -54,7 +54,7 @@ fn lower(kernel: &Checked, chain: &Chain) -> Result<Program> {
 fn at_the_step(wrong: &LowerError, kernel: &Checked, chain: &Chain) -> syn::Error {
     let call = wrong.step().and_then(|number| chain.calls.get(number.checked_sub(1)?));
     let at = call.map_or(&kernel.name, |call| &call.method);
-    reported(at, &wrong.message())
+    reported(at, wrong.message(), wrong.help())
 }
 
 /// A crate that asks for documentation gets some, whether the user wrote it or not.

@@ -51,11 +51,11 @@ pub fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> sy
     syn::Error::new_spanned(at, format!("{message}\nhelp: {help}"))
 }
 
-/// Returns an error in the words of `polyhedral`, which says behind a semicolon what is there or what to do.
-pub fn reported(at: impl ToTokens, text: &str) -> syn::Error {
-    match text.split_once("; ") {
-        Some((message, help)) => error(at, message, help),
-        None => syn::Error::new_spanned(at, text),
+/// Returns an error on the tokens `at` with what to do, if that is known.
+pub fn reported(at: impl ToTokens, message: impl Display, help: Option<String>) -> syn::Error {
+    match help {
+        Some(help) => error(at, message, help),
+        None => syn::Error::new_spanned(at, message),
     }
 }
 

@@ -50,12 +50,16 @@ pub(crate) fn solve(
     }
     ordered(&rows).ok_or_else(|| {
         let linear = placed[rows[0].placed].1;
-        ShardingError::Unsupported { expr: linear.expr(mesh), why: UNSOLVED }
+        unsolved(linear, mesh)
     })
 }
 
-const UNSOLVED: &str = "no formula for the owners of its blocks was found; let the modulus be the extent of an axis \
-                        that no other dimension uses, or place by a list of axes, as in `[x, y]`";
+fn unsolved(linear: &LinearAxes, mesh: &Mesh) -> ShardingError {
+    let why = "no formula for the owners of its blocks was found";
+    let help = "let the modulus be the extent of an axis that no other dimension uses, or place by a list of axes, as in \
+                `[x, y]`";
+    ShardingError::Unsupported { expr: linear.expr(mesh), why, help }
+}
 
 impl Row {
     fn new(placed: usize, (digit, linear): &(Digit, &LinearAxes), axes: usize) -> Option<Self> {
@@ -173,10 +177,11 @@ fn refusal(rows: &[Row], at: usize, known: &[usize], linear: &LinearAxes, mesh: 
     }
     if divisor > 1 || values < row.modulus {
         let why = "some blocks have no owner: the blocks that a rank owns of the other dimensions leave too few \
-                   choices for this one; let the modulus be the extent of an axis that no other dimension uses";
-        return ShardingError::NoOwner { expr: linear.display(mesh).to_string(), why };
+                   choices for this one";
+        let help = "let the modulus be the extent of an axis that no other dimension uses";
+        return ShardingError::NoOwner { expr: linear.display(mesh).to_string(), why, help };
     }
-    ShardingError::Unsupported { expr: linear.expr(mesh), why: UNSOLVED }
+    unsolved(linear, mesh)
 }
 
 /// The remainder next to 0 with the sign of the value, so that small numbers stay as they were written.

@@ -15,7 +15,7 @@ pub struct LinearAxes {
     pub modulus: Option<i64>,
 }
 
-const TOO_LARGE: &str = "its numbers go beyond 2^62; use smaller ones";
+const TOO_LARGE: [&str; 2] = ["its numbers go beyond 2^62", "use smaller ones"];
 
 impl LinearAxes {
     /// Returns the value at `coordinates`.
@@ -54,10 +54,10 @@ impl LinearAxes {
     }
 
     pub(crate) fn new(expr: &AxisExpr, mesh: &Mesh) -> Result<Self, ShardingError> {
-        let unsupported = |why| ShardingError::Unsupported { expr: expr.clone(), why };
+        let unsupported = |[why, help]: [_; 2]| ShardingError::Unsupported { expr: expr.clone(), why, help };
         let (inner, modulus) = match expr {
             AxisExpr::Mod(_, modulus) if *modulus < 1 => {
-                return Err(unsupported("its modulus is not positive; write a modulus of at least 1"));
+                return Err(unsupported(["its modulus is not positive", "write a modulus of at least 1"]));
             }
             AxisExpr::Mod(inner, modulus) => (&**inner, Some(*modulus)),
             _ => (expr, None),
@@ -74,7 +74,7 @@ impl LinearAxes {
         expr: &AxisExpr,
         factor: i64,
         mesh: &Mesh,
-        unsupported: &impl Fn(&'static str) -> ShardingError,
+        unsupported: &impl Fn([&'static str; 2]) -> ShardingError,
     ) -> Result<(), ShardingError> {
         let times =
             |linear: &Self, a: i64, b: i128| linear.number(i128::from(a) * b).ok_or_else(|| unsupported(TOO_LARGE));
@@ -99,7 +99,7 @@ impl LinearAxes {
                     let axis = mesh.axis(name.as_str()).ok_or_else(|| ShardingError::unknown_axis(*name, mesh))?;
                     let twice = names.iter().filter(|other| *other == name).count() > 1;
                     if twice {
-                        return Err(unsupported("it lists an axis twice; list each axis once"));
+                        return Err(unsupported(["it lists an axis twice", "list each axis once"]));
                     }
                     self.add(&AxisExpr::Axis(*name), stride, mesh, unsupported)?;
                     stride = times(self, stride, axis.extent as i128)?;
@@ -118,7 +118,7 @@ impl LinearAxes {
                 self.add(inner, factor, mesh, unsupported)?;
             }
             AxisExpr::Mod(..) => {
-                return Err(unsupported("it has a `%` inside; take the remainder once, at the end"));
+                return Err(unsupported(["it has a `%` inside", "take the remainder once, at the end"]));
             }
         }
         Ok(())
@@ -152,8 +152,8 @@ impl LinearAxes {
     pub(crate) fn parts(&self, mesh: &Mesh) -> Result<i64, ShardingError> {
         let parts = self.modulus.or_else(|| self.radix(mesh).map(|(parts, _)| parts));
         parts.ok_or_else(|| {
-            let why = "it is neither an axis, a list of axes nor a remainder; add `% parts`";
-            ShardingError::NoOwner { expr: self.display(mesh).to_string(), why }
+            let why = "it is neither an axis, a list of axes nor a remainder";
+            ShardingError::NoOwner { expr: self.display(mesh).to_string(), why, help: "add `% parts`" }
         })
     }
 

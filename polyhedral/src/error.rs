@@ -42,7 +42,13 @@ impl LowerError {
     /// Returns what is wrong, without step and call site.
     #[must_use]
     pub fn message(&self) -> String {
-        self.kind.to_string()
+        self.kind.message()
+    }
+
+    /// Returns what is there instead, or what to do.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        self.kind.help()
     }
 }
 
@@ -53,11 +59,10 @@ impl fmt::Debug for LowerError {
 }
 
 /// What is wrong with a schedule.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The kernel itself is wrong.
-    #[error("kernel `{kernel}`: {error}")]
     Kernel {
         /// The kernel.
         kernel: Name,
@@ -65,7 +70,6 @@ pub enum ErrorKind {
         error: Box<KernelError>,
     },
     /// There is no such loop.
-    #[error("no loop `{name}`; the loops are {loops}")]
     UnknownLoop {
         /// The name asked for.
         name: Name,
@@ -73,7 +77,6 @@ pub enum ErrorKind {
         loops: String,
     },
     /// There is no such tensor.
-    #[error("no tensor `{name}`; the tensors are {tensors}")]
     UnknownTensor {
         /// The name asked for.
         name: Name,
@@ -81,7 +84,6 @@ pub enum ErrorKind {
         tensors: String,
     },
     /// There is no such axis.
-    #[error("no axis `{name}`; the axes are {axes}")]
     UnknownAxis {
         /// The name asked for.
         name: Name,
@@ -89,7 +91,6 @@ pub enum ErrorKind {
         axes: String,
     },
     /// A new loop has a name that is in use.
-    #[error("the name `{name}` is taken by {by}; give the new loop another")]
     NameTaken {
         /// The name.
         name: Name,
@@ -97,7 +98,6 @@ pub enum ErrorKind {
         by: &'static str,
     },
     /// A name that cannot be written in a program.
-    #[error("`{name}` is not a name for a {what}; names are letters, digits and `_`, and do not start with a digit")]
     BadName {
         /// The name.
         name: Name,
@@ -105,7 +105,6 @@ pub enum ErrorKind {
         what: &'static str,
     },
     /// A count of 0, or beyond 63 bits.
-    #[error("cannot use {what} {count}; give a number from 1 to 2^62")]
     BadCount {
         /// What the count is of.
         what: &'static str,
@@ -113,13 +112,11 @@ pub enum ErrorKind {
         count: usize,
     },
     /// A list names a loop twice.
-    #[error("lists `{name}` twice; list each loop once")]
     ListedTwice {
         /// The loop.
         name: Name,
     },
     /// The loop is bound to a mesh axis.
-    #[error("loop `{name}` is bound to mesh axis `{axis}` and cannot be moved or changed; {instead}")]
     Distributed {
         /// The loop.
         name: Name,
@@ -129,7 +126,6 @@ pub enum ErrorKind {
         instead: &'static str,
     },
     /// The loop is inside the leaf.
-    #[error("loop `{name}` is tensorized, so it is inside the leaf; {instead}")]
     Tensorized {
         /// The loop.
         name: Name,
@@ -137,7 +133,6 @@ pub enum ErrorKind {
         instead: &'static str,
     },
     /// The loop carries a `communicate`.
-    #[error("`{tensor}` is communicated at loop `{name}`, which would be gone; {method} before `communicate`")]
     Communicated {
         /// The loop.
         name: Name,
@@ -147,9 +142,6 @@ pub enum ErrorKind {
         method: &'static str,
     },
     /// A loop of the leaf carries a `communicate`.
-    #[error(
-        "loop `{name}` cannot be tensorized, since `{tensor}` is communicated at it; leave `{name}` out of `tensorize`, or communicate `{tensor}` at a loop outside the leaf"
-    )]
     CommunicatedInLeaf {
         /// The loop.
         name: Name,
@@ -157,7 +149,6 @@ pub enum ErrorKind {
         tensor: Name,
     },
     /// Two loops to fuse are not nested directly.
-    #[error("loop `{j}` is not directly inside `{i}`; the loops are {loops}; reorder them first")]
     NotAdjacent {
         /// The outer loop.
         i: Name,
@@ -167,9 +158,6 @@ pub enum ErrorKind {
         loops: String,
     },
     /// Lists of a `distribute` have different lengths.
-    #[error(
-        "distributes {loops} loops into {outer} outer and {inner} inner ones over {axes} axes; give one of each per axis"
-    )]
     DistributeCounts {
         /// Loops listed.
         loops: usize,
@@ -181,18 +169,11 @@ pub enum ErrorKind {
         axes: usize,
     },
     /// Two `distribute` steps use one axis.
-    #[error(
-        "axis `{axis}` already has a distributed loop; distribute over other axes, or give the inner mesh its own names"
-    )]
     AxisDistributed {
         /// The axis.
         axis: Name,
     },
     /// An input whose sums are still open.
-    #[error(
-        "`{tensor}` would be read while its sums are open along {axes}; close them first: `redistribute` it to a \
-         sharding without `partial`, and shard it so here"
-    )]
     PartialInput {
         /// The tensor.
         tensor: Name,
@@ -200,7 +181,6 @@ pub enum ErrorKind {
         axes: String,
     },
     /// An output that is no sum, and is to hold partial sums.
-    #[error("`{tensor} {assign} ..` is no sum, so it cannot hold partial sums along {axes}; leave `partial` out")]
     NoSum {
         /// The tensor.
         tensor: Name,
@@ -210,7 +190,6 @@ pub enum ErrorKind {
         axes: String,
     },
     /// The sums of an input are to be reassociated.
-    #[error("`{tensor}` is an input, so ranks do not sum it; reassociate the sums of the output, `{output}`")]
     NotSummed {
         /// The tensor.
         tensor: Name,
@@ -218,9 +197,6 @@ pub enum ErrorKind {
         output: Name,
     },
     /// A loop is rotated by one that is not outside it.
-    #[error(
-        "cannot rotate `{name}` by `{by}`, which is not outside it; reorder it outside first: the loops are {loops}"
-    )]
     NotOutside {
         /// The loop to rotate.
         name: Name,
@@ -230,15 +206,10 @@ pub enum ErrorKind {
         loops: String,
     },
     /// An invalid sharding.
-    #[error("{0}")]
     Sharding(ShardingError),
     /// There is no mesh yet.
-    #[error("there is no mesh yet; call `distribute` first: it defines the mesh")]
     NoMesh,
     /// No dimension of the tensor, or several, go by this variable.
-    #[error(
-        "{count} of `{tensor}` is indexed by `{name}` alone; name it by number, `dim(0).at(..)`; `{tensor}` is read or written as {accesses}"
-    )]
     AmbiguousDim {
         /// The tensor.
         tensor: Name,
@@ -250,7 +221,6 @@ pub enum ErrorKind {
         accesses: String,
     },
     /// A step that may occur once per tensor or schedule occurs twice.
-    #[error("{what} in step {first}; remove one of the two")]
     Twice {
         /// What was said already.
         what: String,
@@ -258,15 +228,11 @@ pub enum ErrorKind {
         first: usize,
     },
     /// A tensor without a sharding is communicated.
-    #[error(
-        "`{tensor}` has no sharding, so there is nothing to communicate; `shard` it first (a tensor that no step shards is replicated)"
-    )]
     NoSharding {
         /// The tensor.
         tensor: Name,
     },
     /// Tensorized loops are not the innermost ones.
-    #[error("the loops {loops} are not the innermost ones: `{inside}` is inside; reorder it out, or tensorize it too")]
     NotInnermost {
         /// The tensorized loops.
         loops: String,
@@ -274,9 +240,6 @@ pub enum ErrorKind {
         inside: Name,
     },
     /// The tensorized instances are not a box.
-    #[error(
-        "the instances that loops {loops} run for one tile are not a box in {vars}; leave out the fused or oddly split ones"
-    )]
     NotABox {
         /// The tensorized loops.
         loops: String,
@@ -284,7 +247,6 @@ pub enum ErrorKind {
         vars: String,
     },
     /// The leaf is of another kind than asserted.
-    #[error("the leaf is a {found}, not a {asserted}: {why}")]
     OtherLeaf {
         /// What it is.
         found: String,
@@ -294,15 +256,15 @@ pub enum ErrorKind {
         why: String,
     },
     /// A leaf with a name cannot take the operands as tiles.
-    #[error("leaf `{leaf}` cannot run here: {why}")]
     NoTiles {
         /// The leaf.
         leaf: Name,
-        /// Why, and what to do.
+        /// Why.
         why: String,
+        /// What to do.
+        help: &'static str,
     },
     /// A transfer has another pattern than expected.
-    #[error("the transfer of `{tensor}` is {found}, not {expected}; `explain()` prints the tests that led to it")]
     Unexpected {
         /// The tensor.
         tensor: Name,
@@ -312,25 +274,21 @@ pub enum ErrorKind {
         expected: Pattern,
     },
     /// Tiles or iterations that cannot be counted.
-    #[error("{what} needs more elements than 63 bits count; use smaller tiles")]
     TooLarge {
         /// What is too large.
         what: String,
     },
     /// A loop or an index is too large for sums of a few to fit 64 bits.
-    #[error("{what} goes beyond 2^60, so that sums of indices might overflow; use smaller extents, tiles and parts")]
     OutOfReach {
         /// The loop, or the index expression with its tensor.
         what: String,
     },
     /// More ranks than can be numbered.
-    #[error("the mesh ({mesh}) has more than 2^31 - 1 ranks, the most that MPI can number; use smaller extents")]
     TooManyRanks {
         /// The mesh, with the axes of all levels.
         mesh: String,
     },
     /// isl failed or gave up.
-    #[error("the polyhedral library failed while it decided {what}: {message}")]
     Isl {
         /// What was being decided.
         what: String,
@@ -338,9 +296,6 @@ pub enum ErrorKind {
         message: String,
     },
     /// A proof failed: not the caller's fault.
-    #[error(
-        "cannot prove {what} of this schedule, so it is not run; this is a bug of polyshard, please report it with the trace:\n{trace}"
-    )]
     Unproved {
         /// The property.
         what: String,
@@ -348,3 +303,145 @@ pub enum ErrorKind {
         trace: String,
     },
 }
+
+impl ErrorKind {
+    /// Returns what is wrong.
+    #[must_use]
+    pub fn message(&self) -> String {
+        self.parts().0
+    }
+
+    /// Returns what is there instead, or what to do.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        self.parts().1
+    }
+
+    fn parts(&self) -> (String, Option<String>) {
+        match self {
+            Self::Kernel { kernel, error } => (format!("kernel `{kernel}`: {}", error.message()), error.help()),
+            Self::UnknownLoop { name, loops } => (format!("no loop `{name}`"), Some(format!("the loops are {loops}"))),
+            Self::UnknownTensor { name, tensors } => {
+                (format!("no tensor `{name}`"), Some(format!("the tensors are {tensors}")))
+            }
+            Self::UnknownAxis { name, axes } => (format!("no axis `{name}`"), Some(format!("the axes are {axes}"))),
+            Self::NameTaken { name, by } => {
+                (format!("the name `{name}` is taken by {by}"), Some("give the new loop another".into()))
+            }
+            Self::BadName { name, what } => (
+                format!("`{name}` is not a name for a {what}"),
+                Some("names are letters, digits and `_`, and do not start with a digit".into()),
+            ),
+            Self::BadCount { what, count } => {
+                (format!("cannot use {what} {count}"), Some("give a number from 1 to 2^62".into()))
+            }
+            Self::ListedTwice { name } => (format!("lists `{name}` twice"), Some("list each loop once".into())),
+            Self::Distributed { name, axis, instead } => (
+                format!("loop `{name}` is bound to mesh axis `{axis}` and cannot be moved or changed"),
+                Some(format!("{instead}")),
+            ),
+            Self::Tensorized { name, instead } => {
+                (format!("loop `{name}` is tensorized, so it is inside the leaf"), Some(format!("{instead}")))
+            }
+            Self::Communicated { name, tensor, method } => (
+                format!("`{tensor}` is communicated at loop `{name}`, which would be gone"),
+                Some(format!("{method} before `communicate`")),
+            ),
+            Self::CommunicatedInLeaf { name, tensor } => (
+                format!("loop `{name}` cannot be tensorized, since `{tensor}` is communicated at it"),
+                Some(format!(
+                    "leave `{name}` out of `tensorize`, or communicate `{tensor}` at a loop outside the leaf"
+                )),
+            ),
+            Self::NotAdjacent { i, j, loops } => (
+                format!("loop `{j}` is not directly inside `{i}`"),
+                Some(format!("the loops are {loops}; reorder them first")),
+            ),
+            Self::DistributeCounts { loops, outer, inner, axes } => (
+                format!("distributes {loops} loops into {outer} outer and {inner} inner ones over {axes} axes"),
+                Some("give one of each per axis".into()),
+            ),
+            Self::AxisDistributed { axis } => (
+                format!("axis `{axis}` already has a distributed loop"),
+                Some("distribute over other axes, or give the inner mesh its own names".into()),
+            ),
+            Self::PartialInput { tensor, axes } => (
+                format!("`{tensor}` would be read while its sums are open along {axes}"),
+                Some(
+                    "close them first: `redistribute` it to a sharding without `partial`, and shard it so here".into(),
+                ),
+            ),
+            Self::NoSum { tensor, assign, axes } => (
+                format!("`{tensor} {assign} ..` is no sum, so it cannot hold partial sums along {axes}"),
+                Some("leave `partial` out".into()),
+            ),
+            Self::NotSummed { tensor, output } => (
+                format!("`{tensor}` is an input, so ranks do not sum it"),
+                Some(format!("reassociate the sums of the output, `{output}`")),
+            ),
+            Self::NotOutside { name, by, loops } => (
+                format!("cannot rotate `{name}` by `{by}`, which is not outside it"),
+                Some(format!("reorder it outside first: the loops are {loops}")),
+            ),
+            Self::Sharding(error) => (error.message(), error.help()),
+            Self::NoMesh => {
+                ("there is no mesh yet".into(), Some("call `distribute` first: it defines the mesh".into()))
+            }
+            Self::AmbiguousDim { tensor, name, count, accesses } => (
+                format!("{count} of `{tensor}` is indexed by `{name}` alone"),
+                Some(format!("name it by number, `dim(0).at(..)`; `{tensor}` is read or written as {accesses}")),
+            ),
+            Self::Twice { what, first } => (format!("{what} in step {first}"), Some("remove one of the two".into())),
+            Self::NoSharding { tensor } => (
+                format!("`{tensor}` has no sharding, so there is nothing to communicate"),
+                Some("`shard` it first (a tensor that no step shards is replicated)".into()),
+            ),
+            Self::NotInnermost { loops, inside } => (
+                format!("the loops {loops} are not the innermost ones: `{inside}` is inside"),
+                Some("reorder it out, or tensorize it too".into()),
+            ),
+            Self::NotABox { loops, vars } => (
+                format!("the instances that loops {loops} run for one tile are not a box in {vars}"),
+                Some("leave out the fused or oddly split ones".into()),
+            ),
+            Self::OtherLeaf { found, asserted, why } => {
+                (format!("the leaf is a {found}, not a {asserted}: {why}"), None)
+            }
+            Self::NoTiles { leaf, why, help } => {
+                (format!("leaf `{leaf}` cannot run here: {why}"), Some((*help).into()))
+            }
+            Self::Unexpected { tensor, found, expected } => (
+                format!("the transfer of `{tensor}` is {found}, not {expected}"),
+                Some("`explain()` prints the tests that led to it".into()),
+            ),
+            Self::TooLarge { what } => {
+                (format!("{what} needs more elements than 63 bits count"), Some("use smaller tiles".into()))
+            }
+            Self::OutOfReach { what } => (
+                format!("{what} goes beyond 2^60, so that sums of indices might overflow"),
+                Some("use smaller extents, tiles and parts".into()),
+            ),
+            Self::TooManyRanks { mesh } => (
+                format!("the mesh ({mesh}) has more than 2^31 - 1 ranks, the most that MPI can number"),
+                Some("use smaller extents".into()),
+            ),
+            Self::Isl { what, message } => {
+                (format!("the polyhedral library failed while it decided {what}: {message}"), None)
+            }
+            Self::Unproved { what, trace } => (
+                format!("cannot prove {what} of this schedule, so it is not run"),
+                Some(format!("this is a bug of polyshard, please report it with the trace:\n{trace}")),
+            ),
+        }
+    }
+}
+
+impl std::fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (message, help) = self.parts();
+        f.write_str(&message)?;
+        help.map_or(Ok(()), |help| write!(f, "; {help}"))
+    }
+}
+
+impl std::error::Error for ErrorKind {}

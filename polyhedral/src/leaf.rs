@@ -45,8 +45,7 @@ fn asked_for(context: &Context<'_>, tensorized: &Tensorized, depth: Depth) -> Re
     }
     leaf.op = match asserted {
         Some(LeafKind::Nest) => LeafOp::Nest,
-        Some(LeafKind::Named(name)) => named::build(kernel, context.nest(), depth, name)
-            .map_err(|why| blame(ErrorKind::NoTiles { leaf: name, why }))?,
+        Some(LeafKind::Named(name)) => named::build(kernel, context.nest(), depth, name).map_err(blame)?,
         None | Some(LeafKind::Contraction) => {
             match (product_op(kernel, max_counts(&leaf, &context.ranges)), asserted) {
                 (Ok(product), _) => product,

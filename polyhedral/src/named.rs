@@ -5,12 +5,13 @@
 //! exists and computes that, the runtime finds out before a program runs; a program may be lowered where it is not
 //! linked.
 
+use crate::ErrorKind;
 use crate::nest::{Depth, Nest, NodeId};
 use polyshard_layout::Name;
 use polyshard_program::{Access, Affine, Kernel, LeafOp, TileOperand, Value};
 
 /// The leaf `name` at a depth, or why it has no tiles.
-pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> Result<LeafOp, String> {
+pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> Result<LeafOp, ErrorKind> {
     let still = nest.around(depth).len();
     let moves = |var: usize| nest.loops_of(NodeId(var)).last().is_some_and(|&innermost| innermost >= still);
     let vars = kernel.vars().iter().enumerate();
@@ -21,19 +22,19 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
     let target = kernel.target();
     if let Some(index) = target.index.iter().find(|index| moved(index).len() > 1) {
         let both: Vec<_> = moved(index).iter().map(|name| format!("`{name}`")).collect();
-        return Err(format!(
-            "elements of its output tile would overlap, since {} move `{target}` along one dimension; keep all but \
-             one of them outside the leaf",
-            both.join(" and "),
-        ));
+        let both = both.join(" and ");
+        let why =
+            format!("elements of its output tile would overlap, since {both} move `{target}` along one dimension");
+        return Err(ErrorKind::NoTiles { leaf: name, why, help: "keep all but one of them outside the leaf" });
     }
     let accesses = kernel.value().accesses();
     let touched = |name: &Name| {
         let mut all = accesses.iter().copied().chain([target]);
         all.any(|access| access.index.iter().any(|index| index.coefficient(*name) != 0))
     };
-    if let Some(name) = loops.iter().find(|name| !touched(name)) {
-        return Err(format!("`{name}` indexes no tensor, so no tile has a dimension for it; keep it outside the leaf"));
+    if let Some(idle) = loops.iter().find(|name| !touched(name)) {
+        let why = format!("`{idle}` indexes no tensor, so no tile has a dimension for it");
+        return Err(ErrorKind::NoTiles { leaf: name, why, help: "keep it outside the leaf" });
     }
     let tile = |access: &Access, name: Name| -> Access {
         let mut dims: Vec<Name> = Vec::new();

@@ -184,7 +184,7 @@ fn accesses_of_one_tensor_have_a_route_each() {
         A[n, k]: permute, broadcast(x), in each iteration of ko"#]]
     .assert_eq(&heads.join("\n"));
     let error = schedule.expect("A", Pattern::broadcast([y])).lower().expect_err("one of two");
-    expect!["the transfer of `A` is broadcast(y) and permute, broadcast(x), not broadcast(y); `explain()` prints the tests that led to it"].assert_eq(&error.message());
+    expect!["the transfer of `A` is broadcast(y) and permute, broadcast(x), not broadcast(y); `explain()` prints the tests that led to it"].assert_eq(&error.kind().to_string());
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn an_expected_pattern_is_asserted() {
     let error = pumma().expect("A", Pattern::broadcast(["y"])).lower().expect_err("A is shifted");
     assert_eq!(error.step(), Some(11));
     expect!["the transfer of `A` is shift(y, 1), not broadcast(y); `explain()` prints the tests that led to it"]
-        .assert_eq(&error.message());
+        .assert_eq(&error.kind().to_string());
 }
 
 /// Ranks are never enumerated: the texts given to isl differ in constants alone, so programs differ in them alone.
@@ -309,7 +309,7 @@ fn an_expected_shift_counts_modulo_the_axis() {
         lowered(&cannon().expect("A", Pattern::shift(y, by)).expect("B", Pattern::shift(x, by)));
     }
     let error = cannon().expect("A", Pattern::shift(y, 2)).lower().expect_err("to itself");
-    assert!(error.message().contains("not shift(y, 2)"), "{error}");
+    assert!(error.kind().to_string().contains("not shift(y, 2)"), "{error}");
     let axes = lowered(&inside(plain(tiled(&mesh, [6, 4, 8]))));
     assert_eq!(axes.pattern("A"), Some(Pattern::broadcast([y])));
 }

@@ -176,7 +176,7 @@ fn the_order_of_sums_is_left_to_the_library_where_the_schedule_says_so() {
     let scattered = cube([2, 2, 2], [64, 64, 64]).shard("C", [m.at(y), n.at(x), pin(z, 0)]).reassociate("C");
     assert!(!lowered(&scattered).nest().output.any_order);
 
-    let message = |schedule: Schedule| schedule.lower().expect_err("it is refused").message();
+    let message = |schedule: Schedule| schedule.lower().expect_err("it is refused").kind().to_string();
     expect!["`A` is an input, so ranks do not sum it; reassociate the sums of the output, `C`"]
         .assert_eq(&message(reduced().reassociate("A")));
     expect!["sums of `C` are already reassociated in step 6; remove one of the two"]
@@ -195,7 +195,7 @@ fn sums_stay_open_where_the_output_says_so() {
     let moved = johnson([m.at(y), n.at(x), partial(z)]);
     assert_eq!(moved.pattern("C"), Some(Pattern::Permute));
 
-    let message = |schedule: Schedule| schedule.lower().expect_err("it is refused").message();
+    let message = |schedule: Schedule| schedule.lower().expect_err("it is refused").kind().to_string();
     let cube = || cube([2, 2, 2], [8, 8, 8]);
     expect!["axis `x` holds partial sums, so it cannot place a dimension, pin, or hold them twice; leave either out"]
         .assert_eq(&message(cube().shard("C", [m.at(x), n.at(x), partial(x)])));
@@ -217,7 +217,7 @@ fn what_the_output_expects_is_checked() {
     let [m, n] = ["m", "n"].map(Var::new);
     let cube = cube([2, 2, 2], [8, 8, 8]).shard("C", [m.at(axis("x")), n.at(axis("y"))]);
     lowered(&cube.clone().expect("C", Pattern::all_reduce(["z"])));
-    let message = cube.expect("C", Pattern::reduce(["z"])).lower().expect_err("all own it").message();
+    let message = cube.expect("C", Pattern::reduce(["z"])).lower().expect_err("all own it").kind().to_string();
     expect!["the transfer of `C` is all_reduce(z), not reduce(z); `explain()` prints the tests that led to it"]
         .assert_eq(&message);
 }

@@ -3,14 +3,12 @@
 use polyshard_layout::{Name, NotNative};
 
 /// Why a [`KernelSpec`](crate::KernelSpec) is not a kernel.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelError {
     /// Programs do not compute in the element type.
-    #[error(transparent)]
-    NotNative(#[from] NotNative),
+    NotNative(NotNative),
     /// An extent is negative.
-    #[error("dimension {dim} of `{tensor}` has extent {extent}; an extent is at least 0")]
     NegativeExtent {
         /// The tensor.
         tensor: Name,
@@ -20,13 +18,11 @@ pub enum KernelError {
         extent: i128,
     },
     /// A name that cannot be written in a kernel.
-    #[error("`{name}` is not a name; names are letters, digits and `_`, and do not start with a digit")]
     BadName {
         /// The name.
         name: Name,
     },
     /// A range ends before it starts.
-    #[error("the range of `{name}` ends before it starts: {start}..{end}; an empty one is `{start}..{start}`")]
     ReversedRange {
         /// The index variable.
         name: Name,
@@ -36,7 +32,6 @@ pub enum KernelError {
         end: i128,
     },
     /// A tensor or the iteration space is too large to count.
-    #[error("the extents of {what} overflow: {product} does not fit 63 bits; make them smaller")]
     TooLarge {
         /// What overflows, with a tensor's name.
         what: String,
@@ -44,19 +39,16 @@ pub enum KernelError {
         product: String,
     },
     /// An index, or a term of one, is too large for sums of a few to fit 64 bits.
-    #[error("{what} goes beyond 2^60, so that sums of indices might overflow; use smaller extents and coefficients")]
     OutOfReach {
         /// The index variable, or the index expression with its tensor.
         what: String,
     },
     /// Two tensors, scalars or ranges have one name.
-    #[error("the name `{name}` is given twice; names of tensors, scalars and ranges are distinct")]
     NameTwice {
         /// The name.
         name: Name,
     },
     /// An access to a tensor that is not declared.
-    #[error("no tensor `{name}`; the tensors are {tensors}")]
     UnknownTensor {
         /// The name.
         name: Name,
@@ -64,13 +56,11 @@ pub enum KernelError {
         tensors: String,
     },
     /// A scalar that is not declared.
-    #[error("no scalar `{name}`; capture it from the surroundings")]
     UnknownScalar {
         /// The name.
         name: Name,
     },
     /// A value is given for a scalar that the kernel does not have.
-    #[error("no scalar `{name}`; {scalars}")]
     NoScalar {
         /// The name.
         name: Name,
@@ -78,13 +68,11 @@ pub enum KernelError {
         scalars: String,
     },
     /// A scalar is given two values.
-    #[error("the scalar `{name}` is given twice; give each scalar one value")]
     ScalarTwice {
         /// The name.
         name: Name,
     },
     /// The statement writes something else than the output.
-    #[error("the statement writes `{name}`, but the output is `{output}`; write `{output}[..]` on the left")]
     NotTheOutput {
         /// The tensor written.
         name: Name,
@@ -92,13 +80,11 @@ pub enum KernelError {
         output: Name,
     },
     /// The output is read on the right.
-    #[error("the output `{name}` is read on the right; use `+=`, `*=`, `max=` or `min=` to go on from what it holds")]
     OutputRead {
         /// The output.
         name: Name,
     },
     /// An access has not one index per dimension.
-    #[error("`{tensor}` has {ndim} dimensions, but `{access}` gives {given}")]
     WrongIndexCount {
         /// The tensor.
         tensor: Name,
@@ -110,10 +96,6 @@ pub enum KernelError {
         given: usize,
     },
     /// An index variable without a range has two extents.
-    #[error(
-        "index `{name}` has extent {first} in {first_at}, but {second} in {second_at}; let them agree{}",
-        .range.as_ref().map(|range| format!(", or state the range that fits: {range}")).unwrap_or_default()
-    )]
     TwoExtents {
         /// The variable.
         name: Name,
@@ -129,15 +111,11 @@ pub enum KernelError {
         range: Option<Box<str>>,
     },
     /// An index variable has no extent.
-    #[error("index `{name}` has no extent, since it stands nowhere alone; give its range: `for {name} in 0..n`")]
     Unbound {
         /// The variable.
         name: Name,
     },
     /// An index of the output is in no input.
-    #[error(
-        "index `{name}` of output `{output}` appears in no input; use it in an input access or give its range: `for {name} in 0..n`"
-    )]
     UnboundOutput {
         /// The variable.
         name: Name,
@@ -145,10 +123,6 @@ pub enum KernelError {
         output: Name,
     },
     /// An access leaves its tensor.
-    #[error(
-        "`{access}` leaves `{tensor}`: index `{index}` spans {low}..{high}, but dimension {dim} has extent {extent}{}",
-        .range.as_ref().map(|range| format!("; state the range that fits: {range}")).unwrap_or_default()
-    )]
     OutOfBounds {
         /// The access.
         access: String,
@@ -168,9 +142,6 @@ pub enum KernelError {
         range: Option<Box<str>>,
     },
     /// A periodic index wraps outside its dimension, or nowhere.
-    #[error(
-        "`{access}` wraps at {modulus}, but dimension {dim} of `{tensor}` has extent {extent}; a modulus is between 1 and the extent"
-    )]
     ModulusOutOfRange {
         /// The access.
         access: String,
@@ -184,15 +155,11 @@ pub enum KernelError {
         extent: usize,
     },
     /// A modulus that is not declared.
-    #[error("no modulus `{name}`; capture it from the surroundings")]
     UnknownModulus {
         /// The name.
         name: Name,
     },
     /// One dimension is read by indices that wrap at different places.
-    #[error(
-        "`{first}` and `{second}` read dimension {dim} of `{tensor}`, but do not wrap at the same place; pass the array twice, under two names"
-    )]
     TwoModuli {
         /// The tensor.
         tensor: Name,
@@ -204,7 +171,6 @@ pub enum KernelError {
         second: String,
     },
     /// The output is written at a periodic index.
-    #[error("`{access}` is written, but its index `{index}` wraps; only indices of inputs may wrap")]
     PeriodicOutput {
         /// The access.
         access: String,
@@ -212,7 +178,6 @@ pub enum KernelError {
         index: String,
     },
     /// A float in a kernel of integers.
-    #[error("`{number}` is a float, but the elements are {dtype}; write an integer")]
     FloatInInteger {
         /// The number or scalar.
         number: String,
@@ -220,13 +185,11 @@ pub enum KernelError {
         dtype: &'static str,
     },
     /// A literal that is no number.
-    #[error("`{number}` is not a number that can be written in a kernel; capture it as a scalar")]
     NotFinite {
         /// The literal.
         number: String,
     },
     /// A number that no element can be.
-    #[error("`{number}` does not fit {dtype}; write a smaller number, or let the tensors hold a larger type")]
     NumberTooLarge {
         /// The number; a scalar with its name.
         number: String,
@@ -234,7 +197,6 @@ pub enum KernelError {
         dtype: &'static str,
     },
     /// A function of floats in a kernel of integers.
-    #[error("`{function}` is a function of floats, but the elements are {dtype}; let the tensors hold `f32` or `f64`")]
     FloatFunction {
         /// The function.
         function: &'static str,
@@ -242,11 +204,143 @@ pub enum KernelError {
         dtype: &'static str,
     },
     /// A division by an integer 0.
-    #[error("cannot divide by `{divisor}`: {why}")]
     BadDivisor {
         /// The divisor.
         divisor: String,
-        /// What is wrong and what to write.
-        why: &'static str,
     },
+}
+
+impl KernelError {
+    /// Returns what is wrong.
+    #[must_use]
+    pub fn message(&self) -> String {
+        self.parts().0
+    }
+
+    /// Returns what is there instead, or what to do.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        self.parts().1
+    }
+
+    fn parts(&self) -> (String, Option<String>) {
+        match self {
+            Self::NotNative(error) => (error.to_string(), None),
+            Self::NegativeExtent { tensor, dim, extent } => {
+                (format!("dimension {dim} of `{tensor}` has extent {extent}"), Some("an extent is at least 0".into()))
+            }
+            Self::BadName { name } => (
+                format!("`{name}` is not a name"),
+                Some("names are letters, digits and `_`, and do not start with a digit".into()),
+            ),
+            Self::ReversedRange { name, start, end } => (
+                format!("the range of `{name}` ends before it starts: {start}..{end}"),
+                Some(format!("an empty one is `{start}..{start}`")),
+            ),
+            Self::TooLarge { what, product } => (
+                format!("the extents of {what} overflow: {product} does not fit 63 bits"),
+                Some("make them smaller".into()),
+            ),
+            Self::OutOfReach { what } => (
+                format!("{what} goes beyond 2^60, so that sums of indices might overflow"),
+                Some("use smaller extents and coefficients".into()),
+            ),
+            Self::NameTwice { name } => (
+                format!("the name `{name}` is given twice"),
+                Some("names of tensors, scalars and ranges are distinct".into()),
+            ),
+            Self::UnknownTensor { name, tensors } => {
+                (format!("no tensor `{name}`"), Some(format!("the tensors are {tensors}")))
+            }
+            Self::UnknownScalar { name } => {
+                (format!("no scalar `{name}`"), Some("capture it from the surroundings".into()))
+            }
+            Self::NoScalar { name, scalars } => (format!("no scalar `{name}`"), Some(format!("{scalars}"))),
+            Self::ScalarTwice { name } => {
+                (format!("the scalar `{name}` is given twice"), Some("give each scalar one value".into()))
+            }
+            Self::NotTheOutput { name, output } => (
+                format!("the statement writes `{name}`, but the output is `{output}`"),
+                Some(format!("write `{output}[..]` on the left")),
+            ),
+            Self::OutputRead { name } => (
+                format!("the output `{name}` is read on the right"),
+                Some("use `+=`, `*=`, `max=` or `min=` to go on from what it holds".into()),
+            ),
+            Self::WrongIndexCount { tensor, ndim, access, given } => {
+                (format!("`{tensor}` has {ndim} dimensions, but `{access}` gives {given}"), None)
+            }
+            Self::TwoExtents { name, first, first_at, second, second_at, range } => {
+                let range = range.as_ref().map(|range| format!(", or state the range that fits: {range}"));
+                let message = format!("index `{name}` has extent {first} in {first_at}, but {second} in {second_at}");
+                (message, Some(format!("let them agree{}", range.unwrap_or_default())))
+            }
+            Self::Unbound { name } => (
+                format!("index `{name}` has no extent, since it stands nowhere alone"),
+                Some(format!("give its range: `for {name} in 0..n`")),
+            ),
+            Self::UnboundOutput { name, output } => (
+                format!("index `{name}` of output `{output}` appears in no input"),
+                Some(format!("use it in an input access or give its range: `for {name} in 0..n`")),
+            ),
+            Self::OutOfBounds { access, tensor, index, low, high, dim, extent, range } => (
+                format!(
+                    "`{access}` leaves `{tensor}`: index `{index}` spans {low}..{high}, but dimension {dim} has extent {extent}"
+                ),
+                range.as_ref().map(|range| format!("state the range that fits: {range}")),
+            ),
+            Self::ModulusOutOfRange { access, modulus, tensor, dim, extent } => (
+                format!("`{access}` wraps at {modulus}, but dimension {dim} of `{tensor}` has extent {extent}"),
+                Some("a modulus is between 1 and the extent".into()),
+            ),
+            Self::UnknownModulus { name } => {
+                (format!("no modulus `{name}`"), Some("capture it from the surroundings".into()))
+            }
+            Self::TwoModuli { tensor, dim, first, second } => (
+                format!(
+                    "`{first}` and `{second}` read dimension {dim} of `{tensor}`, but do not wrap at the same place"
+                ),
+                Some("pass the array twice, under two names".into()),
+            ),
+            Self::PeriodicOutput { access, index } => (
+                format!("`{access}` is written, but its index `{index}` wraps"),
+                Some("only indices of inputs may wrap".into()),
+            ),
+            Self::FloatInInteger { number, dtype } => {
+                (format!("`{number}` is a float, but the elements are {dtype}"), Some("write an integer".into()))
+            }
+            Self::NotFinite { number } => (
+                format!("`{number}` is not a number that can be written in a kernel"),
+                Some("capture it as a scalar".into()),
+            ),
+            Self::NumberTooLarge { number, dtype } => (
+                format!("`{number}` does not fit {dtype}"),
+                Some("write a smaller number, or let the tensors hold a larger type".into()),
+            ),
+            Self::FloatFunction { function, dtype } => (
+                format!("`{function}` is a function of floats, but the elements are {dtype}"),
+                Some("let the tensors hold `f32` or `f64`".into()),
+            ),
+            Self::BadDivisor { divisor } => (
+                format!("cannot divide by `{divisor}`: it is 0, and the elements are integers"),
+                Some("divide by another number".into()),
+            ),
+        }
+    }
+}
+
+impl std::fmt::Display for KernelError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (message, help) = self.parts();
+        f.write_str(&message)?;
+        help.map_or(Ok(()), |help| write!(f, "; {help}"))
+    }
+}
+
+impl std::error::Error for KernelError {}
+
+impl From<NotNative> for KernelError {
+    fn from(error: NotNative) -> Self {
+        Self::NotNative(error)
+    }
 }

@@ -108,7 +108,7 @@ pub enum CliError {
         why: Box<Error>,
     },
     /// A trace has no program.
-    #[error("{step}{}", why.message())]
+    #[error("{step}{}", why.kind())]
     Trace {
         /// The step that cannot be done, if it is one.
         step: String,

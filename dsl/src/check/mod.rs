@@ -72,20 +72,16 @@ pub(crate) fn check(block: Block) -> Result<Checked> {
 
 fn at_compile_time(wrong: &KernelError, written: &[(String, TokenStream)], statement: &TokenStream) -> syn::Error {
     match wrong {
-        KernelError::OutOfBounds { access, tensor, range, .. } => {
+        KernelError::OutOfBounds { access, tensor, .. } => {
             let at = written.iter().find(|site| site.0 == *access).map_or(statement, |site| &site.1);
-            let help = match range {
-                Some(range) => format!("state the range that fits: {range}"),
-                None => format!("make `{tensor}` larger, or the ranges of the indices smaller"),
-            };
-            let text = wrong.to_string();
-            error(at, text.split("; ").next().unwrap_or(&text), help)
+            let larger = || format!("make `{tensor}` larger, or the ranges of the indices smaller");
+            error(at, wrong.message(), wrong.help().unwrap_or_else(larger))
         }
         KernelError::TwoModuli { second, .. } => {
             let at = written.iter().find(|site| site.0 == *second).map_or(statement, |site| &site.1);
-            reported(at, &wrong.to_string())
+            reported(at, wrong.message(), wrong.help())
         }
-        _ => reported(statement, &wrong.to_string()),
+        _ => reported(statement, wrong.message(), wrong.help()),
     }
 }
 

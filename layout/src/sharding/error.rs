@@ -3,11 +3,10 @@
 use crate::{AxisExpr, Mesh, Name};
 
 /// Why a sharding is invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShardingError {
     /// A clause names an axis that the mesh lacks.
-    #[error("no axis `{name}`; the axes are {axes}")]
     UnknownAxis {
         /// The axis named.
         name: Name,
@@ -15,27 +14,16 @@ pub enum ShardingError {
         axes: String,
     },
     /// An axis places two dimensions, two levels of one, or a dimension and a pin.
-    #[error(
-        "axis `{axis}` is used twice, so that elements off the diagonal would have no owner; \
-         use each axis once, or skew the second, `(x + y) % parts`"
-    )]
     AxisTwice {
         /// The axis.
         axis: Name,
     },
     /// A dimension has two clauses.
-    #[error(
-        "dimension {dim} is placed twice; give several axes as one list, major first, or levels as one clause, `.at(x).at(y)`"
-    )]
     DimTwice {
         /// The dimension.
         dim: usize,
     },
     /// A dimension is divided more often than there are axes.
-    #[error(
-        "dimension {dim} is divided into {levels} levels, but each needs an axis of its own, and the mesh has {axes}; \
-         leave some out"
-    )]
     TooManyLevels {
         /// The dimension.
         dim: usize,
@@ -45,7 +33,6 @@ pub enum ShardingError {
         axes: usize,
     },
     /// A clause places a dimension that the array lacks.
-    #[error("no dimension {dim}; the array has {ndim}")]
     NoDim {
         /// The dimension.
         dim: usize,
@@ -53,7 +40,6 @@ pub enum ShardingError {
         ndim: usize,
     },
     /// A pin is outside its axis.
-    #[error("cannot pin to coordinate {coordinate} of axis `{axis}`; its coordinates are 0..{extent}")]
     PinOutside {
         /// The axis.
         axis: Name,
@@ -63,36 +49,93 @@ pub enum ShardingError {
         extent: usize,
     },
     /// An axis holds partial sums, and something else as well.
-    #[error(
-        "axis `{axis}` holds partial sums, so it cannot place a dimension, pin, or hold them twice; leave either out"
-    )]
     PartialTwice {
         /// The axis.
         axis: Name,
     },
     /// A block of no indices.
-    #[error("dimension {dim} is block-cyclic in blocks of 0; a block has at least one index")]
     EmptyBlock {
         /// The dimension.
         dim: usize,
     },
     /// An expression that is not a placement.
-    #[error("cannot place by `{expr}`: {why}")]
     Unsupported {
         /// The expression.
         expr: AxisExpr,
-        /// What is wrong and what to write.
+        /// What is wrong.
         why: &'static str,
+        /// What to write.
+        help: &'static str,
     },
     /// A placement whose blocks do not all have an owner.
-    #[error("cannot place by `{expr}`: {why}")]
     NoOwner {
         /// The expression.
         expr: String,
-        /// What is wrong and what to write.
+        /// What is wrong.
         why: &'static str,
+        /// What to write.
+        help: &'static str,
     },
 }
+
+impl ShardingError {
+    /// Returns what is wrong.
+    #[must_use]
+    pub fn message(&self) -> String {
+        self.parts().0
+    }
+
+    /// Returns what is there instead, or what to do.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        self.parts().1
+    }
+
+    fn parts(&self) -> (String, Option<String>) {
+        match self {
+            Self::UnknownAxis { name, axes } => (format!("no axis `{name}`"), Some(format!("the axes are {axes}"))),
+            Self::AxisTwice { axis } => (
+                format!("axis `{axis}` is used twice, so that elements off the diagonal would have no owner"),
+                Some("use each axis once, or skew the second, `(x + y) % parts`".into()),
+            ),
+            Self::DimTwice { dim } => (
+                format!("dimension {dim} is placed twice"),
+                Some("give several axes as one list, major first, or levels as one clause, `.at(x).at(y)`".into()),
+            ),
+            Self::TooManyLevels { dim, levels, axes } => (
+                format!(
+                    "dimension {dim} is divided into {levels} levels, but each needs an axis of its own, and the mesh has {axes}"
+                ),
+                Some("leave some out".into()),
+            ),
+            Self::NoDim { dim, ndim } => (format!("no dimension {dim}"), Some(format!("the array has {ndim}"))),
+            Self::PinOutside { axis, coordinate, extent } => (
+                format!("cannot pin to coordinate {coordinate} of axis `{axis}`"),
+                Some(format!("its coordinates are 0..{extent}")),
+            ),
+            Self::PartialTwice { axis } => (
+                format!("axis `{axis}` holds partial sums, so it cannot place a dimension, pin, or hold them twice"),
+                Some("leave either out".into()),
+            ),
+            Self::EmptyBlock { dim } => (
+                format!("dimension {dim} is block-cyclic in blocks of 0"),
+                Some("a block has at least one index".into()),
+            ),
+            Self::Unsupported { expr, why, help } => (format!("cannot place by `{expr}`: {why}"), Some((*help).into())),
+            Self::NoOwner { expr, why, help } => (format!("cannot place by `{expr}`: {why}"), Some((*help).into())),
+        }
+    }
+}
+
+impl std::fmt::Display for ShardingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (message, help) = self.parts();
+        f.write_str(&message)?;
+        help.map_or(Ok(()), |help| write!(f, "; {help}"))
+    }
+}
+
+impl std::error::Error for ShardingError {}
 
 impl ShardingError {
     pub(crate) fn unknown_axis(name: Name, mesh: &Mesh) -> Self {
