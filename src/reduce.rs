@@ -74,7 +74,7 @@ impl<T: Element> Reduction<T> {
             "a reduction of {elements} elements\na reduction of `{}` over {}\na reduction on {placed}\nthe strategy \
              {:?}\n{placed:?}",
             T::DTYPE.name(),
-            plan.over(),
+            plan.axis_names(),
             plan.strategy()
         ))?;
         let reduction = if of_mesh {

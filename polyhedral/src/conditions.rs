@@ -44,23 +44,23 @@ impl Form {
         Self::column(Column::Output(dim))
     }
 
-    pub(crate) fn plus(&self, other: &Self) -> Self {
-        self.plus_times(other, 1)
+    pub(crate) fn add(&self, other: &Self) -> Self {
+        self.add_multiple(other, 1)
     }
 
-    pub(crate) fn minus(&self, other: &Self) -> Self {
-        self.plus_times(other, -1)
+    pub(crate) fn subtract(&self, other: &Self) -> Self {
+        self.add_multiple(other, -1)
     }
 
     pub(crate) fn offset(&self, by: impl Into<i128>) -> Self {
-        self.plus(&Self::constant(by))
+        self.add(&Self::constant(by))
     }
 
-    pub(crate) fn times(&self, factor: impl Into<i128>) -> Self {
-        Self::default().plus_times(self, factor.into())
+    pub(crate) fn multiply(&self, factor: impl Into<i128>) -> Self {
+        Self::default().add_multiple(self, factor.into())
     }
 
-    fn plus_times(&self, other: &Self, factor: i128) -> Self {
+    fn add_multiple(&self, other: &Self, factor: i128) -> Self {
         let add = |sum: i128, value: i128| factor.checked_mul(value).and_then(|value| sum.checked_add(value));
         let mut sum = self.clone();
         sum.constant = add(sum.constant, other.constant).expect(BOUNDED);
@@ -123,12 +123,12 @@ impl Conditions {
 
     /// Adds `a = b`.
     pub(crate) fn equal(&mut self, a: &Form, b: &Form) {
-        self.and(Condition::Zero(a.minus(b)));
+        self.and(Condition::Zero(a.subtract(b)));
     }
 
     /// Adds `a <= b`.
     pub(crate) fn at_most(&mut self, a: &Form, b: &Form) {
-        self.and(Condition::NotNegative(b.minus(a)));
+        self.and(Condition::NotNegative(b.subtract(a)));
     }
 
     /// Adds `a < b`.
@@ -154,7 +154,7 @@ impl Conditions {
             return known.clone();
         }
         let quotient = self.witness();
-        self.within(&form.minus(&quotient.times(by)), by);
+        self.within(&form.subtract(&quotient.multiply(by)), by);
         self.quotients.insert(key, quotient.clone());
         quotient
     }
@@ -163,7 +163,7 @@ impl Conditions {
     pub(crate) fn remainder(&mut self, form: &Form, by: impl Into<i128>) -> Form {
         let by = by.into();
         let quotient = self.quotient(form, by);
-        form.minus(&quotient.times(by))
+        form.subtract(&quotient.multiply(by))
     }
 
     /// Returns the smaller of two numbers, or the greater.
@@ -210,13 +210,13 @@ mod tests {
 
     #[test]
     fn quotients_and_remainders_are_those_of_numbers() {
-        check(|c, x| c.quotient(&x.times(3), 4), |x| i128::from((3 * x).div_euclid(4)));
+        check(|c, x| c.quotient(&x.multiply(3), 4), |x| i128::from((3 * x).div_euclid(4)));
         check(|c, x| c.remainder(&x.offset(2), 5), |x| i128::from((x + 2).rem_euclid(5)));
         // One in the other, and one twice.
         check(
             |c, x| {
                 let outer = c.quotient(x, 2);
-                c.remainder(&outer, 3).plus(&c.remainder(x, 2).times(10)).plus(&outer)
+                c.remainder(&outer, 3).add(&c.remainder(x, 2).multiply(10)).add(&outer)
             },
             |x| i128::from(x.div_euclid(2).rem_euclid(3) + 10 * x.rem_euclid(2) + x.div_euclid(2)),
         );
@@ -226,11 +226,11 @@ mod tests {
     fn choices_make_cases() {
         let five = Form::constant(5);
         check(|c, x| c.choice(x, &five, true), |x| i128::from(x.min(5)));
-        check(|c, x| c.choice(&x.times(2), &five, false), |x| i128::from((2 * x).max(5)));
+        check(|c, x| c.choice(&x.multiply(2), &five, false), |x| i128::from((2 * x).max(5)));
         // A quotient that is asked for after a choice holds in all cases.
         check(
             |c, x| {
-                let least = c.choice(x, &x.times(-1), true);
+                let least = c.choice(x, &x.multiply(-1), true);
                 c.quotient(&least, 3)
             },
             |x| i128::from(x.min(-x).div_euclid(3)),
@@ -258,6 +258,6 @@ mod tests {
     #[test]
     fn numbers_may_be_long() {
         let far = i128::from(i64::MAX) * 6;
-        check(|_, x| x.times(far).offset(1), |x| i128::from(x) * far + 1);
+        check(|_, x| x.multiply(far).offset(1), |x| i128::from(x) * far + 1);
     }
 }

@@ -97,7 +97,7 @@ fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -
     let dims = sharding.dims().iter().zip(&transfer.region.ranges).enumerate();
     dims.into_iter().find_map(|(dim, (layout, (low, high)))| {
         let [LevelLayout { parts, block, cyclic: false, .. }] = layout.levels() else { return None };
-        let (panel, block) = (high.minus(low).bounds(&context.ranges).1, *block as i64);
+        let (panel, block) = (high.subtract(low).bounds(&context.ranges).1, *block as i64);
         let walks = (0..transfer.level).any(|counter| low.mentions(Symbol::Counter(counter)));
         if *parts == 1 || panel > block || !walks || panel <= gcd(alignment(low), block) {
             return None;

@@ -105,7 +105,7 @@ fn is_box_of(context: &Context<'_>, leaf: &Leaf, vars: &[usize], depth: Depth) -
     let loops: Vec<_> = vars.iter().map(|&var| &leaf.loops[var]).collect();
     let indices: Vec<_> = loops.iter().map(|l| Affine::new([(l.var, 1)], 0)).collect();
     // `count` rounds up, so this end is at most one stride beyond the last value.
-    let ranges = loops.iter().map(|l| (l.low.clone(), l.low.plus(&l.count.times(l.stride)))).collect();
+    let ranges = loops.iter().map(|l| (l.low.clone(), l.low.add(&l.count.multiply(l.stride)))).collect();
     let blocks = loops.iter().map(|l| Blocks::points(l.stride)).collect();
     let values = Region { blocks, ..Region::of_ranges(ranges) };
     let exact = context.relation(&context.relations.needed(depth, &indices))?;
@@ -118,7 +118,7 @@ fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span]) -> LeafAccess {
     let tensor = kernel.tensors().position(|tensor| tensor.name == access.tensor);
     let base = access.index.iter().map(|index| {
         index.terms.iter().fold(Expr::constant(index.constant), |sum, &(name, factor)| {
-            sum.plus(&spans[position(kernel, name)].low.times(factor))
+            sum.add(&spans[position(kernel, name)].low.multiply(factor))
         })
     });
     let strides = access.index.iter().map(|index| {

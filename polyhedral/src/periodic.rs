@@ -60,10 +60,10 @@ impl Relations<'_> {
                 continue;
             };
             // Some index of the range has this remainder if the first one that has it is not too far from `low`.
-            let length = self.value(conditions, &high.minus(low));
+            let length = self.value(conditions, &high.subtract(low));
             let low = self.value(conditions, low);
             conditions.within(index, period);
-            let after = conditions.remainder(&index.minus(&low), period);
+            let after = conditions.remainder(&index.subtract(&low), period);
             conditions.below(&after, &length);
         }
     }

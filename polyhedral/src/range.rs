@@ -25,7 +25,7 @@ impl Span {
     }
 
     pub(crate) fn is_point(&self) -> bool {
-        self.high.minus(&self.low).as_constant() == Some(1)
+        self.high.subtract(&self.low).as_constant() == Some(1)
     }
 
     fn is_whole(&self, extent: i64) -> bool {
@@ -47,7 +47,7 @@ impl Span {
 
     /// The number of values that a loop takes, which is the count only if it is not negative.
     pub(crate) fn count(&self, ranges: &Ranges) -> Expr {
-        let (length, stride) = (self.high.minus(&self.low), self.stride());
+        let (length, stride) = (self.high.subtract(&self.low), self.stride());
         if stride == 1 { length } else { length.offset_by(stride - 1).div(stride, ranges) }
     }
 
@@ -59,7 +59,7 @@ impl Span {
             spans.iter().map(|span| span.high.clone()).reduce(|a, b| Expr::max(&a, &b, ranges)).unwrap_or_default();
         let blocks = spans.iter().map(|span| {
             let blocks = span.blocks.as_ref()?;
-            Some((blocks, span.low.minus(&low).as_constant()?))
+            Some((blocks, span.low.subtract(&low).as_constant()?))
         });
         let blocks = blocks.collect::<Option<Vec<_>>>().and_then(|blocks| {
             let (first, _) = *blocks.first()?;
@@ -73,7 +73,7 @@ impl Span {
 
     /// `high - low`, taken of each of what `high` is the minimum of.
     fn length(&self, ranges: &Ranges) -> Expr {
-        let lengths = self.high.min_operands().into_iter().map(|high| high.minus(&self.low));
+        let lengths = self.high.min_operands().into_iter().map(|high| high.subtract(&self.low));
         lengths.reduce(|a, b| Expr::min(&a, &b, ranges)).unwrap_or_default()
     }
 }
@@ -101,11 +101,11 @@ impl Fixed<'_> {
         let start = Span::point(Expr::constant(index.constant));
         index.terms.iter().fold(start, |sum, &(name, factor)| {
             let span = self.variable(position(kernel, name));
-            let first = span.low.times(factor);
+            let first = span.low.multiply(factor);
             // The last value is below `high` by less than the stride of blocks; `high - 1` bounds it.
-            let last = span.high.offset_by(-1).times(factor);
+            let last = span.high.offset_by(-1).multiply(factor);
             let (low, high) = if factor > 0 { (first, last) } else { (last, first) };
-            Span { low: sum.low.plus(&low), high: sum.high.plus(&high), blocks: None }
+            Span { low: sum.low.add(&low), high: sum.high.add(&high), blocks: None }
         })
     }
 
@@ -130,7 +130,7 @@ impl Fixed<'_> {
                 if span.even_stride().is_some_and(|stride| stride % inner == 0) && *inner > 1 {
                     Span::point(low)
                 } else if self.inside_row(&span, *inner) {
-                    Span { high: low.plus(&span.high).minus(&span.low), low, blocks: span.blocks }
+                    Span { high: low.add(&span.high).subtract(&span.low), low, blocks: span.blocks }
                 } else {
                     Span::whole(node.extent)
                 }
@@ -140,10 +140,10 @@ impl Fixed<'_> {
                 let by: Vec<_> = by.iter().map(|&id| self.span(id)).collect();
                 if self.at_most_one(&span) && by.iter().all(|by| self.at_most_one(by)) {
                     // In a short or empty tile the one value may be missing, and so it is here.
-                    let length = span.high.minus(&span.low);
-                    let sum = by.iter().fold(span.low, |sum, by| sum.plus(&by.low));
+                    let length = span.high.subtract(&span.low);
+                    let sum = by.iter().fold(span.low, |sum, by| sum.add(&by.low));
                     let low = sum.rem(node.extent.max(1), self.ranges);
-                    Span { high: low.plus(&length), low, blocks: None }
+                    Span { high: low.add(&length), low, blocks: None }
                 } else {
                     Span::whole(node.extent)
                 }
@@ -161,19 +161,19 @@ impl Fixed<'_> {
     fn split(&self, extent: i64, outer: NodeId, inner: NodeId, factor: i64) -> Span {
         let (o, i) = (self.span(outer), self.span(inner));
         let end = Expr::constant(extent);
-        let low = o.low.times(factor).plus(&i.low);
+        let low = o.low.multiply(factor).add(&i.low);
         let (high, blocks) = if o.is_point() {
-            (o.low.times(factor).plus(&i.high), i.blocks)
+            (o.low.multiply(factor).add(&i.high), i.blocks)
         } else if o.blocks.is_none() && i.is_whole(factor) {
-            (o.high.times(factor), None)
+            (o.high.multiply(factor), None)
         } else {
-            let high = o.high.offset_by(-1).times(factor).plus(&i.high);
+            let high = o.high.offset_by(-1).multiply(factor).add(&i.high);
             let blocks = if self.at_most_one(&o) {
                 i.blocks
             } else {
                 // A block of the outer loop, from the first value of its first iteration to the last one of its last.
                 let iterations = o.blocks.as_ref().map_or(Expr::constant(1), |blocks| blocks.size.clone());
-                let size = iterations.offset_by(-1).times(factor).plus(&i.length(self.ranges));
+                let size = iterations.offset_by(-1).multiply(factor).add(&i.length(self.ranges));
                 let stride = o.blocks.as_ref().map_or(1, |blocks| blocks.stride);
                 Blocks::new(size, stride.saturating_mul(factor))
             };
@@ -183,12 +183,12 @@ impl Fixed<'_> {
     }
 
     fn at_most_one(&self, span: &Span) -> bool {
-        span.high.minus(&span.low).bounds(self.ranges).1 <= 1
+        span.high.subtract(&span.low).bounds(self.ranges).1 <= 1
     }
 
     /// Whether a span of fused iterations stays in one row of `inner` iterations, by its alignment.
     fn inside_row(&self, span: &Span, inner: i64) -> bool {
-        span.high.minus(&span.low).bounds(self.ranges).1 <= gcd(alignment(&span.low), inner)
+        span.high.subtract(&span.low).bounds(self.ranges).1 <= gcd(alignment(&span.low), inner)
     }
 }
 

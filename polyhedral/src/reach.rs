@@ -72,7 +72,7 @@ impl Context<'_> {
         for (axis, (reach, &extent)) in reach.iter().zip(&self.ranges.coordinates).enumerate() {
             let owner = Form::output(axis);
             conditions.within(&owner, extent);
-            let offset = owner.minus(&Form::input(axis));
+            let offset = owner.subtract(&Form::input(axis));
             match *reach {
                 Reach::All => {}
                 Reach::Within { low, high } => {
@@ -80,7 +80,7 @@ impl Context<'_> {
                     conditions.at_most(&offset, &Form::constant(high));
                 }
                 Reach::Around { low, high } => {
-                    let steps = conditions.remainder(&offset.minus(&Form::constant(low)), extent);
+                    let steps = conditions.remainder(&offset.subtract(&Form::constant(low)), extent);
                     conditions.at_most(&steps, &Form::constant(high.saturating_sub(low)));
                 }
             }
@@ -222,14 +222,14 @@ impl Sources<'_> {
         let turn = block.saturating_mul(parts);
         let turns = |stride: i64| *cyclic && digit.level == 0 && stride % turn == 0;
         let first = region.blocks[digit.dim].as_ref().filter(|blocks| turns(blocks.stride));
-        let high = &first.map_or_else(|| high.clone(), |blocks| low.plus(&blocks.size));
+        let high = &first.map_or_else(|| high.clone(), |blocks| low.add(&blocks.size));
         // The rank's own block is inside of its blocks of the levels outside.
         let outer = layout.levels()[..digit.level].iter();
-        let start = outer.fold(self.digit_of_rank(at).div(stride, self.ranges).times(size), |start, level| {
-            start.plus(&self.digit_of_rank(&level.at).times(level.block as i64))
+        let start = outer.fold(self.digit_of_rank(at).div(stride, self.ranges).multiply(size), |start, level| {
+            start.add(&self.digit_of_rank(&level.at).multiply(level.block as i64))
         });
         let from_own = |index: &Expr| {
-            let relative = index.minus(&start);
+            let relative = index.subtract(&start);
             // Whole turns of a cyclic level lead back to the same ranks.
             let turn = size.saturating_mul((parts / stride).max(1));
             let relative = if *cyclic { relative.without_multiples(turn) } else { relative };
@@ -246,8 +246,8 @@ impl Sources<'_> {
     }
 
     fn digit_of_rank(&self, at: &LinearAxes) -> Expr {
-        let terms = at.terms.iter().map(|&(axis, factor)| Expr::symbol(Symbol::Coordinate(axis)).times(factor));
-        let sum = terms.fold(Expr::constant(at.constant), |sum, term| sum.plus(&term));
+        let terms = at.terms.iter().map(|&(axis, factor)| Expr::symbol(Symbol::Coordinate(axis)).multiply(factor));
+        let sum = terms.fold(Expr::constant(at.constant), |sum, term| sum.add(&term));
         at.modulus.map_or(sum.clone(), |modulus| sum.rem(modulus, self.ranges))
     }
 }

@@ -61,7 +61,7 @@ impl Context<'_> {
         }
         for name in hidden(&accesses, region.wraps()) {
             let span = fixed.variable(position(kernel, name));
-            if span.high.minus(&span.low).bounds(&self.ranges).0 < 1 {
+            if span.high.subtract(&span.low).bounds(&self.ranges).0 < 1 {
                 region.when.push((span.low, span.high));
             }
         }

@@ -55,7 +55,7 @@ impl Relations<'_> {
         let Some(Blocks { size, stride }) = blocks else { return };
         let (low, size) = (self.value(conditions, low), self.value(conditions, size));
         let number = conditions.witness();
-        let within = value.minus(&low).minus(&number.times(*stride));
+        let within = value.subtract(&low).subtract(&number.multiply(*stride));
         if size == Form::constant(1) {
             return conditions.equal(&within, &Form::default());
         }
@@ -102,7 +102,7 @@ impl Relations<'_> {
                     conditions.choice(&a, &b, matches!(atom, Atom::Min(..)))
                 }
             };
-            sum.plus(&value.times(factor))
+            sum.add(&value.multiply(factor))
         })
     }
 
@@ -202,7 +202,7 @@ impl Relations<'_> {
         nodes.into_iter().for_each(|id| writer.constrain(id));
         for (dim, index) in tuple.iter().enumerate() {
             let sum = index.terms.iter().fold(Form::constant(index.constant), |sum, &(name, factor)| {
-                sum.plus(&writer.value(NodeId(position(self.kernel, name))).times(factor))
+                sum.add(&writer.value(NodeId(position(self.kernel, name))).multiply(factor))
             });
             writer.conditions.equal(&Form::output(dim), &sum);
         }
@@ -240,13 +240,13 @@ impl Writer<'_> {
             Definition::Loop => self.conditions.within(&this, node.extent),
             Definition::Split { outer, inner, factor } => {
                 let (outer, inner) = (self.value(*outer), self.value(*inner));
-                self.conditions.equal(&this, &outer.times(*factor).plus(&inner));
+                self.conditions.equal(&this, &outer.multiply(*factor).add(&inner));
                 self.conditions.within(&inner, *factor);
             }
             Definition::FusedOuter { fused, inner } => {
                 let extent = extent_of(*fused);
                 let fused = self.value(*fused);
-                self.conditions.within(&fused.minus(&this.times(*inner)), *inner);
+                self.conditions.within(&fused.subtract(&this.multiply(*inner)), *inner);
                 self.conditions.within(&fused, extent);
             }
             Definition::FusedInner { fused, inner } => {
@@ -254,7 +254,7 @@ impl Writer<'_> {
                 let fused = self.value(*fused);
                 self.conditions.within(&fused, extent);
                 let row = self.conditions.witness();
-                self.conditions.equal(&this, &fused.minus(&row.times(*inner)));
+                self.conditions.equal(&this, &fused.subtract(&row.multiply(*inner)));
                 self.conditions.within(&this, *inner);
             }
             Definition::Rotated { rotated, by } => {
@@ -265,10 +265,10 @@ impl Writer<'_> {
                     if matches!(self.nest.node(summand).definition, Definition::Split { .. }) {
                         self.conditions.below(&value, &Form::constant(extent_of(summand)));
                     }
-                    sum = sum.plus(&value);
+                    sum = sum.add(&value);
                 }
                 let (turns, extent) = (self.conditions.witness(), node.extent.max(1));
-                self.conditions.equal(&this, &sum.minus(&turns.times(extent)));
+                self.conditions.equal(&this, &sum.subtract(&turns.multiply(extent)));
                 self.conditions.within(&this, extent);
             }
         }
@@ -314,9 +314,9 @@ pub(crate) fn owned(conditions: &mut Conditions, sharding: &Sharding, element: &
             if *cyclic {
                 let turn = conditions.witness();
                 conditions.at_most(&Form::default(), &turn);
-                number = number.plus(&turn.times(*parts as i64));
+                number = number.add(&turn.multiply(*parts as i64));
             }
-            index = index.minus(&number.times(*block as i64));
+            index = index.subtract(&number.multiply(*block as i64));
             conditions.within(&index, *block as i64);
         }
     }
@@ -324,8 +324,8 @@ pub(crate) fn owned(conditions: &mut Conditions, sharding: &Sharding, element: &
 
 /// Returns the number of the block that the rank at these coordinates owns.
 pub(crate) fn linear(conditions: &mut Conditions, at: &LinearAxes, rank: &[Form]) -> Form {
-    let terms = at.terms.iter().map(|&(axis, factor)| rank[axis].times(factor));
-    let sum = terms.fold(Form::constant(at.constant), |sum, term| sum.plus(&term));
+    let terms = at.terms.iter().map(|&(axis, factor)| rank[axis].multiply(factor));
+    let sum = terms.fold(Form::constant(at.constant), |sum, term| sum.add(&term));
     match at.modulus {
         Some(modulus) => conditions.remainder(&sum, modulus),
         None => sum,

@@ -85,9 +85,9 @@ impl Sources<'_> {
                     if leads(sharding, source) { quotient } else { computed.remainder(&quotient, *extent) }
                 }
                 AxisSource::Skew { digits, rest, modulus } => {
-                    let digits = digits.iter().map(|&(of, factor)| digit(of).times(factor));
-                    let terms = rest.terms.iter().map(|&(axis, factor)| rank[axis].times(factor));
-                    let sum = digits.chain(terms).fold(Form::constant(rest.constant), |sum, term| sum.plus(&term));
+                    let digits = digits.iter().map(|&(of, factor)| digit(of).multiply(factor));
+                    let terms = rest.terms.iter().map(|&(axis, factor)| rank[axis].multiply(factor));
+                    let sum = digits.chain(terms).fold(Form::constant(rest.constant), |sum, term| sum.add(&term));
                     computed.remainder(&sum, *modulus)
                 }
             };
@@ -131,7 +131,7 @@ impl Sources<'_> {
                     let digits = digits.iter().map(|&(digit, factor)| (value(digit), factor));
                     let others = rest.terms.iter().map(|&(axis, factor)| (owner[axis].clone(), factor));
                     let sum = digits.chain(others).fold(Expr::constant(rest.constant), |sum, (value, factor)| {
-                        sum.plus(&value.times_modulo(factor, *modulus))
+                        sum.add(&value.multiply_modulo(factor, *modulus))
                     });
                     sum.rem(*modulus, self.ranges)
                 }
@@ -207,7 +207,7 @@ fn solve(form: &Expr, p: usize, value: &Expr, solved: &[Option<Expr>], ranges: &
         _ => (form.clone(), None),
     };
     let (_, sign) = sum.terms().find(|(atom, _)| **atom == symbol).filter(|(_, factor)| matches!(factor, -1 | 1))?;
-    let rest = sum.minus(&Expr::symbol(Symbol::Coordinate(p)).times(sign));
+    let rest = sum.subtract(&Expr::symbol(Symbol::Coordinate(p)).multiply(sign));
     if rest.mentions(Symbol::Coordinate(p)) {
         return None;
     }
@@ -216,7 +216,7 @@ fn solve(form: &Expr, p: usize, value: &Expr, solved: &[Option<Expr>], ranges: &
         Symbol::Counter(_) => None,
     };
     let rest = rest.replace_all(&known, ranges);
-    let found = value.minus(&rest).times(sign);
+    let found = value.subtract(&rest).multiply(sign);
     Some(match modulus {
         Some(modulus) => found.rem(modulus, ranges),
         None => found,

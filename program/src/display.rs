@@ -40,7 +40,7 @@ impl Nest {
     pub(crate) fn show_region(&self, region: &Region) -> String {
         let dims = region.ranges.iter().zip(region.periods.iter().zip(&region.blocks));
         let ranges = dims.map(|((low, high), (period, blocks))| {
-            let length = high.minus(low);
+            let length = high.subtract(low);
             let range = match (low.as_constant(), length.as_constant()) {
                 (Some(low), Some(length)) => format!("{low}..{}", low.saturating_add(length)),
                 (None, Some(length)) => format!("{} .. +{length}", self.show(low)),

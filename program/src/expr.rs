@@ -140,14 +140,14 @@ impl Expr {
 
     /// Returns `self + other`.
     #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        self.plus_times(other, 1)
+    pub fn add(&self, other: &Self) -> Self {
+        self.add_multiple(other, 1)
     }
 
     /// Returns `self - other`.
     #[must_use]
-    pub fn minus(&self, other: &Self) -> Self {
-        self.plus_times(other, -1)
+    pub fn subtract(&self, other: &Self) -> Self {
+        self.add_multiple(other, -1)
     }
 
     /// Returns `self + value`.
@@ -158,12 +158,12 @@ impl Expr {
 
     /// Returns `factor * self`.
     #[must_use]
-    pub fn times(&self, factor: i64) -> Self {
-        Self::default().plus_times(self, factor)
+    pub fn multiply(&self, factor: i64) -> Self {
+        Self::default().add_multiple(self, factor)
     }
 
     /// Returns `factor * self` up to multiples of `modulus`, with numbers below it.
-    pub fn times_modulo(&self, factor: i64, modulus: i64) -> Self {
+    pub fn multiply_modulo(&self, factor: i64, modulus: i64) -> Self {
         let by = |value: i64| (i128::from(value) * i128::from(factor) % i128::from(modulus)) as i64;
         let terms = self.terms.iter().map(|(atom, &value)| (atom.clone(), by(value))).filter(|term| term.1 != 0);
         Self { terms: terms.collect(), constant: by(self.constant) }
@@ -175,7 +175,7 @@ impl Expr {
         Self { terms: terms.map(|(atom, &by)| (atom.clone(), by)).collect(), constant: self.constant }
     }
 
-    fn plus_times(&self, other: &Self, factor: i64) -> Self {
+    fn add_multiple(&self, other: &Self, factor: i64) -> Self {
         let mut sum = self.clone();
         sum.constant = sum.constant.saturating_add(factor.saturating_mul(other.constant));
         for (atom, &by) in &other.terms {
@@ -197,7 +197,7 @@ impl Expr {
         if low.div_euclid(divisor) == high.div_euclid(divisor) {
             return quotient.offset_by(low.div_euclid(divisor));
         }
-        quotient.plus(&Self::atom(Atom::Div(Box::new(rest), divisor)))
+        quotient.add(&Self::atom(Atom::Div(Box::new(rest), divisor)))
     }
 
     /// Returns `self mod modulus`, in `0..modulus`, simplified.
@@ -217,8 +217,8 @@ impl Expr {
     /// The sum without inner remainders that a remainder by `modulus` takes anyway.
     fn flattened(&self, modulus: i64) -> Self {
         self.terms.iter().fold(Self::constant(self.constant), |sum, (atom, &factor)| match atom {
-            Atom::Mod(inner, m) if m % modulus == 0 => sum.plus_times(&inner.flattened(modulus), factor),
-            _ => sum.plus_times(&Self::atom(atom.clone()), factor),
+            Atom::Mod(inner, m) if m % modulus == 0 => sum.add_multiple(&inner.flattened(modulus), factor),
+            _ => sum.add_multiple(&Self::atom(atom.clone()), factor),
         })
     }
 
@@ -241,7 +241,7 @@ impl Expr {
     /// Returns the minimum of the two, simplified.
     #[must_use]
     pub fn min(a: &Self, b: &Self, ranges: &Ranges) -> Self {
-        let (low, high) = a.minus(b).bounds(ranges);
+        let (low, high) = a.subtract(b).bounds(ranges);
         if high <= 0 {
             a.clone()
         } else if low >= 0 {
@@ -255,7 +255,7 @@ impl Expr {
     /// Returns the maximum of the two, simplified.
     #[must_use]
     pub fn max(a: &Self, b: &Self, ranges: &Ranges) -> Self {
-        let (low, high) = a.minus(b).bounds(ranges);
+        let (low, high) = a.subtract(b).bounds(ranges);
         if low >= 0 {
             a.clone()
         } else if high <= 0 {
@@ -295,7 +295,7 @@ impl Expr {
             Atom::Min(a, b) => (a, b, false),
             _ => return None,
         };
-        Some(([rest.plus_times(a, factor), rest.plus_times(b, factor)], is_max == (factor > 0)))
+        Some(([rest.add_multiple(a, factor), rest.add_multiple(b, factor)], is_max == (factor > 0)))
     }
 
     /// Returns whether `symbol` occurs.
@@ -326,7 +326,7 @@ impl Expr {
                 Atom::Min(a, b) => Self::min(&replaced(a), &replaced(b), ranges),
                 Atom::Max(a, b) => Self::max(&replaced(a), &replaced(b), ranges),
             };
-            sum.plus_times(&value, factor)
+            sum.add_multiple(&value, factor)
         })
     }
 

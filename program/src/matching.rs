@@ -180,7 +180,7 @@ mod tests {
     use polyshard_layout::{Mesh, Name, Reach};
 
     fn region(symbols: &[Symbol]) -> Region {
-        let low = symbols.iter().fold(Expr::constant(0), |sum, &symbol| sum.plus(&Expr::symbol(symbol)));
+        let low = symbols.iter().fold(Expr::constant(0), |sum, &symbol| sum.add(&Expr::symbol(symbol)));
         Region::of_ranges(vec![(low.clone(), low.offset_by(4))])
     }
 

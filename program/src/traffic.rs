@@ -80,7 +80,7 @@ impl Along {
 /// The most blocks of a region along its dimensions, which are looked at one by one.
 fn most_blocks(region: &Region, ranges: &Ranges) -> u64 {
     let dims = region.ranges.iter().zip(&region.blocks).filter_map(|((low, high), blocks)| {
-        let length = high.minus(low).bounds(ranges).1.max(0);
+        let length = high.subtract(low).bounds(ranges).1.max(0);
         Some(length / blocks.as_ref()?.stride)
     });
     dims.fold(1, |sum, blocks| sum.saturating_add(blocks as u64))

@@ -44,7 +44,7 @@ fn without_multiples(inner: &Expr, mut sum: Sum, modulus: &Expr) -> Result<Sum> 
         let period = self::sum(modulus).ok()?;
         let of_first = period.terms.iter().find(|term| term.0 == first)?.1;
         let times = factor.checked_div(of_first)?;
-        sum = sum.plus(period.times(times.checked_neg()?)?)?;
+        sum = sum.add(period.multiply(times.checked_neg()?)?)?;
         sum.terms.retain(|term| term.1 != 0);
         (!sum.terms.iter().any(|term| names.contains(&term.0))).then_some(sum)
     };
@@ -103,20 +103,20 @@ fn sum(index: &Expr) -> Result<Sum> {
             None => Err(wrong()),
         },
         Expr::Lit(_) => Ok(Sum { terms: Vec::new(), constant: evaluate(index).ok_or_else(wrong)? }),
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => sum(&unary.expr)?.times(-1).ok_or_else(large),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => sum(&unary.expr)?.multiply(-1).ok_or_else(large),
         Expr::Binary(binary) => {
             let (left, right) = (&binary.left, &binary.right);
             match binary.op {
-                BinOp::Add(_) => sum(left)?.plus(sum(right)?).ok_or_else(large),
+                BinOp::Add(_) => sum(left)?.add(sum(right)?).ok_or_else(large),
                 BinOp::Sub(_) => {
-                    let right = sum(right)?.times(-1).ok_or_else(large)?;
-                    sum(left)?.plus(right).ok_or_else(large)
+                    let right = sum(right)?.multiply(-1).ok_or_else(large)?;
+                    sum(left)?.add(right).ok_or_else(large)
                 }
                 BinOp::Mul(_) => {
                     let (left, right) = (sum(left)?, sum(right)?);
                     match (&left.terms[..], &right.terms[..]) {
-                        ([], _) => right.times(left.constant).ok_or_else(large),
-                        (_, []) => left.times(right.constant).ok_or_else(large),
+                        ([], _) => right.multiply(left.constant).ok_or_else(large),
+                        (_, []) => left.multiply(right.constant).ok_or_else(large),
                         _ => Err(wrong()),
                     }
                 }
@@ -133,7 +133,7 @@ fn sum(index: &Expr) -> Result<Sum> {
 }
 
 impl Sum {
-    fn times(mut self, factor: i128) -> Option<Self> {
+    fn multiply(mut self, factor: i128) -> Option<Self> {
         for term in &mut self.terms {
             term.1 = term.1.checked_mul(factor)?;
         }
@@ -141,7 +141,7 @@ impl Sum {
         Some(self)
     }
 
-    fn plus(mut self, other: Self) -> Option<Self> {
+    fn add(mut self, other: Self) -> Option<Self> {
         for (name, factor) in other.terms {
             match self.terms.iter_mut().find(|term| term.0 == name) {
                 Some(term) => term.1 = term.1.checked_add(factor)?,

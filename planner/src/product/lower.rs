@@ -295,7 +295,7 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
         loops: indices
             .iter()
             .zip(&spans)
-            .map(|(&var, (low, high))| LeafLoop { var, low: low.clone(), count: high.minus(low), stride: 1 })
+            .map(|(&var, (low, high))| LeafLoop { var, low: low.clone(), count: high.subtract(low), stride: 1 })
             .collect(),
         target: leaf_access(2),
         operands: vec![leaf_access(0), leaf_access(1)],
@@ -331,10 +331,10 @@ fn span(sharding: &Sharding, dim: usize, ranges: &Ranges) -> (Expr, Expr) {
     let end = Expr::constant(sharding.shape()[dim] as i64);
     let [level] = sharding.dims()[dim].levels() else { return (Expr::constant(0), end) };
     let digit = level.at.terms.iter().fold(Expr::constant(level.at.constant), |sum, &(axis, factor)| {
-        sum.plus(&Expr::symbol(Symbol::Coordinate(axis)).times(factor))
+        sum.add(&Expr::symbol(Symbol::Coordinate(axis)).multiply(factor))
     });
     let block = i64::try_from(level.block).unwrap_or(i64::MAX);
-    let low = digit.times(block);
+    let low = digit.multiply(block);
     (Expr::min(&low, &end, ranges), Expr::min(&low.offset_by(block), &end, ranges))
 }
 

@@ -46,7 +46,7 @@ impl fmt::Display for Plan {
             Strategy::Lowered(_) => "by steps given",
             Strategy::Deterministic => "in the order of the mesh",
         };
-        writeln!(f, "{} elements of {} over {}, {how}", self.elements, self.dtype, self.over())?;
+        writeln!(f, "{} elements of {} over {}, {how}", self.elements, self.dtype, self.axis_names())?;
         writeln!(f, "{}", self.placed)?;
         let steps = self.steps();
         let width = |column: usize| steps.iter().map(|step| step[column].len()).max().unwrap_or(0);

@@ -216,7 +216,7 @@ impl Plan {
 
     /// Returns the axes that are reduced over in words: `x`, `y`, each in backticks.
     #[must_use]
-    pub fn over(&self) -> String {
+    pub fn axis_names(&self) -> String {
         self.placed.named(&self.axes)
     }
 

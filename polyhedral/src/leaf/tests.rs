@@ -25,7 +25,7 @@ fn access(tensor: &str, index: &[&str]) -> Value {
     Value::Access(example::access(tensor, index))
 }
 
-fn times(a: Value, b: Value) -> Value {
+fn multiply(a: Value, b: Value) -> Value {
     Value::Mul(Box::new(a), Box::new(b))
 }
 
@@ -45,10 +45,13 @@ fn check(kernel: &Kernel, expect: Expect) {
 fn products_of_two_tensors_are_recognised_in_any_transposition() {
     let operands = [("A", 2), ("B", 2)];
     let (a, b) = (access("A", &["k", "m"]), access("B", &["n", "k"]));
-    check(&kernel(&["m", "n"], Assign::Add, &operands, times(a.clone(), b.clone())), expect!["m=M n=N k=K, times 1"]);
-    let scaled = times(Value::Literal(Number::Int(3)), Value::Neg(Box::new(times(a, b))));
+    check(
+        &kernel(&["m", "n"], Assign::Add, &operands, multiply(a.clone(), b.clone())),
+        expect!["m=M n=N k=K, times 1"],
+    );
+    let scaled = multiply(Value::Literal(Number::Int(3)), Value::Neg(Box::new(multiply(a, b))));
     check(&kernel(&["n", "m"], Assign::Add, &operands, scaled), expect!["n=N m=M k=K, times 3 * -1"]);
-    let batched = times(access("A", &["b", "m", "k"]), access("B", &["b", "k"]));
+    let batched = multiply(access("A", &["b", "m", "k"]), access("B", &["b", "k"]));
     check(&kernel(&["b", "m"], Assign::Set, &[("A", 3), ("B", 2)], batched), expect!["b=Batch m=M k=K, times 1"]);
 }
 
@@ -56,22 +59,22 @@ fn products_of_two_tensors_are_recognised_in_any_transposition() {
 fn what_is_no_product_of_two_says_why() {
     let (a, b) = (access("A", &["m", "k"]), access("B", &["k", "n"]));
     let operands = [("A", 2), ("B", 2)];
-    let product = times(a.clone(), b.clone());
+    let product = multiply(a.clone(), b.clone());
     check(&kernel(&["m", "n"], Assign::Max, &operands, product), expect!["`max=` does not add up products"]);
     let sum = Value::Add(Box::new(a.clone()), Box::new(b));
     check(&kernel(&["m", "n"], Assign::Add, &operands, sum), expect!["`A[m, k] + B[k, n]` is not a product"]);
     check(&kernel(&["m"], Assign::Add, &[("A", 2)], a.clone()), expect!["`A[m, k]` is not a product of two tensors"]);
-    let outer = times(access("A", &["m"]), access("B", &["n"]));
+    let outer = multiply(access("A", &["m"]), access("B", &["n"]));
     check(
         &kernel(&["m", "n"], Assign::Add, &[("A", 1), ("B", 1)], outer),
         expect!["no index is summed over both operands"],
     );
-    let dot = times(access("A", &["k"]), access("B", &["k"]));
+    let dot = multiply(access("A", &["k"]), access("B", &["k"]));
     check(
         &kernel(&[], Assign::Add, &[("A", 1), ("B", 1)], dot),
         expect!["no index is in the output and in one operand alone"],
     );
-    let pointwise = times(a, access("B", &["m", "k"]));
+    let pointwise = multiply(a, access("B", &["m", "k"]));
     check(&kernel(&["m", "k"], Assign::Set, &operands, pointwise), expect!["no index is summed over both operands"]);
 }
 
@@ -119,7 +122,7 @@ fn a_leaf_starts_at_the_tile_of_its_rank_and_moves_by_the_coefficients_of_its_ac
     let (leaf, depth) = found(&rows);
     assert_eq!((leaf.op.kind(), depth), (LeafKind::Contraction, 0));
     let x = Expr::symbol(polyshard_program::Symbol::Coordinate(0));
-    assert_eq!(leaf.target.base, [x.times(2), Expr::constant(0)]);
+    assert_eq!(leaf.target.base, [x.multiply(2), Expr::constant(0)]);
     assert_eq!(leaf.target.strides, [[1, 0, 0], [0, 1, 0]]);
     assert_eq!(leaf.operands[1].strides, [[0, 0, 1], [0, 1, 0]]);
 }

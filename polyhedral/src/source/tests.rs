@@ -82,9 +82,9 @@ fn who_reads_from_a_rank_is_found_where_each_reads_from_one() {
         invert(&from, kept, &ranges).map_or_else(|| "none".into(), |to| shown(&to))
     };
     expect!["y, x"].assert_eq(&solved([&y, &x], &[]));
-    expect!["(x - y - i) % 4, y"].assert_eq(&solved([&x.plus(&y).plus(&i).rem(4, &ranges), &y], &[]));
-    expect!["x, -y + 3"].assert_eq(&solved([&x, &Expr::constant(3).minus(&y)], &[]));
-    expect!["none"].assert_eq(&solved([&x.plus(&y).rem(4, &ranges), &x.minus(&y).rem(4, &ranges)], &[]));
+    expect!["(x - y - i) % 4, y"].assert_eq(&solved([&x.add(&y).add(&i).rem(4, &ranges), &y], &[]));
+    expect!["x, -y + 3"].assert_eq(&solved([&x, &Expr::constant(3).subtract(&y)], &[]));
+    expect!["none"].assert_eq(&solved([&x.add(&y).rem(4, &ranges), &x.subtract(&y).rem(4, &ranges)], &[]));
     expect!["none"].assert_eq(&solved([&x, &Expr::constant(0)], &[]));
     expect!["x, y"].assert_eq(&solved([&x, &Expr::constant(0)], &[1]));
 }

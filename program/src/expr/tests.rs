@@ -20,8 +20,8 @@ fn built() -> impl Strategy<Value = (Expr, Shown)> {
         (inner.clone(), inner, 0u8..6, 1i64..9).prop_map(|((a, Shown(f)), (b, Shown(g)), op, by)| {
             let ranges = ranges();
             let expr = match op {
-                0 => a.plus(&b),
-                1 => a.minus(&b.times(by)),
+                0 => a.add(&b),
+                1 => a.subtract(&b.multiply(by)),
                 2 => a.div(by, &ranges),
                 3 => a.rem(by, &ranges),
                 4 => Expr::min(&a, &b, &ranges),
@@ -88,10 +88,10 @@ fn forms_print_as_people_write_them() {
         Symbol::Counter(_) => "t".to_owned(),
     };
     let [x, y, t] = [Symbol::Coordinate(0), Symbol::Coordinate(1), Symbol::Counter(0)].map(Expr::symbol);
-    let turned = t.plus(&y).rem(4, &ranges);
-    assert_eq!(turned.times(256).show(&name), "256*((y + t) % 4)");
-    assert_eq!(turned.times(256).div(256, &ranges).show(&name), "(y + t) % 4");
-    assert_eq!(y.minus(&x).rem(4, &ranges).plus(&x).rem(4, &ranges).show(&name), "y");
-    assert_eq!(Expr::min(&x.times(3).offset_by(3), &Expr::constant(8), &ranges).show(&name), "min(8, 3*x + 3)");
-    assert_eq!(Expr::min(&x.times(3).offset_by(3), &Expr::constant(9), &ranges).show(&name), "3*x + 3");
+    let turned = t.add(&y).rem(4, &ranges);
+    assert_eq!(turned.multiply(256).show(&name), "256*((y + t) % 4)");
+    assert_eq!(turned.multiply(256).div(256, &ranges).show(&name), "(y + t) % 4");
+    assert_eq!(y.subtract(&x).rem(4, &ranges).add(&x).rem(4, &ranges).show(&name), "y");
+    assert_eq!(Expr::min(&x.multiply(3).offset_by(3), &Expr::constant(8), &ranges).show(&name), "min(8, 3*x + 3)");
+    assert_eq!(Expr::min(&x.multiply(3).offset_by(3), &Expr::constant(9), &ranges).show(&name), "3*x + 3");
 }

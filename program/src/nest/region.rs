@@ -64,7 +64,7 @@ impl Region {
     pub fn max_extents(&self, ranges: &Ranges) -> Vec<i64> {
         let dims = self.ranges.iter().zip(&self.blocks);
         dims.map(|((low, high), blocks)| {
-            let length = high.minus(low).bounds(ranges).1.max(0);
+            let length = high.subtract(low).bounds(ranges).1.max(0);
             blocks.as_ref().map_or(length, |blocks| blocks.count(length, blocks.size.bounds(ranges).1))
         })
         .collect()
