@@ -19,6 +19,7 @@ mod dim;
 mod dtype;
 mod linear;
 mod mesh;
+mod message;
 mod name;
 mod placement;
 mod reach;

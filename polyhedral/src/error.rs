@@ -305,18 +305,6 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Returns what is wrong.
-    #[must_use]
-    pub fn message(&self) -> String {
-        self.parts().0
-    }
-
-    /// Returns what is there instead, or what to do.
-    #[must_use]
-    pub fn help(&self) -> Option<String> {
-        self.parts().1
-    }
-
     fn parts(&self) -> (String, Option<String>) {
         match self {
             Self::Kernel { kernel, error } => (format!("kernel `{kernel}`: {}", error.message()), error.help()),
@@ -436,12 +424,4 @@ impl ErrorKind {
     }
 }
 
-impl std::fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (message, help) = self.parts();
-        f.write_str(&message)?;
-        help.map_or(Ok(()), |help| write!(f, "; {help}"))
-    }
-}
-
-impl std::error::Error for ErrorKind {}
+polyshard_layout::message_and_help!(ErrorKind);

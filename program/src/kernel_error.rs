@@ -211,18 +211,6 @@ pub enum KernelError {
 }
 
 impl KernelError {
-    /// Returns what is wrong.
-    #[must_use]
-    pub fn message(&self) -> String {
-        self.parts().0
-    }
-
-    /// Returns what is there instead, or what to do.
-    #[must_use]
-    pub fn help(&self) -> Option<String> {
-        self.parts().1
-    }
-
     fn parts(&self) -> (String, Option<String>) {
         match self {
             Self::NotNative(error) => (error.to_string(), None),
@@ -329,15 +317,7 @@ impl KernelError {
     }
 }
 
-impl std::fmt::Display for KernelError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (message, help) = self.parts();
-        f.write_str(&message)?;
-        help.map_or(Ok(()), |help| write!(f, "; {help}"))
-    }
-}
-
-impl std::error::Error for KernelError {}
+polyshard_layout::message_and_help!(KernelError);
 
 impl From<NotNative> for KernelError {
     fn from(error: NotNative) -> Self {

@@ -79,18 +79,6 @@ pub enum ShardingError {
 }
 
 impl ShardingError {
-    /// Returns what is wrong.
-    #[must_use]
-    pub fn message(&self) -> String {
-        self.parts().0
-    }
-
-    /// Returns what is there instead, or what to do.
-    #[must_use]
-    pub fn help(&self) -> Option<String> {
-        self.parts().1
-    }
-
     fn parts(&self) -> (String, Option<String>) {
         match self {
             Self::UnknownAxis { name, axes } => (format!("no axis `{name}`"), Some(format!("the axes are {axes}"))),
@@ -127,15 +115,7 @@ impl ShardingError {
     }
 }
 
-impl std::fmt::Display for ShardingError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (message, help) = self.parts();
-        f.write_str(&message)?;
-        help.map_or(Ok(()), |help| write!(f, "; {help}"))
-    }
-}
-
-impl std::error::Error for ShardingError {}
+crate::message_and_help!(ShardingError);
 
 impl ShardingError {
     pub(crate) fn unknown_axis(name: Name, mesh: &Mesh) -> Self {

@@ -1,0 +1,32 @@
+//! Errors that say what is wrong, and what to do.
+
+/// Gives an error `message()` and `help()`, and prints both, from a private `parts()` that returns them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! message_and_help {
+    ($error:ty) => {
+        impl $error {
+            /// Returns what is wrong.
+            #[must_use]
+            pub fn message(&self) -> String {
+                self.parts().0
+            }
+
+            /// Returns what is there instead, or what to do.
+            #[must_use]
+            pub fn help(&self) -> Option<String> {
+                self.parts().1
+            }
+        }
+
+        impl std::fmt::Display for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let (message, help) = self.parts();
+                f.write_str(&message)?;
+                help.map_or(Ok(()), |help| write!(f, "; {help}"))
+            }
+        }
+
+        impl std::error::Error for $error {}
+    };
+}
