@@ -1,5 +1,13 @@
 //! What can go wrong while a program runs.
+//!
+//! What a caller can do otherwise is an enum per subject, in a file of its own, with what it is about in fields. What
+//! ranks tell one another of their failures is text.
 
+mod array;
+mod group;
+
+pub use array::ArrayError;
+pub use group::GroupError;
 use polyshard_machine::units;
 use std::fmt;
 
@@ -15,6 +23,12 @@ pub enum Error {
     /// The caller asked for something that cannot be done.
     #[error("{0}")]
     Usage(String),
+    /// An array cannot be distributed, or its elements cannot be used.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// The ranks of a world cannot be grouped or numbered along a mesh.
+    #[error(transparent)]
+    Group(#[from] GroupError),
     /// Ranks disagree on what to do next, or wait for each other in a circle.
     #[error("{0}")]
     Mismatch(String),
@@ -55,6 +69,11 @@ pub enum Error {
 /// Puts the rank before what it says, unless that begins with the rank.
 pub(crate) fn named(rank: usize, message: &str) -> String {
     if message.starts_with(&format!("rank {rank} ")) { message.into() } else { format!("rank {rank}: {message}") }
+}
+
+/// Lists names with commas between them.
+fn joined(names: &[impl fmt::Display]) -> String {
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl fmt::Debug for Error {

@@ -11,8 +11,7 @@ use crate::comm::launcher::{Launcher, launcher};
 #[cfg(feature = "mpi")]
 use crate::comm::plural;
 use crate::comm::threads::{Failure, Shared, ThreadComm};
-use crate::world::{Backend, World};
-use crate::{Error, Result};
+use crate::{Backend, Error, Result, World};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt::Display;

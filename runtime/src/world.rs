@@ -10,21 +10,12 @@ mod parts;
 
 use crate::comm::{Alone, Communicator, SharedMemory};
 use crate::layout::Mesh;
-use crate::{Error, Result, memory};
+use crate::{Backend, GroupError, Result, memory};
 use cache::Cache;
 pub use numbering::Numbering;
 use parts::Part;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
-
-/// What the ranks of a world are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Backend {
-    /// Threads of this process.
-    Threads,
-    /// MPI processes.
-    Mpi,
-}
 
 /// All ranks of a running program, seen from one of them: what [`spmd`](crate::spmd()) hands to each.
 pub struct World {
@@ -154,10 +145,10 @@ impl World {
         }
         for (nth, &axis) in axes.iter().enumerate() {
             if axis >= mesh.ndim() {
-                return Err(Error::Usage(format!("no axis {axis}: the mesh ({mesh}) has axes 0..{}", mesh.ndim())));
+                return Err(GroupError::NoAxis { axis, mesh: mesh.clone() }.into());
             }
             if axes[..nth].contains(&axis) {
-                return Err(Error::Usage(format!("axis {axis} of the mesh ({mesh}) is given twice for one group")));
+                return Err(GroupError::AxisTwice { axis, mesh: mesh.clone() }.into());
             }
         }
         let mut group = Group {
@@ -237,16 +228,8 @@ impl World {
     /// # Errors
     /// If it has not.
     pub fn check_mesh(&self, mesh: &Mesh) -> Result<()> {
-        let (needed, size) = (mesh.size(), self.size());
-        if needed == size {
-            return Ok(());
-        }
-        let ranks = if needed == 1 { "1 rank" } else { &format!("{needed} ranks") };
-        let cure = match self.backend {
-            Backend::Threads => format!("call `spmd({needed}, ..)`"),
-            Backend::Mpi => format!("start it with `mpirun -n {needed}`"),
-        };
-        Err(Error::Usage(format!("the mesh ({mesh}) has {ranks}, but the program runs on {size}: {cure}")))
+        let (size, backend) = (self.size(), self.backend);
+        if mesh.size() == size { Ok(()) } else { Err(GroupError::Mesh { mesh: mesh.clone(), size, backend }.into()) }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::block::Block;
 use crate::layout::Sharding;
 use crate::region::row_major;
 use crate::subarray::{Place, Subarray};
-use crate::{Element, Error, Region, Result, Segment, View, ViewMut, World, memory};
+use crate::{ArrayError, Element, Error, Region, Result, Segment, View, ViewMut, World, memory};
 use ndarray::{ArrayBase, Data, Dimension};
 
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
@@ -116,11 +116,8 @@ impl<T: Element> DistArray<T> {
         D: Dimension,
     {
         if array.shape() != sharding.shape() {
-            return Err(Error::Usage(format!(
-                "an array of shape {:?} cannot be laid out by a sharding of shape {:?}; make both the same",
-                array.shape(),
-                sharding.shape()
-            )));
+            let (shape, sharding) = (array.shape().to_vec(), sharding.shape().to_vec());
+            return Err(ArrayError::Shape { shape, sharding }.into());
         }
         let array = array.view().into_dyn();
         Self::from_fn(world, sharding, |index| array[index])
@@ -133,10 +130,7 @@ impl<T: Element> DistArray<T> {
         let bytes =
             sharding.shape().iter().try_fold(size_of::<T>().max(1), |bytes, &extent| bytes.checked_mul(extent.max(1)));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
-            return Err(Error::Usage(format!(
-                "an array of shape {:?} has more bytes than 63 bits count; make it smaller",
-                sharding.shape()
-            )));
+            return Err(ArrayError::TooLarge { shape: sharding.shape().to_vec() }.into());
         }
         let coordinates = sharding.mesh().coordinates(world.rank());
         let local_shape = sharding.local_shape(&coordinates);
@@ -147,17 +141,20 @@ impl<T: Element> DistArray<T> {
     fn has_first_term(&self) -> bool {
         self.sharding.partial().iter().all(|&axis| self.coordinates[axis] == 0)
     }
+}
 
+impl<T> DistArray<T> {
     /// Checks that the elements are known: that their sums are not open.
     ///
     /// # Errors
     /// If they are.
-    fn closed(&self, what: &str) -> Result<()> {
-        if self.sharding.partial().is_empty() { Ok(()) } else { Err(Error::Usage(open(&self.sharding, what))) }
+    fn closed(&self, purpose: &'static str) -> Result<()> {
+        match self.sharding.partial() {
+            [] => Ok(()),
+            _ => Err(ArrayError::OpenSums { sharding: Box::new(self.sharding.clone()), purpose }.into()),
+        }
     }
-}
 
-impl<T> DistArray<T> {
     /// Returns the memory of the elements.
     pub(crate) fn into_block(self) -> Block<T> {
         self.block
@@ -233,7 +230,7 @@ impl<T> DistArray<T> {
     {
         let inside = index.len() == self.ndim() && index.iter().zip(self.shape()).all(|(&i, &extent)| i < extent);
         assert!(inside, "index {index:?} is outside an array of shape {:?}", self.shape());
-        assert!(self.sharding.partial().is_empty(), "{}", open(&self.sharding, "indexed"));
+        self.closed("indexed").unwrap_or_else(|error| panic!("{error}"));
         if !self.sharding.keeps(&self.coordinates) {
             return None;
         }
@@ -317,16 +314,6 @@ impl<T> DistArray<T> {
         };
         Err(Error::Usage(message))
     }
-}
-
-/// What is said of an array whose sums are open, and which would be used as if they were not.
-fn open(sharding: &Sharding, what: &str) -> String {
-    let axes: Vec<_> = sharding.partial_axes().iter().map(|axis| axis.as_str().to_owned()).collect();
-    format!(
-        "an array sharded {sharding} cannot be {what}: its elements are sums that are still open along {}; close them \
-         first, by `redistribute` to a sharding without `partial`",
-        axes.join(", ")
-    )
 }
 
 fn of_block(sharding: &Sharding) -> String {
