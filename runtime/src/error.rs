@@ -4,10 +4,14 @@
 //! ranks tell one another of their failures is text.
 
 mod array;
+mod comm;
 mod group;
+mod launch;
 
 pub use array::ArrayError;
+pub use comm::CommError;
 pub use group::GroupError;
+pub use launch::LaunchError;
 use polyshard_machine::units;
 use std::fmt;
 
@@ -29,6 +33,12 @@ pub enum Error {
     /// The ranks of a world cannot be grouped or numbered along a mesh.
     #[error(transparent)]
     Group(#[from] GroupError),
+    /// A communicator or a collective refuses its arguments.
+    #[error(transparent)]
+    Comm(#[from] CommError),
+    /// Ranks cannot be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
     /// Ranks disagree on what to do next, or wait for each other in a circle.
     #[error("{0}")]
     Mismatch(String),

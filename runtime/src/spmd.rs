@@ -8,10 +8,8 @@ mod threads;
 
 use crate::comm::Communicator;
 use crate::comm::launcher::{Launcher, launcher};
-#[cfg(feature = "mpi")]
-use crate::comm::plural;
 use crate::comm::threads::{Failure, Shared, ThreadComm};
-use crate::{Backend, Error, Result, World};
+use crate::{Backend, Error, LaunchError, Result, World};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt::Display;
@@ -132,19 +130,11 @@ pub fn launched_ranks() -> Option<usize> {
 
 /// Refuses ranks that would start ranks.
 pub(crate) fn check_outside() -> Result<()> {
-    if IS_RANK.get() {
-        let message =
-            "`spmd` was called inside of `spmd`: a rank cannot start ranks, so move the call out of the closure";
-        return Err(Error::Usage(message.into()));
-    }
-    Ok(())
+    if IS_RANK.get() { Err(LaunchError::Nested.into()) } else { Ok(()) }
 }
 
 fn check_ranks(ranks: usize) -> Result<()> {
-    if ranks == 0 {
-        return Err(Error::Usage("`spmd` was asked for 0 ranks: it takes at least 1".into()));
-    }
-    Ok(())
+    if ranks == 0 { Err(LaunchError::NoRanks.into()) } else { Ok(()) }
 }
 
 /// Runs `f` on `ranks` threads, in the world that `world` makes of a thread's communicator, on that thread.
@@ -225,12 +215,8 @@ fn told(failure: Failure) -> Error {
 
 #[cfg(not(feature = "mpi"))]
 fn on_mpi<R, E: From<Error>, F>(launcher: &Launcher, _ranks: usize, _checked: bool, _f: F) -> Result<Vec<R>, E> {
-    Err(Error::Usage(format!(
-        "the process was started by {} (`{}` is set), but polyshard was built without MPI: build it with the feature \
-         `mpi`, or start the program without a launcher",
-        launcher.name, launcher.variable
-    ))
-    .into())
+    let Launcher { name: launcher, variable, .. } = *launcher;
+    Err(Error::from(LaunchError::WithoutMpi { launcher, variable }).into())
 }
 
 #[cfg(feature = "mpi")]
@@ -263,20 +249,14 @@ where
 
 #[cfg(feature = "mpi")]
 fn check_processes(launcher: &Launcher, ranks: usize, size: usize) -> Result<()> {
-    let message = match launcher.size {
+    match launcher.size {
         // Each process is then a world of its own, and would run the whole program alone.
-        Some(started) if started != size => format!(
-            "{} started {started} processes, but MPI sees {size}: the launcher and the MPI library that the program \
-             is linked with must belong together",
-            launcher.name
-        ),
-        _ if size != ranks => {
-            let needed = plural(ranks, "rank");
-            format!("the program is for {needed}, but runs on {size}: start it with `mpirun -n {ranks}`")
+        Some(started) if started != size => {
+            Err(LaunchError::OtherMpi { launcher: launcher.name, started, size }.into())
         }
-        _ => return Ok(()),
-    };
-    Err(Error::Usage(message))
+        _ if size != ranks => Err(LaunchError::Processes { ranks, size }.into()),
+        _ => Ok(()),
+    }
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> String {
