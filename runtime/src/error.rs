@@ -7,12 +7,16 @@ mod array;
 mod comm;
 mod group;
 mod launch;
+mod leaf;
+mod run;
 
 pub use array::ArrayError;
 pub use comm::CommError;
 pub use group::GroupError;
 pub use launch::LaunchError;
+pub use leaf::LeafError;
 use polyshard_machine::units;
+pub use run::RunError;
 use std::fmt;
 
 /// The result of everything that can fail while a program runs.
@@ -39,6 +43,12 @@ pub enum Error {
     /// Ranks cannot be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// A leaf cannot be registered or called.
+    #[error(transparent)]
+    Leaf(#[from] LeafError),
+    /// A program or a kernel cannot run on what it is given.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// Ranks disagree on what to do next, or wait for each other in a circle.
     #[error("{0}")]
     Mismatch(String),

@@ -9,10 +9,10 @@ mod load;
 mod save;
 
 use crate::block::Block;
-use crate::layout::Sharding;
+use crate::layout::{Name, Sharding};
 use crate::region::row_major;
 use crate::subarray::{Place, Subarray};
-use crate::{ArrayError, Element, Error, Region, Result, Segment, View, ViewMut, World, memory};
+use crate::{ArrayError, Element, Region, Result, RunError, Segment, View, ViewMut, World, memory};
 use ndarray::{ArrayBase, Data, Dimension};
 
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
@@ -290,29 +290,17 @@ impl<T> DistArray<T> {
     /// If the shape, the mesh or the placement differ.
     pub fn expect(&self, name: &str, wanted: &Sharding) -> Result<()> {
         let held = &self.sharding;
-        let message = if held.shape() != wanted.shape() {
-            format!(
-                "`{name}` has shape {:?}, but the program wants {:?}; run it on arrays of that shape, or lower it for \
-                 this one",
-                held.shape(),
-                wanted.shape()
-            )
-        } else if held.mesh() != wanted.mesh() {
-            format!(
-                "`{name}` lies on the mesh ({}), but the program runs on ({}); make the array with the program's \
-                 sharding",
-                held.mesh(),
-                wanted.mesh()
-            )
-        } else if !held.has_same_owners(wanted) {
-            format!(
-                "`{name}` is sharded {held}, but the program wants {wanted}; make the array with the program's \
-                 sharding, or redistribute it"
-            )
-        } else {
+        let [shape, mesh] = [held.shape() == wanted.shape(), held.mesh() == wanted.mesh()];
+        if shape && mesh && held.has_same_owners(wanted) {
             return Ok(());
-        };
-        Err(Error::Usage(message))
+        }
+        let (name, given, wanted) = (Name::new(name), Box::new(held.clone()), Box::new(wanted.clone()));
+        Err(match (shape, mesh) {
+            (false, _) => RunError::Shape { name, given, wanted },
+            (true, false) => RunError::Mesh { name, given, wanted },
+            (true, true) => RunError::Owners { name, given, wanted },
+        }
+        .into())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Arrays against the function of the index that fills them, in memory and through files.
 
 use super::*;
+use crate::Error;
 use crate::layout::{Mesh, Placement};
 use crate::sample::{array, contents, element, indices, on_ranks, owned_region, shardings};
 use ndarray::ArrayD;

@@ -10,7 +10,8 @@ mod value;
 pub use prepared::Prepared;
 pub use typed::TypedProgram;
 
-use crate::{DistArray, Element, Error, ReduceOp, Result, World};
+use crate::layout::Name;
+use crate::{DistArray, Element, ReduceOp, Result, RunError, World};
 use polyshard_program::{Assign, Program};
 
 /// Running a program on a world of ranks.
@@ -113,8 +114,7 @@ fn check_type<T: Element>(program: &Program) -> Result<()> {
     if T::DTYPE == wanted {
         return Ok(());
     }
-    let (name, given) = (named(program), T::DTYPE);
-    Err(Error::Usage(format!("{name} is over {wanted}, but the arrays hold {given}; let them agree")))
+    Err(RunError::ElementType { kernel: only_kernel(program), wanted, given: T::DTYPE }.into())
 }
 
 /// What combines values where a statement assigns.
@@ -127,11 +127,8 @@ fn reduce_op(assign: Assign) -> ReduceOp {
     }
 }
 
-/// A program in messages: by its kernel, if it is one.
-fn named(program: &Program) -> String {
+/// The name of the program's kernel, if it has exactly one: messages call the program by it.
+fn only_kernel(program: &Program) -> Option<Name> {
     let mut nests = program.nests();
-    match (nests.next(), nests.next()) {
-        (Some(nest), None) => format!("`{}`", nest.kernel.name()),
-        _ => "the program".into(),
-    }
+    nests.next().filter(|_| nests.next().is_none()).map(|nest| nest.kernel.name())
 }

@@ -4,7 +4,9 @@ use super::kernel::PreparedKernel;
 use super::scalars::Scalars;
 use crate::block::Block;
 use crate::comm::Allocation;
-use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Transport, World, memory};
+use crate::{
+    DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, RunError, Transport, World, memory,
+};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{ArrayId, ArrayKind, Move, Program, Statement};
 
@@ -227,12 +229,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     ) -> Result<()> {
         let wanted: Vec<_> = self.program.outputs().collect();
         let [wanted] = wanted[..] else {
-            let names: Vec<_> = wanted.iter().map(|array| array.name.as_str()).collect();
-            return Err(Error::Usage(format!(
-                "`run_into` goes on from one array, but the program writes {} ({}); use `run_all`",
-                names.len(),
-                names.join(", ")
-            )));
+            return Err(RunError::Outputs { outputs: wanted.iter().map(|array| array.name).collect() }.into());
         };
         output.expect(wanted.name.as_str(), &wanted.sharding)?;
         self.walk(inputs, Some(output), scalars).map(|_| ())
@@ -335,14 +332,8 @@ fn moving<'a, T: Element>(program: &Program, moved: &Move, world: &World) -> Res
 fn check_inputs<T: Element>(program: &Program, inputs: &[&DistArray<T>]) -> Result<()> {
     let wanted: Vec<_> = program.inputs().collect();
     if inputs.len() != wanted.len() {
-        let names: Vec<_> = wanted.iter().map(|array| array.name.as_str()).collect();
-        return Err(Error::Usage(format!(
-            "{} takes {} inputs ({}), but {} are given",
-            super::named(program),
-            wanted.len(),
-            names.join(", "),
-            inputs.len()
-        )));
+        let names = wanted.iter().map(|array| array.name).collect();
+        return Err(RunError::Inputs { kernel: super::only_kernel(program), inputs: names, given: inputs.len() }.into());
     }
     inputs.iter().zip(wanted).try_for_each(|(input, wanted)| input.expect(wanted.name.as_str(), &wanted.sharding))
 }
