@@ -5,17 +5,23 @@
 
 mod array;
 mod comm;
+mod detect;
 mod group;
 mod launch;
 mod leaf;
+mod redistribution;
+mod reduction;
 mod run;
 
 pub use array::ArrayError;
 pub use comm::CommError;
+pub use detect::DetectError;
 pub use group::GroupError;
 pub use launch::LaunchError;
 pub use leaf::LeafError;
 use polyshard_machine::units;
+pub use redistribution::RedistributionError;
+pub use reduction::ReductionRunError;
 pub use run::RunError;
 use std::fmt;
 
@@ -46,6 +52,15 @@ pub enum Error {
     /// A leaf cannot be registered or called.
     #[error(transparent)]
     Leaf(#[from] LeafError),
+    /// An array cannot be redistributed or swept.
+    #[error(transparent)]
+    Redistribution(#[from] RedistributionError),
+    /// A reduction cannot run on the ranks and arrays that it is given.
+    #[error(transparent)]
+    Reduction(#[from] ReductionRunError),
+    /// The machine cannot be detected.
+    #[error(transparent)]
+    Detect(#[from] DetectError),
     /// A program or a kernel cannot run on what it is given.
     #[error(transparent)]
     Run(#[from] RunError),

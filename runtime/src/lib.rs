@@ -39,7 +39,10 @@ pub use block::Segment;
 pub use collectives::Collectives;
 pub use element::{Element, ReduceOp};
 pub use emulate::spmd_emulated;
-pub use error::{ArrayError, CommError, Error, GroupError, LaunchError, LeafError, Result, RunError};
+pub use error::{
+    ArrayError, CommError, DetectError, Error, GroupError, LaunchError, LeafError, RedistributionError,
+    ReductionRunError, Result, RunError,
+};
 pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;
 pub use memory::free_memory;

@@ -5,7 +5,8 @@ use super::scalars::Scalars;
 use crate::block::Block;
 use crate::comm::Allocation;
 use crate::{
-    DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, RunError, Transport, World, memory,
+    DistArray, Element, Error, Redistribution, RedistributionError, ReduceOp, Reduction, Result, RunError, Transport,
+    World, memory,
 };
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{ArrayId, ArrayKind, Move, Program, Statement};
@@ -110,11 +111,7 @@ impl<'a, T: Element> Prepared<'a, T> {
                 Allocation::Shared(segment) => return Ok(Block::shared(segment, elements)),
                 Allocation::Private => {}
                 Allocation::Unavailable(_) if self.transport == Transport::Auto => {}
-                Allocation::Unavailable(why) => {
-                    return Err(Error::Usage(format!(
-                        "cannot redistribute through shared memory: {why}, or use `Transport::Auto`"
-                    )));
-                }
+                Allocation::Unavailable(why) => return Err(RedistributionError::NoSharedMemory { why }.into()),
             }
         }
         Ok(memory::zeros(elements, "an array between two statements of a program")?.into())

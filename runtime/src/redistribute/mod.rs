@@ -28,7 +28,7 @@ mod tests;
 use crate::comm::{Allocation, SharedMemory};
 use crate::layout::Sharding;
 use crate::subarray::Subarray;
-use crate::{DistArray, Element, Error, Result, Segment, World};
+use crate::{DistArray, Element, RedistributionError, Result, Segment, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
@@ -199,11 +199,7 @@ impl Redistribution {
                 Allocation::Private => {}
                 Allocation::Shared(segment) => return DistArray::in_segment(world, &self.target, segment),
                 Allocation::Unavailable(_) if self.transport == Transport::Auto => {}
-                Allocation::Unavailable(why) => {
-                    return Err(Error::Usage(format!(
-                        "cannot redistribute through shared memory: {why}, or use `Transport::Auto`"
-                    )));
-                }
+                Allocation::Unavailable(why) => return Err(RedistributionError::NoSharedMemory { why }.into()),
             }
         }
         DistArray::filled(world, &self.target, T::ZERO)
@@ -220,7 +216,7 @@ impl Redistribution {
     /// # Errors
     /// As [`run_into`](Self::run_into).
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
-        check::array(source, &self.source, "takes", SOURCE)?;
+        check::input(source, &self.source)?;
         let mut target = self.allocate(world)?;
         self.run_into(world, source, &mut target)?;
         Ok(target)
@@ -235,8 +231,8 @@ impl Redistribution {
     /// and cannot be used, the ranks run different redistributions, or another rank failed.
     pub fn run_into<T: Element>(&self, world: &World, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
         world.check_mesh(self.source.mesh())?;
-        check::array(source, &self.source, "takes", SOURCE)?;
-        check::array(target, &self.target, "makes", "get the array from `output`")?;
+        check::input(source, &self.source)?;
+        check::output(target, &self.target)?;
         self.run_blocks(source.block(), target)
     }
 
@@ -262,25 +258,17 @@ impl Redistribution {
         segment: Option<&Segment>,
         staging: &mut Staging,
     ) -> Result<()> {
-        let why = match self.transport {
-            Transport::Messages => return messages::run(hop, element, from, to, staging),
-            Transport::Auto | Transport::Shared => {
-                match shared::run(hop, &*self.memory, self.number, element, from, Tile::new(to, segment))? {
-                    Outcome::Done => return Ok(()),
-                    _ if self.transport == Transport::Auto => return messages::run(hop, element, from, to, staging),
-                    Outcome::Apart(rank, other) => format!("ranks {rank} and {other} are on different nodes"),
-                    Outcome::Hidden(rank) => {
-                        format!("the output of rank {rank} is its own; get it from `Redistribution::output`")
-                    }
-                }
-            }
-        };
-        Err(Error::Usage(format!("cannot redistribute through shared memory: {why}, or use `Transport::Auto`")))
+        if self.transport == Transport::Messages {
+            return messages::run(hop, element, from, to, staging);
+        }
+        match shared::run(hop, &*self.memory, self.number, element, from, Tile::new(to, segment))? {
+            Outcome::Done => Ok(()),
+            _ if self.transport == Transport::Auto => messages::run(hop, element, from, to, staging),
+            Outcome::Apart(rank, other) => Err(RedistributionError::DifferentNodes { rank, other }.into()),
+            Outcome::Hidden(rank) => Err(RedistributionError::PrivateOutput { rank }.into()),
+        }
     }
 }
-
-/// What to do about an array that is laid out otherwise.
-const SOURCE: &str = "make one for this array's sharding";
 
 impl<T: Element> DistArray<T> {
     /// Returns the array laid out by `target`, a sharding of the same shape and mesh; collective over the world.

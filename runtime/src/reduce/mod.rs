@@ -9,7 +9,7 @@ mod step;
 
 use crate::comm::Communicator;
 use crate::layout::Sharding;
-use crate::{DistArray, Element, Error, ReduceOp, Result, World};
+use crate::{DistArray, Element, ReduceOp, ReductionRunError, Result, World};
 use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -77,11 +77,8 @@ impl<T: Element> Reduction<T> {
     pub(crate) fn between(world: &World, source: &Sharding, target: &Sharding, procedure: &Procedure) -> Result<Self> {
         world.check_mesh(source.mesh())?;
         if source.shape() != target.shape() || source.mesh() != target.mesh() || !closes(source, target, procedure) {
-            return Err(Error::Usage(format!(
-                "an array sharded {source} does not become one sharded {target} by a reduction in the groups {}; give \
-                 those along the axes that are closed",
-                listed(procedure.groups())
-            )));
+            let [from, to] = [source, target].map(|sharding| Box::new(sharding.clone()));
+            return Err(ReductionRunError::Groups { from, to, groups: procedure.groups().to_vec() }.into());
         }
         world.agree(&format!(
             "a reduction from {source} to {target}\na reduction of shape {:?} over ({})\nthe reduction {procedure:?}",
@@ -111,9 +108,7 @@ impl<T: Element> Reduction<T> {
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
         if given != elements {
-            return Err(Error::Usage(format!(
-                "an array of {given} elements is given to a reduction of {elements}; make one for {given}"
-            )));
+            return Err(ReductionRunError::Length { given, elements }.into());
         }
         let staging = &mut *self.staging.borrow_mut();
         self.steps.iter().try_for_each(|step| step.run(data, op, staging))
@@ -185,15 +180,10 @@ fn closes(source: &Sharding, target: &Sharding, procedure: &Procedure) -> bool {
 fn check<T: Element>(world: &World, procedure: &Procedure, elements: usize) -> Result<()> {
     let (ranks, size) = (procedure.ranks(), world.size());
     if ranks != size {
-        let needed = if ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
-        return Err(Error::Usage(format!("the reduction is for {needed}, but the program runs on {size}")));
+        return Err(ReductionRunError::Ranks { ranks, size }.into());
     }
-    let most = isize::MAX as usize / size_of::<T>();
-    if elements > most {
-        let message = format!("no array has {elements} elements of `{}`; give at most {most}", T::DTYPE.name());
-        return Err(Error::Usage(message));
-    }
-    Ok(())
+    let (max, dtype) = (isize::MAX as usize / size_of::<T>(), T::DTYPE);
+    if elements <= max { Ok(()) } else { Err(ReductionRunError::TooLong { elements, dtype, max }.into()) }
 }
 
 /// A communicator of at least two ranks.
