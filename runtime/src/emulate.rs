@@ -50,8 +50,8 @@ use std::sync::Arc;
 /// ```
 ///
 /// # Errors
-/// As [`spmd`](crate::spmd()) on threads; and if `slowdown` is not more than 0 and finite, or an MPI launcher has
-/// started this process, whose ranks would each emulate the whole machine.
+/// As [`spmd`](crate::spmd()) on threads; and [`LaunchError`] if `slowdown` is not more than 0 and finite, or an MPI
+/// launcher has started this process, whose ranks would each emulate the whole machine.
 pub fn spmd_emulated<R, E, F>(machine: &Machine, slowdown: f64, f: F) -> Result<Vec<R>, E>
 where
     R: Send,

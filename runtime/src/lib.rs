@@ -40,8 +40,8 @@ pub use collectives::Collectives;
 pub use element::{Element, ReduceOp};
 pub use emulate::spmd_emulated;
 pub use error::{
-    ArrayError, CommError, DetectError, Error, GroupError, LaunchError, LeafError, RedistributionError,
-    ReductionRunError, Result, RunError,
+    ArrayError, CommError, DetectError, Error, FileError, FileErrorKind, GroupError, LaunchError, LeafError,
+    RedistributionError, ReductionRunError, Result, RunError,
 };
 pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;

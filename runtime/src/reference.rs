@@ -20,7 +20,7 @@ const ROW: usize = 1024;
 /// the loops, one after the other. All of it runs on one core: the time is proportional to the product of all extents.
 ///
 /// # Errors
-/// If an array has another shape than its tensor, or there are not as many as the kernel takes.
+/// [`RunError`] if an array has another shape than its tensor, or there are not as many as the kernel takes.
 pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Option<ArrayD<T>>) -> Result<ArrayD<T>> {
     if inputs.len() != kernel.inputs().len() {
         let (kernel, wanted) = (kernel.name(), kernel.inputs().len());

@@ -44,8 +44,9 @@ thread_local! {
 /// # Errors
 /// On threads, the first failure of a rank, as `rank 3: message` or `rank 3 panicked: message`, after all
 /// ranks have ended; of ranks with the same message, the lowest is named. If ranks disagreed or deadlocked,
-/// the message that names each of them. If `ranks` is 0 or more than a process can have threads, this is called
-/// inside of `f`, or the process was started by an MPI launcher but the crate was built without the feature `mpi`.
+/// the message that names each of them. [`LaunchError`] if `ranks` is 0 or more than a process can have threads, this
+/// is called inside of `f`, or the process was started by an MPI launcher but the crate was built without the feature
+/// `mpi`.
 ///
 /// # Aborts
 /// On MPI, any of these failures, or another number of processes than `ranks`, is said once on standard
@@ -93,8 +94,8 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`spmd`](spmd()); and on MPI if `POLYSHARD_CHECK` is neither 0 nor 1, or `POLYSHARD_CHECK_SECONDS` no number above
-/// 0.
+/// As [`spmd`](spmd()); and [`LaunchError`] on MPI if `POLYSHARD_CHECK` is neither 0 nor 1, or
+/// `POLYSHARD_CHECK_SECONDS` no number above 0.
 ///
 /// # Aborts
 /// As [`spmd`](spmd()).
@@ -322,6 +323,7 @@ mod tests {
     #[test]
     fn no_ranks_and_ranks_that_start_ranks_are_refused() {
         let error = spmd(0, |_| -> Result<()> { Ok(()) }).unwrap_err();
+        assert_eq!(error, Error::Launch(LaunchError::NoRanks));
         assert_eq!(error.to_string(), "`spmd` was asked for 0 ranks: it takes at least 1");
         let error = spmd(1, |_| spmd(1, |_| -> Result<()> { Ok(()) })).unwrap_err();
         assert!(error.to_string().starts_with("rank 0: `spmd` was called inside of `spmd`"), "{error}");

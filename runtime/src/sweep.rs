@@ -73,8 +73,8 @@ impl Sweep {
     /// Collective, as the groups of its moves are made here (MPI 3.1, section 6.4.2).
     ///
     /// # Errors
-    /// If the mesh has too many axes, the array has not that many dimensions, or the mesh has not as many ranks
-    /// as the world; each is said before any communication. As [`Redistribution::new`] besides.
+    /// [`RedistributionError`] if the mesh has too many axes or the array has not that many dimensions. If the mesh has
+    /// not as many ranks as the world; each is said before any communication. As [`Redistribution::new`] besides.
     pub fn new(world: &World, mesh: &Mesh, shape: &[usize], swept: usize) -> Result<Self> {
         world.check_mesh(mesh)?;
         let (stages, axes) = plan(mesh, shape, swept)?;

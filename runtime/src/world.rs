@@ -136,8 +136,8 @@ impl World {
     /// must make such first calls in the same order.
     ///
     /// # Errors
-    /// If the mesh has not as many ranks as the world, said before any communication; if `axes` names an
-    /// axis twice or one that the mesh does not have; or as [`Communicator::split`] does.
+    /// [`GroupError`] if the mesh has not as many ranks as the world, said before any communication, or if `axes` names
+    /// an axis twice or one that the mesh does not have; or as [`Communicator::split`] does.
     pub fn group(&self, mesh: &Mesh, axes: &[usize]) -> Result<Rc<Group>> {
         self.check_mesh(mesh)?;
         if let Some(group) = self.groups.borrow().iter().find(|group| group.axes == axes && group.mesh == *mesh) {
@@ -226,7 +226,7 @@ impl World {
     /// Checks that the mesh has as many ranks as the world, without communication.
     ///
     /// # Errors
-    /// If it has not.
+    /// [`GroupError::Mesh`] if it has not.
     pub fn check_mesh(&self, mesh: &Mesh) -> Result<()> {
         let (size, backend) = (self.size(), self.backend);
         if mesh.size() == size { Ok(()) } else { Err(GroupError::Mesh { mesh: mesh.clone(), size, backend }.into()) }
@@ -326,7 +326,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Result, spmd};
+    use crate::{Error, Result, spmd};
 
     #[test]
     fn groups_are_the_ranks_along_the_axes_in_row_major_order() {
@@ -391,9 +391,12 @@ mod tests {
     fn axes_that_are_not_there_or_given_twice_are_refused() {
         spmd(2, |world| -> Result<()> {
             let mesh = Mesh::new([("x", 2)]);
-            let said = |axes: &[usize]| world.group(&mesh, axes).err().expect("the axes should be refused").to_string();
-            assert_eq!(said(&[1]), "no axis 1: the mesh (x: 2) has axes 0..1");
-            assert_eq!(said(&[0, 0]), "axis 0 of the mesh (x: 2) is given twice for one group");
+            let refused = |axes: &[usize]| world.group(&mesh, axes).err().expect("the axes should be refused");
+            assert_eq!(refused(&[1]), Error::Group(GroupError::NoAxis { axis: 1, mesh: mesh.clone() }));
+            assert_eq!(refused(&[1]).to_string(), "no axis 1: the mesh (x: 2) has axes 0..1");
+            assert!(matches!(refused(&[0, 0]), Error::Group(GroupError::AxisTwice { axis: 0, .. })));
+            let twice = "axis 0 of the mesh (x: 2) is given twice for one group";
+            assert_eq!(refused(&[0, 0]).to_string(), twice);
             Ok(())
         })
         .unwrap();

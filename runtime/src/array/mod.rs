@@ -46,8 +46,8 @@ impl<T: Element> DistArray<T> {
     /// every way to make an array.
     ///
     /// # Errors
-    /// If the sharding's mesh has not as many ranks as the world, the array has 2^63 bytes or more, or this rank's block
-    /// does not fit the memory that is free.
+    /// [`ArrayError::TooLarge`] if the array has 2^63 bytes or more. If the sharding's mesh has not as many ranks as
+    /// the world, or this rank's block does not fit the memory that is free.
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);
@@ -109,7 +109,7 @@ impl<T: Element> DistArray<T> {
     /// must be the same on all ranks. Does not communicate.
     ///
     /// # Errors
-    /// If the shapes differ, or the sharding's mesh has not as many ranks as the world.
+    /// [`ArrayError::Shape`] if the shapes differ. As for [`from_fn`](Self::from_fn).
     pub fn from_array<S, D>(world: &World, array: &ArrayBase<S, D>, sharding: &Sharding) -> Result<Self>
     where
         S: Data<Elem = T>,
@@ -287,7 +287,7 @@ impl<T> DistArray<T> {
     /// Checks that the array is laid out as a program wants its tensor `name`.
     ///
     /// # Errors
-    /// If the shape, the mesh or the placement differ.
+    /// [`RunError`] if the shape, the mesh or the placement differ.
     pub fn expect(&self, name: &str, wanted: &Sharding) -> Result<()> {
         let held = &self.sharding;
         let [shape, mesh] = [held.shape() == wanted.shape(), held.mesh() == wanted.mesh()];

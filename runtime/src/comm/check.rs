@@ -119,6 +119,7 @@ mod tests {
 
     #[test]
     fn refusals_name_the_numbers() {
+        assert_eq!(member(4, 4), Err(Error::Comm(CommError::NoRank { rank: 4, size: 4 })));
         assert_eq!(said(member(4, 4)), "no rank 4: the group has ranks 0..4");
         assert!(said(peer(4, 2, 2)).starts_with("rank 2 sends to or receives from itself"));
         assert_eq!(said(counts(2, &[1, 2, 3], "into", 6)), "3 counts for a group of 2 ranks: give one per rank");
@@ -136,7 +137,9 @@ mod tests {
         let (mut first, mut second) = ([0; 1], [0; 2]);
         exchange(2, 1, &[(1, &[7]), (0, &[1]), (1, &[8, 9])], &mut [(1, &mut first), (1, &mut second)]).unwrap();
         assert_eq!((first, second), ([7], [8, 9]));
-        assert!(said(exchange(2, 1, &[(1, &[7])], &mut [])).contains("more messages than it receives"));
+        let unpaired = exchange(2, 1, &[(1, &[7]), (0, &[7])], &mut []);
+        assert_eq!(unpaired, Err(Error::Comm(CommError::Unpaired { rank: 1, sends: 1, receives: 0 })));
+        assert!(said(unpaired).contains("more messages than it receives"));
         assert!(said(exchange(2, 1, &[], &mut [(1, &mut [7])])).contains("more messages from itself than it sends"));
         assert_eq!(
             said(exchange(2, 1, &[(1, &[7, 7])], &mut [(1, &mut [7])])),

@@ -40,8 +40,9 @@ pub trait Execute {
     /// the world.
     ///
     /// # Errors
-    /// If `T` is not the program's element type, its mesh has not as many ranks as the world, a leaf that it calls is not
-    /// registered as it needs it, there is too little memory, or another rank failed.
+    /// [`RunError::ElementType`] if `T` is not the program's element type. If its mesh has not as many ranks as the
+    /// world, a leaf that it calls is not registered as it needs it, there is too little memory, or another rank
+    /// failed.
     fn prepare<'a, T: Element>(&'a self, world: &'a World) -> Result<Prepared<'a, T>>;
 
     /// Runs the program on all ranks of `world`, which must be as many as its mesh has; each returns its shard.
@@ -95,7 +96,7 @@ pub trait Execute {
     /// Returns the program as one over elements of type `T`, which the compiler lets run on arrays of `T` alone.
     ///
     /// # Errors
-    /// If `T` is not the program's element type.
+    /// [`RunError::ElementType`] if `T` is not the program's element type.
     fn typed<T: Element>(&self) -> Result<TypedProgram<T>>;
 }
 

@@ -179,7 +179,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// world. The output starts from the identity of its kernel's operation: zeros for `=` and `+=`.
     ///
     /// # Errors
-    /// If the inputs are not as many or do not lie as the program wants them, or communication fails.
+    /// [`RunError`] if the inputs are not as many or do not lie as the program wants them. If communication fails.
     pub fn run(&mut self, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         self.run_with(inputs, &[])
     }
@@ -188,7 +188,8 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// the kernels captured them.
     ///
     /// # Errors
-    /// As for [`run`](Self::run), and if no kernel has such a scalar, one is given twice, or one that divides integers is 0.
+    /// As for [`run`](Self::run), and [`RunError`] if no kernel has such a scalar, one is given twice, or one that
+    /// divides integers is 0.
     ///
     /// # Panics
     /// If the program writes no array: a bug of polyshard.
@@ -209,7 +210,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// no others, and a move overwrites all of them.
     ///
     /// # Errors
-    /// As for [`run`](Self::run), and if the program has several outputs.
+    /// As for [`run`](Self::run), and [`RunError::Outputs`] if the program has several outputs.
     pub fn run_into(&mut self, inputs: &[&DistArray<T>], output: &mut DistArray<T>) -> Result<()> {
         self.run_into_with(inputs, output, &[])
     }

@@ -76,8 +76,8 @@ fn registry() -> MutexGuard<'static, Registry> {
 /// ```
 ///
 /// # Errors
-/// If the name is not an identifier, the statement cannot be read or has other than `N` operands, or another function
-/// is registered under the name for this element type.
+/// [`LeafError`] if the name is not an identifier, the statement cannot be read or has other than `N` operands, or
+/// another function is registered under the name for this element type.
 pub fn register<T, const N: usize, F>(name: &str, statement: &str, function: F) -> Result<()>
 where
     T: Element,
@@ -125,7 +125,7 @@ impl<T: Element> Named<T> {
     /// Returns the leaf that is registered as `name`, if it computes `statement`, whose indices are among `loops`.
     ///
     /// # Errors
-    /// If no leaf has the name, or it computes something else.
+    /// [`LeafError`] if no leaf has the name, or it computes something else.
     ///
     /// # Panics
     /// If an index of the statement is not among the loops: a bug of polyshard.

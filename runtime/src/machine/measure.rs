@@ -72,8 +72,8 @@ impl Default for MeasureOptions {
 /// ```
 ///
 /// # Errors
-/// If there are fewer than two ranks or sizes, a size has not one element for each rank, or the buffers do not fit the
-/// memory; otherwise as for [`detect`](super::detect()).
+/// [`DetectError`] if there are fewer than two ranks or sizes, a size has not one element for each rank, or the buffers
+/// do not fit the memory; otherwise as for [`detect`](super::detect()).
 pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
     let topology = Topology::find(world)?;
     let sizes = checked_sizes(&topology, options)?;

@@ -34,8 +34,8 @@ impl Topology {
     /// ```
     ///
     /// # Errors
-    /// If nodes have different numbers of ranks, or the ranks of a node do not follow one another; if the memory
-    /// cannot be found; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
+    /// [`DetectError`] if nodes have different numbers of ranks, or the ranks of a node do not follow one another; if
+    /// the memory cannot be found; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
     pub fn find(world: &World) -> Result<Self> {
         let memory = world.memory()?;
         let node = (0..world.size()).find(|&rank| memory.reaches(rank)).unwrap_or(world.rank());
@@ -121,6 +121,7 @@ fn installed_memory() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
     use proptest::prelude::*;
 
     #[track_caller]
@@ -156,6 +157,8 @@ mod tests {
 
     #[test]
     fn ranks_dealt_out_in_turns_are_refused_with_what_to_start() {
+        let error = Error::Detect(DetectError::Interleaved { rank: 0, other: 2, between: 1 });
+        assert_eq!(nested(&[0, 1, 0, 1]), Err(error));
         check(
             &[0, 1, 0, 1],
             Err(

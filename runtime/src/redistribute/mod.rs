@@ -94,8 +94,9 @@ impl Redistribution {
     /// keeps. Takes time in proportion to the number of ranks.
     ///
     /// # Errors
-    /// If the shapes differ, a mesh has not as many ranks as the world, sums are closed between different meshes, the target has partial sums
-    /// along axes where the source has none, the ranks give different shardings, or another rank failed.
+    /// [`RedistributionError`] if the shapes differ, sums are closed between different meshes, or the target has
+    /// partial sums along axes where the source has none. If a mesh has not as many ranks as the world, the ranks give
+    /// different shardings, or another rank failed.
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
         check::shardings(world, source, target)?;
         let number = world.number_redistribution();
@@ -115,7 +116,8 @@ impl Redistribution {
     /// ```
     ///
     /// # Errors
-    /// If a rank does not hold what it is to keep, or one of the three has partial sums. As [`new`](Self::new).
+    /// [`RedistributionError`] if a rank does not hold what it is to keep, or one of the three has partial sums. As
+    /// [`new`](Self::new).
     pub fn of_part(world: &World, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<Self> {
         check::shardings(world, source, kept)?;
         check::shardings(world, source, target)?;
@@ -227,8 +229,9 @@ impl Redistribution {
     /// Allocates no tile: what it takes besides the two, the first run makes and later ones find.
     ///
     /// # Errors
-    /// If an array is not laid out as the redistribution says, the transport is [`Shared`](Transport::Shared)
-    /// and cannot be used, the ranks run different redistributions, or another rank failed.
+    /// [`RedistributionError`] if an array is not laid out as the redistribution says, or the transport is
+    /// [`Shared`](Transport::Shared) and cannot be used. If the ranks run different redistributions, or another rank
+    /// failed.
     pub fn run_into<T: Element>(&self, world: &World, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
         world.check_mesh(self.source.mesh())?;
         check::input(source, &self.source)?;

@@ -61,8 +61,8 @@ impl<T: Element> Reduction<T> {
     /// reductions with equal groups.
     ///
     /// # Errors
-    /// If it is for another number of ranks or so many elements fit no memory: both are said before any communication. If
-    /// the ranks give different reductions, or another rank failed.
+    /// [`ReductionRunError`] if it is for another number of ranks or so many elements fit no memory: both are said
+    /// before any communication. If the ranks give different reductions, or another rank failed.
     pub fn new(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
         check::<T>(world, procedure, elements)?;
         world.agree(&format!(
@@ -104,7 +104,7 @@ impl<T: Element> Reduction<T> {
     /// Allocates nothing: all that it needs besides `data` was made with the reduction. The communicator may.
     ///
     /// # Errors
-    /// If `data` has not as many elements as the reduction, or another rank failed.
+    /// [`ReductionRunError::Length`] if `data` has not as many elements as the reduction. If another rank failed.
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
         if given != elements {
@@ -142,7 +142,8 @@ impl<T: Element> DistArray<T> {
     /// To do the same many times, prepare a program with such a move.
     ///
     /// # Errors
-    /// If the target lies otherwise, or the reduction is for other ranks than those along the axes. As [`Reduction::new`].
+    /// [`ReductionRunError`] if the target lies otherwise, or the reduction is for other ranks than those along the
+    /// axes. As [`Reduction::new`].
     pub fn reduced(
         &self,
         world: &World,

@@ -70,8 +70,9 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// If the mesh has not as many ranks as the world, `ranks` does not have each of them once, or the world is renumbered
-    /// already: all are said before any communication. As [`Communicator::split`](crate::comm::Communicator::split) besides.
+    /// [`GroupError`] if the mesh has not as many ranks as the world, `ranks` does not have each of them once, or the
+    /// world is renumbered already: all are said before any communication. As
+    /// [`Communicator::split`](crate::comm::Communicator::split) besides.
     pub fn renumbered(&self, mesh: &Mesh, ranks: &[usize], text: &str) -> Result<Rc<World>> {
         if let Some(numbering) = &self.numbering {
             return Err(GroupError::PlacedAlready { name: numbering.name().into() }.into());
