@@ -2,7 +2,7 @@
 
 use polyshard_layout::{ShardingError, UnknownDType};
 use polyshard_machine::MachineError;
-use polyshard_planner::placement::PlacementError;
+use polyshard_planner::placement::{PlacedMesh, PlacementError};
 use polyshard_planner::product::ProductError;
 use polyshard_planner::reduce::ReduceError;
 use polyshard_planner::{PipelineError, PlanError, TypeError};
@@ -48,6 +48,23 @@ pub enum Error {
     /// The stages of a pipeline do not fit together.
     #[error(transparent)]
     Pipeline(#[from] Box<PipelineError>),
+    /// A world is to be placed that is placed already.
+    #[error("the world is placed already, {name}; call `placed` on the world that `spmd` gives")]
+    PlacedAlready {
+        /// What messages call the placement that the world has.
+        name: String,
+    },
+    /// A reduction is to run in a world under another placement.
+    #[error(
+        "a reduction on {placed} cannot run in a world that is placed otherwise, {name}; give the world that `spmd` \
+         gives, or that one placed alike"
+    )]
+    PlacedOtherwise {
+        /// The mesh of the reduction.
+        placed: Box<PlacedMesh>,
+        /// What messages call the placement that the world has.
+        name: String,
+    },
     /// A program failed while it ran.
     #[error(transparent)]
     Runtime(#[from] polyshard_runtime::Error),

@@ -1,9 +1,9 @@
 //! Reductions along axes of a placed mesh: planned for its machine, and run in place.
 
+use crate::{Error, Result};
 use polyshard_planner::placement::{AxisRef, PlacedMesh};
 use polyshard_planner::reduce::{Plan, Strategy};
-use polyshard_runtime::{Element, Error, ReduceOp, Result, World};
-use std::fmt::Display;
+use polyshard_runtime::{Element, ReduceOp, World};
 use std::ops::Deref;
 
 /// A reduction of arrays of one length over axes of a placed mesh, made once and run many times.
@@ -60,15 +60,11 @@ impl<T: Element> Reduction<T> {
         world.check_mesh(placed.mesh())?;
         let of_mesh = match world.numbering() {
             Some(numbering) if numbering.ranks() != placed.ranks() => {
-                return Err(Error::Usage(format!(
-                    "a reduction on {placed} cannot run in a world that is placed otherwise, {}; give the world that \
-                     `spmd` gives, or that one placed alike",
-                    numbering.name()
-                )));
+                return Err(Error::PlacedOtherwise { placed: Box::new(placed.clone()), name: numbering.name().into() });
             }
             numbering => numbering.is_some(),
         };
-        let plan = placed.reduction(axes, elements, T::DTYPE, strategy).map_err(usage)?;
+        let plan = placed.reduction(axes, elements, T::DTYPE, strategy)?;
         // Machines print briefly; their numbers are in the last line.
         world.agree(&format!(
             "a reduction of {elements} elements\na reduction of `{}` over {}\na reduction on {placed}\nthe strategy \
@@ -90,7 +86,7 @@ impl<T: Element> Reduction<T> {
     /// # Errors
     /// As [`polyshard_runtime::Reduction::run`].
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
-        self.reduction.run(data, op)
+        Ok(self.reduction.run(data, op)?)
     }
 
     /// Returns the bytes that this rank receives in one run, as [`polyshard_runtime::Reduction::bytes_received`].
@@ -164,18 +160,13 @@ impl AllReduce for PlacedMesh {
         op: ReduceOp,
         strategy: Strategy,
     ) -> Result<()> {
-        let axes = self.positions(axes).map_err(usage)?;
+        let axes = self.positions(axes)?;
         let sum = world.kept(
             |sum: &Reduction<T>| sum.is(self, &axes, data.len(), &strategy),
             || Reduction::new(world, self, &axes, data.len(), strategy.clone()),
         )?;
         sum.run(data, op)
     }
-}
-
-/// Says what the planner refuses.
-fn usage(error: impl Display) -> Error {
-    Error::Usage(error.to_string())
 }
 
 #[cfg(test)]
@@ -199,7 +190,7 @@ mod tests {
             };
             let kept = |len, strategy: Strategy| {
                 let is = |plan: &Reduction<i32>| plan.is(&placed, &[0], len, &strategy);
-                world.kept(is, || Err(Error::Usage("none is kept".into()))).is_ok()
+                world.kept(is, || Err(())).is_ok()
             };
             assert!(!kept(5, Strategy::Best));
             sum(5, Strategy::Best)?;

@@ -1,7 +1,8 @@
 //! Worlds under placements: the ranks of a world numbered as a mesh lies on a machine.
 
+use crate::{Error, Result};
 use polyshard_planner::placement::PlacedMesh;
-use polyshard_runtime::{Error, Result, World};
+use polyshard_runtime::World;
 use std::rc::Rc;
 
 /// What can be placed as a mesh is: the [`World`] that `spmd` gives.
@@ -47,12 +48,9 @@ pub trait PlacedWorld {
 impl PlacedWorld for World {
     fn placed(&self, placed: &PlacedMesh) -> Result<Rc<World>> {
         if let Some(numbering) = self.numbering() {
-            return Err(Error::Usage(format!(
-                "the world is placed already, {}; call `placed` on the world that `spmd` gives",
-                numbering.name()
-            )));
+            return Err(Error::PlacedAlready { name: numbering.name().into() });
         }
         // Machines print briefly; their numbers are in the last line.
-        self.renumbered(placed.mesh(), placed.ranks(), &format!("{placed}\n{placed:?}"))
+        Ok(self.renumbered(placed.mesh(), placed.ranks(), &format!("{placed}\n{placed:?}"))?)
     }
 }

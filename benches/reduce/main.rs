@@ -50,7 +50,7 @@ enum Part {
     Table,
 }
 
-fn main() -> polyshard::runtime::Result<()> {
+fn main() -> polyshard::Result<()> {
     match part() {
         None => {}
         Some(Part::Synthesis { runs }) => synthesis::measure(runs),

@@ -6,8 +6,8 @@
 
 use crate::cases::{Case, SLOWDOWN};
 use polyshard::planner::reduce::{Hierarchy, best};
-use polyshard::runtime::{ReduceOp, Result, World, spmd_emulated};
-use polyshard::{Machine, Mesh, Place, Reduction, Strategy};
+use polyshard::runtime::{ReduceOp, World, spmd_emulated};
+use polyshard::{Error, Machine, Mesh, Place, Reduction, Result, Strategy};
 use polyshard_testing::bench::record::{self, Record};
 use std::time::Instant;
 
@@ -50,7 +50,7 @@ pub(crate) fn measure(machine: &Machine, case: &Case, elements: usize, runs: usi
                 spans.push(turns);
             }
         }
-        Result::Ok(spans)
+        Ok::<_, Error>(spans)
     })?;
 
     for (nth, ranked) in ranked.iter().enumerate() {

@@ -15,7 +15,7 @@ use polyshard_testing::laws::comm;
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let ranks = match arguments.iter().find_map(|argument| argument.strip_prefix("--ranks=")) {
-        Some(ranks) => ranks.parse().map_err(|_| Error::Usage(format!("`{ranks}` is not a number of ranks")))?,
+        Some(ranks) => ranks.parse().unwrap_or_else(|_| panic!("`{ranks}` is not a number of ranks")),
         None => 4,
     };
     spmd(ranks, |world| {

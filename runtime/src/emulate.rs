@@ -7,9 +7,9 @@
 
 use crate::comm::Communicator;
 use crate::comm::emulated::{Emulated, Network};
-use crate::comm::launcher::launcher;
+use crate::comm::launcher::{Launcher, launcher};
 use crate::spmd::{check_outside, on_threads};
-use crate::{Error, Result, World};
+use crate::{Error, LaunchError, Result, World};
 use polyshard_machine::Machine;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -50,8 +50,8 @@ use std::sync::Arc;
 /// ```
 ///
 /// # Errors
-/// As [`spmd`](crate::spmd()) on threads; and if `slowdown` is not more than 0 and finite, or an MPI launcher has
-/// started this process, whose ranks would each emulate the whole machine.
+/// As [`spmd`](crate::spmd()) on threads; and [`LaunchError`] if `slowdown` is not more than 0 and finite, or an MPI
+/// launcher has started this process, whose ranks would each emulate the whole machine.
 pub fn spmd_emulated<R, E, F>(machine: &Machine, slowdown: f64, f: F) -> Result<Vec<R>, E>
 where
     R: Send,
@@ -59,13 +59,8 @@ where
     F: Fn(&World) -> Result<R, E> + Sync,
 {
     check_outside()?;
-    if let Some(launcher) = launcher() {
-        return Err(Error::Usage(format!(
-            "the process was started by {} (`{}` is set), but the ranks of an emulated machine are threads of one \
-             process: start the program without a launcher",
-            launcher.name, launcher.variable
-        ))
-        .into());
+    if let Some(Launcher { name: launcher, variable, .. }) = launcher() {
+        return Err(Error::from(LaunchError::Emulated { launcher, variable }).into());
     }
     on_network(&Arc::new(Network::new(machine, slowdown)?), f)
 }

@@ -1,6 +1,30 @@
 //! What can go wrong while a program runs.
+//!
+//! Mistakes of the caller are one enum per subject, in a file of its own, whose variants have fields to match on. What ranks
+//! tell one another of their failures is text.
 
+mod array;
+mod comm;
+mod detect;
+mod file;
+mod group;
+mod launch;
+mod leaf;
+mod redistribution;
+mod reduction;
+mod run;
+
+pub use array::ArrayError;
+pub use comm::CommError;
+pub use detect::DetectError;
+pub use file::{FileError, FileErrorKind};
+pub use group::GroupError;
+pub use launch::LaunchError;
+pub use leaf::LeafError;
 use polyshard_machine::units;
+pub use redistribution::RedistributionError;
+pub use reduction::ReductionRunError;
+pub use run::RunError;
 use std::fmt;
 
 /// The result of everything that can fail while a program runs.
@@ -12,9 +36,33 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller asked for something that cannot be done.
-    #[error("{0}")]
-    Usage(String),
+    /// An array cannot be distributed, or its elements cannot be used.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// The ranks of a world cannot be grouped or numbered along a mesh.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// A communicator or a collective refuses its arguments.
+    #[error(transparent)]
+    Comm(#[from] CommError),
+    /// Ranks cannot be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// A leaf cannot be registered or called.
+    #[error(transparent)]
+    Leaf(#[from] LeafError),
+    /// An array cannot be redistributed or swept.
+    #[error(transparent)]
+    Redistribution(#[from] RedistributionError),
+    /// A reduction cannot run on the ranks and arrays that it is given.
+    #[error(transparent)]
+    Reduction(#[from] ReductionRunError),
+    /// The machine cannot be detected.
+    #[error(transparent)]
+    Detect(#[from] DetectError),
+    /// A program or a kernel cannot run on what it is given.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// Ranks disagree on what to do next, or wait for each other in a circle.
     #[error("{0}")]
     Mismatch(String),
@@ -35,8 +83,14 @@ pub enum Error {
         message: String,
     },
     /// Reading or writing a file failed.
-    #[error("{0}")]
-    File(String),
+    #[error(transparent)]
+    File(Box<FileError>),
+    /// Rank 0 failed at what it does for all ranks: the others get this, rank 0 the error itself.
+    #[error("{message}")]
+    Root {
+        /// Its message.
+        message: String,
+    },
     /// There is too little memory.
     #[error("cannot allocate {bytes} bytes ({}) for {what}: {why}", units::bytes(*.bytes))]
     Memory {
@@ -57,8 +111,44 @@ pub(crate) fn named(rank: usize, message: &str) -> String {
     if message.starts_with(&format!("rank {rank} ")) { message.into() } else { format!("rank {rank}: {message}") }
 }
 
+/// Lists names with commas between them.
+fn joined(names: &[impl fmt::Display]) -> String {
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Self {
+        Self::File(Box::new(error))
+    }
+}
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reduction::Procedure;
+    use crate::{Reduction, spmd};
+
+    #[test]
+    fn an_error_is_not_larger_than_results_can_carry() {
+        assert!(size_of::<Error>() <= 64, "{} bytes", size_of::<Error>());
+    }
+
+    #[test]
+    fn a_reduction_of_other_ranks_or_elements_is_told_in_numbers() {
+        let pair = |ranks| Procedure::in_order(vec![ranks]).expect("each rank is in one group");
+        let errors = spmd(2, |world| {
+            let other = Reduction::<f32>::new(world, &pair(vec![0, 1, 2]), 4).err();
+            let long = Reduction::<f32>::new(world, &pair(vec![0, 1]), 4)?.run(&mut [0.0; 5], crate::ReduceOp::Sum);
+            Ok::<_, Error>([other, long.err()])
+        });
+        let other = ReductionRunError::Ranks { ranks: 3, size: 2 };
+        let long = ReductionRunError::Length { given: 5, elements: 4 };
+        assert_eq!(errors.expect("both ranks go on")[0], [other, long].map(|error| Some(Error::Reduction(error))));
     }
 }

@@ -5,6 +5,7 @@
 //! the same calls.
 
 mod array;
+mod backend;
 mod block;
 mod collectives;
 pub mod comm;
@@ -33,11 +34,15 @@ mod view;
 mod world;
 
 pub use array::DistArray;
+pub use backend::Backend;
 pub use block::Segment;
 pub use collectives::Collectives;
 pub use element::{Element, ReduceOp};
 pub use emulate::spmd_emulated;
-pub use error::{Error, Result};
+pub use error::{
+    ArrayError, CommError, DetectError, Error, FileError, FileErrorKind, GroupError, LaunchError, LeafError,
+    RedistributionError, ReductionRunError, Result, RunError,
+};
 pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;
 pub use memory::free_memory;
@@ -56,4 +61,4 @@ pub use spmd::{launched_ranks, spmd, spmd_checked};
 pub use sweep::{Stage, Sweep};
 pub use tile::{OutTile, Tile, Written};
 pub use view::{Strided, StridedMut, View, ViewMut};
-pub use world::{Backend, Group, Numbering, World};
+pub use world::{Group, Numbering, World};

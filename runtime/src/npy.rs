@@ -6,10 +6,9 @@
 
 mod header;
 
-use crate::{DType, Element, Error, Result, memory};
+use crate::{DType, Element, Error, FileError, FileErrorKind, Result, memory};
 use header::{Descr, Header};
 use ndarray::{ArrayD, ShapeBuilder};
-use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -47,32 +46,30 @@ impl NpyFile {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// If it cannot be opened, is no whole `.npy` file, or holds what is neither `f32`, `f64`, `i32` nor `i64`.
+    /// [`FileError`] if it cannot be opened, is no whole `.npy` file, or holds what is neither `f32`, `f64`, `i32` nor
+    /// `i64`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let there = std::fs::metadata(path).map_err(|why| failed("open", path, plain(&why)))?;
+        let there = std::fs::metadata(path).map_err(|why| failed("open", path, plain(why)))?;
         if !there.is_file() {
             // Opening a pipe would wait for its writer, and what comes from it cannot be mapped.
             let what = if there.is_dir() { "a folder" } else { "a pipe or a device" };
-            return Err(failed("read", path, format_args!("it is {what}, not a file")));
+            return Err(failed("read", path, FileErrorKind::NotAFile { what }));
         }
-        let mut file = File::open(path).map_err(|why| failed("open", path, plain(&why)))?;
+        let mut file = File::open(path).map_err(|why| failed("open", path, plain(why)))?;
         let (text, start) = header_text(&mut file).map_err(|why| failed("read", path, why))?;
-        let Header { descr, fortran, shape } = Header::parse(&text).map_err(|why| {
-            failed("read", path, format_args!("its header is damaged: {why}; write it again with `numpy.save`"))
-        })?;
+        let Header { descr, fortran, shape } =
+            Header::parse(&text).map_err(|why| failed("read", path, FileErrorKind::Header { why }))?;
         let (dtype, swapped) = known(&descr).map_err(|why| failed("use", path, why))?;
         // Extents of 0 hide others that are too large for strides.
         let most = shape.iter().try_fold(dtype.size(), |bytes, &extent| bytes.checked_mul(extent.max(1)));
         if most.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
-            let why = format_args!("its header is damaged: an array of shape {shape:?} does not fit memory");
-            return Err(failed("read", path, why));
+            return Err(failed("read", path, FileErrorKind::Shape { shape }));
         }
         let bytes = (shape.iter().product::<usize>() * dtype.size()) as u64;
         let held = there.len().saturating_sub(start);
         if held < bytes {
-            let why = format_args!("it is cut short: {held} bytes of elements instead of {bytes}; write it again");
-            return Err(failed("read", path, why));
+            return Err(failed("read", path, FileErrorKind::ElementsCutShort { held, bytes }));
         }
         Ok(Self { path: path.to_owned(), file, dtype, swapped, fortran, shape, start })
     }
@@ -92,7 +89,8 @@ impl NpyFile {
     /// Reads the whole array, of either memory order.
     ///
     /// # Errors
-    /// If the file holds another type than `T`, is changed meanwhile, or does not fit the memory that is free.
+    /// [`FileError`] if the file holds another type than `T` or is changed meanwhile. If it does not fit the memory
+    /// that is free.
     ///
     /// # Panics
     /// If the elements do not make the array: a bug of polyshard.
@@ -101,7 +99,7 @@ impl NpyFile {
         let what = format_args!("the array in `{}`", self.path.display());
         let mut elements = memory::zeros::<T>(self.shape.iter().product(), what)?;
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);
-        self.file.read_exact(bytes).map_err(|why| failed("read", &self.path, plain(&why)))?;
+        self.file.read_exact(bytes).map_err(|why| failed("read", &self.path, plain(why)))?;
         self.unswap(&mut elements);
         let array = ArrayD::from_shape_vec(self.shape.as_slice().set_f(self.fortran), elements);
         Ok(array.unwrap_or_else(|why| panic!("a file has another length than its shape: {why}; a bug of polyshard")))
@@ -109,22 +107,12 @@ impl NpyFile {
 
     /// Checks the type, and the shape if one is wanted.
     pub(crate) fn expect<T: Element>(&self, shape: Option<&[usize]>) -> Result<()> {
-        let (held, wanted) = (self.dtype.name(), T::DTYPE.name());
-        let mut why = Vec::new();
-        if self.dtype != T::DTYPE {
-            why.push(format!(
-                "it holds {held}, but {wanted} is expected: convert it with NumPy's `.astype('{}')`, or compute with {held}",
-                T::DTYPE.numpy_name()
-            ));
+        let (dtype, wanted_dtype) = (self.dtype, T::DTYPE);
+        let [shape, wanted_shape] = [&self.shape, shape.unwrap_or(&self.shape)].map(<[usize]>::to_vec);
+        if dtype == wanted_dtype && shape == wanted_shape {
+            return Ok(());
         }
-        if let Some(shape) = shape.filter(|shape| *shape != self.shape) {
-            let remedy = match shape.iter().rev().eq(&self.shape) {
-                true => "write its transpose, NumPy's `.T`",
-                false => "write an array of that shape, or ask for that of the file",
-            };
-            why.push(format!("its shape is {:?}, but {shape:?} is expected: {remedy}", self.shape));
-        }
-        if why.is_empty() { Ok(()) } else { Err(failed("use", &self.path, why.join("; and "))) }
+        Err(failed("use", &self.path, FileErrorKind::OtherArray { dtype, wanted_dtype, shape, wanted_shape }))
     }
 
     /// Gives the bytes of elements that were read the order of this machine.
@@ -158,31 +146,26 @@ pub fn npy_header<T: Element>(shape: &[usize], fortran: bool) -> Vec<u8> {
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Reads the header's text, and returns where it ends; or why it cannot be read.
-fn header_text(file: &mut impl Read) -> Result<(String, u64), String> {
+fn header_text(file: &mut impl Read) -> Result<(String, u64), FileErrorKind> {
     let mut bytes = Vec::new();
     // Read as far as there are bytes, so that what is missing can be told.
-    let mut upto = |len: usize, bytes: &mut Vec<u8>| -> Result<(), String> {
+    let mut upto = |len: usize, bytes: &mut Vec<u8>| -> Result<(), FileErrorKind> {
         let missing = (len - bytes.len()) as u64;
-        file.take(missing).read_to_end(bytes).map(drop).map_err(|why| plain(&why))
+        file.take(missing).read_to_end(bytes).map(drop).map_err(plain)
     };
     upto(8, &mut bytes)?;
     if bytes.is_empty() {
-        return Err("it is empty; write it with `numpy.save`".into());
+        return Err(FileErrorKind::Empty);
     }
     if !bytes.starts_with(&MAGIC[..bytes.len().min(MAGIC.len())]) {
-        return Err("it is not a `.npy` file: it does not begin with `\\x93NUMPY`; write it with `numpy.save`".into());
+        return Err(FileErrorKind::NotNpy);
     }
-    let cut = |held: usize| format!("it is cut short: its header ends after {held} bytes; write it again");
+    let cut = |held| FileErrorKind::HeaderCutShort { held };
     let Some(&version) = bytes.get(6).filter(|_| bytes.len() == 8) else { return Err(cut(bytes.len())) };
     let wide = match version {
         1 => false,
         2 | 3 => true,
-        _ => {
-            let minor = bytes[7];
-            return Err(format!(
-                "it is of version {version}.{minor} of the format, but 1.0 to 3.0 are known; write it with `numpy.save`"
-            ));
-        }
+        _ => return Err(FileErrorKind::Version { major: version, minor: bytes[7] }),
     };
     let before = if wide { 12 } else { 10 };
     upto(before, &mut bytes)?;
@@ -191,10 +174,8 @@ fn header_text(file: &mut impl Read) -> Result<(String, u64), String> {
     }
     let len = bytes[8..].iter().rev().fold(0, |len, &byte| (len << 8) | usize::from(byte));
     if len > HEADER {
-        return Err(format!(
-            "its header is damaged: it claims to have {len} bytes, and {HEADER} are read at most; write it again with \
-             `numpy.save`"
-        ));
+        let why = format!("it claims to have {len} bytes, and {HEADER} are read at most");
+        return Err(FileErrorKind::Header { why });
     }
     upto(before + len, &mut bytes)?;
     if bytes.len() < before + len {
@@ -204,10 +185,10 @@ fn header_text(file: &mut impl Read) -> Result<(String, u64), String> {
 }
 
 /// Returns the element type that `descr` names, and whether its bytes are swapped.
-fn known(descr: &Descr) -> Result<(DType, bool), String> {
-    let only = "but f32, f64, i32 or i64 is needed";
+fn known(descr: &Descr) -> Result<(DType, bool), FileErrorKind> {
     let Descr::Plain(descr) = descr else {
-        return Err(format!("it holds records of several fields, {only}: save one field, `a['name']`"));
+        let [what, cure] = ["records of several fields", "save one field, `a['name']`"].map(String::from);
+        return Err(FileErrorKind::ElementType { what, cure });
     };
     let (order, code) = descr.split_at(descr.find(|c: char| c.is_ascii_alphanumeric()).unwrap_or(0));
     let big = match order {
@@ -223,7 +204,7 @@ fn known(descr: &Descr) -> Result<(DType, bool), String> {
     }
     let shown = shortened(descr);
     let convert = |to: &str| format!("convert it with NumPy's `.astype('{to}')`");
-    let (what, remedy) = match code.chars().next() {
+    let (what, cure) = match code.chars().next() {
         Some('c') => ("complex numbers", "save `a.real` and `a.imag`".into()),
         Some('b') => ("booleans", convert("int32")),
         Some('f') => ("floats of another size", convert("float32")),
@@ -234,7 +215,7 @@ fn known(descr: &Descr) -> Result<(DType, bool), String> {
         Some('M' | 'm') => ("times", convert("int64")),
         _ => ("a type that is not known", convert("float32")),
     };
-    Err(format!("it holds {what}, '{shown}', {only}: {remedy}"))
+    Err(FileErrorKind::ElementType { what: format!("{what}, '{shown}'"), cure })
 }
 
 /// Returns the type in a header, without the order of bytes.
@@ -251,15 +232,12 @@ fn shortened(text: &str) -> String {
 }
 
 /// Says what went wrong while reading.
-fn plain(why: &io::Error) -> String {
-    match why.kind() {
-        ErrorKind::UnexpectedEof => "it is cut short; write it again".into(),
-        _ => why.to_string(),
-    }
+fn plain(why: io::Error) -> FileErrorKind {
+    if why.kind() == ErrorKind::UnexpectedEof { FileErrorKind::CutShort } else { why.into() }
 }
 
-pub(crate) fn failed(doing: &str, path: &Path, why: impl Display) -> Error {
-    Error::File(format!("cannot {doing} `{}`: {why}", path.display()))
+pub(crate) fn failed(action: &'static str, path: &Path, kind: FileErrorKind) -> Error {
+    FileError { path: path.into(), action, kind }.into()
 }
 
 #[cfg(test)]

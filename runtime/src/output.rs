@@ -4,9 +4,7 @@
 //! fails, what was there stays, and what was written is removed. Links are followed. What is no file, such as
 //! `/dev/null` or a pipe, cannot be replaced and is written to as it is.
 
-use crate::{Element, Error, Result};
-use polyshard_machine::units;
-use std::fmt::Display;
+use crate::{Element, Error, FileErrorKind, Result};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -44,7 +42,8 @@ impl Output {
     /// Looks at `path`, as a place to write a file to.
     ///
     /// # Errors
-    /// If it is a folder, a disk or a socket, its folder is not there, or one of them must not be written to.
+    /// [`FileError`](crate::FileError) if it is a folder, a disk or a socket, its folder is not there, or one of them
+    /// must not be written to.
     pub fn new(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let output = |place| Self { path: path.to_owned(), place };
@@ -62,19 +61,19 @@ impl Output {
             Err(why) => return Err(failed(path, why)),
         };
         if place.is_file() {
-            OpenOptions::new().write(true).open(&place).map_err(|why| failed(path, said(&why, "it")))?;
+            OpenOptions::new().write(true).open(&place).map_err(|why| failed(path, said(why, "it")))?;
         }
         let folder = folder_of(&place);
         match fs::metadata(folder) {
             Ok(there) if there.is_dir() => {}
-            Ok(_) => return Err(failed(path, format_args!("`{}` is not a folder", folder.display()))),
+            Ok(_) => return Err(failed(path, FileErrorKind::NotAFolder { parent: folder.into() })),
             Err(why) if why.kind() == ErrorKind::NotFound => {
-                return Err(failed(path, format_args!("there is no folder `{}`; make it first", folder.display())));
+                return Err(failed(path, FileErrorKind::NoFolder { folder: folder.into() }));
             }
             Err(why) => return Err(failed(path, why)),
         }
         // Nothing but making a file tells whether one can be made; it is gone at once.
-        beside(&place).map_err(|why| failed(path, said(&why, &format!("the folder `{}`", folder.display()))))?;
+        beside(&place).map_err(|why| failed(path, said(why, &format!("the folder `{}`", folder.display()))))?;
         Ok(output(Place::File(place)))
     }
 
@@ -91,11 +90,7 @@ impl Output {
     pub fn with_room(self, bytes: u128) -> Result<Self> {
         let Place::File(place) = &self.place else { return Ok(self) };
         match free_space(folder_of(place)) {
-            Some(free) if bytes > free.into() => {
-                let [needed, free] = [bytes, free.into()].map(units::bytes);
-                let why = format!("it needs {needed}, but {free} are free there; write it elsewhere, or make room");
-                Err(failed(&self.path, why))
-            }
+            Some(free) if bytes > free.into() => Err(failed(&self.path, FileErrorKind::Room { needed: bytes, free })),
             _ => Ok(self),
         }
     }
@@ -107,10 +102,7 @@ impl Output {
     pub fn other_than<'a>(self, inputs: impl IntoIterator<Item = &'a Path>) -> Result<Self> {
         let Place::File(place) = &self.place else { return Ok(self) };
         match inputs.into_iter().find(|input| same_file(place, input)) {
-            Some(input) => {
-                let why = format!("it is the input `{}`; write to another file", input.display());
-                Err(failed(&self.path, why))
-            }
+            Some(input) => Err(failed(&self.path, FileErrorKind::Input { input: input.into() })),
             None => Ok(self),
         }
     }
@@ -120,7 +112,7 @@ impl Output {
     /// # Errors
     /// If the file cannot be made, or what is there cannot be opened. A pipe that nobody reads is waited for.
     pub fn create(&self) -> Result<OutputFile> {
-        let failed = |why: io::Error| failed(&self.path, said(&why, "it"));
+        let failed = |why: io::Error| failed(&self.path, said(why, "it"));
         let writer = match &self.place {
             // Where standard output goes to a file, what has been printed stays.
             Place::Stream => Writer::Stream(OpenOptions::new().append(true).open(&self.path).map_err(failed)?),
@@ -163,7 +155,7 @@ impl OutputFile {
             Writer::File { file, .. } => file.write_all(bytes),
             Writer::Stream(stream) => stream.write_all(bytes),
         };
-        written.map_err(|why| failed(&self.path, said(&why, "it")))
+        written.map_err(|why| failed(&self.path, said(why, "it")))
     }
 
     /// Writes elements as they are in memory, which is how `.npy` files hold them.
@@ -180,7 +172,7 @@ impl OutputFile {
     /// If it cannot; what was there is then unchanged.
     pub fn finish(self) -> Result<()> {
         let Self { path, writer } = self;
-        let failed = |why: io::Error| failed(&path, said(&why, "it"));
+        let failed = |why: io::Error| failed(&path, said(why, "it"));
         match writer {
             // Pipes and devices have nothing to wait for.
             Writer::Stream(_) => Ok(()),
@@ -202,7 +194,7 @@ fn target(path: &Path) -> Result<Option<PathBuf>> {
     // `file/` and `none/` name folders.
     if path.as_os_str().is_empty() || path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.file_name().is_none()
     {
-        return Err(failed(path, "it does not name a file"));
+        return Err(failed(path, FileErrorKind::Nameless));
     }
     let mut place = path.to_owned();
     for _ in 0..LINKS {
@@ -215,13 +207,13 @@ fn target(path: &Path) -> Result<Option<PathBuf>> {
             Err(_) => return Ok(Some(place)),
         }
     }
-    Err(failed(path, "its links lead in a circle"))
+    Err(failed(path, FileErrorKind::Links))
 }
 
 /// Checks that what is no file can be written to.
 fn special(path: &Path, there: &Metadata) -> Result<()> {
     if there.is_dir() {
-        return Err(failed(path, "it is a folder; name a file in it"));
+        return Err(failed(path, FileErrorKind::Folder));
     }
     #[cfg(unix)]
     {
@@ -229,11 +221,11 @@ fn special(path: &Path, there: &Metadata) -> Result<()> {
         let kind = there.file_type();
         if kind.is_block_device() || kind.is_socket() {
             let what = if kind.is_socket() { "a socket" } else { "a disk" };
-            return Err(failed(path, format_args!("it is {what}; name a file")));
+            return Err(failed(path, FileErrorKind::Special { what }));
         }
         // Opening a pipe would wait for its reader.
         let access = rustix::fs::access(path, rustix::fs::Access::WRITE_OK);
-        access.map_err(|why| failed(path, said(&why.into(), "it")))?;
+        access.map_err(|why| failed(path, said(why.into(), "it")))?;
     }
     Ok(())
 }
@@ -293,8 +285,9 @@ fn same_file(left: &Path, right: &Path) -> bool {
 }
 
 /// Says what the system says, and for what is common, what to do; `what` must be written to.
-fn said(why: &io::Error, what: &str) -> String {
-    match why.kind() {
+fn said(why: io::Error, what: &str) -> FileErrorKind {
+    let kind = why.kind();
+    let message = match kind {
         ErrorKind::PermissionDenied => {
             format!("there is no permission to write to {what}; write elsewhere, or change that")
         }
@@ -302,11 +295,12 @@ fn said(why: &io::Error, what: &str) -> String {
         ErrorKind::StorageFull => "the file system is full; write elsewhere, or make room".into(),
         ErrorKind::QuotaExceeded => "your quota is used up; write elsewhere, or make room".into(),
         _ => why.to_string(),
-    }
+    };
+    FileErrorKind::System { kind, message }
 }
 
-fn failed(path: &Path, why: impl Display) -> Error {
-    Error::File(format!("cannot write `{}`: {why}", path.display()))
+fn failed(path: &Path, kind: impl Into<FileErrorKind>) -> Error {
+    crate::npy::failed("write", path, kind.into())
 }
 
 #[cfg(test)]

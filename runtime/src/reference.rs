@@ -5,7 +5,7 @@
 
 mod row;
 
-use crate::{Element, Error, Result};
+use crate::{Element, Result, RunError};
 use ndarray::{ArrayD, IxDyn};
 use polyshard_program::{Access, Affine, Assign, IndexVar, Kernel};
 use row::{Arrays, Offsets, Row};
@@ -20,11 +20,11 @@ const ROW: usize = 1024;
 /// the loops, one after the other. All of it runs on one core: the time is proportional to the product of all extents.
 ///
 /// # Errors
-/// If an array has another shape than its tensor, or there are not as many as the kernel takes.
+/// [`RunError`] if an array has another shape than its tensor, or there are not as many as the kernel takes.
 pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Option<ArrayD<T>>) -> Result<ArrayD<T>> {
     if inputs.len() != kernel.inputs().len() {
-        let (name, wanted) = (kernel.name(), kernel.inputs().len());
-        return Err(Error::Usage(format!("`{name}` takes {wanted} inputs, but {} are given", inputs.len())));
+        let (kernel, wanted) = (kernel.name(), kernel.inputs().len());
+        return Err(RunError::WholeInputs { kernel, wanted, given: inputs.len() }.into());
     }
     let start = match kernel.assign() {
         Assign::Set | Assign::Add => T::ZERO,
@@ -40,8 +40,8 @@ pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Optio
     let arrays = inputs.iter().copied().chain([&output]);
     for (array, tensor) in arrays.zip(kernel.tensors()) {
         if array.shape() != &tensor.shape[..] {
-            let (name, wanted, given) = (tensor.name, &tensor.shape, array.shape());
-            return Err(Error::Usage(format!("`{name}` has shape {wanted:?}, but the array given has {given:?}")));
+            let (wanted, given) = (tensor.shape.clone(), array.shape().into());
+            return Err(RunError::WholeShape { tensor: tensor.name, wanted, given }.into());
         }
     }
     if kernel.assign() == Assign::Set {

@@ -8,11 +8,8 @@ mod threads;
 
 use crate::comm::Communicator;
 use crate::comm::launcher::{Launcher, launcher};
-#[cfg(feature = "mpi")]
-use crate::comm::plural;
 use crate::comm::threads::{Failure, Shared, ThreadComm};
-use crate::world::{Backend, World};
-use crate::{Error, Result};
+use crate::{Backend, Error, LaunchError, Result, World};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt::Display;
@@ -47,8 +44,9 @@ thread_local! {
 /// # Errors
 /// On threads, the first failure of a rank, as `rank 3: message` or `rank 3 panicked: message`, after all
 /// ranks have ended; of ranks with the same message, the lowest is named. If ranks disagreed or deadlocked,
-/// the message that names each of them. If `ranks` is 0 or more than a process can have threads, this is called
-/// inside of `f`, or the process was started by an MPI launcher but the crate was built without the feature `mpi`.
+/// the message that names each of them. [`LaunchError`] if `ranks` is 0 or more than a process can have threads, this
+/// is called inside of `f`, or the process was started by an MPI launcher but the crate was built without the feature
+/// `mpi`.
 ///
 /// # Aborts
 /// On MPI, any of these failures, or another number of processes than `ranks`, is said once on standard
@@ -96,8 +94,8 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`spmd`](spmd()); and on MPI if `POLYSHARD_CHECK` is neither 0 nor 1, or `POLYSHARD_CHECK_SECONDS` no number above
-/// 0.
+/// As [`spmd`](spmd()); and [`LaunchError`] on MPI if `POLYSHARD_CHECK` is neither 0 nor 1, or
+/// `POLYSHARD_CHECK_SECONDS` no number above 0.
 ///
 /// # Aborts
 /// As [`spmd`](spmd()).
@@ -133,19 +131,11 @@ pub fn launched_ranks() -> Option<usize> {
 
 /// Refuses ranks that would start ranks.
 pub(crate) fn check_outside() -> Result<()> {
-    if IS_RANK.get() {
-        let message =
-            "`spmd` was called inside of `spmd`: a rank cannot start ranks, so move the call out of the closure";
-        return Err(Error::Usage(message.into()));
-    }
-    Ok(())
+    if IS_RANK.get() { Err(LaunchError::Nested.into()) } else { Ok(()) }
 }
 
 fn check_ranks(ranks: usize) -> Result<()> {
-    if ranks == 0 {
-        return Err(Error::Usage("`spmd` was asked for 0 ranks: it takes at least 1".into()));
-    }
-    Ok(())
+    if ranks == 0 { Err(LaunchError::NoRanks.into()) } else { Ok(()) }
 }
 
 /// Runs `f` on `ranks` threads, in the world that `world` makes of a thread's communicator, on that thread.
@@ -226,12 +216,8 @@ fn told(failure: Failure) -> Error {
 
 #[cfg(not(feature = "mpi"))]
 fn on_mpi<R, E: From<Error>, F>(launcher: &Launcher, _ranks: usize, _checked: bool, _f: F) -> Result<Vec<R>, E> {
-    Err(Error::Usage(format!(
-        "the process was started by {} (`{}` is set), but polyshard was built without MPI: build it with the feature \
-         `mpi`, or start the program without a launcher",
-        launcher.name, launcher.variable
-    ))
-    .into())
+    let Launcher { name: launcher, variable, .. } = *launcher;
+    Err(Error::from(LaunchError::WithoutMpi { launcher, variable }).into())
 }
 
 #[cfg(feature = "mpi")]
@@ -264,20 +250,14 @@ where
 
 #[cfg(feature = "mpi")]
 fn check_processes(launcher: &Launcher, ranks: usize, size: usize) -> Result<()> {
-    let message = match launcher.size {
+    match launcher.size {
         // Each process is then a world of its own, and would run the whole program alone.
-        Some(started) if started != size => format!(
-            "{} started {started} processes, but MPI sees {size}: the launcher and the MPI library that the program \
-             is linked with must belong together",
-            launcher.name
-        ),
-        _ if size != ranks => {
-            let needed = plural(ranks, "rank");
-            format!("the program is for {needed}, but runs on {size}: start it with `mpirun -n {ranks}`")
+        Some(started) if started != size => {
+            Err(LaunchError::OtherMpi { launcher: launcher.name, started, size }.into())
         }
-        _ => return Ok(()),
-    };
-    Err(Error::Usage(message))
+        _ if size != ranks => Err(LaunchError::Processes { ranks, size }.into()),
+        _ => Ok(()),
+    }
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> String {
@@ -343,6 +323,7 @@ mod tests {
     #[test]
     fn no_ranks_and_ranks_that_start_ranks_are_refused() {
         let error = spmd(0, |_| -> Result<()> { Ok(()) }).unwrap_err();
+        assert_eq!(error, Error::Launch(LaunchError::NoRanks));
         assert_eq!(error.to_string(), "`spmd` was asked for 0 ranks: it takes at least 1");
         let error = spmd(1, |_| spmd(1, |_| -> Result<()> { Ok(()) })).unwrap_err();
         assert!(error.to_string().starts_with("rank 0: `spmd` was called inside of `spmd`"), "{error}");

@@ -10,10 +10,9 @@
 //!
 //! It does nothing to the elements, and does not know what is done between the moves.
 
-use crate::comm::plural;
 use crate::layout::{Mesh, MeshAxis, Placement, Sharding};
 use crate::redistribute::{Redistribution, Transport};
-use crate::{DistArray, Element, Error, Result, World};
+use crate::{DistArray, Element, RedistributionError, Result, World};
 
 /// The stages of a sweep, and the moves between them, there and back.
 ///
@@ -74,8 +73,8 @@ impl Sweep {
     /// Collective, as the groups of its moves are made here (MPI 3.1, section 6.4.2).
     ///
     /// # Errors
-    /// If the mesh has too many axes, the array has not that many dimensions, or the mesh has not as many ranks
-    /// as the world; each is said before any communication. As [`Redistribution::new`] besides.
+    /// [`RedistributionError`] if the mesh has too many axes or the array has not that many dimensions. If the mesh has
+    /// not as many ranks as the world; each is said before any communication. As [`Redistribution::new`] besides.
     pub fn new(world: &World, mesh: &Mesh, shape: &[usize], swept: usize) -> Result<Self> {
         world.check_mesh(mesh)?;
         let (stages, axes) = plan(mesh, shape, swept)?;
@@ -238,28 +237,10 @@ fn stage(mesh: &Mesh, shape: &[usize], swept: usize, dims: &[usize], done: &[usi
 }
 
 fn check(mesh: &Mesh, shape: &[usize], swept: usize) -> Result<()> {
-    let (axes, ndim, ranks) = (mesh.ndim(), shape.len(), mesh.size());
-    if swept == 0 || swept > ndim {
-        return Err(Error::Usage(format!(
-            "cannot sweep {swept} dimensions of an array of shape {shape:?}; give 1 to {ndim}, the first ones"
-        )));
+    if swept == 0 || swept > shape.len() {
+        return Err(RedistributionError::SweptDimensions { swept, shape: shape.to_vec() }.into());
     }
-    if axes < swept {
-        return Ok(());
-    }
-    let dimensions = |count: usize| if count == 1 { "1 dimension".into() } else { format!("{count} dimensions") };
-    let most = swept - 1;
-    let cure = match most {
-        0 => "sweep more dimensions than one, or run on 1 rank with a mesh without axes".into(),
-        1 => format!("put its {} on 1 axis, `{ranks}`", plural(ranks, "rank")),
-        _ => format!("put its {} on at most {most} axes", plural(ranks, "rank")),
-    };
-    Err(Error::Usage(format!(
-        "a sweep of {} keeps at least one whole, so the mesh has at most {most} {}, but the mesh ({mesh}) has {axes}; \
-         {cure}",
-        dimensions(swept),
-        if most == 1 { "axis" } else { "axes" },
-    )))
+    if mesh.ndim() < swept { Ok(()) } else { Err(RedistributionError::SweepMesh { swept, mesh: mesh.clone() }.into()) }
 }
 
 #[cfg(test)]

@@ -10,21 +10,12 @@ mod parts;
 
 use crate::comm::{Alone, Communicator, SharedMemory};
 use crate::layout::Mesh;
-use crate::{Error, Result, memory};
+use crate::{Backend, GroupError, Result, memory};
 use cache::Cache;
 pub use numbering::Numbering;
 use parts::Part;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
-
-/// What the ranks of a world are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Backend {
-    /// Threads of this process.
-    Threads,
-    /// MPI processes.
-    Mpi,
-}
 
 /// All ranks of a running program, seen from one of them: what [`spmd`](crate::spmd()) hands to each.
 pub struct World {
@@ -145,8 +136,8 @@ impl World {
     /// must make such first calls in the same order.
     ///
     /// # Errors
-    /// If the mesh has not as many ranks as the world, said before any communication; if `axes` names an
-    /// axis twice or one that the mesh does not have; or as [`Communicator::split`] does.
+    /// [`GroupError`] if the mesh has not as many ranks as the world, said before any communication, or if `axes` names
+    /// an axis twice or one that the mesh does not have; or as [`Communicator::split`] does.
     pub fn group(&self, mesh: &Mesh, axes: &[usize]) -> Result<Rc<Group>> {
         self.check_mesh(mesh)?;
         if let Some(group) = self.groups.borrow().iter().find(|group| group.axes == axes && group.mesh == *mesh) {
@@ -154,10 +145,10 @@ impl World {
         }
         for (nth, &axis) in axes.iter().enumerate() {
             if axis >= mesh.ndim() {
-                return Err(Error::Usage(format!("no axis {axis}: the mesh ({mesh}) has axes 0..{}", mesh.ndim())));
+                return Err(GroupError::NoAxis { axis, mesh: mesh.clone() }.into());
             }
             if axes[..nth].contains(&axis) {
-                return Err(Error::Usage(format!("axis {axis} of the mesh ({mesh}) is given twice for one group")));
+                return Err(GroupError::AxisTwice { axis, mesh: mesh.clone() }.into());
             }
         }
         let mut group = Group {
@@ -235,18 +226,10 @@ impl World {
     /// Checks that the mesh has as many ranks as the world, without communication.
     ///
     /// # Errors
-    /// If it has not.
+    /// [`GroupError::Mesh`] if it has not.
     pub fn check_mesh(&self, mesh: &Mesh) -> Result<()> {
-        let (needed, size) = (mesh.size(), self.size());
-        if needed == size {
-            return Ok(());
-        }
-        let ranks = if needed == 1 { "1 rank" } else { &format!("{needed} ranks") };
-        let cure = match self.backend {
-            Backend::Threads => format!("call `spmd({needed}, ..)`"),
-            Backend::Mpi => format!("start it with `mpirun -n {needed}`"),
-        };
-        Err(Error::Usage(format!("the mesh ({mesh}) has {ranks}, but the program runs on {size}: {cure}")))
+        let (size, backend) = (self.size(), self.backend);
+        if mesh.size() == size { Ok(()) } else { Err(GroupError::Mesh { mesh: mesh.clone(), size, backend }.into()) }
     }
 }
 
@@ -343,7 +326,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Result, spmd};
+    use crate::{Error, Result, spmd};
 
     #[test]
     fn groups_are_the_ranks_along_the_axes_in_row_major_order() {
@@ -408,9 +391,12 @@ mod tests {
     fn axes_that_are_not_there_or_given_twice_are_refused() {
         spmd(2, |world| -> Result<()> {
             let mesh = Mesh::new([("x", 2)]);
-            let said = |axes: &[usize]| world.group(&mesh, axes).err().expect("the axes should be refused").to_string();
-            assert_eq!(said(&[1]), "no axis 1: the mesh (x: 2) has axes 0..1");
-            assert_eq!(said(&[0, 0]), "axis 0 of the mesh (x: 2) is given twice for one group");
+            let refused = |axes: &[usize]| world.group(&mesh, axes).err().expect("the axes should be refused");
+            assert_eq!(refused(&[1]), Error::Group(GroupError::NoAxis { axis: 1, mesh: mesh.clone() }));
+            assert_eq!(refused(&[1]).to_string(), "no axis 1: the mesh (x: 2) has axes 0..1");
+            assert!(matches!(refused(&[0, 0]), Error::Group(GroupError::AxisTwice { axis: 0, .. })));
+            let twice = "axis 0 of the mesh (x: 2) is given twice for one group";
+            assert_eq!(refused(&[0, 0]).to_string(), twice);
             Ok(())
         })
         .unwrap();

@@ -1,9 +1,9 @@
 //! Sharded products on threads: every sequence of a plan gives the sequential product, and costs what it says.
 
-use polyshard::DType;
 use polyshard::planner::product::Product;
 use polyshard::runtime::layout::Mesh;
-use polyshard::runtime::{Error, Execute, Result, World, spmd};
+use polyshard::runtime::{Execute, World, spmd};
+use polyshard::{DType, Error, Result};
 use polyshard_testing::laws::product;
 use polyshard_testing::laws::product::{Draw, hold, machine, reshardings_hold};
 use proptest::prelude::*;

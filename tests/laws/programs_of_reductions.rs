@@ -2,8 +2,8 @@
 
 use polyshard::planner::placement::PlacedMesh;
 use polyshard::reduction::{Procedure, Reduction as By};
-use polyshard::runtime::{DistArray, Error, Execute, ReduceOp, Result, spmd};
-use polyshard::{DType, Mesh, PlacedWorld, Placement, Program, Reduction, Sharding, Strategy};
+use polyshard::runtime::{DistArray, Execute, ReduceOp, spmd};
+use polyshard::{DType, Error, Mesh, PlacedWorld, Placement, Program, Reduction, Result, Sharding, Strategy};
 use polyshard_testing::laws::reduce::{placements, programs};
 
 const ELEMENTS: usize = 37;

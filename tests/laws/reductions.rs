@@ -2,8 +2,8 @@
 
 use polyshard::planner::placement::PlacedMesh;
 use polyshard::reduction::{Collective, Lowered, LoweredStep};
-use polyshard::runtime::{Error, ReduceOp, Result, World, spmd};
-use polyshard::{AllReduce, PlacedWorld, Reduction, Strategy};
+use polyshard::runtime::{ReduceOp, World, spmd};
+use polyshard::{AllReduce, Error, PlacedWorld, Reduction, Result, Strategy};
 use polyshard_testing::laws::reduce::{
     OPS, every, factorizations, hold, placements, programs, reduces, reduces_of, result, subsets,
 };

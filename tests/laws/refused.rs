@@ -5,8 +5,8 @@ use polyshard::planner::placement::{ParallelismMatrix, Place, PlacedMesh};
 use polyshard::planner::reduce::{Form, Instruction, ReductionProgram};
 use polyshard::reduction::{Collective, Lowered, LoweredStep};
 use polyshard::runtime::layout::Mesh;
-use polyshard::runtime::{ReduceOp, Result, World, spmd};
-use polyshard::{PlacedWorld, Reduction, Strategy};
+use polyshard::runtime::{ReduceOp, World, spmd};
+use polyshard::{PlacedWorld, Reduction, Result, Strategy};
 
 /// Two nodes of two GPUs; axis `x` across nodes, axis `y` inside, or the other way round.
 fn placed(swapped: bool) -> PlacedMesh {

@@ -34,7 +34,7 @@ impl<T: Element> DistArray<T> {
             return Self::filled(world, sharding, T::ZERO);
         }
         let map = map(&file.file, file.start, whole.len() * size_of::<T>());
-        let map = map.map_err(|why| failed("map", &file.path, why))?;
+        let map = map.map_err(|why| failed("map", &file.path, why.into()))?;
         if file.fortran {
             array = Self::from_fn(world, sharding, |index| {
                 let at = index.iter().zip(file.shape()).rev().fold(0, |at, (i, extent)| at * extent + i);

@@ -9,10 +9,10 @@ mod load;
 mod save;
 
 use crate::block::Block;
-use crate::layout::Sharding;
+use crate::layout::{Name, Sharding};
 use crate::region::row_major;
 use crate::subarray::{Place, Subarray};
-use crate::{Element, Error, Region, Result, Segment, View, ViewMut, World, memory};
+use crate::{ArrayError, Element, Region, Result, RunError, Segment, View, ViewMut, World, memory};
 use ndarray::{ArrayBase, Data, Dimension};
 
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
@@ -46,8 +46,8 @@ impl<T: Element> DistArray<T> {
     /// every way to make an array.
     ///
     /// # Errors
-    /// If the sharding's mesh has not as many ranks as the world, the array has 2^63 bytes or more, or this rank's block
-    /// does not fit the memory that is free.
+    /// [`ArrayError::TooLarge`] if the array has 2^63 bytes or more. If the sharding's mesh has not as many ranks as
+    /// the world, or this rank's block does not fit the memory that is free.
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);
@@ -109,18 +109,15 @@ impl<T: Element> DistArray<T> {
     /// must be the same on all ranks. Does not communicate.
     ///
     /// # Errors
-    /// If the shapes differ, or the sharding's mesh has not as many ranks as the world.
+    /// [`ArrayError::Shape`] if the shapes differ. As for [`from_fn`](Self::from_fn).
     pub fn from_array<S, D>(world: &World, array: &ArrayBase<S, D>, sharding: &Sharding) -> Result<Self>
     where
         S: Data<Elem = T>,
         D: Dimension,
     {
         if array.shape() != sharding.shape() {
-            return Err(Error::Usage(format!(
-                "an array of shape {:?} cannot be laid out by a sharding of shape {:?}; make both the same",
-                array.shape(),
-                sharding.shape()
-            )));
+            let (shape, sharding) = (array.shape().to_vec(), sharding.shape().to_vec());
+            return Err(ArrayError::Shape { shape, sharding }.into());
         }
         let array = array.view().into_dyn();
         Self::from_fn(world, sharding, |index| array[index])
@@ -133,10 +130,7 @@ impl<T: Element> DistArray<T> {
         let bytes =
             sharding.shape().iter().try_fold(size_of::<T>().max(1), |bytes, &extent| bytes.checked_mul(extent.max(1)));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
-            return Err(Error::Usage(format!(
-                "an array of shape {:?} has more bytes than 63 bits count; make it smaller",
-                sharding.shape()
-            )));
+            return Err(ArrayError::TooLarge { shape: sharding.shape().to_vec() }.into());
         }
         let coordinates = sharding.mesh().coordinates(world.rank());
         let local_shape = sharding.local_shape(&coordinates);
@@ -147,17 +141,20 @@ impl<T: Element> DistArray<T> {
     fn has_first_term(&self) -> bool {
         self.sharding.partial().iter().all(|&axis| self.coordinates[axis] == 0)
     }
+}
 
+impl<T> DistArray<T> {
     /// Checks that the elements are known: that their sums are not open.
     ///
     /// # Errors
     /// If they are.
-    fn closed(&self, what: &str) -> Result<()> {
-        if self.sharding.partial().is_empty() { Ok(()) } else { Err(Error::Usage(open(&self.sharding, what))) }
+    fn closed(&self, purpose: &'static str) -> Result<()> {
+        match self.sharding.partial() {
+            [] => Ok(()),
+            _ => Err(ArrayError::OpenSums { sharding: Box::new(self.sharding.clone()), purpose }.into()),
+        }
     }
-}
 
-impl<T> DistArray<T> {
     /// Returns the memory of the elements.
     pub(crate) fn into_block(self) -> Block<T> {
         self.block
@@ -233,7 +230,7 @@ impl<T> DistArray<T> {
     {
         let inside = index.len() == self.ndim() && index.iter().zip(self.shape()).all(|(&i, &extent)| i < extent);
         assert!(inside, "index {index:?} is outside an array of shape {:?}", self.shape());
-        assert!(self.sharding.partial().is_empty(), "{}", open(&self.sharding, "indexed"));
+        self.closed("indexed").unwrap_or_else(|error| panic!("{error}"));
         if !self.sharding.keeps(&self.coordinates) {
             return None;
         }
@@ -290,43 +287,21 @@ impl<T> DistArray<T> {
     /// Checks that the array is laid out as a program wants its tensor `name`.
     ///
     /// # Errors
-    /// If the shape, the mesh or the placement differ.
+    /// [`RunError`] if the shape, the mesh or the placement differ.
     pub fn expect(&self, name: &str, wanted: &Sharding) -> Result<()> {
         let held = &self.sharding;
-        let message = if held.shape() != wanted.shape() {
-            format!(
-                "`{name}` has shape {:?}, but the program wants {:?}; run it on arrays of that shape, or lower it for \
-                 this one",
-                held.shape(),
-                wanted.shape()
-            )
-        } else if held.mesh() != wanted.mesh() {
-            format!(
-                "`{name}` lies on the mesh ({}), but the program runs on ({}); make the array with the program's \
-                 sharding",
-                held.mesh(),
-                wanted.mesh()
-            )
-        } else if !held.has_same_owners(wanted) {
-            format!(
-                "`{name}` is sharded {held}, but the program wants {wanted}; make the array with the program's \
-                 sharding, or redistribute it"
-            )
-        } else {
+        let [shape, mesh] = [held.shape() == wanted.shape(), held.mesh() == wanted.mesh()];
+        if shape && mesh && held.has_same_owners(wanted) {
             return Ok(());
-        };
-        Err(Error::Usage(message))
+        }
+        let (name, given, wanted) = (Name::new(name), Box::new(held.clone()), Box::new(wanted.clone()));
+        Err(match (shape, mesh) {
+            (false, _) => RunError::Shape { name, given, wanted },
+            (true, false) => RunError::Mesh { name, given, wanted },
+            (true, true) => RunError::Owners { name, given, wanted },
+        }
+        .into())
     }
-}
-
-/// What is said of an array whose sums are open, and which would be used as if they were not.
-fn open(sharding: &Sharding, what: &str) -> String {
-    let axes: Vec<_> = sharding.partial_axes().iter().map(|axis| axis.as_str().to_owned()).collect();
-    format!(
-        "an array sharded {sharding} cannot be {what}: its elements are sums that are still open along {}; close them \
-         first, by `redistribute` to a sharding without `partial`",
-        axes.join(", ")
-    )
 }
 
 fn of_block(sharding: &Sharding) -> String {

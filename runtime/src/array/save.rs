@@ -52,7 +52,7 @@ pub(super) fn agreed<R>(world: &World, result: Result<R>) -> Result<R> {
         len => {
             let mut message = vec![0; len];
             comm.broadcast(Broadcast::Receive { root: 0, into: &mut message })?;
-            Err(Error::File(String::from_utf8_lossy(&message).into_owned()))
+            Err(Error::Root { message: String::from_utf8_lossy(&message).into_owned() })
         }
     }
 }

@@ -3,10 +3,11 @@
 use super::*;
 use crate::layout::{Mesh, Placement};
 use crate::sample::{array, contents, element, indices, on_ranks, owned_region, shardings};
+use crate::{Error, FileErrorKind};
 use ndarray::ArrayD;
 use proptest::prelude::*;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A file that is removed when the test ends.
@@ -139,19 +140,26 @@ fn files_that_are_not_what_is_expected_are_refused() {
 fn a_file_that_cannot_be_written_is_an_error_on_all_ranks() {
     let mesh = Mesh::new([("x", 3)]);
     let said = |path: &str| {
-        let messages = crate::spmd(3, |world| {
+        let errors = crate::spmd(3, |world| {
             let a = array(world, &Sharding::replicated(&mesh, &[4]))?;
-            Ok::<_, Error>(a.to_npy(world, path).expect_err("it cannot be written").to_string())
+            Ok::<_, Error>(a.to_npy(world, path).expect_err("it cannot be written"))
         });
-        messages.expect("no failure")
+        let errors = errors.expect("no failure");
+        let Error::File(error) = &errors[0] else { panic!("rank 0 writes the file: {}", errors[0]) };
+        assert_eq!((error.action, &*error.path), ("write", Path::new(path)));
+        assert_eq!(errors[1], Error::Root { message: errors[0].to_string() });
+        (error.kind.clone(), errors.iter().map(Error::to_string).collect::<Vec<_>>())
     };
     let message = "cannot write `/none/a.npy`: there is no folder `/none`; make it first";
-    assert_eq!(said("/none/a.npy"), [message; 3]);
+    let kind = FileErrorKind::NoFolder { folder: "/none".into() };
+    assert_eq!(said("/none/a.npy"), (kind, vec![message.into(); 3]));
     #[cfg(target_os = "linux")]
-    assert_eq!(
-        said("/dev/full"),
-        ["cannot write `/dev/full`: the file system is full; write elsewhere, or make room"; 3]
-    );
+    {
+        let (kind, messages) = said("/dev/full");
+        assert!(matches!(kind, FileErrorKind::System { kind: std::io::ErrorKind::StorageFull, .. }));
+        let message = "cannot write `/dev/full`: the file system is full; write elsewhere, or make room";
+        assert_eq!(messages, [message; 3]);
+    }
 }
 
 /// An array may be written to the file that it was read from: no rank still reads when it is replaced.
@@ -194,6 +202,8 @@ fn an_array_that_lies_otherwise_is_told_apart() {
     on_ranks(2, |world| {
         let a = array(world, &by(x))?;
         let said = |wanted: &Sharding| a.expect("A", wanted).expect_err("another layout").to_string();
+        let error = a.expect("A", &Sharding::replicated(&mesh, &[4, 4])).expect_err("another layout");
+        assert!(matches!(error, Error::Run(RunError::Owners { name, given, .. }) if name == "A" && *given == by(x)));
         assert_eq!(
             said(&Sharding::replicated(&mesh, &[4, 4])),
             "`A` is sharded [0 @ x], but the program wants replicated; make the array with the program's sharding, or \
@@ -235,6 +245,7 @@ fn shapes_and_meshes_that_do_not_match_are_refused() {
     let sharding = Sharding::replicated(&mesh, &[4]);
     on_ranks(2, |world| {
         let error = DistArray::from_array(world, &ndarray::arr1(&[1, 2, 3]), &sharding).expect_err("another shape");
+        assert_eq!(error, Error::Array(ArrayError::Shape { shape: vec![3], sharding: vec![4] }));
         assert_eq!(
             error.to_string(),
             "an array of shape [3] cannot be laid out by a sharding of shape [4]; make both the same"

@@ -5,7 +5,7 @@
 
 use crate::comm::{Communicator, plural, sentence};
 use crate::memory::split_mut;
-use crate::{DType, Element, Error, Result};
+use crate::{CommError, DType, Element, Error, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// A collective to which ranks bring different lengths.
@@ -62,7 +62,7 @@ impl Lengths {
     ) -> Result<Self> {
         let [code, root] = gathering.code();
         if root as usize >= comm.size() {
-            return Err(no_rank(root as usize, comm.size()));
+            return Err(CommError::NoRank { rank: root as usize, size: comm.size() }.into());
         }
         let what = code << 8 | dtype_code::<T>();
         let about = gathering.text(comm, T::DTYPE.name());
@@ -149,30 +149,15 @@ impl Lengths {
 /// Refuses counts that are not one per rank, or whose sum is not the length of the data.
 pub(super) fn check_counts(size: usize, counts: &[usize], len: usize) -> Result<()> {
     if counts.len() != size {
-        let (counts, ranks) = (plural(counts.len(), "count"), plural(size, "rank"));
-        return Err(Error::Usage(format!("{counts} for a group of {ranks}: give one per rank")));
+        return Err(CommError::Counts { counts: counts.len(), size }.into());
     }
     let sum = counts.iter().fold(0usize, |sum, &count| sum.saturating_add(count));
-    if sum != len {
-        return Err(Error::Usage(format!(
-            "the counts sum to {}, but the data have {len}: each element goes to one rank",
-            plural(sum, "element")
-        )));
-    }
-    Ok(())
+    if sum == len { Ok(()) } else { Err(CommError::ElementCounts { sum, len }.into()) }
 }
 
 /// Refuses parts that are not one per rank.
 pub(super) fn check_parts(size: usize, parts: usize) -> Result<()> {
-    if parts != size {
-        let (parts, ranks) = (plural(parts, "part"), plural(size, "rank"));
-        return Err(Error::Usage(format!("{parts} for a group of {ranks}: give one per rank, which may be empty")));
-    }
-    Ok(())
-}
-
-fn no_rank(rank: usize, size: usize) -> Error {
-    Error::Usage(format!("no rank {rank}: the group has ranks 0..{size}"))
+    if parts == size { Ok(()) } else { Err(CommError::Parts { parts, size }.into()) }
 }
 
 fn disagreement(clauses: impl IntoIterator<Item = (usize, [String; 2])>) -> Error {

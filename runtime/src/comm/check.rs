@@ -3,15 +3,12 @@
 //! What one rank can see by itself is checked here, before anything moves. What takes several ranks to
 //! see (other roots, other lengths) is not.
 
-use super::words::{amount, plural};
-use crate::{DType, Error, Result};
+use super::words::amount;
+use crate::{CommError, DType, Error, Result};
 
 /// Refuses a rank that the group does not have.
 pub(super) fn member(size: usize, rank: usize) -> Result<()> {
-    if rank >= size {
-        return Err(Error::Usage(format!("no rank {rank}: the group has ranks 0..{size}")));
-    }
-    Ok(())
+    if rank < size { Ok(()) } else { Err(CommError::NoRank { rank, size }.into()) }
 }
 
 /// Refuses a message to or from a rank that is this one or not in the group.
@@ -19,50 +16,34 @@ pub(super) fn peer(size: usize, this: usize, other: usize) -> Result<()> {
     member(size, other)?;
     if other == this {
         // MPI may block in a send to oneself for ever, so it is an error everywhere.
-        return Err(Error::Usage(format!(
-            "rank {this} sends to or receives from itself: `exchange` does that, `send` and `receive` do not"
-        )));
+        return Err(CommError::Itself { rank: this }.into());
     }
     Ok(())
 }
 
-/// Refuses counts that are not one per rank, or whose sum is not the length of the buffer `name`.
-pub(super) fn counts(size: usize, counts: &[usize], name: &str, len: usize) -> Result<()> {
+/// Refuses counts that are not one per rank, or whose sum is not the length of `buffer`.
+pub(super) fn counts(size: usize, counts: &[usize], buffer: &'static str, len: usize) -> Result<()> {
     if counts.len() != size {
-        return Err(Error::Usage(format!(
-            "{} for a group of {}: give one per rank",
-            plural(counts.len(), "count"),
-            plural(size, "rank")
-        )));
+        return Err(CommError::Counts { counts: counts.len(), size }.into());
     }
     let sum: usize = counts.iter().sum();
-    if sum != len {
-        return Err(Error::Usage(format!("the counts sum to {}, but `{name}` has {len}", amount(sum))));
-    }
-    Ok(())
+    if sum == len { Ok(()) } else { Err(CommError::ByteCounts { sum, buffer, len }.into()) }
 }
 
-/// Refuses a buffer `name` that is not as long as this rank's count.
-pub(super) fn own_count(count: usize, name: &str, len: usize) -> Result<()> {
-    if count != len {
-        return Err(Error::Usage(format!("this rank's count is {}, but `{name}` has {len}", amount(count))));
-    }
-    Ok(())
+/// Refuses a `buffer` that is not as long as this rank's count.
+pub(super) fn own_count(count: usize, buffer: &'static str, len: usize) -> Result<()> {
+    if count == len { Ok(()) } else { Err(CommError::OwnCount { count, buffer, len }.into()) }
 }
 
 /// Refuses data that are not whole, aligned elements of a native `dtype`.
 pub(super) fn elements(dtype: DType, data: &[u8]) -> Result<()> {
-    dtype.native().map_err(|why| Error::Usage(why.to_string()))?;
-    let (size, name) = (dtype.size(), dtype.name());
-    if !data.len().is_multiple_of(size) {
-        let verb = if data.len() == 1 { "is" } else { "are" };
-        return Err(Error::Usage(format!("{} {verb} not a whole number of `{name}`", amount(data.len()))));
+    dtype.native().map_err(CommError::from)?;
+    if !data.len().is_multiple_of(dtype.size()) {
+        return Err(CommError::PartialElement { bytes: data.len(), dtype }.into());
     }
     // An empty slice may dangle, and its address means nothing.
-    if !data.is_empty() && !data.as_ptr().addr().is_multiple_of(size) {
-        return Err(Error::Usage(format!(
-            "data of `{name}` are not aligned to {size} bytes: cast them from `[{name}]`"
-        )));
+    if !data.is_empty() && !data.as_ptr().addr().is_multiple_of(dtype.size()) {
+        return Err(CommError::Unaligned { dtype }.into());
     }
     Ok(())
 }
@@ -70,10 +51,7 @@ pub(super) fn elements(dtype: DType, data: &[u8]) -> Result<()> {
 /// Refuses a broadcast that this rank receives from itself, or from no rank of the group.
 pub(super) fn root_receives(size: usize, this: usize, root: usize) -> Result<()> {
     member(size, root)?;
-    if root == this {
-        return Err(Error::Usage(format!("rank {this} is the root of the broadcast it receives: the root sends")));
-    }
-    Ok(())
+    if root == this { Err(CommError::RootReceives { rank: this }.into()) } else { Ok(()) }
 }
 
 /// Refuses buffers of a reduce-scatter that do not fit its counts, or cut an element.
@@ -89,9 +67,8 @@ pub(super) fn reduce_scatter(
     own_count(counts[this], "into", into.len())?;
     elements(dtype, send)?;
     elements(dtype, into)?;
-    let (bytes, name) = (dtype.size(), dtype.name());
-    match counts.iter().find(|count| !count.is_multiple_of(bytes)) {
-        Some(count) => Err(Error::Usage(format!("a count of {} is not a whole number of `{name}`", amount(*count)))),
+    match counts.iter().find(|count| !count.is_multiple_of(dtype.size())) {
+        Some(&bytes) => Err(CommError::PartialCount { bytes, dtype }.into()),
         None => Ok(()),
     }
 }
@@ -113,13 +90,10 @@ pub(super) fn exchange(
             (Some((_, from)), Some((_, into))) if from.len() == into.len() => into.copy_from_slice(from),
             (Some((_, from)), Some((_, into))) => return Err(length(this, this, into.len(), Some(from.len()))),
             (None, None) => return Ok(()),
-            (left, _) => {
-                let what = if left.is_some() {
-                    "sends itself more messages than it receives"
-                } else {
-                    "receives more messages from itself than it sends"
-                };
-                return Err(Error::Usage(format!("rank {this} {what}: each message has both sides")));
+            _ => {
+                let sends = sends.iter().filter(|send| send.0 == this).count();
+                let receives = receives.iter().filter(|receive| receive.0 == this).count();
+                return Err(CommError::Unpaired { rank: this, sends, receives }.into());
             }
         }
     }
@@ -145,6 +119,7 @@ mod tests {
 
     #[test]
     fn refusals_name_the_numbers() {
+        assert_eq!(member(4, 4), Err(Error::Comm(CommError::NoRank { rank: 4, size: 4 })));
         assert_eq!(said(member(4, 4)), "no rank 4: the group has ranks 0..4");
         assert!(said(peer(4, 2, 2)).starts_with("rank 2 sends to or receives from itself"));
         assert_eq!(said(counts(2, &[1, 2, 3], "into", 6)), "3 counts for a group of 2 ranks: give one per rank");
@@ -162,7 +137,9 @@ mod tests {
         let (mut first, mut second) = ([0; 1], [0; 2]);
         exchange(2, 1, &[(1, &[7]), (0, &[1]), (1, &[8, 9])], &mut [(1, &mut first), (1, &mut second)]).unwrap();
         assert_eq!((first, second), ([7], [8, 9]));
-        assert!(said(exchange(2, 1, &[(1, &[7])], &mut [])).contains("more messages than it receives"));
+        let unpaired = exchange(2, 1, &[(1, &[7]), (0, &[7])], &mut []);
+        assert_eq!(unpaired, Err(Error::Comm(CommError::Unpaired { rank: 1, sends: 1, receives: 0 })));
+        assert!(said(unpaired).contains("more messages than it receives"));
         assert!(said(exchange(2, 1, &[], &mut [(1, &mut [7])])).contains("more messages from itself than it sends"));
         assert_eq!(
             said(exchange(2, 1, &[(1, &[7, 7])], &mut [(1, &mut [7])])),

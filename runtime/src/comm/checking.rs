@@ -1,6 +1,6 @@
 //! Whether a program is checked, as its environment says.
 
-use crate::{Error, Result};
+use crate::{LaunchError, Result};
 use std::time::Duration;
 
 /// How long a rank of a checked program waits before it asks where the others are.
@@ -15,17 +15,16 @@ pub(super) fn limit(asked: bool) -> Result<Option<Duration>> {
 }
 
 fn from(asked: bool, variable: impl Fn(&str) -> Option<String>) -> Result<Option<Duration>> {
-    let refused = |name: &str, value: &str, cure: &str| Err(Error::Usage(format!("`{name}` is `{value}`: {cure}")));
     let asked = match variable("POLYSHARD_CHECK").as_deref().map(str::trim) {
         None | Some("" | "0") => asked,
         Some("1") => true,
-        Some(other) => return refused("POLYSHARD_CHECK", other, "set it to 1 or 0"),
+        Some(value) => return Err(LaunchError::Check { value: value.into() }.into()),
     };
     let limit = match variable("POLYSHARD_CHECK_SECONDS") {
         None => LIMIT,
-        Some(text) => match text.trim().parse().map(Duration::try_from_secs_f64) {
+        Some(value) => match value.trim().parse().map(Duration::try_from_secs_f64) {
             Ok(Ok(limit)) if !limit.is_zero() => limit,
-            _ => return refused("POLYSHARD_CHECK_SECONDS", &text, "set it to a number of seconds above 0, such as 10"),
+            _ => return Err(LaunchError::CheckSeconds { value }.into()),
         },
     };
     Ok(asked.then_some(limit))

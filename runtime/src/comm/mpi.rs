@@ -24,7 +24,7 @@ mod span;
 mod status;
 
 use super::{Broadcast, Communicator, Header, SharedMemory, check};
-use crate::{DType, Error, ReduceOp, Result};
+use crate::{CommError, DType, Error, ReduceOp, Result};
 use mpi::ffi;
 use span::{Span, address, address_mut};
 use status::checked;
@@ -99,9 +99,7 @@ impl MpiCommunicator {
 
     /// Returns this rank's part of the group; see [`Communicator::split`].
     fn divided(&self, color: usize, key: usize) -> Result<Self> {
-        let int = |value: usize, what: &str| {
-            c_int::try_from(value).map_err(|_| Error::Usage(format!("{what} {value} of a split does not fit a C int")))
-        };
+        let int = |value, argument| c_int::try_from(value).map_err(|_| CommError::Split { argument, value });
         let (color, key) = (int(color, "color")?, int(key, "key")?);
         // SAFETY: a null handle is a value like any other; MPI overwrites it.
         let mut raw = unsafe { ffi::RSMPI_COMM_NULL };

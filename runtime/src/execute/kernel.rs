@@ -44,9 +44,10 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let written = kernel.written().map(|written| {
             let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
             let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
-            Ok(Written::new(&DistArray::<T>::empty(world, sharding)?, &written.base, &steps, &written.counts))
+            let array = DistArray::<T>::empty(world, sharding);
+            array.map(|array| Written::new(&array, &written.base, &steps, &written.counts))
         });
-        let written: Option<Written> = written.transpose()?;
+        let written = written.transpose()?;
         let out_tile = match &out.route {
             OutputRoute::InPlace => None,
             _ => {

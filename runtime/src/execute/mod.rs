@@ -10,7 +10,8 @@ mod value;
 pub use prepared::Prepared;
 pub use typed::TypedProgram;
 
-use crate::{DistArray, Element, Error, ReduceOp, Result, World};
+use crate::layout::Name;
+use crate::{DistArray, Element, ReduceOp, Result, RunError, World};
 use polyshard_program::{Assign, Program};
 
 /// Running a program on a world of ranks.
@@ -39,8 +40,9 @@ pub trait Execute {
     /// the world.
     ///
     /// # Errors
-    /// If `T` is not the program's element type, its mesh has not as many ranks as the world, a leaf that it calls is not
-    /// registered as it needs it, there is too little memory, or another rank failed.
+    /// [`RunError::ElementType`] if `T` is not the program's element type. If its mesh has not as many ranks as the
+    /// world, a leaf that it calls is not registered as it needs it, there is too little memory, or another rank
+    /// failed.
     fn prepare<'a, T: Element>(&'a self, world: &'a World) -> Result<Prepared<'a, T>>;
 
     /// Runs the program on all ranks of `world`, which must be as many as its mesh has; each returns its shard.
@@ -94,7 +96,7 @@ pub trait Execute {
     /// Returns the program as one over elements of type `T`, which the compiler lets run on arrays of `T` alone.
     ///
     /// # Errors
-    /// If `T` is not the program's element type.
+    /// [`RunError::ElementType`] if `T` is not the program's element type.
     fn typed<T: Element>(&self) -> Result<TypedProgram<T>>;
 }
 
@@ -113,8 +115,7 @@ fn check_type<T: Element>(program: &Program) -> Result<()> {
     if T::DTYPE == wanted {
         return Ok(());
     }
-    let (name, given) = (named(program), T::DTYPE);
-    Err(Error::Usage(format!("{name} is over {wanted}, but the arrays hold {given}; let them agree")))
+    Err(RunError::ElementType { kernel: only_kernel(program), wanted, given: T::DTYPE }.into())
 }
 
 /// What combines values where a statement assigns.
@@ -127,11 +128,8 @@ fn reduce_op(assign: Assign) -> ReduceOp {
     }
 }
 
-/// A program in messages: by its kernel, if it is one.
-fn named(program: &Program) -> String {
+/// The name of the program's kernel, if it has exactly one: messages call the program by it.
+fn only_kernel(program: &Program) -> Option<Name> {
     let mut nests = program.nests();
-    match (nests.next(), nests.next()) {
-        (Some(nest), None) => format!("`{}`", nest.kernel.name()),
-        _ => "the program".into(),
-    }
+    nests.next().filter(|_| nests.next().is_none()).map(|nest| nest.kernel.name())
 }

@@ -4,7 +4,10 @@ use super::kernel::PreparedKernel;
 use super::scalars::Scalars;
 use crate::block::Block;
 use crate::comm::Allocation;
-use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Transport, World, memory};
+use crate::{
+    DistArray, Element, Error, Redistribution, RedistributionError, ReduceOp, Reduction, Result, RunError, Transport,
+    World, memory,
+};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{ArrayId, ArrayKind, Move, Program, Statement};
 
@@ -108,11 +111,7 @@ impl<'a, T: Element> Prepared<'a, T> {
                 Allocation::Shared(segment) => return Ok(Block::shared(segment, elements)),
                 Allocation::Private => {}
                 Allocation::Unavailable(_) if self.transport == Transport::Auto => {}
-                Allocation::Unavailable(why) => {
-                    return Err(Error::Usage(format!(
-                        "cannot redistribute through shared memory: {why}, or use `Transport::Auto`"
-                    )));
-                }
+                Allocation::Unavailable(why) => return Err(RedistributionError::NoSharedMemory { why }.into()),
             }
         }
         Ok(memory::zeros(elements, "an array between two statements of a program")?.into())
@@ -180,7 +179,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// world. The output starts from the identity of its kernel's operation: zeros for `=` and `+=`.
     ///
     /// # Errors
-    /// If the inputs are not as many or do not lie as the program wants them, or communication fails.
+    /// [`RunError`] if the inputs are not as many or do not lie as the program wants them. If communication fails.
     pub fn run(&mut self, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         self.run_with(inputs, &[])
     }
@@ -189,7 +188,8 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// the kernels captured them.
     ///
     /// # Errors
-    /// As for [`run`](Self::run), and if no kernel has such a scalar, one is given twice, or one that divides integers is 0.
+    /// As for [`run`](Self::run), and [`RunError`] if no kernel has such a scalar, one is given twice, or one that
+    /// divides integers is 0.
     ///
     /// # Panics
     /// If the program writes no array: a bug of polyshard.
@@ -210,7 +210,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// no others, and a move overwrites all of them.
     ///
     /// # Errors
-    /// As for [`run`](Self::run), and if the program has several outputs.
+    /// As for [`run`](Self::run), and [`RunError::Outputs`] if the program has several outputs.
     pub fn run_into(&mut self, inputs: &[&DistArray<T>], output: &mut DistArray<T>) -> Result<()> {
         self.run_into_with(inputs, output, &[])
     }
@@ -227,12 +227,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     ) -> Result<()> {
         let wanted: Vec<_> = self.program.outputs().collect();
         let [wanted] = wanted[..] else {
-            let names: Vec<_> = wanted.iter().map(|array| array.name.as_str()).collect();
-            return Err(Error::Usage(format!(
-                "`run_into` goes on from one array, but the program writes {} ({}); use `run_all`",
-                names.len(),
-                names.join(", ")
-            )));
+            return Err(RunError::Outputs { outputs: wanted.iter().map(|array| array.name).collect() }.into());
         };
         output.expect(wanted.name.as_str(), &wanted.sharding)?;
         self.walk(inputs, Some(output), scalars).map(|_| ())
@@ -335,14 +330,8 @@ fn moving<'a, T: Element>(program: &Program, moved: &Move, world: &World) -> Res
 fn check_inputs<T: Element>(program: &Program, inputs: &[&DistArray<T>]) -> Result<()> {
     let wanted: Vec<_> = program.inputs().collect();
     if inputs.len() != wanted.len() {
-        let names: Vec<_> = wanted.iter().map(|array| array.name.as_str()).collect();
-        return Err(Error::Usage(format!(
-            "{} takes {} inputs ({}), but {} are given",
-            super::named(program),
-            wanted.len(),
-            names.join(", "),
-            inputs.len()
-        )));
+        let names = wanted.iter().map(|array| array.name).collect();
+        return Err(RunError::Inputs { kernel: super::only_kernel(program), inputs: names, given: inputs.len() }.into());
     }
     inputs.iter().zip(wanted).try_for_each(|(input, wanted)| input.expect(wanted.name.as_str(), &wanted.sharding))
 }

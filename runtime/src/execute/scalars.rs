@@ -1,8 +1,8 @@
 //! The values that a run is given for the scalars of its kernels.
 
-use crate::{Element, Error, Result};
+use crate::{Element, Error, Result, RunError};
 use polyshard_layout::Name;
-use polyshard_program::{Kernel, Number, Program};
+use polyshard_program::{Kernel, KernelError, Number, Program};
 
 /// Scalars by name, each of some kernel of a program.
 pub(super) struct Scalars(Vec<(Name, Number)>);
@@ -17,12 +17,8 @@ impl Scalars {
         let unknown: Vec<_> = scalars.0.iter().copied().filter(|value| !known(value.0)).collect();
         match (program.nests().next(), &unknown[..]) {
             (_, []) => Ok(scalars),
-            (Some(nest), unknown) => {
-                nest.kernel.with_scalars(unknown).map(|_| scalars).map_err(|wrong| Error::Usage(wrong.to_string()))
-            }
-            (None, [(name, _), ..]) => {
-                Err(Error::Usage(format!("the program has no scalar `{name}`, as it has no kernel")))
-            }
+            (Some(nest), unknown) => nest.kernel.with_scalars(unknown).map(|_| scalars).map_err(refused),
+            (None, &[(name, _), ..]) => Err(RunError::NoKernel { name }.into()),
         }
     }
 
@@ -32,8 +28,12 @@ impl Scalars {
         if values.is_empty() {
             return Ok(None);
         }
-        kernel.with_scalars(&values).map(Some).map_err(|wrong| Error::Usage(wrong.to_string()))
+        kernel.with_scalars(&values).map(Some).map_err(refused)
     }
+}
+
+fn refused(error: KernelError) -> Error {
+    RunError::Scalars(Box::new(error)).into()
 }
 
 fn has(kernel: &Kernel, name: Name) -> bool {

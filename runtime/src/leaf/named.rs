@@ -5,7 +5,8 @@
 //! order of a tile's dimensions: tiles are strided views, so any order is as good.
 
 use super::statement::{Statement, Tile};
-use crate::{Element, Error, Result, Strided, StridedMut};
+use crate::layout::Name;
+use crate::{DType, Element, LeafError, Result, Strided, StridedMut};
 use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Axis, IxDyn, ShapeBuilder};
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ struct Entry {
 }
 
 /// By name and element type.
-type Registry = BTreeMap<(String, &'static str), Entry>;
+type Registry = BTreeMap<(Name, DType), Entry>;
 
 fn registry() -> MutexGuard<'static, Registry> {
     static REGISTRY: Mutex<Registry> = Mutex::new(BTreeMap::new());
@@ -75,42 +76,31 @@ fn registry() -> MutexGuard<'static, Registry> {
 /// ```
 ///
 /// # Errors
-/// If the name is not an identifier, the statement cannot be read or has other than `N` operands, or another function
-/// is registered under the name for this element type.
+/// [`LeafError`] if the name is not an identifier, the statement cannot be read or has other than `N` operands, or
+/// another function is registered under the name for this element type.
 pub fn register<T, const N: usize, F>(name: &str, statement: &str, function: F) -> Result<()>
 where
     T: Element,
     F: Fn(ArrayViewMutD<'_, T>, [ArrayViewD<'_, T>; N]) + Send + Sync + 'static,
 {
-    if !polyshard_layout::Name::new(name).is_identifier() {
-        return Err(Error::Usage(format!(
-            "`{name}` is not a name for a leaf; names are letters, digits and `_`, and do not start with a digit"
-        )));
+    let (name, dtype) = (Name::new(name), T::DTYPE);
+    if !name.is_identifier() {
+        return Err(LeafError::BadName { name }.into());
     }
     let parsed = Statement::<T>::parse(statement)?;
     if parsed.operands.len() != N {
-        let names: Vec<_> = parsed.operands.iter().map(|operand| operand.name.as_str()).collect();
-        return Err(Error::Usage(format!(
-            "`{}` has {} operands ({}), but the function of leaf `{name}` takes {N}; let them agree",
-            parsed.text,
-            names.len(),
-            names.join(", "),
-        )));
+        let operands = parsed.operands.iter().map(|operand| Name::new(&operand.name)).collect();
+        return Err(LeafError::Operands { name, statement: parsed.text.into(), operands, taken: N }.into());
     }
     let mut registry = registry();
-    let key = (name.to_owned(), T::DTYPE.name());
+    let key = (name, dtype);
     // All values of a type without size are the same function.
     let identity = (size_of::<F>() == 0).then(TypeId::of::<F>);
     if let Some(first) = registry.get(&key) {
         if identity.is_some() && first.identity == identity && first.statement == parsed.text {
             return Ok(());
         }
-        return Err(Error::Usage(format!(
-            "leaf `{name}` is already registered for {} as `{}`; register each leaf once, before `spmd`, under a name of \
-             its own",
-            T::DTYPE.name(),
-            first.statement
-        )));
+        return Err(LeafError::RegisteredAlready { name, dtype, registered: first.statement.clone() }.into());
     }
     let function = Box::new(move |target: ArrayViewMutD<'_, T>, operands: Vec<ArrayViewD<'_, T>>| {
         let Ok(operands) = operands.try_into() else {
@@ -135,20 +125,17 @@ impl<T: Element> Named<T> {
     /// Returns the leaf that is registered as `name`, if it computes `statement`, whose indices are among `loops`.
     ///
     /// # Errors
-    /// If no leaf has the name, or it computes something else.
+    /// [`LeafError`] if no leaf has the name, or it computes something else.
     ///
     /// # Panics
     /// If an index of the statement is not among the loops: a bug of polyshard.
     pub fn find(name: &str, loops: &[&str], statement: &str) -> Result<Self> {
+        let (name, dtype) = (Name::new(name), T::DTYPE);
         let needed = Statement::<T>::parse(statement)?;
-        let Some(leaf) = lookup::<T>(name) else { return Err(missing::<T>(name, statement)) };
+        let Some(leaf) = lookup::<T>(name) else { return Err(missing(name, dtype, statement).into()) };
         let Some(renamed) = leaf.statement.renamed(&needed) else {
-            return Err(Error::Usage(format!(
-                "leaf `{name}` is registered for {} as `{}`, but the kernel needs `{statement}`: register a leaf that \
-                 computes this, or tensorize with another",
-                T::DTYPE.name(),
-                leaf.statement.text,
-            )));
+            let (registered, statement) = (leaf.statement.text.as_str().into(), statement.into());
+            return Err(LeafError::OtherStatement { name, dtype, registered, statement }.into());
         };
         let number = |index: &String| {
             let pair = renamed.iter().find(|(own, _)| own == index);
@@ -225,28 +212,21 @@ impl Dims {
     }
 }
 
-fn lookup<T: Element>(name: &str) -> Option<Arc<Registered<T>>> {
+fn lookup<T: Element>(name: Name) -> Option<Arc<Registered<T>>> {
     let registry = registry();
-    let entry = registry.get(&(name.to_owned(), T::DTYPE.name()))?;
+    let entry = registry.get(&(name, T::DTYPE))?;
     let leaf = entry.leaf.downcast_ref::<Arc<Registered<T>>>();
     Some(leaf.expect("leaves are kept by their element type; this is a bug of polyshard").clone())
 }
 
-fn missing<T: Element>(name: &str, statement: &str) -> Error {
-    let registry = registry();
-    let types: Vec<_> = registry.keys().filter(|key| key.0 == name).map(|key| key.1).collect();
-    let known: Vec<_> =
-        registry.keys().filter(|key| key.1 == T::DTYPE.name()).map(|key| format!("`{}`", key.0)).collect();
-    let found = match (&types[..], &known[..]) {
-        ([], []) => "none are registered".into(),
-        ([], known) => format!("those that are registered are {}", known.join(", ")),
-        (types, _) => format!("it is registered for {}", types.join(", ")),
-    };
-    Error::Usage(format!(
-        "no leaf `{name}` for {}; {found}: call `leaf::register(\"{name}\", \"{statement}\", function)` before the program \
-         runs, on each rank's process",
-        T::DTYPE.name()
-    ))
+fn missing(name: Name, dtype: DType, statement: &str) -> LeafError {
+    let (registry, statement) = (registry(), statement.into());
+    let registered: Box<[DType]> = registry.keys().filter(|key| key.0 == name).map(|key| key.1).collect();
+    if registered.is_empty() {
+        let known = registry.keys().filter(|key| key.1 == dtype).map(|key| key.0).collect();
+        return LeafError::Unknown { name, dtype, statement, known };
+    }
+    LeafError::OtherType { name, dtype, statement, registered }
 }
 
 #[cfg(test)]

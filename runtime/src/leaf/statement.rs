@@ -10,7 +10,7 @@
 //! ```
 
 use super::{Comparison, Expression};
-use crate::{Element, Error, ReduceOp, Result};
+use crate::{Element, Error, LeafError, ReduceOp, Result};
 
 /// A tile by name, with the index of each of its dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -344,9 +344,9 @@ impl<'a> Parser<'a> {
         &self.text[self.at..]
     }
 
-    fn error(&self, why: impl AsRef<str>) -> Error {
+    fn error(&self, why: impl Into<Box<str>>) -> Error {
         let column = self.text[..self.at].chars().count() + 1;
-        Error::Usage(format!("cannot read `{}` at column {column}: {}", self.text, why.as_ref()))
+        LeafError::Syntax { statement: self.text.into(), column, why: why.into() }.into()
     }
 }
 

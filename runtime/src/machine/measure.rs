@@ -11,7 +11,7 @@ use super::measured::{Call, Measured, Point};
 use super::probe::{self, refused};
 use super::topology::Topology;
 use crate::comm::Communicator;
-use crate::{Error, Result, World};
+use crate::{DetectError, Result, World};
 use polyshard_machine::{
     Algorithm, Collective, Exchange, Machine, MachineError, Measurement, fit_link, fit_profiles, leave_one_out, seconds,
 };
@@ -72,8 +72,8 @@ impl Default for MeasureOptions {
 /// ```
 ///
 /// # Errors
-/// If there are fewer than two ranks or sizes, a size has not one element for each rank, or the buffers do not fit the
-/// memory; otherwise as for [`detect`](super::detect()).
+/// [`DetectError`] if there are fewer than two ranks or sizes, a size has not one element for each rank, or the buffers
+/// do not fit the memory; otherwise as for [`detect`](super::detect()).
 pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
     let topology = Topology::find(world)?;
     let sizes = checked_sizes(&topology, options)?;
@@ -152,30 +152,20 @@ fn messages(link: &probe::LinkTimes, ranks: usize) -> Result<Vec<Point>, Machine
 fn checked_sizes(topology: &Topology, options: &MeasureOptions) -> Result<Vec<usize>> {
     let ranks = topology.ranks();
     if ranks < 2 {
-        return Err(Error::Usage("one rank has nobody to talk to; measure with 2 or more".into()));
+        return Err(DetectError::OneRank.into());
     }
     let unit = ELEMENT * ranks;
-    if let Some(small) = options.sizes.iter().find(|&&size| size < unit) {
-        return Err(Error::Usage(format!(
-            "size {small} does not have an element for each of {ranks} ranks; give sizes of {unit} bytes or more"
-        )));
+    if let Some(&size) = options.sizes.iter().find(|&&size| size < unit) {
+        return Err(DetectError::SizeTooSmall { size, ranks, min: unit }.into());
     }
     let mut sizes: Vec<usize> = options.sizes.iter().map(|size| size / unit * unit).collect();
     sizes.sort_unstable();
     sizes.dedup();
     if sizes.len() < 2 {
-        return Err(Error::Usage(format!(
-            "{sizes:?} are too few sizes to tell latency from bandwidth; give at least two, {unit} bytes apart"
-        )));
+        return Err(DetectError::TooFewSizes { sizes, unit }.into());
     }
-    let (largest, memory) = (sizes[sizes.len() - 1], topology.memory / topology.ranks_per_node as u64);
-    if largest as u64 > memory / 8 {
-        return Err(Error::Usage(format!(
-            "buffers of {largest} bytes do not fit a rank's part of the memory, {memory} bytes; give sizes up to {}",
-            memory / 8
-        )));
-    }
-    Ok(sizes)
+    let (size, memory) = (sizes[sizes.len() - 1], topology.memory / topology.ranks_per_node as u64);
+    if size as u64 > memory / 8 { Err(DetectError::SizeTooLarge { size, memory }.into()) } else { Ok(sizes) }
 }
 
 #[cfg(test)]

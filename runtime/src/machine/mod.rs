@@ -74,8 +74,9 @@ impl Detect for Machine {
 /// ```
 ///
 /// # Errors
-/// If nodes have different numbers of ranks, or the ranks of a node do not follow one another; if the system does not
-/// say what memory it has; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
+/// [`DetectError`](crate::DetectError) if nodes have different numbers of ranks, or the ranks of a node do not follow
+/// one another; if the system does not say what memory it has; or as for
+/// [`Communicator::barrier`](crate::comm::Communicator::barrier).
 pub fn detect(world: &World) -> Result<Machine> {
     let topology = Topology::find(world)?;
     let clock =

@@ -7,7 +7,7 @@ use super::calls::Buffers;
 use super::clock::Clock;
 use super::topology::Topology;
 use crate::leaf::{Role, contract};
-use crate::{DType, Element, Error, Result, Strided, StridedMut};
+use crate::{DType, DetectError, Element, Error, Result, Strided, StridedMut};
 use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, fit_link};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -78,7 +78,7 @@ pub(super) fn machine(name: &str, topology: &Topology, links: &[LinkTimes], devi
 
 /// What the planner says of figures that were measured here.
 pub(super) fn refused(error: MachineError) -> Error {
-    Error::Usage(format!("what was measured makes no machine: {error}"))
+    DetectError::Times(Box::new(error)).into()
 }
 
 /// Times the devices: products of square matrices of `rows` rows, and copies of `bytes` bytes. Collective.

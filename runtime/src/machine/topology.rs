@@ -5,7 +5,7 @@
 //! a node must follow one another; what lies otherwise is refused, since a machine that says less would give wrong
 //! placements.
 
-use crate::{Error, Result, World};
+use crate::{DetectError, Result, World};
 use serde::Serialize;
 use std::fmt;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
@@ -34,8 +34,8 @@ impl Topology {
     /// ```
     ///
     /// # Errors
-    /// If nodes have different numbers of ranks, or the ranks of a node do not follow one another; if the memory
-    /// cannot be found; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
+    /// [`DetectError`] if nodes have different numbers of ranks, or the ranks of a node do not follow one another; if
+    /// the memory cannot be found; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
     pub fn find(world: &World) -> Result<Self> {
         let memory = world.memory()?;
         let node = (0..world.size()).find(|&rank| memory.reaches(rank)).unwrap_or(world.rank());
@@ -47,10 +47,7 @@ impl Topology {
         let [nodes, ranks_per_node] = nested(&nodes)?;
         let (cores, memory) = (least(1) as usize, least(2));
         if cores == 0 || memory == 0 {
-            return Err(Error::Usage(
-                "this system does not say how many cores or how much memory a node has; write the machine's TOML by hand"
-                    .into(),
-            ));
+            return Err(DetectError::Unknown.into());
         }
         Ok(Self { nodes, ranks_per_node, cores, memory })
     }
@@ -101,25 +98,16 @@ fn nested(nodes: &[usize]) -> Result<[usize; 2]> {
         }
         if runs.iter().any(|(other, _)| *other == node) {
             let before = nodes.iter().take(rank).rposition(|other| *other == node).unwrap_or(0);
-            let neighbour = rank - 1;
-            return Err(Error::Usage(format!(
-                "ranks {before} and {rank} are on one node, but rank {neighbour} between them is on another: levels \
-                 nest only if the ranks of a node follow one another; start them node by node, with `mpirun --map-by \
-                 slot`"
-            )));
+            return Err(DetectError::Interleaved { rank: before, other: rank, between: rank - 1 }.into());
         }
         runs.push((node, 1));
     }
-    let ranks = runs.first().map_or(0, |(_, ranks)| *ranks);
-    if let Some(nth) = runs.iter().position(|(_, other)| *other != ranks) {
+    let first = runs.first().map_or(0, |(_, ranks)| *ranks);
+    if let Some(node) = runs.iter().position(|(_, ranks)| *ranks != first) {
         let fewest = runs.iter().map(|(_, ranks)| *ranks).min().unwrap_or(1);
-        return Err(Error::Usage(format!(
-            "node 0 has {ranks} of the ranks and node {nth} has {}: levels nest only if all nodes have as many; start \
-             as many on each, with `mpirun --map-by ppr:{fewest}:node`",
-            runs[nth].1
-        )));
+        return Err(DetectError::Uneven { first, node, ranks: runs[node].1, fewest }.into());
     }
-    Ok([runs.len(), ranks])
+    Ok([runs.len(), first])
 }
 
 /// The bytes of memory of this node, or of this container if it may use less; 0 if the system does not say.
@@ -133,6 +121,7 @@ fn installed_memory() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
     use proptest::prelude::*;
 
     #[track_caller]
@@ -168,6 +157,8 @@ mod tests {
 
     #[test]
     fn ranks_dealt_out_in_turns_are_refused_with_what_to_start() {
+        let error = Error::Detect(DetectError::Interleaved { rank: 0, other: 2, between: 1 });
+        assert_eq!(nested(&[0, 1, 0, 1]), Err(error));
         check(
             &[0, 1, 0, 1],
             Err(

@@ -1,26 +1,20 @@
 //! What makes a redistribution impossible, said before anything moves.
 
 use crate::layout::Sharding;
-use crate::{DistArray, Error, Result, World};
+use crate::{DistArray, RedistributionError, Result, World};
 
 /// Checks that one array can have both shardings in this world, without communication.
 pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> Result<()> {
     world.check_mesh(source.mesh())?;
     if source.shape() != target.shape() {
-        return Err(Error::Usage(format!(
-            "an array of shape {:?} cannot be redistributed to a sharding of shape {:?}; a redistribution keeps the shape",
-            source.shape(),
-            target.shape()
-        )));
+        let [source_shape, target_shape] = [source, target].map(|sharding| sharding.shape().to_vec());
+        return Err(RedistributionError::Shape { source_shape, target_shape }.into());
     }
     world.check_mesh(target.mesh())?;
     let closes = source.partial_axes() != target.partial_axes();
     if closes && source.mesh() != target.mesh() {
-        return Err(Error::Usage(format!(
-            "partial sums of an array on the mesh ({}) cannot be closed on the mesh ({}); write both shardings over one mesh",
-            source.mesh(),
-            target.mesh()
-        )));
+        let [source_mesh, target_mesh] = [source, target].map(|sharding| sharding.mesh().clone());
+        return Err(RedistributionError::ClosedAcrossMeshes { source_mesh, target_mesh }.into());
     }
     Ok(())
 }
@@ -28,10 +22,7 @@ pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> 
 /// Checks that each rank holds what it is to keep, and that no sums are open; this rank's part of it.
 pub(super) fn holds(world: &World, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<()> {
     if let Some(open) = [source, kept, target].into_iter().find(|sharding| !sharding.partial().is_empty()) {
-        return Err(Error::Usage(format!(
-            "a part of an array is moved, but one sharded {open} holds terms of sums; use `Redistribution::new`, which \
-             closes them"
-        )));
+        return Err(RedistributionError::PartOfSums { sharding: Box::new(open.clone()) }.into());
     }
     let rank = world.rank();
     let [held, owned] = [source, kept].map(|sharding| sharding.mesh().coordinates(rank));
@@ -39,10 +30,8 @@ pub(super) fn holds(world: &World, source: &Sharding, kept: &Sharding, target: &
     if kept.common_len(&owned, source, &held) == len {
         return Ok(());
     }
-    Err(Error::Usage(format!(
-        "rank {rank} is to keep {len} elements by {kept}, but does not hold all of them by {source}; give a sharding of which \
-         each rank owns part of what it holds"
-    )))
+    let [held, kept] = [source, kept].map(|sharding| Box::new(sharding.clone()));
+    Err(RedistributionError::NotHeld { rank, len, kept, held }.into())
 }
 
 /// Checks that all ranks mean the same redistribution; collective.
@@ -62,13 +51,20 @@ pub(super) fn agree(
     ))
 }
 
-/// Checks that an array is laid out by `wanted`, which a redistribution `takes` or `makes`.
-pub(super) fn array<T>(array: &DistArray<T>, wanted: &Sharding, what: &str, cure: &str) -> Result<()> {
-    let held = array.sharding();
-    if held.shape() == wanted.shape() && held.mesh() == wanted.mesh() && held.has_same_owners(wanted) {
-        return Ok(());
-    }
-    let [held, wanted] = [held, wanted]
-        .map(|sharding| format!("of shape {:?} over ({}), sharded {sharding}", sharding.shape(), sharding.mesh()));
-    Err(Error::Usage(format!("an array {held}, is given to a redistribution that {what} arrays {wanted}; {cure}")))
+/// Checks that a redistribution from `wanted` is given an array that is laid out so.
+pub(super) fn input<T>(array: &DistArray<T>, wanted: &Sharding) -> Result<()> {
+    let differing = differing(array.sharding(), wanted);
+    differing.map_or(Ok(()), |[given, wanted]| Err(RedistributionError::Input { given, wanted }.into()))
+}
+
+/// Checks that a redistribution to `wanted` is given an array that is laid out so.
+pub(super) fn output<T>(array: &DistArray<T>, wanted: &Sharding) -> Result<()> {
+    let differing = differing(array.sharding(), wanted);
+    differing.map_or(Ok(()), |[given, wanted]| Err(RedistributionError::Output { given, wanted }.into()))
+}
+
+/// Returns both shardings if arrays of one are not laid out as those of the other.
+fn differing(given: &Sharding, wanted: &Sharding) -> Option<[Box<Sharding>; 2]> {
+    let same = given.shape() == wanted.shape() && given.mesh() == wanted.mesh() && given.has_same_owners(wanted);
+    (!same).then(|| [given, wanted].map(|sharding| Box::new(sharding.clone())))
 }

@@ -28,7 +28,7 @@ mod tests;
 use crate::comm::{Allocation, SharedMemory};
 use crate::layout::Sharding;
 use crate::subarray::Subarray;
-use crate::{DistArray, Element, Error, Result, Segment, World};
+use crate::{DistArray, Element, RedistributionError, Result, Segment, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
@@ -94,8 +94,9 @@ impl Redistribution {
     /// keeps. Takes time in proportion to the number of ranks.
     ///
     /// # Errors
-    /// If the shapes differ, a mesh has not as many ranks as the world, sums are closed between different meshes, the target has partial sums
-    /// along axes where the source has none, the ranks give different shardings, or another rank failed.
+    /// [`RedistributionError`] if the shapes differ, sums are closed between different meshes, or the target has
+    /// partial sums along axes where the source has none. If a mesh has not as many ranks as the world, the ranks give
+    /// different shardings, or another rank failed.
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
         check::shardings(world, source, target)?;
         let number = world.number_redistribution();
@@ -115,7 +116,8 @@ impl Redistribution {
     /// ```
     ///
     /// # Errors
-    /// If a rank does not hold what it is to keep, or one of the three has partial sums. As [`new`](Self::new).
+    /// [`RedistributionError`] if a rank does not hold what it is to keep, or one of the three has partial sums. As
+    /// [`new`](Self::new).
     pub fn of_part(world: &World, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<Self> {
         check::shardings(world, source, kept)?;
         check::shardings(world, source, target)?;
@@ -199,11 +201,7 @@ impl Redistribution {
                 Allocation::Private => {}
                 Allocation::Shared(segment) => return DistArray::in_segment(world, &self.target, segment),
                 Allocation::Unavailable(_) if self.transport == Transport::Auto => {}
-                Allocation::Unavailable(why) => {
-                    return Err(Error::Usage(format!(
-                        "cannot redistribute through shared memory: {why}, or use `Transport::Auto`"
-                    )));
-                }
+                Allocation::Unavailable(why) => return Err(RedistributionError::NoSharedMemory { why }.into()),
             }
         }
         DistArray::filled(world, &self.target, T::ZERO)
@@ -220,7 +218,7 @@ impl Redistribution {
     /// # Errors
     /// As [`run_into`](Self::run_into).
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
-        check::array(source, &self.source, "takes", SOURCE)?;
+        check::input(source, &self.source)?;
         let mut target = self.allocate(world)?;
         self.run_into(world, source, &mut target)?;
         Ok(target)
@@ -231,12 +229,13 @@ impl Redistribution {
     /// Allocates no tile: what it takes besides the two, the first run makes and later ones find.
     ///
     /// # Errors
-    /// If an array is not laid out as the redistribution says, the transport is [`Shared`](Transport::Shared)
-    /// and cannot be used, the ranks run different redistributions, or another rank failed.
+    /// [`RedistributionError`] if an array is not laid out as the redistribution says, or the transport is
+    /// [`Shared`](Transport::Shared) and cannot be used. If the ranks run different redistributions, or another rank
+    /// failed.
     pub fn run_into<T: Element>(&self, world: &World, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
         world.check_mesh(self.source.mesh())?;
-        check::array(source, &self.source, "takes", SOURCE)?;
-        check::array(target, &self.target, "makes", "get the array from `output`")?;
+        check::input(source, &self.source)?;
+        check::output(target, &self.target)?;
         self.run_blocks(source.block(), target)
     }
 
@@ -262,25 +261,17 @@ impl Redistribution {
         segment: Option<&Segment>,
         staging: &mut Staging,
     ) -> Result<()> {
-        let why = match self.transport {
-            Transport::Messages => return messages::run(hop, element, from, to, staging),
-            Transport::Auto | Transport::Shared => {
-                match shared::run(hop, &*self.memory, self.number, element, from, Tile::new(to, segment))? {
-                    Outcome::Done => return Ok(()),
-                    _ if self.transport == Transport::Auto => return messages::run(hop, element, from, to, staging),
-                    Outcome::Apart(rank, other) => format!("ranks {rank} and {other} are on different nodes"),
-                    Outcome::Hidden(rank) => {
-                        format!("the output of rank {rank} is its own; get it from `Redistribution::output`")
-                    }
-                }
-            }
-        };
-        Err(Error::Usage(format!("cannot redistribute through shared memory: {why}, or use `Transport::Auto`")))
+        if self.transport == Transport::Messages {
+            return messages::run(hop, element, from, to, staging);
+        }
+        match shared::run(hop, &*self.memory, self.number, element, from, Tile::new(to, segment))? {
+            Outcome::Done => Ok(()),
+            _ if self.transport == Transport::Auto => messages::run(hop, element, from, to, staging),
+            Outcome::Apart(rank, other) => Err(RedistributionError::DifferentNodes { rank, other }.into()),
+            Outcome::Hidden(rank) => Err(RedistributionError::PrivateOutput { rank }.into()),
+        }
     }
 }
-
-/// What to do about an array that is laid out otherwise.
-const SOURCE: &str = "make one for this array's sharding";
 
 impl<T: Element> DistArray<T> {
     /// Returns the array laid out by `target`, a sharding of the same shape and mesh; collective over the world.

@@ -10,7 +10,7 @@
 use super::{Redistribution, Transport};
 use crate::layout::{Mesh, Reach, Sharding};
 use crate::subarray::Subarray;
-use crate::{DistArray, Element, Error, Group, OutTile, ReduceOp, Region, Result, World, memory};
+use crate::{DistArray, Element, Group, OutTile, RedistributionError, ReduceOp, Region, Result, World, memory};
 use bytemuck::cast_slice_mut;
 use std::rc::Rc;
 
@@ -30,12 +30,9 @@ impl Sums {
     /// # Errors
     /// If the target would open sums. As [`Redistribution::new`].
     pub(super) fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Option<Self>> {
-        if let Some(axis) = target.partial().iter().find(|axis| !source.partial().contains(axis)) {
-            return Err(Error::Usage(format!(
-                "an array sharded {source} cannot be redistributed to {target}: its elements are no sums along {}, and \
-                 a redistribution opens none; leave that `partial` out",
-                source.mesh().as_slice()[*axis].name
-            )));
+        if let Some(&axis) = target.partial().iter().find(|axis| !source.partial().contains(axis)) {
+            let [from, to] = [source, target].map(|sharding| Box::new(sharding.clone()));
+            return Err(RedistributionError::OpensSums { from, to, axis: source.mesh().as_slice()[axis].name }.into());
         }
         let axes: Vec<usize> =
             source.partial().iter().copied().filter(|axis| !target.partial().contains(axis)).collect();

@@ -9,7 +9,7 @@ mod step;
 
 use crate::comm::Communicator;
 use crate::layout::Sharding;
-use crate::{DistArray, Element, Error, ReduceOp, Result, World};
+use crate::{DistArray, Element, ReduceOp, ReductionRunError, Result, World};
 use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -61,8 +61,8 @@ impl<T: Element> Reduction<T> {
     /// reductions with equal groups.
     ///
     /// # Errors
-    /// If it is for another number of ranks or so many elements fit no memory: both are said before any communication. If
-    /// the ranks give different reductions, or another rank failed.
+    /// [`ReductionRunError`] if it is for another number of ranks or so many elements fit no memory: both are said
+    /// before any communication. If the ranks give different reductions, or another rank failed.
     pub fn new(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
         check::<T>(world, procedure, elements)?;
         world.agree(&format!(
@@ -77,11 +77,8 @@ impl<T: Element> Reduction<T> {
     pub(crate) fn between(world: &World, source: &Sharding, target: &Sharding, procedure: &Procedure) -> Result<Self> {
         world.check_mesh(source.mesh())?;
         if source.shape() != target.shape() || source.mesh() != target.mesh() || !closes(source, target, procedure) {
-            return Err(Error::Usage(format!(
-                "an array sharded {source} does not become one sharded {target} by a reduction in the groups {}; give \
-                 those along the axes that are closed",
-                listed(procedure.groups())
-            )));
+            let [from, to] = [source, target].map(|sharding| Box::new(sharding.clone()));
+            return Err(ReductionRunError::Groups { from, to, groups: procedure.groups().to_vec() }.into());
         }
         world.agree(&format!(
             "a reduction from {source} to {target}\na reduction of shape {:?} over ({})\nthe reduction {procedure:?}",
@@ -107,13 +104,11 @@ impl<T: Element> Reduction<T> {
     /// Allocates nothing: all that it needs besides `data` was made with the reduction. The communicator may.
     ///
     /// # Errors
-    /// If `data` has not as many elements as the reduction, or another rank failed.
+    /// [`ReductionRunError::Length`] if `data` has not as many elements as the reduction. If another rank failed.
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
         if given != elements {
-            return Err(Error::Usage(format!(
-                "an array of {given} elements is given to a reduction of {elements}; make one for {given}"
-            )));
+            return Err(ReductionRunError::Length { given, elements }.into());
         }
         let staging = &mut *self.staging.borrow_mut();
         self.steps.iter().try_for_each(|step| step.run(data, op, staging))
@@ -147,7 +142,8 @@ impl<T: Element> DistArray<T> {
     /// To do the same many times, prepare a program with such a move.
     ///
     /// # Errors
-    /// If the target lies otherwise, or the reduction is for other ranks than those along the axes. As [`Reduction::new`].
+    /// [`ReductionRunError`] if the target lies otherwise, or the reduction is for other ranks than those along the
+    /// axes. As [`Reduction::new`].
     pub fn reduced(
         &self,
         world: &World,
@@ -185,15 +181,10 @@ fn closes(source: &Sharding, target: &Sharding, procedure: &Procedure) -> bool {
 fn check<T: Element>(world: &World, procedure: &Procedure, elements: usize) -> Result<()> {
     let (ranks, size) = (procedure.ranks(), world.size());
     if ranks != size {
-        let needed = if ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
-        return Err(Error::Usage(format!("the reduction is for {needed}, but the program runs on {size}")));
+        return Err(ReductionRunError::Ranks { ranks, size }.into());
     }
-    let most = isize::MAX as usize / size_of::<T>();
-    if elements > most {
-        let message = format!("no array has {elements} elements of `{}`; give at most {most}", T::DTYPE.name());
-        return Err(Error::Usage(message));
-    }
-    Ok(())
+    let (max, dtype) = (isize::MAX as usize / size_of::<T>(), T::DTYPE);
+    if elements <= max { Ok(()) } else { Err(ReductionRunError::TooLong { elements, dtype, max }.into()) }
 }
 
 /// A communicator of at least two ranks.

@@ -9,7 +9,7 @@
 use super::Comm;
 use crate::comm::Broadcast;
 use crate::subarray::{Place, Subarray};
-use crate::{Element, Error, ReduceOp, Result, World, memory};
+use crate::{Element, ReduceOp, ReductionRunError, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::reduction::{Collective, Lowered, chunk};
 use std::ops::Range;
@@ -38,7 +38,7 @@ pub(super) struct Staging<T> {
 /// Returns the steps that have something to do for this rank; collective over the world, since groups become
 /// communicators.
 pub(super) fn steps<T: Element>(world: &World, lowered: &Lowered, elements: usize) -> Result<Vec<CollectiveStep>> {
-    let layout = lowered.layout().map_err(|error| Error::Usage(error.to_string()))?;
+    let layout = lowered.layout().map_err(|error| ReductionRunError::Steps(Box::new(error)))?;
     let mut steps = Vec::new();
     for (nth, step) in lowered.steps().iter().enumerate() {
         // All ranks ask for the groups, also those that are in none.

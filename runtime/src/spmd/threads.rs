@@ -3,7 +3,7 @@
 //! Where threads are too many, the system says so late, and not always by an error: a thread that gets no guard page
 //! for its stack ends the process. So they are counted before the first is started.
 
-use crate::{Error, Result};
+use crate::{LaunchError, Result};
 use std::fs;
 
 /// The most threads that are started, if the system lets them: each takes several of the 65530 mappings that Linux
@@ -15,14 +15,8 @@ const MAX_RANKS: usize = 4096;
 /// # Errors
 /// If they are too many, with how many would do.
 pub(super) fn check(ranks: usize) -> Result<()> {
-    let (most, why) = limit(fs::read_to_string("/proc/self/limits").ok(), control_group());
-    if ranks <= most {
-        return Ok(());
-    }
-    Err(Error::Usage(format!(
-        "{ranks} ranks cannot be threads of one process, which has at most {most} ({why}): use a smaller mesh, or \
-         processes, `mpirun -n {ranks}`"
-    )))
+    let (max, limit) = limit(fs::read_to_string("/proc/self/limits").ok(), control_group());
+    if ranks <= max { Ok(()) } else { Err(LaunchError::TooManyThreads { ranks, max, limit }.into()) }
 }
 
 /// Returns how many threads there can be, and what says so.

@@ -2,7 +2,7 @@ use super::{Stage, Sweep, plan};
 use crate::layout::Mesh;
 use crate::redistribute::Transport;
 use crate::sample::{element, on_ranks};
-use crate::{DistArray, Error, spmd};
+use crate::{DistArray, Error, RedistributionError, spmd};
 use proptest::prelude::*;
 
 /// A sweep to make: the mesh, the shape, and the number of dimensions swept.
@@ -81,6 +81,9 @@ fn a_mesh_of_too_many_axes_is_refused_with_one_that_fits() {
         "a sweep of 1 dimension keeps at least one whole, so the mesh has at most 0 axes, but the mesh (x: 2) has 1; \
          sweep more dimensions than one, or run on 1 rank with a mesh without axes"
     );
+    let error = plan(&Mesh::new([("x", 2)]), &[4, 4], 3).unwrap_err();
+    let expected = RedistributionError::SweptDimensions { swept: 3, shape: vec![4, 4] };
+    assert_eq!(error, Error::Redistribution(expected));
     for swept in [0, 3] {
         assert_eq!(
             said(&[2], &[4, 4], swept),

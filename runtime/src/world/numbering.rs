@@ -6,7 +6,7 @@
 
 use super::World;
 use crate::layout::Mesh;
-use crate::{Error, Result};
+use crate::{GroupError, Result};
 use std::rc::Rc;
 
 /// How the ranks of a world are numbered, if otherwise than the launcher did: see [`World::renumbered`].
@@ -70,14 +70,12 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// If the mesh has not as many ranks as the world, `ranks` does not have each of them once, or the world is renumbered
-    /// already: all are said before any communication. As [`Communicator::split`](crate::comm::Communicator::split) besides.
+    /// [`GroupError`] if the mesh has not as many ranks as the world, `ranks` does not have each of them once, or the
+    /// world is renumbered already: all are said before any communication. As
+    /// [`Communicator::split`](crate::comm::Communicator::split) besides.
     pub fn renumbered(&self, mesh: &Mesh, ranks: &[usize], text: &str) -> Result<Rc<World>> {
         if let Some(numbering) = &self.numbering {
-            return Err(Error::Usage(format!(
-                "the world is placed already, {}; give the world that `spmd` gives",
-                numbering.name()
-            )));
+            return Err(GroupError::PlacedAlready { name: numbering.name().into() }.into());
         }
         self.check_mesh(mesh)?;
         let same = |world: &&Rc<World>| {
@@ -94,10 +92,7 @@ impl World {
             sorted
         };
         let Some(own) = own.filter(|_| sorted.iter().copied().eq(0..self.size())) else {
-            return Err(Error::Usage(format!(
-                "the order {ranks:?} does not have each of the ranks 0..{} once; give it each once",
-                self.size()
-            )));
+            return Err(GroupError::NotAPermutation { ranks: ranks.to_vec(), size: self.size() }.into());
         };
         self.agree(&format!("the placement {text}\nthe placement {ranks:?} of the mesh ({mesh})"))?;
         let comm = match ranks.is_sorted() {

@@ -3,12 +3,12 @@
 //! Problems are drawn from a sequence of numbers, so all ranks see the same ones. Values are small integers, so that
 //! sums in any order are exact in every element type, and answers are compared bit by bit.
 
+use polyshard::Result;
 use polyshard_planner::product::{
-    self, Collective, Free, Link, Product, ProductPlan, ProductStep, Roofline, Sequence, Sharded, Wiring, reshard,
-    resharding,
+    Collective, Free, Link, Product, ProductPlan, ProductStep, Roofline, Sequence, Sharded, Wiring, reshard, resharding,
 };
 use polyshard_runtime::layout::{Mesh, Sharding, SumKind};
-use polyshard_runtime::{DistArray, Element, Error, Execute, Result, World};
+use polyshard_runtime::{DistArray, Element, Execute, World};
 
 /// The dimensions of the first factor, the second and the result: matrices, transposed ones, batches, two dimensions
 /// contracted, nothing contracted, and everything.
@@ -106,14 +106,13 @@ fn number<T: Element>(value: i64) -> T {
 
 /// Runs every sequence of a product's plan, and of a search for its factors' shardings, each twice.
 pub fn hold<T: Element>(world: &World, mesh: &Mesh, text: &str, sizes: &[(&str, usize)]) -> Result<()> {
-    let refused = |error: product::ProductError| Error::Usage(error.to_string());
-    let product = Product::covering(text, mesh, sizes, T::DTYPE).map_err(refused)?;
+    let product = Product::covering(text, mesh, sizes, T::DTYPE)?;
     let answer = Answer::new(&product, sizes);
-    let mut plans: Vec<ProductPlan> = vec![product.plan(&machine(mesh)).map_err(refused)?];
+    let mut plans: Vec<ProductPlan> = vec![product.plan(&machine(mesh))?];
     let whole = |array: &str| array.chars().filter(|c| !"_XYZ".contains(*c)).collect::<String>();
     let (factors, out) = text.split_once("->").expect("a product has an arrow");
-    let free = Product::covering(&format!("{}->{out}", whole(factors)), mesh, sizes, T::DTYPE).map_err(refused)?;
-    plans.push(free.search(&machine(mesh), Free::Both).map_err(refused)?);
+    let free = Product::covering(&format!("{}->{out}", whole(factors)), mesh, sizes, T::DTYPE)?;
+    plans.push(free.search(&machine(mesh), Free::Both)?);
     for plan in &plans {
         for sequence in plan.sequences() {
             run::<T>(world, plan.product(), sequence, sizes, &answer)?;
@@ -129,7 +128,7 @@ fn run<T: Element>(
     sizes: &[(&str, usize)],
     answer: &Answer,
 ) -> Result<()> {
-    let program = sequence.program(product, sizes).map_err(|error| Error::Usage(error.to_string()))?;
+    let program = sequence.program(product, sizes)?;
     let [left, right]: [&Sharding; 2] = {
         let inputs: Vec<_> = program.inputs().map(|array| &array.sharding).collect();
         inputs.try_into().expect("a product has two factors")
@@ -139,7 +138,7 @@ fn run<T: Element>(
     let b = DistArray::from_fn(world, right, |index| number(value(5, index)))?;
     let expected = DistArray::from_fn(world, &out.closed(), |index| number::<T>(answer.at(index)))?;
     let cut = sizes.iter().any(|(name, size)| product.size(name) != *size);
-    let counted = |run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+    let counted = |run: &mut dyn FnMut() -> polyshard_runtime::Result<()>| -> Result<()> {
         let before = world.bytes_received();
         run()?;
         let received = u128::from(world.bytes_received() - before);
@@ -225,13 +224,12 @@ fn position(shape: &[usize], index: &[usize]) -> usize {
 
 /// Brings terms of open sums, drawn like the rest, to lie in some other way with some of the sums closed.
 pub fn reshardings_hold<T: Element>(world: &World, mesh: &Mesh, draw: &mut Draw) -> Result<()> {
-    let refused = |error: product::ProductError| Error::Usage(error.to_string());
     let sizes = [("I", mesh.size() * (1 + draw.below(2))), ("K", mesh.size())];
-    let parse = |text: &str| Sharded::parse(text, mesh, &sizes).map_err(|error| refused(error.into()));
+    let parse = |text: &str| Sharded::parse(text, mesh, &sizes);
     let from = parse(&draw.array(mesh, "C", &["I", "K"], true))?;
     let to = parse(&draw.array(mesh, "C", &["I", "K"], true))?;
     let Ok(steps) = reshard(&from, &to, T::DTYPE, &machine(mesh)) else { return Ok(()) };
-    let program = resharding(&from, &steps, T::DTYPE, &[]).map_err(refused)?;
+    let program = resharding(&from, &steps, T::DTYPE, &[])?;
     let [source, target] =
         [program.inputs().last(), program.outputs().last()].map(|array| &array.expect("one").sharding);
     // Each term has a weight of its own, by where its rank is along the axes that are summed.

@@ -10,7 +10,8 @@
 
 use polyshard::planner::{Ops, Options, Plan};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
-use polyshard::runtime::{Backend, DistArray, Element, Error, Execute, Redistribution, Result, Transport, World, spmd};
+use polyshard::runtime::{Backend, DistArray, Element, Execute, Redistribution, Transport, World, spmd};
+use polyshard::{Error, Result};
 use std::sync::Mutex;
 
 /// Redistributions drawn per number of axes.
@@ -19,7 +20,7 @@ const CASES: usize = 40;
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let ranks = match arguments.iter().find_map(|argument| argument.strip_prefix("--ranks=")) {
-        Some(ranks) => ranks.parse().map_err(|_| Error::Usage(format!("`{ranks}` is not a number of ranks")))?,
+        Some(ranks) => ranks.parse().unwrap_or_else(|_| panic!("`{ranks}` is not a number of ranks")),
         None => 4,
     };
     let outlives = spmd(ranks, |world| {
@@ -54,7 +55,8 @@ fn main() -> Result<()> {
         }
         let rows = rows(world)?;
         let array = DistArray::from_fn(world, &rows, element::<f64>)?;
-        array.redistribute(world, &Sharding::replicated(rows.mesh(), rows.shape())).map(Mutex::new)
+        let whole = array.redistribute(world, &Sharding::replicated(rows.mesh(), rows.shape()))?;
+        Ok::<_, Error>(Mutex::new(whole))
     })?;
     spmd(ranks, |world| outlived(world, &outlives)).map(drop)
 }
@@ -77,7 +79,7 @@ fn outlived(world: &World, outlives: &[Mutex<DistArray<f64>>]) -> Result<()> {
 /// An array in blocks of rows.
 fn rows(world: &World) -> Result<Sharding> {
     let mesh = line(world);
-    Sharding::new(&mesh, &[50, 7], &[Placement::block(0, mesh.axes::<1>()[0])]).map_err(usage)
+    Ok(Sharding::new(&mesh, &[50, 7], &[Placement::block(0, mesh.axes::<1>()[0])])?)
 }
 
 /// A sequence of numbers that only look random (Knuth's linear congruence).
@@ -139,10 +141,6 @@ fn element<T: Element>(index: &[usize]) -> T {
     T::from(value).expect("every element type holds it")
 }
 
-fn usage(why: impl std::fmt::Display) -> Error {
-    Error::Usage(why.to_string())
-}
-
 /// Redistributes over both transports, twice each, and returns what came out of the last.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding) -> Result<DistArray<T>> {
     let array = DistArray::from_fn(world, source, element::<T>)?;
@@ -170,9 +168,9 @@ fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding) -> Res
 /// An array whose pieces are longer than the chunks in which messages travel, and than what caches hold.
 fn chunks(world: &World) -> Result<()> {
     let [x] = line(world).axes();
-    let by = |dim| Sharding::new(&line(world), &[1501, 2003], &[Placement::block(dim, x)]).map_err(usage);
+    let by = |dim| Sharding::new(&line(world), &[1501, 2003], &[Placement::block(dim, x)]);
     let value = |index: &[usize]| (index[0] * 4096 + index[1]) as i64;
-    let dealt = Sharding::new(&line(world), &[1501, 2003], &[Placement::block_cyclic(1, x, 5)]).map_err(usage)?;
+    let dealt = Sharding::new(&line(world), &[1501, 2003], &[Placement::block_cyclic(1, x, 5)])?;
     for (source, target) in [(by(0)?, by(1)?), (by(1)?, by(0)?), (by(1)?, dealt)] {
         let array = DistArray::from_fn(world, &source, value)?;
         let expected = DistArray::from_fn(world, &target, value)?;
@@ -189,7 +187,7 @@ fn plans(world: &World) -> Result<()> {
     for mesh in meshes(world.size()).into_iter().filter(|mesh| mesh.ndim() == 2) {
         let [x, y] = mesh.axes();
         let n = 6 * world.size();
-        let by = |placements: &[Placement]| Sharding::new(&mesh, &[n, n], placements).map_err(usage);
+        let by = |placements: &[Placement]| Sharding::new(&mesh, &[n, n], placements);
         let corners = [
             by(&[Placement::block(0, [x, y])])?,
             by(&[Placement::block(1, [y, x])])?,
@@ -199,7 +197,7 @@ fn plans(world: &World) -> Result<()> {
         ];
         for (source, target) in corners.iter().flat_map(|source| corners.iter().map(move |target| (source, target))) {
             for ops in [Ops::Paper, Ops::Fused] {
-                let plan = Plan::between(source, target, &Options { ops, ..Options::default() }).map_err(usage)?;
+                let plan = Plan::between(source, target, &Options { ops, ..Options::default() })?;
                 follow::<f32>(world, source, target, &plan)?;
                 follow::<i64>(world, source, target, &plan)?;
             }
@@ -235,7 +233,7 @@ fn refusals(world: &World) -> Result<()> {
         return Ok(());
     }
     let [x] = line(world).axes();
-    let by = |dim| Sharding::new(&line(world), &[40, 48], &[Placement::block(dim, x)]).map_err(usage);
+    let by = |dim| Sharding::new(&line(world), &[40, 48], &[Placement::block(dim, x)]);
     let (rows, columns) = (by(0)?, by(1)?);
     let array = DistArray::from_fn(world, &rows, element::<f32>)?;
     let there = Redistribution::new(world, &rows, &columns)?;
@@ -257,7 +255,7 @@ fn refusals(world: &World) -> Result<()> {
 /// One piece of more bytes than a C `int` can say, between the first two ranks.
 fn long(world: &World) -> Result<()> {
     let mesh = line(world);
-    let pinned = |rank: usize| Sharding::new(&mesh, &[(5 << 28) + 3, 2], &[Placement::pin("x", rank)]).map_err(usage);
+    let pinned = |rank: usize| Sharding::new(&mesh, &[(5 << 28) + 3, 2], &[Placement::pin("x", rank)]);
     let (source, target) = (pinned(0)?, pinned(world.size() - 1)?);
     let value = |index: &[usize]| (index[0] * 2 + index[1]) as i32;
     let array = DistArray::from_fn(world, &source, value)?;

@@ -7,7 +7,8 @@
 //! All hierarchies of one to three levels with as many devices as ranks, all meshes of one or two axes, all their
 //! placements and all sets of axes; of each reduction's programs a few, with lengths, types and operations in turn.
 
-use polyshard::runtime::{Error, Result, spmd};
+use polyshard::runtime::spmd;
+use polyshard::{Error, Result};
 use polyshard_testing::laws::reduce;
 
 /// Programs of each reduction: MPI's processes take turns on a few cores.
@@ -16,7 +17,7 @@ const PROGRAMS: usize = 6;
 fn main() -> Result<()> {
     let mut ranks = std::env::args().filter_map(|argument| argument.strip_prefix("--ranks=").map(String::from));
     let ranks = match ranks.next() {
-        Some(ranks) => ranks.parse().map_err(|_| Error::Usage(format!("`{ranks}` is not a number of ranks")))?,
+        Some(ranks) => ranks.parse().unwrap_or_else(|_| panic!("`{ranks}` is not a number of ranks")),
         None => 4,
     };
     spmd(ranks, |world| {

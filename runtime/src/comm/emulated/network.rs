@@ -15,7 +15,7 @@
 //! bandwidth together. Nothing here knows collectives, nor how long one should take.
 
 use crate::comm::threads::Shared;
-use crate::{Error, Result};
+use crate::{LaunchError, Result};
 use polyshard_machine::{Machine, Port};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -57,9 +57,7 @@ impl Network {
     /// If `slowdown` is not more than 0 and finite.
     pub(crate) fn new(machine: &Machine, slowdown: f64) -> Result<Self> {
         if !(slowdown > 0.0 && slowdown.is_finite()) {
-            return Err(Error::Usage(format!(
-                "a machine cannot be slowed by a factor of {slowdown}: give one that is more than 0, such as 1"
-            )));
+            return Err(LaunchError::Slowdown { factor: slowdown.to_string() }.into());
         }
         let devices = machine.devices();
         let mut numbers: HashMap<Port, usize> = HashMap::new();

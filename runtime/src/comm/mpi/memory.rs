@@ -12,7 +12,7 @@
 use super::MpiCommunicator;
 use super::status::checked;
 use crate::comm::{Allocation, Communicator, SharedMemory};
-use crate::{Error, Result, Segment};
+use crate::{CommError, Error, Result, Segment};
 use mpi::ffi;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
@@ -125,8 +125,8 @@ impl NodeMemory {
             return Ok(Err(format!("{SHM} of rank {rank}'s node has no room for {needed} bytes; make it larger")));
         }
         let total = told.iter().map(|header| header[0]).sum();
-        let length = ffi::MPI_Aint::try_from(bytes.saturating_add(ALIGN))
-            .map_err(|_| Error::Usage(format!("{bytes} bytes of shared memory are more than there are addresses")))?;
+        let length =
+            ffi::MPI_Aint::try_from(bytes.saturating_add(ALIGN)).map_err(|_| CommError::SharedMemory { bytes })?;
         let mut base: *mut c_void = ptr::null_mut();
         // SAFETY: the communicator is live, its members share memory, and the pointers are to locals.
         let (code, raw) = unsafe {

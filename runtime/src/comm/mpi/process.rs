@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::status::checked;
-use crate::{Error, Result};
+use crate::{LaunchError, Result};
 use mpi::ffi;
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -41,12 +41,10 @@ pub(super) fn world() -> Result<ffi::MPI_Comm> {
         return Ok(world);
     }
     if TAKEN.swap(true, Ordering::SeqCst) {
-        return Err(Error::Usage(String::from(
-            "MPI belongs to the thread that used it first: call `spmd` on that thread",
-        )));
+        return Err(LaunchError::OtherThread.into());
     }
     if flag(ffi::MPI_Finalized) {
-        return Err(Error::Usage(String::from("MPI has been finalised: call `spmd` before `MPI_Finalize`")));
+        return Err(LaunchError::Finalized.into());
     }
     // Whoever initialised MPI before us finalises it.
     if !flag(ffi::MPI_Initialized) {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Error;
 use ndarray::{Ix1, Ix2};
 
 fn product<T: Element>(c: ArrayViewMutD<'_, T>, [a, b]: [ArrayViewD<'_, T>; 2]) {
@@ -89,6 +90,12 @@ fn a_leaf_that_is_missing_or_other_is_refused_with_what_to_do() {
     let other = "leaf `given` is registered for f64 as `C[m, n] += A[m, k] * B[k, n]`, but the kernel needs `y[i] += a[i, \
                  k] * x[k]`: register a leaf that computes this, or tensorize with another";
     assert_eq!(said("given", "y[i] += a[i, k] * x[k]"), other);
+    let unknown = Named::<f64>::find("missing", &["i"], "y[i] += x[i]").err();
+    assert!(matches!(
+        unknown,
+        Some(Error::Leaf(LeafError::Unknown { name, dtype: DType::F64, known, .. }))
+            if name == "missing" && known.contains(&Name::new("given"))
+    ));
     let missing = said("missing", "y[i] += x[i]");
     assert!(missing.starts_with("no leaf `missing` for f64; those that are registered are `given`"), "{missing}");
     let call = ": call `leaf::register(\"missing\", \"y[i] += x[i]\", function)` before the program runs, on each rank's \

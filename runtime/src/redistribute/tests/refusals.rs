@@ -1,7 +1,7 @@
 //! What cannot be redistributed, and what becomes of the other ranks when one fails.
 
 use super::*;
-use crate::{Backend, spmd};
+use crate::{Backend, Error, spmd};
 use std::cell::Cell;
 
 fn by(mesh: &Mesh, shape: &[usize], dim: usize) -> Sharding {
@@ -125,7 +125,7 @@ impl SharedMemory for Failing {
 
     fn sync(&self) -> Result<()> {
         self.syncs.set(self.syncs.get() + 1);
-        if self.syncs.get() > 1 { Err(Error::Usage("no sync".into())) } else { Ok(()) }
+        if self.syncs.get() > 1 { Err(Error::Mpi("no sync".into())) } else { Ok(()) }
     }
 
     fn close(&self) -> Result<()> {

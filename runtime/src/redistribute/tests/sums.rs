@@ -1,6 +1,7 @@
 //! Partial sums, closed on the way to any sharding.
 
 use super::*;
+use crate::Error;
 use crate::sample::pick;
 
 /// The sharding with partial sums along axes of `free` that `seed` picks, where nothing else uses them.

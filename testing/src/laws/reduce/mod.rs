@@ -4,13 +4,13 @@
 
 pub mod values;
 
-use polyshard::{PlacedWorld, Reduction, Strategy};
+use polyshard::{PlacedWorld, Reduction, Result, Strategy};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_planner::placement::{Place, PlacedMesh, matrices};
 use polyshard_planner::reduce::{Hierarchy, Masters, ReductionProgram, synthesize};
 use polyshard_program::reduction::{Collective, Lowered};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{DistArray, Element, Redistribution, ReduceOp, Result, Transport, World};
+use polyshard_runtime::{DistArray, Element, Redistribution, ReduceOp, Transport, World};
 use values::{Value, agree, element, folded};
 
 /// The operations that there are.

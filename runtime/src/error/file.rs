@@ -1,0 +1,172 @@
+//! What can go wrong with files.
+
+use crate::layout::DType;
+use polyshard_machine::units;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a file cannot be read or written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot {action} `{}`: {kind}", .path.display())]
+#[non_exhaustive]
+pub struct FileError {
+    /// The file, as the caller named it.
+    pub path: PathBuf,
+    /// What cannot be done: `open`, `map`, `read`, `use` or `write`.
+    pub action: &'static str,
+    /// Why it cannot.
+    pub kind: FileErrorKind,
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileErrorKind {
+    /// The operating system refuses.
+    #[error("{message}")]
+    System {
+        /// The kind of its error.
+        kind: io::ErrorKind,
+        /// What it says, or for what is common, what to do.
+        message: String,
+    },
+    /// A folder, a pipe or a device is to be read.
+    #[error("it is {what}, not a file")]
+    NotAFile {
+        /// What it is.
+        what: &'static str,
+    },
+    /// The file is empty.
+    #[error("it is empty; write it with `numpy.save`")]
+    Empty,
+    /// The file does not begin as `.npy` files do.
+    #[error("it is not a `.npy` file: it does not begin with `\\x93NUMPY`; write it with `numpy.save`")]
+    NotNpy,
+    /// The file has another version of the format than those that are read.
+    #[error("it is of version {major}.{minor} of the format, but 1.0 to 3.0 are known; write it with `numpy.save`")]
+    Version {
+        /// Its first number.
+        major: u8,
+        /// Its second number.
+        minor: u8,
+    },
+    /// The file ends inside of its header.
+    #[error("it is cut short: its header ends after {held} bytes; write it again")]
+    HeaderCutShort {
+        /// The bytes that there are.
+        held: usize,
+    },
+    /// The file ends before its last element.
+    #[error("it is cut short: {held} bytes of elements instead of {bytes}; write it again")]
+    ElementsCutShort {
+        /// The bytes of elements that there are.
+        held: u64,
+        /// The bytes of elements that the header says.
+        bytes: u64,
+    },
+    /// The file became shorter while it was read.
+    #[error("it is cut short; write it again")]
+    CutShort,
+    /// The header cannot be read.
+    #[error("its header is damaged: {why}; write it again with `numpy.save`")]
+    Header {
+        /// What is wrong with it, and where.
+        why: String,
+    },
+    /// The header says a shape that no array can have.
+    #[error("its header is damaged: an array of shape {shape:?} does not fit memory")]
+    Shape {
+        /// The shape.
+        shape: Vec<usize>,
+    },
+    /// The elements are of a type that is not read.
+    #[error("it holds {what}, but f32, f64, i32 or i64 is needed: {cure}")]
+    ElementType {
+        /// What the file holds, with its type as the header says it.
+        what: String,
+        /// What to do.
+        cure: String,
+    },
+    /// The file holds an array of another type or shape than is expected.
+    #[error("{}", other_array(*.dtype, *.wanted_dtype, .shape, .wanted_shape))]
+    OtherArray {
+        /// The element type that the file holds.
+        dtype: DType,
+        /// The element type that is expected.
+        wanted_dtype: DType,
+        /// The shape that the file holds.
+        shape: Vec<usize>,
+        /// The shape that is expected.
+        wanted_shape: Vec<usize>,
+    },
+    /// The path ends in a folder or in nothing.
+    #[error("it does not name a file")]
+    Nameless,
+    /// A folder is to be written.
+    #[error("it is a folder; name a file in it")]
+    Folder,
+    /// A disk or a socket is to be written.
+    #[error("it is {what}; name a file")]
+    Special {
+        /// What it is.
+        what: &'static str,
+    },
+    /// The folder of a file to write does not exist.
+    #[error("there is no folder `{}`; make it first", .folder.display())]
+    NoFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file to write is in what is not a folder.
+    #[error("`{}` is not a folder", .parent.display())]
+    NotAFolder {
+        /// What the file should be in.
+        parent: PathBuf,
+    },
+    /// Links lead to one another.
+    #[error("its links lead in a circle")]
+    Links,
+    /// There is too little room for the file.
+    #[error(
+        "it needs {}, but {} are free there; write it elsewhere, or make room",
+        units::bytes(*.needed),
+        units::bytes((*.free).into())
+    )]
+    Room {
+        /// The bytes that the file takes.
+        needed: u128,
+        /// The bytes that are free.
+        free: u64,
+    },
+    /// The file to write is one of those that are read.
+    #[error("it is the input `{}`; write to another file", .input.display())]
+    Input {
+        /// The file that is read, as it was named.
+        input: PathBuf,
+    },
+}
+
+impl From<io::Error> for FileErrorKind {
+    fn from(error: io::Error) -> Self {
+        Self::System { kind: error.kind(), message: error.to_string() }
+    }
+}
+
+fn other_array(dtype: DType, wanted_dtype: DType, shape: &[usize], wanted_shape: &[usize]) -> String {
+    let mut why = Vec::new();
+    if dtype != wanted_dtype {
+        why.push(format!(
+            "it holds {dtype}, but {wanted_dtype} is expected: convert it with NumPy's `.astype('{}')`, or compute with \
+             {dtype}",
+            wanted_dtype.numpy_name()
+        ));
+    }
+    if shape != wanted_shape {
+        let remedy = match wanted_shape.iter().rev().eq(shape) {
+            true => "write its transpose, NumPy's `.T`",
+            false => "write an array of that shape, or ask for that of the file",
+        };
+        why.push(format!("its shape is {shape:?}, but {wanted_shape:?} is expected: {remedy}"));
+    }
+    why.join("; and ")
+}

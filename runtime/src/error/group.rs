@@ -1,0 +1,63 @@
+//! What can be wrong with a mesh, its axes or an order of ranks.
+
+use crate::Backend;
+use crate::comm::plural;
+use crate::layout::Mesh;
+
+/// Why the ranks of a world cannot be grouped or numbered along a mesh.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// The mesh has more or fewer ranks than the world.
+    #[error(
+        "the mesh ({mesh}) has {}, but the program runs on {size}: {}",
+        plural(.mesh.size(), "rank"),
+        started(*.backend, .mesh.size())
+    )]
+    Mesh {
+        /// The mesh.
+        mesh: Mesh,
+        /// The number of ranks of the world.
+        size: usize,
+        /// What the ranks of the world are.
+        backend: Backend,
+    },
+    /// The mesh has no such axis.
+    #[error("no axis {axis}: the mesh ({mesh}) has axes 0..{}", .mesh.ndim())]
+    NoAxis {
+        /// The position that is not one of an axis.
+        axis: usize,
+        /// The mesh.
+        mesh: Mesh,
+    },
+    /// A group is asked for along the same axis twice.
+    #[error("axis {axis} of the mesh ({mesh}) is given twice for one group")]
+    AxisTwice {
+        /// The position of the axis.
+        axis: usize,
+        /// The mesh.
+        mesh: Mesh,
+    },
+    /// The world is renumbered already.
+    #[error("the world is placed already, {name}; give the world that `spmd` gives")]
+    PlacedAlready {
+        /// What messages call the order that its ranks have.
+        name: String,
+    },
+    /// An order of ranks that is not a permutation of them.
+    #[error("the order {ranks:?} does not have each of the ranks 0..{size} once; give it each once")]
+    NotAPermutation {
+        /// The order.
+        ranks: Vec<usize>,
+        /// The number of ranks of the world.
+        size: usize,
+    },
+}
+
+/// Says how a program is started on so many ranks.
+fn started(backend: Backend, ranks: usize) -> String {
+    match backend {
+        Backend::Threads => format!("call `spmd({ranks}, ..)`"),
+        Backend::Mpi => format!("start it with `mpirun -n {ranks}`"),
+    }
+}

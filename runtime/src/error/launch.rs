@@ -1,0 +1,95 @@
+//! What can be wrong with how ranks are started.
+
+use crate::comm::plural;
+
+/// Why ranks cannot be started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// A rank calls `spmd`.
+    #[error("`spmd` was called inside of `spmd`: a rank cannot start ranks, so move the call out of the closure")]
+    Nested,
+    /// A program is to run on no ranks.
+    #[error("`spmd` was asked for 0 ranks: it takes at least 1")]
+    NoRanks,
+    /// There are more ranks than threads that the process can have.
+    #[error(
+        "{ranks} ranks cannot be threads of one process, which has at most {max} ({limit}): use a smaller mesh, or \
+         processes, `mpirun -n {ranks}`"
+    )]
+    TooManyThreads {
+        /// The number of ranks.
+        ranks: usize,
+        /// The most threads.
+        max: usize,
+        /// What limits them.
+        limit: &'static str,
+    },
+    /// An MPI launcher started a process that was built without MPI.
+    #[error(
+        "the process was started by {launcher} (`{variable}` is set), but polyshard was built without MPI: build it with \
+         the feature `mpi`, or start the program without a launcher"
+    )]
+    WithoutMpi {
+        /// The launcher.
+        launcher: &'static str,
+        /// The environment variable by which it is known.
+        variable: &'static str,
+    },
+    /// An MPI launcher started a process that emulates a machine on threads.
+    #[error(
+        "the process was started by {launcher} (`{variable}` is set), but the ranks of an emulated machine are threads of \
+         one process: start the program without a launcher"
+    )]
+    Emulated {
+        /// The launcher.
+        launcher: &'static str,
+        /// The environment variable by which it is known.
+        variable: &'static str,
+    },
+    /// An emulated machine cannot be slowed by the factor.
+    #[error("a machine cannot be slowed by a factor of {factor}: give one that is more than 0, such as 1")]
+    Slowdown {
+        /// The factor, as it is printed.
+        factor: String,
+    },
+    /// MPI sees other processes than the launcher started.
+    #[error(
+        "{launcher} started {started} processes, but MPI sees {size}: the launcher and the MPI library that the program \
+         is linked with must belong together"
+    )]
+    OtherMpi {
+        /// The launcher.
+        launcher: &'static str,
+        /// The processes that it started.
+        started: usize,
+        /// The processes that MPI sees.
+        size: usize,
+    },
+    /// The program is for more or fewer ranks than there are MPI processes.
+    #[error("the program is for {}, but runs on {size}: start it with `mpirun -n {ranks}`", plural(*.ranks, "rank"))]
+    Processes {
+        /// The ranks that the program is for.
+        ranks: usize,
+        /// The number of processes.
+        size: usize,
+    },
+    /// Another thread of the process uses MPI.
+    #[error("MPI belongs to the thread that used it first: call `spmd` on that thread")]
+    OtherThread,
+    /// MPI has been finalised.
+    #[error("MPI has been finalised: call `spmd` before `MPI_Finalize`")]
+    Finalized,
+    /// `POLYSHARD_CHECK` is neither 0 nor 1.
+    #[error("`POLYSHARD_CHECK` is `{value}`: set it to 1 or 0")]
+    Check {
+        /// Its value.
+        value: String,
+    },
+    /// `POLYSHARD_CHECK_SECONDS` is not a number above 0.
+    #[error("`POLYSHARD_CHECK_SECONDS` is `{value}`: set it to a number of seconds above 0, such as 10")]
+    CheckSeconds {
+        /// Its value.
+        value: String,
+    },
+}

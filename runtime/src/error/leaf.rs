@@ -1,0 +1,107 @@
+//! What can be wrong with a leaf that a user registers, or that a program asks for.
+
+use super::joined;
+use crate::layout::{DType, Name};
+
+/// Why a leaf cannot be registered or called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeafError {
+    /// The name is not an identifier.
+    #[error("`{name}` is not a name for a leaf; names are letters, digits and `_`, and do not start with a digit")]
+    BadName {
+        /// The name.
+        name: Name,
+    },
+    /// The statement cannot be read.
+    #[error("cannot read `{statement}` at column {column}: {why}")]
+    Syntax {
+        /// The statement.
+        statement: String,
+        /// Where reading it ends, in characters, counted from 1.
+        column: usize,
+        /// What is expected there, or why what is there cannot be.
+        why: Box<str>,
+    },
+    /// The function takes more or fewer operands than the statement has.
+    #[error(
+        "`{statement}` has {} operands ({}), but the function of leaf `{name}` takes {taken}; let them agree",
+        .operands.len(), joined(.operands)
+    )]
+    Operands {
+        /// The leaf.
+        name: Name,
+        /// The statement.
+        statement: Box<str>,
+        /// The operands of the statement.
+        operands: Box<[Name]>,
+        /// How many operands the function takes.
+        taken: usize,
+    },
+    /// Another function is registered under the name.
+    #[error(
+        "leaf `{name}` is already registered for {dtype} as `{registered}`; register each leaf once, before `spmd`, under \
+         a name of its own"
+    )]
+    RegisteredAlready {
+        /// The leaf.
+        name: Name,
+        /// The element type.
+        dtype: DType,
+        /// What the function that is registered computes.
+        registered: String,
+    },
+    /// No leaf is registered under the name.
+    #[error(
+        "no leaf `{name}` for {dtype}; {}: {}",
+        if known.is_empty() { "none are registered".into() } else { format!("those that are registered are {}", quoted(known)) },
+        to_register(*.name, .statement)
+    )]
+    Unknown {
+        /// The leaf.
+        name: Name,
+        /// The element type.
+        dtype: DType,
+        /// What it should compute.
+        statement: Box<str>,
+        /// The leaves that are registered for the element type.
+        known: Box<[Name]>,
+    },
+    /// A leaf is registered under the name, but for other element types.
+    #[error("no leaf `{name}` for {dtype}; it is registered for {}: {}", joined(.registered), to_register(*.name, .statement))]
+    OtherType {
+        /// The leaf.
+        name: Name,
+        /// The element type.
+        dtype: DType,
+        /// What it should compute.
+        statement: Box<str>,
+        /// The element types that it is registered for.
+        registered: Box<[DType]>,
+    },
+    /// The leaf that is registered computes something else than the kernel needs.
+    #[error(
+        "leaf `{name}` is registered for {dtype} as `{registered}`, but the kernel needs `{statement}`: register a leaf \
+         that computes this, or tensorize with another"
+    )]
+    OtherStatement {
+        /// The leaf.
+        name: Name,
+        /// The element type.
+        dtype: DType,
+        /// What the leaf that is registered computes.
+        registered: Box<str>,
+        /// What the kernel needs.
+        statement: Box<str>,
+    },
+}
+
+fn quoted(names: &[Name]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn to_register(name: Name, statement: &str) -> String {
+    format!(
+        "call `leaf::register(\"{name}\", \"{statement}\", function)` before the program runs, on each rank's process"
+    )
+}

@@ -1,0 +1,156 @@
+//! What can be wrong with a redistribution or a sweep.
+
+use crate::comm::plural;
+use crate::layout::{Mesh, Name, Sharding};
+
+/// Why an array cannot be redistributed or swept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedistributionError {
+    /// Source and target have different shapes.
+    #[error(
+        "an array of shape {source_shape:?} cannot be redistributed to a sharding of shape {target_shape:?}; a \
+         redistribution keeps the shape"
+    )]
+    Shape {
+        /// The shape of the source.
+        source_shape: Vec<usize>,
+        /// The shape of the target.
+        target_shape: Vec<usize>,
+    },
+    /// Partial sums are to be closed, but source and target are on different meshes.
+    #[error(
+        "partial sums of an array on the mesh ({source_mesh}) cannot be closed on the mesh ({target_mesh}); write both \
+         shardings over one mesh"
+    )]
+    ClosedAcrossMeshes {
+        /// The mesh of the source.
+        source_mesh: Mesh,
+        /// The mesh of the target.
+        target_mesh: Mesh,
+    },
+    /// The target has partial sums along an axis where the source has none.
+    #[error(
+        "an array sharded {from} cannot be redistributed to {to}: its elements are no sums along {axis}, and a \
+         redistribution opens none; leave that `partial` out"
+    )]
+    OpensSums {
+        /// The source.
+        from: Box<Sharding>,
+        /// The target.
+        to: Box<Sharding>,
+        /// The axis.
+        axis: Name,
+    },
+    /// Part of an array is to be moved, but elements are partial sums.
+    #[error(
+        "a part of an array is moved, but one sharded {sharding} holds terms of sums; use `Redistribution::new`, which \
+         closes them"
+    )]
+    PartOfSums {
+        /// The sharding with partial sums.
+        sharding: Box<Sharding>,
+    },
+    /// A rank is to keep elements that it does not hold.
+    #[error(
+        "rank {rank} is to keep {len} elements by {kept}, but does not hold all of them by {held}; give a sharding of \
+         which each rank owns part of what it holds"
+    )]
+    NotHeld {
+        /// The rank.
+        rank: usize,
+        /// The number of elements that it is to keep.
+        len: usize,
+        /// The sharding of what ranks keep.
+        kept: Box<Sharding>,
+        /// The sharding of the source.
+        held: Box<Sharding>,
+    },
+    /// The array to redistribute is not laid out as the redistribution takes it.
+    #[error(
+        "an array {}, is given to a redistribution that takes arrays {}; make one for this array's sharding",
+        layout(.given),
+        layout(.wanted)
+    )]
+    Input {
+        /// The sharding of the array.
+        given: Box<Sharding>,
+        /// The sharding that the redistribution takes.
+        wanted: Box<Sharding>,
+    },
+    /// The array to write is not laid out as the redistribution makes it.
+    #[error(
+        "an array {}, is given to a redistribution that makes arrays {}; get the array from `output`",
+        layout(.given),
+        layout(.wanted)
+    )]
+    Output {
+        /// The sharding of the array.
+        given: Box<Sharding>,
+        /// The sharding that the redistribution makes.
+        wanted: Box<Sharding>,
+    },
+    /// There is no shared memory, or too little of it.
+    #[error("cannot redistribute through shared memory: {why}, or use `Transport::Auto`")]
+    NoSharedMemory {
+        /// Why there is none, and what to do.
+        why: String,
+    },
+    /// Ranks on different nodes share no memory.
+    #[error(
+        "cannot redistribute through shared memory: ranks {rank} and {other} are on different nodes, or use \
+         `Transport::Auto`"
+    )]
+    DifferentNodes {
+        /// A rank.
+        rank: usize,
+        /// One that it has elements for, or gets elements from.
+        other: usize,
+    },
+    /// The output of a rank is not in shared memory.
+    #[error(
+        "cannot redistribute through shared memory: the output of rank {rank} is its own; get it from \
+         `Redistribution::output`, or use `Transport::Auto`"
+    )]
+    PrivateOutput {
+        /// The rank.
+        rank: usize,
+    },
+    /// A sweep of no dimensions, or of more than the array has.
+    #[error(
+        "cannot sweep {swept} dimensions of an array of shape {shape:?}; give 1 to {}, the first ones", .shape.len()
+    )]
+    SweptDimensions {
+        /// The number of dimensions to sweep.
+        swept: usize,
+        /// The shape of the array.
+        shape: Vec<usize>,
+    },
+    /// The mesh has too many axes for one of the dimensions to be whole.
+    #[error("{}", sweep_mesh(*.swept, .mesh))]
+    SweepMesh {
+        /// The number of dimensions to sweep.
+        swept: usize,
+        /// The mesh.
+        mesh: Mesh,
+    },
+}
+
+fn layout(sharding: &Sharding) -> String {
+    format!("of shape {:?} over ({}), sharded {sharding}", sharding.shape(), sharding.mesh())
+}
+
+fn sweep_mesh(swept: usize, mesh: &Mesh) -> String {
+    let (most, ranks) = (swept - 1, plural(mesh.size(), "rank"));
+    let cure = match most {
+        0 => "sweep more dimensions than one, or run on 1 rank with a mesh without axes".into(),
+        1 => format!("put its {ranks} on 1 axis, `{}`", mesh.size()),
+        _ => format!("put its {ranks} on at most {most} axes"),
+    };
+    format!(
+        "a sweep of {} keeps at least one whole, so the mesh has at most {most} {}, but the mesh ({mesh}) has {}; {cure}",
+        plural(swept, "dimension"),
+        if most == 1 { "axis" } else { "axes" },
+        mesh.ndim(),
+    )
+}

@@ -1,0 +1,116 @@
+//! What can be wrong with what a program or a kernel is given to run on.
+
+use super::joined;
+use crate::layout::{DType, Name, Sharding};
+use polyshard_program::KernelError;
+
+/// Why a program or a kernel cannot run on the arrays and scalars that it is given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The elements are of another type than the program's.
+    #[error("{} is over {wanted}, but the arrays hold {given}; let them agree", program(*.kernel))]
+    ElementType {
+        /// The program's kernel, if it has exactly one.
+        kernel: Option<Name>,
+        /// The element type of the program.
+        wanted: DType,
+        /// The element type of the arrays.
+        given: DType,
+    },
+    /// The program takes more or fewer inputs.
+    #[error("{} takes {} inputs ({}), but {given} are given", program(*.kernel), .inputs.len(), joined(.inputs))]
+    Inputs {
+        /// The program's kernel, if it has exactly one.
+        kernel: Option<Name>,
+        /// The inputs that the program takes.
+        inputs: Vec<Name>,
+        /// How many are given.
+        given: usize,
+    },
+    /// An array has another shape than the program's.
+    #[error(
+        "`{name}` has shape {:?}, but the program wants {:?}; run it on arrays of that shape, or lower it for this one",
+        .given.shape(),
+        .wanted.shape()
+    )]
+    Shape {
+        /// The array, as the program names it.
+        name: Name,
+        /// Its sharding.
+        given: Box<Sharding>,
+        /// The sharding that the program wants.
+        wanted: Box<Sharding>,
+    },
+    /// An array is on another mesh than the program's.
+    #[error(
+        "`{name}` lies on the mesh ({}), but the program runs on ({}); make the array with the program's sharding",
+        .given.mesh(),
+        .wanted.mesh()
+    )]
+    Mesh {
+        /// The array, as the program names it.
+        name: Name,
+        /// Its sharding.
+        given: Box<Sharding>,
+        /// The sharding that the program wants.
+        wanted: Box<Sharding>,
+    },
+    /// The elements of an array are on other ranks than the program wants them.
+    #[error(
+        "`{name}` is sharded {given}, but the program wants {wanted}; make the array with the program's sharding, or \
+         redistribute it"
+    )]
+    Owners {
+        /// The array, as the program names it.
+        name: Name,
+        /// Its sharding.
+        given: Box<Sharding>,
+        /// The sharding that the program wants.
+        wanted: Box<Sharding>,
+    },
+    /// One output is given, but the program writes several.
+    #[error(
+        "`run_into` goes on from one array, but the program writes {} ({}); use `run_all`",
+        .outputs.len(),
+        joined(.outputs)
+    )]
+    Outputs {
+        /// The outputs of the program.
+        outputs: Vec<Name>,
+    },
+    /// A scalar is given to a program without a kernel.
+    #[error("the program has no scalar `{name}`, as it has no kernel")]
+    NoKernel {
+        /// The scalar.
+        name: Name,
+    },
+    /// A kernel refuses the scalars.
+    #[error(transparent)]
+    Scalars(#[from] Box<KernelError>),
+    /// A kernel that is evaluated on whole arrays takes more or fewer of them.
+    #[error("`{kernel}` takes {wanted} inputs, but {given} are given")]
+    WholeInputs {
+        /// The kernel.
+        kernel: Name,
+        /// How many inputs it takes.
+        wanted: usize,
+        /// How many are given.
+        given: usize,
+    },
+    /// A kernel is evaluated on a whole array that has another shape than its tensor.
+    #[error("`{tensor}` has shape {wanted:?}, but the array given has {given:?}")]
+    WholeShape {
+        /// The tensor.
+        tensor: Name,
+        /// Its shape.
+        wanted: Vec<usize>,
+        /// The shape of the array.
+        given: Box<[usize]>,
+    },
+}
+
+/// What messages call a program: its kernel, if it has exactly one.
+fn program(kernel: Option<Name>) -> String {
+    kernel.map_or("the program".into(), |kernel| format!("`{kernel}`"))
+}
