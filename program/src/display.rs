@@ -2,7 +2,7 @@
 
 use crate::expr::Expr;
 use crate::nest::{
-    Factor, LeafOp, Loop, LoopBlock, Nest, NestStatement, OutputRoute, Product, Region, Route, Transfer,
+    Factor, LeafOp, Loop, LoopBlock, Nest, NestStatement, OutputRoute, Product, Region, Route, Transfer, TransferId,
 };
 use crate::pattern::list;
 use polyshard_layout::{Reach, Sharding};
@@ -214,9 +214,9 @@ impl Page<'_, '_, '_> {
         }
     }
 
-    fn fetch(&mut self, number: usize, depth: usize) -> fmt::Result {
+    fn fetch(&mut self, number: TransferId, depth: usize) -> fmt::Result {
         let program = self.program;
-        let (transfer, tile) = (&program.transfers[number], program.tile_name(number));
+        let (transfer, tile) = (&program.transfers[number.0], program.tile_name(number));
         let name = program.kernel.inputs()[transfer.tensor].name;
         let region = program.show_region(&transfer.region);
         let route = program.show_route(&transfer.route);

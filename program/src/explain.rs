@@ -1,6 +1,6 @@
 //! Why each transfer has its pattern, what it moves, and what was proved.
 
-use crate::nest::{LeafOp, Nest, OutputRoute, Route};
+use crate::nest::{LeafOp, Nest, OutputRoute, Route, TransferId};
 use std::fmt::Write;
 
 impl Nest {
@@ -29,7 +29,7 @@ impl Nest {
             if let Route::Halo { .. } | Route::Exchange { .. } = &transfer.route {
                 writeln!(text, "    messages with at most {} other ranks", transfer.route.partners(&self.mesh))?;
             }
-            if self.reads_in_place(number) {
+            if self.reads_in_place(TransferId(number)) {
                 writeln!(text, "    what a rank owns itself is read where it lies")?;
             }
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;

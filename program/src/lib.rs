@@ -52,7 +52,7 @@ pub use kernel_error::KernelError;
 pub use matching::{Matching, Mismatch};
 pub use nest::{
     Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Nest, NestStatement, Output, OutputRoute,
-    Product, Region, Role, Route, TileOperand, Transfer, members, partners,
+    Product, Region, Role, Route, TileOperand, Transfer, TransferId, members, partners,
 };
 pub use number::{Number, ScalarType};
 pub use pattern::{LeafKind, Offsets, Pattern, list};

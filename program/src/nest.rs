@@ -71,6 +71,10 @@ pub struct Loop {
     pub steps: Vec<usize>,
 }
 
+/// The number of a transfer of a nest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TransferId(pub usize);
+
 /// A statement of a nest; see the module's grammar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NestStatement {
@@ -82,7 +86,7 @@ pub enum NestStatement {
         body: Vec<NestStatement>,
     },
     /// Performs the transfer with this number.
-    Fetch(usize),
+    Fetch(TransferId),
     /// Fills the output tile with the identity of the kernel's operation, or takes over the sums of a neighbour.
     Start,
     /// Computes.

@@ -9,7 +9,7 @@ use super::items::reduce_op;
 use super::names::Names;
 use super::{comment, mentions};
 use polyshard_layout::Reach;
-use polyshard_program::{Expr, Nest, NestStatement, OutputRoute, Region, Route, Symbol};
+use polyshard_program::{Expr, Nest, NestStatement, OutputRoute, Region, Route, Symbol, TransferId};
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 
@@ -164,8 +164,8 @@ impl Writer<'_> {
         quote! { vec![#(#coordinates),*] }
     }
 
-    fn fetch(&self, number: usize) -> TokenStream {
-        let transfer = &self.nest.transfers[number];
+    fn fetch(&self, number: TransferId) -> TokenStream {
+        let transfer = &self.nest.transfers[number.0];
         let tensor = self.nest.kernel.inputs()[transfer.tensor].name;
         let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
         let note = comment(&format!("{by}{tensor}, {}", transfer.route.pattern(&self.nest.mesh)));
@@ -173,9 +173,9 @@ impl Writer<'_> {
         quote! { #note #moved }
     }
 
-    fn moved(&self, number: usize, route: &Route, region: &Region) -> TokenStream {
-        let (tile, name) = (&self.names.tiles[number], &self.names.regions[number]);
-        let source = &self.names.tensors[self.nest.transfers[number].tensor];
+    fn moved(&self, number: TransferId, route: &Route, region: &Region) -> TokenStream {
+        let (tile, name) = (&self.names.tiles[number.0], &self.names.regions[number.0]);
+        let source = &self.names.tensors[self.nest.transfers[number.0].tensor];
         let shown = self.region(region);
         let bound = quote! { let #name = #shown; };
         match route {
@@ -219,9 +219,9 @@ impl Writer<'_> {
     }
 
     /// The second of two steps: out of tiles, not of shards.
-    fn passed_on(&self, number: usize, route: &Route, region: &Region) -> TokenStream {
-        let (tile, name) = (&self.names.tiles[number], &self.names.regions[number]);
-        let source = &self.names.tensors[self.nest.transfers[number].tensor];
+    fn passed_on(&self, number: TransferId, route: &Route, region: &Region) -> TokenStream {
+        let (tile, name) = (&self.names.tiles[number.0], &self.names.regions[number.0]);
+        let source = &self.names.tensors[self.nest.transfers[number.0].tensor];
         let shown = self.region(region);
         match route {
             Route::Broadcast { axes, root } => {
@@ -241,14 +241,14 @@ impl Writer<'_> {
     }
 
     /// The first iteration of a shift: its counter is 0 there.
-    fn first(&self, number: usize, first: &Route) -> TokenStream {
-        let transfer = &self.nest.transfers[number];
+    fn first(&self, number: TransferId, first: &Route) -> TokenStream {
+        let transfer = &self.nest.transfers[number.0];
         let Some(counter) = transfer.level.checked_sub(1) else {
             unreachable!("a shift is inside a loop; this is a bug of polyshard")
         };
         let region = transfer.region.fixed(Symbol::Counter(counter), 0, &self.index.ranges);
         if *first == Route::Hold {
-            let (tile, shown) = (&self.names.tiles[number], self.region(&region));
+            let (tile, shown) = (&self.names.tiles[number.0], self.region(&region));
             return quote! { #tile.hold(&#shown); };
         }
         self.moved(number, first, &region)

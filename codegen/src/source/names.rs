@@ -9,7 +9,7 @@
 //! what a pattern means.
 
 use polyshard_layout::Name;
-use polyshard_program::{Nest, Symbol};
+use polyshard_program::{Nest, Symbol, TransferId};
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,7 @@ impl Names {
         let loops = wanted.names(nest.loops.iter().map(|l| l.name.as_str()));
         let axes = wanted.names(nest.mesh.as_slice().iter().map(|axis| axis.name.as_str()));
         let output = kernel.output().name;
-        let tiles: Vec<_> = (0..nest.transfers.len()).map(|number| nest.tile_name(number)).collect();
+        let tiles: Vec<_> = (0..nest.transfers.len()).map(|number| nest.tile_name(TransferId(number))).collect();
         let regions: Vec<_> = tiles.iter().map(|tile| tile.replacen("_tile", "_region", 1)).collect();
         let tiles = wanted.names(tiles.iter().map(String::as_str).chain([&*format!("{output}_tile")]));
         let regions = wanted.names(regions.iter().map(String::as_str).chain([&*format!("{output}_region")]));

@@ -1,6 +1,6 @@
 //! The body of a nest: where transfers, the leaf and the output go among the loops.
 
-use super::{Nest, NestStatement, Output, OutputRoute, Transfer};
+use super::{Nest, NestStatement, Output, OutputRoute, Transfer, TransferId};
 
 impl Nest {
     /// Returns the statements of a nest of `depth` loops with these transfers.
@@ -15,7 +15,7 @@ fn body(level: usize, depth: usize, transfers: &[Transfer], output: &Output) -> 
     let tiled = output.level == level && output.route != OutputRoute::InPlace;
     let mut statements = Vec::new();
     let here = transfers.iter().enumerate().filter(|(_, transfer)| transfer.level == level);
-    statements.extend(here.map(|(number, _)| NestStatement::Fetch(number)));
+    statements.extend(here.map(|(number, _)| NestStatement::Fetch(TransferId(number))));
     if tiled {
         statements.push(NestStatement::Start);
     }

@@ -1,6 +1,6 @@
 //! What a nest says of itself.
 
-use super::{LeafOp, Nest, OutputRoute, Route, Transfer};
+use super::{LeafOp, Nest, OutputRoute, Route, Transfer, TransferId};
 use crate::expr::{Ranges, Symbol};
 use crate::kernel::Assign;
 use crate::pattern::Pattern;
@@ -55,8 +55,8 @@ impl Nest {
     /// Returns whether what a rank owns itself of a transfer's region is read where it lies, not copied into the tile: of a
     /// halo without gaps, where the leaf is a nest.
     #[must_use]
-    pub fn reads_in_place(&self, transfer: usize) -> bool {
-        let Transfer { route, region, .. } = &self.transfers[transfer];
+    pub fn reads_in_place(&self, transfer: TransferId) -> bool {
+        let Transfer { route, region, .. } = &self.transfers[transfer.0];
         matches!(route, Route::Halo { .. }) && !region.has_blocks() && self.leaf.op == LeafOp::Nest
     }
 
@@ -128,9 +128,11 @@ impl Nest {
     /// # Panics
     /// If the leaf has no such operand.
     #[must_use]
-    pub fn transfer_of(&self, operand: usize) -> usize {
+    pub fn transfer_of(&self, operand: usize) -> TransferId {
         let found = self.transfers.iter().position(|transfer| transfer.operands.contains(&operand));
-        found.unwrap_or_else(|| panic!("no operand {operand}; the leaf has {}", self.leaf.operands.len()))
+        found
+            .map(TransferId)
+            .unwrap_or_else(|| panic!("no operand {operand}; the leaf has {}", self.leaf.operands.len()))
     }
 
     /// Returns the name of a transfer's tile: `A_tile`, and `A_tile_2` if it is the second one of its tensor.
@@ -138,9 +140,9 @@ impl Nest {
     /// # Panics
     /// If there is no such transfer.
     #[must_use]
-    pub fn tile_name(&self, transfer: usize) -> String {
-        let tensor = self.transfers[transfer].tensor;
-        let nth = self.transfers[..=transfer].iter().filter(|other| other.tensor == tensor).count();
+    pub fn tile_name(&self, transfer: TransferId) -> String {
+        let tensor = self.transfers[transfer.0].tensor;
+        let nth = self.transfers[..=transfer.0].iter().filter(|other| other.tensor == tensor).count();
         let name = self.kernel.inputs()[tensor].name;
         if nth == 1 { format!("{name}_tile") } else { format!("{name}_tile_{nth}") }
     }

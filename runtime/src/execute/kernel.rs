@@ -3,7 +3,9 @@
 use super::leaf::LeafPlan;
 use super::scalars::Scalars;
 use crate::{DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, Tile, World, Written, count};
-use polyshard_program::{Assign, Expr, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route};
+use polyshard_program::{
+    Assign, Expr, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route, TransferId,
+};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -128,7 +130,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
                 Ok(())
             }
             NestStatement::Fetch(number) => {
-                let transfer = &self.nest.transfers[*number];
+                let transfer = &self.nest.transfers[number.0];
                 self.fetch(*number, &transfer.route, &transfer.region)
             }
             NestStatement::Start => {
@@ -164,10 +166,10 @@ impl<'a, T: Element> Walk<'a, '_, T> {
         expr.eval(self.grid.coords(), &self.counters)
     }
 
-    fn fetch(&mut self, number: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
+    fn fetch(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion) -> Result<()> {
         let here = self.here(region);
-        let source = self.inputs[self.nest.transfers[number].tensor];
-        let Some(mut tile) = self.tiles[number].take() else { return Ok(()) };
+        let source = self.inputs[self.nest.transfers[number.0].tensor];
+        let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
         let counters = &self.counters;
         let region_of = |at: &[i64]| region_at(region, at, counters);
         let done = match route {
@@ -186,7 +188,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
             Route::Allgather { axes } => tile.all_gather(&self.groups[axes], source, &here),
             Route::Shift { axis, by, counter, first } => {
                 if self.counters[*counter] == 0 {
-                    self.tiles[number] = Some(tile);
+                    self.tiles[number.0] = Some(tile);
                     return self.fetch(number, first, region);
                 }
                 tile.shift(&self.groups[&vec![*axis]], *by, source, &here)
@@ -196,22 +198,22 @@ impl<'a, T: Element> Walk<'a, '_, T> {
                 tile.permute(self.grid, from, to, source, &here)
             }
             Route::Sequence { first, held, next } => {
-                self.tiles[number] = Some(tile);
+                self.tiles[number.0] = Some(tile);
                 self.fetch(number, first, held)?;
                 return self.pass_on(number, next, region);
             }
             Route::Halo { reach } if self.nest.reads_in_place(number) => tile.halo(self.grid, reach, source, region_of),
             Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(self.grid, reach, source, region_of),
         };
-        self.tiles[number] = Some(tile);
+        self.tiles[number.0] = Some(tile);
         done
     }
 
     /// The second of two steps: out of tiles, not of shards.
-    fn pass_on(&mut self, number: usize, route: &Route, region: &SymbolicRegion) -> Result<()> {
+    fn pass_on(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion) -> Result<()> {
         let here = self.here(region);
-        let source = self.inputs[self.nest.transfers[number].tensor];
-        let Some(mut tile) = self.tiles[number].take() else { return Ok(()) };
+        let source = self.inputs[self.nest.transfers[number.0].tensor];
+        let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
         let counters = &self.counters;
         let done = match route {
             Route::Broadcast { axes, root } => {
@@ -224,7 +226,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
             }
             _ => unreachable!("tiles are broadcast or permuted; this is a bug of polyshard"),
         };
-        self.tiles[number] = Some(tile);
+        self.tiles[number.0] = Some(tile);
         done
     }
 
@@ -288,7 +290,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
             .map(|(operand, access)| {
                 let (base, steps) = walk(access);
                 let source = self.inputs[access.tensor];
-                let view = match &self.tiles[self.nest.transfer_of(operand)] {
+                let view = match &self.tiles[self.nest.transfer_of(operand).0] {
                     Some(tile) => tile.view(source),
                     None => source.view(),
                 };

@@ -109,8 +109,8 @@ impl Writer<'_> {
         let access = &self.nest.leaf.operands[operand];
         let (tensor, walk) = (&self.names.tensors[access.tensor], self.walk(access));
         let number = self.nest.transfer_of(operand);
-        let tile = &self.names.tiles[number];
-        if self.nest.transfers[number].buffers == 0 {
+        let tile = &self.names.tiles[number.0];
+        if self.nest.transfers[number.0].buffers == 0 {
             quote! { #tensor.view() #walk }
         } else {
             quote! { #tile.view(#tensor) #walk }
