@@ -1,7 +1,7 @@
 //! What can go wrong while a program runs.
 //!
-//! Mistakes of the caller are one enum per subject, in a file of its own, whose variants have fields to match on. What ranks
-//! tell one another of their failures is text.
+//! Mistakes of the caller are one enum per subject, in a file of its own, whose variants have fields to match on. What
+//! ranks tell one another of their failures is text.
 
 mod array;
 mod comm;
@@ -95,11 +95,11 @@ pub enum Error {
     #[error("cannot allocate {bytes} bytes ({}) for {what}: {why}", units::bytes(*.bytes))]
     Memory {
         /// What it is for, and of which array.
-        what: String,
+        what: Box<str>,
         /// How much was asked for.
         bytes: u128,
         /// How much is free, or what the system says.
-        why: String,
+        why: Box<str>,
     },
     /// The MPI library reported an error.
     #[error("{0}")]

@@ -82,10 +82,10 @@ fn check<T>(elements: usize, what: &impl Display) -> Result<()> {
 fn refused<T>(elements: usize, what: &impl Display, free: Option<u64>) -> Error {
     let bytes = elements as u128 * size_of::<T>() as u128;
     let why = match free {
-        Some(free) => format!("{} are free", units::bytes(free.into())),
+        Some(free) => format!("{} are free", units::bytes(free.into())).into(),
         None => "the system refuses it".into(),
     };
-    Error::Memory { what: what.to_string(), bytes, why }
+    Error::Memory { what: what.to_string().into(), bytes, why }
 }
 
 #[cfg(test)]

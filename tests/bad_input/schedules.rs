@@ -160,14 +160,6 @@ fn blocks_are_divided_again_by_axes_that_are_left() {
     "#]],
     );
     check(
-        tiled().shard("A", [pin(x, 0).at(y)]),
-        expect![[r#"
-        schedule step 3, `shard(A, pin(x, 0) @ y)`:
-        `pin(x, 0)` places no dimension, so it has no blocks to divide;
-        leave out what follows it
-    "#]],
-    );
-    check(
         tiled().shard("A", [m.at(x), m.at(y)]),
         expect![[r#"
         schedule step 3, `shard(A, m @ x, m @ y)`:

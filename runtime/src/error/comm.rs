@@ -50,7 +50,9 @@ pub enum CommError {
         size: usize,
     },
     /// There is not one part for each rank of the group.
-    #[error("{} for a group of {}: give one per rank, which may be empty", plural(*.parts, "part"), plural(*.size, "rank"))]
+    #[error(
+        "{} for a group of {}: give one per rank, which may be empty", plural(*.parts, "part"), plural(*.size, "rank")
+    )]
     Parts {
         /// How many parts are given.
         parts: usize,

@@ -11,8 +11,8 @@ pub enum DetectError {
     Unknown,
     /// The ranks of a node do not follow one another.
     #[error(
-        "ranks {rank} and {other} are on one node, but rank {between} between them is on another: levels nest only if the \
-         ranks of a node follow one another; start them node by node, with `mpirun --map-by slot`"
+        "ranks {rank} and {other} are on one node, but rank {between} between them is on another: levels nest only if \
+         the ranks of a node follow one another; start them node by node, with `mpirun --map-by slot`"
     )]
     Interleaved {
         /// A rank.
@@ -24,8 +24,8 @@ pub enum DetectError {
     },
     /// Nodes have different numbers of ranks.
     #[error(
-        "node 0 has {first} of the ranks and node {node} has {ranks}: levels nest only if all nodes have as many; start as \
-         many on each, with `mpirun --map-by ppr:{fewest}:node`"
+        "node 0 has {first} of the ranks and node {node} has {ranks}: levels nest only if all nodes have as many; start \
+         as many on each, with `mpirun --map-by ppr:{fewest}:node`"
     )]
     Uneven {
         /// The ranks on the first node.

@@ -38,8 +38,8 @@ pub enum LaunchError {
     },
     /// An MPI launcher started a process that emulates a machine on threads.
     #[error(
-        "the process was started by {launcher} (`{variable}` is set), but the ranks of an emulated machine are threads of \
-         one process: start the program without a launcher"
+        "the process was started by {launcher} (`{variable}` is set), but the ranks of an emulated machine are threads \
+         of one process: start the program without a launcher"
     )]
     Emulated {
         /// The launcher.

@@ -40,8 +40,8 @@ pub enum LeafError {
     },
     /// Another function is registered under the name.
     #[error(
-        "leaf `{name}` is already registered for {dtype} as `{registered}`; register each leaf once, before `spmd`, under \
-         a name of its own"
+        "leaf `{name}` is already registered for {dtype} as `{registered}`; register each leaf once, before `spmd`, \
+         under a name of its own"
     )]
     RegisteredAlready {
         /// The leaf.
@@ -53,9 +53,7 @@ pub enum LeafError {
     },
     /// No leaf is registered under the name.
     #[error(
-        "no leaf `{name}` for {dtype}; {}: {}",
-        if known.is_empty() { "none are registered".into() } else { format!("those that are registered are {}", quoted(known)) },
-        to_register(*.name, .statement)
+        "no leaf `{name}` for {dtype}; {}: {}", listed(.known), to_register(*.name, .statement)
     )]
     Unknown {
         /// The leaf.
@@ -68,7 +66,11 @@ pub enum LeafError {
         known: Box<[Name]>,
     },
     /// A leaf is registered under the name, but for other element types.
-    #[error("no leaf `{name}` for {dtype}; it is registered for {}: {}", joined(.registered), to_register(*.name, .statement))]
+    #[error(
+        "no leaf `{name}` for {dtype}; it is registered for {}: {}",
+        joined(.registered),
+        to_register(*.name, .statement)
+    )]
     OtherType {
         /// The leaf.
         name: Name,
@@ -96,8 +98,12 @@ pub enum LeafError {
     },
 }
 
-fn quoted(names: &[Name]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+fn listed(known: &[Name]) -> String {
+    if known.is_empty() {
+        return "none are registered".into();
+    }
+    let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+    format!("those that are registered are {}", joined(&known))
 }
 
 fn to_register(name: Name, statement: &str) -> String {

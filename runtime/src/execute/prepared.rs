@@ -340,7 +340,8 @@ fn check_inputs<T: Element>(program: &Program, inputs: &[&DistArray<T>]) -> Resu
 fn of_array(name: Name, sharding: &Sharding, error: Error) -> Error {
     match error {
         Error::Memory { bytes, why, .. } => {
-            Error::Memory { what: format!("a rank's block of `{name}`, of shape {:?}", sharding.shape()), bytes, why }
+            let what = format!("a rank's block of `{name}`, of shape {:?}", sharding.shape()).into();
+            Error::Memory { what, bytes, why }
         }
         error => error,
     }
