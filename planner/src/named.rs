@@ -51,7 +51,8 @@ impl Sharded {
         names: &[String],
         mesh: &Mesh,
         shape: &[usize],
-        [dims, unreduced]: [&[Vec<usize>]; 2],
+        dims: &[Vec<usize>],
+        unreduced: &[usize],
     ) -> Result<Self, TypeError> {
         let elements = shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size.max(1)));
         if elements.is_none_or(|elements| elements > isize::MAX as usize) {
@@ -69,7 +70,7 @@ impl Sharded {
                 placements.push(Placement::block(dim, AxisExpr::List(cutting().map(|axis| axis.name).collect())));
             }
         }
-        let summed = unreduced.iter().flatten().map(axis).filter(|axis| axis.extent > 1);
+        let summed = unreduced.iter().map(axis).filter(|axis| axis.extent > 1);
         placements.extend(summed.map(|axis| Placement::partial(axis.name)));
         let sharding = Sharding::new(mesh, shape, &placements).unwrap_or_else(|error| {
             panic!("axes that cut `{tensor}` make no sharding: {error}; this is a bug of polyshard")
@@ -260,7 +261,7 @@ impl Written {
             let why = format!("is unreduced along `{axis}`, which also cuts `{name}`; an axis does one or the other");
             return Err(TypeError::Unreduced { array: self.text.clone(), why });
         }
-        Sharded::new(&self.tensor, &self.names, &self.mesh, &shape, [&self.dims, &[self.unreduced.clone()]])
+        Sharded::new(&self.tensor, &self.names, &self.mesh, &shape, &self.dims, &self.unreduced)
     }
 }
 

@@ -326,10 +326,10 @@ impl ErrorKind {
             Self::ListedTwice { name } => (format!("lists `{name}` twice"), Some("list each loop once".into())),
             Self::Distributed { name, axis, instead } => (
                 format!("loop `{name}` is bound to mesh axis `{axis}` and cannot be moved or changed"),
-                Some(format!("{instead}")),
+                Some((*instead).into()),
             ),
             Self::Tensorized { name, instead } => {
-                (format!("loop `{name}` is tensorized, so it is inside the leaf"), Some(format!("{instead}")))
+                (format!("loop `{name}` is tensorized, so it is inside the leaf"), Some((*instead).into()))
             }
             Self::Communicated { name, tensor, method } => (
                 format!("`{tensor}` is communicated at loop `{name}`, which would be gone"),

@@ -243,7 +243,7 @@ impl KernelError {
             Self::UnknownScalar { name } => {
                 (format!("no scalar `{name}`"), Some("capture it from the surroundings".into()))
             }
-            Self::NoScalar { name, scalars } => (format!("no scalar `{name}`"), Some(format!("{scalars}"))),
+            Self::NoScalar { name, scalars } => (format!("no scalar `{name}`"), Some(scalars.clone())),
             Self::ScalarTwice { name } => {
                 (format!("the scalar `{name}` is given twice"), Some("give each scalar one value".into()))
             }

@@ -53,8 +53,7 @@ impl Array {
 
     /// The array with this layout, if all tiles are equal.
     pub(super) fn sharded(&self, layout: &Layout) -> Option<Sharded> {
-        let unreduced = std::slice::from_ref(&layout.unreduced);
-        Sharded::new(&self.tensor, &self.names, &self.mesh, &self.shape, [&layout.dims, unreduced]).ok()
+        Sharded::new(&self.tensor, &self.names, &self.mesh, &self.shape, &layout.dims, &layout.unreduced).ok()
     }
 }
 

@@ -14,7 +14,7 @@ fn rows() -> Schedule {
 #[track_caller]
 fn check(schedule: &Schedule, expect: Expect) {
     let error = schedule.lower().expect_err("the schedule is illegal");
-    expect.assert_eq(&format!("{:?}: {}", error.step(), error.kind().to_string()));
+    expect.assert_eq(&format!("{:?}: {}", error.step(), error.kind()));
 }
 
 #[test]
