@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// time in which a thread wakes up, and in which it adds them.
 pub(crate) const SLOWDOWN: f64 = 100.0;
 
-/// Two nodes of so many devices: 1 GB/s for each device inside, and for all of a node one port that is slower by this
+/// Two nodes of `inside` devices each: 1 GB/s for each device inside, and for all of a node one port that is slower by this
 /// factor.
 pub(crate) fn nodes(inside: usize, factor: f64) -> Machine {
     let level = |name: &str, count, bandwidth, shared_ports| Level {

@@ -22,7 +22,7 @@ pub(crate) fn measure(machine: &Machine, case: &Case, elements: usize, runs: usi
     let mesh = Mesh::new(names.into_iter().zip(case.matrix.axes()));
     let placed = mesh.placed(machine, &case.matrix).expect("the matrix is of the mesh and the machine");
     let ranked = best(machine, &case.matrix, &case.axes, bytes).expect("the case is valid");
-    let hierarchy = Hierarchy::on(machine, &case.matrix, &case.axes).expect("the case is valid");
+    let hierarchy = Hierarchy::on_machine(machine, &case.matrix, &case.axes).expect("the case is valid");
 
     // By rank, then by run, then by program.
     let spans: Vec<Vec<Vec<Span>>> = spmd_emulated(machine, SLOWDOWN, |world| {

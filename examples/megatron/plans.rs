@@ -63,7 +63,7 @@ impl Plans {
         let nodes = Machine::preset("a100").and_then(|a100| a100.with_counts(&[data, tensor]));
         let nodes = nodes.map_err(|error| refused(&error))?;
         let matrix = ParallelismMatrix::new(vec![vec![data, 1], vec![1, tensor]]).map_err(|error| refused(&error))?;
-        let roofline = Roofline::on(&nodes, &matrix, mesh, rated).map_err(|error| refused(&error))?;
+        let roofline = Roofline::on_machine(&nodes, &matrix, mesh, rated).map_err(|error| refused(&error))?;
         let plan = |text: &str| Product::covering(text, mesh, &size.named(), T::DTYPE)?.plan(&roofline);
         let products: Result<Vec<ProductPlan>, _> = PRODUCTS.iter().map(|text| plan(text)).collect();
         let products = products.map_err(|error| refused(&error))?;

@@ -49,7 +49,7 @@ fn the_simulated_cases_are_as_fast_as_measured_within_a_fifth() {
             let ranked = best(&a100(2), &matrix, &axes, PAYLOAD).expect("it can be reduced");
             assert!(near(direct(&ranked).simulation.total(), numbers(&case["measured_ring_s"]["AllReduce"])));
             assert!(near(ranked[0].simulation.total(), numbers(&case["measured_ring_s"]["best"])));
-            let hierarchy = Hierarchy::on(&a100(2), &matrix, &axes).expect("axes exist");
+            let hierarchy = Hierarchy::on_machine(&a100(2), &matrix, &axes).expect("axes exist");
             expect!["ReduceScatter(node, InsideGroup); AllReduce(node, Parallel(root)); AllGather(node, InsideGroup)"]
                 .assert_eq(&ranked[0].program.describe(&hierarchy));
         }

@@ -32,7 +32,7 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Returns the segment numbered `id` of so many bytes at `address`, in use as long as `lease` has an owner.
+    /// Returns the segment numbered `id` of `bytes` bytes at `address`, in use as long as `lease` has an owner.
     ///
     /// # Safety
     /// The memory is initialised, can be read and written until the process ends or all but one owner of

@@ -61,7 +61,7 @@ impl Output {
             Err(why) => return Err(failed(path, why)),
         };
         if place.is_file() {
-            OpenOptions::new().write(true).open(&place).map_err(|why| failed(path, said(why, "it")))?;
+            OpenOptions::new().write(true).open(&place).map_err(|why| failed(path, refusal(why, "it")))?;
         }
         let folder = folder_of(&place);
         match fs::metadata(folder) {
@@ -73,7 +73,7 @@ impl Output {
             Err(why) => return Err(failed(path, why)),
         }
         // Nothing but making a file tells whether one can be made; it is gone at once.
-        beside(&place).map_err(|why| failed(path, said(why, &format!("the folder `{}`", folder.display()))))?;
+        beside(&place).map_err(|why| failed(path, refusal(why, &format!("the folder `{}`", folder.display()))))?;
         Ok(output(Place::File(place)))
     }
 
@@ -112,7 +112,7 @@ impl Output {
     /// # Errors
     /// If the file cannot be made, or what is there cannot be opened. A pipe that nobody reads is waited for.
     pub fn create(&self) -> Result<OutputFile> {
-        let failed = |why: io::Error| failed(&self.path, said(why, "it"));
+        let failed = |why: io::Error| failed(&self.path, refusal(why, "it"));
         let writer = match &self.place {
             // Where standard output goes to a file, what has been printed stays.
             Place::Stream => Writer::Stream(OpenOptions::new().append(true).open(&self.path).map_err(failed)?),
@@ -155,7 +155,7 @@ impl OutputFile {
             Writer::File { file, .. } => file.write_all(bytes),
             Writer::Stream(stream) => stream.write_all(bytes),
         };
-        written.map_err(|why| failed(&self.path, said(why, "it")))
+        written.map_err(|why| failed(&self.path, refusal(why, "it")))
     }
 
     /// Writes elements as they are in memory, which is how `.npy` files hold them.
@@ -172,7 +172,7 @@ impl OutputFile {
     /// If it cannot; what was there is then unchanged.
     pub fn finish(self) -> Result<()> {
         let Self { path, writer } = self;
-        let failed = |why: io::Error| failed(&path, said(why, "it"));
+        let failed = |why: io::Error| failed(&path, refusal(why, "it"));
         match writer {
             // Pipes and devices have nothing to wait for.
             Writer::Stream(_) => Ok(()),
@@ -225,7 +225,7 @@ fn special(path: &Path, there: &Metadata) -> Result<()> {
         }
         // Opening a pipe would wait for its reader.
         let access = rustix::fs::access(path, rustix::fs::Access::WRITE_OK);
-        access.map_err(|why| failed(path, said(why.into(), "it")))?;
+        access.map_err(|why| failed(path, refusal(why.into(), "it")))?;
     }
     Ok(())
 }
@@ -285,7 +285,7 @@ fn same_file(left: &Path, right: &Path) -> bool {
 }
 
 /// Says what the system says, and for what is common, what to do; `what` must be written to.
-fn said(why: io::Error, what: &str) -> FileErrorKind {
+fn refusal(why: io::Error, what: &str) -> FileErrorKind {
     let kind = why.kind();
     let message = match kind {
         ErrorKind::PermissionDenied => {

@@ -1,7 +1,7 @@
 //! Numbers on a command line: what cannot be read is answered with what to write instead.
 //!
-//! The command line, the examples and the benchmarks share this; the standard library's own words, such as those for a
-//! digit that is none, say nothing of what was expected.
+//! The command line, the examples and the benchmarks share this; the standard library's own words, such as "invalid digit
+//! found in string", say nothing of what was expected.
 
 use crate::cli::error::{CliError, Result};
 use std::any::type_name;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// Reads a whole number.
 ///
 /// # Errors
-/// If it is not one, or the type does not hold it.
+/// If the text is not a whole number, or the type does not hold it.
 pub fn whole<T: TryFrom<u128>>(text: &str) -> Result<T> {
     let digits = text.trim();
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -24,7 +24,7 @@ pub fn whole<T: TryFrom<u128>>(text: &str) -> Result<T> {
 /// Reads a number, which may have a fraction or an exponent.
 ///
 /// # Errors
-/// If it is not one; that which stands for none, NaN, is refused too.
+/// If the text is not a number; NaN is refused too.
 pub fn real(text: &str) -> Result<f64> {
     let number = text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
     number.ok_or(CliError::NotANumber { expected: "a number, such as 0.5 or 1e9" })

@@ -87,7 +87,7 @@ pub enum ProductError {
         /// What the step before left.
         last: String,
     },
-    /// Numbers of a machine that are none, or a machine that does not fit the mesh.
+    /// A machine with invalid numbers, or one that does not fit the mesh.
     #[error("{0}")]
     Machine(String),
     /// More axes than plans are sought over.

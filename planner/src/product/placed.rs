@@ -39,7 +39,7 @@ impl Roofline {
         let refused = |why: &dyn std::fmt::Display| ProductError::Machine(why.to_string());
         let machine = Machine::sized(name, &counts).map_err(|why| refused(&why))?;
         let straight = ParallelismMatrix::new(rows).map_err(|why| refused(&why))?;
-        Self::on(&machine, &straight, mesh, dtype)
+        Self::on_machine(&machine, &straight, mesh, dtype)
     }
 
     /// Returns what products on `mesh` are planned by, where `matrix` says how each axis of it lies on the levels of
@@ -53,7 +53,7 @@ impl Roofline {
     /// let machine = Machine::preset("a100")?; // 4 nodes of 16 GPUs
     /// let mesh = Mesh::new([("data", 4), ("tensor", 16)]);
     /// let across = ParallelismMatrix::new(vec![vec![4, 1], vec![1, 16]])?;
-    /// let roofline = Roofline::on(&machine, &across, &mesh, DType::Bf16)?;
+    /// let roofline = Roofline::on_machine(&machine, &across, &mesh, DType::Bf16)?;
     /// // 16 GPUs share a network card of 8 GB/s; inside a node each has 270 GB/s.
     /// let bandwidths: Vec<f64> = roofline.links.iter().map(|(_, link)| link.bandwidth).collect();
     /// assert_eq!(bandwidths, [8e9 / 16.0, 270e9]);
@@ -63,7 +63,12 @@ impl Roofline {
     /// # Errors
     /// If the matrix is for another machine or for a mesh of other extents, or the machine states no operations per
     /// second for the type.
-    pub fn on(machine: &Machine, matrix: &ParallelismMatrix, mesh: &Mesh, dtype: DType) -> Result<Self, ProductError> {
+    pub fn on_machine(
+        machine: &Machine,
+        matrix: &ParallelismMatrix,
+        mesh: &Mesh,
+        dtype: DType,
+    ) -> Result<Self, ProductError> {
         matrix.check(machine).map_err(|error| ProductError::Machine(error.to_string()))?;
         let extents: Vec<usize> = mesh.as_slice().iter().map(|axis| axis.extent).collect();
         if matrix.axes() != extents {
@@ -160,7 +165,7 @@ mod tests {
         let matrix = matrix(rows);
         let mesh = Mesh::new(["X", "Y", "Z"].into_iter().zip(matrix.axes()));
         let dtype = machine.device().flops.keys().find_map(|name| name.parse().ok()).expect("a type that is planned");
-        let roofline = Roofline::on(machine, &matrix, &mesh, dtype).expect("it is placed");
+        let roofline = Roofline::on_machine(machine, &matrix, &mesh, dtype).expect("it is placed");
         roofline.links.iter().map(|(_, link)| (link.wiring, link.bandwidth)).collect()
     }
 
@@ -171,7 +176,7 @@ mod tests {
         for (name, dtype, wiring) in [("tpu-v5e", DType::Bf16, Wiring::Line), ("tpu-v4p", DType::I8, Wiring::Ring)] {
             let placed = Roofline::preset(name, &mesh, dtype).expect("it fits");
             let slice = Machine::sized(name, &[8, 16]).expect("a slice");
-            assert_eq!(Roofline::on(&slice, &straight, &mesh, dtype).expect("it is placed"), placed);
+            assert_eq!(Roofline::on_machine(&slice, &straight, &mesh, dtype).expect("it is placed"), placed);
             let link = |wiring| Link { wiring, bandwidth: 4.5e10, latency: 1e-6 };
             assert_eq!(placed.links, [("X".into(), link(wiring)), ("Y".into(), link(Wiring::Ring))]);
         }
@@ -221,7 +226,7 @@ mod tests {
         let machine = Machine::preset("v100").expect("a preset");
         let mesh = Mesh::new([("X", 4), ("Y", 8)]);
         let said = |rows: &[&[usize]], dtype| {
-            Roofline::on(&machine, &matrix(rows), &mesh, dtype).expect_err("refused").to_string()
+            Roofline::on_machine(&machine, &matrix(rows), &mesh, dtype).expect_err("refused").to_string()
         };
         assert_eq!(
             said(&[&[4, 1], &[1, 16]], DType::F32),

@@ -34,10 +34,10 @@ struct Digit {
 ///
 /// None if digits would have to come apart where they do not, or none is free.
 pub(super) fn points(problem: &Problem<'_>, moves: &[Move], fused: bool) -> Option<(Vec<Move>, Vec<Point>)> {
-    let mut book = Book::default();
+    let mut table = DigitTable::default();
     let mut now: Unknowns = Vec::new();
     for dim in problem.source.dims() {
-        let known = dim.parts.iter().map(|part| book.add(part.extent, Some(vec![*part]), Vec::new()));
+        let known = dim.parts.iter().map(|part| table.add(part.extent, Some(vec![*part]), Vec::new()));
         now.push(known.collect());
     }
     let mut operations = Vec::new();
@@ -45,29 +45,29 @@ pub(super) fn points(problem: &Problem<'_>, moves: &[Move], fused: bool) -> Opti
     for step in moves.iter().flat_map(|step| singles(step, fused)) {
         match &step {
             Move::Slice(dim, factor) => {
-                let digit = book.add(*factor, None, Vec::new());
+                let digit = table.add(*factor, None, Vec::new());
                 now[*dim].push_front(digit);
             }
             Move::AllToAll { out, into } => {
                 let mut taken = Vec::new();
                 for &(dim, factor) in out {
-                    taken.extend(book.take(&mut now[dim], factor)?);
+                    taken.extend(table.take(&mut now[dim], factor)?);
                 }
                 for &(dim, factor) in into {
-                    let digit = book.add(factor, None, taken.clone());
+                    let digit = table.add(factor, None, taken.clone());
                     now[dim].push_front(digit);
                 }
             }
             Move::Permute => {
                 for digits in &mut now {
                     let old: Vec<_> = digits.iter().copied().collect();
-                    let extent = old.iter().map(|&digit| book.digits[digit].extent).product();
-                    *digits = VecDeque::from([book.add(extent, None, old)]);
+                    let extent = old.iter().map(|&digit| table.digits[digit].extent).product();
+                    *digits = VecDeque::from([table.add(extent, None, old)]);
                 }
             }
             Move::AllGather(factors) => {
                 for &(dim, factor) in factors {
-                    book.take(&mut now[dim], factor)?;
+                    table.take(&mut now[dim], factor)?;
                 }
             }
         }
@@ -77,13 +77,13 @@ pub(super) fn points(problem: &Problem<'_>, moves: &[Move], fused: bool) -> Opti
     for (digits, dim) in now.iter().zip(problem.target.dims()) {
         let mut rest = dim.parts.clone();
         for &digit in digits {
-            let (low, high) = split(&rest, book.digits[digit].extent)?;
-            book.set(digit, low)?;
+            let (low, high) = split(&rest, table.digits[digit].extent)?;
+            table.set(digit, low)?;
             rest = high;
         }
     }
-    book.choose(problem, &points)?;
-    let known = points.iter().map(|point| point.iter().map(|dim| book.values(dim)).collect());
+    table.choose(problem, &points)?;
+    let known = points.iter().map(|point| point.iter().map(|dim| table.values(dim)).collect());
     Some((operations, known.collect()))
 }
 
@@ -98,11 +98,11 @@ fn singles(step: &Move, fused: bool) -> Vec<Move> {
 
 /// All unknowns.
 #[derive(Default)]
-struct Book {
+struct DigitTable {
     digits: Vec<Digit>,
 }
 
-impl Book {
+impl DigitTable {
     fn add(&mut self, extent: usize, value: Option<Vec<AxisPart>>, instead: Vec<usize>) -> usize {
         self.digits.push(Digit { extent, value, halves: None, instead });
         self.digits.len() - 1

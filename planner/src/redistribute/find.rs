@@ -25,7 +25,7 @@ impl Plan {
     /// Slices, all-to-alls, all-gathers, and a permutation where it cannot be avoided.
     pub(super) fn collectives(source: &DistType, target: &DistType, fused: bool) -> Self {
         if source == target {
-            return Self::of(source, target, Vec::new(), 0);
+            return Self::from_steps(source, target, Vec::new(), 0);
         }
         if source.is_empty() {
             return Self::exchange(source, target);
@@ -87,7 +87,7 @@ impl Plan {
             }
             from = to;
         }
-        (from == *problem.target).then(|| Self::of(problem.source, problem.target, steps, weak_cost))
+        (from == *problem.target).then(|| Self::from_steps(problem.source, problem.target, steps, weak_cost))
     }
 
     /// Plans that may take less time than the one that moves fewest elements: others that the search comes to next,
@@ -116,7 +116,7 @@ impl Plan {
         let step = PlanStep::new(Collective::Exchange, source.clone(), target.clone());
         let step = step.expect("an exchange has groups: this is a bug of polyshard");
         let (weak_cost, steps) = (step.elements(), if source == target { Vec::new() } else { vec![step] });
-        Self::of(source, target, steps, weak_cost)
+        Self::from_steps(source, target, steps, weak_cost)
     }
 
     /// Gathers all that source and target do not cut alike, at once, and slices it.
@@ -133,6 +133,6 @@ impl Plan {
         if gathered != *target {
             steps.push(PlanStep::new(Collective::Slice, gathered, target.clone())?);
         }
-        Some(Self::of(source, target, steps, weak_cost))
+        Some(Self::from_steps(source, target, steps, weak_cost))
     }
 }

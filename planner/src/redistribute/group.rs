@@ -71,7 +71,7 @@ impl<'a> Senders<'a> {
     }
 
     /// Returns the rank that has, by `from`, the tile that `rank` has by `to`.
-    pub(super) fn of(&self, rank: usize) -> usize {
+    pub(super) fn sender(&self, rank: usize) -> usize {
         let mesh = self.from.mesh();
         let coordinates = mesh.coordinates(rank);
         let mut sender = vec![0; mesh.ndim()];

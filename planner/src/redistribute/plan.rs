@@ -22,7 +22,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub(super) fn of(source: &DistType, target: &DistType, steps: Vec<PlanStep>, weak_cost: Cost) -> Self {
+    pub(super) fn from_steps(source: &DistType, target: &DistType, steps: Vec<PlanStep>, weak_cost: Cost) -> Self {
         Self { source: source.clone(), target: target.clone(), steps, weak_cost, shardings: None }
     }
 

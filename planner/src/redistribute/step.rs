@@ -124,7 +124,7 @@ impl PlanStep {
     #[must_use]
     pub fn sender(&self, rank: usize) -> usize {
         assert_eq!(self.op, Collective::Permute, "only a permutation has one sender per rank");
-        Senders::new(&self.from, &self.to).of(rank)
+        Senders::new(&self.from, &self.to).sender(rank)
     }
 
     /// Returns the rank to which, in a permutation, `rank` gives its tile.
@@ -134,7 +134,7 @@ impl PlanStep {
     #[must_use]
     pub fn receiver(&self, rank: usize) -> usize {
         assert_eq!(self.op, Collective::Permute, "only a permutation has one receiver per rank");
-        Senders::new(&self.to, &self.from).of(rank)
+        Senders::new(&self.to, &self.from).sender(rank)
     }
 
     /// Returns the elements that a device sends, as the literature counts them (Rink et al., figure 11): its tile
@@ -177,10 +177,10 @@ impl PlanStep {
 /// The cycle of a permutation that begins with `rank`.
 fn cycle(receivers: &Senders<'_>, rank: usize) -> Vec<usize> {
     let mut cycle = vec![rank];
-    let mut next = receivers.of(rank);
+    let mut next = receivers.sender(rank);
     while next != rank {
         cycle.push(next);
-        next = receivers.of(next);
+        next = receivers.sender(next);
     }
     cycle
 }

@@ -80,7 +80,7 @@ pub fn best_with(
     if !(bytes >= 0.0 && bytes.is_finite()) {
         return Err(MachineError::Bytes { bytes: bytes.to_string() }.into());
     }
-    let hierarchy = Hierarchy::on(machine, matrix, axes)?;
+    let hierarchy = Hierarchy::on_machine(machine, matrix, axes)?;
     let mut lowering = Lowering::new(matrix, axes)?;
     // Groups that are equal are the same allocation, which `lowering` keeps alive.
     let mut known: HashMap<(Collective, usize, *const Vec<Vec<usize>>), Seconds> = HashMap::new();

@@ -24,7 +24,7 @@ impl Plan {
         };
         let names = self.instructions.as_ref().map(|program| {
             let (machine, matrix) = (self.placed.machine(), self.placed.matrix());
-            let hierarchy = Hierarchy::on(machine, matrix, &self.axes)
+            let hierarchy = Hierarchy::on_machine(machine, matrix, &self.axes)
                 .unwrap_or_else(|error| panic!("a program has no hierarchy: {error}; this is a bug of polyshard"));
             let described = |step: &Instruction| step.describe(&hierarchy);
             program.instructions.iter().map(described).collect::<Vec<_>>()

@@ -60,7 +60,7 @@ impl Hierarchy {
     ///
     /// # Errors
     /// If the matrix is not for this machine, or an axis does not exist or is named twice.
-    pub fn on(machine: &Machine, matrix: &ParallelismMatrix, axes: &[usize]) -> Result<Self, ReduceError> {
+    pub fn on_machine(machine: &Machine, matrix: &ParallelismMatrix, axes: &[usize]) -> Result<Self, ReduceError> {
         matrix.check(machine)?;
         Self::cut(matrix, axes, |level| machine.levels()[level].name.clone())
     }

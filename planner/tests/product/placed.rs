@@ -42,7 +42,7 @@ proptest! {
         let x = across[nth.index(across.len())];
         for matrix in matrices(&machine.hierarchy(), &[x, devices / x]).expect("they divide") {
             let mesh = Mesh::new([("X", x), ("Y", devices / x)]);
-            let roofline = Roofline::on(&machine, &matrix, &mesh, DType::F32).expect("it is placed");
+            let roofline = Roofline::on_machine(&machine, &matrix, &mesh, DType::F32).expect("it is placed");
             for (axis, name) in ["X", "Y"].into_iter().enumerate().filter(|(axis, _)| mesh.extents()[*axis] > 1) {
                 let ranks = mesh.extents()[axis] as f64;
                 let parse = |text: String| Sharded::parse(&text, &mesh, &[("I", devices)]).expect("an array");

@@ -87,7 +87,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                 None => output.block_mut().fill(T::ZERO),
             }
         }
-        let mut leaf = match scalars.of(&self.nest.kernel)? {
+        let mut leaf = match scalars.put_into(&self.nest.kernel)? {
             Some(kernel) => Some(LeafPlan::new(self.nest, &kernel)?),
             None => None,
         };
@@ -135,7 +135,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
             }
             NestStatement::Start => {
                 let output = &self.nest.output;
-                let region = self.here(&output.region);
+                let region = self.region_here(&output.region);
                 let Some(tile) = &mut self.out_tile else { return Ok(()) };
                 match &output.route {
                     OutputRoute::Shift { axis, by, counter, .. } if self.counters[*counter] > 0 => {
@@ -158,7 +158,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
         }
     }
 
-    fn here(&self, region: &SymbolicRegion) -> Region {
+    fn region_here(&self, region: &SymbolicRegion) -> Region {
         region_at(region, self.grid.coords(), &self.counters)
     }
 
@@ -167,7 +167,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
     }
 
     fn fetch(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion) -> Result<()> {
-        let here = self.here(region);
+        let here = self.region_here(region);
         let source = self.inputs[self.nest.transfers[number.0].tensor];
         let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
         let counters = &self.counters;
@@ -211,7 +211,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
 
     /// The second of two steps: out of tiles, not of shards.
     fn pass_on(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion) -> Result<()> {
-        let here = self.here(region);
+        let here = self.region_here(region);
         let source = self.inputs[self.nest.transfers[number.0].tensor];
         let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
         let counters = &self.counters;

@@ -104,7 +104,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(())
     }
 
-    /// Memory for so many elements; collective over the world if it is to be shared.
+    /// Memory for this many elements; collective over the world if it is to be shared.
     fn allocate(&self, elements: usize, shared: bool) -> Result<Block<T>> {
         if shared && self.transport != Transport::Messages {
             match self.world.memory()?.allocate(elements * size_of::<T>())? {

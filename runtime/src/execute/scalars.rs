@@ -23,7 +23,7 @@ impl Scalars {
     }
 
     /// The kernel with the values that are for it; none if it keeps those that it has.
-    pub(super) fn of(&self, kernel: &Kernel) -> Result<Option<Kernel>> {
+    pub(super) fn put_into(&self, kernel: &Kernel) -> Result<Option<Kernel>> {
         let values: Vec<_> = self.0.iter().copied().filter(|value| has(kernel, value.0)).collect();
         if values.is_empty() {
             return Ok(None);

@@ -62,7 +62,7 @@ pub(super) fn run(
 ) -> Result<Outcome> {
     let Tile { address, bytes, segment } = tile;
     let Some(comm) = &hop.comm else {
-        // SAFETY: `address` is that of a tile of so many bytes, which nobody else sees.
+        // SAFETY: `address` is that of a tile of `bytes` bytes, which nobody else sees.
         unsafe { hand_out(hop, element, source, &[(address, bytes)]) };
         return Ok(Outcome::Done);
     };

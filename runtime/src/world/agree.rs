@@ -24,8 +24,8 @@ impl World {
             .comm
             .gather_headers_about("an agreement on what to create", [hasher.finish(), says.len() as u64, 0, 0])?;
         let Some(other) = told.iter().position(|header| *header != told[0]) else { return Ok(()) };
-        let hear = |rank: usize| self.hear(rank, says, told[rank][1] as usize);
-        let (first, second) = (hear(0)?, hear(other)?);
+        let text_of = |rank: usize| self.text_of(rank, says, told[rank][1] as usize);
+        let (first, second) = (text_of(0)?, text_of(other)?);
         let differing = first.lines().zip(second.lines()).find(|(first, second)| first != second);
         let (first, second) = differing.unwrap_or((&first, &second));
         let [zero, other] =
@@ -37,14 +37,14 @@ impl World {
     }
 
     /// Returns what `rank` says, `bytes` bytes; collective.
-    fn hear(&self, rank: usize, says: &str, bytes: usize) -> Result<String> {
+    fn text_of(&self, rank: usize, says: &str, bytes: usize) -> Result<String> {
         if rank == self.rank() {
             self.comm.broadcast(Broadcast::Send(says.as_bytes()))?;
             return Ok(says.into());
         }
-        let mut heard = vec![0; bytes];
-        self.comm.broadcast(Broadcast::Receive { root: rank, into: &mut heard })?;
-        Ok(String::from_utf8_lossy(&heard).into_owned())
+        let mut text = vec![0; bytes];
+        self.comm.broadcast(Broadcast::Receive { root: rank, into: &mut text })?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 

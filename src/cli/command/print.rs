@@ -14,7 +14,7 @@ pub(crate) fn json(value: &impl Serialize) -> String {
 /// Returns how many of `all` are listed, by `--top` if it is given.
 ///
 /// # Errors
-/// If that is none.
+/// If `top` is 0.
 pub(crate) fn listed(top: Option<usize>, unless_told: usize, all: usize) -> Result<usize> {
     match top {
         Some(0) => Err(CliError::refused("`--top 0` lists nothing", "give 1 or more")),

@@ -122,7 +122,7 @@ impl Reduction {
         let machine = arguments.hardware.machine(Some(&matrix.hierarchy()))?;
         let missing = || CliError::missing("no machine to time programs on", "give `--machine a100` or a file");
         let machine = machine.ok_or_else(missing)?;
-        let hierarchy = Hierarchy::on(&machine, &matrix, &axes)?;
+        let hierarchy = Hierarchy::on_machine(&machine, &matrix, &axes)?;
         // The root is not crossed.
         let max_steps = arguments.hardware.max_steps(hierarchy.counts().len() - 1)?;
         let options = Options { max_steps, algorithm: arguments.hardware.algorithm(), ..Options::default() };

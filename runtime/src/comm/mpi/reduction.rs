@@ -42,7 +42,7 @@ impl MpiCommunicator {
     pub(super) fn all_reduce_pieces(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         for piece in data.chunks_mut(self.piece(dtype)) {
             let mut scratch = self.scratch(piece.len());
-            // SAFETY: `piece` has so many elements, and so has the scratch, which does not overlap it.
+            // SAFETY: `piece` has as many elements as is said here, and so has the scratch, which does not overlap it.
             let code = unsafe {
                 let (from, to) = (piece.as_ptr().cast(), scratch.as_mut_ptr().cast());
                 ffi::MPI_Allreduce(from, to, elements(piece.len(), dtype), datatype(dtype), operation(op), self.raw)

@@ -119,7 +119,7 @@ impl Device {
             Some(_) => DType::ALL.into_iter().find(stated).unwrap_or(dtype),
             None => dtype,
         };
-        Ok(Roofline::on(&machine, &matrix, mesh, dtype)?)
+        Ok(Roofline::on_machine(&machine, &matrix, mesh, dtype)?)
     }
 }
 

@@ -56,7 +56,7 @@ pub fn subsets(ndim: usize) -> impl Iterator<Item = Vec<usize>> {
 
 /// All programs of a reduction.
 pub fn programs(placed: &PlacedMesh, axes: &[usize]) -> Vec<ReductionProgram> {
-    let hierarchy = Hierarchy::on(placed.machine(), placed.matrix(), axes).expect("the axes exist");
+    let hierarchy = Hierarchy::on_machine(placed.machine(), placed.matrix(), axes).expect("the axes exist");
     synthesize(&hierarchy, 5, Masters::Idle)
 }
 
