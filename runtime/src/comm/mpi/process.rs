@@ -118,15 +118,15 @@ pub(super) fn fail_together(message: &str) -> ! {
 
 /// Says once why the program ends, and ends all its processes with exit code 1.
 ///
-/// Many ranks often fail alike. Rank 0 speaks at once, the others wait a little, the higher the longer, so
-/// that the abort of a lower rank comes before they have said the same.
+/// Many ranks often fail alike. Rank 0 speaks at once, the others wait, the higher the longer, so that the abort of a
+/// lower rank comes before they have said the same: it may take a second where there are fewer cores than processes.
 pub(crate) fn fail(message: &str) -> ! {
     let mut rank = 0;
     // SAFETY: MPI is initialised: the caller has a communicator.
     unsafe { ffi::MPI_Comm_rank(ffi::RSMPI_COMM_WORLD, &mut rank) };
     if rank > 0 {
-        let delay = 250 + 50 * u64::from(rank.unsigned_abs());
-        thread::sleep(Duration::from_millis(delay.min(3000)));
+        let delay = 1500 + 100 * u64::from(rank.unsigned_abs());
+        thread::sleep(Duration::from_millis(delay.min(5000)));
     }
     // One write, so that lines of different ranks do not mix. There is nobody left to tell if it fails.
     let is_shared = TOGETHER.lock().unwrap_or_else(PoisonError::into_inner).as_deref() == Some(message);
