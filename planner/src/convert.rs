@@ -139,6 +139,11 @@ mod tests {
             let sharding = Sharding::new(&mesh, &[7, 8], &[placement]).expect("a sharding");
             DistType::try_from(&sharding).expect_err("refused").to_string()
         };
+        assert_eq!(
+            said(Placement::block(0, x)),
+            "dimension 0: a plan is made for equal tiles, and 7 indices cannot be cut into 4 of them; pad to 8, or \
+                  choose other axes"
+        );
         let none = "of [1 @ cyclic(x, 1)] cannot be written as a distributed type: it is block-cyclic";
         assert_eq!(said(Placement::block_cyclic(1, x, 1)), format!("dimension 1 {none}"));
         let none =

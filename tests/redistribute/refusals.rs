@@ -61,7 +61,7 @@ fn names_and_sizes_that_do_not_fit_are_refused() {
         let message = format!("the source A[I_X, J] and the target {target} are not the same array; {same}");
         named(from, target, &["--size", "I=8,J=8"], &message);
     }
-    named(from, "A[I, J_Z]", &["--size", "I=8,J=8"], "A[I, J_Z]: dimension 1: no axis `Z`; the mesh is (X: 4)");
+    named(from, "A[I, J_Z]", &[], "A[I, J_Z]: dimension 1: no axis `Z`; the mesh is (X: 4)");
     let like = "write names and whole numbers, such as I=8,J=16";
     named(from, "A[I, J]", &["--size", "8,8"], &format!("cannot read `8` in the size `8,8`; {like}"));
 }

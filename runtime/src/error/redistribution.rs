@@ -93,7 +93,7 @@ pub enum RedistributionError {
     /// There is no shared memory, or too little of it.
     #[error("cannot redistribute through shared memory: {why}, or use `Transport::Auto`")]
     NoSharedMemory {
-        /// Why there is none, and what to do.
+        /// Why there is no shared memory, and what to do.
         why: String,
     },
     /// Ranks on different nodes share no memory.

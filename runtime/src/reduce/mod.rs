@@ -61,7 +61,7 @@ impl<T: Element> Reduction<T> {
     /// reductions with equal groups.
     ///
     /// # Errors
-    /// [`ReductionRunError`] if it is for another number of ranks or so many elements fit no memory: both are said
+    /// [`ReductionRunError`] if it is for another number of ranks or memory does not hold that many elements: both are said
     /// before any communication. If the ranks give different reductions, or another rank failed.
     pub fn new(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
         check::<T>(world, procedure, elements)?;

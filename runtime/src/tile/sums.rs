@@ -58,7 +58,7 @@ impl<T: Element> OutTile<T> {
         self.reduce_to(group, None, target, op)
     }
 
-    /// Combines the sums into the shard of the member `root`, or of each member if there is none.
+    /// Combines the sums into the shard of the member `root`, or of each member if no root is given.
     fn reduce_to(&mut self, group: &Group, root: Option<usize>, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         if self.region.is_empty() {
             return Ok(());

@@ -45,7 +45,12 @@ impl Problem {
     /// What is wrong with the mesh, with a type, or with the sizes.
     pub(crate) fn types(&self) -> Result<[DistType; 2]> {
         let mesh = mesh(&self.mesh)?;
-        let [source, target] = [self.written(&self.source, &mesh)?, self.written(&self.target, &mesh)?];
+        let [source, target] = [&self.source, &self.target].map(|text| self.written(text, &mesh));
+        // What is wrong with a text is said before a size that it lacks.
+        let (source, target) = match (source, target) {
+            (Err(CliError::Missing { .. }), Err(why)) if !matches!(why, CliError::Missing { .. }) => return Err(why),
+            (source, target) => (source?, target?),
+        };
         if let (Written::Named(source), Written::Named(target)) = (&source, &target)
             && (source.tensor() != target.tensor() || source.names() != target.names())
         {
