@@ -8,7 +8,6 @@
 
 #[path = "outside/emitted.rs"]
 mod emitted;
-mod random;
 
 use polyshard::__private::{Access, Affine, Assign, DType, KernelSpec, Number, Value};
 use polyshard::prelude::*;

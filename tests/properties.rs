@@ -1,19 +1,18 @@
 //! The law of the whole: whatever the schedule, mesh and sizes, the result is the sequential one, or
 //! `lower` refuses with a reason.
 
-mod random;
-
-use ndarray::{ArrayD, IxDyn};
+use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{Clause, Element, ErrorKind, OutputRoute, Program, Route, Transfer, reference};
+use polyshard::{Clause, Element, ErrorKind, OutputRoute, Program, Route, Transfer};
+use polyshard_testing::laws::program::{run_every_way, sequential};
+use polyshard_testing::random::Choices;
+use polyshard_testing::random::algorithms::algorithm_of;
+use polyshard_testing::random::cyclic::cyclic_of;
+use polyshard_testing::random::kernels::kernel_of;
+use polyshard_testing::random::schedules::{mesh_of, schedule_of};
+use polyshard_testing::random::sums::summed_of;
 use polyshard_testing::written::read_back;
 use proptest::prelude::*;
-use random::Choices;
-use random::algorithms::algorithm_of;
-use random::cyclic::cyclic_of;
-use random::kernels::kernel_of;
-use random::schedules::{mesh_of, schedule_of};
-use random::sums::summed_of;
 
 /// A random schedule of a random kernel.
 fn anything<T: Element>(choices: &[u32]) -> Schedule {
@@ -51,7 +50,7 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
             return Ok(());
         }
     };
-    let expected = sequential::<T>(&program, true)?;
+    let expected = sequential::<T>(&program, true);
     for (program, how) in [(program.clone(), "as derived"), (program.by_exchange(), "by exchange alone")] {
         let found = distributed::<T>(&program, true)
             .map_err(|error| TestCaseError::fail(format!("{how}: {error}\n{schedule}\n{program}")))?;
@@ -60,61 +59,8 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The value of a tensor's element: small integers that tell indices apart, so that sums are exact.
-fn element<T: Element>(tensor: usize, product: bool, index: &[usize]) -> T {
-    let sum: usize = index.iter().zip([7, 3, 5, 2]).map(|(i, factor)| i * factor).sum::<usize>() + 11 * tensor;
-    let value = if product { [1, -1, 2][sum % 3] } else { (sum % 13) as i64 - 6 };
-    num_traits::NumCast::from(value).expect("a small integer is of every type")
-}
-
-fn product(program: &Program) -> bool {
-    program.kernel().assign().to_string() == "*="
-}
-
-fn sequential<T: Element>(program: &Program, into: bool) -> Result<ArrayD<T>, TestCaseError> {
-    let kernel = program.kernel();
-    let array = |(position, tensor): (usize, &polyshard::Tensor)| {
-        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
-            let index: Vec<usize> = (0..tensor.ndim()).map(|dim| index[dim]).collect();
-            element::<T>(position, product(program), &index)
-        })
-    };
-    let arrays: Vec<_> = kernel.tensors().enumerate().map(array).collect();
-    let (output, inputs) = arrays.split_last().expect("a kernel has an output");
-    let inputs: Vec<_> = inputs.iter().collect();
-    reference(kernel, &inputs, into.then(|| output.clone())).map_err(|error| TestCaseError::fail(error.to_string()))
-}
-
 fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<ArrayD<T>> {
-    let shards = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = program.shardings().enumerate().map(|(position, sharding)| {
-            DistArray::from_fn(world, sharding, |index| element::<T>(position, product(program), index))
-        });
-        let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
-        let before = arrays.clone();
-        let mut output = arrays.pop().expect("a kernel has an output");
-        let inputs: Vec<_> = arrays.iter().collect();
-        let mut prepared = program.prepare(world)?;
-        let mut again = output.clone();
-        let mut run = |output: &mut DistArray<T>| -> polyshard::Result<u64> {
-            let received = world.bytes_received();
-            if into {
-                prepared.run_into(&inputs, output)?;
-            } else {
-                *output = prepared.run(&inputs)?;
-            }
-            Ok(world.bytes_received() - received)
-        };
-        let received = run(&mut output)?;
-        assert_eq!(run(&mut again)?, received, "a second run receives something else\n{program}");
-        assert!(output.block() == again.block(), "a second run differs\n{program}");
-        // The caller's arrays are never written.
-        assert!(arrays.iter().zip(&before).all(|(a, b)| a.block() == b.block()), "an input was written");
-        if !output.sharding().partial().is_empty() {
-            output = output.redistribute(world, &output.sharding().closed())?;
-        }
-        Ok((received, output.gather(world)?))
-    })?;
+    let shards = polyshard::spmd(program.mesh().size(), |world| run_every_way::<T>(world, program, into))?;
     let received = shards.iter().map(|(received, _)| *received).max().unwrap_or(0);
     let stated = program.report().traffic_bytes;
     assert!(received <= stated, "{received} bytes received, {stated} stated\n{program}");

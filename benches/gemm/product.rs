@@ -3,12 +3,19 @@
 use crate::bound::Bound;
 use crate::{Problem, Type};
 use polyshard::prelude::*;
-use polyshard::{Backend, Element, Program};
+use polyshard::{Backend, Element, Prepared, Program, Transport};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::products::{Algorithm, schedule};
 use polyshard_testing::bench::record::{Case, Record};
 
-/// Times each algorithm and its bound `runs` times, in turns, and prints the seconds of each run on rank 0.
+/// Times each algorithm every way `runs` times, in turns with its bound, and prints the seconds of each run on rank 0.
+///
+/// | way | what is timed |
+/// | --- | --- |
+/// | `summa` | a run into an array that is there, after one `prepare` |
+/// | `summa:first` | `prepare`, a new output and a run, with no memory kept from before |
+/// | `summa:messages` | as `summa`, by messages |
+/// | `bound(summa)` | its leaves alone |
 pub(crate) fn measure<T: Element>(problem: &Problem) -> polyshard::Result<()> {
     polyshard::spmd(problem.grid.size(), |world| {
         let mut contestants = Vec::new();
@@ -17,12 +24,14 @@ pub(crate) fn measure<T: Element>(problem: &Problem) -> polyshard::Result<()> {
         }
         for run in 0..=problem.runs {
             for contestant in &mut contestants {
-                let [product, bound] = contestant.turn(world)?;
-                // The first run of each maps its memory, and does not count.
+                let seconds = contestant.turn(world)?;
+                // The first turn of each maps its memory, and does not count.
                 if world.rank() == 0 && run > 0 {
-                    for (name, value) in [(&contestant.name, product), (&format!("bound({})", contestant.name), bound)]
-                    {
-                        let (case, contestant) = (case(world, problem), name.clone());
+                    let name = &contestant.name;
+                    let ways =
+                        [name.clone(), format!("{name}:first"), format!("{name}:messages"), format!("bound({name})")];
+                    for (contestant, value) in ways.into_iter().zip(seconds) {
+                        let case = case(world, problem);
                         println!("{}", Record { quantity: "seconds".into(), case, contestant, value });
                     }
                 }
@@ -73,9 +82,10 @@ pub(crate) fn operands<T: Element>(
 }
 
 /// An algorithm with its operands, and its bound.
-struct Contestant<T> {
+struct Contestant<'a, T: Element> {
     name: String,
-    program: Program,
+    program: &'static Program,
+    prepared: [Prepared<'a, T>; 2],
     operands: [DistArray<T>; 2],
     output: DistArray<T>,
     bound: Bound<T>,
@@ -84,15 +94,20 @@ struct Contestant<T> {
     runs: i64,
 }
 
-impl<T: Element> Contestant<T> {
-    fn new(world: &World, problem: &Problem, algorithm: Algorithm) -> polyshard::Result<Self> {
-        let program = schedule::<T>(algorithm, &problem.grid, problem.size).lower()?;
+impl<'a, T: Element> Contestant<'a, T> {
+    fn new(world: &'a World, problem: &Problem, algorithm: Algorithm) -> polyshard::Result<Self> {
+        // It lives as long as the process, which measures and ends.
+        let program: &'static Program =
+            Box::leak(Box::new(schedule::<T>(algorithm, &problem.grid, problem.size).lower()?));
         let output = DistArray::filled(world, program.sharding("C"), T::ZERO)?;
+        let [in_place, messages] = [Transport::Auto, Transport::Messages]
+            .map(|transport| Ok::<_, polyshard::Error>(program.prepare(world)?.with_transport(transport)?));
         Ok(Self {
             name: algorithm.to_string(),
-            operands: operands(world, &program, algorithm)?,
-            bound: Bound::new(world, &program)?,
+            operands: operands(world, program, algorithm)?,
+            bound: Bound::new(world, program)?,
             bound_output: output.clone(),
+            prepared: [in_place?, messages?],
             output,
             program,
             terms: problem.size.k,
@@ -100,16 +115,24 @@ impl<T: Element> Contestant<T> {
         })
     }
 
-    /// Runs the program, then its bound, and returns the seconds of each.
-    fn turn(&mut self, world: &World) -> polyshard::Result<[f64; 2]> {
-        let Self { program, operands: [a, b], output, bound, bound_output, .. } = self;
-        let product = together(world, || program.run_into(world, &[a, b], output))?;
+    /// Runs the program every way, then its bound, and returns the seconds of each.
+    fn turn(&mut self, world: &World) -> polyshard::Result<[f64; 4]> {
+        let Self { program, prepared: [in_place, messages], operands: [a, b], output, bound, bound_output, .. } = self;
+        let product = together(world, || in_place.run_into(&[a, b], output))?;
+        let by_messages = together(world, || messages.run_into(&[a, b], output))?;
         let least = together(world, || {
             bound.run(program, bound_output);
             Ok(())
         })?;
-        self.runs += 1;
-        Ok([product, least])
+        world.release_memory();
+        let mut new = None;
+        let first = together(world, || {
+            new = Some(program.run(world, &[a, b])?);
+            Ok(())
+        })?;
+        drop(new);
+        self.runs += 2;
+        Ok([product, first, by_messages, least])
     }
 
     /// Checks this rank's part of the result, which has grown by one product with each run.

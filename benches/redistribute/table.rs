@@ -40,8 +40,8 @@ fn moves(records: &[Record]) {
     );
     println!("of all ranks copying a tile each, at the same time; the grids are ranks over each dimension");
     println!(
-        "{:<8} {:<12} {:<14} {:<10} {:>9} {:>8} {:>9}  target",
-        "on", "from-to", "f64", "what", "seconds", "/memcpy", "pdgemr2d/"
+        "{:<8} {:<12} {:<14} {:<10} {:>9} {:>8} {:>10} {:>9}  target",
+        "on", "from-to", "f64", "what", "seconds", "/memcpy", "/alltoallw", "pdgemr2d/"
     );
     for case in first_seen(records.iter().map(|record| record.case.clone())) {
         let of = |contestant: &str| median_of(records, &case, contestant);
@@ -50,14 +50,16 @@ fn moves(records: &[Record]) {
             let seconds = of(name).expect("the name is of this case");
             let ours = name == "messages" || name == "shared";
             let copies = of("memcpy").map(|copy| seconds / copy);
+            let plain = of("alltoallw").map(|other| seconds / other).filter(|_| ours);
             let gain = of("pdgemr2d").map(|other| other / seconds).filter(|_| ours);
             let Case { backend, grid, size, .. } = &case;
             let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
             let line = format!(
-                "{backend:<8} {grid:<12} {size:<14} {name:<10} {seconds:>9.5} {:>8} {:>9}  {}",
+                "{backend:<8} {grid:<12} {size:<14} {name:<10} {seconds:>9.5} {:>8} {:>10} {:>9}  {}",
                 ratio(copies),
+                ratio(plain),
                 ratio(gain),
-                if ours { targets(&case, name, copies, gain) } else { String::new() }
+                if ours { targets(&case, name, [copies, plain], gain) } else { String::new() }
             );
             println!("{}", line.trim_end());
         }
@@ -66,7 +68,7 @@ fn moves(records: &[Record]) {
 }
 
 /// What the figures to reach say of one of our ways.
-fn targets(case: &Case, name: &str, copies: Option<f64>, gain: Option<f64>) -> String {
+fn targets(case: &Case, name: &str, [copies, plain]: [Option<f64>; 2], gain: Option<f64>) -> String {
     let most = match (case.size.as_str(), name) {
         ("4096" | "8192", "messages") => 1.8,
         ("4096" | "8192", "shared") => 1.25,
@@ -75,7 +77,9 @@ fn targets(case: &Case, name: &str, copies: Option<f64>, gain: Option<f64>) -> S
     };
     let copies = copies.map(|copies| format!("/memcpy <= {most}: {}", verdict(copies <= most)));
     let gain = gain.map(|gain| format!("pdgemr2d/ >= 3.5: {}", verdict(gain >= 3.5)));
-    copies.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
+    let plain = plain.filter(|_| name == "messages");
+    let plain = plain.map(|plain| format!("/alltoallw <= 1.05: {}", verdict(plain <= 1.05)));
+    copies.into_iter().chain(plain).chain(gain).collect::<Vec<_>>().join(", ")
 }
 
 fn memory(records: &[Record]) {

@@ -2,11 +2,12 @@
  *
  *   mpirun -n RANKS pgemr2d FROM TO N RUNS          FROM and TO as 2x2: ranks over rows x ranks over columns
  *
- * Moves an N x N matrix of doubles from one grid of ranks to another with Cpdgemr2d, one block per rank. Prints,
- * per timed run, the seconds from the first rank's start to the last rank's end, after a barrier and one run that
+ * Moves an N x N matrix of doubles from one grid of ranks to another, one block per rank: with Cpdgemr2d, and with one
+ * MPI_Alltoallw over derived datatypes, in turns. Prints, per timed run, the seconds from the first rank's start to the last rank's end, after a barrier and one run that
  * is not timed:
  *
  *   record seconds mpi 4x1-1x4 f64 4096 pdgemr2d 1.234
+ *   record seconds mpi 4x1-1x4 f64 4096 alltoallw 1.234
  *
  * The ranks read one clock, so they must be on one machine. The Rust side's tiles are row-major and ScaLAPACK's
  * column-major, so what is moved here is the transpose: each rank's tile is then the same bytes in memory on both
@@ -67,6 +68,36 @@ static struct matrix make(int over_rows, int over_columns, int n) {
   return m;
 }
 
+/* The piece that rank `rank` has of `theirs`, a matrix on this grid of rows x columns, of what this rank has of `mine`. */
+static MPI_Datatype piece(const struct matrix *mine, const int grid[2], int n, int rank, int *count) {
+  int rows = grid[1], columns = grid[0], row_block = (n + rows - 1) / rows, column_block = (n + columns - 1) / columns;
+  int row = rank % rows * row_block, column = rank / rows * column_block;
+  int row_end = row + row_block < n ? row + row_block : n, column_end = column + column_block < n ? column + column_block : n;
+  int top = row > mine->row ? row : mine->row, left = column > mine->column ? column : mine->column;
+  int bottom = row_end < mine->row + mine->height ? row_end : mine->row + mine->height;
+  int right = column_end < mine->column + mine->width ? column_end : mine->column + mine->width;
+  *count = bottom > top && right > left;
+  if (!*count) return MPI_DOUBLE;
+  int sizes[2] = {mine->width, mine->height}, counts[2] = {right - left, bottom - top};
+  int starts[2] = {left - mine->column, top - mine->row};
+  MPI_Datatype type;
+  MPI_Type_create_subarray(2, sizes, counts, starts, MPI_ORDER_C, MPI_DOUBLE, &type);
+  MPI_Type_commit(&type);
+  return type;
+}
+
+/* The same move by one call of MPI, whose types are made before. */
+static double timed_alltoallw(const struct matrix *from, const struct matrix *to, int *counts[2], const int *starts,
+                              MPI_Datatype *types[2]) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  double start = now();
+  MPI_Alltoallw(from->tile, counts[0], starts, types[0], to->tile, counts[1], starts, types[1], MPI_COMM_WORLD);
+  double end = now(), begun, ended;
+  MPI_Allreduce(&start, &begun, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
+  MPI_Allreduce(&end, &ended, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return ended - begun;
+}
+
 static double element(int row, int column, int n) { return (double)column * n + row; }
 
 static double timed(int n, struct matrix *from, struct matrix *to) {
@@ -96,15 +127,39 @@ int main(int argc, char **argv) {
   for (int j = 0; j < source.width; j++)
     for (int i = 0; i < source.height; i++)
       source.tile[(size_t)j * (size_t)source.height + (size_t)i] = element(source.row + i, source.column + j, n);
-  timed(n, &source, &target);
-  for (int j = 0; j < target.width; j++)
-    for (int i = 0; i < target.height; i++)
-      if (target.tile[(size_t)j * (size_t)target.height + (size_t)i] != element(target.row + i, target.column + j, n))
-        stop("the matrix arrives wrong");
+  int *counts[2], *starts = calloc((size_t)size, sizeof(int));
+  MPI_Datatype *types[2];
+  for (int side = 0; side < 2; side++) {
+    counts[side] = calloc((size_t)size, sizeof(int));
+    types[side] = calloc((size_t)size, sizeof(MPI_Datatype));
+    if (!counts[side] || !types[side] || !starts) stop("out of memory");
+    for (int other = 0; other < size; other++)
+      types[side][other] = piece(side ? &target : &source, side ? from : to, n, other, &counts[side][other]);
+  }
+  for (int way = 0; way < 2; way++) {
+    if (way)
+      timed_alltoallw(&source, &target, counts, starts, types);
+    else
+      timed(n, &source, &target);
+    for (int j = 0; j < target.width; j++)
+      for (int i = 0; i < target.height; i++) {
+        double *found = &target.tile[(size_t)j * (size_t)target.height + (size_t)i];
+        if (*found != element(target.row + i, target.column + j, n)) stop("the matrix arrives wrong");
+        *found = -1;
+      }
+  }
   for (int run = 0; run < runs; run++) {
-    double seconds = timed(n, &source, &target);
-    if (rank == 0)
-      printf("record seconds mpi %dx%d-%dx%d f64 %d pdgemr2d %.9f\n", from[0], from[1], to[0], to[1], n, seconds);
+    double seconds[2];
+    seconds[0] = timed(n, &source, &target);
+    seconds[1] = timed_alltoallw(&source, &target, counts, starts, types);
+    for (int way = 0; way < 2 && rank == 0; way++)
+      printf("record seconds mpi %dx%d-%dx%d f64 %d %s %.9f\n", from[0], from[1], to[0], to[1], n,
+             way ? "alltoallw" : "pdgemr2d", seconds[way]);
+  }
+  free(starts);
+  for (int side = 0; side < 2; side++) {
+    free(counts[side]);
+    free(types[side]);
   }
   free(source.tile);
   free(target.tile);

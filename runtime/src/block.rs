@@ -1,70 +1,28 @@
-//! Blocks: where the elements of an array are, in a vector of this rank or in memory that other ranks see too.
+//! Blocks: where the elements of an array are, in memory of this rank or in a segment that other ranks see too.
 //!
-//! A block looks like a slice wherever it is. Memory that is shared is lent by a
-//! [`SharedMemory`](crate::comm::SharedMemory) as a [`Segment`], which gives it back when it is dropped; so
-//! arrays can be dropped at any time, in any order, on any thread, and nobody waits for it.
+//! A block looks like a slice wherever it is, and can be dropped at any time, in any order, on any thread.
 //!
-//! Nothing here lets ranks write into one another's blocks: that is the business of a redistribution, which
-//! borrows the array while they do.
+//! Other ranks read a block while it is *lent*, and write into one while a redistribution has borrowed it. What is lent has a
+//! second owner until all are done with it; if a failure keeps that from being known, the second owner stays, the memory is
+//! never given back, and who writes to the block gets a copy. So nobody reads what another writes, whatever happens.
 #![expect(unsafe_code, reason = "makes slices and vectors of memory that something else has allocated")]
 
+use crate::Result;
+use crate::memory::{Memory, Seen, Segment};
 use bytemuck::{Pod, Zeroable};
 use std::alloc::{Layout, alloc_zeroed};
-use std::fmt;
+use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Memory that this rank alone uses, but that other ranks can be told to write to.
-#[derive(Debug)]
-pub struct Segment {
-    address: NonNull<u8>,
-    bytes: usize,
-    id: u64,
-    /// Whoever lent the memory has another of these, and knows by their number whether this one lives.
-    _lease: Arc<()>,
-}
-
-// SAFETY: a segment owns its memory as a vector does, and the lease is counted atomically.
-unsafe impl Send for Segment {}
-// SAFETY: as above; shared references only read.
-unsafe impl Sync for Segment {}
-
-impl Segment {
-    /// Returns the segment numbered `id` of `bytes` bytes at `address`, in use as long as `lease` has an owner.
-    ///
-    /// # Safety
-    /// The memory is initialised, can be read and written until the process ends or all but one owner of
-    /// `lease` are gone, and no other segment that lives has any of it.
-    #[cfg(feature = "mpi")]
-    pub(crate) unsafe fn new(address: NonNull<u8>, bytes: usize, id: u64, lease: Arc<()>) -> Self {
-        Self { address, bytes, id, _lease: lease }
-    }
-
-    /// Returns the number by which the ranks that share the memory know it.
-    #[must_use]
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// Returns the number of bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
 /// The elements of one rank's part of an array.
 pub(crate) struct Block<T> {
-    place: Place<T>,
+    memory: Arc<Memory>,
     /// The elements, at most as many as there is room for.
     len: usize,
-}
-
-enum Place<T> {
-    Own(Vec<T>),
-    Shared { segment: Segment, elements: PhantomData<T> },
+    elements: PhantomData<T>,
 }
 
 /// Returns so many zeros, or nothing if there is no memory for them; what `vec![0; len]` ends the process for.
@@ -81,15 +39,42 @@ pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Option<Vec<T>> {
 }
 
 impl<T: Pod> Block<T> {
-    /// Returns the block of the first `len` elements of `segment`, with whatever they are.
+    /// Returns a block of `len` elements for `what`, with whatever they are.
     ///
-    /// # Panics
-    /// If the segment is too small or not aligned for them: a bug of polyshard.
-    pub(crate) fn shared(segment: Segment, len: usize) -> Self {
-        let fits = len.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= segment.bytes);
-        assert!(fits, "{len} elements are in a segment of {} bytes; this is a bug of polyshard", segment.bytes);
-        assert!(segment.address.cast::<T>().is_aligned(), "a segment is not aligned; this is a bug of polyshard");
-        Self { place: Place::Shared { segment, elements: PhantomData }, len }
+    /// # Errors
+    /// If they do not fit the memory that is free.
+    pub(crate) fn new(len: usize, what: impl Display, seen: Seen) -> Result<Self> {
+        Memory::new::<T>(len, what, seen).map(|(memory, _)| Self::of(memory, len))
+    }
+
+    /// Returns a block of `len` elements for `what`, each of them `value`.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub(crate) fn filled(len: usize, value: T, what: impl Display, seen: Seen) -> Result<Self> {
+        let (memory, zeros) = Memory::new::<T>(len, what, seen)?;
+        let mut block = Self::of(memory, len);
+        if !zeros || bytemuck::bytes_of(&value).iter().any(|&byte| byte != 0) {
+            block.fill(value);
+        }
+        Ok(block)
+    }
+
+    /// As [`new`](Self::new), in a segment however short it is, if the system has segments.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub(crate) fn in_segment(len: usize, what: impl Display) -> Result<Self> {
+        let bytes = len.saturating_mul(size_of::<T>());
+        Memory::pages(bytes, what, Seen::OnTheNode).map(|(memory, _)| Self::of(memory, len))
+    }
+
+    fn of(memory: Memory, len: usize) -> Self {
+        const { assert!(align_of::<T>() <= align_of::<u64>(), "memory is aligned for words") };
+        let block = Self { memory: Arc::new(memory), len, elements: PhantomData };
+        let room = block.memory.bytes().len();
+        assert!(len * size_of::<T>() <= room, "{len} elements are in {room} bytes; this is a bug of polyshard");
+        block
     }
 }
 
@@ -99,45 +84,50 @@ impl<T> Block<T> {
     /// # Panics
     /// If there is no room for so many: a bug of polyshard.
     pub(crate) fn cut(self, len: usize) -> Self {
-        let room = match &self.place {
-            Place::Own(elements) => elements.len(),
-            Place::Shared { segment, .. } => segment.bytes / size_of::<T>().max(1),
-        };
+        let room = self.memory.bytes().len() / size_of::<T>().max(1);
         assert!(len <= room, "{len} elements are in a block of {room}; this is a bug of polyshard");
         Self { len, ..self }
     }
 
     /// Returns the segment that it is in, if it is in one.
     pub(crate) fn segment(&self) -> Option<&Segment> {
-        match &self.place {
-            Place::Own(_) => None,
-            Place::Shared { segment, .. } => Some(segment),
-        }
+        self.memory.segment()
     }
 
-    /// Returns the elements, and the segment that they are in.
-    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<&Segment>) {
-        match &mut self.place {
-            Place::Own(elements) => (&mut elements[..self.len], None),
-            Place::Shared { segment, .. } => {
-                // SAFETY: as in `deref`; the block is borrowed mutably and no other segment has this memory. The
-                // segment that is returned beside is a description, and no part of the memory.
-                let elements = unsafe { std::slice::from_raw_parts_mut(segment.address.cast().as_ptr(), self.len) };
-                (elements, Some(segment))
-            }
-        }
+    /// Returns another owner of the memory, for whoever lends the block to other ranks.
+    pub(crate) fn lend(&self) -> Arc<Memory> {
+        Arc::clone(&self.memory)
     }
+
+    /// Returns the elements, and the segment that they are in, if they are in one.
+    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<&Segment>) {
+        let len = self.len;
+        if Arc::get_mut(&mut self.memory).is_none() {
+            self.memory = Arc::new(copy(&self.memory));
+        }
+        let memory = Arc::get_mut(&mut self.memory).expect("memory has one owner here; this is a bug of polyshard");
+        let address = memory.bytes_mut().as_mut_ptr().cast();
+        // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid whatever
+        // the bytes. The block is borrowed mutably, and its memory has no other owner. The segment that is returned beside
+        // is a description, and no part of the memory.
+        let elements = unsafe { std::slice::from_raw_parts_mut(address, len) };
+        (elements, memory.segment())
+    }
+}
+
+/// What is never given back stays as it is: a failure has kept this rank from knowing whether others read it.
+fn copy(memory: &Memory) -> Memory {
+    let seen = if memory.segment().is_some() { Seen::OnTheNode } else { Seen::Here };
+    let (mut copy, _) = Memory::new::<u8>(memory.bytes().len(), "a copy of what other ranks may read", seen)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let len = memory.bytes().len();
+    copy.bytes_mut()[..len].copy_from_slice(memory.bytes());
+    copy
 }
 
 impl<T> Default for Block<T> {
     fn default() -> Self {
-        Vec::new().into()
-    }
-}
-
-impl<T> From<Vec<T>> for Block<T> {
-    fn from(elements: Vec<T>) -> Self {
-        Self { len: elements.len(), place: Place::Own(elements) }
+        Self { memory: Arc::default(), len: 0, elements: PhantomData }
     }
 }
 
@@ -145,15 +135,10 @@ impl<T> Deref for Block<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        match &self.place {
-            Place::Own(elements) => &elements[..self.len],
-            Place::Shared { segment, .. } => {
-                // SAFETY: `shared` has checked size and alignment, and that `T` is valid whatever the bytes. The
-                // segment owns the memory while it is borrowed. Other ranks write to it only while a
-                // redistribution has borrowed the block mutably, so not while this slice lives.
-                unsafe { std::slice::from_raw_parts(segment.address.cast().as_ptr(), self.len) }
-            }
-        }
+        // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid whatever
+        // the bytes. Other ranks write to it only while a redistribution has borrowed the block mutably, so not while this
+        // slice lives. An empty block has an address that is not null.
+        unsafe { std::slice::from_raw_parts(self.memory.bytes().as_ptr().cast(), self.len) }
     }
 }
 
@@ -163,15 +148,43 @@ impl<T> DerefMut for Block<T> {
     }
 }
 
-/// A copy is always this rank's own.
-impl<T: Clone> Clone for Block<T> {
+/// A copy has memory of the same kind.
+impl<T> Clone for Block<T> {
     fn clone(&self) -> Self {
-        self.to_vec().into()
+        Self { memory: Arc::new(copy(&self.memory)), len: self.len, elements: PhantomData }
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Block<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_writes_to_what_is_lent_gets_a_copy() {
+        for len in [3, 1 << 18] {
+            let mut block = Block::filled(len, 1.5_f64, "a block", Seen::Here).expect("a block");
+            let address = block.as_ptr();
+            block[0] = 2.5;
+            assert_eq!(block.as_ptr(), address);
+            let lent = block.lend();
+            block[1] = 3.5;
+            assert_ne!(block.as_ptr(), address);
+            assert_eq!(block[..3], [2.5, 3.5, 1.5]);
+            assert_eq!(bytemuck::cast_slice::<u8, f64>(lent.bytes())[..3], [2.5, 1.5, 1.5]);
+        }
+    }
+
+    #[test]
+    fn an_empty_block_has_no_elements() {
+        let mut block = Block::<f32>::default();
+        assert!(block.is_empty() && block.clone().is_empty());
+        block.fill(1.0);
+        assert!(block.is_empty());
     }
 }

@@ -101,6 +101,19 @@ pub enum Error {
         /// How much is free, or what the system says.
         why: Box<str>,
     },
+    /// The system does not let this rank see what another rank of its node has lent.
+    #[error(
+        "cannot map {bytes} bytes of rank {rank}, which is on the same node: {why}; ask for messages, \
+         `POLYSHARD_TRANSPORT=messages`"
+    )]
+    Mapping {
+        /// The other rank.
+        rank: usize,
+        /// The bytes of its shard.
+        bytes: usize,
+        /// What the system says.
+        why: Box<str>,
+    },
     /// The MPI library reported an error.
     #[error("{0}")]
     Mpi(String),

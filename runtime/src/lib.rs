@@ -15,6 +15,7 @@ mod error;
 mod execute;
 mod grid;
 pub mod leaf;
+mod lent;
 pub mod machine;
 mod memory;
 mod npy;
@@ -35,7 +36,6 @@ mod world;
 
 pub use array::DistArray;
 pub use backend::Backend;
-pub use block::Segment;
 pub use collectives::Collectives;
 pub use element::{Element, ReduceOp};
 pub use emulate::spmd_emulated;
@@ -45,7 +45,8 @@ pub use error::{
 };
 pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;
-pub use memory::free_memory;
+pub use lent::{Lent, Shards};
+pub use memory::{Segment, free_memory};
 pub use npy::{NpyFile, npy_header};
 pub use output::{Output, OutputFile};
 pub use permutation::count;

@@ -5,16 +5,28 @@
 //! amounts are first compared with what is free.
 
 mod buffer;
+mod pages;
 mod pool;
+mod segment;
 
 pub(crate) use buffer::Buffer;
+pub(crate) use pages::Seen;
+#[cfg(feature = "mpi")]
+pub(crate) use pages::share_none;
 pub(crate) use pool::{kept, release};
+#[cfg(feature = "mpi")]
+pub(crate) use segment::Handle;
+pub use segment::Segment;
 
 use crate::block::zeroed;
 use crate::{Element, Error, Result};
+use pages::Pages;
 use polyshard_machine::units;
 use std::fmt::Display;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+
+/// What pages are multiples of, in bytes.
+const PAGE: usize = 4096;
 
 /// Bytes from which on an allocation is compared with the memory that is free: touching so many takes far longer.
 const LARGE: usize = 64 << 20;
@@ -34,13 +46,93 @@ pub fn free_memory() -> Option<u64> {
     (system.total_memory() > 0).then(|| limits.map_or(free, |limit| free.min(limit)))
 }
 
-/// Returns so many zeros for `what`.
-pub(crate) fn zeros<T: Element>(elements: usize, what: impl Display) -> Result<Vec<T>> {
-    words(elements, what)
+/// The bytes from which on memory that others can be told of is a segment: the system takes a while to make and to map one.
+const LEAST_SEGMENT: usize = 1 << 16;
+
+/// Memory for elements of any type, which goes back where it is from when it is dropped: to the allocator, or to the pool.
+#[derive(Debug)]
+pub(crate) enum Memory {
+    /// 8-byte words, so that every element type is aligned.
+    Words(Vec<u64>),
+    /// Taken out only when this is dropped.
+    Pages(Option<Pages>),
 }
 
-/// As [`zeros`], of any plain type.
-pub(crate) fn words<T: bytemuck::Zeroable>(elements: usize, what: impl Display) -> Result<Vec<T>> {
+impl Memory {
+    /// Returns memory for `elements` elements of `what`, and whether they are zeros.
+    ///
+    /// # Errors
+    /// If they do not fit the memory that is free.
+    pub(crate) fn new<T>(elements: usize, what: impl Display, seen: Seen) -> Result<(Self, bool)> {
+        let least = if seen == Seen::Here { pool::LEAST } else { LEAST_SEGMENT };
+        match elements.checked_mul(size_of::<T>()).filter(|&bytes| bytes >= least) {
+            Some(bytes) => Self::pages(bytes, what, seen),
+            None => {
+                check::<T>(elements, &what)?;
+                let bytes = elements.saturating_mul(size_of::<T>());
+                let words = zeroed(bytes.div_ceil(size_of::<u64>()));
+                Ok((Self::Words(words.ok_or_else(|| refused::<T>(elements, &what, None))?), true))
+            }
+        }
+    }
+
+    /// As [`new`](Self::new), for `bytes` bytes, in whole pages, however few.
+    ///
+    /// # Errors
+    /// If they do not fit the memory that is free.
+    pub(crate) fn pages(bytes: usize, what: impl Display, seen: Seen) -> Result<(Self, bool)> {
+        let whole = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(|| refused::<u8>(bytes, &what, None))?;
+        if let Some(pages) = pool::reuse(whole, seen) {
+            return Ok((Self::Pages(Some(pages)), false));
+        }
+        check::<u8>(bytes, &what)?;
+        let pages = pool::map(whole, seen).map_err(|_| refused::<u8>(bytes, &what, None))?;
+        Ok((Self::Pages(Some(pages)), true))
+    }
+
+    /// Returns the bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Words(words) => bytemuck::cast_slice(words),
+            Self::Pages(pages) => pages.as_ref().map_or(&[], Pages::bytes),
+        }
+    }
+
+    /// Returns the bytes, to be written.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Words(words) => bytemuck::cast_slice_mut(words),
+            Self::Pages(pages) => pages.as_mut().map_or(&mut [], Pages::bytes_mut),
+        }
+    }
+
+    /// Returns the segment that it is, if it is one.
+    pub(crate) fn segment(&self) -> Option<&Segment> {
+        match self {
+            Self::Words(_) => None,
+            Self::Pages(pages) => pages.as_ref()?.segment(),
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::Words(Vec::new())
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Self::Pages(pages) = self
+            && let Some(pages) = pages.take()
+        {
+            pool::give_back(pages);
+        }
+    }
+}
+
+/// Returns so many zeros for `what`.
+pub(crate) fn zeros<T: Element>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     check::<T>(elements, &what)?;
     zeroed(elements).ok_or_else(|| refused::<T>(elements, &what, None))
 }

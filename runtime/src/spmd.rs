@@ -235,10 +235,11 @@ where
     IS_RANK.set(true);
     let result = catch_unwind(AssertUnwindSafe(|| {
         let world = World::new(Rc::clone(&comm), Backend::Mpi);
+        // Where arrays are not to be shared, it is known before the first of them is made.
+        world.memory().map_err(|error| error.to_string())?;
         let result = f(&world).map_err(|error| error.to_string());
         // No rank returns before all have succeeded, as on threads.
-        let together = || start.end().and_then(|()| world.close());
-        result.and_then(|result| together().map(|()| result).map_err(|error| error.to_string()))
+        result.and_then(|result| start.end().map(|()| result).map_err(|error| error.to_string()))
     }));
     IS_RANK.set(false);
     match result {

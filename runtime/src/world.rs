@@ -10,7 +10,8 @@ mod parts;
 
 use crate::comm::{Alone, Communicator, SharedMemory};
 use crate::layout::Mesh;
-use crate::{Backend, GroupError, Result, memory};
+use crate::memory::Seen;
+use crate::{Backend, GroupError, Result, Transport, memory};
 use cache::Cache;
 pub use numbering::Numbering;
 use parts::Part;
@@ -24,6 +25,7 @@ pub struct World {
     groups: RefCell<Vec<Rc<Group>>>,
     parts: RefCell<Vec<Part>>,
     memory: OnceCell<Rc<dyn SharedMemory>>,
+    transport: Rc<Cell<Transport>>,
     /// Redistributions that this rank has made.
     redistributions: Rc<Cell<u64>>,
     /// How the ranks are numbered, if otherwise than the launcher did.
@@ -42,6 +44,7 @@ impl World {
             groups: RefCell::default(),
             parts: RefCell::default(),
             memory: OnceCell::new(),
+            transport: Rc::default(),
             redistributions: Rc::default(),
             numbering: None,
             renumbered: RefCell::default(),
@@ -179,11 +182,31 @@ impl World {
         Ok(Rc::clone(self.memory.get_or_init(|| memory)))
     }
 
-    /// Gives back what all ranks hold together; collective, and the last thing that they do when all succeed.
-    #[cfg(feature = "mpi")]
-    pub(crate) fn close(&self) -> Result<()> {
-        self.memory.get().map_or(Ok(()), |memory| memory.close())?;
-        self.renumbered.borrow().iter().try_for_each(|world| world.close())
+    /// Returns how ranks of one node get at each other's elements, unless what they run says otherwise.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.transport.get()
+    }
+
+    /// Sets how ranks of one node get at each other's elements: [`Auto`](Transport::Auto) at first, where they lie, if the ranks
+    /// share memory. It holds for what is prepared or made afterwards, also under other numbers of the ranks. All ranks must set
+    /// the same.
+    ///
+    /// ```
+    /// # use polyshard_runtime::{Error, Transport, spmd};
+    /// spmd(2, |world| {
+    ///     world.set_transport(Transport::Messages); // to measure what a network would carry
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn set_transport(&self, transport: Transport) {
+        self.transport.set(transport);
+    }
+
+    /// Returns who is to see arrays: the other processes of the node, if the ranks are processes.
+    pub(crate) fn seen(&self) -> Seen {
+        if self.backend == Backend::Mpi && self.size() > 1 { Seen::OnTheNode } else { Seen::Here }
     }
 
     /// Returns the thing of this type that `is` wanted, if this world keeps it; else what `make` makes, and keeps it: the 32

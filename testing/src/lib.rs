@@ -6,6 +6,7 @@
 //! | [`start`] | | programs as a user starts them |
 //! | `planner` | `planner` | random problems for the planner, and what its answers mean |
 //! | `laws` | `runtime`; of plans that are run `polyshard` | what holds for whatever the ranks of a world are |
+//! | `random` | `polyshard` | random kernels, meshes, sizes and schedules |
 //! | `bench` | `runtime`; products need `polyshard` | the command line of benchmarks, what they measure by and how they say it |
 //! | `command_line` | `polyshard` | the command line as a user runs it |
 //! | `written` | `polyshard` | programs as files |
@@ -26,6 +27,8 @@ pub mod example;
 pub mod laws;
 #[cfg(feature = "planner")]
 pub mod planner;
+#[cfg(feature = "polyshard")]
+pub mod random;
 pub mod start;
 #[cfg(feature = "polyshard")]
 pub mod written;

@@ -10,7 +10,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Element, Grid, OutTile, ReduceOp, Region, Result, Tile, World, count,
+    DistArray, Element, Grid, Lent, OutTile, ReduceOp, Region, Result, Tile, World, count,
 };
 
 /// The mesh: x: 3, y: 2.
@@ -102,10 +102,13 @@ pub fn run_into(
     c.expect("C", &sharding_c())?;
     c.block_mut().fill(0i32);
     let [x, y] = grid.coordinates();
-    let mut a_tile = Tile::new("A", 25)?;
-    let mut b_tile = Tile::new("B", 25)?;
-    let mut d_tile = Tile::new("d", 5)?;
+    let mut a_tile = Tile::new("A", 25)?.fixed();
+    let mut b_tile = Tile::new("B", 25)?.fixed();
+    let mut d_tile = Tile::new("d", 5)?.fixed();
     let mut c_tile = OutTile::new("C", 25)?;
+    // until the end, ranks of a node read each other's inputs where they are
+    let lent = Lent::new(world, [a, b, d])?;
+    let [a, b, d] = lent.shards();
     // step 2: shard(A, dim(0) @ x, dim(1) @ y): A, exchange
     let a_region = |at: &[i64]| {
         let x = at[0];
@@ -159,5 +162,5 @@ pub fn run_into(
             },
             ReduceOp::Sum,
         )?;
-    Ok(())
+    lent.end()
 }

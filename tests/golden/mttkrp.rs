@@ -11,7 +11,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Factor, Product, Products, Role};
 use polyshard::runtime::{
-    DistArray, Grid, OutTile, ReduceOp, Region, Result, Tile, World, count,
+    DistArray, Grid, Lent, OutTile, ReduceOp, Region, Result, Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -118,6 +118,9 @@ pub fn run_into(
         ]),
         vec![],
     )?;
+    // until the end, ranks of a node read each other's inputs where they are
+    let lent = Lent::new(world, [x, a, b])?;
+    let [x, a, b] = lent.shards();
     // step 2: shard(X, i @ x, j @ y): X, local
     // step 3: shard(A, j @ y): A, local
     // step 4: shard(B, k @ [x, y]): B, allgather(x, y)
@@ -148,5 +151,5 @@ pub fn run_into(
         );
     // step 5: shard(M, i @ x, r @ y): M, reduce_scatter(y)
     m_tile.reduce_scatter(&along_y, m, ReduceOp::Sum)?;
-    Ok(())
+    lent.end()
 }

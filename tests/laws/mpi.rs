@@ -15,6 +15,16 @@ fn sequences_give_the_sequential_product_on_one_to_eight_processes() {
 }
 
 #[test]
+fn programs_give_the_sequential_result_in_place_and_by_messages_on_one_to_eight_processes() {
+    for processes in [1, 2, 3, 4, 6, 8] {
+        let ranks = format!("--ranks={processes}");
+        let ended = run(Start::Mpi(processes), &example_path!("program_laws"), &[&ranks], Duration::from_secs(240));
+        assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
+        assert!(ended.stdout.ends_with(&format!(" programs hold on {processes} ranks\n")), "{}", ended.stdout);
+    }
+}
+
+#[test]
 fn tiles_are_right_on_one_to_eight_processes() {
     for processes in [1, 2, 3, 4, 6, 8] {
         let ranks = format!("--ranks={processes}");

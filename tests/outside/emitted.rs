@@ -1,13 +1,13 @@
 //! Random programs as source, to be compiled all at once.
 
-use crate::random::Choices;
-use crate::random::algorithms::algorithm_of;
-use crate::random::cyclic::cyclic_of;
-use crate::random::kernels::kernel_of;
-use crate::random::schedules::{mesh_of, schedule_of};
-use crate::random::sums::summed_of;
 use polyshard::prelude::*;
 use polyshard::{DType, Element, Program, SourceOptions, rust_source};
+use polyshard_testing::random::Choices;
+use polyshard_testing::random::algorithms::algorithm_of;
+use polyshard_testing::random::cyclic::cyclic_of;
+use polyshard_testing::random::kernels::kernel_of;
+use polyshard_testing::random::schedules::{mesh_of, schedule_of};
+use polyshard_testing::random::sums::summed_of;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use std::fmt::Write;

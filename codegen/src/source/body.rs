@@ -19,7 +19,8 @@ pub(super) fn body(nest: &Nest, names: &Names) -> TokenStream {
     let tiles = writer.tiles();
     let groups = writer.groups();
     let coordinates = coordinates(names, &statements);
-    quote! { #coordinates #groups #tiles #statements }
+    let lent = writer.lent();
+    quote! { #coordinates #groups #tiles #lent #statements }
 }
 
 /// This rank's coordinates, with `_` for those that nothing uses.
@@ -77,8 +78,10 @@ impl Writer<'_> {
 
     /// The tile buffers, allocated once.
     fn tiles(&self) -> TokenStream {
-        let tiled = self.nest.transfers.iter().zip(&self.names.tiles).filter(|(transfer, _)| transfer.buffers > 0);
-        let inputs = tiled.map(|(transfer, tile)| {
+        let tiled = self.nest.transfers.iter().zip(&self.names.tiles).enumerate();
+        let tiled = tiled.filter(|(_, (transfer, _))| transfer.buffers > 0);
+        let inputs = tiled.map(|(number, (transfer, tile))| {
+            let fixed = self.nest.is_fixed(TransferId(number)).then(|| quote! { .fixed() });
             let capacity = literal(transfer.capacity as i64);
             let new = if transfer.buffers == 2 {
                 quote! { relay }
@@ -86,7 +89,7 @@ impl Writer<'_> {
                 quote! { new }
             };
             let name = self.nest.kernel.inputs()[transfer.tensor].name.as_str();
-            quote! { let mut #tile = Tile::#new(#name, #capacity)?; }
+            quote! { let mut #tile = Tile::#new(#name, #capacity)?#fixed; }
         });
         let output = &self.nest.output;
         let tile = (output.route != OutputRoute::InPlace).then(|| {
@@ -100,6 +103,20 @@ impl Writer<'_> {
         });
         let products = self.products();
         quote! { #(#inputs)* #tile #products }
+    }
+
+    /// The inputs, where ranks that share memory see them.
+    fn lent(&self) -> TokenStream {
+        if !self.nest.reads_others() {
+            return TokenStream::new();
+        }
+        let inputs = &self.names.tensors[..self.nest.kernel.inputs().len()];
+        let note = comment("until the end, ranks of a node read each other's inputs where they are");
+        quote! {
+            #note
+            let lent = Lent::new(world, [#(#inputs),*])?;
+            let [#(#inputs),*] = lent.shards();
+        }
     }
 
     /// The sub-communicators, made once per set of axes.

@@ -52,6 +52,10 @@ pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &Token
         let name = tensor.name.as_str();
         quote! { #ident.expect(#name, &#sharding())?; }
     });
+    let end = match nest.reads_others() {
+        true => quote! { lent.end() },
+        false => quote! { Ok(()) },
+    };
     quote! {
         #mesh
         #(#shardings)*
@@ -85,7 +89,7 @@ pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &Token
             #leaf
             #restart
             #body
-            Ok(())
+            #end
         }
     }
 }

@@ -93,6 +93,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         "DistArray",
         "Element",
         "Grid",
+        "Lent",
         "OutTile",
         "Redistribution",
         "ReduceOp",

@@ -60,6 +60,21 @@ impl Nest {
         matches!(route, Route::Halo { .. }) && !region.has_blocks() && self.leaf.op == LeafOp::Nest
     }
 
+    /// Returns whether a rank reads what others own of an input.
+    #[must_use]
+    pub fn reads_others(&self) -> bool {
+        let is_own = |transfer: &Transfer| transfer.buffers == 0 || matches!(transfer.route, Route::Hold | Route::Copy);
+        !self.transfers.iter().all(is_own)
+    }
+
+    /// Returns whether an exchange has the same regions each time, so that its messages are, too.
+    #[must_use]
+    pub fn is_fixed(&self, transfer: TransferId) -> bool {
+        let Transfer { route, region, .. } = &self.transfers[transfer.0];
+        let counter = |number| region.mentions(Symbol::Counter(number));
+        matches!(route, Route::Halo { .. } | Route::Exchange { .. }) && !(0..self.loops.len()).any(counter)
+    }
+
     /// Returns whether the leaf overwrites the output where it lies: with `=`, of a nest that gives each element one
     /// value, so that the output need not be cleared first. Of partial sums, a rank holds more than it computes.
     #[must_use]

@@ -4,10 +4,11 @@
 //! rows share with others'.
 #![expect(unsafe_code, reason = "maps a file into memory")]
 
+use crate::block::Block;
 use crate::layout::Sharding;
 use crate::npy::{NpyFile, failed};
 use crate::subarray::{Place, Row, Subarray};
-use crate::{DistArray, Element, Region, Result, World, memory};
+use crate::{DistArray, Element, Region, Result, World};
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
 use std::path::Path;
@@ -42,9 +43,10 @@ impl<T: Element> DistArray<T> {
             })?;
         } else {
             let what = format_args!("this rank's block of the array in `{}`", file.path.display());
-            array.block = memory::zeros(own.len(), what)?.into();
+            array.block = Block::new(own.len(), what, world.seen())?;
+            let block = &mut array.block[..];
             own.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
-                let row: &mut [u8] = bytemuck::cast_slice_mut(&mut array.block[to..to + len]);
+                let row: &mut [u8] = bytemuck::cast_slice_mut(&mut block[to..to + len]);
                 row.copy_from_slice(&map[from * size_of::<T>()..][..row.len()]);
             });
         }

@@ -10,10 +10,12 @@ mod save;
 
 use crate::block::Block;
 use crate::layout::{Name, Sharding};
+use crate::memory::{Memory, Seen, Segment};
 use crate::region::row_major;
 use crate::subarray::{Place, Subarray};
-use crate::{ArrayError, Element, Region, Result, RunError, Segment, View, ViewMut, World, memory};
+use crate::{ArrayError, Element, Region, Result, RunError, View, ViewMut, World};
 use ndarray::{ArrayBase, Data, Dimension};
+use std::sync::Arc;
 
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
 ///
@@ -50,18 +52,17 @@ impl<T: Element> DistArray<T> {
     /// the world, or this rank's block does not fit the memory that is free.
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
-        let len = sharding.local_len(&array.coordinates);
         if !array.has_first_term() {
-            array.block = memory::zeros(len, of_block(sharding))?.into();
-            return Ok(array);
+            return Self::filled(world, sharding, T::ZERO);
         }
-        let mut block = memory::room(len, of_block(sharding))?;
-        if len > 0 {
+        array.make_block(world)?;
+        if !array.block.is_empty() {
             let owned: Vec<Vec<usize>> = (0..array.ndim()).map(|dim| array.owned(dim).collect()).collect();
             let mut index = vec![0; owned.len()];
-            fill(&owned, &mut index, 0, &mut |index| block.push(f(index)));
+            let mut elements = array.block.iter_mut();
+            let mut put = |index: &[usize]| *elements.next().expect("one element per index") = f(index);
+            fill(&owned, &mut index, 0, &mut put);
         }
-        array.block = block.into();
         Ok(array)
     }
 
@@ -71,28 +72,31 @@ impl<T: Element> DistArray<T> {
     /// As for [`from_fn`](Self::from_fn).
     pub fn filled(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
+        let value = if array.has_first_term() { value } else { T::ZERO };
         let len = sharding.local_len(&array.coordinates);
-        let zero = bytemuck::bytes_of(&value) == bytemuck::bytes_of(&T::ZERO);
-        array.block = if zero || !array.has_first_term() {
-            // Such memory the system has in store.
-            memory::zeros(len, of_block(sharding))?
-        } else {
-            let mut block = memory::room(len, of_block(sharding))?;
-            block.resize(len, value);
-            block
-        }
-        .into();
+        array.block = Block::filled(len, value, of_block(sharding), world.seen())?;
         Ok(array)
     }
 
-    /// Returns the array whose elements are what is in `segment`. Does not communicate.
+    /// Returns the array with anything in it, in a segment where other ranks are to write into it. Does not communicate.
     ///
     /// # Errors
-    /// If the sharding's mesh has not as many ranks as the world.
-    pub(crate) fn in_segment(world: &World, sharding: &Sharding, segment: Segment) -> Result<Self> {
+    /// As for [`from_fn`](Self::from_fn).
+    pub(crate) fn in_segment(world: &World, sharding: &Sharding) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
-        array.block = Block::shared(segment, sharding.local_len(&array.coordinates));
+        let len = sharding.local_len(&array.coordinates);
+        array.block = match world.seen() {
+            Seen::Here => Block::new(len, of_block(sharding), Seen::Here)?,
+            Seen::OnTheNode => Block::in_segment(len, of_block(sharding))?,
+        };
         Ok(array)
+    }
+
+    /// Makes room for this rank's elements, with anything in it.
+    pub(super) fn make_block(&mut self, world: &World) -> Result<()> {
+        let len = self.sharding.local_len(&self.coordinates);
+        self.block = Block::new(len, of_block(&self.sharding), world.seen())?;
+        Ok(())
     }
 
     /// Returns the array whose elements are the first ones of `block`, which has room for them. Does not communicate.
@@ -201,9 +205,14 @@ impl<T> DistArray<T> {
         &mut self.block
     }
 
-    /// Returns the segment that this rank's block is in, if it is in one.
-    pub(crate) fn segment(&self) -> Option<&Segment> {
-        self.block.segment()
+    /// Returns another owner of this rank's elements, for whoever lends them to other ranks.
+    pub(crate) fn lend(&self) -> Arc<Memory> {
+        self.block.lend()
+    }
+
+    /// Returns this rank's elements, and the segment that they are in, if they are in one.
+    pub(crate) fn place(&self) -> (&[T], Option<&Segment>) {
+        (&self.block, self.block.segment())
     }
 
     /// Returns this rank's elements, to be written by others, and the segment that they are in.

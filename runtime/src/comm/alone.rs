@@ -112,7 +112,7 @@ impl Communicator for Alone {
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
-        Ok(Rc::new(OneProcess))
+        Ok(Rc::new(OneProcess::default()))
     }
 
     fn bytes_received(&self) -> u64 {

@@ -9,6 +9,7 @@
 //! | [`mpi`] | ranks are processes; the only module that knows MPI, and with unsafe code; it checks calls if asked to |
 //! | `emulated` | threads again, as the devices of a machine whose network takes its time |
 //! | `alone` | a group of one, which needs neither |
+//! | `layout` | where the bytes of a message are in a buffer |
 //! | `shared` | memory that ranks see of one another |
 //! | `call` | what a rank calls, and whether the calls of a group fit |
 //! | `check` | what both refuse alike |
@@ -27,6 +28,7 @@ mod combine;
 pub(crate) mod emulated;
 mod in_order;
 pub(crate) mod launcher;
+mod layout;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 mod shared;
@@ -37,7 +39,8 @@ pub(crate) use alone::Alone;
 pub(crate) use combine::{combine, combine_terms};
 pub(crate) use words::{plural, sentence};
 
-pub use shared::{Allocation, SharedMemory};
+pub use layout::{Layout, Level};
+pub use shared::{Located, SharedMemory, Stranded};
 
 use crate::{DType, ReduceOp, Result};
 use std::rc::Rc;
@@ -118,6 +121,26 @@ pub trait Communicator {
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
     fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()>;
+
+    /// As [`all_to_all`](Self::all_to_all), of bytes that lie scattered in `data` and in `into`: those that go to each rank and come
+    /// from it, if any do. Does nothing, on all ranks, where the library does not take bytes from where they are and put them
+    /// where they belong on its way (MPI 3.1, sections 4.1 and 5.8); returns whether it does.
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    ///
+    /// # Panics
+    /// If a layout leaves its buffer: a bug of polyshard.
+    fn all_to_all_laid_out(
+        &self,
+        sends: &[Option<Layout>],
+        data: &[u8],
+        receives: &[Option<Layout>],
+        into: &mut [u8],
+    ) -> Result<bool> {
+        let _ = (sends, data, receives, into);
+        Ok(false)
+    }
 
     /// Combines the ranks' data element by element, in rank order; the root's `data` becomes the result
     /// (MPI 3.1, section 5.9). Elsewhere `data` is unspecified afterwards.

@@ -15,6 +15,7 @@
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 pub(crate) mod checked;
+mod datatype;
 mod exchange;
 mod memory;
 mod poll;
@@ -23,8 +24,9 @@ mod reduction;
 mod span;
 mod status;
 
-use super::{Broadcast, Communicator, Header, SharedMemory, check};
+use super::{Broadcast, Communicator, Header, Layout, SharedMemory, check};
 use crate::{CommError, DType, Error, ReduceOp, Result};
+use datatype::LaidOut;
 use mpi::ffi;
 use span::{Span, address, address_mut};
 use status::checked;
@@ -241,6 +243,42 @@ impl Communicator for MpiCommunicator {
         Ok(())
     }
 
+    fn all_to_all_laid_out(
+        &self,
+        sends: &[Option<Layout>],
+        data: &[u8],
+        receives: &[Option<Layout>],
+        into: &mut [u8],
+    ) -> Result<bool> {
+        let [out, back] = [(sends, data.len()), (receives, into.len())].map(|(layouts, len)| {
+            let ends = layouts.iter().flatten().map(Layout::end);
+            assert!(
+                ends.max().unwrap_or(0) <= len,
+                "a layout leaves a buffer of {len} bytes; this is a bug of polyshard"
+            );
+            LaidOut::new(layouts, self.limit)
+        });
+        let (out, back) = (out?, back?);
+        // SAFETY: there is one count, start and datatype for each rank, and the datatypes describe bytes inside of the slices,
+        // which do not overlap because one is borrowed mutably.
+        let code = unsafe {
+            ffi::MPI_Alltoallw(
+                address(data),
+                out.counts.as_ptr(),
+                out.starts.as_ptr(),
+                out.datatypes.as_ptr(),
+                address_mut(into),
+                back.counts.as_ptr(),
+                back.starts.as_ptr(),
+                back.datatypes.as_ptr(),
+                self.raw,
+            )
+        };
+        checked("all-to-all", code)?;
+        self.count(receives.iter().flatten().map(Layout::bytes).sum());
+        Ok(true)
+    }
+
     fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         check::member(self.size, root)?;
         check::elements(dtype, data)?;
@@ -297,7 +335,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
-        Ok(Rc::new(memory::NodeMemory::new(self, self.split(0, self.rank)?)?))
+        Ok(Rc::new(memory::NodeMemory::new(self)?))
     }
 
     fn bytes_received(&self) -> u64 {

@@ -1,85 +1,86 @@
-//! Memory that ranks share: how one rank finds another's block in order to write into it.
+//! Memory that ranks share: how one rank finds another's block in order to read it, or to write into it.
 //!
-//! Threads of one process see all of each other's memory. MPI processes of one node see what was allocated
-//! as a window. A block has a *handle*, a number that means the same on all ranks that can see it. What may be
-//! written when is not decided here, nor is anything written.
+//! Threads of one process see all of each other's memory. MPI processes of one node see the segments that the others tell them
+//! of. A block has a *handle*, a number by which all ranks that can see it find it. What may be read or written when is not
+//! decided here, nor is anything read or written.
 
-use crate::{Result, Segment};
+use crate::Segment;
+use memmap2::MmapRaw;
+use std::any::Any;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where a rank may put a block so that others can write into it.
-#[derive(Debug)]
-pub enum Allocation {
-    /// In its own memory, all of which the others see.
-    Private,
-    /// In this segment.
-    Shared(Segment),
-    /// Nowhere on any rank, for this reason.
-    Unavailable(String),
+/// Where this rank sees a block of another.
+#[derive(Clone, Debug)]
+pub struct Located {
+    /// The address of its first byte.
+    pub address: *mut u8,
+    /// What keeps it there, where it is not the process' own memory.
+    pub mapping: Option<Rc<MmapRaw>>,
 }
+
+/// Memory that its rank must neither write nor give back, as others may be reading it.
+pub type Stranded = Arc<dyn Any + Send + Sync>;
 
 /// The memory that a rank shares with others, and what it takes to find one's way in it.
 pub trait SharedMemory {
     /// Returns whether rank `rank` of the group that this was made for shares memory with this rank.
     fn reaches(&self, rank: usize) -> bool;
 
-    /// Allocates `bytes` bytes that the others can see, in the same kind of memory on all ranks. Collective over
-    /// the group that this was made for; ranks may want different numbers of bytes.
+    /// Returns whether any two ranks share memory; the same on all ranks.
+    fn is_shared(&self) -> bool;
+
+    /// Returns the handle of the block at `address`, which is in the segment so many bytes from its start, if it is in one; none
+    /// if other ranks cannot see it.
+    fn handle(&self, address: *const u8, segment: Option<(&Segment, usize)>) -> Option<u64>;
+
+    /// Returns where this rank sees the block of `rank` with that handle, which has `bytes` bytes and is not given back meanwhile.
     ///
     /// # Errors
-    /// If the library reports one, or another rank failed. That there is no such memory left is no error.
-    fn allocate(&self, bytes: usize) -> Result<Allocation>;
+    /// If the system does not let it see the block, or it has not so many bytes.
+    fn locate(&self, rank: usize, handle: u64, bytes: usize) -> io::Result<Located>;
 
-    /// Returns the handle of the block at `address`, which is in `segment` if it is in one; none if other ranks
-    /// cannot see it.
-    fn handle(&self, address: *mut u8, segment: Option<&Segment>) -> Option<u64>;
+    /// Orders what this rank has read and written before what it reads and writes afterwards. Together with a
+    /// synchronisation of the ranks, it makes what one has written what the other reads.
+    fn sync(&self) {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    }
 
-    /// Returns where this rank sees the block of `rank` with that handle, if it has at least `bytes` bytes.
-    fn locate(&self, rank: usize, handle: u64, bytes: usize) -> Option<*mut u8>;
-
-    /// Orders what this rank has read and written before what it reads and writes afterwards (MPI 3.1, section
-    /// 11.7.4). Together with a synchronisation of the ranks, it makes what one has written what the other reads.
-    ///
-    /// # Errors
-    /// If the library reports one.
-    fn sync(&self) -> Result<()>;
-
-    /// Gives back what no array uses any more. Collective over the group that this was made for.
-    ///
-    /// # Errors
-    /// If the library reports one, or another rank failed.
-    fn close(&self) -> Result<()>;
+    /// Keeps memory that other ranks may be reading, because a failure has kept this rank from knowing, until none of them can.
+    fn strand(&self, memory: Stranded);
 }
 
 /// The memory of ranks that are threads of one process: all of it is shared.
-pub(super) struct OneProcess;
+#[derive(Default)]
+pub(super) struct OneProcess {
+    /// Dropped by the last of the ranks.
+    pub(super) stranded: Arc<Mutex<Vec<Stranded>>>,
+}
 
 impl SharedMemory for OneProcess {
     fn reaches(&self, _rank: usize) -> bool {
         true
     }
 
-    fn allocate(&self, _bytes: usize) -> Result<Allocation> {
-        Ok(Allocation::Private)
+    fn is_shared(&self) -> bool {
+        true
     }
 
-    fn handle(&self, address: *mut u8, _segment: Option<&Segment>) -> Option<u64> {
+    fn handle(&self, address: *const u8, _segment: Option<(&Segment, usize)>) -> Option<u64> {
         Some(address.expose_provenance() as u64)
     }
 
-    fn locate(&self, _rank: usize, handle: u64, _bytes: usize) -> Option<*mut u8> {
-        Some(std::ptr::with_exposed_provenance_mut(handle as usize))
+    fn locate(&self, _rank: usize, handle: u64, _bytes: usize) -> io::Result<Located> {
+        Ok(Located { address: std::ptr::with_exposed_provenance_mut(handle as usize), mapping: None })
     }
 
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn close(&self) -> Result<()> {
-        Ok(())
+    fn strand(&self, memory: Stranded) {
+        self.stranded.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
     }
 }
 
-/// The memory of ranks whose machine is emulated: it is one process, but what is written past its network takes no
+/// The memory of ranks whose machine is emulated: it is one process, but what is read and written past its network takes no
 /// time there.
 pub(super) struct Apart {
     /// This rank.
@@ -91,23 +92,17 @@ impl SharedMemory for Apart {
         rank == self.rank
     }
 
-    fn allocate(&self, _bytes: usize) -> Result<Allocation> {
-        Ok(Allocation::Unavailable("ranks of an emulated machine share no memory; use `Transport::Messages`".into()))
+    fn is_shared(&self) -> bool {
+        false
     }
 
-    fn handle(&self, _address: *mut u8, _segment: Option<&Segment>) -> Option<u64> {
+    fn handle(&self, _address: *const u8, _segment: Option<(&Segment, usize)>) -> Option<u64> {
         None
     }
 
-    fn locate(&self, _rank: usize, _handle: u64, _bytes: usize) -> Option<*mut u8> {
-        None
+    fn locate(&self, rank: usize, _handle: u64, _bytes: usize) -> io::Result<Located> {
+        Err(io::Error::other(format!("rank {rank} of an emulated machine shares no memory")))
     }
 
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn close(&self) -> Result<()> {
-        Ok(())
-    }
+    fn strand(&self, _memory: Stranded) {}
 }

@@ -302,7 +302,7 @@ impl Communicator for ThreadComm {
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
-        Ok(Rc::new(OneProcess))
+        Ok(Rc::new(OneProcess { stranded: Arc::clone(self.shared.stranded()) }))
     }
 
     fn bytes_received(&self) -> u64 {

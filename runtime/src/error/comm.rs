@@ -120,10 +120,10 @@ pub enum CommError {
         /// Its value.
         value: usize,
     },
-    /// Shared memory is asked for that the address space cannot hold.
-    #[error("{bytes} bytes of shared memory are more than there are addresses")]
-    SharedMemory {
-        /// The bytes asked for.
-        bytes: usize,
+    /// A message is spread over more bytes, or in more pieces, than MPI counts.
+    #[error("{} of a message do not fit MPI's counts: send it in parts", plural(*.count, "byte or piece"))]
+    Long {
+        /// How many.
+        count: usize,
     },
 }

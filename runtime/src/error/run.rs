@@ -69,6 +69,15 @@ pub enum RunError {
         /// The sharding that the program wants.
         wanted: Box<Sharding>,
     },
+    /// An input is to be read where it lies, but not all ranks see all of it.
+    #[error(
+        "an input sharded {sharding} is not in memory that all ranks share: they are on several nodes, or the system lets them \
+         share none; use `Transport::Auto`"
+    )]
+    NotShared {
+        /// The sharding of the input.
+        sharding: Box<Sharding>,
+    },
     /// One output is given, but the program writes several.
     #[error(
         "`run_into` goes on from one array, but the program writes {} ({}); use `run_all`",

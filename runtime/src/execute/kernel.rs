@@ -2,7 +2,10 @@
 
 use super::leaf::LeafPlan;
 use super::scalars::Scalars;
-use crate::{DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, Tile, World, Written, count};
+use crate::lent::Known;
+use crate::{
+    DistArray, Element, Grid, Group, Lent, OutTile, ReduceOp, Region, Result, Tile, Transport, World, Written, count,
+};
 use polyshard_program::{
     Assign, Expr, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route, TransferId,
 };
@@ -21,6 +24,10 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     /// The elements of the output that `=` clears before it sums up, if it does not clear all.
     cleared: Option<Written>,
     leaf: LeafPlan<T>,
+    world: &'a World,
+    transport: Transport,
+    /// Where the inputs of all ranks were in the last run.
+    known: Known,
 }
 
 impl<'a, T: Element> PreparedKernel<'a, T> {
@@ -29,13 +36,14 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let kernel = &nest.kernel;
         let leaf = LeafPlan::new(nest, kernel)?;
         let mut tiles = Vec::with_capacity(nest.transfers.len());
-        for transfer in &nest.transfers {
+        for (number, transfer) in nest.transfers.iter().enumerate() {
             let name = kernel.inputs()[transfer.tensor].name.as_str();
-            tiles.push(match transfer.buffers {
+            let tile = match transfer.buffers {
                 0 => None,
                 1 => Some(Tile::new(name, transfer.capacity)?),
                 _ => Some(Tile::relay(name, transfer.capacity)?),
-            });
+            };
+            tiles.push(if nest.is_fixed(TransferId(number)) { tile.map(Tile::fixed) } else { tile });
         }
         let mut groups = BTreeMap::new();
         for axes in nest.groups() {
@@ -70,7 +78,15 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             out_tile,
             cleared: written,
             leaf,
+            world,
+            transport: world.transport(),
+            known: Known::default(),
         })
+    }
+
+    /// Sets how inputs get from rank to rank.
+    pub(super) fn with_transport(self, transport: Transport) -> Self {
+        Self { transport, ..self }
     }
 
     /// What each element of the output counts as before anything is written to it.
@@ -91,19 +107,26 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             Some(kernel) => Some(LeafPlan::new(self.nest, &kernel)?),
             None => None,
         };
-        let Self { nest, grid, op, groups, tiles, out_tile, leaf: own, .. } = self;
+        let Self { nest, grid, op, groups, tiles, out_tile, leaf: own, world, transport, known, .. } = self;
         let counters = vec![0; nest.loops.len()];
         let leaf = leaf.as_mut().unwrap_or(own);
-        Walk { nest, grid, inputs, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters }
-            .statements(&nest.body)
+        let lends = *transport != Transport::Messages && nest.reads_others();
+        let lent = match lends {
+            true => Lent::again(world, inputs, std::mem::take(known), *transport)?,
+            false => Lent::nothing(world, inputs),
+        };
+        Walk { nest, grid, inputs: &lent, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters }
+            .statements(&nest.body)?;
+        *known = lent.give_back()?;
+        Ok(())
     }
 }
 
 /// One run of a kernel on one rank.
-struct Walk<'a, 'r, T: Element> {
+struct Walk<'a, 'r, 'i, T: Element> {
     nest: &'a Nest,
     grid: &'r Grid<'a>,
-    inputs: &'r [&'r DistArray<T>],
+    inputs: &'r Lent<'i, T>,
     output: &'r mut DistArray<T>,
     op: ReduceOp,
     /// Whether the leaf overwrites the output, see [`Nest::overwrites`].
@@ -115,7 +138,7 @@ struct Walk<'a, 'r, T: Element> {
     counters: Vec<i64>,
 }
 
-impl<'a, T: Element> Walk<'a, '_, T> {
+impl<'a, T: Element> Walk<'a, '_, '_, T> {
     fn statements(&mut self, statements: &'a [NestStatement]) -> Result<()> {
         statements.iter().try_for_each(|statement| self.statement(statement))
     }
@@ -168,7 +191,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
 
     fn fetch(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion) -> Result<()> {
         let here = self.region_here(region);
-        let source = self.inputs[self.nest.transfers[number.0].tensor];
+        let source = self.inputs.array(self.nest.transfers[number.0].tensor);
         let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
         let counters = &self.counters;
         let region_of = |at: &[i64]| region_at(region, at, counters);
@@ -212,7 +235,7 @@ impl<'a, T: Element> Walk<'a, '_, T> {
     /// The second of two steps: out of tiles, not of shards.
     fn pass_on(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion) -> Result<()> {
         let here = self.region_here(region);
-        let source = self.inputs[self.nest.transfers[number.0].tensor];
+        let source = self.inputs.array(self.nest.transfers[number.0].tensor);
         let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
         let counters = &self.counters;
         let done = match route {
@@ -289,10 +312,10 @@ impl<'a, T: Element> Walk<'a, '_, T> {
             .enumerate()
             .map(|(operand, access)| {
                 let (base, steps) = walk(access);
-                let source = self.inputs[access.tensor];
+                let source = self.inputs.array(access.tensor);
                 let view = match &self.tiles[self.nest.transfer_of(operand).0] {
                     Some(tile) => tile.view(source),
-                    None => source.view(),
+                    None => source.array().view(),
                 };
                 view.strided(&base, &steps)
             })

@@ -3,11 +3,8 @@
 use super::kernel::PreparedKernel;
 use super::scalars::Scalars;
 use crate::block::Block;
-use crate::comm::Allocation;
-use crate::{
-    DistArray, Element, Error, Redistribution, RedistributionError, ReduceOp, Reduction, Result, RunError, Transport,
-    World, memory,
-};
+use crate::memory::Seen;
+use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{ArrayId, ArrayKind, Move, Program, Statement};
 
@@ -85,7 +82,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         });
         let steps = steps.collect::<Result<_>>()?;
         let slots = program.slots();
-        let mut prepared = Self { program, world, steps, slots, memory: Vec::new(), transport: Transport::default() };
+        let mut prepared = Self { program, world, steps, slots, memory: Vec::new(), transport: world.transport() };
         prepared.make_memory()?;
         Ok(prepared)
     }
@@ -104,31 +101,28 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(())
     }
 
-    /// Memory for this many elements; collective over the world if it is to be shared.
+    /// Memory for this many elements, where other ranks can write into it if it is to be shared.
     fn allocate(&self, elements: usize, shared: bool) -> Result<Block<T>> {
-        if shared && self.transport != Transport::Messages {
-            match self.world.memory()?.allocate(elements * size_of::<T>())? {
-                Allocation::Shared(segment) => return Ok(Block::shared(segment, elements)),
-                Allocation::Private => {}
-                Allocation::Unavailable(_) if self.transport == Transport::Auto => {}
-                Allocation::Unavailable(why) => return Err(RedistributionError::NoSharedMemory { why }.into()),
-            }
+        let what = "an array between two statements of a program";
+        match self.world.seen() {
+            Seen::OnTheNode if shared && self.transport != Transport::Messages => Block::in_segment(elements, what),
+            seen => Block::new(elements, what, seen),
         }
-        Ok(memory::zeros(elements, "an array between two statements of a program")?.into())
     }
 
     fn local_len(&self, sharding: &Sharding) -> usize {
         sharding.local_len(&sharding.mesh().coordinates(self.world.rank()))
     }
 
-    /// Sets how moves between arrays get their elements from rank to rank, which is [`Auto`](Transport::Auto) otherwise.
-    /// All ranks must set the same.
+    /// Sets how kernels get their inputs from rank to rank, and moves the elements of arrays, which is [as for the
+    /// world](World::transport) otherwise. All ranks must set the same.
     ///
     /// # Errors
     /// If there is too little memory of the kind that it takes, or another rank failed.
     pub fn with_transport(self, transport: Transport) -> Result<Self> {
         let steps = self.steps.into_iter().map(|step| match step {
             PreparedStatement::Move(moved) => PreparedStatement::Move(Box::new(moved.with_transport(transport))),
+            PreparedStatement::Kernel(kernel) => PreparedStatement::Kernel(Box::new(kernel.with_transport(transport))),
             other => other,
         });
         let mut prepared = Self { steps: steps.collect(), transport, memory: Vec::new(), ..self };
@@ -169,7 +163,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             self.program.body().iter().enumerate().rev().find_map(|(n, statement)| Some((n, writes(statement)?)));
         let (number, id) = last.expect("a program has an output; this is a bug of polyshard");
         let mut output = self.target(number, id)?;
-        if output.segment().is_some() {
+        if matches!(self.steps[number], PreparedStatement::Move(_)) {
             output.block_mut().fill(T::ZERO);
         }
         Ok(output)

@@ -1,30 +1,20 @@
 //! Buffers for tiles and messages, whose memory outlives them.
 
-use super::pool;
-use super::{check, refused};
+use super::Memory;
+use super::pages::Seen;
 use crate::Result;
-use crate::block::zeroed;
-use bytemuck::{Pod, cast_slice, cast_slice_mut};
-use memmap2::MmapMut;
+use bytemuck::Pod;
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// Elements that nothing is promised of until they are written.
 ///
-/// Long buffers take their memory from this thread's pool and give it back to it; see [`pool`].
+/// Long buffers take their memory from this thread's pool and give it back to it; see [`pool`](super::pool).
 pub(crate) struct Buffer<T> {
-    memory: Memory<T>,
-}
-
-enum Memory<T> {
-    Heap(Vec<T>),
-    /// Taken out only when the buffer is dropped.
-    Pooled {
-        pages: Option<MmapMut>,
-        len: usize,
-        elements: PhantomData<T>,
-    },
+    memory: Memory,
+    len: usize,
+    elements: PhantomData<T>,
 }
 
 impl<T: Pod> Buffer<T> {
@@ -33,19 +23,8 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// If they do not fit the memory that is free.
     pub(crate) fn new(elements: usize, what: impl Display) -> Result<Self> {
-        let Some(bytes) = elements.checked_mul(size_of::<T>()).filter(|&bytes| bytes >= pool::LEAST) else {
-            check::<T>(elements, &what)?;
-            let elements = zeroed(elements).ok_or_else(|| refused::<T>(elements, &what, None))?;
-            return Ok(Self { memory: Memory::Heap(elements) });
-        };
-        let pages = match pool::reuse(bytes) {
-            Some(pages) => pages,
-            None => {
-                check::<T>(elements, &what)?;
-                pool::map(bytes).ok_or_else(|| refused::<T>(elements, &what, None))?
-            }
-        };
-        Ok(Self { memory: Memory::Pooled { pages: Some(pages), len: elements, elements: PhantomData } })
+        let (memory, _) = Memory::new::<T>(elements, what, Seen::Here)?;
+        Ok(Self { memory, len: elements, elements: PhantomData })
     }
 
     /// Makes it at least so long, for `what`; what it held is lost if it was shorter.
@@ -62,19 +41,9 @@ impl<T: Pod> Buffer<T> {
     }
 }
 
-impl<T> Drop for Memory<T> {
-    fn drop(&mut self) {
-        if let Self::Pooled { pages, .. } = self
-            && let Some(pages) = pages.take()
-        {
-            pool::give_back(pages);
-        }
-    }
-}
-
 impl<T> Default for Buffer<T> {
     fn default() -> Self {
-        Self { memory: Memory::Heap(Vec::new()) }
+        Self { memory: Memory::default(), len: 0, elements: PhantomData }
     }
 }
 
@@ -82,21 +51,13 @@ impl<T: Pod> Deref for Buffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        match &self.memory {
-            Memory::Heap(elements) => elements,
-            Memory::Pooled { pages: Some(pages), len, .. } => cast_slice(&pages[..len * size_of::<T>()]),
-            Memory::Pooled { pages: None, .. } => &[],
-        }
+        bytemuck::cast_slice(&self.memory.bytes()[..self.len * size_of::<T>()])
     }
 }
 
 impl<T: Pod> DerefMut for Buffer<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        match &mut self.memory {
-            Memory::Heap(elements) => elements,
-            Memory::Pooled { pages: Some(pages), len, .. } => cast_slice_mut(&mut pages[..*len * size_of::<T>()]),
-            Memory::Pooled { pages: None, .. } => &mut [],
-        }
+        bytemuck::cast_slice_mut(&mut self.memory.bytes_mut()[..self.len * size_of::<T>()])
     }
 }
 

@@ -1,23 +1,25 @@
-//! The memory that a rank keeps: what its buffers gave back, for those that come.
+//! The memory that a rank keeps: what its arrays and buffers gave back, for those that come.
 //!
 //! Memory that is new to a process is zeroed by the system page by page as it is touched, which for a tile takes longer
 //! than to receive it. So a rank keeps what it has, in large pages where the system has them, and a program that runs a
-//! second time touches nothing new. A rank never has more than its buffers once had at one time: what does not fit
-//! is given back to the system before more is asked for.
+//! second time touches nothing new. A rank never has more than its arrays and buffers once had at one time: what does not
+//! fit is given back to the system before more is asked for.
 //!
-//! Ranks are threads, or processes whose work is done by one thread, so the pool is the thread's.
+//! Ranks are threads, or processes whose work is done by one thread, so the pool is the thread's. What another thread drops
+//! goes back to the system.
 
-use memmap2::MmapMut;
+use super::pages::{Pages, Seen};
 use std::cell::RefCell;
+use std::io;
 
-/// The bytes from which on buffers are kept: below, the allocator is as good.
+/// The bytes from which on memory is kept: below, the allocator is as good.
 pub(super) const LEAST: usize = 1 << 20;
 
 #[derive(Default)]
 struct Pool {
-    /// What no buffer uses, in the order in which it was given back.
-    kept: Vec<MmapMut>,
-    /// Bytes of buffers that are alive.
+    /// What nobody uses, in the order in which it was given back.
+    kept: Vec<Pages>,
+    /// Bytes that are in use.
     in_use: usize,
     /// The most that there ever were at one time.
     most: usize,
@@ -27,24 +29,24 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// Returns memory of at least `bytes` bytes that a buffer gave back, if any fits.
-pub(super) fn reuse(bytes: usize) -> Option<MmapMut> {
-    POOL.with_borrow_mut(|pool| pool.reuse(bytes))
+/// Returns memory of at least `bytes` bytes that was given back, if any fits.
+pub(super) fn reuse(bytes: usize, seen: Seen) -> Option<Pages> {
+    POOL.with_borrow_mut(|pool| pool.reuse(bytes, seen))
 }
 
-/// Returns `bytes` bytes of new memory, if the system has them.
-pub(super) fn map(bytes: usize) -> Option<MmapMut> {
+/// Returns `bytes` bytes of new memory.
+///
+/// # Errors
+/// If the system refuses them.
+pub(super) fn map(bytes: usize, seen: Seen) -> io::Result<Pages> {
     POOL.with_borrow_mut(|pool| pool.make_room(bytes));
-    let pages = MmapMut::map_anon(bytes).ok()?;
-    // Where there are no large pages, small ones do.
-    #[cfg(target_os = "linux")]
-    let _ = pages.advise(memmap2::Advice::HugePage);
+    let pages = Pages::new(bytes, seen)?;
     POOL.with_borrow_mut(|pool| pool.count(pages.len()));
-    Some(pages)
+    Ok(pages)
 }
 
-/// Keeps the memory of a buffer; at the end of the thread it is given back to the system.
-pub(super) fn give_back(pages: MmapMut) {
+/// Keeps memory; at the end of the thread it is given back to the system.
+pub(super) fn give_back(pages: Pages) {
     let _ = POOL.try_with(|pool| {
         if let Ok(mut pool) = pool.try_borrow_mut() {
             pool.give_back(pages);
@@ -64,7 +66,7 @@ pub(crate) fn release() {
 
 impl Pool {
     fn kept(&self) -> usize {
-        self.kept.iter().map(|pages| pages.len()).sum()
+        self.kept.iter().map(Pages::len).sum()
     }
 
     fn count(&mut self, bytes: usize) {
@@ -73,8 +75,8 @@ impl Pool {
     }
 
     /// The shortest that is long enough, unless most of it would lie idle.
-    fn reuse(&mut self, bytes: usize) -> Option<MmapMut> {
-        let fits = |pages: &MmapMut| (bytes..=bytes.saturating_mul(2)).contains(&pages.len());
+    fn reuse(&mut self, bytes: usize, seen: Seen) -> Option<Pages> {
+        let fits = |pages: &Pages| pages.seen() == seen && (bytes..=bytes.saturating_mul(2)).contains(&pages.len());
         let fitting = self.kept.iter().enumerate().filter(|(_, pages)| fits(pages));
         let (best, _) = fitting.min_by_key(|(_, pages)| pages.len())?;
         let pages = self.kept.remove(best);
@@ -90,10 +92,12 @@ impl Pool {
         }
     }
 
-    fn give_back(&mut self, pages: MmapMut) {
-        // A buffer may be dropped by another thread than made it.
+    fn give_back(&mut self, pages: Pages) {
         self.in_use = self.in_use.saturating_sub(pages.len());
-        self.kept.push(pages);
+        // What another thread took is more than this one ever had.
+        if self.in_use + self.kept() + pages.len() <= self.most {
+            self.kept.push(pages);
+        }
     }
 }
 
@@ -101,11 +105,11 @@ impl Pool {
 mod tests {
     use super::*;
 
-    fn pages(pool: &mut Pool, bytes: usize) -> MmapMut {
-        pool.reuse(bytes).unwrap_or_else(|| {
+    fn pages(pool: &mut Pool, bytes: usize) -> Pages {
+        pool.reuse(bytes, Seen::Here).unwrap_or_else(|| {
             pool.make_room(bytes);
             pool.count(bytes);
-            MmapMut::map_anon(bytes).expect("a few pages")
+            Pages::new(bytes, Seen::Here).expect("a few pages")
         })
     }
 
@@ -113,12 +117,13 @@ mod tests {
     fn what_was_given_back_is_used_again() {
         let mut pool = Pool::default();
         let [first, second] = [4096, 8192].map(|bytes| pages(&mut pool, bytes));
-        let address = first.as_ptr();
+        let address = first.bytes().as_ptr();
         pool.give_back(second);
         pool.give_back(first);
         assert_eq!(pool.kept(), 12288);
         let again = pages(&mut pool, 4000);
-        assert_eq!((again.as_ptr(), pool.kept(), pool.in_use), (address, 8192, 4096));
+        assert_eq!((again.bytes().as_ptr(), pool.kept(), pool.in_use), (address, 8192, 4096));
+        assert!(pool.reuse(4097, Seen::OnTheNode).is_none(), "nobody else sees it");
         assert_eq!(pages(&mut pool, 4097).len(), 8192);
         assert_eq!(pool.kept(), 0);
     }
@@ -139,5 +144,12 @@ mod tests {
         // Most of the one would lie idle, and the other is too short.
         let middle = pages(&mut pool, 5000);
         assert_eq!((middle.len(), pool.kept()), (5000, 0));
+    }
+
+    #[test]
+    fn what_another_thread_had_is_not_kept() {
+        let mut pool = Pool::default();
+        pool.give_back(Pages::new(4096, Seen::Here).expect("a page"));
+        assert_eq!((pool.kept(), pool.in_use), (0, 0));
     }
 }

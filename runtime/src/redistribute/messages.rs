@@ -1,6 +1,7 @@
-//! Moving pieces by messages: every member sends to and receives from every other, one pair at a time.
+//! Moving pieces by messages: every member sends to and receives from every other.
 //!
-//! In round `r` a member sends to the one `r` places after it and receives from the one `r` places before it,
+//! Where the library can be told where the rows of all pieces are, it moves them at once. Where it cannot, or rows are so short that
+//! it would take its time over each, members exchange pieces one pair at a time: in round `r` a member sends to the one `r` places after it and receives from the one `r` places before it,
 //! so that no two send to the same one at once. What lies together on a side is sent or received in place. A
 //! piece that is scattered on a side goes in chunks, so that its buffer stays in the cache: what is packed is
 //! not written to memory and read again, and staging does not grow with the tiles.
@@ -15,6 +16,21 @@ use std::ops::Range;
 /// Bytes of a message with a scattered side. Smaller ones make the ranks wait for each other more often, larger
 /// ones leave the cache.
 const CHUNK: usize = 1 << 20;
+
+/// The bytes of a row, on the average, from which on the library is told where rows are.
+const LONG: usize = 256;
+
+/// Returns whether all rows that this rank sends and receives, of elements of at least 4 bytes, are long; arrays of no dimensions
+/// have none.
+pub(super) fn has_long_rows(hop: &Hop) -> bool {
+    let long = |piece: &Subarray| {
+        [[Place::Block, Place::Packed], [Place::Packed, Place::Region]].iter().all(|&[from, to]| {
+            let rows = piece.rows(from, to);
+            rows.has_levels() && rows.mean() * 4 >= LONG
+        })
+    };
+    hop.sends.iter().chain(&hop.receives).filter(|piece| piece.len() > 0).all(long)
+}
 
 /// The buffers that messages are packed and unpacked in, made at the first run and kept.
 #[derive(Debug, Default)]
@@ -48,7 +64,7 @@ pub(super) fn scattered(hop: &Hop) -> [usize; 2] {
 }
 
 /// Moves the pieces of `hop` from the members' `source` tiles to their `target` tiles, of elements of `element`
-/// bytes (MPI 3.1, section 3.10).
+/// bytes (MPI 3.1, sections 3.10 and 5.8).
 ///
 /// ```text
 /// rows to columns       before         after
@@ -59,9 +75,30 @@ pub(super) fn scattered(hop: &Hop) -> [usize; 2] {
 ///
 /// # Errors
 /// If another rank failed.
-pub(super) fn run(hop: &Hop, element: usize, source: &[u8], target: &mut [u8], staging: &mut Staging) -> Result<()> {
+pub(super) fn run(
+    hop: &Hop,
+    element: usize,
+    source: &[u8],
+    target: &mut [u8],
+    is_laid_out: bool,
+    staging: &mut Staging,
+) -> Result<()> {
     hop.sends[hop.me].rows(Place::Block, Place::Region).copy(usize::MAX, element, source, target);
     let Some(comm) = &hop.comm else { return Ok(()) };
+    if is_laid_out {
+        let layouts = |pieces: &[Subarray], places: [Place; 2], side: usize| -> Vec<_> {
+            let layout = |(member, piece): (usize, &Subarray)| {
+                let moves = member != hop.me && piece.len() > 0;
+                moves.then(|| piece.rows(places[0], places[1]).layout(side, element))
+            };
+            pieces.iter().enumerate().map(layout).collect()
+        };
+        let sends = layouts(&hop.sends, [Place::Block, Place::Packed], 0);
+        let receives = layouts(&hop.receives, [Place::Packed, Place::Region], 1);
+        if comm.all_to_all_laid_out(&sends, source, &receives, target)? {
+            return Ok(());
+        }
+    }
     let [send, receive] = scattered(hop).map(|elements| room(elements, element) / size_of::<u64>());
     staging.send.grow(send, "pieces of a redistribution")?;
     staging.receive.grow(receive, "pieces of a redistribution")?;

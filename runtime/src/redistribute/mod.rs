@@ -25,7 +25,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-use crate::comm::{Allocation, SharedMemory};
+use crate::comm::SharedMemory;
 use crate::layout::Sharding;
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, RedistributionError, Result, Segment, World};
@@ -40,8 +40,7 @@ use sums::Sums;
 /// How a redistribution moves what ranks hand to one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Through shared memory where all ranks of a group share it, there is enough of it and the outputs are in it,
-    /// else by messages.
+    /// Through shared memory where all ranks of a group share it and the outputs are in it, else by messages.
     #[default]
     Auto,
     /// By messages, always.
@@ -80,6 +79,8 @@ pub struct Redistribution {
     hop: Option<Hop>,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
+    /// Whether the rows of all pieces, on all ranks, are long enough for the library to be told where they are.
+    is_laid_out: bool,
     staging: RefCell<Staging>,
 }
 
@@ -134,22 +135,24 @@ impl Redistribution {
 
     fn of(world: &World, number: u64, [source, target]: [&Sharding; 2], hop: Option<Hop>) -> Result<Self> {
         let own = hop.as_ref().map_or([0; 2], messages::scattered).map(|elements| elements as u64);
-        let told = world.comm().gather_headers([own[0], own[1], 0, 0])?;
+        let long = hop.as_ref().is_none_or(messages::has_long_rows);
+        let told = world.comm().gather_headers([own[0], own[1], u64::from(long), 0])?;
         let scattered = [0, 1].map(|side| told.iter().map(|header| header[side] as usize).max().unwrap_or(0));
         Ok(Self {
             source: source.clone(),
             target: target.clone(),
-            transport: Transport::Auto,
+            transport: world.transport(),
             memory: world.memory()?,
             number,
             sums: None,
             hop,
             scattered,
+            is_laid_out: told.iter().all(|header| header[2] == 1),
             staging: RefCell::default(),
         })
     }
 
-    /// Sets the transport, which is [`Auto`](Transport::Auto) otherwise. All ranks must set the same.
+    /// Sets the transport, which is [that of the world](World::transport) otherwise. All ranks must set the same.
     #[must_use]
     pub fn with_transport(self, transport: Transport) -> Self {
         let sums = self.sums.map(|sums| sums.with_transport(transport));
@@ -178,39 +181,32 @@ impl Redistribution {
         Staging::bytes(self.scattered, element_bytes)
     }
 
-    /// Returns an array of zeros that is laid out by the target, in shared memory where that is possible;
-    /// collective over the world.
+    /// Returns an array of zeros that is laid out by the target, where other ranks can write into it if that is possible. Does
+    /// not communicate.
     ///
     /// # Errors
-    /// If the transport is [`Shared`](Transport::Shared) and there is too little memory to share, or another rank
-    /// failed.
+    /// If this rank's block does not fit the memory that is free.
     pub fn output<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         let mut array = self.allocate(world)?;
-        if array.segment().is_some() {
+        if self.is_shared() {
             array.block_mut().fill(T::ZERO);
         }
         Ok(array)
     }
 
-    /// As [`output`](Self::output), with anything in it where it is in shared memory.
+    /// As [`output`](Self::output), with anything in it.
     pub(crate) fn allocate<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         world.check_mesh(self.target.mesh())?;
-        if let Some(memory) = self.shares() {
-            let len = self.target.local_len(&self.target.mesh().coordinates(world.rank()));
-            match memory.allocate(len * size_of::<T>())? {
-                Allocation::Private => {}
-                Allocation::Shared(segment) => return DistArray::in_segment(world, &self.target, segment),
-                Allocation::Unavailable(_) if self.transport == Transport::Auto => {}
-                Allocation::Unavailable(why) => return Err(RedistributionError::NoSharedMemory { why }.into()),
-            }
+        if self.is_shared() {
+            DistArray::in_segment(world, &self.target)
+        } else {
+            DistArray::filled(world, &self.target, T::ZERO)
         }
-        DistArray::filled(world, &self.target, T::ZERO)
     }
 
-    /// The memory to put tiles in that others write to, if they may; the same on all ranks.
-    fn shares(&self) -> Option<&dyn SharedMemory> {
-        let talks = self.hop.as_ref().is_some_and(|hop| hop.talks);
-        (talks && self.transport != Transport::Messages).then_some(&*self.memory)
+    /// Whether outputs are to be where other ranks can write into them; the same on all ranks.
+    fn is_shared(&self) -> bool {
+        self.hop.as_ref().is_some_and(|hop| hop.talks) && self.transport != Transport::Messages
     }
 
     /// Returns `source` laid out by the target; collective over the world.
@@ -262,11 +258,11 @@ impl Redistribution {
         staging: &mut Staging,
     ) -> Result<()> {
         if self.transport == Transport::Messages {
-            return messages::run(hop, element, from, to, staging);
+            return messages::run(hop, element, from, to, self.is_laid_out, staging);
         }
         match shared::run(hop, &*self.memory, self.number, element, from, Tile::new(to, segment))? {
             Outcome::Done => Ok(()),
-            _ if self.transport == Transport::Auto => messages::run(hop, element, from, to, staging),
+            _ if self.transport == Transport::Auto => messages::run(hop, element, from, to, self.is_laid_out, staging),
             Outcome::Apart(rank, other) => Err(RedistributionError::DifferentNodes { rank, other }.into()),
             Outcome::Hidden(rank) => Err(RedistributionError::PrivateOutput { rank }.into()),
         }

@@ -10,7 +10,7 @@
 #![expect(unsafe_code, reason = "writes into memory of other ranks")]
 
 use super::hop::Hop;
-use crate::comm::{Communicator, Header, SharedMemory};
+use crate::comm::{Communicator, Header, Located, SharedMemory};
 use crate::subarray::{Copier, Place, Row};
 use crate::{Error, Result, Segment};
 
@@ -70,29 +70,32 @@ pub(super) fn run(
     if let Some(&other) = hop.members.iter().find(|&&rank| !memory.reaches(rank)) {
         return Ok(Outcome::Apart(hop.members[hop.me], other));
     }
-    let handle = if bytes == 0 { EMPTY } else { memory.handle(address, segment).unwrap_or(HIDDEN) };
-    memory.sync()?;
+    let handle =
+        if bytes == 0 { EMPTY } else { memory.handle(address, segment.map(|segment| (segment, 0))).unwrap_or(HIDDEN) };
+    memory.sync();
     let headers = comm.gather_headers([handle, bytes as u64, number, element as u64])?;
     let fence = Fence { comm: &**comm };
     // From here on others may write into this rank's tile. All members have the same headers, and decide alike.
     let result = match decide(hop, &headers) {
         Ok(Outcome::Done) => {
             let tiles = locate(hop, memory, &headers);
+            let addresses: Vec<_> = tiles.iter().map(|(tile, bytes)| (tile.address, *bytes)).collect();
             // SAFETY: the tiles are where their owners told, of the lengths that they told. Each owner has borrowed
             // its tile mutably until it returns from this function, which it does only after all members have
             // come to the fence: `gather_headers` has succeeded on all of them, since it does so for all or none, and each that it
             // succeeded for comes to the fence when `fence` is dropped, at the latest by unwinding. The ranks write to
             // different elements, because each element of a tile comes from one rank; nobody reads a tile before
             // all have passed the fence.
-            unsafe { hand_out(hop, element, source, &tiles) };
-            memory.sync().map(|()| Outcome::Done)
+            unsafe { hand_out(hop, element, source, &addresses) };
+            memory.sync();
+            Ok(Outcome::Done)
         }
         other => other,
     };
     fence.now()?;
     let outcome = result?;
     if matches!(outcome, Outcome::Done) {
-        memory.sync()?;
+        memory.sync();
         comm.count_received(hop.received() * element);
     }
     Ok(outcome)
@@ -132,17 +135,15 @@ fn decide(hop: &Hop, headers: &[Header]) -> Result<Outcome> {
 }
 
 /// Returns where this rank sees each member's tile, and its length in bytes.
-fn locate(hop: &Hop, memory: &dyn SharedMemory, headers: &[Header]) -> Vec<(*mut u8, usize)> {
+fn locate(hop: &Hop, memory: &dyn SharedMemory, headers: &[Header]) -> Vec<(Located, usize)> {
     let find = |(&rank, header): (&usize, &Header)| {
         let bytes = header[1] as usize;
         if bytes == 0 {
-            return (std::ptr::NonNull::dangling().as_ptr(), 0);
+            return (Located { address: std::ptr::NonNull::dangling().as_ptr(), mapping: None }, 0);
         }
-        let address = memory.locate(rank, header[0], bytes);
-        let address = address.unwrap_or_else(|| {
-            panic!("rank {rank} has no tile of {bytes} bytes where it says; this is a bug of polyshard")
-        });
-        (address, bytes)
+        // The others wait at the fence, and then learn that this rank has failed.
+        let found = memory.locate(rank, header[0], bytes);
+        (found.unwrap_or_else(|why| panic!("cannot map the tile of {bytes} bytes of rank {rank}: {why}")), bytes)
     };
     hop.members.iter().zip(headers).map(find).collect()
 }

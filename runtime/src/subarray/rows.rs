@@ -4,6 +4,7 @@
 //! sent at once and stays in the cache; what is copied or unpacked goes past it where the target is large.
 
 use super::{Copier, Place, Span, Subarray};
+use crate::comm::{Layout, Level};
 use crate::region::row_major;
 
 /// Elements that follow one another in both places.
@@ -62,6 +63,37 @@ impl<'a> Rows<'a> {
         let mut rows = Self { places, dims: dims.collect(), next: 0, rest, gone: 0, done: outer == 0 };
         rows.rebase(0);
         rows
+    }
+
+    /// Returns where the elements, of `element` bytes each, are in the first of the two places, or in the second.
+    ///
+    /// # Panics
+    /// If rows have been passed already: a bug of polyshard.
+    pub(crate) fn layout(&self, side: usize, element: usize) -> Layout {
+        assert!(
+            self.gone == 0 && !self.dims.is_empty(),
+            "rows are laid out from the first on; this is a bug of polyshard"
+        );
+        let place = self.places[side] as usize;
+        let level = |dim: &Dim<'_>| Level {
+            runs: dim.spans.iter().map(|span| span.starts[place]..span.starts[place] + span.len).collect(),
+            stride: dim.strides[side] * element,
+        };
+        Layout { levels: self.dims.iter().map(level).collect() }
+    }
+
+    /// Returns whether there are dimensions to lay the elements out along.
+    pub(crate) fn has_levels(&self) -> bool {
+        !self.dims.is_empty()
+    }
+
+    /// Returns the elements of a row, on the average.
+    pub(crate) fn mean(&self) -> usize {
+        let count = |dim: &Dim<'_>| dim.spans.iter().map(|span| span.len).sum::<usize>();
+        match &self.dims[..] {
+            [] => 1,
+            [.., inner] => count(inner) * inner.strides[0] / inner.spans.len().max(1),
+        }
     }
 
     /// Calls `f` with the next rows, `elements` elements together or until there are no more; the last of them is

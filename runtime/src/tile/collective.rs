@@ -1,9 +1,10 @@
 //! Tiles that a whole group fetches at once: broadcast and all-gather.
 
+use super::in_place::is_seen_in;
 use super::{Held, Tile, one_box, owned, root};
 use crate::comm::Broadcast;
 use crate::subarray::{Place, Subarray, in_order, mail};
-use crate::{DistArray, Element, Group, Region, Result};
+use crate::{Element, Group, Region, Result, Shards};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 impl<T: Element> Tile<T> {
@@ -24,15 +25,15 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If the root does not own all of the region: a bug of polyshard.
-    pub fn broadcast(
+    pub fn broadcast<'a>(
         &mut self,
         group: &Group,
         root_coordinates: &[i64],
-        source: &DistArray<T>,
+        source: impl Into<Shards<'a, T>>,
         region: &Region,
     ) -> Result<()> {
         one_box(region);
-        self.broadcast_from(group, root(group, root_coordinates, region), source, region)
+        self.broadcast_from(group, root(group, root_coordinates, region), source.into(), region)
     }
 
     /// Gives all members of the group `region`, which the tile of the member at `root_coordinates` holds already, from
@@ -45,21 +46,31 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If the root's tile does not hold the region: a bug of polyshard.
-    pub fn broadcast_held(
+    pub fn broadcast_held<'a>(
         &mut self,
         group: &Group,
         root_coordinates: &[i64],
-        source: &DistArray<T>,
+        source: impl Into<Shards<'a, T>>,
         region: &Region,
     ) -> Result<()> {
         one_box(region);
-        self.broadcast_held_from(group, root(group, root_coordinates, region), source, region)
+        let (source, root) = (source.into(), root(group, root_coordinates, region));
+        if source.are_everywhere() {
+            return self.read_anywhere(source, region, group.rank() != root);
+        }
+        self.broadcast_held_from(group, root, source, region)
     }
 
     /// As [`broadcast`](Self::broadcast), from the member `root`.
-    fn broadcast_from(&mut self, group: &Group, root: usize, source: &DistArray<T>, region: &Region) -> Result<()> {
+    fn broadcast_from(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
+        if !region.is_empty() && group.size() > 1 && is_seen_in(source, group) {
+            if group.rank() != root {
+                source.count(region.len());
+            }
+            return self.read_in_group(source, group, region);
+        }
         if group.rank() == root && !region.is_empty() {
-            let own = owned(source, source.coordinates(), region);
+            let own = owned(source.array(), source.coordinates(), region);
             if group.size() == 1 || own.contiguous(Place::Block).is_some() {
                 self.hold_or_copy(source, region);
             } else {
@@ -74,7 +85,7 @@ impl<T: Element> Tile<T> {
         &mut self,
         group: &Group,
         root: usize,
-        source: &DistArray<T>,
+        source: Shards<'_, T>,
         region: &Region,
     ) -> Result<()> {
         if region.is_empty() {
@@ -90,7 +101,7 @@ impl<T: Element> Tile<T> {
         if group.size() == 1 {
             return Ok(());
         }
-        let data = self.held.data(&mut self.buffer, source);
+        let data = self.held.data(&mut self.buffer, source)?;
         group.comm().broadcast(Broadcast::Send(cast_slice(data)))
     }
 
@@ -114,7 +125,8 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If the members do not own all of the region: a bug of polyshard.
-    pub fn all_gather(&mut self, group: &Group, source: &DistArray<T>, region: &Region) -> Result<()> {
+    pub fn all_gather<'a>(&mut self, group: &Group, source: impl Into<Shards<'a, T>>, region: &Region) -> Result<()> {
+        let source = source.into();
         if region.is_empty() {
             self.held = Held::Nothing;
             return Ok(());
@@ -125,6 +137,11 @@ impl<T: Element> Tile<T> {
         }
         let sharding = source.sharding();
         let reader = group.coordinates(0);
+        if is_seen_in(source, group) {
+            let own = Subarray::read(sharding, source.coordinates(), &reader, region);
+            source.count(region.distinct() - own.len());
+            return self.read_in_group(source, group, region);
+        }
         let part = |member| (member, Subarray::read(sharding, &group.coordinates(member), &reader, region));
         let parts: Vec<_> = (0..group.size()).map(part).collect();
         let total = mail::total(&parts);
@@ -152,7 +169,7 @@ impl<T: Element> Tile<T> {
     fn broadcast_parts(
         &mut self,
         group: &Group,
-        source: &DistArray<T>,
+        source: Shards<'_, T>,
         region: &Region,
         parts: &[(usize, Subarray)],
     ) -> Result<()> {
@@ -168,7 +185,7 @@ impl<T: Element> Tile<T> {
     fn gather_parts(
         &mut self,
         group: &Group,
-        source: &DistArray<T>,
+        source: Shards<'_, T>,
         region: &Region,
         parts: &[(usize, Subarray)],
     ) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Tiles that pairs of ranks hand one another: permutations, and exchanges of any pattern.
 
-use super::{Held, Tile, one_box, owned, with_others};
+use super::{Held, InPlace, Tile, one_box, owned, with_others};
 use crate::layout::Reach;
 use crate::subarray::{Place, Subarray, mail};
-use crate::{DistArray, Element, Grid, Region, Result};
+use crate::{DistArray, Element, Grid, Region, Result, Shards};
 use std::ops::Range;
 
 impl<T: Element> Tile<T> {
@@ -23,21 +23,24 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If a region is not the sender's own: a bug of polyshard.
-    pub fn permute(
+    pub fn permute<'a>(
         &mut self,
         grid: &Grid<'_>,
         from: usize,
         to: Option<(usize, Region)>,
-        source: &DistArray<T>,
+        source: impl Into<Shards<'a, T>>,
         region: &Region,
     ) -> Result<()> {
+        let source = source.into();
         let me = grid.world().rank();
         one_box(region);
         let mut sends = Vec::new();
-        if let Some((to, region)) = to.filter(|(to, region)| *to != me && !region.is_empty()) {
-            sends.push((to, owned(source, source.coordinates(), &region)));
+        let sent = |to: usize, region: &Region| to != me && !region.is_empty() && !source.is_seen_by(to);
+        if let Some((to, region)) = to.filter(|(to, region)| sent(*to, region)) {
+            sends.push((to, owned(source.array(), source.coordinates(), &region)));
         }
-        let local = from == me || region.is_empty();
+        let is_seen = from != me && !region.is_empty() && source.sees(from);
+        let local = from == me || region.is_empty() || is_seen;
         let into = if local { &mut [] } else { super::room(&mut self.buffer, region) };
         let mut receives = [(from, into)];
         let receives = if local { &mut receives[..0] } else { &mut receives };
@@ -45,6 +48,10 @@ impl<T: Element> Tile<T> {
         mail::exchange(comm, &sends, Place::Block, source.block(), &mut self.outgoing, receives)?;
         if region.is_empty() {
             self.held = Held::Nothing;
+        } else if is_seen {
+            source.count(region.len());
+            let owner = grid.mesh().coordinates(from);
+            self.read(source, region, || vec![(from, owned(source.array(), &owner, region))])?;
         } else if from == me {
             self.hold_or_copy(source, region);
         } else {
@@ -66,14 +73,14 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If a region leaves the array, or an owner is out of reach: a bug of polyshard.
-    pub fn exchange(
+    pub fn exchange<'a>(
         &mut self,
         grid: &Grid<'_>,
         reach: &[Reach],
-        source: &DistArray<T>,
+        source: impl Into<Shards<'a, T>>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
-        self.fetch(grid, reach, source, region_of, |_| None)
+        self.fetch(grid, reach, source.into(), region_of, |_| None)
     }
 
     /// As [`exchange`](Self::exchange), but what this rank owns of the region is not copied: a nest reads it where it
@@ -84,14 +91,15 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// As for [`exchange`](Self::exchange).
-    pub fn halo(
+    pub fn halo<'a>(
         &mut self,
         grid: &Grid<'_>,
         reach: &[Reach],
-        source: &DistArray<T>,
+        source: impl Into<Shards<'a, T>>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
-        self.fetch(grid, reach, source, region_of, |region| interior(source, region))
+        let source = source.into();
+        self.fetch(grid, reach, source, region_of, |region| interior(source.array(), region))
     }
 
     /// As [`exchange`](Self::exchange), around what `interior` says of the region.
@@ -99,51 +107,107 @@ impl<T: Element> Tile<T> {
         &mut self,
         grid: &Grid<'_>,
         reach: &[Reach],
-        source: &DistArray<T>,
+        source: Shards<'_, T>,
         region_of: impl Fn(&[i64]) -> Region,
         interior: impl Fn(&Region) -> Option<Vec<Range<i64>>>,
     ) -> Result<()> {
         let region = region_of(grid.coords());
-        let local = self.receive(grid, reach, source, &region, region_of)?;
+        let known = self.pieces.take().filter(|known| known.are_those_of(&region, source, self.is_fixed));
+        let pieces = known.unwrap_or_else(|| Pieces::new(grid, reach, source, &region, region_of));
+        source.count(pieces.in_place());
+        let done = self.put_together(grid, source, &region, &pieces, interior);
+        self.pieces = Some(pieces);
+        done
+    }
+
+    /// Gets the pieces of `region` that others own, by messages or from where these have them, and holds it all.
+    fn put_together(
+        &mut self,
+        grid: &Grid<'_>,
+        source: Shards<'_, T>,
+        region: &Region,
+        pieces: &Pieces,
+        interior: impl Fn(&Region) -> Option<Vec<Range<i64>>>,
+    ) -> Result<()> {
+        let Pieces { local, sends, receives, seen, .. } = pieces;
+        // What is all the rank's own, or another's, may be held without a buffer.
+        let buffer = if receives.is_empty() { &mut [] } else { super::room(&mut self.buffer, region) };
+        mail::receive(receives, buffer, &mut self.incoming, |into| {
+            mail::exchange(grid.world().comm(), sends, Place::Block, source.block(), &mut self.outgoing, into)
+        })?;
         if local.len() == region.distinct() && !region.wraps() {
-            self.hold_or_copy(source, &region);
+            self.hold_or_copy(source, region);
             return Ok(());
         }
-        let buffer = super::room(&mut self.buffer, &region);
-        self.held = match interior(&region) {
+        if let ([(rank, part)], false) = (&seen[..], region.wraps() || region.has_blocks())
+            && part.len() == region.distinct()
+            && part.is_box()
+        {
+            source.block_of(*rank)?;
+            let owner = grid.mesh().coordinates(*rank);
+            self.held = Held::Peer(InPlace::new(*rank, region, part, source.sharding(), &owner));
+            return Ok(());
+        }
+        let buffer = super::room(&mut self.buffer, region);
+        for (rank, part) in seen {
+            part.copy(Place::Block, source.block_of(*rank)?, Place::Region, buffer);
+        }
+        self.held = match interior(region) {
             Some(interior) => {
                 // What is at the other side of the end is copied, even if this rank owns it.
                 let positions = interior.iter().zip(region.ranges());
                 let positions =
                     positions.map(|(own, all)| (own.start - all.start) as usize..(own.end - all.start) as usize);
                 local.copy_around(source.block(), buffer, &positions.collect::<Vec<_>>());
-                Held::Around(region, interior)
+                Held::Around(region.clone(), interior)
             }
             None => {
                 local.copy(Place::Block, source.block(), Place::Region, buffer);
-                Held::Buffer(region)
+                Held::Buffer(region.clone())
             }
         };
         Ok(())
     }
+}
 
-    /// Sends what others read of this rank's shard, receives what others own of `region` into the buffer, and returns
-    /// what this rank owns of it.
-    fn receive(
-        &mut self,
+/// What ranks in reach hand one another of an array, each getting a region of it.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// This rank's region, and what it owns of it.
+    region: Region,
+    local: Subarray,
+    /// What others get of its shard, and what it gets of theirs, by messages.
+    sends: Vec<(usize, Subarray)>,
+    receives: Vec<(usize, Subarray)>,
+    /// What it reads where others have it.
+    seen: Vec<(usize, Subarray)>,
+    /// Whether all ranks saw all shards.
+    are_everywhere: bool,
+}
+
+impl Pieces {
+    fn new<T: Element>(
         grid: &Grid<'_>,
         reach: &[Reach],
-        source: &DistArray<T>,
+        source: Shards<'_, T>,
         region: &Region,
         region_of: impl Fn(&[i64]) -> Region,
-    ) -> Result<Subarray> {
+    ) -> Self {
         let (sharding, mine) = (source.sharding(), source.coordinates());
         let local = Subarray::read(sharding, mine, mine, region);
-        let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
+        let are_everywhere = source.are_everywhere();
         let send = |reader: &[usize], indices: &[i64]| Subarray::read(sharding, mine, reader, &region_of(indices));
-        let sends = with_others(grid, &mirrored, send);
-        let receives = with_others(grid, reach, |owner, _| Subarray::read(sharding, owner, mine, region));
-        let remote = mail::total(&receives);
+        let mut sends = Vec::new();
+        if !are_everywhere {
+            let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
+            sends = with_others(grid, &mirrored, send);
+            sends.retain(|(reader, _)| !source.is_seen_by(*reader));
+        }
+        let mut gets = Vec::new();
+        if local.len() < region.distinct() {
+            gets = with_others(grid, reach, |owner, _| Subarray::read(sharding, owner, mine, region));
+        }
+        let remote = mail::total(&gets);
         assert!(
             local.len() + remote == region.distinct(),
             "{} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a bug of \
@@ -151,13 +215,21 @@ impl<T: Element> Tile<T> {
             local.len() + remote,
             region.distinct()
         );
-        let (comm, block) = (grid.world().comm(), source.block());
-        // What is all the rank's own may be held without a buffer.
-        let buffer = if remote == 0 { &mut [] } else { super::room(&mut self.buffer, region) };
-        mail::receive(&receives, buffer, &mut self.incoming, |into| {
-            mail::exchange(comm, &sends, Place::Block, block, &mut self.outgoing, into)
-        })?;
-        Ok(local)
+        let (seen, receives) = gets.into_iter().partition(|(owner, _)| source.sees(*owner));
+        Self { region: region.clone(), local, sends, receives, seen, are_everywhere }
+    }
+
+    /// Whether they are worked out for this region. What others get by messages is known to be the same only if the regions of
+    /// all ranks are.
+    fn are_those_of<T: Element>(&self, region: &Region, source: Shards<'_, T>, is_fixed: bool) -> bool {
+        self.region == *region
+            && self.are_everywhere == source.are_everywhere()
+            && (self.are_everywhere || is_fixed && !source.are_lent())
+    }
+
+    /// The elements that are read in place.
+    fn in_place(&self) -> usize {
+        mail::total(&self.seen)
     }
 }
 

@@ -26,6 +26,7 @@
 
 mod collective;
 mod exchange;
+mod in_place;
 mod out;
 mod shift;
 mod sums;
@@ -34,17 +35,19 @@ mod written;
 pub use out::OutTile;
 pub use written::Written;
 
-use crate::layout::Reach;
+use crate::layout::{Reach, Sharding};
 use crate::memory::Buffer;
 use crate::region::row_major;
 use crate::subarray::{Place, Subarray};
-use crate::{DistArray, Element, Grid, Group, Region, Result, View};
+use crate::{DistArray, Element, Grid, Group, Region, Result, Shards, View};
+use exchange::Pieces;
+use smallvec::SmallVec;
 use std::ops::Range;
 
-/// A buffer for the part of an input tensor that one step reads.
+/// A buffer for the part of an input tensor that one step reads, out of one array or out of arrays that lie alike.
 ///
-/// It holds nothing, a region of this rank's own shard, which is not copied, or a region in its buffer,
-/// dense and row-major.
+/// It holds nothing, a region of this rank's own shard or of another's that it sees, which is not copied, or a region in its
+/// buffer, dense and row-major.
 #[derive(Debug)]
 pub struct Tile<T> {
     held: Held,
@@ -52,6 +55,14 @@ pub struct Tile<T> {
     relay: Buffer<T>,
     outgoing: Buffer<T>,
     incoming: Buffer<T>,
+    /// Whether the regions of all ranks are the same each time.
+    is_fixed: bool,
+    /// What was exchanged last.
+    pieces: Option<Pieces>,
+    /// Where regions are that were read in place, in the order in which they were.
+    found: Vec<InPlace>,
+    /// The one that comes next, if it is as the last time.
+    next: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -59,8 +70,31 @@ enum Held {
     Nothing,
     Shard(Region),
     Buffer(Region),
+    /// A region of another rank's shard, where that has it.
+    Peer(InPlace),
     /// The region in the buffer, but for a box of it, which is where the shard has it.
     Around(Region, Vec<Range<i64>>),
+}
+
+/// Where a box of an array is in the shard of the rank that owns it.
+#[derive(Clone, Debug)]
+struct InPlace {
+    rank: usize,
+    region: Region,
+    /// The position of its first element in the shard, and its strides there.
+    start: usize,
+    strides: SmallVec<[i64; 4]>,
+    /// Its positions in the shard, if it has them all from the first to the last.
+    together: Option<Range<usize>>,
+}
+
+impl InPlace {
+    /// That of `part`, which is all of `region`, of the rank at `owner`.
+    fn new(rank: usize, region: &Region, part: &Subarray, sharding: &Sharding, owner: &[usize]) -> Self {
+        let strides = row_major(&sharding.local_shape(owner)).into_iter().map(|stride| stride as i64).collect();
+        let (start, together) = (part.start(Place::Block), part.contiguous(Place::Block));
+        Self { rank, region: region.clone(), start, strides, together }
+    }
 }
 
 impl<T: Element> Tile<T> {
@@ -75,6 +109,10 @@ impl<T: Element> Tile<T> {
             relay: Buffer::default(),
             outgoing: Buffer::default(),
             incoming: Buffer::default(),
+            is_fixed: false,
+            pieces: None,
+            found: Vec::new(),
+            next: 0,
         })
     }
 
@@ -84,6 +122,18 @@ impl<T: Element> Tile<T> {
     /// As for [`new`](Self::new).
     pub fn relay(name: &str, elements: usize) -> Result<Self> {
         Ok(Self { relay: buffer(name, elements)?, ..Self::new(name, elements)? })
+    }
+
+    /// Returns the tile, which from now on is fetched out of one array, and with the same region each time on every rank: what an
+    /// [`exchange`](Self::exchange) or a [`halo`](Self::halo) sends to whom is worked out once.
+    ///
+    /// ```
+    /// let tile = polyshard_runtime::Tile::<f32>::new("A", 64)?.fixed();
+    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn fixed(self) -> Self {
+        Self { is_fixed: true, ..self }
     }
 
     /// Holds `region`, which is in this rank's own shard, without a copy; the shard is one box of the array. Moves no data.
@@ -99,8 +149,9 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If this rank does not own all of it, or it does not fit the buffer: a bug of polyshard.
-    pub fn copy(&mut self, source: &DistArray<T>, region: &Region) {
-        let own = owned(source, source.coordinates(), region);
+    pub fn copy<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
+        let source = source.into();
+        let own = owned(source.array(), source.coordinates(), region);
         own.copy(Place::Block, source.block(), Place::Region, self.room(region));
         self.held = Held::Buffer(region.clone());
     }
@@ -110,8 +161,15 @@ impl<T: Element> Tile<T> {
     /// # Panics
     /// If it holds what is not one box of a shard: a bug of polyshard.
     #[must_use]
-    pub fn view<'a>(&'a self, source: &'a DistArray<T>) -> View<'a, T> {
+    pub fn view<'a>(&'a self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
+        let shards = source.into();
+        let source = shards.array();
         match &self.held {
+            Held::Peer(InPlace { rank, region, start, strides, .. }) => {
+                let block = shards.block_of(*rank);
+                let block = block.expect("what is held has been looked up; this is a bug of polyshard");
+                View::new(&block[*start..], region.start(), strides.to_vec())
+            }
             // The shard has the gaps between blocks too.
             Held::Shard(region) if region.has_blocks() => source.view(),
             Held::Shard(region) if !region.is_empty() => source.view_of(region),
@@ -128,8 +186,8 @@ impl<T: Element> Tile<T> {
     }
 
     /// Holds `region` of the shard if it is one box there and in the array, else copies it.
-    fn hold_or_copy(&mut self, source: &DistArray<T>, region: &Region) {
-        if !region.wraps() && !region.has_blocks() && owned(source, source.coordinates(), region).is_box() {
+    fn hold_or_copy(&mut self, source: Shards<'_, T>, region: &Region) {
+        if !region.wraps() && !region.has_blocks() && owned(source.array(), source.coordinates(), region).is_box() {
             self.hold(region);
         } else {
             self.copy(source, region);
@@ -140,9 +198,10 @@ impl<T: Element> Tile<T> {
     fn holds(&self, region: &Region) {
         let same = match &self.held {
             Held::Nothing => region.is_empty(),
-            Held::Shard(held) | Held::Buffer(held) | Held::Around(held, _) => {
-                held == region || held.is_empty() && region.is_empty()
-            }
+            Held::Shard(held)
+            | Held::Buffer(held)
+            | Held::Around(held, _)
+            | Held::Peer(InPlace { region: held, .. }) => held == region || held.is_empty() && region.is_empty(),
         };
         assert!(same, "a tile hands on {region}, but has {:?}; this is a bug of polyshard", self.held);
     }
@@ -155,17 +214,27 @@ impl<T: Element> Tile<T> {
 
 impl Held {
     /// The elements, in order: from the shard if they lie together there, else packed into the buffer.
-    fn data<'a, T: Element>(&self, buffer: &'a mut [T], source: &'a DistArray<T>) -> &'a [T] {
+    fn data<'a, T: Element>(&self, buffer: &'a mut [T], source: Shards<'a, T>) -> Result<&'a [T]> {
         let region = match self {
-            Self::Nothing => return &[],
-            Self::Buffer(region) => return room(buffer, region),
+            Self::Nothing => return Ok(&[]),
+            Self::Buffer(region) => return Ok(room(buffer, region)),
+            Self::Peer(InPlace { rank, region, together, .. }) => {
+                let block = source.block_of(*rank)?;
+                if let Some(together) = together {
+                    return Ok(&block[together.clone()]);
+                }
+                let sharding = source.sharding();
+                let part = Subarray::of(sharding, &sharding.mesh().coordinates(*rank), region);
+                return Ok(part.packed_in(Place::Block, block, buffer));
+            }
             Self::Around(region, _) => {
                 panic!("a tile around a shard, {region}, is handed on; this is a bug of polyshard")
             }
             Self::Shard(region) => region,
         };
+        let source = source.array();
         let own = owned(source, source.coordinates(), region);
-        own.packed_in(Place::Block, source.block(), buffer)
+        Ok(own.packed_in(Place::Block, source.block(), buffer))
     }
 }
 

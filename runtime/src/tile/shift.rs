@@ -2,7 +2,7 @@
 
 use super::{Held, Tile, further_on, one_box, room};
 use crate::subarray::mail;
-use crate::{DistArray, Element, Grid, Group, Region, Result};
+use crate::{Element, Grid, Group, Region, Result, Shards};
 use std::mem::swap;
 
 impl<T: Element> Tile<T> {
@@ -22,15 +22,25 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If `by` leads back to this rank and `region` is not what it holds: a bug of polyshard.
-    pub fn shift(&mut self, group: &Group, by: i64, source: &DistArray<T>, region: &Region) -> Result<()> {
+    pub fn shift<'a>(
+        &mut self,
+        group: &Group,
+        by: i64,
+        source: impl Into<Shards<'a, T>>,
+        region: &Region,
+    ) -> Result<()> {
         one_box(region);
+        let source = source.into();
         let [from, to] = [by, -by].map(|by| further_on(group, by));
+        if source.are_everywhere() {
+            return self.read_anywhere(source, region, from != group.rank());
+        }
         if from == group.rank() {
             self.holds(region);
             return Ok(());
         }
         self.relay.grow(self.buffer.len(), "the second buffer of a tile")?;
-        let data = self.held.data(&mut self.buffer, source);
+        let data = self.held.data(&mut self.buffer, source)?;
         mail::pass_on(group.comm(), (to, data), (from, room(&mut self.relay, region)))?;
         swap(&mut self.buffer, &mut self.relay);
         self.held = Held::Buffer(region.clone());
@@ -52,16 +62,20 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If a tile does not hold what it should hand on: a bug of polyshard.
-    pub fn permute_held(
+    pub fn permute_held<'a>(
         &mut self,
         grid: &Grid<'_>,
         from: usize,
         to: Option<(usize, Region)>,
-        source: &DistArray<T>,
+        source: impl Into<Shards<'a, T>>,
         region: &Region,
     ) -> Result<()> {
         one_box(region);
+        let source = source.into();
         let me = grid.world().rank();
+        if source.are_everywhere() {
+            return self.read_anywhere(source, region, from != me);
+        }
         let to = to.filter(|(to, region)| *to != me && !region.is_empty());
         let receives = from != me && !region.is_empty();
         if from == me {
@@ -78,7 +92,7 @@ impl<T: Element> Tile<T> {
             self.holds(region);
         }
         let (to, data) = match &to {
-            Some((to, _)) => (*to, self.held.data(&mut self.buffer, source)),
+            Some((to, _)) => (*to, self.held.data(&mut self.buffer, source)?),
             None => (me, &[][..]),
         };
         let into = if receives { room(&mut self.relay, region) } else { &mut [] };

@@ -4,4 +4,6 @@ pub mod comm;
 #[cfg(feature = "polyshard")]
 pub mod product;
 #[cfg(feature = "polyshard")]
+pub mod program;
+#[cfg(feature = "polyshard")]
 pub mod reduce;

@@ -345,7 +345,7 @@ impl Communicator for Checked {
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
         self.agree(Call::SharedMemory)?;
-        Ok(Rc::new(NodeMemory::new(&self.inner, self.split(0, self.rank())?)?))
+        Ok(Rc::new(NodeMemory::new(&self.inner)?))
     }
 
     fn bytes_received(&self) -> u64 {

@@ -4,6 +4,7 @@
 //! wish true marks it running before waking it. So the count of idle ranks is exact, and when the last
 //! rank blocks or ends while one still waits, nothing can arrive any more: that is a deadlock.
 
+use super::super::Stranded;
 use super::super::call::Call;
 use super::super::words::{Doing, amount, deadlock, within};
 use super::arrivals::{Arrivals, Contributions};
@@ -19,6 +20,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// One per rank, so that a message wakes its receiver alone.
     wake: Vec<Condvar>,
+    /// What ranks must not give back themselves; the last of them does.
+    stranded: Arc<Mutex<Vec<Stranded>>>,
     /// For ranks that wait at a fence or withdraw messages; few do at a time, so all groups share it.
     fence: Condvar,
 }
@@ -72,7 +75,13 @@ impl Shared {
             next_group: GroupId::WORLD.next(),
             failure: None,
         };
-        Self { state: Mutex::new(state), wake: (0..size).map(|_| Condvar::new()).collect(), fence: Condvar::new() }
+        let wake = (0..size).map(|_| Condvar::new()).collect();
+        Self { state: Mutex::new(state), wake, stranded: Arc::default(), fence: Condvar::new() }
+    }
+
+    /// What the last rank gives back.
+    pub(super) fn stranded(&self) -> &Arc<Mutex<Vec<Stranded>>> {
+        &self.stranded
     }
 
     pub(super) fn size(&self) -> usize {
@@ -300,8 +309,11 @@ impl State {
     }
 
     fn check_deadlock(&mut self, wake: &[Condvar]) {
-        let waits = self.ranks.iter().any(|rank| !matches!(rank.status, Status::Running | Status::Ended));
-        if self.idle == self.ranks.len() && waits {
+        // As long as a rank runs, nobody looks at the others.
+        if self.idle < self.ranks.len() {
+            return;
+        }
+        if self.ranks.iter().any(|rank| !matches!(rank.status, Status::Running | Status::Ended)) {
             let message = deadlock((0..self.ranks.len()).map(|rank| (rank, self.doing(rank))));
             self.fail(Failure::Mismatch(message), wake);
         }

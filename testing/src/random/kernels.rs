@@ -4,7 +4,7 @@ use super::Choices;
 use polyshard::{Element, Schedule, kernel};
 
 /// A kernel over random extents: from 0 and 1 up, mostly not dividing anything.
-pub(crate) fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
+pub fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let extents = [5, 7, 1, 2, 3, 4, 6, 8, 11, 13, 0];
     let [m, n, k, b] = [(); 4].map(|()| choices.pick(&extents));
     let two = number::<T>(2);

@@ -4,7 +4,7 @@ use super::Choices;
 use polyshard::{AxisExpr, Element, Mesh, Schedule, dim, kernel};
 
 /// A matrix product on a mesh of two axes whose `k` is walked in steps, with random homes and rotations.
-pub(crate) fn algorithm_of<T: Element>(choices: &mut Choices<'_>) -> (Schedule, Mesh) {
+pub fn algorithm_of<T: Element>(choices: &mut Choices<'_>) -> (Schedule, Mesh) {
     let extents = [6, 5, 4, 7, 9, 3, 12, 2, 1, 8, 0];
     let [m, n, k] = [(); 3].map(|()| choices.pick(&extents));
     let mesh = choices.pick(&[[2, 2], [3, 3], [2, 3], [3, 2], [1, 3], [4, 1], [2, 4], [1, 1], [4, 3]]);

@@ -5,7 +5,7 @@ use super::schedules::{Loops, replace, reshape, rotate};
 use polyshard::{AxisExpr, Clause, Mesh, Schedule, Var, dim};
 
 /// A random kernel's loops, each axis with blocks of one of them.
-pub(crate) fn cyclic_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> Schedule {
+pub fn cyclic_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> Schedule {
     let Ok(parsed) = kernel.kernel().cloned() else { return kernel };
     let serial: Vec<String> = parsed.vars().iter().map(|var| var.name.to_string()).collect();
     let mut loops = Loops { serial, distributed: Vec::new(), made: 0 };

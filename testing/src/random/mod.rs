@@ -1,38 +1,40 @@
 //! Random kernels, meshes, sizes and schedules, drawn from a list of choices that proptest shrinks.
 
-pub(crate) mod algorithms;
-pub(crate) mod cyclic;
-pub(crate) mod kernels;
-pub(crate) mod schedules;
-pub(crate) mod sums;
+pub mod algorithms;
+pub mod cyclic;
+pub mod kernels;
+pub mod schedules;
+pub mod sums;
 
 /// A list of choices, used up one after the other; when it is empty, every choice is the first.
-pub(crate) struct Choices<'a> {
+pub struct Choices<'a> {
     left: std::slice::Iter<'a, u32>,
 }
 
 impl<'a> Choices<'a> {
-    pub(crate) fn new(choices: &'a [u32]) -> Self {
+    /// The choices in this order.
+    pub fn new(choices: &'a [u32]) -> Self {
         Self { left: choices.iter() }
     }
 
     /// A number below `end`.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         let choice = self.left.next().copied().unwrap_or(0) as usize;
         if end == 0 { 0 } else { choice % end }
     }
 
     /// True once in `n`.
-    pub(crate) fn one_in(&mut self, n: usize) -> bool {
+    pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == n - 1
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+    /// One of the items.
+    pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }
 
     /// A permutation of the items.
-    pub(crate) fn shuffled<T: Copy>(&mut self, items: &[T]) -> Vec<T> {
+    pub fn shuffled<T: Copy>(&mut self, items: &[T]) -> Vec<T> {
         let mut rest = items.to_vec();
         let mut order = Vec::new();
         while !rest.is_empty() {

@@ -5,7 +5,7 @@ use polyshard::{AxisExpr, Mesh, Schedule, Var, dim, partial, pin};
 use std::ops::Range;
 
 /// A mesh of 1 to 3 axes and 1 to 12 ranks.
-pub(crate) fn mesh_of(choices: &mut Choices<'_>) -> Mesh {
+pub fn mesh_of(choices: &mut Choices<'_>) -> Mesh {
     let meshes: [&[usize]; 20] = [
         &[2, 2],
         &[3],
@@ -33,22 +33,22 @@ pub(crate) fn mesh_of(choices: &mut Choices<'_>) -> Mesh {
 }
 
 /// What steps have done to the loops, so that later steps can name them.
-pub(super) struct Loops {
+pub(crate) struct Loops {
     /// Serial loops, outermost first.
-    pub(super) serial: Vec<String>,
-    pub(super) distributed: Vec<String>,
-    pub(super) made: usize,
+    pub(crate) serial: Vec<String>,
+    pub(crate) distributed: Vec<String>,
+    pub(crate) made: usize,
 }
 
 impl Loops {
-    pub(super) fn fresh(&mut self) -> String {
+    pub(crate) fn fresh(&mut self) -> String {
         self.made += 1;
         format!("l{}", self.made)
     }
 }
 
 /// Random steps on `kernel`; a step may turn out illegal, and `lower` then says why.
-pub(crate) fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> Schedule {
+pub fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'_>) -> Schedule {
     let Ok(parsed) = kernel.kernel().cloned() else { return kernel };
     let mut loops = Loops {
         serial: parsed.vars().iter().map(|var| var.name.to_string()).collect(),
@@ -132,7 +132,7 @@ pub(crate) fn schedule_of(kernel: Schedule, mesh: &Mesh, choices: &mut Choices<'
     schedule
 }
 
-pub(super) fn replace(names: &mut Vec<String>, old: &str, new: &[&String]) {
+pub(crate) fn replace(names: &mut Vec<String>, old: &str, new: &[&String]) {
     if let Some(at) = names.iter().position(|name| name == old) {
         names.splice(at..=at, new.iter().map(|name| (*name).clone()));
     }
@@ -153,7 +153,7 @@ fn distribute(schedule: Schedule, loops: &mut Loops, chosen: Vec<String>, mesh: 
 }
 
 /// A rotation of some serial loop by some loops outside it, or by none.
-pub(super) fn rotate(schedule: Schedule, loops: &Loops, choices: &mut Choices<'_>) -> Schedule {
+pub(crate) fn rotate(schedule: Schedule, loops: &Loops, choices: &mut Choices<'_>) -> Schedule {
     if loops.serial.is_empty() {
         return schedule;
     }
@@ -164,7 +164,7 @@ pub(super) fn rotate(schedule: Schedule, loops: &Loops, choices: &mut Choices<'_
 }
 
 /// A split, a divide or a fuse of some serial loop.
-pub(super) fn reshape(schedule: Schedule, loops: &mut Loops, choices: &mut Choices<'_>) -> Schedule {
+pub(crate) fn reshape(schedule: Schedule, loops: &mut Loops, choices: &mut Choices<'_>) -> Schedule {
     if loops.serial.is_empty() {
         return schedule;
     }

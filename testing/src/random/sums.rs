@@ -4,7 +4,7 @@ use super::Choices;
 use polyshard::{AxisExpr, Element, Mesh, Schedule, dim, kernel, partial, pin};
 
 /// A matrix product whose contracted loop is distributed, with random homes, panels and rotations.
-pub(crate) fn summed_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
+pub fn summed_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let extents = [6, 8, 5, 4, 7, 9, 12, 3, 2, 1, 0];
     let [m, n, k] = [(); 3].map(|()| choices.pick(&extents));
     let product = match choices.below(3) {

@@ -1,0 +1,153 @@
+//! Segments: memory that other processes of the node can map, by the file in memory that it is.
+//!
+//! A process makes one by itself, when an array needs it, and tells the others its handle when they are to read it. So arrays
+//! are made and dropped at any time, without a word to anybody, which windows of MPI do not allow (MPI 3.1, section 11.2.3:
+//! making and freeing one is collective). Such files have no name, take no room in `/dev/shm`, and are gone with the
+//! processes that have mapped them. They are opened as `/proc/PID/fd/N`, which is possible between processes of one user that
+//! see each other; who cannot communicates by messages.
+#![expect(unsafe_code, reason = "maps files in memory")]
+#![cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "threads see each other's memory"))]
+
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+
+/// Bits of a handle: the number of the segment, its descriptor, and the cache line at which it starts.
+const BITS: [u32; 3] = [26, 18, 18];
+
+thread_local! {
+    static NEXT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A file in memory that this process has made.
+#[derive(Debug)]
+pub struct Segment {
+    id: u64,
+    file: File,
+}
+
+/// How another process finds a place in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handle {
+    /// Which of the process' segments it is: no other ever has this number.
+    pub(crate) id: u64,
+    /// The file's descriptor in that process.
+    descriptor: u64,
+    /// Where the place starts, in bytes.
+    pub(crate) offset: usize,
+}
+
+impl Segment {
+    /// What a place in a segment is a multiple of, in bytes.
+    pub(crate) const LINE: usize = 64;
+
+    /// Makes a segment of `bytes` zeros, and maps it.
+    ///
+    /// # Errors
+    /// Where the system has no such files, or lets this process have no more of them.
+    pub(crate) fn new(bytes: usize) -> io::Result<(Self, MmapMut)> {
+        let file = create()?;
+        file.set_len(bytes as u64)?;
+        // SAFETY: the file has no name, and is known to this process and to those that it tells the handle. They read and write
+        // it as threads do memory: never what another writes at that time. It gets shorter only when the segment is
+        // dropped, when nobody uses it any more.
+        let pages = unsafe { options(bytes).map_mut(&file)? };
+        Ok((Self { id: NEXT.replace(NEXT.get() + 1), file }, pages))
+    }
+
+    /// Returns the handle of the place `offset` bytes from the start, if there is one for it.
+    pub(crate) fn handle(&self, offset: usize) -> Option<u64> {
+        let words = [self.id, descriptor(&self.file)?, (offset / Segment::LINE) as u64];
+        assert!(
+            offset.is_multiple_of(Segment::LINE),
+            "a place in a segment is not aligned; this is a bug of polyshard"
+        );
+        let fits = words.iter().zip(BITS).all(|(word, bits)| word >> bits == 0);
+        fits.then(|| words.iter().zip(BITS).fold(0, |handle, (word, bits)| handle << bits | word))
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // Others keep their mappings for a while: what nobody uses any more should not fill the memory until then. If the system
+        // does not do it, it takes longer.
+        let _ = self.file.set_len(0);
+    }
+}
+
+impl Handle {
+    /// Reads a handle.
+    pub(crate) fn read(mut handle: u64) -> Self {
+        let mut part = |bits: u32| {
+            let part = handle & ((1 << bits) - 1);
+            handle >>= bits;
+            part
+        };
+        let [line, descriptor, id] = [part(BITS[2]), part(BITS[1]), part(BITS[0])];
+        Self { id, descriptor, offset: line as usize * Segment::LINE }
+    }
+
+    /// Maps the whole segment of the process with the number `process`, which must have it still.
+    ///
+    /// # Errors
+    /// If this process must not see it.
+    pub(crate) fn map(self, process: u32) -> io::Result<MmapRaw> {
+        let path = format!("/proc/{process}/fd/{}", self.descriptor);
+        let file = File::options().read(true).write(true).open(path)?;
+        let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        options(bytes).map_raw(&file)
+    }
+}
+
+/// All pages at once: one by one, as they are touched, takes far longer.
+fn options(bytes: usize) -> MmapOptions {
+    let mut options = MmapOptions::new();
+    options.len(bytes).populate();
+    options
+}
+
+#[cfg(target_os = "linux")]
+fn create() -> io::Result<File> {
+    Ok(File::from(rustix::fs::memfd_create("polyshard", rustix::fs::MemfdFlags::CLOEXEC)?))
+}
+
+#[cfg(target_os = "linux")]
+fn descriptor(file: &File) -> Option<u64> {
+    use std::os::fd::AsRawFd;
+    u64::try_from(file.as_raw_fd()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn create() -> io::Result<File> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no files in memory"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn descriptor(_file: &File) -> Option<u64> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_the_handle_sees_what_the_owner_writes() {
+        let (segment, mut pages) = Segment::new(3 * 4096).expect("a segment");
+        pages[4096] = 7;
+        let handle = Handle::read(segment.handle(4096).expect("a handle"));
+        assert_eq!((handle.id, handle.offset), (segment.id, 4096));
+        let seen = handle.map(std::process::id()).expect("the process sees itself");
+        assert_eq!(seen.len(), 3 * 4096);
+        // SAFETY: it is mapped, as long as the owner has it, who does not write here meanwhile.
+        assert_eq!(unsafe { [seen.as_ptr().add(4096).read(), seen.as_ptr().read()] }, [7, 0]);
+    }
+
+    #[test]
+    fn what_does_not_fit_a_handle_has_none() {
+        let (segment, _pages) = Segment::new(4096).expect("a segment");
+        assert_eq!(segment.handle(Segment::LINE << BITS[2]), None);
+        assert!(segment.handle((Segment::LINE << BITS[2]) - Segment::LINE).is_some());
+    }
+}

@@ -1,0 +1,73 @@
+//! What holds for every program: run twice after one `prepare`, in place and by messages, it gives the sequential result and receives
+//! what it states.
+
+use ndarray::{ArrayD, IxDyn};
+use polyshard::prelude::*;
+use polyshard::{Element, Program, Tensor, Transport, reference};
+
+/// The element of a tensor at an index: small integers that tell indices apart, so that sums are exact.
+#[must_use]
+pub fn element<T: Element>(tensor: usize, program: &Program, index: &[usize]) -> T {
+    let product = program.kernel().assign().to_string() == "*=";
+    let sum: usize = index.iter().zip([7, 3, 5, 2]).map(|(i, factor)| i * factor).sum::<usize>() + 11 * tensor;
+    let value = if product { [1, -1, 2][sum % 3] } else { (sum % 13) as i64 - 6 };
+    num_traits::NumCast::from(value).expect("a small integer is of every type")
+}
+
+/// The sequential result, which goes on from what the output holds if it is to be written `into`.
+#[must_use]
+pub fn sequential<T: Element>(program: &Program, into: bool) -> ArrayD<T> {
+    let kernel = program.kernel();
+    let array = |(position, tensor): (usize, &Tensor)| {
+        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
+            let index: Vec<usize> = (0..tensor.ndim()).map(|dim| index[dim]).collect();
+            element::<T>(position, program, &index)
+        })
+    };
+    let arrays: Vec<_> = kernel.tensors().enumerate().map(array).collect();
+    let (output, inputs) = arrays.split_last().expect("a kernel has an output");
+    let inputs: Vec<_> = inputs.iter().collect();
+    reference(kernel, &inputs, into.then(|| output.clone())).expect("arrays of the kernel's shapes")
+}
+
+/// Runs the program every way on all ranks of the world, compares them, and returns the bytes that this rank received each time,
+/// and on rank 0 the result.
+pub fn run_every_way<T: Element>(
+    world: &World,
+    program: &Program,
+    into: bool,
+) -> polyshard::Result<(u64, Option<ArrayD<T>>)> {
+    let arrays = program.shardings().enumerate().map(|(position, sharding)| {
+        DistArray::from_fn(world, sharding, |index| element::<T>(position, program, index))
+    });
+    let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
+    let before = arrays.clone();
+    let start = arrays.pop().expect("a kernel has an output");
+    let inputs: Vec<_> = arrays.iter().collect();
+    let mut runs: Vec<(u64, DistArray<T>)> = Vec::new();
+    for transport in [Transport::Auto, Transport::Messages] {
+        let mut prepared = program.prepare(world)?.with_transport(transport)?;
+        for _ in 0..2 {
+            let before = world.bytes_received();
+            let output = if into {
+                let mut output = start.clone();
+                prepared.run_into(&inputs, &mut output)?;
+                output
+            } else {
+                prepared.run(&inputs)?
+            };
+            runs.push((world.bytes_received() - before, output));
+        }
+    }
+    // The caller's arrays are never written.
+    assert!(arrays.iter().zip(&before).all(|(a, b)| a.block() == b.block()), "an input was written\n{program}");
+    let counted: Vec<_> = runs.iter().map(|run| run.0).collect();
+    let (received, output) = runs.pop().expect("it has run");
+    assert_eq!(counted, [received; 4], "in place twice, by messages twice, it receives\n{program}");
+    assert!(runs.iter().all(|run| run.1.block() == output.block()), "runs differ\n{program}");
+    let output = match output.sharding().partial() {
+        [] => output,
+        _ => output.redistribute(world, &output.sharding().closed())?,
+    };
+    Ok((received, output.gather(world)?))
+}

@@ -1,0 +1,85 @@
+//! Runs random programs on all ranks that `mpirun` started, or on 4 threads without it: each twice in place and twice by messages, and
+//! compares what they compute with the sequential result.
+//!
+//! ```text
+//! mpirun -n 6 target/debug/examples/program_laws --ranks=6
+//! ```
+//!
+//! Schedules are drawn from a fixed sequence, so all ranks and all runs see the same ones.
+
+use polyshard::runtime::spmd;
+use polyshard::{Element, Error, Result, Schedule, World};
+use polyshard_testing::laws::product::Draw;
+use polyshard_testing::laws::program::{run_every_way, sequential};
+use polyshard_testing::random::Choices;
+use polyshard_testing::random::algorithms::algorithm_of;
+use polyshard_testing::random::cyclic::cyclic_of;
+use polyshard_testing::random::kernels::kernel_of;
+use polyshard_testing::random::schedules::{mesh_of, schedule_of};
+use polyshard_testing::random::sums::summed_of;
+
+/// Schedules for these ranks that are drawn of each kind, legal or not.
+const CASES: usize = 12;
+
+/// Draws until the mesh has as many ranks as there are.
+const DRAWS: usize = 4000;
+
+fn main() -> Result<()> {
+    let argument = std::env::args().nth(1);
+    let ranks = match argument.as_ref().and_then(|argument| argument.strip_prefix("--ranks=")) {
+        Some(ranks) => ranks.parse().unwrap_or_else(|_| panic!("`{ranks}` is not a number of ranks")),
+        None => 4,
+    };
+    spmd(ranks, |world| {
+        let mut draw = Draw(23);
+        let mut programs = 0;
+        for kind in 0..4 {
+            programs += hold::<f64>(world, &mut draw, kind)? + hold::<i32>(world, &mut draw, kind)?;
+        }
+        assert!(programs >= CASES, "only {programs} of the schedules are legal");
+        if world.is_root() {
+            println!("{programs} programs hold on {ranks} ranks");
+        }
+        Ok::<(), Error>(())
+    })
+    .map(drop)
+}
+
+/// Checks schedules of one kind; returns how many of them were legal.
+fn hold<T: Element>(world: &World, draw: &mut Draw, kind: usize) -> Result<usize> {
+    let (mut cases, mut programs) = (0, 0);
+    for _ in 0..DRAWS {
+        if cases == CASES {
+            break;
+        }
+        let choices: Vec<u32> = (0..60).map(|_| draw.below(5040) as u32).collect();
+        let Some(schedule) = schedule::<T>(world.size(), kind, &choices) else { continue };
+        cases += 1;
+        let Some(program) = schedule.lower().ok().filter(|program| program.mesh().size() == world.size()) else {
+            continue;
+        };
+        programs += 1;
+        for program in [program.clone(), program.by_exchange()] {
+            let (_, found) = run_every_way::<T>(world, &program, true)?;
+            if let Some(found) = found {
+                assert_eq!(found, sequential::<T>(&program, true), "{schedule}\n{program}");
+            }
+        }
+    }
+    Ok(programs)
+}
+
+/// The schedule that these choices are of this kind, if it is for so many ranks.
+fn schedule<T: Element>(ranks: usize, kind: usize, choices: &[u32]) -> Option<Schedule> {
+    let mut choices = Choices::new(choices);
+    if kind > 1 {
+        let schedule = if kind == 2 { algorithm_of::<T>(&mut choices).0 } else { summed_of::<T>(&mut choices) };
+        return schedule.mesh().is_ok_and(|mesh| mesh.size() == ranks).then_some(schedule);
+    }
+    let kernel = kernel_of::<T>(&mut choices);
+    let mesh = mesh_of(&mut choices);
+    if mesh.size() != ranks {
+        return None;
+    }
+    Some(if kind == 0 { schedule_of(kernel, &mesh, &mut choices) } else { cyclic_of(kernel, &mesh, &mut choices) })
+}
