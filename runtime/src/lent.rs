@@ -13,11 +13,12 @@
 use crate::block::Block;
 use crate::comm::{Header, Located, SharedMemory, Stranded};
 use crate::layout::Sharding;
-use crate::memory::Seen;
-use crate::{DistArray, Element, Error, Result, RunError, Segment, Transport, World};
+use crate::memory::{Buffer, Seen};
+use crate::{DistArray, Element, Error, Group, Result, RunError, Segment, Transport, World};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// The handle of a shard that the others cannot see.
 const HIDDEN: u64 = u64::MAX;
@@ -60,6 +61,8 @@ pub(crate) struct Known {
     lists: Vec<List>,
     /// Where short blocks, which are in no segment, are copied to for the others to see.
     desk: Block<u64>,
+    /// What the ranks told last.
+    told: Vec<Header>,
 }
 
 /// Where the shards of an array are, on all ranks of the world.
@@ -147,9 +150,12 @@ impl<'a, T: Element> Lent<'a, T> {
                     false => memory.handle(block.as_ptr().cast(), place).unwrap_or(HIDDEN),
                 };
             }
-            let told = self.world.comm().gather_headers_about("inputs that are read in place", header)?;
+            match memory.gather(header, &mut known.told) {
+                Some(done) => done?,
+                None => known.told = self.world.comm().gather_headers_about("inputs that are read in place", header)?,
+            }
             for (nth, list) in lists.iter_mut().enumerate() {
-                list.update(told.iter().map(|header| header[nth]), memory);
+                list.update(known.told.iter().map(|header| header[nth]), memory);
             }
         }
         memory.sync();
@@ -184,8 +190,9 @@ impl<'a, T: Element> Lent<'a, T> {
     /// As [`end`](Self::end), and returns what is known of the arrays.
     pub(crate) fn give_back(mut self) -> Result<Known> {
         let Some(known) = self.known.take() else { return Ok(Known::default()) };
-        self.world.memory()?.sync();
-        self.world.comm().barrier()?;
+        let memory = self.world.memory()?;
+        memory.sync();
+        memory.meet().unwrap_or_else(|| self.world.comm().barrier())?;
         self.owners.clear();
         Ok(known)
     }
@@ -340,6 +347,63 @@ impl<'a, T: Element> Shards<'a, T> {
         // ever if one does not: the owner strands its memory then. Until that nobody writes to it, as the owner has borrowed the array.
         // The list keeps what is mapped as long as it is borrowed. It has `bytes` bytes of `T`, for which blocks are aligned.
         Ok(unsafe { std::slice::from_raw_parts(found.address.cast_const().cast(), bytes / size_of::<T>()) })
+    }
+}
+
+/// Lends the first `len` elements of `buffer` to the members of the group while `read` runs, which is given theirs, in the members'
+/// order; collective over the group. Does nothing, on all members, if one of them cannot see another's.
+///
+/// # Errors
+/// If another rank failed.
+pub(crate) fn among_members<T: Element>(
+    group: &Group,
+    buffer: &mut Buffer<T>,
+    len: usize,
+    read: impl FnOnce(&[&[T]]),
+) -> Result<bool> {
+    let Some(memory) = group.near() else { return Ok(false) };
+    let (address, segment) = (buffer.as_ptr().cast(), buffer.segment().map(|segment| (segment, 0)));
+    let handle = memory.handle(address, segment).unwrap_or(HIDDEN);
+    memory.sync();
+    let told = group.comm().gather_headers_about("partial sums that are read in place", [handle, 0, 0, 0])?;
+    if told.iter().any(|header| header[0] == HIDDEN) {
+        return Ok(false);
+    }
+    memory.sync();
+    // From here on others may read it.
+    let mut lent = LentBuffer { buffer, memory, is_back: false };
+    let bytes = len * size_of::<T>();
+    let find = |(member, header): (usize, &Header)| {
+        let rank = group.world_rank(member);
+        memory.locate(rank, header[0], bytes).map_err(|why| Error::Mapping {
+            rank,
+            bytes,
+            why: format!("{why}").into(),
+        })
+    };
+    let found: Vec<Located> = told.iter().enumerate().map(find).collect::<Result<_>>()?;
+    // SAFETY: each member has told where its buffer is, of at least so many elements, as all have the same region; it writes to it
+    // and gives it back only when all have come to the barrier, or never. `found` keeps what is mapped.
+    let slice = |place: &Located| unsafe { std::slice::from_raw_parts(place.address.cast_const().cast(), len) };
+    read(&found.iter().map(slice).collect::<Vec<_>>());
+    memory.sync();
+    group.comm().barrier()?;
+    lent.is_back = true;
+    Ok(true)
+}
+
+/// A buffer that others may be reading until it is back.
+struct LentBuffer<'a, T: Element> {
+    buffer: &'a mut Buffer<T>,
+    memory: &'a dyn SharedMemory,
+    is_back: bool,
+}
+
+impl<T: Element> Drop for LentBuffer<'_, T> {
+    fn drop(&mut self) {
+        if !self.is_back {
+            self.memory.strand(Arc::new(std::mem::take(self.buffer)));
+        }
     }
 }
 

@@ -12,7 +12,7 @@ mod segment;
 pub(crate) use buffer::Buffer;
 pub(crate) use pages::Seen;
 #[cfg(feature = "mpi")]
-pub(crate) use pages::share_none;
+pub(crate) use pages::{ranks_share, share_none};
 pub(crate) use pool::{kept, release};
 #[cfg(feature = "mpi")]
 pub(crate) use segment::Handle;

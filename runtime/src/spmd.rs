@@ -9,7 +9,7 @@ mod threads;
 use crate::comm::Communicator;
 use crate::comm::launcher::{Launcher, launcher};
 use crate::comm::threads::{Failure, Shared, ThreadComm};
-use crate::{Backend, Error, LaunchError, Result, World};
+use crate::{Backend, Error, LaunchError, Result, Transport, World};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt::Display;
@@ -188,6 +188,7 @@ where
     let result = catch_unwind(AssertUnwindSafe(|| {
         let comm = world(ThreadComm::world(Arc::clone(shared), rank), shared).map_err(|error| error.to_string())?;
         let world = World::new(comm, Backend::Threads);
+        world.set_transport(Transport::of_environment().map_err(|error| error.to_string())?);
         f(&world).map_err(|error| error.to_string())
     }));
     // The first failure counts: a rank that was told of another's adds nothing.
@@ -235,6 +236,7 @@ where
     IS_RANK.set(true);
     let result = catch_unwind(AssertUnwindSafe(|| {
         let world = World::new(Rc::clone(&comm), Backend::Mpi);
+        world.set_transport(Transport::of_environment().map_err(|error| error.to_string())?);
         // Where arrays are not to be shared, it is known before the first of them is made.
         world.memory().map_err(|error| error.to_string())?;
         let result = f(&world).map_err(|error| error.to_string());

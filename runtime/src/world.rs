@@ -155,6 +155,8 @@ impl World {
             }
         }
         let mut group = Group {
+            near: None,
+            transport: Rc::clone(&self.transport),
             comm: Rc::clone(&self.comm),
             mesh: mesh.clone(),
             axes: axes.to_vec(),
@@ -168,6 +170,9 @@ impl World {
             // The least member is the same for all members, and no other group has it.
             group.comm = Rc::from(self.comm.split(group.world_rank(0), group.rank_of(&coordinates))?);
         }
+        let memory = self.memory()?;
+        let is_near = size > 1 && (0..size).all(|member| memory.reaches(group.world_rank(member)));
+        group.near = is_near.then_some(memory);
         let group = Rc::new(group);
         self.groups.borrow_mut().push(Rc::clone(&group));
         Ok(group)
@@ -188,8 +193,8 @@ impl World {
         self.transport.get()
     }
 
-    /// Sets how ranks of one node get at each other's elements: [`Auto`](Transport::Auto) at first, where they lie, if the ranks
-    /// share memory. It holds for what is prepared or made afterwards, also under other numbers of the ranks. All ranks must set
+    /// Sets how ranks of one node get at each other's elements: at first where they lie, if the ranks share memory, or as
+    /// `POLYSHARD_TRANSPORT` in the environment says, which is `auto`, `messages` or `shared`. It holds for what is prepared or made afterwards, also under other numbers of the ranks. All ranks must set
     /// the same.
     ///
     /// ```
@@ -259,6 +264,9 @@ impl World {
 /// The ranks that differ from this one along some axes of a mesh only.
 pub struct Group {
     comm: Rc<dyn Communicator>,
+    /// The memory of the world, if all members share it.
+    near: Option<Rc<dyn SharedMemory>>,
+    transport: Rc<Cell<Transport>>,
     mesh: Mesh,
     axes: Vec<usize>,
     /// This rank's coordinates on the mesh.
@@ -270,6 +278,11 @@ impl Group {
     #[must_use]
     pub fn comm(&self) -> &dyn Communicator {
         &*self.comm
+    }
+
+    /// Returns the memory that all members share, unless they share none or are to send messages.
+    pub(crate) fn near(&self) -> Option<&dyn SharedMemory> {
+        self.near.as_deref().filter(|_| self.transport.get() != Transport::Messages)
     }
 
     /// Returns the mesh.

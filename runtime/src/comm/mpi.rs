@@ -14,6 +14,7 @@
 //! behind, and buffers are Rust slices that outlive the call.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
+mod board;
 pub(crate) mod checked;
 mod datatype;
 mod exchange;
@@ -335,7 +336,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
-        Ok(Rc::new(memory::NodeMemory::new(self)?))
+        Ok(Rc::new(memory::NodeMemory::new(self, true)?))
     }
 
     fn bytes_received(&self) -> u64 {

@@ -80,6 +80,12 @@ pub enum LaunchError {
     /// MPI has been finalised.
     #[error("MPI has been finalised: call `spmd` before `MPI_Finalize`")]
     Finalized,
+    /// `POLYSHARD_TRANSPORT` is no transport.
+    #[error("`POLYSHARD_TRANSPORT` is `{value}`: set it to auto, messages or shared")]
+    Transport {
+        /// Its value.
+        value: String,
+    },
     /// `POLYSHARD_CHECK` is neither 0 nor 1.
     #[error("`POLYSHARD_CHECK` is `{value}`: set it to 1 or 0")]
     Check {

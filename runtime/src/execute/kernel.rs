@@ -86,7 +86,11 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
 
     /// Sets how inputs get from rank to rank.
     pub(super) fn with_transport(self, transport: Transport) -> Self {
-        Self { transport, ..self }
+        let out_tile = match transport {
+            Transport::Messages => self.out_tile.map(OutTile::by_messages),
+            Transport::Auto | Transport::Shared => self.out_tile,
+        };
+        Self { transport, out_tile, ..self }
     }
 
     /// What each element of the output counts as before anything is written to it.

@@ -1,7 +1,7 @@
 //! Buffers for tiles and messages, whose memory outlives them.
 
-use super::Memory;
 use super::pages::Seen;
+use super::{Memory, Segment};
 use crate::Result;
 use bytemuck::Pod;
 use std::fmt::{self, Display};
@@ -23,8 +23,25 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// If they do not fit the memory that is free.
     pub(crate) fn new(elements: usize, what: impl Display) -> Result<Self> {
-        let (memory, _) = Memory::new::<T>(elements, what, Seen::Here)?;
+        Self::seen(elements, what, Seen::Here)
+    }
+
+    /// As [`new`](Self::new), where other ranks of the node can read it, if ranks are processes.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub(crate) fn to_be_read(elements: usize, what: impl Display) -> Result<Self> {
+        Self::seen(elements, what, super::pages::seen_by_ranks())
+    }
+
+    fn seen(elements: usize, what: impl Display, seen: Seen) -> Result<Self> {
+        let (memory, _) = Memory::new::<T>(elements, what, seen)?;
         Ok(Self { memory, len: elements, elements: PhantomData })
+    }
+
+    /// Returns the segment that it is, if it is one.
+    pub(crate) fn segment(&self) -> Option<&Segment> {
+        self.memory.segment()
     }
 
     /// Makes it at least so long, for `what`; what it held is lost if it was shorter.

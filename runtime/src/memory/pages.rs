@@ -25,6 +25,20 @@ pub(crate) struct Pages {
 /// Set once the system has refused a segment: from then on all memory is this process' own.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
+/// Set once ranks are known to be processes that share memory.
+static RANKS_SHARE: AtomicBool = AtomicBool::new(false);
+
+/// Returns who is to see what ranks are to read of each other.
+pub(super) fn seen_by_ranks() -> Seen {
+    if RANKS_SHARE.load(Ordering::Relaxed) { Seen::OnTheNode } else { Seen::Here }
+}
+
+/// Says that ranks are processes that share memory.
+#[cfg(feature = "mpi")]
+pub(crate) fn ranks_share() {
+    RANKS_SHARE.store(true, Ordering::Relaxed);
+}
+
 impl Pages {
     /// Returns `bytes` zeros from the system; its own where it has no segment.
     ///

@@ -28,7 +28,7 @@ mod tests;
 use crate::comm::SharedMemory;
 use crate::layout::Sharding;
 use crate::subarray::Subarray;
-use crate::{DistArray, Element, RedistributionError, Result, Segment, World};
+use crate::{DistArray, Element, LaunchError, RedistributionError, Result, Segment, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
@@ -47,6 +47,24 @@ pub enum Transport {
     Messages,
     /// Through shared memory; an error where that is impossible.
     Shared,
+}
+
+impl Transport {
+    /// The one that the environment asks for, `POLYSHARD_TRANSPORT`.
+    ///
+    /// # Errors
+    /// [`LaunchError::Transport`] if it is none.
+    pub(crate) fn of_environment() -> Result<Self> {
+        match std::env::var("POLYSHARD_TRANSPORT").as_deref().map(str::trim) {
+            Err(std::env::VarError::NotPresent) | Ok("" | "auto") => Ok(Self::Auto),
+            Ok("messages") => Ok(Self::Messages),
+            Ok("shared") => Ok(Self::Shared),
+            Ok(value) => Err(LaunchError::Transport { value: value.into() }.into()),
+            Err(std::env::VarError::NotUnicode(value)) => {
+                Err(LaunchError::Transport { value: value.to_string_lossy().into() }.into())
+            }
+        }
+    }
 }
 
 /// A redistribution between two shardings of one shape over the same ranks, made once and run many times.

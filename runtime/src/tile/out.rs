@@ -27,6 +27,7 @@ pub struct OutTile<T> {
     pub(super) region: Region,
     pub(super) written: Option<Written>,
     pub(super) any_order: bool,
+    pub(super) by_messages: bool,
     pub(super) buffer: Buffer<T>,
     /// What each element of the region counts as, if nothing has been written there since the tile was reset.
     unset: Option<T>,
@@ -40,9 +41,17 @@ impl<T: Element> OutTile<T> {
     /// # Errors
     /// If they do not fit the memory that is free.
     pub fn new(name: &str, elements: usize) -> Result<Self> {
-        let buffer = Buffer::new(elements, format_args!("a tile of `{name}`"))?;
-        let (outgoing, incoming) = (Buffer::default(), Buffer::default());
-        Ok(Self { region: Region::empty(0), written: None, any_order: false, buffer, unset: None, outgoing, incoming })
+        let buffer = Buffer::to_be_read(elements, format_args!("a tile of `{name}`"))?;
+        Ok(Self {
+            region: Region::empty(0),
+            written: None,
+            any_order: false,
+            by_messages: false,
+            buffer,
+            unset: None,
+            outgoing: Buffer::default(),
+            incoming: Buffer::default(),
+        })
     }
 
     /// Returns the tile, from now on combined into no other elements of this rank's shard than those that are written.
@@ -63,6 +72,12 @@ impl<T: Element> OutTile<T> {
     #[must_use]
     pub fn in_any_order(self) -> Self {
         Self { any_order: true, ..self }
+    }
+
+    /// Returns the tile, whose sums from now on meet by messages, also where members could read each other's tiles.
+    #[must_use]
+    pub(crate) fn by_messages(self) -> Self {
+        Self { by_messages: true, ..self }
     }
 
     /// Makes it the tile of `region`, each element of it the identity of `op`. Moves no data.
@@ -239,8 +254,28 @@ pub(super) fn combine<T: Element>(
     });
 }
 
-/// Combines the sum of what the members have of a part into the block: `others` in messages, in the members' order,
-/// and in between, before member `me`, what `tile` has in the region.
+/// Combines the sum of what the members have of a part into the block, whose tiles are given in the members' order.
+pub(super) fn combine_tiles<T: Element>(
+    part: &Subarray,
+    tiles: &[&[T]],
+    target: &mut DistArray<T>,
+    written: Option<&Written>,
+    op: ReduceOp,
+) {
+    let block = target.block_mut();
+    let mut sums = [T::ZERO; CHUNK];
+    part.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
+        for start in (0..len).step_by(CHUNK) {
+            let count = CHUNK.min(len - start);
+            let sums = &mut sums[..count];
+            let terms = tiles.iter().map(|tile| cast_slice(&tile[from + start..][..count]));
+            combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms);
+            combine_run(block, to + start, sums, written, op);
+        }
+    });
+}
+
+/// As [`combine_tiles`], where `others` are packed in messages, and `tile`, that of member `me`, is in the region.
 pub(super) fn combine_sum<T: Element>(
     part: &Subarray,
     tile: &[T],

@@ -4,9 +4,10 @@
 //! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere, unless
 //! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
-use super::out::{combine, combine_sum};
+use super::out::{combine, combine_sum, combine_tiles};
 use super::{OutTile, further_on, one_box, owned, room, root};
 use crate::layout::SumKind;
+use crate::lent::among_members;
 use crate::memory::split_mut;
 use crate::subarray::{Place, Subarray, in_order, mail};
 use crate::{DistArray, Element, Group, ReduceOp, Region, Result};
@@ -159,7 +160,7 @@ impl<T: Element> OutTile<T> {
         tile.meet_in_parts(group, parts, target, ReduceOp::Sum)
     }
 
-    /// Sends to each member its part, and combines the sum of what all members have of this member's part into the
+    /// Gives each member its part, where members read each other's tiles or by messages, and combines the sum of what all members have of this member's part into the
     /// shard, in one pass over all of it.
     fn meet_in_parts(
         &mut self,
@@ -168,8 +169,16 @@ impl<T: Element> OutTile<T> {
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
-        self.sums();
+        let len = self.sums().len();
         let (me, own) = (group.rank(), parts[group.rank()].clone());
+        if !self.by_messages {
+            let (written, elements) = (self.written.as_ref(), own.len() * (group.size() - 1));
+            let read = |tiles: &[&[T]]| combine_tiles(&own, tiles, target, written, op);
+            if among_members(group, &mut self.buffer, len, read)? {
+                group.comm().count_received(elements * size_of::<T>());
+                return Ok(());
+            }
+        }
         let others = (0..group.size()).filter(|&member| member != me && own.len() > 0);
         let receives: Vec<_> = others.map(|from| (from, own.clone())).collect();
         let sends = parts.into_iter().enumerate().filter(|(member, part)| *member != me && part.len() > 0);

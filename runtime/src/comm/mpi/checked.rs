@@ -345,7 +345,8 @@ impl Communicator for Checked {
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
         self.agree(Call::SharedMemory)?;
-        Ok(Rc::new(NodeMemory::new(&self.inner)?))
+        // Who waits at a board could not be asked where it is.
+        Ok(Rc::new(NodeMemory::new(&self.inner, false)?))
     }
 
     fn bytes_received(&self) -> u64 {

@@ -3,9 +3,10 @@
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::MpiCommunicator;
-use super::status::checked;
-use crate::comm::{Communicator, Located, SharedMemory, Stranded};
-use crate::memory::{Handle, share_none};
+use super::board::Board;
+use super::status::{checked, empty};
+use crate::comm::{Communicator, Header, Located, SharedMemory, Stranded};
+use crate::memory::{Handle, ranks_share, share_none};
 use crate::{Result, Segment};
 use memmap2::MmapRaw;
 use mpi::ffi;
@@ -23,6 +24,9 @@ pub(super) struct NodeMemory {
     /// For each rank of the group that this was made for, its process, if it shares memory with this one.
     processes: Vec<Option<u32>>,
     is_shared: bool,
+    /// Where all ranks meet, if all share memory.
+    board: Option<Board>,
+    comm: ffi::MPI_Comm,
     /// The segments that have been mapped, with the ranks that own them and their numbers there, those used last at the end.
     mapped: RefCell<Vec<(usize, u64, Rc<MmapRaw>)>>,
 }
@@ -32,7 +36,7 @@ impl NodeMemory {
     ///
     /// Each process maps memory of the next one of its node. If one cannot, none of that node shares memory, and that is said
     /// once.
-    pub(super) fn new(comm: &MpiCommunicator) -> Result<Self> {
+    pub(super) fn new(comm: &MpiCommunicator, has_board: bool) -> Result<Self> {
         // SAFETY: the communicator is live, the constants are set once MPI is initialised, and `raw` is a local.
         let (code, raw) = unsafe {
             let mut raw = ffi::RSMPI_COMM_NULL;
@@ -65,8 +69,28 @@ impl NodeMemory {
         };
         let processes = told.iter().enumerate().map(near).collect();
         let shares = |(rank, header): (usize, &[u64; 4])| header[0] != rank as u64 && !apart(header[0]);
-        Ok(Self { processes, is_shared: told.iter().enumerate().any(shares), mapped: RefCell::default() })
+        let is_shared = told.iter().enumerate().any(shares);
+        let all = is_shared && told.iter().all(|header| header[0] == told[0][0]);
+        if is_shared && !apart(leader) {
+            ranks_share();
+        }
+        let board = if has_board && all { board(comm, told[0][1] as u32)? } else { None };
+        Ok(Self { processes, is_shared, board, comm: comm.raw, mapped: RefCell::default() })
     }
+}
+
+/// Returns the board of all ranks, the first of which is this process, if all see it; collective.
+fn board(comm: &MpiCommunicator, first: u32) -> Result<Option<Board>> {
+    let made = if comm.rank == 0 { Board::make(0, comm.size).ok() } else { None };
+    let (board, handle) = made.map_or((None, None), |(board, handle)| (Some(board), Some(handle)));
+    let told = comm.gather_headers([u64::from(handle.is_some()), handle.unwrap_or(0), 0, 0])?;
+    let [has, handle, ..] = told[0];
+    let board = match board {
+        None if has == 1 && comm.rank > 0 => Board::find(first, handle, comm.rank, comm.size).ok(),
+        board => board,
+    };
+    let seen = comm.gather_headers([u64::from(board.is_some()), 0, 0, 0])?;
+    Ok(board.filter(|_| seen.iter().all(|header| header[0] == 1)))
 }
 
 /// Returns why this process cannot map memory of the next one of its node, or make some itself; collective over the node.
@@ -94,6 +118,18 @@ fn refused(node: &MpiCommunicator) -> Result<Option<io::Error>> {
     Ok(made.map(drop).and(seen).err())
 }
 
+impl NodeMemory {
+    /// Lets the library go on with messages that other ranks may wait for (MPI 3.1, section 3.8.1).
+    fn progress(&self) -> Result<()> {
+        let (mut is_there, mut status) = (0, empty());
+        // SAFETY: the communicator is live as long as the world whose memory this is, and the pointers are to locals.
+        let code = unsafe {
+            ffi::MPI_Iprobe(ffi::RSMPI_ANY_SOURCE, ffi::RSMPI_ANY_TAG, self.comm, &mut is_there, &mut status)
+        };
+        checked("making progress", code)
+    }
+}
+
 impl SharedMemory for NodeMemory {
     fn reaches(&self, rank: usize) -> bool {
         self.processes[rank].is_some()
@@ -106,6 +142,14 @@ impl SharedMemory for NodeMemory {
 
     fn is_shared(&self) -> bool {
         self.is_shared
+    }
+
+    fn gather(&self, notice: Header, told: &mut Vec<Header>) -> Option<Result<()>> {
+        self.board.as_ref().map(|board| board.gather(notice, told, || self.progress()))
+    }
+
+    fn meet(&self) -> Option<Result<()>> {
+        self.board.as_ref().map(|board| board.meet(|| self.progress()))
     }
 
     fn locate(&self, rank: usize, handle: u64, bytes: usize) -> io::Result<Located> {

@@ -1,0 +1,165 @@
+//! A board in memory that all ranks share, on which they tell each other of themselves and wait for each other.
+//!
+//! ```text
+//! each writes its notice, and counts itself in  |  the last wakes the others  |  each reads all notices
+//! ```
+//!
+//! Where ranks are more than cores, who waits should sleep: a collective of the library asks again and again, in several rounds,
+//! and takes the cores from those that the others wait for. Notices are written in two places in turn, so that nobody
+//! waits for the readers of the last ones.
+#![expect(unsafe_code, reason = "memory that several processes write")]
+
+use crate::comm::Header;
+use crate::memory::Handle;
+use crate::{Result, Segment};
+use memmap2::MmapRaw;
+use rustix::thread::futex;
+use std::cell::Cell;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread::available_parallelism;
+
+/// Words of 8 bytes before the notices: how many ranks have come, and in its own cache line how often all have.
+const HEAD: usize = 16;
+
+/// Words of a notice.
+const WORDS: usize = size_of::<Header>() / size_of::<u64>();
+
+/// How often a rank that has a core for itself looks before it sleeps: some microseconds.
+const LOOKS: usize = 2000;
+
+/// How long a rank sleeps before it lets the library go on with what others may wait for.
+const NAP: futex::Timespec = futex::Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+
+/// The board, seen from one rank.
+pub(crate) struct Board {
+    rank: usize,
+    size: usize,
+    memory: MmapRaw,
+    /// The file, on the rank that has made it.
+    _segment: Option<Segment>,
+    looks: usize,
+    turn: Cell<u32>,
+}
+
+impl Board {
+    /// Makes a board for `size` ranks, and returns it with the handle by which the others find it.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    pub(super) fn make(rank: usize, size: usize) -> io::Result<(Self, u64)> {
+        let bytes = (HEAD + 2 * size * WORDS) * size_of::<u64>();
+        let (segment, _) = Segment::new(bytes)?;
+        let handle = segment.handle(0).ok_or_else(|| io::Error::other("its handle does not fit"))?;
+        let memory = Handle::read(handle).map(std::process::id())?;
+        Ok((Self { _segment: Some(segment), ..Self::over(memory, rank, size) }, handle))
+    }
+
+    /// Returns the board that the process with this number has made.
+    ///
+    /// # Errors
+    /// If the system does not let this one see it.
+    pub(super) fn find(process: u32, handle: u64, rank: usize, size: usize) -> io::Result<Self> {
+        Ok(Self::over(Handle::read(handle).map(process)?, rank, size))
+    }
+
+    fn over(memory: MmapRaw, rank: usize, size: usize) -> Self {
+        let cores = available_parallelism().map_or(1, std::num::NonZero::get);
+        Self { rank, size, memory, _segment: None, looks: if size <= cores { LOOKS } else { 0 }, turn: Cell::new(0) }
+    }
+
+    /// Gives every rank the notices of all, in rank order, in `told`. `progress` is called now and then while this rank waits.
+    pub(crate) fn gather(
+        &self,
+        notice: Header,
+        told: &mut Vec<Header>,
+        progress: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let place = (self.turn.get() as usize % 2) * self.size;
+        for (word, value) in self.notice(place + self.rank).iter().zip(notice) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.meet(progress)?;
+        told.clear();
+        let read = |rank| {
+            let words = self.notice(place + rank);
+            std::array::from_fn(|nth| words[nth].load(Ordering::Relaxed))
+        };
+        told.extend((0..self.size).map(read));
+        Ok(())
+    }
+
+    /// Waits until all ranks are here. What they have written before, all see afterwards.
+    pub(crate) fn meet(&self, mut progress: impl FnMut() -> Result<()>) -> Result<()> {
+        let (arrived, turn) = (self.counter(0), self.counter(HEAD / 2));
+        let before = self.turn.replace(self.turn.get().wrapping_add(1));
+        if arrived.fetch_add(1, Ordering::AcqRel) as usize + 1 == self.size {
+            arrived.store(0, Ordering::Relaxed);
+            turn.store(before.wrapping_add(1), Ordering::Release);
+            // Who is not woken wakes up by itself.
+            let _ = futex::wake(turn, futex::Flags::empty(), u32::MAX >> 1);
+            return Ok(());
+        }
+        for _ in 0..self.looks {
+            if turn.load(Ordering::Acquire) != before {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        while turn.load(Ordering::Acquire) == before {
+            if futex::wait(turn, futex::Flags::empty(), before, Some(&NAP)).is_err() {
+                progress()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The counter in this word.
+    fn counter(&self, word: usize) -> &AtomicU32 {
+        // SAFETY: the memory has more words, is aligned for pages, and lives as long as this; all processes use it by
+        // atomic operations alone.
+        unsafe { &*self.memory.as_ptr().cast::<AtomicU64>().add(word).cast::<AtomicU32>() }
+    }
+
+    /// The words of a notice.
+    fn notice(&self, place: usize) -> &[AtomicU64] {
+        assert!(place < 2 * self.size, "the board has no place {place}; this is a bug of polyshard");
+        // SAFETY: as above; the place is inside of it.
+        unsafe {
+            let start = self.memory.as_ptr().cast::<AtomicU64>().add(HEAD + place * WORDS);
+            std::slice::from_raw_parts(start, WORDS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads with a board each, over the same memory.
+    #[test]
+    fn all_get_the_notices_of_all_every_time() {
+        for size in [1, 2, 3, 7] {
+            let (first, handle) = Board::make(0, size).expect("a board");
+            let process = std::process::id();
+            std::thread::scope(|scope| {
+                for rank in 1..size {
+                    scope.spawn(move || check(&Board::find(process, handle, rank, size).expect("the board")));
+                }
+                check(&first);
+            });
+        }
+    }
+
+    fn check(board: &Board) {
+        let mut told = Vec::new();
+        for round in 0..500_u64 {
+            let notice = |rank: usize| [rank as u64, round, 1 << 40, 7];
+            board.gather(notice(board.rank), &mut told, || Ok(())).expect("nothing fails");
+            assert_eq!(told, (0..board.size).map(notice).collect::<Vec<_>>());
+            if round % 3 == 0 {
+                board.meet(|| Ok(())).expect("nothing fails");
+            }
+        }
+    }
+}
