@@ -1,45 +1,16 @@
 //! The law of the whole: whatever the schedule, mesh and sizes, the result is the sequential one, or
 //! `lower` refuses with a reason.
 
+#[path = "random/programs.rs"]
+mod programs;
 mod random;
 
-use ndarray::{ArrayD, IxDyn};
+use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{Clause, Element, ErrorKind, OutputRoute, Program, Route, Transfer, reference};
+use polyshard::{Clause, Element, ErrorKind, OutputRoute, Program, Route, Transfer};
 use polyshard_testing::written::read_back;
+use programs::{algorithm, anything, cyclic, distributed_on, sequential, summed};
 use proptest::prelude::*;
-use random::Choices;
-use random::algorithms::algorithm_of;
-use random::cyclic::cyclic_of;
-use random::kernels::kernel_of;
-use random::schedules::{mesh_of, schedule_of};
-use random::sums::summed_of;
-
-/// A random schedule of a random kernel.
-fn anything<T: Element>(choices: &[u32]) -> Schedule {
-    let mut choices = Choices::new(choices);
-    let kernel = kernel_of::<T>(&mut choices);
-    let mesh = mesh_of(&mut choices);
-    schedule_of(kernel, &mesh, &mut choices)
-}
-
-/// A random relative of the classical matrix products.
-fn algorithm<T: Element>(choices: &[u32]) -> Schedule {
-    algorithm_of::<T>(&mut Choices::new(choices)).0
-}
-
-/// A random product whose sums meet over ranks.
-fn summed<T: Element>(choices: &[u32]) -> Schedule {
-    summed_of::<T>(&mut Choices::new(choices))
-}
-
-/// A random kernel whose loops are distributed block-cyclically.
-fn cyclic<T: Element>(choices: &[u32]) -> Schedule {
-    let mut choices = Choices::new(choices);
-    let kernel = kernel_of::<T>(&mut choices);
-    let mesh = mesh_of(&mut choices);
-    cyclic_of(kernel, &mesh, &mut choices)
-}
 
 /// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
 fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
@@ -51,81 +22,18 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
             return Ok(());
         }
     };
-    let expected = sequential::<T>(&program, true)?;
+    let expected = sequential::<T>(&program).map_err(|error| TestCaseError::fail(error.to_string()))?;
     for (program, how) in [(program.clone(), "as derived"), (program.by_exchange(), "by exchange alone")] {
-        let found = distributed::<T>(&program, true)
+        let found = distributed::<T>(&program)
             .map_err(|error| TestCaseError::fail(format!("{how}: {error}\n{schedule}\n{program}")))?;
         prop_assert_eq!(&found, &expected, "{}\n{}\n{}", how, schedule, &program);
     }
     Ok(())
 }
 
-/// The value of a tensor's element: small integers that tell indices apart, so that sums are exact.
-fn element<T: Element>(tensor: usize, product: bool, index: &[usize]) -> T {
-    let sum: usize = index.iter().zip([7, 3, 5, 2]).map(|(i, factor)| i * factor).sum::<usize>() + 11 * tensor;
-    let value = if product { [1, -1, 2][sum % 3] } else { (sum % 13) as i64 - 6 };
-    num_traits::NumCast::from(value).expect("a small integer is of every type")
-}
-
-fn product(program: &Program) -> bool {
-    program.kernel().assign().to_string() == "*="
-}
-
-fn sequential<T: Element>(program: &Program, into: bool) -> Result<ArrayD<T>, TestCaseError> {
-    let kernel = program.kernel();
-    let array = |(position, tensor): (usize, &polyshard::Tensor)| {
-        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
-            let index: Vec<usize> = (0..tensor.ndim()).map(|dim| index[dim]).collect();
-            element::<T>(position, product(program), &index)
-        })
-    };
-    let arrays: Vec<_> = kernel.tensors().enumerate().map(array).collect();
-    let (output, inputs) = arrays.split_last().expect("a kernel has an output");
-    let inputs: Vec<_> = inputs.iter().collect();
-    reference(kernel, &inputs, into.then(|| output.clone())).map_err(|error| TestCaseError::fail(error.to_string()))
-}
-
-fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<ArrayD<T>> {
-    let shards = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = program.shardings().enumerate().map(|(position, sharding)| {
-            DistArray::from_fn(world, sharding, |index| element::<T>(position, product(program), index))
-        });
-        let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
-        let before = arrays.clone();
-        let mut output = arrays.pop().expect("a kernel has an output");
-        let inputs: Vec<_> = arrays.iter().collect();
-        let mut prepared = program.prepare(world)?;
-        let mut again = output.clone();
-        let mut run = |output: &mut DistArray<T>| -> polyshard::Result<u64> {
-            let received = world.bytes_received();
-            if into {
-                prepared.run_into(&inputs, output)?;
-            } else {
-                *output = prepared.run(&inputs)?;
-            }
-            Ok(world.bytes_received() - received)
-        };
-        let received = run(&mut output)?;
-        assert_eq!(run(&mut again)?, received, "a second run receives something else\n{program}");
-        assert!(output.block() == again.block(), "a second run differs\n{program}");
-        // The caller's arrays are never written.
-        assert!(arrays.iter().zip(&before).all(|(a, b)| a.block() == b.block()), "an input was written");
-        if !output.sharding().partial().is_empty() {
-            output = output.redistribute(world, &output.sharding().closed())?;
-        }
-        Ok((received, output.gather(world)?))
-    })?;
-    let received = shards.iter().map(|(received, _)| *received).max().unwrap_or(0);
-    let stated = program.report().traffic_bytes;
-    assert!(received <= stated, "{received} bytes received, {stated} stated\n{program}");
-    // Where there are few steps, what is stated is counted. A sum of integers is carried out by the library.
-    let levels = program.nest().transfers.iter().map(|transfer| transfer.level).chain([program.nest().output.level]);
-    let steps = levels.map(|level| program.nest().loops[..level].iter().map(|l| l.extent as usize).product::<usize>());
-    let most_partners = program.mesh().size();
-    if steps.sum::<usize>() * program.mesh().size() * most_partners <= 8192 {
-        assert_eq!(received, stated, "bytes received and stated\n{program}");
-    }
-    Ok(shards.into_iter().find_map(|(_, array)| array).expect("rank 0 gathers"))
+fn distributed<T: Element>(program: &Program) -> polyshard::Result<ArrayD<T>> {
+    let arrays = polyshard::spmd(program.mesh().size(), |world| distributed_on::<T>(world, program))?;
+    Ok(arrays.into_iter().flatten().next().expect("rank 0 gathers"))
 }
 
 fn choices() -> impl Strategy<Value = Vec<u32>> {

@@ -15,6 +15,16 @@ fn sequences_give_the_sequential_product_on_one_to_eight_processes() {
 }
 
 #[test]
+fn random_programs_give_the_sequential_result_on_two_to_six_processes() {
+    for processes in [2, 3, 4, 6] {
+        let ranks = format!("--ranks={processes}");
+        let ended = run(Start::Mpi(processes), &example_path!("program_laws"), &[&ranks], Duration::from_secs(120));
+        assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
+        assert_eq!(ended.stdout, format!("48 programs give the sequential result on {processes} ranks\n"));
+    }
+}
+
+#[test]
 fn tiles_are_right_on_one_to_eight_processes() {
     for processes in [1, 2, 3, 4, 6, 8] {
         let ranks = format!("--ranks={processes}");
