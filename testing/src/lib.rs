@@ -4,6 +4,7 @@
 //! | module | feature | holds |
 //! | --- | --- | --- |
 //! | [`start`] | | programs as a user starts them |
+//! | [`nodes`] | | nodes to start them on |
 //! | `planner` | `planner` | random problems for the planner, and what its answers mean |
 //! | `laws` | `runtime`; of plans that are run `polyshard` | what holds for whatever the ranks of a world are |
 //! | `bench` | `runtime`; products need `polyshard` | the command line of benchmarks, what they measure by and how they say it |
@@ -24,6 +25,7 @@ pub mod command_line;
 pub mod example;
 #[cfg(feature = "runtime")]
 pub mod laws;
+pub mod nodes;
 #[cfg(feature = "planner")]
 pub mod planner;
 pub mod start;
