@@ -62,25 +62,32 @@ fn machines_are_found_where_nodes_make_levels_and_refused_elsewhere() {
     }
 }
 
-/// Checks that a program of four ranks ends soon on two nodes, with `message` said once.
+/// Checks that a program of four ranks ends soon on two nodes, and returns how often it says `message`.
 #[track_caller]
-fn check_ended(program: &str, way: &str, message: &str) {
+fn check_ended(program: &str, way: &str, message: &str) -> usize {
     // Ranks that wait ask after a second where the others are.
     let soon = ["POLYSHARD_CHECK_SECONDS=1"];
     let ended = run_with(&soon, Start::Nodes(TWO), &example_path!(program), &[way], LIMIT);
     assert!(!ended.success, "`{program} {way}` ended with code 0:\n{}", ended.stderr);
     let said = ended.stderr.matches(message).count();
-    assert_eq!(said, 1, "`{program} {way}` should say `{message}` once:\n{}", ended.stderr);
+    assert!(said > 0, "`{program} {way}` should say `{message}`:\n{}", ended.stderr);
     assert_eq!(ended.stdout, "", "`{program} {way}` went on");
-    assert!(ended.took < Duration::from_secs(30), "`{program} {way}` took {:?}", ended.took);
+    assert!(ended.took < Duration::from_secs(60), "`{program} {way}` took {:?}", ended.took);
+    said
 }
 
 #[test]
 #[ignore = "needs nodes, which scripts/nodes makes"]
 fn a_failure_on_one_node_ends_the_ranks_of_all() {
-    check_ended("comm_failures", "panic", "rank 2 panicked: boom on purpose\n");
-    check_ended("comm_failures", "error", "rank 1: the moon is full\n");
-    check_ended("comm_failures", "panic in a redistribution", "rank 2 panicked: boom on purpose\n");
+    let failures = [
+        ("panic", "rank 2 panicked: boom on purpose\n"),
+        ("error", "rank 1: the moon is full\n"),
+        ("panic in a redistribution", "rank 2 panicked: boom on purpose\n"),
+    ];
+    for (way, message) in failures {
+        assert_eq!(check_ended("comm_failures", way, message), 1, "`{way}` is said once");
+    }
+    // What all ranks know, one of each node may say before the end of the other has come so far.
     check_ended("comm_failures", "error on all ranks", "the moon is full\n");
 }
 
