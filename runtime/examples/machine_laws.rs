@@ -5,37 +5,67 @@
 //! mpirun -n 4 target/debug/examples/machine_laws --ranks=4
 //! ```
 //!
-//! Times are not checked: only that there are some, that all ranks have the same, and that they make a machine.
+//! Times are not checked: only that there are some, that all ranks have the same, and that they make a machine. Nodes of
+//! different sizes, and ranks of a node that do not follow one another, are refused on all ranks alike.
 
 use polyshard_machine::{Algorithm, Collective, Exchange, Machine, seconds};
 use polyshard_runtime::machine::{Detect, MeasureOptions, Topology, measure};
 use polyshard_runtime::{Error, Result, World, spmd};
+use polyshard_testing::laws::nodes::{even, nodes};
 use std::time::Duration;
 
 fn main() -> Result<()> {
     let ranks = std::env::args().find_map(|argument| argument.strip_prefix("--ranks=")?.parse().ok()).unwrap_or(4);
     spmd(ranks, |world| {
-        let found = Machine::detect(world)?;
-        let topology = Topology::find(world)?;
-        assert_eq!((topology.nodes, topology.ranks_per_node), (1, world.size()), "all of a test is on one machine");
-        assert_eq!(found.hierarchy(), [world.size()]);
-        assert_eq!(found.device().memory_capacity, topology.memory / world.size() as u64);
-        check(world, &found)?;
-        if world.size() > 1 {
-            measured(world, ranks)?;
-        } else {
-            let said = measure(world, &MeasureOptions::default()).expect_err("one rank has nobody to talk to");
-            assert_eq!(said.to_string(), "one rank has nobody to talk to; measure with 2 or more");
-        }
+        let nodes = nodes(world)?;
+        // Levels nest if ranks that follow one another are on one node, as many on each.
+        let levels = even(&nodes).filter(|_| nodes.is_sorted()).map(|members| [members.len(), members[0].len()]);
+        let said = match levels {
+            Some(levels) => {
+                found(world, levels)?;
+                let s = if levels[0] == 1 { "" } else { "s" };
+                format!("machines are found on {ranks} ranks of {} node{s}", levels[0])
+            }
+            None => format!("no machine is found on {ranks} ranks: {}", refused(world)?),
+        };
         if world.rank() == 0 {
-            println!("machines are found on {ranks} ranks");
+            println!("{said}");
         }
         Ok::<_, Error>(())
     })
     .map(drop)
 }
 
-fn measured(world: &World, ranks: usize) -> Result<()> {
+/// Checks the machine of so many nodes with so many ranks each.
+fn found(world: &World, [nodes, ranks_per_node]: [usize; 2]) -> Result<()> {
+    let found = Machine::detect(world)?;
+    let topology = Topology::find(world)?;
+    assert_eq!((topology.nodes, topology.ranks_per_node), (nodes, ranks_per_node));
+    let mut levels = vec![nodes, ranks_per_node];
+    // A level of one member has no link, but a machine has a level.
+    levels.retain(|&count| count > 1);
+    assert_eq!(found.hierarchy(), if levels.is_empty() { vec![1] } else { levels.clone() });
+    assert_eq!(found.device().memory_capacity, topology.memory / ranks_per_node as u64);
+    check(world, &found)?;
+    if world.size() > 1 {
+        return measured(world, levels.len());
+    }
+    let said = measure(world, &MeasureOptions::default()).expect_err("one rank has nobody to talk to");
+    assert_eq!(said.to_string(), "one rank has nobody to talk to; measure with 2 or more");
+    Ok(())
+}
+
+/// Returns what all ranks are told of nodes that do not make levels.
+fn refused(world: &World) -> Result<String> {
+    let said = Machine::detect(world).expect_err("levels would not nest").to_string();
+    world.agree(&said)?;
+    assert_eq!(Topology::find(world).expect_err("levels would not nest").to_string(), said);
+    assert_eq!(measure(world, &MeasureOptions::default()).expect_err("levels would not nest").to_string(), said);
+    Ok(said)
+}
+
+fn measured(world: &World, levels: usize) -> Result<()> {
+    let ranks = world.size();
     let quick = MeasureOptions {
         sizes: vec![1 << 14, 1000, 1 << 12],
         passes: 2,
@@ -48,8 +78,8 @@ fn measured(world: &World, ranks: usize) -> Result<()> {
     let measured = measure(world, &quick)?;
     check(world, &measured.machine)?;
     let groups = (2..=ranks).filter(|group| ranks.is_multiple_of(*group)).count();
-    assert_eq!(measured.points.len(), 3 * (1 + 6 * groups));
-    assert_eq!(measured.errors().len(), (1 + 6 * groups) + groups);
+    assert_eq!(measured.points.len(), 3 * (levels + 6 * groups));
+    assert_eq!(measured.errors().len(), (levels + 6 * groups) + groups);
     assert!(measured.points.iter().all(|point| point.bytes.is_multiple_of(4 * ranks) && point.seconds > 0.0));
     // Predictions are made of what was measured, so the machine has the measurements of all ranks by heart.
     for point in measured.points.iter().filter(|point| point.ranks == ranks && point.call.to_string() == "AllReduce") {

@@ -11,7 +11,7 @@ fn machines_are_found_on_one_to_four_processes() {
         let ranks = format!("--ranks={processes}");
         let ended = run(Start::Mpi(processes), &example_path!("machine_laws"), &[&ranks], Duration::from_secs(120));
         assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
-        assert_eq!(ended.stdout, format!("machines are found on {processes} ranks\n"));
+        assert_eq!(ended.stdout, format!("machines are found on {processes} ranks of 1 node\n"));
     }
 }
 
@@ -21,6 +21,6 @@ fn machines_are_found_on_threads() {
         let ended =
             run(Start::Plain, &example_path!("machine_laws"), &[&format!("--ranks={ranks}")], Duration::from_secs(60));
         assert!(ended.success, "on {ranks} threads, after {:?}:\n{}", ended.took, ended.stderr);
-        assert_eq!(ended.stdout, format!("machines are found on {ranks} ranks\n"));
+        assert_eq!(ended.stdout, format!("machines are found on {ranks} ranks of 1 node\n"));
     }
 }

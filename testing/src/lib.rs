@@ -4,6 +4,7 @@
 //! | module | feature | holds |
 //! | --- | --- | --- |
 //! | [`start`] | | programs as a user starts them |
+//! | [`nodes`] | | nodes to start them on |
 //! | `planner` | `planner` | random problems for the planner, and what its answers mean |
 //! | `laws` | `runtime`; of plans that are run `polyshard` | what holds for whatever the ranks of a world are |
 //! | `random` | `polyshard` | random kernels, meshes, sizes and schedules |
@@ -25,6 +26,7 @@ pub mod command_line;
 pub mod example;
 #[cfg(feature = "runtime")]
 pub mod laws;
+pub mod nodes;
 #[cfg(feature = "planner")]
 pub mod planner;
 #[cfg(feature = "polyshard")]

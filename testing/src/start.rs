@@ -1,5 +1,6 @@
 //! Programs as a user starts them, with `mpirun` and without, and what they say.
 
+use crate::nodes::Nodes;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,6 +27,8 @@ pub enum Start {
     Plain,
     /// From `mpirun`: so many processes.
     Mpi(usize),
+    /// From `mpirun` on these nodes, which are there while it runs.
+    Nodes(Nodes),
     /// From a launcher: the environment says so.
     Launched,
 }
@@ -44,6 +47,11 @@ pub fn run(start: Start, program: &Path, arguments: &[&str], limit: Duration) ->
             let mut command = Command::new("mpirun");
             command.args(["--oversubscribe", "-n", &processes.to_string()]).arg(program);
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            command
+        }
+        Start::Nodes(nodes) => {
+            let mut command = nodes.mpirun();
+            command.arg(program);
             command
         }
         Start::Launched => {

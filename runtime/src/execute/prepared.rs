@@ -231,15 +231,40 @@ impl<'a, T: Element> Prepared<'a, T> {
     fn walk(
         &mut self,
         inputs: &[&DistArray<T>],
-        mut into: Option<&mut DistArray<T>>,
+        into: Option<&mut DistArray<T>>,
         scalars: &[(&str, T)],
     ) -> Result<Vec<(Name, DistArray<T>)>> {
         let program = self.program;
         check_inputs(program, inputs)?;
         let scalars = Scalars::new(program, scalars)?;
+        let mut arrays = Arrays { inputs, made: (0..program.arrays().len()).map(|_| None).collect() };
+        let ran = self.walk_statements(&mut arrays, into, &scalars);
+        // A run that failed leaves arrays between statements, whose memory the next run takes again.
+        if ran.is_err() {
+            for (nth, made) in arrays.made.iter_mut().enumerate() {
+                if let Some(array) = made.take() {
+                    self.put_back(ArrayId(nth), array);
+                }
+            }
+        }
+        ran?;
+        let outputs = program.of_kind(ArrayKind::Output).into_iter().filter_map(|id| {
+            let array = arrays.made[id.0].take()?;
+            Some((program.array(id).name, array))
+        });
+        Ok(outputs.collect())
+    }
+
+    /// Runs the statements, and leaves in `arrays` what they make and do not free.
+    fn walk_statements(
+        &mut self,
+        arrays: &mut Arrays<'_, T>,
+        mut into: Option<&mut DistArray<T>>,
+        scalars: &Scalars,
+    ) -> Result<()> {
+        let program = self.program;
         let input_ids = program.of_kind(ArrayKind::Input);
         let output_ids = program.of_kind(ArrayKind::Output);
-        let mut arrays = Arrays { inputs, made: (0..program.arrays().len()).map(|_| None).collect() };
         for (number, statement) in program.body().iter().enumerate() {
             if let Statement::Free(id) = statement {
                 let freed = arrays.made[id.0].take().expect("what is freed was written; this is a bug of polyshard");
@@ -253,28 +278,25 @@ impl<'a, T: Element> Prepared<'a, T> {
                 None => Some(self.target(number, written)?),
             };
             let target = given.or(made.as_mut()).expect("what is not given is made; this is a bug of polyshard");
-            match (&mut self.steps[number], statement) {
+            let ran = match (&mut self.steps[number], statement) {
                 (PreparedStatement::Kernel(kernel), Statement::Nest { inputs, .. }) => {
                     let reads: Vec<_> = inputs.iter().map(|&id| arrays.get(id, &input_ids)).collect();
-                    kernel.run(&reads, target, &scalars)?;
+                    kernel.run(&reads, target, scalars)
                 }
                 (PreparedStatement::Move(moved), Statement::Move(ids)) => {
-                    moved.run_blocks(arrays.get(ids.source, &input_ids).block(), target)?;
+                    moved.run_blocks(arrays.get(ids.source, &input_ids).block(), target)
                 }
                 (PreparedStatement::Reduce(reduction, op), Statement::Move(ids)) => {
                     let block = target.block_mut();
                     block.copy_from_slice(arrays.get(ids.source, &input_ids).block());
-                    reduction.run(block, *op)?;
+                    reduction.run(block, *op)
                 }
                 _ => unreachable!("a statement is prepared as what it is; this is a bug of polyshard"),
-            }
+            };
             arrays.made[written.0] = made;
+            ran?;
         }
-        let outputs = output_ids.into_iter().filter_map(|id| {
-            let array = arrays.made[id.0].take()?;
-            Some((program.array(id).name, array))
-        });
-        Ok(outputs.collect())
+        Ok(())
     }
 
     /// An array for a statement to write, with what its kernel starts from in it.

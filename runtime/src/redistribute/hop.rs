@@ -5,7 +5,7 @@
 //! affair. Ranks that move nothing between them are in different groups and never wait for each other; a rank
 //! that only keeps what it has is alone and talks to nobody.
 
-use crate::comm::Communicator;
+use crate::comm::{Communicator, SharedMemory};
 use crate::subarray::Subarray;
 use crate::{Result, World};
 use std::rc::Rc;
@@ -44,6 +44,11 @@ impl Hop {
         let (sends, receives) = members.iter().map(|&rank| std::mem::take(&mut pieces[rank]).into()).unzip();
         let talks = labels.iter().enumerate().any(|(rank, &label)| label != rank);
         Ok(Self { comm, members, me, sends, receives, talks })
+    }
+
+    /// Returns the first member, by number in the world, that this rank shares no memory with.
+    pub(super) fn apart(&self, memory: &dyn SharedMemory) -> Option<usize> {
+        self.members.iter().copied().find(|&rank| !memory.reaches(rank))
     }
 
     /// Returns the number of elements that this rank gets from others.

@@ -95,6 +95,9 @@ pub struct Redistribution {
     /// How partial sums are closed, if they are; then there is no hop here.
     sums: Option<Sums>,
     hop: Option<Hop>,
+    /// The first rank that has elements for another one on a different node, or gets some from there, and that one; the
+    /// same on all ranks.
+    apart: Option<(usize, usize)>,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
     /// Whether the rows of all pieces, on all ranks, are long enough for the library to be told where they are.
@@ -152,20 +155,25 @@ impl Redistribution {
     }
 
     fn of(world: &World, number: u64, [source, target]: [&Sharding; 2], hop: Option<Hop>) -> Result<Self> {
+        let memory = world.memory()?;
         let own = hop.as_ref().map_or([0; 2], messages::scattered).map(|elements| elements as u64);
         let long = hop.as_ref().is_none_or(messages::has_long_rows);
-        let told = world.comm().gather_headers([own[0], own[1], u64::from(long), 0])?;
+        // A rank that reaches its whole group names itself.
+        let other = hop.as_ref().and_then(|hop| hop.apart(&*memory)).unwrap_or(world.rank());
+        let told = world.comm().gather_headers([own[0], own[1], other as u64, u64::from(long)])?;
         let scattered = [0, 1].map(|side| told.iter().map(|header| header[side] as usize).max().unwrap_or(0));
+        let mut others = told.iter().map(|header| header[2] as usize).enumerate();
         Ok(Self {
             source: source.clone(),
             target: target.clone(),
             transport: world.transport(),
-            memory: world.memory()?,
+            memory,
             number,
             sums: None,
             hop,
+            apart: others.find(|(rank, other)| rank != other),
             scattered,
-            is_laid_out: told.iter().all(|header| header[2] == 1),
+            is_laid_out: told.iter().all(|header| header[3] == 1),
             staging: RefCell::default(),
         })
     }
@@ -278,11 +286,16 @@ impl Redistribution {
         if self.transport == Transport::Messages {
             return messages::run(hop, element, from, to, self.is_laid_out, staging);
         }
+        // Groups differ in whether they lie inside of a node, but ranks are refused together.
+        if let (Transport::Shared, Some((rank, other))) = (self.transport, self.apart) {
+            return Err(RedistributionError::DifferentNodes { rank, other }.into());
+        }
         match shared::run(hop, &*self.memory, self.number, element, from, Tile::new(to, segment))? {
             Outcome::Done => Ok(()),
-            _ if self.transport == Transport::Auto => messages::run(hop, element, from, to, self.is_laid_out, staging),
-            Outcome::Apart(rank, other) => Err(RedistributionError::DifferentNodes { rank, other }.into()),
-            Outcome::Hidden(rank) => Err(RedistributionError::PrivateOutput { rank }.into()),
+            Outcome::Hidden(rank) if self.transport == Transport::Shared => {
+                Err(RedistributionError::PrivateOutput { rank }.into())
+            }
+            Outcome::Hidden(_) | Outcome::Apart => messages::run(hop, element, from, to, self.is_laid_out, staging),
         }
     }
 }

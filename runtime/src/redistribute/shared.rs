@@ -38,8 +38,8 @@ impl<'a> Tile<'a> {
 pub(super) enum Outcome {
     /// All members have their elements.
     Done,
-    /// Nothing has moved, on any member: these do not share memory, by number in the world.
-    Apart(usize, usize),
+    /// Nothing has moved, on any member: they do not all share memory.
+    Apart,
     /// Nothing has moved, on any member: the others cannot see the tile of this rank of the world.
     Hidden(usize),
 }
@@ -67,8 +67,8 @@ pub(super) fn run(
         return Ok(Outcome::Done);
     };
     // All members see the same nodes, so all leave here or none.
-    if let Some(&other) = hop.members.iter().find(|&&rank| !memory.reaches(rank)) {
-        return Ok(Outcome::Apart(hop.members[hop.me], other));
+    if hop.apart(memory).is_some() {
+        return Ok(Outcome::Apart);
     }
     let handle =
         if bytes == 0 { EMPTY } else { memory.handle(address, segment.map(|segment| (segment, 0))).unwrap_or(HIDDEN) };

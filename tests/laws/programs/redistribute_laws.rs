@@ -5,13 +5,15 @@
 //! mpirun -n 6 target/debug/examples/redistribute_laws --ranks=6
 //! ```
 //!
-//! Shardings and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones. With
-//! `--long`, one array of more than 2^31 bytes per rank is redistributed besides.
+//! Shardings and sizes are drawn from a fixed sequence, so all ranks and all runs see the same ones. Shared memory is
+//! refused where ranks on different nodes have elements for each other, and nowhere else. With `--long`, one array
+//! of more than 2^31 bytes per rank is redistributed besides.
 
 use polyshard::planner::{Ops, Options, Plan};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
 use polyshard::runtime::{Backend, DistArray, Element, Execute, Redistribution, Transport, World, spmd};
 use polyshard::{Error, Result};
+use polyshard_testing::laws::nodes::{even, nodes, unless_apart};
 use std::sync::Mutex;
 
 /// Redistributions drawn per number of axes.
@@ -24,6 +26,7 @@ fn main() -> Result<()> {
         None => 4,
     };
     let outlives = spmd(ranks, |world| {
+        let nodes = &nodes(world)?[..];
         let mut draw = Draw(7);
         let mut held = Vec::new();
         for mesh in meshes(world.size()) {
@@ -31,11 +34,11 @@ fn main() -> Result<()> {
                 let shape: Vec<usize> = (0..draw.below(4)).map(|_| draw.below(40)).collect();
                 let (source, target) = (draw.sharding(&mesh, &shape), draw.sharding(&mesh, &shape));
                 match case % 4 {
-                    0 => drop(check::<f32>(world, &source, &target)?),
-                    1 => drop(check::<i32>(world, &source, &target)?),
-                    2 => drop(check::<i64>(world, &source, &target)?),
+                    0 => drop(check::<f32>(world, nodes, &source, &target)?),
+                    1 => drop(check::<i32>(world, nodes, &source, &target)?),
+                    2 => drop(check::<i64>(world, nodes, &source, &target)?),
                     // Some arrays live for a while, so that windows come back in another order than they went.
-                    _ => held.push(check::<f64>(world, &source, &target)?),
+                    _ => held.push(check::<f64>(world, nodes, &source, &target)?),
                 }
                 // Each rank drops other arrays at other times.
                 let nth = draw.below(1000);
@@ -44,9 +47,10 @@ fn main() -> Result<()> {
                 }
             }
         }
-        chunks(world)?;
-        plans(world)?;
-        refusals(world)?;
+        chunks(world, nodes)?;
+        plans(world, nodes)?;
+        inside(world, nodes)?;
+        refusals(world, nodes)?;
         if arguments.iter().any(|argument| argument == "--long") {
             long(world)?;
         }
@@ -142,7 +146,7 @@ fn element<T: Element>(index: &[usize]) -> T {
 }
 
 /// Redistributes over both transports, twice each, and returns what came out of the last.
-fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding) -> Result<DistArray<T>> {
+fn check<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target: &Sharding) -> Result<DistArray<T>> {
     let array = DistArray::from_fn(world, source, element::<T>)?;
     let expected = DistArray::from_fn(world, target, element::<T>)?;
     let mut last = expected.clone();
@@ -152,7 +156,11 @@ fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding) -> Res
         let mut output = there.output(world)?;
         assert!(output.block().iter().all(|&x| x == T::ZERO), "an output is zeros");
         let before = world.bytes_received();
-        there.run_into(world, &array, &mut output)?;
+        if unless_apart(world, nodes, there.run_into(world, &array, &mut output))?.is_none() {
+            assert_eq!(transport, Transport::Shared);
+            assert!(output.block().iter().all(|&x| x == T::ZERO), "nothing has moved");
+            continue;
+        }
         counts.push(world.bytes_received() - before);
         let again = there.run(world, &array)?;
         for got in [&output, &again] {
@@ -166,7 +174,7 @@ fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding) -> Res
 }
 
 /// An array whose pieces are longer than the chunks in which messages travel, and than what caches hold.
-fn chunks(world: &World) -> Result<()> {
+fn chunks(world: &World, nodes: &[usize]) -> Result<()> {
     let [x] = line(world).axes();
     let by = |dim| Sharding::new(&line(world), &[1501, 2003], &[Placement::block(dim, x)]);
     let value = |index: &[usize]| (index[0] * 4096 + index[1]) as i64;
@@ -174,16 +182,21 @@ fn chunks(world: &World) -> Result<()> {
     for (source, target) in [(by(0)?, by(1)?), (by(1)?, by(0)?), (by(1)?, dealt)] {
         let array = DistArray::from_fn(world, &source, value)?;
         let expected = DistArray::from_fn(world, &target, value)?;
-        for transport in [Transport::Messages, Transport::Shared] {
-            let got = Redistribution::new(world, &source, &target)?.with_transport(transport).run(world, &array)?;
-            assert!(got.block() == expected.block(), "{source} to {target} over {transport:?} came broken");
+        for transport in [Transport::Messages, Transport::Shared, Transport::Auto] {
+            let got = Redistribution::new(world, &source, &target)?.with_transport(transport).run(world, &array);
+            match unless_apart(world, nodes, got)? {
+                Some(got) => {
+                    assert!(got.block() == expected.block(), "{source} to {target} over {transport:?} came broken")
+                }
+                None => assert_eq!(transport, Transport::Shared),
+            }
         }
     }
     Ok(())
 }
 
 /// Plans of several steps, with tiles between them.
-fn plans(world: &World) -> Result<()> {
+fn plans(world: &World, nodes: &[usize]) -> Result<()> {
     for mesh in meshes(world.size()).into_iter().filter(|mesh| mesh.ndim() == 2) {
         let [x, y] = mesh.axes();
         let n = 6 * world.size();
@@ -198,23 +211,26 @@ fn plans(world: &World) -> Result<()> {
         for (source, target) in corners.iter().flat_map(|source| corners.iter().map(move |target| (source, target))) {
             for ops in [Ops::Paper, Ops::Fused] {
                 let plan = Plan::between(source, target, &Options { ops, ..Options::default() })?;
-                follow::<f32>(world, source, target, &plan)?;
-                follow::<i64>(world, source, target, &plan)?;
+                follow::<f32>(world, nodes, source, target, &plan)?;
+                follow::<i64>(world, nodes, source, target, &plan)?;
             }
         }
     }
     Ok(())
 }
 
-fn follow<T: Element>(world: &World, source: &Sharding, target: &Sharding, plan: &Plan) -> Result<()> {
+fn follow<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target: &Sharding, plan: &Plan) -> Result<()> {
     let array = DistArray::from_fn(world, source, element::<T>)?;
     let expected = DistArray::from_fn(world, target, element::<T>)?;
     let program = plan.program("A", T::DTYPE);
-    for transport in [Transport::Messages, Transport::Shared] {
+    for transport in [Transport::Messages, Transport::Shared, Transport::Auto] {
         let mut there = program.prepare(world)?.with_transport(transport)?;
         for _ in 0..2 {
             let before = world.bytes_received();
-            let got = there.run(&[&array])?;
+            let Some(got) = unless_apart(world, nodes, there.run(&[&array]))? else {
+                assert_eq!(transport, Transport::Shared);
+                continue;
+            };
             let received = world.bytes_received() - before;
             assert_eq!(got.block(), expected.block(), "over {transport:?}:\n{plan:?}");
             assert_eq!(
@@ -227,8 +243,47 @@ fn follow<T: Element>(world: &World, source: &Sharding, target: &Sharding, plan:
     Ok(())
 }
 
+/// Shared memory is there for ranks of one node, also where there are several: a redistribution that stays inside of
+/// nodes is not refused, and one from node to node is.
+fn inside(world: &World, nodes: &[usize]) -> Result<()> {
+    let Some(members) = even(nodes) else { return Ok(()) };
+    let (count, each) = (members.len(), members[0].len());
+    let mesh = if nodes.is_sorted() {
+        Mesh::new([("node", count), ("rank", each)])
+    } else if nodes.iter().enumerate().all(|(rank, &node)| node == rank % count) {
+        Mesh::new([("rank", each), ("node", count)])
+    } else {
+        // Nodes are no axis of a mesh.
+        return Ok(());
+    };
+    let axis = |name| mesh.axis(name).expect("an axis of the mesh");
+    let by = |node, rank| {
+        Sharding::new(
+            &mesh,
+            &[12, 14, 10],
+            &[Placement::block(node, axis("node")), Placement::block(rank, axis("rank"))],
+        )
+    };
+    for (source, target, apart) in
+        [(by(0, 1)?, by(0, 2)?, false), (by(1, 2)?, by(1, 0)?, false), (by(0, 2)?, by(1, 2)?, count > 1)]
+    {
+        let array = DistArray::from_fn(world, &source, element::<i64>)?;
+        let there = Redistribution::new(world, &source, &target)?.with_transport(Transport::Shared);
+        let got = unless_apart(world, nodes, there.run(world, &array))?;
+        assert_eq!(got.is_none(), apart, "{source} to {target} on nodes {members:?}");
+        if let Some(got) = got {
+            assert_eq!(
+                got.block(),
+                DistArray::from_fn(world, &target, element::<i64>)?.block(),
+                "{source} to {target}"
+            );
+        }
+    }
+    Ok(())
+}
+
 /// An output that others cannot see is refused where shared memory is asked for, and served by messages elsewhere.
-fn refusals(world: &World) -> Result<()> {
+fn refusals(world: &World, nodes: &[usize]) -> Result<()> {
     if world.backend() == Backend::Threads || world.size() == 1 {
         return Ok(());
     }
@@ -243,11 +298,14 @@ fn refusals(world: &World) -> Result<()> {
     let mut own = DistArray::filled(world, &columns, 0.0)?;
     let error =
         there.with_transport(Transport::Shared).run_into(world, &array, &mut own).expect_err("nobody sees the output");
-    assert_eq!(
-        error.to_string(),
-        "cannot redistribute through shared memory: the output of rank 0 is its own; get it from \
-         `Redistribution::output`, or use `Transport::Auto`"
-    );
+    // Every rank has elements for every other.
+    let why = match (0..world.size()).find(|&rank| nodes[rank] != nodes[0]) {
+        Some(other) => format!("ranks 0 and {other} are on different nodes, or use `Transport::Auto`"),
+        None => {
+            "the output of rank 0 is its own; get it from `Redistribution::output`, or use `Transport::Auto`".into()
+        }
+    };
+    assert_eq!(error.to_string(), format!("cannot redistribute through shared memory: {why}"));
     assert!(own.block().iter().all(|&x| x == 0.0), "nothing has moved");
     Ok(())
 }

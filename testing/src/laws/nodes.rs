@@ -1,0 +1,36 @@
+//! Which ranks are on which node, found by the names of hosts: it shares nothing with what the runtime asks of MPI.
+
+use polyshard_runtime::{Error, RedistributionError, Result, World};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Returns for each rank of the world the least rank on its node.
+pub fn nodes(world: &World) -> Result<Vec<usize>> {
+    let mut hasher = DefaultHasher::new();
+    sysinfo::System::host_name().expect("a host has a name").hash(&mut hasher);
+    let told = world.comm().gather_headers([hasher.finish(), 0, 0, 0])?;
+    let least = |name| told.iter().position(|header| header[0] == name).expect("a rank has its own name");
+    Ok(told.iter().map(|header| least(header[0])).collect())
+}
+
+/// Returns the ranks of each node, if all have as many.
+#[must_use]
+pub fn even(nodes: &[usize]) -> Option<Vec<Vec<usize>>> {
+    let on = |node: usize| (0..nodes.len()).filter(|&rank| nodes[rank] == node).collect();
+    let members: Vec<Vec<usize>> = (0..nodes.len()).filter(|&rank| nodes[rank] == rank).map(on).collect();
+    members.iter().all(|ranks| ranks.len() == members[0].len()).then_some(members)
+}
+
+/// Hands on what came of a move through shared memory, or nothing if it was refused because ranks are on different
+/// nodes. All ranks are refused alike or none is; collective.
+pub fn unless_apart<T>(world: &World, nodes: &[usize], result: Result<T>) -> Result<Option<T>> {
+    let (header, result) = match result {
+        Err(Error::Redistribution(RedistributionError::DifferentNodes { rank, other })) => {
+            assert_ne!(nodes[rank], nodes[other], "ranks {rank} and {other} share a node");
+            ([1, rank as u64, other as u64, 0], Ok(None))
+        }
+        result => ([0; 4], result.map(Some)),
+    };
+    let told = world.comm().gather_headers(header)?;
+    assert!(told.iter().all(|other| *other == header), "ranks are refused differently: {told:?}");
+    result
+}
