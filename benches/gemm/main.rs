@@ -50,7 +50,7 @@ struct Problem {
     #[arg(long = "type")]
     dtype: Type,
     /// The algorithms.
-    #[arg(long, value_delimiter = ',', default_value = "summa,cannon,ag_gemm")]
+    #[arg(long, value_delimiter = ',', default_value = "summa,pumma,cannon,ag_gemm")]
     algorithms: Vec<Algorithm>,
     /// Timed runs of each, after one that is not timed.
     #[arg(long, default_value_t = 1)]
