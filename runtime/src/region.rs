@@ -3,8 +3,12 @@
 //! What a transfer moves and what a tile holds is a region, half-open along each dimension, or of blocks at equal
 //! distances. A region says nothing of who owns it or where it is stored.
 
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::ops::Range;
+
+/// What a region has per dimension: of arrays of four dimensions and fewer, it takes no memory of its own.
+type PerDim<T> = SmallVec<[T; 4]>;
 
 /// A box of global indices: one half-open range per dimension.
 ///
@@ -18,11 +22,11 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
-    ranges: Vec<Range<i64>>,
+    ranges: PerDim<Range<i64>>,
     /// Where indices start again from 0, per dimension; 0 where they do not.
-    periods: Vec<i64>,
+    periods: PerDim<i64>,
     /// The size of blocks and their distance, per dimension; both 0 where the range is one block.
-    blocks: Vec<(i64, i64)>,
+    blocks: PerDim<(i64, i64)>,
     nothing: bool,
 }
 
@@ -32,8 +36,8 @@ impl Region {
     /// With no ranges it is the region of a 0-dimensional array, which has one element.
     #[must_use]
     pub fn new(ranges: impl IntoIterator<Item = Range<i64>>) -> Self {
-        let ranges: Vec<_> = ranges.into_iter().map(|range| range.start..range.end.max(range.start)).collect();
-        Self { periods: vec![0; ranges.len()], blocks: vec![(0, 0); ranges.len()], ranges, nothing: false }
+        let ranges: PerDim<_> = ranges.into_iter().map(|range| range.start..range.end.max(range.start)).collect();
+        Self { periods: smallvec![0; ranges.len()], blocks: smallvec![(0, 0); ranges.len()], ranges, nothing: false }
     }
 
     /// Returns the region in which index `i` of dimension `dim` means the element `i mod period`, so that its range
@@ -91,7 +95,12 @@ impl Region {
     /// Returns a region of `ndim` dimensions that holds nothing, not even for `ndim` 0.
     #[must_use]
     pub fn empty(ndim: usize) -> Self {
-        Self { ranges: vec![0..0; ndim], periods: vec![0; ndim], blocks: vec![(0, 0); ndim], nothing: true }
+        Self {
+            ranges: smallvec![0..0; ndim],
+            periods: smallvec![0; ndim],
+            blocks: smallvec![(0, 0); ndim],
+            nothing: true,
+        }
     }
 
     /// Returns all of an array of `shape`.

@@ -37,6 +37,8 @@ pub struct DistArray<T> {
     sharding: Sharding,
     coordinates: Vec<usize>,
     local_shape: Vec<usize>,
+    /// The global index of the first element and the strides of this rank's block, if that is one box of the array.
+    as_box: Option<[Vec<i64>; 2]>,
     block: Block<T>,
 }
 
@@ -138,7 +140,10 @@ impl<T: Element> DistArray<T> {
         }
         let coordinates = sharding.mesh().coordinates(world.rank());
         let local_shape = sharding.local_shape(&coordinates);
-        Ok(Self { sharding: sharding.clone(), coordinates, local_shape, block: Block::default() })
+        let whole = Subarray::of(sharding, &coordinates, &Region::whole(sharding.shape()));
+        let indices = |indices: &[usize]| indices.iter().map(|&index| index as i64).collect();
+        let as_box = whole.is_box().then(|| [indices(whole.first()), indices(&row_major(&local_shape))]);
+        Ok(Self { sharding: sharding.clone(), coordinates, local_shape, as_box, block: Block::default() })
     }
 
     /// Whether this rank holds the first term of its elements: any rank, unless sums are open.
@@ -258,7 +263,8 @@ impl<T> DistArray<T> {
     #[track_caller]
     #[must_use]
     pub fn view(&self) -> View<'_, T> {
-        self.view_of(&Region::whole(self.shape()))
+        let [origin, strides] = self.boxed();
+        View::new(&self.block, origin, strides)
     }
 
     /// Returns this rank's block, addressed by global index, to be written.
@@ -268,8 +274,20 @@ impl<T> DistArray<T> {
     #[track_caller]
     #[must_use]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
-        let (at, origin, strides) = self.placed(&Region::whole(self.shape()));
-        ViewMut::new(&mut self.block[at..], origin, strides)
+        let [origin, strides] = self.boxed();
+        ViewMut::new(&mut self.block, origin, strides)
+    }
+
+    /// The global index of the first element and the strides of this rank's block.
+    #[track_caller]
+    fn boxed(&self) -> [Vec<i64>; 2] {
+        self.as_box.clone().unwrap_or_else(|| {
+            panic!(
+                "what a rank owns of {}, sharded {}, is not one box, so it has no view: use `get` or `block`",
+                Region::whole(self.shape()),
+                self.sharding
+            )
+        })
     }
 
     /// What this rank has of `region`, addressed by global index.

@@ -55,14 +55,16 @@ impl Transport {
     /// # Errors
     /// [`LaunchError::Transport`] if it is none.
     pub(crate) fn of_environment() -> Result<Self> {
-        match std::env::var("POLYSHARD_TRANSPORT").as_deref().map(str::trim) {
-            Err(std::env::VarError::NotPresent) | Ok("" | "auto") => Ok(Self::Auto),
-            Ok("messages") => Ok(Self::Messages),
-            Ok("shared") => Ok(Self::Shared),
-            Ok(value) => Err(LaunchError::Transport { value: value.into() }.into()),
-            Err(std::env::VarError::NotUnicode(value)) => {
-                Err(LaunchError::Transport { value: value.to_string_lossy().into() }.into())
-            }
+        Self::named(std::env::var_os("POLYSHARD_TRANSPORT").map(|value| value.to_string_lossy().into_owned()))
+    }
+
+    /// The one of this name, if there is a name.
+    fn named(name: Option<String>) -> Result<Self> {
+        match name.as_deref().map(str::trim) {
+            None | Some("" | "auto") => Ok(Self::Auto),
+            Some("messages") => Ok(Self::Messages),
+            Some("shared") => Ok(Self::Shared),
+            Some(value) => Err(LaunchError::Transport { value: value.into() }.into()),
         }
     }
 }
