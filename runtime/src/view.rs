@@ -7,7 +7,12 @@ mod blocks;
 
 use crate::Region;
 use blocks::{Blocks, Run};
+use smallvec::{SmallVec, smallvec};
+use std::fmt::Display;
 use std::ops::Range;
+
+/// One stride per loop of a leaf; those of common leaves need no memory of their own.
+pub(crate) type Strides = SmallVec<[i64; 6]>;
 
 /// A dense or strided box of elements in global index space, read only.
 ///
@@ -61,7 +66,7 @@ impl<T> Unset<T> {
 pub struct Strided<'a, T> {
     pub(crate) data: &'a [T],
     pub(crate) offset: i64,
-    pub(crate) strides: Vec<i64>,
+    pub(crate) strides: Strides,
     pub(crate) runs: Vec<Run>,
     pub(crate) interior: Option<Box<StridedInterior<'a, T>>>,
 }
@@ -91,7 +96,7 @@ pub(crate) struct Index {
 pub struct StridedMut<'a, T> {
     pub(crate) data: &'a mut [T],
     pub(crate) offset: i64,
-    pub(crate) strides: Vec<i64>,
+    pub(crate) strides: Strides,
     pub(crate) runs: Vec<Run>,
     unset: Option<Unset<T>>,
 }
@@ -153,12 +158,17 @@ macro_rules! view {
             #[track_caller]
             #[must_use]
             pub fn new(data: $data, offset: i64, strides: Vec<i64>) -> Self {
+                Self::along(data, offset, strides.into())
+            }
+
+            /// The same, of strides that need no memory of their own.
+            pub(crate) fn along(data: $data, offset: i64, strides: Strides) -> Self {
                 Self { data, offset, strides, runs: Vec::new(), $other: None }
             }
 
             /// The stride of each of the loops, and a check that all iterations stay inside the data.
             #[track_caller]
-            pub(crate) fn checked_strides(&self, name: &str, counts: &[usize]) -> Vec<i64> {
+            pub(crate) fn checked_strides(&self, name: impl Display + Copy, counts: &[usize]) -> Strides {
                 self.runs.iter().for_each(|run| run.check(name, counts));
                 checked_strides(name, self.data.len(), self.offset, &self.strides, counts)
             }
@@ -233,7 +243,7 @@ impl<'a, T> Interior<'a, T> {
 impl<T> Strided<'_, T> {
     /// Checks that all that is read is in one place.
     #[track_caller]
-    pub(crate) fn one_place(&self, name: &str) {
+    pub(crate) fn one_place(&self, name: impl Display) {
         assert!(
             self.interior.is_none(),
             "operand {name} of a leaf that is no nest is in two places; this is a bug of polyshard"
@@ -242,14 +252,14 @@ impl<T> Strided<'_, T> {
 }
 
 #[track_caller]
-fn checked_strides(name: &str, len: usize, offset: i64, strides: &[i64], counts: &[usize]) -> Vec<i64> {
+fn checked_strides(name: impl Display, len: usize, offset: i64, strides: &[i64], counts: &[usize]) -> Strides {
     assert!(
         strides.is_empty() || strides.len() == counts.len(),
         "operand {name} of a leaf of {} loops has {} strides; this is a bug of polyshard",
         counts.len(),
         strides.len()
     );
-    let strides = if strides.is_empty() { vec![0; counts.len()] } else { strides.to_vec() };
+    let strides = if strides.is_empty() { smallvec![0; counts.len()] } else { Strides::from_slice(strides) };
     // A leaf that runs no iteration touches nothing, and its first index may be anywhere.
     if counts.contains(&0) {
         return strides;
@@ -278,13 +288,13 @@ mod tests {
         let view = View::new(&data, vec![10, 20], vec![10, 1]);
         let strided = view.strided(&[11, 22], &[&[1, 0], &[1, -1]]);
         assert_eq!((strided.offset, &strided.strides[..]), (12, &[11, -1][..]));
-        assert_eq!(strided.checked_strides("a", &[3, 3]), [11, -1]);
+        assert_eq!(strided.checked_strides("a", &[3, 3])[..], [11, -1]);
     }
 
     #[test]
     fn an_operand_without_dimensions_is_one_element() {
         let strided = View::new(&[7.0], vec![], vec![]).strided(&[], &[]);
-        assert_eq!(strided.checked_strides("a", &[5, 6]), [0, 0]);
+        assert_eq!(strided.checked_strides("a", &[5, 6])[..], [0, 0]);
     }
 
     #[test]
@@ -298,6 +308,6 @@ mod tests {
     #[test]
     fn a_leaf_without_iterations_may_start_anywhere() {
         let strided = Strided::new(&[0_i32; 0], -100, vec![11, 1]);
-        assert_eq!(strided.checked_strides("a", &[4, 0]), [11, 1]);
+        assert_eq!(strided.checked_strides("a", &[4, 0])[..], [11, 1]);
     }
 }

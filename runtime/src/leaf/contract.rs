@@ -5,14 +5,22 @@
 //! still one call. The others are walked outside, in the order given.
 
 use super::panel::{Panel, PanelMut};
-use super::walk::{Loop, walk};
+use super::walk::{self, walk};
 use super::{gemm, integer};
 use crate::{Element, Strided, StridedMut};
 use polyshard_program::Role;
+use smallvec::SmallVec;
 
 const A: usize = 0;
 const B: usize = 1;
 const C: usize = 2;
+
+/// A loop with the strides of both operands and of the sums.
+type Loop = walk::Loop<[i64; 3]>;
+/// Loops with their roles.
+type Loops = SmallVec<[(Loop, Role); 6]>;
+
+const ONCE: Loop = Loop { count: 1, strides: [0; 3] };
 
 /// Adds `alpha * a * b` to `c` at every point of the loops, which have `counts` iterations and these `roles`.
 ///
@@ -41,7 +49,11 @@ pub fn contract<T: Element>(
         return c.set();
     }
     let overwrites = c.is_unset() && T::DTYPE.is_float() && fills(c.data.len(), c.offset, counts, roles, &strides[C]);
-    let mut loops = merged(Loop::all(counts, &strides), roles);
+    let all = counts.iter().zip(roles).enumerate().map(|(l, (&count, &role))| {
+        let strides = [A, B, C].map(|operand| strides[operand][l]);
+        (Loop { count, strides }, role)
+    });
+    let mut loops = merged(all.filter(|(one, _)| one.count > 1).collect());
     for (one, role) in &loops {
         check(one, *role);
     }
@@ -49,14 +61,14 @@ pub fn contract<T: Element>(
     let n = take(&mut loops, Role::N, [B, C]);
     let m = match best(&loops, Role::M, [A, C]) {
         Some(i) if apart(&loops[i].0, &n) => loops.remove(i).0,
-        _ => Loop::once(3),
+        _ => ONCE,
     };
     // Sums that are taken in several turns begin with what an element counts as.
     let adds = !overwrites || loops.iter().any(|(_, role)| *role == Role::K);
     if adds {
         c.set();
     }
-    let outer: Vec<_> = loops.into_iter().map(|(one, _)| one).collect();
+    let outer: SmallVec<[_; 6]> = loops.into_iter().map(|(one, _)| one).collect();
     let sizes = [m.count, n.count, k.count];
     walk(&outer, &mut [a.offset, b.offset, c.offset], &mut |at| {
         let a = Panel { data: a.data, offset: at[A], strides: [m.strides[A], k.strides[A]] };
@@ -73,18 +85,17 @@ pub fn contract<T: Element>(
 /// Whether the loops touch each of the `len` elements of `c`, and each at one point of the loops that are not summed over.
 fn fills(len: usize, offset: i64, counts: &[usize], roles: &[Role], strides: &[i64]) -> bool {
     let loops = counts.iter().zip(strides).zip(roles).filter(|((count, _), role)| **count > 1 && **role != Role::K);
-    let mut loops: Vec<_> = loops.map(|((&count, &stride), _)| (stride, count)).collect();
+    let mut loops: SmallVec<[_; 6]> = loops.map(|((&count, &stride), _)| (stride, count)).collect();
     loops.sort_unstable();
     let filled = loops.iter().try_fold(1, |len, &(stride, count)| (stride == len).then(|| len * count as i64));
     offset == 0 && filled == Some(len as i64)
 }
 
-/// Drops loops of one iteration and merges loops of one role that continue one another.
-fn merged(loops: Vec<Loop>, roles: &[Role]) -> Vec<(Loop, Role)> {
-    let mut loops: Vec<_> = loops.into_iter().zip(roles.iter().copied()).filter(|(one, _)| one.count > 1).collect();
+/// Merges loops of one role that continue one another.
+fn merged(mut loops: Loops) -> Loops {
     let pair = |loops: &[(Loop, Role)]| {
-        let pairs = (0..loops.len()).flat_map(|outer| (0..loops.len()).map(move |inner| (outer, inner)));
-        pairs.into_iter().find(|&(outer, inner)| {
+        let mut pairs = (0..loops.len()).flat_map(|outer| (0..loops.len()).map(move |inner| (outer, inner)));
+        pairs.find(|&(outer, inner)| {
             outer != inner && loops[outer].1 == loops[inner].1 && loops[outer].0.continues(&loops[inner].0)
         })
     };
@@ -117,8 +128,8 @@ fn apart(m: &Loop, n: &Loop) -> bool {
     n.count == 1 || m.strides[C].abs() >= reach(n) || n.strides[C].abs() >= reach(m)
 }
 
-fn take(loops: &mut Vec<(Loop, Role)>, role: Role, operands: [usize; 2]) -> Loop {
-    best(loops, role, operands).map_or(Loop::once(3), |i| loops.remove(i).0)
+fn take(loops: &mut Loops, role: Role, operands: [usize; 2]) -> Loop {
+    best(loops, role, operands).map_or(ONCE, |i| loops.remove(i).0)
 }
 
 /// The loop of `role` that a GEMM gains most from: long enough to fill its registers, then of unit stride in

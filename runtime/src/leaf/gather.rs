@@ -4,6 +4,7 @@ use super::order::Order;
 use super::rows::{CHUNK, Rows, Start};
 use super::walk::Loop;
 use crate::{Element, Strided};
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// Rows that are gathered together where they lie side by side in memory.
@@ -17,10 +18,10 @@ pub(super) struct Gather<'a, T> {
     cross: &'a Loop,
     inner: &'a Loop,
     /// Where the rows of each operand are in `gathered`, and how.
-    places: Vec<Place>,
+    places: SmallVec<[Place; 6]>,
     gathered: Vec<T>,
     /// Where each operand's current row starts.
-    starts: Vec<Start>,
+    starts: SmallVec<[Start; 6]>,
 }
 
 /// How the rows of an operand are had.
@@ -67,7 +68,7 @@ impl<'a, T: Element> Gather<'a, T> {
             }
         });
         let places = places.collect();
-        let starts = vec![Start::Data(0); operands.len()];
+        let starts = smallvec![Start::Data(0); operands.len()];
         Self { operands, cross, inner, places, gathered: vec![T::ZERO; room], starts }
     }
 

@@ -160,7 +160,7 @@ impl<T: Element> Named<T> {
         assert_eq!(operands.len() + 1, self.tiles.len(), "a leaf has other operands; this is a bug of polyshard");
         let strides = c.checked_strides("c", counts);
         let numbered = operands.iter().enumerate();
-        let all: Vec<_> = numbered.map(|(i, operand)| operand.checked_strides(&i.to_string(), counts)).collect();
+        let all: Vec<_> = numbered.map(|(i, operand)| operand.checked_strides(i, counts)).collect();
         if counts.contains(&0) {
             return;
         }

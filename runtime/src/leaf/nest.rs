@@ -10,7 +10,9 @@ use super::order::Order;
 use super::rows::CHUNK;
 use super::walk::{Loop, walk};
 use super::{Pointwise, gather};
+use crate::view::Strides;
 use crate::{Element, ReduceOp, Strided, StridedMut};
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// Combines into `c`, with `op`, the kernel's value at every point of the loops.
@@ -41,12 +43,12 @@ pub fn nest<T: Element>(
     if !overwrites {
         c.set();
     }
-    let mut strides = vec![c.checked_strides("c", counts)];
-    strides.extend(operands.iter().enumerate().map(|(i, operand)| operand.checked_strides(&i.to_string(), counts)));
+    let mut strides: SmallVec<[Strides; 6]> = smallvec![c.checked_strides("c", counts)];
+    strides.extend(operands.iter().enumerate().map(|(i, operand)| operand.checked_strides(i, counts)));
     if counts.contains(&0) {
         return;
     }
-    let mut offsets = vec![c.offset];
+    let mut offsets: Strides = smallvec![c.offset];
     offsets.extend(operands.iter().map(|operand| operand.offset));
     // Where an operand is in two places, its index says in which, and goes along.
     for interior in operands.iter().filter_map(|operand| operand.interior.as_deref()) {
@@ -54,7 +56,7 @@ pub fn nest<T: Element>(
         strides.push(interior.operand.strides.clone());
         for index in &interior.indices {
             offsets.push(index.base);
-            strides.push(index.steps.clone());
+            strides.push(Strides::from_slice(&index.steps));
         }
     }
     let order = Order::new::<T>(Loop::all(counts, &strides), strides.len(), 1 + operands.len());

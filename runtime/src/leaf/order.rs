@@ -1,6 +1,6 @@
 //! The order in which a nest visits its points: which loop is innermost, and which one is walked beside it.
 
-use super::walk::Loop;
+use super::walk::{Loop, Loops};
 use crate::Element;
 
 /// Bytes that come from memory together.
@@ -12,7 +12,7 @@ const ROW: u64 = 512;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Order {
     /// The loops outside, outermost first.
-    pub(super) outer: Vec<Loop>,
+    pub(super) outer: Loops,
     /// A loop directly around the innermost one that moves some operand by one element, where `inner` moves the same
     /// operand by more: as in a transpose. Otherwise the loop of one iteration.
     pub(super) cross: Loop,
@@ -26,11 +26,11 @@ impl Order {
     /// Loops of one iteration are dropped, and neighbours that continue one another are merged. The loop whose
     /// iterations touch the fewest bytes of memory becomes the innermost one, the last of those that are as good.
     /// Of the strides, `walks` in all, only the first `operands` are of memory.
-    pub(super) fn new<T: Element>(loops: Vec<Loop>, walks: usize, operands: usize) -> Self {
+    pub(super) fn new<T: Element>(loops: Loops, walks: usize, operands: usize) -> Self {
         let mut loops = merged(loops);
         let traffic = |one: &Loop| traffic::<T>(&one.strides[..operands], one.count);
         let Some(inner) = (0..loops.len()).min_by_key(|&l| (traffic(&loops[l]), loops.len() - l)) else {
-            return Self { outer: Vec::new(), cross: Loop::once(walks), inner: Loop::once(walks) };
+            return Self { outer: Loops::new(), cross: Loop::once(walks), inner: Loop::once(walks) };
         };
         let inner = loops.remove(inner);
         let crossings = |outer: &Loop| crossings(&outer.strides[..operands], &inner.strides[..operands]);
@@ -54,11 +54,12 @@ impl Order {
 }
 
 /// Drops loops of one iteration and merges neighbours that continue one another, which keeps the order.
-fn merged(loops: Vec<Loop>) -> Vec<Loop> {
-    let mut merged: Vec<Loop> = Vec::with_capacity(loops.len());
+fn merged(loops: Loops) -> Loops {
+    let mut merged = Loops::new();
     for mut one in loops.into_iter().filter(|one| one.count > 1) {
-        while let Some(outer) = merged.pop_if(|outer| outer.continues(&one)) {
+        while let Some(outer) = merged.last().filter(|outer| outer.continues(&one)) {
             one.count *= outer.count;
+            merged.pop();
         }
         merged.push(one);
     }

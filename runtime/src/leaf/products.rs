@@ -2,8 +2,10 @@
 
 use super::{contract, nest, pointwise};
 use crate::memory::zeros;
+use crate::view::Strides;
 use crate::{Element, ReduceOp, Result, Strided, StridedMut};
 use polyshard_program::{Factor, Product, Role};
+use smallvec::{SmallVec, smallvec};
 
 /// A sum of products of several operands as a sequence of products of two, with the scratch that it needs.
 ///
@@ -63,8 +65,8 @@ impl<T: Element> Products<T> {
         c.set();
         c.strides = c.checked_strides("c", counts);
         let checked = operands.iter().enumerate().map(|(i, operand)| {
-            operand.one_place(&i.to_string());
-            Strided { strides: operand.checked_strides(&i.to_string(), counts), ..operand.clone() }
+            operand.one_place(i);
+            Strided { strides: operand.checked_strides(i, counts), ..operand.clone() }
         });
         let operands: Vec<_> = checked.collect();
         if counts.contains(&0) {
@@ -115,7 +117,7 @@ impl<T: Element> Run<'_, T> {
     fn step(&mut self, number: usize) {
         let step = &self.products.steps[number];
         let inside = |l: usize| if step.loops.contains(&l) { self.counts[l] } else { 1 };
-        let counts: Vec<usize> = (0..self.counts.len()).map(inside).collect();
+        let counts: SmallVec<[usize; 6]> = (0..self.counts.len()).map(inside).collect();
         let moved = |offset: i64, strides: &[i64]| {
             offset + strides.iter().zip(&self.starts).map(|(&stride, &start)| stride * start as i64).sum::<i64>()
         };
@@ -123,23 +125,23 @@ impl<T: Element> Run<'_, T> {
         let factor = |factor: Factor| match factor {
             Factor::Operand(i) => {
                 let Strided { data, offset, strides, .. } = &self.operands[i];
-                Strided::new(data, moved(*offset, strides), strides.clone())
+                Strided::along(data, moved(*offset, strides), strides.clone())
             }
             Factor::Scratch(i) => {
                 let (strides, _) = dense(&self.products.steps[i].kept, &self.counts);
-                Strided::new(&made[i], 0, strides)
+                Strided::along(&made[i], 0, strides)
             }
         };
         let [a, b] = step.factors.map(factor);
         let last = number + 1 == self.products.steps.len();
         let (c, alpha) = if last {
             let offset = moved(self.c.offset, &self.c.strides);
-            (StridedMut::new(&mut *self.c.data, offset, self.c.strides.clone()), self.alpha)
+            (StridedMut::along(&mut *self.c.data, offset, self.c.strides.clone()), self.alpha)
         } else {
             let (strides, len) = dense(&step.kept, &self.counts);
             let scratch = &mut making[0][..len];
             scratch.fill(T::ZERO);
-            (StridedMut::new(scratch, 0, strides), T::ONE)
+            (StridedMut::along(scratch, 0, strides), T::ONE)
         };
         if step.roles.is_empty() {
             if alpha == T::ONE {
@@ -150,14 +152,14 @@ impl<T: Element> Run<'_, T> {
             return;
         }
         let role = |l: usize| step.loops.iter().position(|&other| other == l).map_or(Role::K, |at| step.roles[at]);
-        let roles: Vec<Role> = (0..counts.len()).map(role).collect();
+        let roles: SmallVec<[Role; 6]> = (0..counts.len()).map(role).collect();
         contract(&counts, &roles, alpha, a, b, c);
     }
 }
 
 /// The strides of a dense result indexed by the loops `kept`, the last one with stride 1, and its length.
-fn dense(kept: &[usize], counts: &[usize]) -> (Vec<i64>, usize) {
-    let mut strides = vec![0; counts.len()];
+fn dense(kept: &[usize], counts: &[usize]) -> (Strides, usize) {
+    let mut strides: Strides = smallvec![0; counts.len()];
     let mut len = 1;
     for &l in kept.iter().rev() {
         strides[l] = len as i64;

@@ -4,6 +4,7 @@
 //! goes from block to block.
 
 use crate::Region;
+use std::fmt::Display;
 
 /// Per dimension, the size of blocks and their distance, both 0 where there is one block; empty if there are none at all.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +63,7 @@ impl Blocks {
 impl Run {
     /// Checks that all iterations stay inside of the block.
     #[track_caller]
-    pub(super) fn check(&self, name: &str, counts: &[usize]) {
+    pub(super) fn check(&self, name: impl Display, counts: &[usize]) {
         // A leaf that runs no iteration touches nothing.
         if counts.contains(&0) {
             return;
@@ -102,9 +103,9 @@ mod tests {
             assert_eq!((one.offset, data[one.offset as usize]), (2 * at as i64 + 1, 10 * row + 1));
         }
         let inside = blocks(&data).strided(&[11, 0], &[&[1, 0], &[0, 1]]);
-        assert_eq!((inside.offset, inside.checked_strides("a", &[2, 2])), (4, vec![2, 1]));
+        assert_eq!((inside.offset, &inside.checked_strides("a", &[2, 2])[..]), (4, &[2, 1][..]));
         let across = blocks(&data).strided(&[4, 0], &[&[8], &[0]]);
-        assert_eq!((across.offset, across.checked_strides("a", &[2])), (2, vec![4]));
+        assert_eq!((across.offset, &across.checked_strides("a", &[2])[..]), (2, &[4][..]));
         // A leaf without iterations may start in a gap.
         blocks(&data).strided(&[6, 0], &[&[1], &[0]]).checked_strides("a", &[0]);
     }

@@ -8,7 +8,7 @@ use crate::{Element, ReduceOp, Strided, StridedMut};
 
 /// The loops with these counts, of which each operand, the output first, has strides.
 fn order(counts: &[usize], strides: &[&[i64]]) -> Order {
-    let strides: Vec<_> = strides.iter().map(|strides| strides.to_vec()).collect();
+    let strides: Vec<_> = strides.iter().map(|strides| (*strides).into()).collect();
     Order::new::<f64>(Loop::all(counts, &strides), strides.len(), strides.len())
 }
 

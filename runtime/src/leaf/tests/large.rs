@@ -1,0 +1,68 @@
+//! Products whose sizes decide which GEMM runs, on small integers, so that sums are exact.
+
+use super::at;
+use crate::leaf::{Role, contract};
+use crate::{Element, Strided, StridedMut, ViewMut};
+
+/// The offsets and strides of a matrix of these extents: row-major, transposed, and with its rows from last to first.
+fn layouts([rows, columns]: [usize; 2]) -> [(i64, [i64; 2]); 3] {
+    let [rows, columns] = [rows as i64, columns as i64];
+    [(0, [columns, 1]), (0, [1, rows]), ((rows - 1) * columns, [-columns, 1])]
+}
+
+/// The matrix of this layout whose element is the product of both functions.
+fn matrix<T: Element>(
+    [rows, columns]: [usize; 2],
+    (offset, strides): (i64, [i64; 2]),
+    f: impl Fn(i64) -> i64,
+    g: impl Fn(i64) -> i64,
+) -> Vec<T> {
+    let mut data = vec![T::ZERO; rows * columns];
+    for i in 0..rows as i64 {
+        for j in 0..columns as i64 {
+            data[at(&[i, j], offset, &strides)] = T::from(f(i) * g(j)).expect("a small integer");
+        }
+    }
+    data
+}
+
+fn product_is_its_sums<T: Element>([m, n, k]: [usize; 3]) {
+    // Both operands have rank one, so one sum gives all elements.
+    let (of_row, of_term, of_column) = (|i| i % 5 - 2, |l| l * 7 % 11 - 4, |j| j % 3 + 1);
+    let sum: i64 = (0..k as i64).map(|l| of_term(l) * of_term(l)).sum();
+    for (which, a_layout) in layouts([m, k]).into_iter().enumerate() {
+        let b_layout = layouts([k, n])[(which + 1) % 3];
+        let a = matrix::<T>([m, k], a_layout, of_row, of_term);
+        let b = matrix::<T>([k, n], b_layout, of_term, of_column);
+        for c_layout in layouts([m, n]) {
+            let ((a_offset, [a_row, a_term]), (b_offset, [b_term, b_column])) = (a_layout, b_layout);
+            let (c_offset, [row, column]) = c_layout;
+            let a = || Strided::new(&a, a_offset, vec![a_row, 0, a_term]);
+            let b = || Strided::new(&b, b_offset, vec![0, b_column, b_term]);
+            let (counts, roles) = ([m, n, k], [Role::M, Role::N, Role::K]);
+            let what = format!("{m} x {n} x {k}: {a_layout:?}, {b_layout:?}, {c_layout:?}");
+
+            let mut added = matrix::<T>([m, n], c_layout, of_row, of_column);
+            let three = T::from(3).expect("a small integer");
+            contract(&counts, &roles, three, a(), b(), StridedMut::new(&mut added, c_offset, vec![row, column, 0]));
+            assert!(added == matrix::<T>([m, n], c_layout, |i| (1 + 3 * sum) * of_row(i), of_column), "{what}, added");
+
+            // What was never written is not read. Such tiles are dense.
+            if c_offset == 0 {
+                let mut written = vec![T::ONE.divide(T::ZERO); m * n];
+                let c = ViewMut::new(&mut written, vec![0, 0], vec![row, column]).unset(T::ZERO);
+                contract(&counts, &roles, T::ONE, a(), b(), c.strided(&[0, 0], &[&[1, 0, 0], &[0, 1, 0]]));
+                assert!(written == matrix::<T>([m, n], c_layout, |i| sum * of_row(i), of_column), "{what}, written");
+            }
+        }
+    }
+}
+
+#[test]
+fn products_are_their_sums_whatever_their_size() {
+    for sizes in [[513, 258, 129], [257, 514, 128], [9, 515, 513], [514, 12, 512]] {
+        product_is_its_sums::<f64>(sizes);
+    }
+    product_is_its_sums::<f32>([512, 256, 130]);
+    product_is_its_sums::<f32>([8, 520, 512]);
+}
