@@ -123,12 +123,12 @@ macro_rules! float {
             }
             #[inline(always)]
             fn maximum(self, other: Self) -> Self {
-                // `max` may give either of 0 and -0, so two builds of one kernel might differ.
-                if self >= other || other.is_nan() { self } else { other }
+                // `max` may give either of 0 and -0, so two builds of one kernel might differ. Without a branch, rows are vectors.
+                if (self >= other) | other.is_nan() { self } else { other }
             }
             #[inline(always)]
             fn minimum(self, other: Self) -> Self {
-                if self <= other || other.is_nan() { self } else { other }
+                if (self <= other) | other.is_nan() { self } else { other }
             }
             #[inline(always)]
             fn absolute(self) -> Self {

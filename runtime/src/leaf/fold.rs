@@ -77,7 +77,7 @@ pub(super) fn store<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &
 
 fn store_with<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: impl Fn(T) -> T) {
     if stride == 1 {
-        vector::map_to(&mut c[offset as usize..][..values.len()], values, op);
+        vector::rows(&mut c[offset as usize..][..values.len()], [values], &|[value]: [T; 1]| op(value));
     } else {
         for (i, &value) in values.iter().enumerate() {
             c[(offset + i as i64 * stride) as usize] = op(value);
@@ -87,8 +87,7 @@ fn store_with<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], o
 
 fn accumulate_with<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: impl Fn(T, T) -> T) {
     if stride == 1 {
-        let c = &mut c[offset as usize..][..values.len()];
-        vector::zip(c, values, op);
+        vector::update(&mut c[offset as usize..][..values.len()], [values], &|held, [value]: [T; 1]| op(held, value));
     } else {
         for (i, &value) in values.iter().enumerate() {
             let c = &mut c[(offset + i as i64 * stride) as usize];

@@ -8,6 +8,7 @@
 //! A program may instead call a function that the user has registered: [`register`].
 
 mod contract;
+mod evaluate;
 mod expression;
 mod fold;
 mod gather;

@@ -61,7 +61,9 @@ pub fn nest<T: Element>(
     }
     let order = Order::new::<T>(Loop::all(counts, &strides), strides.len(), 1 + operands.len());
     let gather = Gather::new(operands, &order);
-    let mut rows = RowsOf { c: c.data, overwrites, op, kernel, gather, values: [T::ZERO; CHUNK], order: &order };
+    let scratch = vec![T::ZERO; kernel.scratch() * CHUNK];
+    let values = [T::ZERO; CHUNK];
+    let mut rows = RowsOf { c: c.data, overwrites, op, kernel, gather, values, scratch, order: &order };
     walk(&order.outer, &mut offsets, &mut |at| rows.visit(at));
 }
 
@@ -74,6 +76,8 @@ struct RowsOf<'a, T, K> {
     kernel: &'a K,
     gather: Gather<'a, T>,
     values: [T; CHUNK],
+    /// The kernel's intermediate results.
+    scratch: Vec<T>,
     order: &'a Order,
 }
 
@@ -90,7 +94,8 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
                     self.gather.fill(at, &block, &chunk);
                     for (row, lanes) in block.clone().zip(&mut lanes) {
                         let rows = self.gather.rows(at, row, block.start, &chunk);
-                        lanes.combine(self.kernel.values(&rows, &mut self.values[..chunk.len()]), self.op);
+                        let values = &mut self.values[..chunk.len()];
+                        lanes.combine(self.kernel.values(&rows, &mut self.scratch, values), self.op);
                     }
                 }
                 for (row, lanes) in block.zip(&lanes) {
@@ -116,9 +121,18 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
         self.gather.fill(at, block, chunk);
         for row in block.clone() {
             let rows = self.gather.rows(at, row, block.start, chunk);
-            let values = self.kernel.values(&rows, &mut self.values[..chunk.len()]);
             let [cross, inner] = [&self.order.cross, &self.order.inner].map(|one| one.strides[0]);
             let offset = at[0] + row as i64 * cross + chunk.start as i64 * inner;
+            let values = &mut self.values[..chunk.len()];
+            if inner == 1 && self.op == ReduceOp::Sum {
+                let c = &mut self.c[offset as usize..][..chunk.len()];
+                match self.overwrites {
+                    true => self.kernel.store(&rows, &mut self.scratch, c),
+                    false => self.kernel.add_to(&rows, &mut self.scratch, values, c),
+                }
+                continue;
+            }
+            let values = self.kernel.values(&rows, &mut self.scratch, values);
             match self.overwrites {
                 true => store(self.c, offset, inner, values, self.op),
                 false => accumulate(self.c, offset, inner, values, self.op),

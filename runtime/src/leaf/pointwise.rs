@@ -10,14 +10,31 @@ use std::marker::PhantomData;
 ///
 /// The same function written as a closure and as an [`Expression`](super::Expression) gives the same bits:
 /// each point sees the same operations in the same order, and nothing is contracted or reassociated.
-pub trait Pointwise<T> {
+pub trait Pointwise<T: Element> {
+    /// Rows of 512 elements that an evaluation needs for intermediate results.
+    fn scratch(&self) -> usize {
+        0
+    }
+
     /// Writes to `out[i]` the value at the row's point `i`. A row has at most 512 points.
-    fn row(&self, operands: &Rows<'_, T>, out: &mut [T]);
+    fn row(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]);
 
     /// Returns the values at the row's points: those of [`row`](Self::row), or where they lie already.
-    fn values<'a>(&self, operands: &Rows<'a, T>, out: &'a mut [T]) -> &'a [T] {
-        self.row(operands, out);
+    fn values<'a>(&self, operands: &Rows<'a, T>, scratch: &mut [T], out: &'a mut [T]) -> &'a [T] {
+        self.row(operands, scratch, out);
         out
+    }
+
+    /// Writes to `out[i]` the sum of 0 and of the value at point `i`, which is the value unless that is `-0.0`.
+    fn store(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]) {
+        self.row(operands, scratch, out);
+        vector::update(out, [], &|value, []| T::ZERO.add(value));
+    }
+
+    /// Adds to `out[i]` the value at point `i`; `room` is for the values.
+    fn add_to(&self, operands: &Rows<'_, T>, scratch: &mut [T], room: &mut [T], out: &mut [T]) {
+        let values = self.values(operands, scratch, room);
+        vector::update(out, [values], &|sum: T, [value]: [T; 1]| sum.add(value));
     }
 }
 
@@ -40,7 +57,17 @@ pub struct Closure<F, T, const N: usize> {
 }
 
 impl<T: Element, const N: usize, F: Fn([T; N]) -> T> Pointwise<T> for Closure<F, T, N> {
-    fn row(&self, operands: &Rows<'_, T>, out: &mut [T]) {
+    fn row(&self, operands: &Rows<'_, T>, _: &mut [T], out: &mut [T]) {
         vector::rows(out, array::from_fn(|i| operands.get(i)), &self.f);
+    }
+
+    fn store(&self, operands: &Rows<'_, T>, _: &mut [T], out: &mut [T]) {
+        vector::rows(out, array::from_fn(|i| operands.get(i)), &|elements: [T; N]| T::ZERO.add((self.f)(elements)));
+    }
+
+    fn add_to(&self, operands: &Rows<'_, T>, _: &mut [T], _: &mut [T], out: &mut [T]) {
+        vector::update(out, array::from_fn(|i| operands.get(i)), &|sum: T, elements: [T; N]| {
+            sum.add((self.f)(elements))
+        });
     }
 }

@@ -1,6 +1,7 @@
 //! Leaf kernels against the loops that define them, on small integers, so that float sums are exact.
 
 mod around;
+mod expressions;
 mod large;
 mod order;
 mod products;

@@ -10,26 +10,6 @@ use pulp::{Arch, Simd, WithSimd};
 /// Elements whose loop is unrolled.
 const GROUP: usize = 32;
 
-/// Writes `op(out)` to `out`.
-pub(super) fn map<T: Element>(out: &mut [T], op: impl Fn(T) -> T) {
-    Arch::new().dispatch(Map { out, op });
-}
-
-/// Writes `op(from)` to `out`.
-pub(super) fn map_to<T: Element>(out: &mut [T], from: &[T], op: impl Fn(T) -> T) {
-    Arch::new().dispatch(MapTo { out, from, op });
-}
-
-/// Writes `op(out, right)` to `out`.
-pub(super) fn zip<T: Element>(out: &mut [T], right: &[T], op: impl Fn(T, T) -> T) {
-    Arch::new().dispatch(Zip { out, right, op });
-}
-
-/// Writes `op(left, right)` to `out`.
-pub(super) fn zip_to<T: Element>(out: &mut [T], left: &[T], right: &[T], op: impl Fn(T, T) -> T) {
-    Arch::new().dispatch(ZipTo { out, left, right, op });
-}
-
 /// Combines each group of as many values as there are lanes into the lanes, and the last ones into the first lanes.
 pub(super) fn fold<T: Element, const N: usize>(lanes: &mut [T; N], values: &[T], op: impl Fn(T, T) -> T) {
     Arch::new().dispatch(Fold { lanes, values, op });
@@ -40,72 +20,9 @@ pub(super) fn rows<T: Element, const N: usize>(out: &mut [T], rows: [&[T]; N], f
     Arch::new().dispatch(Rows { out, rows, f });
 }
 
-struct Map<'a, T, F> {
-    out: &'a mut [T],
-    op: F,
-}
-
-impl<T: Element, F: Fn(T) -> T> WithSimd for Map<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for out in self.out {
-            *out = (self.op)(*out);
-        }
-    }
-}
-
-struct MapTo<'a, T, F> {
-    out: &'a mut [T],
-    from: &'a [T],
-    op: F,
-}
-
-impl<T: Element, F: Fn(T) -> T> WithSimd for MapTo<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for (out, &from) in self.out.iter_mut().zip(self.from) {
-            *out = (self.op)(from);
-        }
-    }
-}
-
-struct Zip<'a, T, F> {
-    out: &'a mut [T],
-    right: &'a [T],
-    op: F,
-}
-
-impl<T: Element, F: Fn(T, T) -> T> WithSimd for Zip<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for (out, &right) in self.out.iter_mut().zip(self.right) {
-            *out = (self.op)(*out, right);
-        }
-    }
-}
-
-struct ZipTo<'a, T, F> {
-    out: &'a mut [T],
-    left: &'a [T],
-    right: &'a [T],
-    op: F,
-}
-
-impl<T: Element, F: Fn(T, T) -> T> WithSimd for ZipTo<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for ((out, &left), &right) in self.out.iter_mut().zip(self.left).zip(self.right) {
-            *out = (self.op)(left, right);
-        }
-    }
+/// Writes to `out[i]` the function of what is there and of the rows' elements `i`.
+pub(super) fn update<T: Element, const N: usize>(out: &mut [T], rows: [&[T]; N], f: &impl Fn(T, [T; N]) -> T) {
+    Arch::new().dispatch(Update { out, rows, f });
 }
 
 struct Fold<'a, T, F, const N: usize> {
@@ -158,6 +75,33 @@ impl<T: Element, F: Fn([T; N]) -> T, const N: usize> WithSimd for Rows<'_, T, F,
         }
         for (i, out) in rest.iter_mut().enumerate() {
             *out = (self.f)(rows.map(|row| row.1[i]));
+        }
+    }
+}
+
+struct Update<'a, T, F, const N: usize> {
+    out: &'a mut [T],
+    rows: [&'a [T]; N],
+    f: &'a F,
+}
+
+impl<T: Element, F: Fn(T, [T; N]) -> T, const N: usize> WithSimd for Update<'_, T, F, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let (groups, rest) = self.out.as_chunks_mut::<GROUP>();
+        let rows = self.rows.map(|row| row[..groups.len() * GROUP + rest.len()].as_chunks::<GROUP>());
+        for (g, out) in groups.iter_mut().enumerate() {
+            let rows = rows.map(|row| &row.0[g]);
+            let mut values = *out;
+            for (i, value) in values.iter_mut().enumerate() {
+                *value = (self.f)(*value, rows.map(|row| row[i]));
+            }
+            *out = values;
+        }
+        for (i, out) in rest.iter_mut().enumerate() {
+            *out = (self.f)(*out, rows.map(|row| row.1[i]));
         }
     }
 }

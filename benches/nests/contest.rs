@@ -1,0 +1,95 @@
+//! The contestants of each kernel, timed in turns.
+
+use crate::hand;
+use crate::kernels::SIZE;
+use polyshard::prelude::*;
+use polyshard::{Backend, Element};
+use polyshard_testing::bench::clock::together;
+use polyshard_testing::bench::record::{Case, Record};
+
+/// A kernel in its three forms.
+pub(crate) struct Kernel<T> {
+    pub(crate) name: &'static str,
+    /// To be lowered and executed.
+    pub(crate) schedule: Schedule,
+    /// Emitted when this benchmark was compiled.
+    pub(crate) compiled: fn(&World, &[DistArray<T>], &mut DistArray<T>) -> polyshard::runtime::Result<()>,
+    /// Written by hand, over the blocks of both inputs, or over the block of the only one with a point more on
+    /// either side.
+    pub(crate) hand: fn(&[T], &[T], &mut [T]),
+}
+
+/// Times the contestants of each kernel `runs` times and prints the seconds of each run on rank 0.
+///
+/// The loop by hand does a rank's share alone: nobody sends it the rims of its neighbours.
+pub(crate) fn measure<T: Element>(ranks: usize, kernels: &[Kernel<T>], runs: usize) -> polyshard::Result<()> {
+    for kernel in kernels {
+        let program = kernel.schedule.lower()?;
+        polyshard::spmd(ranks, |world| {
+            let arrays = program.shardings().map(|sharding| DistArray::from_fn(world, sharding, value::<T>));
+            let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
+            let mut executed = arrays.pop().expect("a kernel has an output");
+            let mut compiled = executed.clone();
+            let mut by_hand = executed.block().to_vec();
+            let inputs: Vec<_> = arrays.iter().collect();
+            let rows = SIZE / ranks;
+            let padded = hand::padded(world.rank() * rows, rows, |[i, j]| value::<T>(&[i, j]));
+            let [a, b] = match &inputs[..] {
+                [a, b] => [a.block(), b.block()],
+                _ => [&padded[..], &[]],
+            };
+            let mut prepared = program.prepare(world)?;
+            for run in 0..=runs {
+                let seconds = [
+                    ("first", together(world, || program.run_into(world, &inputs, &mut executed))?),
+                    ("prepared", together(world, || prepared.run_into(&inputs, &mut executed))?),
+                    ("compiled", together(world, || (kernel.compiled)(world, &arrays, &mut compiled))?),
+                    (
+                        "hand",
+                        together(world, || {
+                            (kernel.hand)(a, b, &mut by_hand);
+                            Ok(())
+                        })?,
+                    ),
+                ];
+                // The first run of each maps its memory, and does not count.
+                for (form, value) in seconds.into_iter().filter(|_| run > 0 && world.is_root()) {
+                    let contestant = format!("{}:{form}", kernel.name);
+                    println!("{}", Record { quantity: "seconds".into(), case: case::<T>(world), contestant, value });
+                }
+            }
+            assert!(executed.block() == compiled.block(), "{}: executed and compiled differ", kernel.name);
+            check(kernel.name, executed.block(), &by_hand);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks what the loop by hand gave against what the executor did, but for the edges, which some stencils leave alone.
+fn check<T: Element>(name: &str, executed: &[T], by_hand: &[T]) {
+    let rows = executed.chunks_exact(SIZE).zip(by_hand.chunks_exact(SIZE));
+    let inner = rows
+        .skip(1)
+        .take(executed.len() / SIZE - 2)
+        .flat_map(|(executed, by_hand)| executed[1..SIZE - 1].iter().zip(&by_hand[1..SIZE - 1]));
+    let small = T::from(1e-5).expect("a float");
+    let differ = |&(&a, &b): &(&T, &T)| a.subtract(b).absolute() > small.multiply(T::ONE.maximum(b.absolute()));
+    let wrong = inner.clone().filter(differ).count();
+    assert!(wrong == 0, "{name}: {wrong} points differ from the loop by hand");
+}
+
+fn case<T: Element>(world: &World) -> Case {
+    let backend = match world.backend() {
+        Backend::Mpi => "mpi",
+        Backend::Threads => "threads",
+    };
+    let (grid, dtype) = (world.size().to_string(), T::DTYPE.name().to_string());
+    Case { backend: backend.into(), grid, dtype, size: SIZE.to_string() }
+}
+
+/// Small numbers, all of them positive.
+fn value<T: Element>(index: &[usize]) -> T {
+    let sum: usize = index.iter().zip([3, 1]).map(|(i, by)| i * by).sum();
+    T::from((sum % 7) as f64 / 8.0).expect("a float")
+}

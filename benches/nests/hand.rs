@@ -1,0 +1,34 @@
+//! The loops that one would write by hand, over what a rank holds.
+
+use crate::kernels::SIZE;
+
+/// The length of a row with a point more on either side.
+const PADDED: usize = SIZE + 2;
+
+/// Sets each element of `c` from those of `a` and `b` at the same place.
+#[inline(always)]
+pub(crate) fn pointwise<T: Copy>(a: &[T], b: &[T], c: &mut [T], f: impl Fn(T, T) -> T) {
+    for ((c, &a), &b) in c.iter_mut().zip(a).zip(b) {
+        *c = f(a, b);
+    }
+}
+
+/// Sets each element of `c` from the element of `a` at the same place and its neighbours in three rows; `a` has a point more
+/// than `c` on either side.
+#[inline(always)]
+pub(crate) fn stencil<T: Copy>(a: &[T], c: &mut [T], f: impl Fn([T; 3], [T; 3], [T; 3]) -> T) {
+    for (i, c) in c.chunks_exact_mut(SIZE).enumerate() {
+        let row = |i: usize| &a[i * PADDED..][..PADDED];
+        let (north, middle, south) = (row(i), row(i + 1), row(i + 2));
+        for (j, c) in c.iter_mut().enumerate() {
+            let three = |row: &[T]| [row[j], row[j + 1], row[j + 2]];
+            *c = f(three(north), three(middle), three(south));
+        }
+    }
+}
+
+/// The block of `rows` rows from row `first` on of an array that goes round, with a point more on either side.
+pub(crate) fn padded<T>(first: usize, rows: usize, value: impl Fn([usize; 2]) -> T) -> Vec<T> {
+    let at = |i: usize, j: usize| value([(first + i + SIZE - 1) % SIZE, (j + SIZE - 1) % SIZE]);
+    (0..rows + 2).flat_map(|i| (0..PADDED).map(move |j| (i, j))).map(|(i, j)| at(i, j)).collect()
+}

@@ -1,0 +1,41 @@
+//! The table: medians, ratios, and the figures to reach.
+
+use polyshard_testing::bench::record::Record;
+use polyshard_testing::bench::tabulate::{first_seen, median_of, read, verdict};
+
+/// Prints the table of the records on standard input.
+pub(crate) fn print() {
+    let records = read();
+    let kernel = |record: &Record| record.contestant.split(':').next().unwrap_or_default().to_owned();
+    println!("loop nests: median milliseconds from the first rank's start to the last rank's end, and ratios");
+    println!(
+        "{:<8} {:<6} {:<6} {:<12} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}  target",
+        "on", "ranks", "type", "what", "by hand", "compiled", "prepared", "first", "compiled", "prepared"
+    );
+    println!(
+        "{:<8} {:<6} {:<6} {:<12} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "", "", "", "", "ms", "ms", "ms", "ms", "/hand", "/compiled"
+    );
+    for case in first_seen(records.iter().map(|record| record.case.clone())) {
+        for name in first_seen(records.iter().filter(|record| record.case == case).map(kernel)) {
+            let of = |form: &str| median_of(&records, &case, &format!("{name}:{form}")).unwrap_or(f64::NAN);
+            let [hand, compiled, prepared, first] = ["hand", "compiled", "prepared", "first"].map(of);
+            let near = verdict(prepared <= 1.2 * compiled);
+            let fast = verdict(prepared.max(compiled) <= 1.3 * hand);
+            println!(
+                "{:<8} {:<6} {:<6} {name:<12} {:>8.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2}  \
+                 prepared/compiled <= 1.2: {near}, both/hand <= 1.3: {fast}",
+                case.backend,
+                case.grid,
+                case.dtype,
+                hand * 1e3,
+                compiled * 1e3,
+                prepared * 1e3,
+                first * 1e3,
+                compiled / hand,
+                prepared / compiled
+            );
+        }
+    }
+    println!();
+}

@@ -1,0 +1,244 @@
+//! How an expression is evaluated: a row at a time, in few passes over rows.
+//!
+//! A pass computes one operation, or a few where rows are added up or scaled before they are, since what a pass costs is
+//! what it loads and stores. Each point sees the operations of the tree in the tree's order.
+
+use super::expression::Expression::{self, Add, Const, Mul, Operand};
+use super::rows::CHUNK;
+use super::{Pointwise, Rows, vector};
+use crate::Element;
+use polyshard_program::Comparison;
+
+impl<T: Element> Pointwise<T> for Expression<T> {
+    fn scratch(&self) -> usize {
+        match self {
+            Operand(_) | Const(_) => 0,
+            Self::Neg(a) | Self::Abs(a) | Self::Exp(a) | Self::Log(a) | Self::Sqrt(a) | Self::Tanh(a) => a.scratch(),
+            Add(a, b) | Self::Sub(a, b) | Mul(a, b) | Self::Div(a, b) | Self::Max(a, b) | Self::Min(a, b) => {
+                a.scratch().max(1 + b.scratch())
+            }
+            Self::If(_, parts) => 1 + parts.iter().map(Self::scratch).max().unwrap_or(0),
+        }
+    }
+
+    fn row(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]) {
+        Evaluation { operands, scratch, out }.of(self);
+    }
+
+    fn store(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]) {
+        Evaluation { operands, scratch, out }.plus(self, T::ZERO);
+    }
+
+    fn values<'a>(&self, operands: &Rows<'a, T>, scratch: &mut [T], out: &'a mut [T]) -> &'a [T] {
+        if let Operand(i) = self {
+            return operands.get(*i);
+        }
+        self.row(operands, scratch, out);
+        out
+    }
+}
+
+/// The evaluation of an expression to `out`.
+struct Evaluation<'a, 'o, T> {
+    operands: &'a Rows<'o, T>,
+    /// Rows of 512 elements, as many as the expression asks for.
+    scratch: &'a mut [T],
+    out: &'a mut [T],
+}
+
+/// Where the values of a subexpression are had.
+enum Source<'o, T> {
+    Row(&'o [T]),
+    Const(T),
+    /// They are computed.
+    None,
+}
+
+impl<'o, T: Element> Evaluation<'_, 'o, T> {
+    fn of(&mut self, expression: &Expression<T>) {
+        match expression {
+            Operand(i) => self.out.copy_from_slice(&self.operands.get(*i)[..self.out.len()]),
+            // Adding -0.0 changes nothing.
+            _ => self.plus(expression, T::ZERO.negate()),
+        }
+    }
+
+    /// The sum of the expression and `end`, which costs no pass of its own.
+    fn plus(&mut self, expression: &Expression<T>, end: T) {
+        match expression {
+            Operand(i) => vector::rows(self.out, [self.operands.get(*i)], &|[a]: [T; 1]| a.add(end)),
+            Const(value) => self.out.fill(value.add(end)),
+            Expression::Neg(inner) => self.unary(inner, |a| a.negate().add(end)),
+            Expression::Abs(inner) => self.unary(inner, |a| a.absolute().add(end)),
+            Expression::Exp(inner) => self.unary(inner, |a| a.exponential().add(end)),
+            Expression::Log(inner) => self.unary(inner, |a| a.logarithm().add(end)),
+            Expression::Sqrt(inner) => self.unary(inner, |a| a.square_root().add(end)),
+            Expression::Tanh(inner) => self.unary(inner, |a| a.hyperbolic_tangent().add(end)),
+            Add(left, right) => {
+                if !self.sum_of_rows(left, right, end) && !self.plus_four_rows(left, right, end) {
+                    self.scaled(left, right, |a, b| a.add(b).add(end));
+                }
+            }
+            Expression::Sub(left, right) => self.scaled(left, right, |a, b| a.subtract(b).add(end)),
+            Mul(left, right) => self.binary(left, right, |a, b| a.multiply(b).add(end)),
+            Expression::Div(left, right) => self.binary(left, right, |a, b| a.divide(b).add(end)),
+            Expression::Max(left, right) => self.binary(left, right, |a, b| a.maximum(b).add(end)),
+            Expression::Min(left, right) => self.binary(left, right, |a, b| a.minimum(b).add(end)),
+            Expression::If(comparison, parts) => {
+                self.choose(*comparison, parts);
+                vector::update(self.out, [], &|a, []| a.add(end));
+            }
+        }
+    }
+
+    /// Evaluates to a row of scratch, and returns `out` and that row.
+    fn aside(&mut self, expression: &Expression<T>) -> (&mut [T], &[T]) {
+        let (row, scratch) = self.scratch.split_at_mut(CHUNK);
+        let row = &mut row[..self.out.len()];
+        Evaluation { operands: self.operands, scratch, out: &mut *row }.of(expression);
+        (self.out, row)
+    }
+
+    fn source(&self, expression: &Expression<T>) -> Source<'o, T> {
+        match expression {
+            Operand(i) => Source::Row(self.operands.get(*i)),
+            Const(value) => Source::Const(*value),
+            _ => Source::None,
+        }
+    }
+
+    fn unary(&mut self, inner: &Expression<T>, op: impl Fn(T) -> T) {
+        if let Operand(i) = inner {
+            return vector::rows(self.out, [self.operands.get(*i)], &|[a]: [T; 1]| op(a));
+        }
+        self.of(inner);
+        vector::update(self.out, [], &|a, []| op(a));
+    }
+
+    fn binary(&mut self, left: &Expression<T>, right: &Expression<T>, op: impl Fn(T, T) -> T) {
+        match (self.source(left), self.source(right)) {
+            (Source::Row(a), Source::Row(b)) => vector::rows(self.out, [a, b], &|[a, b]: [T; 2]| op(a, b)),
+            (Source::Row(a), Source::Const(b)) => vector::rows(self.out, [a], &|[a]: [T; 1]| op(a, b)),
+            (Source::Const(a), Source::Row(b)) => vector::rows(self.out, [b], &|[b]: [T; 1]| op(a, b)),
+            (Source::Const(a), Source::Const(b)) => self.out.fill(op(a, b)),
+            (Source::None, Source::Row(b)) => {
+                self.of(left);
+                vector::update(self.out, [b], &|a, [b]: [T; 1]| op(a, b));
+            }
+            (Source::Row(a), Source::None) => {
+                self.of(right);
+                vector::update(self.out, [a], &|b, [a]: [T; 1]| op(a, b));
+            }
+            (Source::None, Source::Const(b)) => {
+                self.of(left);
+                vector::update(self.out, [], &|a, []| op(a, b));
+            }
+            (Source::Const(a), Source::None) => {
+                self.of(right);
+                vector::update(self.out, [], &|b, []| op(a, b));
+            }
+            (Source::None, Source::None) => {
+                self.of(left);
+                let (out, row) = self.aside(right);
+                vector::update(out, [row], &|a, [b]: [T; 1]| op(a, b));
+            }
+        }
+    }
+
+    /// The same as [`binary`](Self::binary) of subexpressions that may be multiplied by constants first; by 1 if only the other one is.
+    fn scaled(&mut self, left: &Expression<T>, right: &Expression<T>, op: impl Fn(T, T) -> T) {
+        if factor(left).is_none() && factor(right).is_none() {
+            return self.binary(left, right, op);
+        }
+        let (k, left) = factor(left).unwrap_or((T::ONE, left));
+        let (l, right) = factor(right).unwrap_or((T::ONE, right));
+        self.binary(left, right, |a, b| op(k.multiply(a), l.multiply(b)));
+    }
+
+    /// Adds the sum of four operands, which may be multiplied by a constant, in one pass, and returns whether it is one.
+    fn plus_four_rows(&mut self, left: &Expression<T>, right: &Expression<T>, end: T) -> bool {
+        let (l, right) = factor(right).unwrap_or((T::ONE, right));
+        let Some([a, b, c, d]) = self.four_rows(right) else { return false };
+        let four = |a: T, b: T, c: T, d: T| l.multiply(a.add(b).add(c).add(d));
+        let (k, inner) = factor(left).unwrap_or((T::ONE, left));
+        if let Operand(z) = inner {
+            let z = self.operands.get(*z);
+            let sum = |[z, a, b, c, d]: [T; 5]| k.multiply(z).add(four(a, b, c, d)).add(end);
+            vector::rows(self.out, [z, a, b, c, d], &sum);
+        } else {
+            self.of(left);
+            vector::update(self.out, [a, b, c, d], &|z: T, [a, b, c, d]: [T; 4]| z.add(four(a, b, c, d)).add(end));
+        }
+        true
+    }
+
+    fn four_rows(&self, sum: &Expression<T>) -> Option<[&'o [T]; 4]> {
+        let Add(three, d) = sum else { return None };
+        let Add(two, c) = &**three else { return None };
+        let Add(a, b) = &**two else { return None };
+        let (Operand(a), Operand(b), Operand(c), Operand(d)) = (&**a, &**b, &**c, &**d) else { return None };
+        Some([*a, *b, *c, *d].map(|i| self.operands.get(i)))
+    }
+
+    /// Adds up three or four terms in one pass, of which all but the first one are operands, and returns whether they are.
+    fn sum_of_rows(&mut self, left: &Expression<T>, right: &Expression<T>, end: T) -> bool {
+        let (Add(first, second), Operand(c)) = (left, right) else { return false };
+        let Operand(b) = **second else { return false };
+        let (b, c) = (self.operands.get(b), self.operands.get(*c));
+        if let Add(first, second) = &**first
+            && let (Operand(z), Operand(a)) = (&**first, &**second)
+        {
+            let (z, a) = (self.operands.get(*z), self.operands.get(*a));
+            vector::rows(self.out, [z, a, b, c], &|[z, a, b, c]: [T; 4]| z.add(a).add(b).add(c).add(end));
+        } else if let Operand(a) = **first {
+            vector::rows(self.out, [self.operands.get(a), b, c], &|[a, b, c]: [T; 3]| a.add(b).add(c).add(end));
+        } else {
+            self.of(first);
+            vector::update(self.out, [b, c], &|a, [b, c]: [T; 2]| a.add(b).add(c).add(end));
+        }
+        true
+    }
+
+    /// Computes both values for all points and picks, which vectorises, unless a value must not be computed.
+    fn choose(&mut self, comparison: Comparison, parts: &[Expression<T>; 4]) {
+        let [left, right, then, otherwise] = parts;
+        self.of(left);
+        let mut held = [false; CHUNK];
+        let held = &mut held[..self.out.len()];
+        let (out, row) = self.aside(right);
+        // One loop per comparison, each of them simple enough to vectorise.
+        match comparison {
+            Comparison::Less => compare(held, out, row, |a, b| a < b),
+            Comparison::LessEqual => compare(held, out, row, |a, b| a <= b),
+            Comparison::Greater => compare(held, out, row, |a, b| a > b),
+            Comparison::GreaterEqual => compare(held, out, row, |a, b| a >= b),
+            Comparison::Equal => compare(held, out, row, |a, b| a == b),
+            Comparison::NotEqual => compare(held, out, row, |a, b| a != b),
+        }
+        if then.may_fail() || otherwise.may_fail() {
+            for (i, (out, &held)) in self.out.iter_mut().zip(&*held).enumerate() {
+                let chosen = if held { then } else { otherwise };
+                *out = chosen.at(&|operand| self.operands.get(operand)[i]);
+            }
+            return;
+        }
+        self.of(then);
+        let (out, row) = self.aside(otherwise);
+        for ((out, &otherwise), &held) in out.iter_mut().zip(&*row).zip(&*held) {
+            *out = if held { *out } else { otherwise };
+        }
+    }
+}
+
+/// The constant by which a subexpression is multiplied, and the subexpression.
+fn factor<T: Element>(expression: &Expression<T>) -> Option<(T, &Expression<T>)> {
+    let Mul(left, right) = expression else { return None };
+    match (&**left, &**right) {
+        (Const(k), inner) | (inner, Const(k)) => Some((*k, inner)),
+        _ => None,
+    }
+}
+
+fn compare<T: Element>(held: &mut [bool], left: &[T], right: &[T], holds: impl Fn(T, T) -> bool) {
+    held.iter_mut().zip(left).zip(right).for_each(|((held, &left), &right)| *held = holds(left, right));
+}
