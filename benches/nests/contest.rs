@@ -7,13 +7,16 @@ use polyshard::{Backend, Element};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::{Case, Record};
 
+/// A compiled program's `run_into`, on its inputs.
+pub(crate) type Compiled<T> = fn(&World, &[DistArray<T>], &mut DistArray<T>) -> polyshard::runtime::Result<()>;
+
 /// A kernel in its three forms.
 pub(crate) struct Kernel<T> {
     pub(crate) name: &'static str,
     /// To be lowered and executed.
     pub(crate) schedule: Schedule,
     /// Emitted when this benchmark was compiled.
-    pub(crate) compiled: fn(&World, &[DistArray<T>], &mut DistArray<T>) -> polyshard::runtime::Result<()>,
+    pub(crate) compiled: Compiled<T>,
     /// Written by hand, over the blocks of both inputs, or over the block of the only one with a point more on
     /// either side.
     pub(crate) hand: fn(&[T], &[T], &mut [T]),

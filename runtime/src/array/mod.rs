@@ -61,9 +61,11 @@ impl<T: Element> DistArray<T> {
         if !array.block.is_empty() {
             let owned: Vec<Vec<usize>> = (0..array.ndim()).map(|dim| array.owned(dim).collect()).collect();
             let mut index = vec![0; owned.len()];
-            let mut elements = array.block.iter_mut();
-            let mut put = |index: &[usize]| *elements.next().expect("one element per index") = f(index);
-            fill(&owned, &mut index, 0, &mut put);
+            let (block, mut next) = (&mut array.block[..], 0);
+            fill(&owned, &mut index, 0, &mut |index| {
+                block[next] = f(index);
+                next += 1;
+            });
         }
         Ok(array)
     }

@@ -224,7 +224,7 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         }
         self.of(then);
         let (out, row) = self.aside(otherwise);
-        for ((out, &otherwise), &held) in out.iter_mut().zip(&*row).zip(&*held) {
+        for ((out, &otherwise), &held) in out.iter_mut().zip(row).zip(&*held) {
             *out = if held { *out } else { otherwise };
         }
     }

@@ -5,6 +5,8 @@ use crate::{Element, ReduceOp, Strided, StridedMut, ViewMut};
 use Expression::{Abs, Add, Const, Div, If, Max, Min, Mul, Neg, Operand, Sub};
 use proptest::prelude::*;
 
+type Boxed = Box<Expression<f64>>;
+
 const OPERANDS: usize = 5;
 
 /// Expressions, with many sums and scaled terms: those are evaluated together.
@@ -12,7 +14,7 @@ fn expressions() -> impl Strategy<Value = Expression<f64>> {
     let constant = prop_oneof![Just(0.0), Just(-0.0), Just(2.0), Just(-0.5), Just(3.0)].prop_map(Const);
     let leaf = prop_oneof![4 => (0..OPERANDS).prop_map(Operand), 1 => constant];
     leaf.prop_recursive(6, 40, 2, |inner| {
-        let of_two = |make: fn(Box<Expression<f64>>, Box<Expression<f64>>) -> Expression<f64>| {
+        let of_two = |make: fn(Boxed, Boxed) -> Expression<f64>| {
             (inner.clone(), inner.clone()).prop_map(move |(a, b)| make(Box::new(a), Box::new(b)))
         };
         let scaled = (inner.clone(), prop::bool::ANY).prop_map(|(a, first)| {
