@@ -5,16 +5,14 @@
 //! Other ranks read a block while it is *lent*, and write into one while a redistribution has borrowed it. What is lent has a
 //! second owner until all are done with it; if a failure keeps that from being known, the second owner stays, the memory is
 //! never given back, and who writes to the block gets a copy. So nobody reads what another writes, whatever happens.
-#![expect(unsafe_code, reason = "makes slices and vectors of memory that something else has allocated")]
+#![expect(unsafe_code, reason = "makes slices of memory whose elements have another type")]
 
 use crate::Result;
 use crate::memory::{Memory, Seen, Segment};
-use bytemuck::{Pod, Zeroable};
-use std::alloc::{Layout, alloc_zeroed};
+use bytemuck::Pod;
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// The elements of one rank's part of an array.
@@ -23,19 +21,6 @@ pub(crate) struct Block<T> {
     /// The elements, at most as many as there is room for.
     len: usize,
     elements: PhantomData<T>,
-}
-
-/// Returns so many zeros, or nothing if there is no memory for them; what `vec![0; len]` ends the process for.
-pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Option<Vec<T>> {
-    let layout = Layout::array::<T>(len).ok()?;
-    if layout.size() == 0 {
-        return Some(std::iter::repeat_with(T::zeroed).take(len).collect());
-    }
-    // SAFETY: the layout is of more than 0 bytes.
-    let address = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<T>())?;
-    // SAFETY: the global allocator has made this memory with the layout of an array of `len`; each element is zero,
-    // which is a value of `T`.
-    Some(unsafe { Vec::from_raw_parts(address.as_ptr(), len, len) })
 }
 
 impl<T: Pod> Block<T> {

@@ -31,6 +31,7 @@ mod spmd;
 mod subarray;
 mod sweep;
 mod tile;
+mod transport;
 mod view;
 mod world;
 
@@ -54,12 +55,13 @@ pub use polyshard_layout as layout;
 pub use polyshard_layout::DType;
 pub use polyshard_program::reduction;
 
-pub use redistribute::{Redistribution, Transport};
+pub use redistribute::Redistribution;
 pub use reduce::Reduction;
 pub use reference::reference;
 pub use region::Region;
 pub use spmd::{launched_ranks, spmd, spmd_checked};
 pub use sweep::{Stage, Sweep};
 pub use tile::{OutTile, Tile, Written};
+pub use transport::Transport;
 pub use view::{Strided, StridedMut, View, ViewMut};
 pub use world::{Group, Numbering, World};

@@ -8,6 +8,7 @@ mod buffer;
 mod pages;
 mod pool;
 mod segment;
+mod zeroed;
 
 pub(crate) use buffer::Buffer;
 pub(crate) use pages::Seen;
@@ -18,12 +19,12 @@ pub(crate) use pool::{kept, release};
 pub(crate) use segment::Handle;
 pub use segment::Segment;
 
-use crate::block::zeroed;
 use crate::{Element, Error, Result};
 use pages::Pages;
 use polyshard_machine::units;
 use std::fmt::Display;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+use zeroed::zeroed;
 
 /// What pages are multiples of, in bytes.
 const PAGE: usize = 4096;

@@ -11,7 +11,8 @@
 //! It does nothing to the elements, and does not know what is done between the moves.
 
 use crate::layout::{Mesh, MeshAxis, Placement, Sharding};
-use crate::redistribute::{Redistribution, Transport};
+use crate::redistribute::Redistribution;
+use crate::transport::Transport;
 use crate::{DistArray, Element, RedistributionError, Result, World};
 
 /// The stages of a sweep, and the moves between them, there and back.

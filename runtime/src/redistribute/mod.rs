@@ -28,7 +28,7 @@ mod tests;
 use crate::comm::SharedMemory;
 use crate::layout::Sharding;
 use crate::subarray::Subarray;
-use crate::{DistArray, Element, LaunchError, RedistributionError, Result, Segment, World};
+use crate::{DistArray, Element, RedistributionError, Result, Segment, Transport, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
@@ -36,38 +36,6 @@ use shared::{Outcome, Tile};
 use std::cell::RefCell;
 use std::rc::Rc;
 use sums::Sums;
-
-/// How a redistribution moves what ranks hand to one another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Transport {
-    /// Through shared memory where all ranks of a group share it and the outputs are in it, else by messages.
-    #[default]
-    Auto,
-    /// By messages, always.
-    Messages,
-    /// Through shared memory; an error where that is impossible.
-    Shared,
-}
-
-impl Transport {
-    /// The one that the environment asks for, `POLYSHARD_TRANSPORT`.
-    ///
-    /// # Errors
-    /// [`LaunchError::Transport`] if it is none.
-    pub(crate) fn of_environment() -> Result<Self> {
-        Self::named(std::env::var_os("POLYSHARD_TRANSPORT").map(|value| value.to_string_lossy().into_owned()))
-    }
-
-    /// The one of this name, if there is a name.
-    fn named(name: Option<String>) -> Result<Self> {
-        match name.as_deref().map(str::trim) {
-            None | Some("" | "auto") => Ok(Self::Auto),
-            Some("messages") => Ok(Self::Messages),
-            Some("shared") => Ok(Self::Shared),
-            Some(value) => Err(LaunchError::Transport { value: value.into() }.into()),
-        }
-    }
-}
 
 /// A redistribution between two shardings of one shape over the same ranks, made once and run many times.
 ///

@@ -1,7 +1,7 @@
 use super::{Stage, Sweep, plan};
 use crate::layout::Mesh;
-use crate::redistribute::Transport;
 use crate::sample::{element, on_ranks};
+use crate::transport::Transport;
 use crate::{DistArray, Error, RedistributionError, spmd};
 use proptest::prelude::*;
 

@@ -139,15 +139,3 @@ fn a_rank_that_fails_keeps_its_tile_until_the_others_have_written() {
     let expected = "rank 1 panicked: cannot map the tile of 19200000 bytes of rank 0: no place for it";
     assert_eq!(told.expect_err("one rank fails").to_string(), expected);
 }
-
-#[test]
-fn a_transport_that_there_is_none_of_is_refused_with_those_that_there_are() {
-    let named = |name: &str| Transport::named(Some(name.into()));
-    assert_eq!(
-        [named(" auto"), named("messages"), named("shared")].map(Result::ok),
-        [Some(Transport::Auto), Some(Transport::Messages), Some(Transport::Shared)]
-    );
-    assert_eq!(Transport::named(None), Ok(Transport::Auto));
-    let said = named("mesages").expect_err("it is misspelt").to_string();
-    assert_eq!(said, "`POLYSHARD_TRANSPORT` is `mesages`: set it to auto, messages or shared");
-}
