@@ -10,21 +10,27 @@
 //! their memory is stranded, which is what keeps the others safe (see [`Block`](crate::block::Block)).
 #![expect(unsafe_code, reason = "reads the shards of other ranks where they are")]
 
+mod among;
+
+pub(crate) use among::{Met, among_members};
+
 use crate::block::Block;
 use crate::comm::{Header, Located, SharedMemory, Stranded};
 use crate::layout::Sharding;
-use crate::memory::{Buffer, Seen};
-use crate::{DistArray, Element, Error, Group, Result, RunError, Segment, Transport, World};
+use crate::memory::Seen;
+use crate::{DistArray, Element, Error, Result, RunError, Segment, Transport, World};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::ops::Deref;
-use std::sync::Arc;
 
 /// The handle of a shard that the others cannot see.
 const HIDDEN: u64 = u64::MAX;
 
 /// The handle of a shard without elements.
 const EMPTY: u64 = u64::MAX - 1;
+
+/// What ranks that wait for each other at either end of a run wait in.
+const INPUTS: &str = "inputs that are read in place";
 
 /// The arrays of one run, lent to the ranks that share memory with this one.
 ///
@@ -61,7 +67,7 @@ pub struct Lent<'a, T> {
 pub(crate) struct Known {
     lists: Vec<List>,
     /// Where short blocks, which are in no segment, are copied to for the others to see.
-    desk: Block<u64>,
+    desk: Option<Block<u64>>,
     /// What the ranks told last.
     told: Vec<Header>,
 }
@@ -132,8 +138,10 @@ impl<'a, T: Element> Lent<'a, T> {
     fn told(&mut self, mut known: Known, memory: &dyn SharedMemory) -> Result<Known> {
         known.lists.resize_with(self.arrays.len(), List::default);
         known.copy_short(self.world, &self.arrays)?;
-        if known.desk.segment().is_some() {
-            self.owners.push(known.desk.lend());
+        let desk = known.desk.as_ref();
+        let segment = desk.and_then(Block::segment);
+        if let Some(desk) = desk.filter(|_| segment.is_some()) {
+            self.owners.push(desk.lend());
         }
         memory.sync();
         let mut offset = 0;
@@ -143,7 +151,7 @@ impl<'a, T: Element> Lent<'a, T> {
                 let (block, segment) = array.place();
                 let place = match segment {
                     Some(segment) => Some((segment, 0)),
-                    None => known.desk.segment().filter(|_| is_short(block)).map(|desk| (desk, offset)),
+                    None => segment.filter(|_| is_short(block)).map(|desk| (desk, offset)),
                 };
                 offset += if segment.is_none() && is_short(block) { on_desk(block) } else { 0 };
                 *word = match block.is_empty() {
@@ -151,10 +159,8 @@ impl<'a, T: Element> Lent<'a, T> {
                     false => memory.handle(block.as_ptr().cast(), place).unwrap_or(HIDDEN),
                 };
             }
-            match memory.gather(header, &mut known.told) {
-                Some(done) => done?,
-                None => known.told = self.world.comm().gather_headers_about("inputs that are read in place", header)?,
-            }
+            let tell = |told: &mut _| self.world.comm().tell(INPUTS, header, Some(told));
+            memory.gather(header, &mut known.told).unwrap_or_else(|| tell(&mut known.told))?;
             for (nth, list) in lists.iter_mut().enumerate() {
                 list.update(known.told.iter().map(|header| header[nth]), memory);
             }
@@ -193,7 +199,7 @@ impl<'a, T: Element> Lent<'a, T> {
         let Some(known) = self.known.take() else { return Ok(Known::default()) };
         let memory = self.world.memory()?;
         memory.sync();
-        memory.meet().unwrap_or_else(|| self.world.comm().barrier())?;
+        memory.meet().unwrap_or_else(|| self.world.comm().tell(INPUTS, Header::default(), None))?;
         self.owners.clear();
         Ok(known)
     }
@@ -230,10 +236,10 @@ impl Known {
         }
         let short = || arrays.iter().map(|array| array.place()).filter(|place| place.1.is_none() && is_short(place.0));
         let words = short().map(|(block, _)| on_desk(block)).sum::<usize>() / size_of::<u64>();
-        if self.desk.len() < words {
-            self.desk = Block::in_segment(words, "short inputs that other ranks read")?;
+        if self.desk.as_ref().map_or(0, |desk| desk.len()) < words {
+            self.desk = Some(Block::in_segment(words, "short inputs that other ranks read")?);
         }
-        let mut rest = &mut self.desk[..];
+        let mut rest = self.desk.as_mut().map_or(&mut [][..], |desk| &mut desk[..]);
         for (block, _) in short() {
             let (place, others) = rest.split_at_mut(on_desk(block) / size_of::<u64>());
             bytemuck::cast_slice_mut(place)[..size_of_val(block)].copy_from_slice(bytemuck::cast_slice::<T, u8>(block));
@@ -348,63 +354,6 @@ impl<'a, T: Element> Shards<'a, T> {
         // ever if one does not: the owner strands its memory then. Until that nobody writes to it, as the owner has borrowed the array.
         // The list keeps what is mapped as long as it is borrowed. It has `bytes` bytes of `T`, for which blocks are aligned.
         Ok(unsafe { std::slice::from_raw_parts(found.address.cast_const().cast(), bytes / size_of::<T>()) })
-    }
-}
-
-/// Lends the first `len` elements of `buffer` to the members of the group while `read` runs, which is given theirs, in the members'
-/// order; collective over the group. Does nothing, on all members, if one of them cannot see another's.
-///
-/// # Errors
-/// If another rank failed.
-pub(crate) fn among_members<T: Element>(
-    group: &Group,
-    buffer: &mut Buffer<T>,
-    len: usize,
-    read: impl FnOnce(&[&[T]]),
-) -> Result<bool> {
-    let Some(memory) = group.near() else { return Ok(false) };
-    let (address, segment) = (buffer.as_ptr().cast(), buffer.segment().map(|segment| (segment, 0)));
-    let handle = memory.handle(address, segment).unwrap_or(HIDDEN);
-    memory.sync();
-    let told = group.comm().gather_headers_about("partial sums that are read in place", [handle, 0, 0, 0])?;
-    if told.iter().any(|header| header[0] == HIDDEN) {
-        return Ok(false);
-    }
-    memory.sync();
-    // From here on others may read it.
-    let mut lent = LentBuffer { buffer, memory, is_back: false };
-    let bytes = len * size_of::<T>();
-    let find = |(member, header): (usize, &Header)| {
-        let rank = group.world_rank(member);
-        memory.locate(rank, header[0], bytes).map_err(|why| Error::Mapping {
-            rank,
-            bytes,
-            why: format!("{why}").into(),
-        })
-    };
-    let found: Vec<Located> = told.iter().enumerate().map(find).collect::<Result<_>>()?;
-    // SAFETY: each member has told where its buffer is, of at least so many elements, as all have the same region; it writes to it
-    // and gives it back only when all have come to the barrier, or never. `found` keeps what is mapped.
-    let slice = |place: &Located| unsafe { std::slice::from_raw_parts(place.address.cast_const().cast(), len) };
-    read(&found.iter().map(slice).collect::<Vec<_>>());
-    memory.sync();
-    group.comm().barrier()?;
-    lent.is_back = true;
-    Ok(true)
-}
-
-/// A buffer that others may be reading until it is back.
-struct LentBuffer<'a, T: Element> {
-    buffer: &'a mut Buffer<T>,
-    memory: &'a dyn SharedMemory,
-    is_back: bool,
-}
-
-impl<T: Element> Drop for LentBuffer<'_, T> {
-    fn drop(&mut self) {
-        if !self.is_back {
-            self.memory.strand(Arc::new(std::mem::take(self.buffer)));
-        }
     }
 }
 

@@ -9,24 +9,24 @@ impl Grid<'_> {
     /// `inverse` are the coordinates of the rank that should map here; where they are outside the mesh or
     /// map elsewhere, as short meshes and empty tiles let happen, there is none.
     #[must_use]
-    pub fn permutation(
+    pub fn permutation<C: AsRef<[i64]>>(
         &self,
-        image: impl Fn(&[i64]) -> Vec<i64>,
+        image: impl Fn(&[i64]) -> C,
         inverse: &[i64],
         region: impl Fn(&[i64]) -> Region,
     ) -> (usize, Option<(usize, Region)>) {
-        let to = self.find(&image(self.coords())).unwrap_or_else(|| self.world().rank());
-        let from = self.find(inverse).filter(|_| image(inverse) == self.coords());
+        let to = self.find(image(self.coords()).as_ref()).unwrap_or_else(|| self.world().rank());
+        let from = self.find(inverse).filter(|_| image(inverse).as_ref() == self.coords());
         let from = from.map(|rank| (rank, region(inverse))).filter(|(_, region)| !region.is_empty());
         (to, from)
     }
 
     /// The rank at the coordinates, if they are on the mesh.
     fn find(&self, coordinates: &[i64]) -> Option<usize> {
-        let extents = self.mesh().extents();
-        let inside =
-            coordinates.iter().zip(&extents).map(|(&at, &extent)| usize::try_from(at).ok().filter(|&at| at < extent));
-        inside.collect::<Option<Vec<_>>>().map(|coordinates| self.mesh().rank(&coordinates))
+        coordinates.iter().zip(self.mesh().as_slice()).try_fold(0, |rank, (&at, axis)| {
+            let at = usize::try_from(at).ok().filter(|&at| at < axis.extent)?;
+            Some(rank * axis.extent + at)
+        })
     }
 }
 

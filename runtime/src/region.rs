@@ -168,6 +168,20 @@ impl Region {
         self.ranges.iter().map(|range| range.start).collect()
     }
 
+    /// The same, which needs no memory of its own.
+    pub(crate) fn origin(&self) -> Strides {
+        self.ranges.iter().map(|range| range.start).collect()
+    }
+
+    /// The strides of the region where it is dense and row-major, without the gaps between blocks.
+    pub(crate) fn strides(&self) -> Strides {
+        let mut strides: Strides = smallvec![1; self.ndim()];
+        for dim in (1..self.ndim()).rev() {
+            strides[dim - 1] = strides[dim] * self.length(dim) as i64;
+        }
+        strides
+    }
+
     /// Returns the extent of each dimension, in elements, without the gaps between blocks.
     #[must_use]
     pub fn shape(&self) -> Vec<usize> {
@@ -212,9 +226,12 @@ impl fmt::Display for Region {
     }
 }
 
+/// One number per dimension, or per loop of a leaf; a few need no memory of their own.
+pub(crate) type Strides = SmallVec<[i64; 6]>;
+
 /// Returns the strides, in elements, of a dense row-major array of `shape`.
-pub(crate) fn row_major(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; shape.len()];
+pub(crate) fn row_major(shape: &[usize]) -> SmallVec<[usize; 6]> {
+    let mut strides = smallvec![1; shape.len()];
     for dim in (1..shape.len()).rev() {
         strides[dim - 1] = strides[dim] * shape[dim];
     }

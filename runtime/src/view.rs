@@ -6,13 +6,11 @@
 mod blocks;
 
 use crate::Region;
+pub(crate) use crate::region::Strides;
 use blocks::{Blocks, Run};
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Display;
 use std::ops::Range;
-
-/// One stride per loop of a leaf; those of common leaves need no memory of their own.
-pub(crate) type Strides = SmallVec<[i64; 6]>;
 
 /// A dense or strided box of elements in global index space, read only.
 ///
@@ -21,25 +19,30 @@ pub(crate) type Strides = SmallVec<[i64; 6]>;
 #[derive(Clone, Debug)]
 pub struct View<'a, T> {
     data: &'a [T],
-    origin: Vec<i64>,
-    strides: Vec<i64>,
+    origin: Strides,
+    strides: Strides,
     blocks: Blocks,
-    interior: Option<Box<Interior<'a, T>>>,
+    interior: Option<Interior<'a, T>>,
 }
 
-/// A box of a view whose elements are read from another view.
+/// A box of indices, one range per dimension.
+pub(crate) type Ranges = SmallVec<[Range<i64>; 4]>;
+
+/// A box of a view whose elements are read from elsewhere, where they are one dense or strided box.
 #[derive(Clone, Debug)]
 struct Interior<'a, T> {
-    ranges: Vec<Range<i64>>,
-    view: View<'a, T>,
+    ranges: Ranges,
+    data: &'a [T],
+    origin: Strides,
+    strides: Strides,
 }
 
 /// A [`View`] that is written.
 #[derive(Debug)]
 pub struct ViewMut<'a, T> {
     data: &'a mut [T],
-    origin: Vec<i64>,
-    strides: Vec<i64>,
+    origin: Strides,
+    strides: Strides,
     blocks: Blocks,
     unset: Option<Unset<T>>,
 }
@@ -68,16 +71,18 @@ pub struct Strided<'a, T> {
     pub(crate) offset: i64,
     pub(crate) strides: Strides,
     pub(crate) runs: Vec<Run>,
-    pub(crate) interior: Option<Box<StridedInterior<'a, T>>>,
+    pub(crate) interior: Option<StridedInterior<'a, T>>,
 }
 
 /// The iterations of an operand that read from elsewhere: those whose index is in a box.
 #[derive(Clone, Debug)]
 pub(crate) struct StridedInterior<'a, T> {
-    /// Where they read.
-    pub(crate) operand: Strided<'a, T>,
+    /// Where they read, as that of an operand.
+    pub(crate) data: &'a [T],
+    pub(crate) offset: i64,
+    pub(crate) strides: Strides,
     /// Per dimension, the index.
-    pub(crate) indices: Vec<Index>,
+    pub(crate) indices: SmallVec<[Index; 4]>,
 }
 
 /// The index of a leaf's operand along one dimension.
@@ -86,7 +91,7 @@ pub(crate) struct Index {
     /// That of the first iteration.
     pub(crate) base: i64,
     /// How far one iteration of each loop moves it.
-    pub(crate) steps: Vec<i64>,
+    pub(crate) steps: Strides,
     /// The indices of the box.
     pub(crate) range: Range<i64>,
 }
@@ -112,6 +117,12 @@ macro_rules! view {
             #[track_caller]
             #[must_use]
             pub fn new(data: $data, origin: Vec<i64>, strides: Vec<i64>) -> Self {
+                Self::at(data, origin.into(), strides.into())
+            }
+
+            /// The same, of numbers that need no memory of their own.
+            #[track_caller]
+            pub(crate) fn at(data: $data, origin: Strides, strides: Strides) -> Self {
                 assert!(
                     origin.len() == strides.len(),
                     "{} strides for a view of {} dimensions: give one per dimension",
@@ -225,18 +236,23 @@ impl<T: Copy> StridedMut<'_, T> {
 
 impl<'a, T> View<'a, T> {
     /// The view whose elements with an index in `ranges` are those of `view`.
-    pub(crate) fn around(self, ranges: Vec<Range<i64>>, view: View<'a, T>) -> Self {
-        Self { interior: Some(Box::new(Interior { ranges, view })), ..self }
+    ///
+    /// That view is one box, without blocks and without an interior of its own.
+    pub(crate) fn around(self, ranges: Ranges, view: View<'a, T>) -> Self {
+        let View { data, origin, strides, .. } = view;
+        Self { interior: Some(Interior { ranges, data, origin, strides }), ..self }
     }
 }
 
 impl<'a, T> Interior<'a, T> {
     #[track_caller]
-    fn strided(self, base: &[i64], steps: &[&[i64]]) -> Box<StridedInterior<'a, T>> {
+    fn strided(self, base: &[i64], steps: &[&[i64]]) -> StridedInterior<'a, T> {
+        let Self { ranges, data, origin, strides } = self;
+        let Strided { offset, strides, .. } = View::at(data, origin, strides).strided(base, steps);
         let index =
-            |(range, (&base, steps)): (Range<i64>, (&i64, &&[i64]))| Index { base, steps: steps.to_vec(), range };
-        let indices = self.ranges.into_iter().zip(base.iter().zip(steps)).map(index).collect();
-        Box::new(StridedInterior { operand: self.view.strided(base, steps), indices })
+            |(range, (&base, &steps)): (Range<i64>, (&i64, &&[i64]))| Index { base, steps: steps.into(), range };
+        let indices = ranges.into_iter().zip(base.iter().zip(steps)).map(index).collect();
+        StridedInterior { data, offset, strides, indices }
     }
 }
 

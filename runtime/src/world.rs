@@ -15,6 +15,7 @@ use crate::{Backend, GroupError, Result, Transport, memory};
 use cache::Cache;
 pub use numbering::Numbering;
 use parts::Part;
+use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -332,9 +333,14 @@ impl Group {
     #[track_caller]
     #[must_use]
     pub fn coordinates(&self, member: usize) -> Vec<usize> {
+        self.coordinates_of(member).to_vec()
+    }
+
+    #[track_caller]
+    fn coordinates_of(&self, member: usize) -> SmallVec<[usize; 6]> {
         let size: usize = self.extents().product();
         assert!(member < size, "no member {member}: the group has members 0..{size}");
-        let mut coordinates = self.origin.clone();
+        let mut coordinates = SmallVec::from_slice(&self.origin);
         let mut rest = member;
         for &axis in self.axes.iter().rev() {
             let extent = self.mesh.as_slice()[axis].extent;
@@ -351,7 +357,7 @@ impl Group {
     #[track_caller]
     #[must_use]
     pub fn world_rank(&self, member: usize) -> usize {
-        self.mesh.rank(&self.coordinates(member))
+        self.mesh.rank(&self.coordinates_of(member))
     }
 
     fn extents(&self) -> impl Iterator<Item = usize> + '_ {

@@ -94,7 +94,7 @@ pub fn run_into(
     let along_y = grid.group(&[1])?;
     let mut a_tile = Tile::new("A", 119)?;
     let mut b_tile = Tile::new("B", 102)?.fixed();
-    let mut c_tile = OutTile::new("C", 42)?;
+    let mut c_tile = OutTile::new("C", 42)?.fixed();
     // until the end, ranks of a node read each other's inputs where they are
     let lent = Lent::new(world, [a, b])?;
     let [a, b] = lent.shards();

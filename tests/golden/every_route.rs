@@ -105,7 +105,7 @@ pub fn run_into(
     let mut a_tile = Tile::new("A", 25)?.fixed();
     let mut b_tile = Tile::new("B", 25)?.fixed();
     let mut d_tile = Tile::new("d", 5)?.fixed();
-    let mut c_tile = OutTile::new("C", 25)?;
+    let mut c_tile = OutTile::new("C", 25)?.fixed();
     // until the end, ranks of a node read each other's inputs where they are
     let lent = Lent::new(world, [a, b, d])?;
     let [a, b, d] = lent.shards();

@@ -99,7 +99,8 @@ impl Writer<'_> {
             let within = self.nest.kernel.written().map(|_| quote! { .within(#written) });
             let name = self.nest.kernel.output().name.as_str();
             let order = self.nest.output.any_order.then(|| quote! { .in_any_order() });
-            quote! { let mut #tile = OutTile::new(#name, #capacity)?#within #order; }
+            let fixed = self.nest.is_output_fixed().then(|| quote! { .fixed() });
+            quote! { let mut #tile = OutTile::new(#name, #capacity)?#within #order #fixed; }
         });
         let products = self.products();
         quote! { #(#inputs)* #tile #products }

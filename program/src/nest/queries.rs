@@ -1,6 +1,6 @@
 //! What a nest says of itself.
 
-use super::{LeafOp, Nest, OutputRoute, Route, Transfer, TransferId};
+use super::{LeafOp, Nest, Output, OutputRoute, Region, Route, Transfer, TransferId};
 use crate::expr::{Ranges, Symbol};
 use crate::kernel::Assign;
 use crate::pattern::Pattern;
@@ -71,8 +71,19 @@ impl Nest {
     #[must_use]
     pub fn is_fixed(&self, transfer: TransferId) -> bool {
         let Transfer { route, region, .. } = &self.transfers[transfer.0];
-        let counter = |number| region.mentions(Symbol::Counter(number));
-        matches!(route, Route::Halo { .. } | Route::Exchange { .. }) && !(0..self.loops.len()).any(counter)
+        matches!(route, Route::Halo { .. } | Route::Exchange { .. }) && !self.varies(region)
+    }
+
+    /// Returns whether the output is exchanged, and has the same regions each time, so that its messages are the same, too.
+    #[must_use]
+    pub fn is_output_fixed(&self) -> bool {
+        let Output { route, region, .. } = &self.output;
+        matches!(route, OutputRoute::Halo { .. } | OutputRoute::Exchange { .. }) && !self.varies(region)
+    }
+
+    /// Whether a region depends on a loop.
+    fn varies(&self, region: &Region) -> bool {
+        (0..self.loops.len()).any(|number| region.mentions(Symbol::Counter(number)))
     }
 
     /// Returns whether the leaf overwrites the output where it lies: with `=`, of a nest that gives each element one

@@ -11,7 +11,7 @@ mod save;
 use crate::block::Block;
 use crate::layout::{Name, Sharding};
 use crate::memory::{Memory, Seen, Segment};
-use crate::region::row_major;
+use crate::region::{Strides, row_major};
 use crate::subarray::{Place, Subarray};
 use crate::{ArrayError, Element, Region, Result, RunError, View, ViewMut, World};
 use ndarray::{ArrayBase, Data, Dimension};
@@ -38,7 +38,7 @@ pub struct DistArray<T> {
     coordinates: Vec<usize>,
     local_shape: Vec<usize>,
     /// The global index of the first element and the strides of this rank's block, if that is one box of the array.
-    as_box: Option<[Vec<i64>; 2]>,
+    as_box: Option<[Strides; 2]>,
     block: Block<T>,
 }
 
@@ -143,7 +143,6 @@ impl<T: Element> DistArray<T> {
         let coordinates = sharding.mesh().coordinates(world.rank());
         let local_shape = sharding.local_shape(&coordinates);
         let whole = Subarray::of(sharding, &coordinates, &Region::whole(sharding.shape()));
-        let indices = |indices: &[usize]| indices.iter().map(|&index| index as i64).collect();
         let as_box = whole.is_box().then(|| [indices(whole.first()), indices(&row_major(&local_shape))]);
         Ok(Self { sharding: sharding.clone(), coordinates, local_shape, as_box, block: Block::default() })
     }
@@ -266,7 +265,7 @@ impl<T> DistArray<T> {
     #[must_use]
     pub fn view(&self) -> View<'_, T> {
         let [origin, strides] = self.boxed();
-        View::new(&self.block, origin, strides)
+        View::at(&self.block, origin, strides)
     }
 
     /// Returns this rank's block, addressed by global index, to be written.
@@ -277,12 +276,12 @@ impl<T> DistArray<T> {
     #[must_use]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         let [origin, strides] = self.boxed();
-        ViewMut::new(&mut self.block, origin, strides)
+        ViewMut::at(&mut self.block, origin, strides)
     }
 
     /// The global index of the first element and the strides of this rank's block.
     #[track_caller]
-    fn boxed(&self) -> [Vec<i64>; 2] {
+    fn boxed(&self) -> [Strides; 2] {
         self.as_box.clone().unwrap_or_else(|| {
             panic!(
                 "what a rank owns of {}, sharded {}, is not one box, so it has no view: use `get` or `block`",
@@ -296,12 +295,15 @@ impl<T> DistArray<T> {
     #[track_caller]
     pub(crate) fn view_of(&self, region: &Region) -> View<'_, T> {
         let (at, origin, strides) = self.placed(region);
-        View::new(&self.block[at..], origin, strides)
+        View::at(&self.block[at..], origin, strides)
     }
 
     /// The position in the block and the global index of this rank's first element of `region`, and the strides.
     #[track_caller]
-    fn placed(&self, region: &Region) -> (usize, Vec<i64>, Vec<i64>) {
+    fn placed(&self, region: &Region) -> (usize, Strides, Strides) {
+        if let Some((at, origin, strides)) = self.placed_in_box(region) {
+            return (at, origin, strides);
+        }
         let overlap = Subarray::of(&self.sharding, &self.coordinates, region);
         assert!(
             overlap.is_box(),
@@ -309,8 +311,20 @@ impl<T> DistArray<T> {
             self.sharding
         );
         let at = overlap.start(Place::Block).min(self.block.len());
-        let strides = row_major(&self.local_shape).into_iter().map(|stride| stride as i64).collect();
-        (at, overlap.first().iter().map(|&index| index as i64).collect(), strides)
+        let strides = indices(&row_major(&self.local_shape));
+        (at, indices(overlap.first()), strides)
+    }
+
+    /// The same, if this rank owns a box of the array, in which the region begins.
+    fn placed_in_box(&self, region: &Region) -> Option<(usize, Strides, Strides)> {
+        let [origin, strides] = self.as_box.as_ref().filter(|_| !region.wraps() && !region.has_blocks())?;
+        let mut at = 0;
+        for (dim, (origin, stride)) in origin.iter().zip(strides).enumerate() {
+            let distance = region.ranges()[dim].start - origin;
+            at +=
+                usize::try_from(distance).ok().filter(|&distance| distance < self.local_shape[dim])? * *stride as usize;
+        }
+        Some((at, region.origin(), strides.clone()))
     }
 
     /// Checks that the array is laid out as a program wants its tensor `name`.
@@ -331,6 +345,10 @@ impl<T> DistArray<T> {
         }
         .into())
     }
+}
+
+fn indices(indices: &[usize]) -> Strides {
+    indices.iter().map(|&index| index as i64).collect()
 }
 
 fn of_block(sharding: &Sharding) -> String {

@@ -99,7 +99,7 @@ pub(super) fn reduce_scatter<C: Communicator + ?Sized>(
 }
 
 /// Returns the bytes that a rank receives in a reduction of `len` bytes to one rank, or to all without a root.
-pub(super) fn received(len: usize, size: usize, rank: usize, root: Option<usize>, dtype: DType) -> usize {
+pub(crate) fn received(len: usize, size: usize, rank: usize, root: Option<usize>, dtype: DType) -> usize {
     let sums = SumKind { element: dtype.size() as u64, any_order: !dtype.is_float() };
     sums.received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
 }

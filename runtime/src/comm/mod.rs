@@ -37,6 +37,7 @@ mod words;
 
 pub(crate) use alone::Alone;
 pub(crate) use combine::{combine, combine_terms};
+pub(crate) use in_order::received as received_in_order;
 pub(crate) use words::{plural, sentence};
 
 pub use layout::{Layout, Level};
@@ -226,6 +227,21 @@ pub trait Communicator {
     fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
         let _ = about;
         self.gather_headers(header)
+    }
+
+    /// Waits until all ranks are here, and gives every rank the headers of all in `told`, if that is given: as
+    /// [`gather_headers_about`](Self::gather_headers_about) and [`barrier`](Self::barrier), but it may take no memory for it.
+    ///
+    /// # Errors
+    /// As for [`gather_headers_about`](Self::gather_headers_about).
+    fn tell(&self, about: &'static str, header: Header, told: Option<&mut Vec<Header>>) -> Result<()> {
+        match told {
+            Some(told) => {
+                *told = self.gather_headers_about(about, header)?;
+                Ok(())
+            }
+            None => self.barrier(),
+        }
     }
 
     /// Waits until all ranks are here, also when a rank has failed meanwhile: a [`barrier`](Self::barrier) that

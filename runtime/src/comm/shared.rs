@@ -32,8 +32,8 @@ pub trait SharedMemory {
     /// Returns whether any two ranks share memory; the same on all ranks.
     fn is_shared(&self) -> bool;
 
-    /// Returns the handle of the block at `address`, which is in the segment so many bytes from its start, if it is in one; none
-    /// if other ranks cannot see it.
+    /// Returns the handle of the block at `address`, given the segment that it is in, if it is in one, and its distance from the
+    /// start of that, in bytes; none if other ranks cannot see it.
     fn handle(&self, address: *const u8, segment: Option<(&Segment, usize)>) -> Option<u64>;
 
     /// Gives every rank the notices of all, in rank order, in `told`, if all ranks share memory and this is quicker there than a
@@ -51,7 +51,7 @@ pub trait SharedMemory {
     /// Returns where this rank sees the block of `rank` with that handle, which has `bytes` bytes and is not given back meanwhile.
     ///
     /// # Errors
-    /// If the system does not let it see the block, or it has not so many bytes.
+    /// If the system does not let it see the block, or the block is shorter.
     fn locate(&self, rank: usize, handle: u64, bytes: usize) -> io::Result<Located>;
 
     /// Orders what this rank has read and written before what it reads and writes afterwards. Together with a

@@ -280,6 +280,10 @@ impl Communicator for ThreadComm {
         self.told(Call::Headers { about: String::from(about).into() }, header)
     }
 
+    fn tell(&self, about: &'static str, notice: Header, told: Option<&mut Vec<Header>>) -> Result<()> {
+        self.shared.tell(self.group, [self.rank, self.this()], about, notice, told)
+    }
+
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
         let contributions = self.meet(Call::Split { color, key }, Message::eager(&[]))?;
         let place = &contributions.memberships[self.rank];

@@ -7,8 +7,9 @@ use crate::{
     DistArray, Element, Grid, Group, Lent, OutTile, ReduceOp, Region, Result, Tile, Transport, World, Written, count,
 };
 use polyshard_program::{
-    Assign, Expr, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route, TransferId,
+    Assign, Expr, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route, Symbol, TransferId,
 };
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -24,15 +25,49 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     /// The elements of the output that `=` clears before it sums up, if it does not clear all.
     cleared: Option<Written>,
     leaf: LeafPlan<T>,
+    here: Here,
+    counters: Vec<i64>,
     world: &'a World,
     transport: Transport,
     /// Where the inputs of all ranks were in the last run.
     known: Known,
 }
 
+/// What a nest says of this rank: its coordinates are numbers, and what depends on nothing else is worked out.
+struct Here {
+    /// By transfer, what it brings.
+    regions: Vec<SymbolicRegion>,
+    output: SymbolicRegion,
+    /// By loop of the leaf, its iterations.
+    counts: Vec<Expr>,
+    /// Where the first iteration of the leaf reads, by operand, and where it writes.
+    operands: Vec<Vec<Expr>>,
+    target: Vec<Expr>,
+}
+
+impl Here {
+    fn new(nest: &Nest, coordinates: &[i64]) -> Self {
+        let ranges = nest.ranges();
+        let own = |symbol: Symbol| match symbol {
+            Symbol::Coordinate(axis) => Some(Expr::constant(coordinates[axis])),
+            Symbol::Counter(_) => None,
+        };
+        let fixed = |expr: &Expr| expr.replace_all(&own, &ranges);
+        let base = |access: &LeafAccess| access.base.iter().map(fixed).collect();
+        Self {
+            regions: nest.transfers.iter().map(|transfer| transfer.region.map(fixed)).collect(),
+            output: nest.output.region.map(fixed),
+            counts: nest.leaf.loops.iter().map(|l| fixed(&l.count)).collect(),
+            operands: nest.leaf.operands.iter().map(base).collect(),
+            target: base(&nest.leaf.target),
+        }
+    }
+}
+
 impl<'a, T: Element> PreparedKernel<'a, T> {
     pub(super) fn new(nest: &'a Nest, world: &'a World) -> Result<Self> {
         let grid = Grid::new(world, &nest.mesh)?;
+        let here = Here::new(nest, grid.coords());
         let kernel = &nest.kernel;
         let leaf = LeafPlan::new(nest, kernel)?;
         let mut tiles = Vec::with_capacity(nest.transfers.len());
@@ -63,6 +98,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             _ => {
                 let tile = OutTile::new(kernel.output().name.as_str(), out.capacity)?;
                 let tile = if out.any_order { tile.in_any_order() } else { tile };
+                let tile = if nest.is_output_fixed() { tile.fixed() } else { tile };
                 Some(match &written {
                     Some(written) => tile.within(written.clone()),
                     None => tile,
@@ -78,6 +114,8 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             out_tile,
             cleared: written,
             leaf,
+            here,
+            counters: vec![0; nest.loops.len()],
             world,
             transport: world.transport(),
             known: Known::default(),
@@ -111,15 +149,16 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             Some(kernel) => Some(LeafPlan::new(self.nest, &kernel)?),
             None => None,
         };
-        let Self { nest, grid, op, groups, tiles, out_tile, leaf: own, world, transport, known, .. } = self;
-        let counters = vec![0; nest.loops.len()];
+        let Self {
+            nest, grid, op, groups, tiles, out_tile, leaf: own, here, counters, world, transport, known, ..
+        } = self;
         let leaf = leaf.as_mut().unwrap_or(own);
         let lends = *transport != Transport::Messages && nest.reads_others();
         let lent = match lends {
             true => Lent::again(world, inputs, std::mem::take(known), *transport)?,
             false => Lent::nothing(world, inputs),
         };
-        Walk { nest, grid, inputs: &lent, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters }
+        Walk { nest, here, grid, inputs: &lent, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters }
             .statements(&nest.body)?;
         *known = lent.give_back()?;
         Ok(())
@@ -129,6 +168,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
 /// One run of a kernel on one rank.
 struct Walk<'a, 'r, 'i, T: Element> {
     nest: &'a Nest,
+    here: &'r Here,
     grid: &'r Grid<'a>,
     inputs: &'r Lent<'i, T>,
     output: &'r mut DistArray<T>,
@@ -139,7 +179,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     tiles: &'r mut [Option<Tile<T>>],
     out_tile: &'r mut Option<OutTile<T>>,
     leaf: &'r mut LeafPlan<T>,
-    counters: Vec<i64>,
+    counters: &'r mut [i64],
 }
 
 impl<'a, T: Element> Walk<'a, '_, '_, T> {
@@ -158,15 +198,16 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             }
             NestStatement::Fetch(number) => {
                 let transfer = &self.nest.transfers[number.0];
-                self.fetch(*number, &transfer.route, &transfer.region)
+                let here = self.region_here(&self.here.regions[number.0]);
+                self.fetch(*number, &transfer.route, &transfer.region, &here)
             }
             NestStatement::Start => {
                 let output = &self.nest.output;
-                let region = self.region_here(&output.region);
+                let region = self.region_here(&self.here.output);
                 let Some(tile) = &mut self.out_tile else { return Ok(()) };
                 match &output.route {
                     OutputRoute::Shift { axis, by, counter, .. } if self.counters[*counter] > 0 => {
-                        tile.shift(&self.groups[&vec![*axis]], *by, &region)
+                        tile.shift(&self.groups[&[*axis][..]], *by, &region)
                     }
                     _ => {
                         tile.reset(&region, self.op);
@@ -186,48 +227,50 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
     }
 
     fn region_here(&self, region: &SymbolicRegion) -> Region {
-        region_at(region, self.grid.coords(), &self.counters)
+        region_at(region, self.grid.coords(), self.counters)
     }
 
     fn value(&self, expr: &Expr) -> i64 {
-        expr.eval(self.grid.coords(), &self.counters)
+        expr.eval(self.grid.coords(), self.counters)
     }
 
-    fn fetch(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion) -> Result<()> {
-        let here = self.region_here(region);
+    fn values(&self, exprs: &[Expr]) -> SmallVec<[i64; 6]> {
+        exprs.iter().map(|expr| self.value(expr)).collect()
+    }
+
+    /// Brings a region by this route, that of this rank being `here`.
+    fn fetch(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion, here: &Region) -> Result<()> {
         let source = self.inputs.array(self.nest.transfers[number.0].tensor);
         let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
-        let counters = &self.counters;
+        let counters = &*self.counters;
         let region_of = |at: &[i64]| region_at(region, at, counters);
         let done = match route {
             Route::Hold => {
-                tile.hold(&here);
+                tile.hold(here);
                 Ok(())
             }
             Route::Copy => {
-                tile.copy(source, &here);
+                tile.copy(source, here);
                 Ok(())
             }
-            Route::Broadcast { axes, root } => {
-                let root: Vec<_> = root.iter().map(|root| self.value(root)).collect();
-                tile.broadcast(&self.groups[axes], &root, source, &here)
-            }
-            Route::Allgather { axes } => tile.all_gather(&self.groups[axes], source, &here),
+            Route::Broadcast { axes, root } => tile.broadcast(&self.groups[axes], &self.values(root), source, here),
+            Route::Allgather { axes } => tile.all_gather(&self.groups[axes], source, here),
             Route::Shift { axis, by, counter, first } => {
                 if self.counters[*counter] == 0 {
                     self.tiles[number.0] = Some(tile);
-                    return self.fetch(number, first, region);
+                    return self.fetch(number, first, region, here);
                 }
-                tile.shift(&self.groups[&vec![*axis]], *by, source, &here)
+                tile.shift(&self.groups[&[*axis][..]], *by, source, here)
             }
             Route::Permute { from, to } => {
                 let (from, to) = self.permutation(from, to, region_of);
-                tile.permute(self.grid, from, to, source, &here)
+                tile.permute(self.grid, from, to, source, here)
             }
             Route::Sequence { first, held, next } => {
                 self.tiles[number.0] = Some(tile);
-                self.fetch(number, first, held)?;
-                return self.pass_on(number, next, region);
+                let held_here = self.region_here(held);
+                self.fetch(number, first, held, &held_here)?;
+                return self.pass_on(number, next, region, here);
             }
             Route::Halo { reach } if self.nest.reads_in_place(number) => tile.halo(self.grid, reach, source, region_of),
             Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(self.grid, reach, source, region_of),
@@ -237,19 +280,17 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
     }
 
     /// The second of two steps: out of tiles, not of shards.
-    fn pass_on(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion) -> Result<()> {
-        let here = self.region_here(region);
+    fn pass_on(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion, here: &Region) -> Result<()> {
         let source = self.inputs.array(self.nest.transfers[number.0].tensor);
         let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
-        let counters = &self.counters;
+        let counters = &*self.counters;
         let done = match route {
             Route::Broadcast { axes, root } => {
-                let root: Vec<_> = root.iter().map(|root| self.value(root)).collect();
-                tile.broadcast_held(&self.groups[axes], &root, source, &here)
+                tile.broadcast_held(&self.groups[axes], &self.values(root), source, here)
             }
             Route::Permute { from, to } => {
                 let (from, to) = self.permutation(from, to, |at: &[i64]| region_at(region, at, counters));
-                tile.permute_held(self.grid, from, to, source, &here)
+                tile.permute_held(self.grid, from, to, source, here)
             }
             _ => unreachable!("tiles are broadcast or permuted; this is a bug of polyshard"),
         };
@@ -263,9 +304,8 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         to: &[Expr],
         region_of: impl Fn(&[i64]) -> Region,
     ) -> (usize, Option<(usize, Region)>) {
-        let counters = &self.counters;
-        let to: Vec<_> = to.iter().map(|to| self.value(to)).collect();
-        let from = |at: &[i64]| from.iter().map(|from| from.eval(at, counters)).collect();
+        let (counters, to) = (&*self.counters, self.values(to));
+        let from = |at: &[i64]| -> SmallVec<[i64; 6]> { from.iter().map(|from| from.eval(at, counters)).collect() };
         self.grid.permutation(from, &to, region_of)
     }
 
@@ -276,7 +316,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             return if end { self.finish(last, region) } else { Ok(()) };
         }
         let Some(mut tile) = self.out_tile.take() else { return Ok(()) };
-        let counters = &self.counters;
+        let counters = &*self.counters;
         let region_of = |at: &[i64]| region_at(region, at, counters);
         let done = match route {
             OutputRoute::InPlace | OutputRoute::Shift { .. } => Ok(()),
@@ -285,8 +325,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 Ok(())
             }
             OutputRoute::Reduce { axes, root } => {
-                let root: Vec<_> = root.iter().map(|root| self.value(root)).collect();
-                tile.reduce(&self.groups[axes], &root, self.output, self.op)
+                tile.reduce(&self.groups[axes], &self.values(root), self.output, self.op)
             }
             OutputRoute::AllReduce { axes } => tile.all_reduce(&self.groups[axes], self.output, self.op),
             OutputRoute::ReduceScatter { axes } => tile.reduce_scatter(&self.groups[axes], self.output, self.op),
@@ -304,34 +343,31 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
     }
 
     fn run_leaf(&mut self) {
-        let leaf = &self.nest.leaf;
-        let counts: Vec<_> = leaf.loops.iter().map(|l| count(self.value(&l.count))).collect();
-        let walk = |access: &'a LeafAccess| -> (Vec<i64>, Vec<&'a [i64]>) {
-            let base = access.base.iter().map(|base| self.value(base)).collect();
-            (base, access.strides.iter().map(|steps| &steps[..]).collect())
+        let Self { nest, here, grid, inputs, output, op, overwrites, tiles, out_tile, leaf, counters, .. } = self;
+        let value = |expr: &Expr| expr.eval(grid.coords(), counters);
+        let values = |exprs: &[Expr]| -> SmallVec<[i64; 6]> { exprs.iter().map(value).collect() };
+        let steps = |access: &'a LeafAccess| -> SmallVec<[&'a [i64]; 6]> {
+            access.strides.iter().map(|steps| &steps[..]).collect()
         };
-        let operands: Vec<_> = leaf
-            .operands
-            .iter()
-            .enumerate()
-            .map(|(operand, access)| {
-                let (base, steps) = walk(access);
-                let source = self.inputs.array(access.tensor);
-                let view = match &self.tiles[self.nest.transfer_of(operand).0] {
+        let counts: SmallVec<[usize; 6]> = here.counts.iter().map(|expr| count(value(expr))).collect();
+        let accesses = nest.leaf.operands.iter().zip(&here.operands).enumerate();
+        let operands: SmallVec<[_; 10]> = accesses
+            .map(|(operand, (access, base))| {
+                let source = inputs.array(access.tensor);
+                let view = match &tiles[nest.transfer_of(operand).0] {
                     Some(tile) => tile.view(source),
                     None => source.array().view(),
                 };
-                view.strided(&base, &steps)
+                view.strided(&values(base), &steps(access))
             })
             .collect();
-        let (base, steps) = walk(&leaf.target);
-        let target = match &mut self.out_tile {
+        let target = match out_tile {
             Some(tile) => tile.view_mut(),
-            None if self.overwrites => self.output.view_mut().overwritten(),
-            None => self.output.view_mut(),
+            None if *overwrites => output.view_mut().overwritten(),
+            None => output.view_mut(),
         };
-        let target = target.strided(&base, &steps);
-        self.leaf.run(&counts, &operands, target, self.op);
+        let target = target.strided(&values(&here.target), &steps(&nest.leaf.target));
+        leaf.run(&counts, &operands, target, *op);
     }
 }
 

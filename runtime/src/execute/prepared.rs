@@ -7,6 +7,7 @@ use crate::memory::Seen;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{ArrayId, ArrayKind, Move, Program, Statement};
+use smallvec::SmallVec;
 
 /// A program that is ready to run on one rank of a world, any number of times; made by
 /// [`Execute::prepare`](super::Execute::prepare).
@@ -37,6 +38,10 @@ pub struct Prepared<'a, T: Element> {
     world: &'a World,
     /// By statement.
     steps: Vec<PreparedStatement<'a, T>>,
+    inputs: Vec<ArrayId>,
+    outputs: Vec<ArrayId>,
+    /// By array: what a run makes; nothing between runs.
+    made: Vec<Option<DistArray<T>>>,
     /// By array: which slot a temporary has.
     slots: Vec<Option<usize>>,
     /// The memory of temporaries, where none is in it.
@@ -53,16 +58,18 @@ enum PreparedStatement<'a, T: Element> {
     Free,
 }
 
-/// The arrays of one run.
+/// The arrays that a statement may read.
 struct Arrays<'r, T> {
     inputs: &'r [&'r DistArray<T>],
+    /// What the inputs are, ascending.
+    ids: &'r [ArrayId],
     /// By array; inputs are not here.
-    made: Vec<Option<DistArray<T>>>,
+    made: &'r [Option<DistArray<T>>],
 }
 
-impl<T: Element> Arrays<'_, T> {
-    fn get(&self, id: ArrayId, inputs: &[ArrayId]) -> &DistArray<T> {
-        match inputs.binary_search(&id) {
+impl<'r, T: Element> Arrays<'r, T> {
+    fn get(&self, id: ArrayId) -> &'r DistArray<T> {
+        match self.ids.binary_search(&id) {
             Ok(position) => self.inputs[position],
             Err(_) => self.made[id.0].as_ref().expect("what is read was written; this is a bug of polyshard"),
         }
@@ -82,7 +89,10 @@ impl<'a, T: Element> Prepared<'a, T> {
         });
         let steps = steps.collect::<Result<_>>()?;
         let slots = program.slots();
-        let mut prepared = Self { program, world, steps, slots, memory: Vec::new(), transport: world.transport() };
+        let made = program.arrays().iter().map(|_| None).collect();
+        let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
+        let transport = world.transport();
+        let mut prepared = Self { program, world, steps, inputs, outputs, made, slots, memory: Vec::new(), transport };
         prepared.make_memory()?;
         Ok(prepared)
     }
@@ -219,12 +229,25 @@ impl<'a, T: Element> Prepared<'a, T> {
         output: &mut DistArray<T>,
         scalars: &[(&str, T)],
     ) -> Result<()> {
-        let wanted: Vec<_> = self.program.outputs().collect();
-        let [wanted] = wanted[..] else {
-            return Err(RunError::Outputs { outputs: wanted.iter().map(|array| array.name).collect() }.into());
+        let [wanted] = self.outputs[..] else {
+            return Err(RunError::Outputs { outputs: self.program.outputs().map(|array| array.name).collect() }.into());
         };
+        let wanted = self.program.array(wanted);
         output.expect(wanted.name.as_str(), &wanted.sharding)?;
         self.walk(inputs, Some(output), scalars).map(|_| ())
+    }
+
+    fn check_inputs(&self, inputs: &[&DistArray<T>]) -> Result<()> {
+        let program = self.program;
+        if inputs.len() != self.inputs.len() {
+            let names = program.inputs().map(|array| array.name).collect();
+            let kernel = super::only_kernel(program);
+            return Err(RunError::Inputs { kernel, inputs: names, given: inputs.len() }.into());
+        }
+        inputs.iter().zip(&self.inputs).try_for_each(|(input, &wanted)| {
+            let wanted = program.array(wanted);
+            input.expect(wanted.name.as_str(), &wanted.sharding)
+        })
     }
 
     /// Runs the statements. An output that is not given in `into` is made and returned.
@@ -235,65 +258,61 @@ impl<'a, T: Element> Prepared<'a, T> {
         scalars: &[(&str, T)],
     ) -> Result<Vec<(Name, DistArray<T>)>> {
         let program = self.program;
-        check_inputs(program, inputs)?;
+        self.check_inputs(inputs)?;
         let scalars = Scalars::new(program, scalars)?;
-        let mut arrays = Arrays { inputs, made: (0..program.arrays().len()).map(|_| None).collect() };
-        let ran = self.walk_statements(&mut arrays, into, &scalars);
+        let ran = self.walk_statements(inputs, into, &scalars);
         // A run that failed leaves arrays between statements, whose memory the next run takes again.
         if ran.is_err() {
-            for (nth, made) in arrays.made.iter_mut().enumerate() {
-                if let Some(array) = made.take() {
+            for nth in 0..self.made.len() {
+                if let Some(array) = self.made[nth].take() {
                     self.put_back(ArrayId(nth), array);
                 }
             }
         }
         ran?;
-        let outputs = program.of_kind(ArrayKind::Output).into_iter().filter_map(|id| {
-            let array = arrays.made[id.0].take()?;
-            Some((program.array(id).name, array))
-        });
+        let made = &mut self.made;
+        let outputs = self.outputs.iter().filter_map(|&id| Some((program.array(id).name, made[id.0].take()?)));
         Ok(outputs.collect())
     }
 
-    /// Runs the statements, and leaves in `arrays` what they make and do not free.
+    /// Runs the statements, and leaves what they make and do not free.
     fn walk_statements(
         &mut self,
-        arrays: &mut Arrays<'_, T>,
+        inputs: &[&DistArray<T>],
         mut into: Option<&mut DistArray<T>>,
         scalars: &Scalars,
     ) -> Result<()> {
         let program = self.program;
-        let input_ids = program.of_kind(ArrayKind::Input);
-        let output_ids = program.of_kind(ArrayKind::Output);
         for (number, statement) in program.body().iter().enumerate() {
             if let Statement::Free(id) = statement {
-                let freed = arrays.made[id.0].take().expect("what is freed was written; this is a bug of polyshard");
+                let freed = self.made[id.0].take().expect("what is freed was written; this is a bug of polyshard");
                 self.put_back(*id, freed);
                 continue;
             }
             let written = statement.writes().expect("a statement writes an array; this is a bug of polyshard");
-            let given = if output_ids.contains(&written) { into.take() } else { None };
+            let given = if self.outputs.contains(&written) { into.take() } else { None };
             let mut made = match &given {
                 Some(_) => None,
                 None => Some(self.target(number, written)?),
             };
             let target = given.or(made.as_mut()).expect("what is not given is made; this is a bug of polyshard");
+            let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made };
             let ran = match (&mut self.steps[number], statement) {
                 (PreparedStatement::Kernel(kernel), Statement::Nest { inputs, .. }) => {
-                    let reads: Vec<_> = inputs.iter().map(|&id| arrays.get(id, &input_ids)).collect();
+                    let reads: SmallVec<[_; 4]> = inputs.iter().map(|&id| arrays.get(id)).collect();
                     kernel.run(&reads, target, scalars)
                 }
                 (PreparedStatement::Move(moved), Statement::Move(ids)) => {
-                    moved.run_blocks(arrays.get(ids.source, &input_ids).block(), target)
+                    moved.run_blocks(arrays.get(ids.source).block(), target)
                 }
                 (PreparedStatement::Reduce(reduction, op), Statement::Move(ids)) => {
                     let block = target.block_mut();
-                    block.copy_from_slice(arrays.get(ids.source, &input_ids).block());
+                    block.copy_from_slice(arrays.get(ids.source).block());
                     reduction.run(block, *op)
                 }
                 _ => unreachable!("a statement is prepared as what it is; this is a bug of polyshard"),
             };
-            arrays.made[written.0] = made;
+            self.made[written.0] = made;
             ran?;
         }
         Ok(())
@@ -341,15 +360,6 @@ fn moving<'a, T: Element>(program: &Program, moved: &Move, world: &World) -> Res
         Box::new(Reduction::between(world, source, target, &by.procedure)?),
         super::reduce_op(by.op),
     ))
-}
-
-fn check_inputs<T: Element>(program: &Program, inputs: &[&DistArray<T>]) -> Result<()> {
-    let wanted: Vec<_> = program.inputs().collect();
-    if inputs.len() != wanted.len() {
-        let names = wanted.iter().map(|array| array.name).collect();
-        return Err(RunError::Inputs { kernel: super::only_kernel(program), inputs: names, given: inputs.len() }.into());
-    }
-    inputs.iter().zip(wanted).try_for_each(|(input, wanted)| input.expect(wanted.name.as_str(), &wanted.sharding))
 }
 
 /// The array goes by its name in what is said of too little memory.

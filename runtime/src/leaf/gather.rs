@@ -18,15 +18,18 @@ pub(super) struct Gather<'a, T> {
     cross: &'a Loop,
     inner: &'a Loop,
     /// Where the rows of each operand are in `gathered`, and how.
-    places: SmallVec<[Place; 6]>,
-    gathered: Vec<T>,
+    places: Places,
+    gathered: &'a mut [T],
     /// Where each operand's current row starts.
-    starts: SmallVec<[Start; 6]>,
+    starts: SmallVec<[Start; 10]>,
 }
+
+/// How the rows of each operand are had.
+pub(super) type Places = SmallVec<[Place; 10]>;
 
 /// How the rows of an operand are had.
 #[derive(Clone, Copy)]
-enum Place {
+pub(super) enum Place {
     /// They are read where they lie.
     Contiguous,
     /// One element fills the row, which starts here; the element's offset if it is filled already.
@@ -44,32 +47,36 @@ enum Place {
     },
 }
 
+/// Says how the rows of the operands are had, and how many elements of room that takes.
+pub(super) fn places<T>(operands: &[Strided<'_, T>], order: &Order) -> (Places, usize) {
+    let mut room = 0;
+    let mut rows = |rows: usize| {
+        room += rows * CHUNK;
+        room - rows * CHUNK
+    };
+    let strides = order.cross.strides.iter().zip(&order.inner.strides).skip(1);
+    let mut walks = 1 + operands.len();
+    let places = operands.iter().zip(strides).map(|(operand, (&cross, &inner))| {
+        if let Some(interior) = &operand.interior {
+            let first = walks;
+            walks += 1 + interior.indices.len();
+            return Place::Around { place: rows(1), walks: first };
+        }
+        match (cross, inner) {
+            (_, 1) => Place::Contiguous,
+            (_, 0) => Place::Repeated(rows(1), None),
+            (1, _) => Place::Block(rows(ROWS)),
+            _ => Place::Row(rows(1)),
+        }
+    });
+    (places.collect(), room)
+}
+
 impl<'a, T: Element> Gather<'a, T> {
-    pub(super) fn new(operands: &'a [Strided<'a, T>], order: &'a Order) -> Self {
-        let (cross, inner) = (&order.cross, &order.inner);
-        let mut room = 0;
-        let mut rows = |rows: usize| {
-            room += rows * CHUNK;
-            room - rows * CHUNK
-        };
-        let strides = cross.strides.iter().zip(&inner.strides).skip(1);
-        let mut walks = 1 + operands.len();
-        let places = operands.iter().zip(strides).map(|(operand, (&cross, &inner))| {
-            if let Some(interior) = &operand.interior {
-                let first = walks;
-                walks += 1 + interior.indices.len();
-                return Place::Around { place: rows(1), walks: first };
-            }
-            match (cross, inner) {
-                (_, 1) => Place::Contiguous,
-                (_, 0) => Place::Repeated(rows(1), None),
-                (1, _) => Place::Block(rows(ROWS)),
-                _ => Place::Row(rows(1)),
-            }
-        });
-        let places = places.collect();
+    /// The operands, whose rows are had as [`places`] says, in that much room.
+    pub(super) fn new(operands: &'a [Strided<'a, T>], order: &'a Order, places: Places, gathered: &'a mut [T]) -> Self {
         let starts = smallvec![Start::Data(0); operands.len()];
-        Self { operands, cross, inner, places, gathered: vec![T::ZERO; room], starts }
+        Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, starts }
     }
 
     /// Gathers the rows of `block` that lie side by side, at the points of `chunk`; `at` are the offsets of the output
@@ -113,7 +120,7 @@ impl<'a, T: Element> Gather<'a, T> {
                 }
                 Place::Block(place) => Start::Gathered(*place + (row - first) * CHUNK),
                 Place::Around { place, walks } => {
-                    let interior = operand.interior.as_deref().expect("it has one; this is a bug of polyshard");
+                    let interior = operand.interior.as_ref().expect("it has one; this is a bug of polyshard");
                     let (within, inside) = walk(*walks);
                     let points = interior.indices.iter().enumerate().fold(0..chunk.len(), |points, (dim, index)| {
                         let (first, step) = walk(*walks + 1 + dim);
@@ -130,14 +137,14 @@ impl<'a, T: Element> Gather<'a, T> {
                         let from = |offset: i64, stride: i64, point: usize| offset + point as i64 * stride;
                         gather(operand.data, offset, stride, &mut row[..points.start]);
                         let start = from(within, inside, points.start);
-                        gather(interior.operand.data, start, inside, &mut row[points.clone()]);
+                        gather(interior.data, start, inside, &mut row[points.clone()]);
                         gather(operand.data, from(offset, stride, points.end), stride, &mut row[points.end..]);
                         Start::Gathered(*place)
                     }
                 }
             };
         }
-        Rows { operands: self.operands, starts: &self.starts, gathered: &self.gathered, len: chunk.len() }
+        Rows { operands: self.operands, starts: &self.starts, gathered: self.gathered, len: chunk.len() }
     }
 }
 

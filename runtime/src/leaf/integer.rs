@@ -1,6 +1,7 @@
 //! Matrix products of integers, which wrap: blocked for registers and cache, vectorised by the compiler.
 
 use super::panel::{Panel, PanelMut};
+use super::scratch::Scratch;
 use crate::Element;
 
 /// Rows and columns of `c` that are kept in registers.
@@ -13,20 +14,24 @@ const BLOCK: usize = 512;
 /// Adds `alpha * a * b` to `c`: shapes `[m, k]`, `[k, n]`, `[m, n]` with `sizes` being `[m, n, k]`.
 pub(super) fn multiply<T: Element>(sizes: [usize; 3], alpha: T, a: Panel<'_, T>, b: Panel<'_, T>, c: PanelMut<'_, T>) {
     let [m, n, k] = sizes;
-    let mut packed_a = vec![[T::ZERO; ROWS]; TERMS.min(k)];
-    let mut packed_b = Vec::new();
+    let terms = TERMS.min(k);
+    let mut kept = Scratch::of::<T>(terms * (ROWS + BLOCK.min(n).next_multiple_of(COLUMNS)));
+    let (packed_a, room) = kept.split::<T>(terms * ROWS);
+    let (packed_a, room) = (packed_a.as_chunks_mut::<ROWS>().0, room.as_chunks_mut::<COLUMNS>().0);
     for terms in blocks(k, TERMS) {
         for columns in blocks(n, BLOCK) {
-            packed_b.clear();
+            let mut packed = 0;
             for panel in blocks(columns.len(), COLUMNS) {
                 for term in terms.clone() {
                     let mut row = [T::ZERO; COLUMNS];
                     for (value, column) in row.iter_mut().zip(panel.clone()) {
                         *value = b.data[at(b.offset, b.strides, term, columns.start + column)];
                     }
-                    packed_b.push(row);
+                    room[packed] = row;
+                    packed += 1;
                 }
             }
+            let packed_b = &room[..packed];
             for rows in blocks(m, ROWS) {
                 let packed_a = &mut packed_a[..terms.len()];
                 for (values, term) in packed_a.iter_mut().zip(terms.clone()) {

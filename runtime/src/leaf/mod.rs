@@ -21,6 +21,7 @@ mod panel;
 mod pointwise;
 mod products;
 mod rows;
+mod scratch;
 mod statement;
 mod vector;
 mod walk;

@@ -8,7 +8,8 @@ use super::fold::{Lanes, accumulate, store};
 use super::gather::Gather;
 use super::order::Order;
 use super::rows::CHUNK;
-use super::walk::{Loop, walk};
+use super::scratch::Scratch;
+use super::walk::{Loop, PerOperand, walk};
 use super::{Pointwise, gather};
 use crate::view::Strides;
 use crate::{Element, ReduceOp, Strided, StridedMut};
@@ -43,25 +44,28 @@ pub fn nest<T: Element>(
     if !overwrites {
         c.set();
     }
-    let mut strides: SmallVec<[Strides; 6]> = smallvec![c.checked_strides("c", counts)];
+    let mut strides: SmallVec<[Strides; 40]> = smallvec![c.checked_strides("c", counts)];
     strides.extend(operands.iter().enumerate().map(|(i, operand)| operand.checked_strides(i, counts)));
     if counts.contains(&0) {
         return;
     }
-    let mut offsets: Strides = smallvec![c.offset];
+    let mut offsets: PerOperand = smallvec![c.offset];
     offsets.extend(operands.iter().map(|operand| operand.offset));
     // Where an operand is in two places, its index says in which, and goes along.
-    for interior in operands.iter().filter_map(|operand| operand.interior.as_deref()) {
-        offsets.push(interior.operand.offset);
-        strides.push(interior.operand.strides.clone());
+    for interior in operands.iter().filter_map(|operand| operand.interior.as_ref()) {
+        offsets.push(interior.offset);
+        strides.push(interior.strides.clone());
         for index in &interior.indices {
             offsets.push(index.base);
-            strides.push(Strides::from_slice(&index.steps));
+            strides.push(index.steps.clone());
         }
     }
     let order = Order::new::<T>(Loop::all(counts, &strides), strides.len(), 1 + operands.len());
-    let gather = Gather::new(operands, &order);
-    let scratch = vec![T::ZERO; kernel.scratch() * CHUNK];
+    let (places, room) = gather::places(operands, &order);
+    let mut kept = Scratch::of::<T>(room + kernel.scratch() * CHUNK);
+    let (gathered, scratch) = kept.split(room);
+    let scratch = &mut scratch[..kernel.scratch() * CHUNK];
+    let gather = Gather::new(operands, &order, places, gathered);
     let values = [T::ZERO; CHUNK];
     let mut rows = RowsOf { c: c.data, overwrites, op, kernel, gather, values, scratch, order: &order };
     walk(&order.outer, &mut offsets, &mut |at| rows.visit(at));
@@ -77,7 +81,7 @@ struct RowsOf<'a, T, K> {
     gather: Gather<'a, T>,
     values: [T; CHUNK],
     /// The kernel's intermediate results.
-    scratch: Vec<T>,
+    scratch: &'a mut [T],
     order: &'a Order,
 }
 
@@ -95,7 +99,7 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
                     for (row, lanes) in block.clone().zip(&mut lanes) {
                         let rows = self.gather.rows(at, row, block.start, &chunk);
                         let values = &mut self.values[..chunk.len()];
-                        lanes.combine(self.kernel.values(&rows, &mut self.scratch, values), self.op);
+                        lanes.combine(self.kernel.values(&rows, self.scratch, values), self.op);
                     }
                 }
                 for (row, lanes) in block.zip(&lanes) {
@@ -127,12 +131,12 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
             if inner == 1 && self.op == ReduceOp::Sum {
                 let c = &mut self.c[offset as usize..][..chunk.len()];
                 match self.overwrites {
-                    true => self.kernel.store(&rows, &mut self.scratch, c),
-                    false => self.kernel.add_to(&rows, &mut self.scratch, values, c),
+                    true => self.kernel.store(&rows, self.scratch, c),
+                    false => self.kernel.add_to(&rows, self.scratch, values, c),
                 }
                 continue;
             }
-            let values = self.kernel.values(&rows, &mut self.scratch, values);
+            let values = self.kernel.values(&rows, self.scratch, values);
             match self.overwrites {
                 true => store(self.c, offset, inner, values, self.op),
                 false => accumulate(self.c, offset, inner, values, self.op),

@@ -68,7 +68,7 @@ impl<T: Element> Products<T> {
             operand.one_place(i);
             Strided { strides: operand.checked_strides(i, counts), ..operand.clone() }
         });
-        let operands: Vec<_> = checked.collect();
+        let operands: SmallVec<[_; 4]> = checked.collect();
         if counts.contains(&0) {
             return;
         }
@@ -77,8 +77,8 @@ impl<T: Element> Products<T> {
             alpha,
             operands: &operands,
             c,
-            starts: vec![0; counts.len()],
-            counts: counts.to_vec(),
+            starts: smallvec![0; counts.len()],
+            counts: counts.into(),
         };
         run.inside(0);
     }
@@ -91,8 +91,8 @@ struct Run<'a, T> {
     operands: &'a [Strided<'a, T>],
     c: StridedMut<'a, T>,
     /// Where the current block of each loop starts, and its iterations.
-    starts: Vec<usize>,
-    counts: Vec<usize>,
+    starts: SmallVec<[usize; 6]>,
+    counts: SmallVec<[usize; 6]>,
 }
 
 impl<T: Element> Run<'_, T> {

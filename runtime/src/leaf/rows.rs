@@ -25,7 +25,7 @@ impl<'a, T> Rows<'a, T> {
         let (data, start) = match self.starts[i] {
             Start::Data(start) => (self.operands[i].data, start),
             Start::Gathered(start) => (self.gathered, start),
-            Start::Interior(start) => (self.operands[i].interior.as_ref().map_or(&[][..], |of| of.operand.data), start),
+            Start::Interior(start) => (self.operands[i].interior.as_ref().map_or(&[][..], |of| of.data), start),
         };
         &data[start..][..self.len]
     }

@@ -1,14 +1,17 @@
 //! Loops over strided operands: dropping, merging and walking them.
 
-use crate::view::Strides;
 use smallvec::{SmallVec, smallvec};
 
 /// The loops of a leaf, outermost first; a few need no memory of their own.
 pub(crate) type Loops = SmallVec<[Loop; 6]>;
 
+/// One number per operand of a leaf, and per index where an operand is in two places; those of a stencil of nine points need no
+/// memory of their own.
+pub(crate) type PerOperand = SmallVec<[i64; 40]>;
+
 /// A loop of a leaf: its number of iterations and how far one of them moves each operand, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Loop<S = Strides> {
+pub(crate) struct Loop<S = PerOperand> {
     pub(crate) count: usize,
     pub(crate) strides: S,
 }
@@ -20,8 +23,8 @@ impl Loop {
     }
 
     /// The loops with these counts, where `strides[o][l]` is the stride of operand `o` along loop `l`.
-    pub(crate) fn all(counts: &[usize], strides: &[Strides]) -> Loops {
-        let strides_of = |l: usize| strides.iter().map(|strides| strides[l]).collect();
+    pub(crate) fn all(counts: &[usize], strides: &[impl AsRef<[i64]>]) -> Loops {
+        let strides_of = |l: usize| strides.iter().map(|strides| strides.as_ref()[l]).collect();
         counts.iter().enumerate().map(|(l, &count)| Self { count, strides: strides_of(l) }).collect()
     }
 }

@@ -253,18 +253,20 @@ impl Subarray {
         packed
     }
 
-    /// As [`copy`](Self::copy) from the block to the region, but for what is at `positions` of the region, a box that ends
-    /// where spans do.
-    pub(crate) fn copy_around<T: Element>(&self, source: &[T], target: &mut [T], positions: &[Range<usize>]) {
+    /// Returns the parts of it that make up all but what is at `positions` of the region, a box that ends where spans do; they
+    /// are to be copied from the block to the region.
+    pub(crate) fn around(&self, positions: &[Range<usize>]) -> Vec<Self> {
         let inside = |dim: usize, span: &Span| positions[dim].contains(&span.starts[Place::Region as usize]);
         let mut part = self.clone();
-        for dim in 0..self.dims.len() {
+        let parts = (0..self.dims.len()).map(|dim| {
             // What is outside along this dimension, and inside along those before it.
             part.keep(dim, |span| !inside(dim, span));
-            part.copy(Place::Block, source, Place::Region, target);
+            let outside = part.clone();
             part.dims[dim].clone_from(&self.dims[dim]);
             part.keep(dim, |span| inside(dim, span));
-        }
+            outside
+        });
+        parts.collect()
     }
 
     fn keep(&mut self, dim: usize, kept: impl Fn(&Span) -> bool) {

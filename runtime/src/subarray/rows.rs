@@ -6,6 +6,7 @@
 use super::{Copier, Place, Span, Subarray};
 use crate::comm::{Layout, Level};
 use crate::region::row_major;
+use smallvec::SmallVec;
 
 /// Elements that follow one another in both places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(crate) struct Rows<'a> {
     places: [Place; 2],
     /// Outermost first. Dimensions that are whole in both places, and all inside of them too, are merged into the one outside
     /// of them: an index of the last one stands for a run of several elements.
-    dims: Vec<Dim<'a>>,
+    dims: SmallVec<[Dim<'a>; 4]>,
     /// The next span of the last dimension.
     next: usize,
     /// What is left of a row that was cut.

@@ -67,12 +67,12 @@ impl<T: Element> Tile<T> {
             if group.rank() != root {
                 source.count(region.len());
             }
-            return self.read_in_group(source, group, region);
+            return self.read_in_group(source, group, region).map(drop);
         }
         if group.rank() == root && !region.is_empty() {
             let own = owned(source.array(), source.coordinates(), region);
             if group.size() == 1 || own.contiguous(Place::Block).is_some() {
-                self.hold_or_copy(source, region);
+                self.hold_or_copy(source, region)?;
             } else {
                 self.copy(source, region);
             }
@@ -132,16 +132,15 @@ impl<T: Element> Tile<T> {
             return Ok(());
         }
         if group.size() == 1 {
-            self.hold_or_copy(source, region);
+            return self.hold_or_copy(source, region);
+        }
+        if is_seen_in(source, group) {
+            let own = self.read_in_group(source, group, region)?;
+            source.count(region.distinct() - own);
             return Ok(());
         }
         let sharding = source.sharding();
         let reader = group.coordinates(0);
-        if is_seen_in(source, group) {
-            let own = Subarray::read(sharding, source.coordinates(), &reader, region);
-            source.count(region.distinct() - own.len());
-            return self.read_in_group(source, group, region);
-        }
         let part = |member| (member, Subarray::read(sharding, &group.coordinates(member), &reader, region));
         let parts: Vec<_> = (0..group.size()).map(part).collect();
         let total = mail::total(&parts);

@@ -3,8 +3,8 @@
 use super::{Held, InPlace, Tile, one_box, owned, with_others};
 use crate::layout::Reach;
 use crate::subarray::{Place, Subarray, mail};
+use crate::view::Ranges;
 use crate::{DistArray, Element, Grid, Region, Result, Shards};
-use std::ops::Range;
 
 impl<T: Element> Tile<T> {
     /// Receives `region` from the world's rank `from`, which owns all of it, and sends the rank and region of
@@ -50,10 +50,10 @@ impl<T: Element> Tile<T> {
             self.held = Held::Nothing;
         } else if is_seen {
             source.count(region.len());
-            let owner = grid.mesh().coordinates(from);
-            self.read(source, region, || vec![(from, owned(source.array(), &owner, region))])?;
+            let owner = || grid.mesh().coordinates(from);
+            self.read(source, region, || vec![(from, owned(source.array(), &owner(), region))], || 0)?;
         } else if from == me {
-            self.hold_or_copy(source, region);
+            self.hold_or_copy(source, region)?;
         } else {
             self.held = Held::Buffer(region.clone());
         }
@@ -80,7 +80,7 @@ impl<T: Element> Tile<T> {
         source: impl Into<Shards<'a, T>>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
-        self.fetch(grid, reach, source.into(), region_of, |_| None)
+        self.fetch(grid, reach, source.into(), region_of, false)
     }
 
     /// As [`exchange`](Self::exchange), but what this rank owns of the region is not copied: a nest reads it where it
@@ -98,46 +98,40 @@ impl<T: Element> Tile<T> {
         source: impl Into<Shards<'a, T>>,
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Result<()> {
-        let source = source.into();
-        self.fetch(grid, reach, source, region_of, |region| interior(source.array(), region))
+        self.fetch(grid, reach, source.into(), region_of, true)
     }
 
-    /// As [`exchange`](Self::exchange), around what `interior` says of the region.
+    /// As [`exchange`](Self::exchange), or, if the tile goes `around` the shard, as [`halo`](Self::halo).
     fn fetch(
         &mut self,
         grid: &Grid<'_>,
         reach: &[Reach],
         source: Shards<'_, T>,
         region_of: impl Fn(&[i64]) -> Region,
-        interior: impl Fn(&Region) -> Option<Vec<Range<i64>>>,
+        around: bool,
     ) -> Result<()> {
         let region = region_of(grid.coords());
         let known = self.pieces.take().filter(|known| known.are_those_of(&region, source, self.is_fixed));
-        let pieces = known.unwrap_or_else(|| Pieces::new(grid, reach, source, &region, region_of));
+        let pieces = known.unwrap_or_else(|| {
+            let pieces = Pieces::new(grid, reach, source, &region, region_of);
+            if around { pieces.around(source) } else { pieces }
+        });
         source.count(pieces.in_place());
-        let done = self.put_together(grid, source, &region, &pieces, interior);
+        let done = self.put_together(grid, source, &region, &pieces);
         self.pieces = Some(pieces);
         done
     }
 
     /// Gets the pieces of `region` that others own, by messages or from where these have them, and holds it all.
-    fn put_together(
-        &mut self,
-        grid: &Grid<'_>,
-        source: Shards<'_, T>,
-        region: &Region,
-        pieces: &Pieces,
-        interior: impl Fn(&Region) -> Option<Vec<Range<i64>>>,
-    ) -> Result<()> {
-        let Pieces { local, sends, receives, seen, .. } = pieces;
+    fn put_together(&mut self, grid: &Grid<'_>, source: Shards<'_, T>, region: &Region, pieces: &Pieces) -> Result<()> {
+        let Pieces { local, sends, receives, seen, interior, .. } = pieces;
         // What is all the rank's own, or another's, may be held without a buffer.
         let buffer = if receives.is_empty() { &mut [] } else { super::room(&mut self.buffer, region) };
         mail::receive(receives, buffer, &mut self.incoming, |into| {
             mail::exchange(grid.world().comm(), sends, Place::Block, source.block(), &mut self.outgoing, into)
         })?;
-        if local.len() == region.distinct() && !region.wraps() {
-            self.hold_or_copy(source, region);
-            return Ok(());
+        if pieces.is_own() {
+            return self.hold_or_copy(source, region);
         }
         if let ([(rank, part)], false) = (&seen[..], region.wraps() || region.has_blocks())
             && part.len() == region.distinct()
@@ -145,26 +139,19 @@ impl<T: Element> Tile<T> {
         {
             source.block_of(*rank)?;
             let owner = grid.mesh().coordinates(*rank);
-            self.held = Held::Peer(InPlace::new(*rank, region, part, source.sharding(), &owner));
+            self.held = Held::InPlace(region.clone(), InPlace::new(*rank, part, source.sharding(), &owner));
             return Ok(());
         }
         let buffer = super::room(&mut self.buffer, region);
         for (rank, part) in seen {
             part.copy(Place::Block, source.block_of(*rank)?, Place::Region, buffer);
         }
-        self.held = match interior(region) {
-            Some(interior) => {
-                // What is at the other side of the end is copied, even if this rank owns it.
-                let positions = interior.iter().zip(region.ranges());
-                let positions =
-                    positions.map(|(own, all)| (own.start - all.start) as usize..(own.end - all.start) as usize);
-                local.copy_around(source.block(), buffer, &positions.collect::<Vec<_>>());
-                Held::Around(region.clone(), interior)
-            }
-            None => {
-                local.copy(Place::Block, source.block(), Place::Region, buffer);
-                Held::Buffer(region.clone())
-            }
+        for part in local {
+            part.copy(Place::Block, source.block(), Place::Region, buffer);
+        }
+        self.held = match interior {
+            Some(interior) => Held::Around(region.clone(), interior.clone()),
+            None => Held::Buffer(region.clone()),
         };
         Ok(())
     }
@@ -173,9 +160,13 @@ impl<T: Element> Tile<T> {
 /// What ranks in reach hand one another of an array, each getting a region of it.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    /// This rank's region, and what it owns of it.
+    /// This rank's region, and the elements that it owns of it.
     region: Region,
-    local: Subarray,
+    own: usize,
+    /// What is copied out of its shard; all that it owns, but for the interior.
+    local: Vec<Subarray>,
+    /// The indices that are read where the shard has them.
+    interior: Option<Ranges>,
     /// What others get of its shard, and what it gets of theirs, by messages.
     sends: Vec<(usize, Subarray)>,
     receives: Vec<(usize, Subarray)>,
@@ -216,7 +207,24 @@ impl Pieces {
             region.distinct()
         );
         let (seen, receives) = gets.into_iter().partition(|(owner, _)| source.sees(*owner));
-        Self { region: region.clone(), local, sends, receives, seen, are_everywhere }
+        let (region, own, local) = (region.clone(), local.len(), vec![local]);
+        Self { region, own, local, interior: None, sends, receives, seen, are_everywhere }
+    }
+
+    /// The same, but what this rank owns is read where its shard has it, as far as it is one box of the array.
+    fn around<T: Element>(self, source: Shards<'_, T>) -> Self {
+        let Some(interior) = interior(source.array(), &self.region) else { return self };
+        // What is at the other side of the end is copied, even if this rank owns it.
+        let positions = interior.iter().zip(self.region.ranges());
+        let positions = positions.map(|(own, all)| (own.start - all.start) as usize..(own.end - all.start) as usize);
+        let positions: Vec<_> = positions.collect();
+        let local = self.local.iter().flat_map(|local| local.around(&positions)).collect();
+        Self { local, interior: Some(interior), ..self }
+    }
+
+    /// Whether the region is this rank's own, and one box of its array or more.
+    fn is_own(&self) -> bool {
+        self.own == self.region.distinct() && !self.region.wraps()
     }
 
     /// Whether they are worked out for this region. What others get by messages is known to be the same only if the regions of
@@ -234,7 +242,7 @@ impl Pieces {
 }
 
 /// The box of this rank's block that is inside the region, if block and region are boxes of the array and meet.
-fn interior<T: Element>(source: &DistArray<T>, region: &Region) -> Option<Vec<Range<i64>>> {
+fn interior<T: Element>(source: &DistArray<T>, region: &Region) -> Option<Ranges> {
     let whole = Subarray::of(source.sharding(), source.coordinates(), &Region::whole(source.shape()));
     let own = whole.region().filter(|own| !own.is_empty() && !region.has_blocks())?;
     let inside = own.ranges().iter().zip(region.ranges()).enumerate().map(|(dim, (own, all))| {

@@ -1,16 +1,32 @@
 //! Tiles whose region is read where the ranks that own it have it: no message, and no copy if it is one box of one shard.
 
-use super::{Held, InPlace, Tile, room};
+use super::{Held, InPlace, Tile, owned, room};
+use crate::layout::Sharding;
 use crate::subarray::{Place, Subarray};
 use crate::{Element, Group, Region, Result, Shards};
+use std::convert::Infallible;
+use std::rc::Rc;
 
-/// The most regions of which a tile keeps where they are.
-const KEPT: usize = 1024;
+/// Where a region is that this rank sees.
+#[derive(Debug)]
+pub(super) struct Found {
+    at: At,
+    /// The elements of it that this rank owns, as its readers see it.
+    own: usize,
+}
+
+#[derive(Clone, Debug)]
+enum At {
+    /// It is one box of one shard.
+    OneBox(InPlace),
+    /// It is in pieces, each with the rank that owns it.
+    Pieces(Rc<[(usize, Subarray)]>),
+}
 
 impl<T: Element> Tile<T> {
     /// Holds `region`, which is not empty, out of shards that this rank sees. Moves no data if it is one box of one of them; else each
     /// piece is copied from where it is. `owners` are the ranks that own it, whatever else they own; they are asked for if
-    /// not one of them has it all.
+    /// not one of them has it all. Returns what `own` says, which is asked once for all times that the region is read.
     ///
     /// # Panics
     /// If the owners do not own all of it: a bug of polyshard.
@@ -19,62 +35,43 @@ impl<T: Element> Tile<T> {
         source: Shards<'_, T>,
         region: &Region,
         owners: impl FnOnce() -> Vec<(usize, Subarray)>,
-    ) -> Result<()> {
-        if let Some(found) = self.known(region) {
-            source.block_of(found.rank)?;
-            self.held = Held::Peer(found);
+        own: impl FnOnce() -> usize,
+    ) -> Result<usize> {
+        self.take(source, region, || Found { at: At::find(source, region, owners), own: own() })
+    }
+
+    /// Holds `region` out of this rank's own shard: where it is if it is one box there and in the array, else a copy of it. Moves
+    /// no data between ranks.
+    pub(super) fn hold_or_copy(&mut self, source: Shards<'_, T>, region: &Region) -> Result<()> {
+        if region.is_empty() {
+            self.held = Held::Nothing;
             return Ok(());
         }
-        let (sharding, mine) = (source.sharding(), source.coordinates());
-        let first: Vec<usize> = (0..region.ndim()).map(|dim| first(region, dim)).collect();
-        let owner = sharding.owner(mine, &first);
-        let part = Subarray::of(sharding, &owner, region);
-        let rank = sharding.mesh().rank(&owner);
-        if part.len() == region.distinct() {
-            let block = source.block_of(rank)?;
-            if part.is_box() && !region.wraps() && !region.has_blocks() {
-                let found = InPlace::new(rank, region, &part, sharding, &owner);
-                self.keep(found.clone());
-                self.held = Held::Peer(found);
-            } else {
-                part.copy(Place::Block, block, Place::Region, room(&mut self.buffer, region));
+        let found = || {
+            let (sharding, mine) = (source.sharding(), source.coordinates());
+            let own = owned(source.array(), mine, region);
+            Found { own: own.len(), at: At::of(sharding.mesh().rank(mine), own, sharding, mine, region) }
+        };
+        self.take(source, region, found).map(drop)
+    }
+
+    /// Holds `region` from where it is known to be, or `find` says that it is.
+    fn take(&mut self, source: Shards<'_, T>, region: &Region, find: impl FnOnce() -> Found) -> Result<usize> {
+        let Ok(&Found { ref at, own }) = self.found.get(region, || Ok::<_, Infallible>(find()));
+        match at.clone() {
+            At::OneBox(place) => {
+                source.block_of(place.rank)?;
+                self.held = Held::InPlace(region.clone(), place);
+            }
+            At::Pieces(pieces) => {
+                let buffer = room(&mut self.buffer, region);
+                for (rank, piece) in &*pieces {
+                    piece.copy(Place::Block, source.block_of(*rank)?, Place::Region, buffer);
+                }
                 self.held = Held::Buffer(region.clone());
             }
-            return Ok(());
         }
-        let parts = owners();
-        let found: usize = parts.iter().map(|(_, part)| part.len()).sum();
-        assert!(
-            found == region.distinct(),
-            "the owners of {region} own {found} of its {} elements, in an array sharded {sharding}; this is a bug of polyshard",
-            region.distinct()
-        );
-        let buffer = room(&mut self.buffer, region);
-        for (rank, part) in &parts {
-            part.copy(Place::Block, source.block_of(*rank)?, Place::Region, buffer);
-        }
-        self.held = Held::Buffer(region.clone());
-        Ok(())
-    }
-
-    /// Returns where this region is, if it comes after the one before it as it did the last time.
-    fn known(&mut self, region: &Region) -> Option<InPlace> {
-        let at =
-            [self.next, 0].into_iter().find(|&at| self.found.get(at).is_some_and(|found| found.region == *region))?;
-        self.next = at + 1;
-        Some(self.found[at].clone())
-    }
-
-    /// Keeps where a region is for the next time.
-    fn keep(&mut self, found: InPlace) {
-        if self.next >= KEPT {
-            self.next = 0;
-        }
-        match self.found.get_mut(self.next) {
-            Some(place) => *place = found,
-            None => self.found.push(found),
-        }
-        self.next += 1;
+        Ok(own)
     }
 
     /// As [`read`](Self::read), whoever the owners are, for an array whose shards all ranks see; counts the region as received
@@ -89,23 +86,54 @@ impl<T: Element> Tile<T> {
         }
         let (sharding, mine) = (source.sharding(), source.coordinates());
         let mesh = sharding.mesh();
-        self.read(source, region, || {
+        let owners = || {
             let all = (0..mesh.size()).map(|rank| (rank, mesh.coordinates(rank)));
             owning(all.map(|(rank, owner)| (rank, Subarray::read(sharding, &owner, mine, region))))
-        })
+        };
+        self.read(source, region, owners, || 0).map(drop)
     }
 
-    /// As [`read`](Self::read), from members of a group, which read it all alike.
-    pub(super) fn read_in_group(&mut self, source: Shards<'_, T>, group: &Group, region: &Region) -> Result<()> {
+    /// As [`read`](Self::read), from members of a group, which read it all alike. Returns the elements that this rank is the
+    /// one to send.
+    pub(super) fn read_in_group(&mut self, source: Shards<'_, T>, group: &Group, region: &Region) -> Result<usize> {
         let sharding = source.sharding();
-        let reader = group.coordinates(0);
-        let parts = || {
-            let part = |member| {
-                (group.world_rank(member), Subarray::read(sharding, &group.coordinates(member), &reader, region))
-            };
-            owning((0..group.size()).map(part))
-        };
-        self.read(source, region, parts)
+        let part = |owner: &[usize]| Subarray::read(sharding, owner, &group.coordinates(0), region);
+        let parts =
+            || owning((0..group.size()).map(|member| (group.world_rank(member), part(&group.coordinates(member)))));
+        self.read(source, region, parts, || part(source.coordinates()).len())
+    }
+}
+
+impl At {
+    /// Where `region` is whose part `part` is all of it, of the rank at `owner`.
+    fn of(rank: usize, part: Subarray, sharding: &Sharding, owner: &[usize], region: &Region) -> Self {
+        if part.is_box() && !region.wraps() && !region.has_blocks() {
+            return Self::OneBox(InPlace::new(rank, &part, sharding, owner));
+        }
+        Self::Pieces(Rc::new([(rank, part)]))
+    }
+
+    fn find<T: Element>(
+        source: Shards<'_, T>,
+        region: &Region,
+        owners: impl FnOnce() -> Vec<(usize, Subarray)>,
+    ) -> Self {
+        let (sharding, mine) = (source.sharding(), source.coordinates());
+        let first: Vec<usize> = (0..region.ndim()).map(|dim| first(region, dim)).collect();
+        let owner = sharding.owner(mine, &first);
+        let part = Subarray::of(sharding, &owner, region);
+        let rank = sharding.mesh().rank(&owner);
+        if part.len() == region.distinct() {
+            return Self::of(rank, part, sharding, &owner, region);
+        }
+        let parts = owners();
+        let found: usize = parts.iter().map(|(_, part)| part.len()).sum();
+        assert!(
+            found == region.distinct(),
+            "the owners of {region} own {found} of its {} elements, in an array sharded {sharding}; this is a bug of polyshard",
+            region.distinct()
+        );
+        Self::Pieces(parts.into())
     }
 }
 

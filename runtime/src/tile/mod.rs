@@ -28,6 +28,7 @@ mod collective;
 mod exchange;
 mod in_place;
 mod out;
+mod sequence;
 mod shift;
 mod sums;
 mod written;
@@ -37,11 +38,14 @@ pub use written::Written;
 
 use crate::layout::{Reach, Sharding};
 use crate::memory::Buffer;
-use crate::region::row_major;
+use crate::region::{Strides, row_major};
 use crate::subarray::{Place, Subarray};
+use crate::view::Ranges;
 use crate::{DistArray, Element, Grid, Group, Region, Result, Shards, View};
 use exchange::Pieces;
-use smallvec::SmallVec;
+use in_place::Found;
+use sequence::Sequence;
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// A buffer for the part of an input tensor that one step reads, out of one array or out of arrays that lie alike.
@@ -59,10 +63,8 @@ pub struct Tile<T> {
     is_fixed: bool,
     /// What was exchanged last.
     pieces: Option<Pieces>,
-    /// Where regions are that were read in place, in the order in which they were.
-    found: Vec<InPlace>,
-    /// The one that comes next, if it is as the last time.
-    next: usize,
+    /// Where regions are that were read in place.
+    found: Sequence<Found>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,30 +72,29 @@ enum Held {
     Nothing,
     Shard(Region),
     Buffer(Region),
-    /// A region of another rank's shard, where that has it.
-    Peer(InPlace),
+    /// A box of a shard, this rank's or another's, where that has it.
+    InPlace(Region, InPlace),
     /// The region in the buffer, but for a box of it, which is where the shard has it.
-    Around(Region, Vec<Range<i64>>),
+    Around(Region, Ranges),
 }
 
 /// Where a box of an array is in the shard of the rank that owns it.
 #[derive(Clone, Debug)]
 struct InPlace {
     rank: usize,
-    region: Region,
     /// The position of its first element in the shard, and its strides there.
     start: usize,
-    strides: SmallVec<[i64; 4]>,
+    strides: Strides,
     /// Its positions in the shard, if it has them all from the first to the last.
     together: Option<Range<usize>>,
 }
 
 impl InPlace {
-    /// That of `part`, which is all of `region`, of the rank at `owner`.
-    fn new(rank: usize, region: &Region, part: &Subarray, sharding: &Sharding, owner: &[usize]) -> Self {
+    /// That of `part`, a box that the rank at `owner` owns.
+    fn new(rank: usize, part: &Subarray, sharding: &Sharding, owner: &[usize]) -> Self {
         let strides = row_major(&sharding.local_shape(owner)).into_iter().map(|stride| stride as i64).collect();
         let (start, together) = (part.start(Place::Block), part.contiguous(Place::Block));
-        Self { rank, region: region.clone(), start, strides, together }
+        Self { rank, start, strides, together }
     }
 }
 
@@ -111,8 +112,7 @@ impl<T: Element> Tile<T> {
             incoming: Buffer::default(),
             is_fixed: false,
             pieces: None,
-            found: Vec::new(),
-            next: 0,
+            found: Sequence::default(),
         })
     }
 
@@ -165,43 +165,32 @@ impl<T: Element> Tile<T> {
         let shards = source.into();
         let source = shards.array();
         match &self.held {
-            Held::Peer(InPlace { rank, region, start, strides, .. }) => {
+            Held::InPlace(region, InPlace { rank, start, strides, .. }) => {
                 let block = shards.block_of(*rank);
                 let block = block.expect("what is held has been looked up; this is a bug of polyshard");
-                View::new(&block[*start..], region.start(), strides.to_vec())
+                View::at(&block[*start..], region.origin(), strides.clone())
             }
             // The shard has the gaps between blocks too.
             Held::Shard(region) if region.has_blocks() => source.view(),
             Held::Shard(region) if !region.is_empty() => source.view_of(region),
             Held::Buffer(region) if !region.is_empty() => self.buffered(region),
             Held::Around(region, interior) => self.buffered(region).around(interior.clone(), source.view()),
-            _ => View::new(&[], vec![0; source.ndim()], vec![0; source.ndim()]),
+            _ => View::at(&[], smallvec![0; source.ndim()], smallvec![0; source.ndim()]),
         }
     }
 
     /// The region that is in the buffer.
     fn buffered(&self, region: &Region) -> View<'_, T> {
-        let strides = row_major(&region.shape()).into_iter().map(|stride| stride as i64).collect();
-        View::new(&self.buffer[..region.len()], region.start(), strides).in_blocks(region)
-    }
-
-    /// Holds `region` of the shard if it is one box there and in the array, else copies it.
-    fn hold_or_copy(&mut self, source: Shards<'_, T>, region: &Region) {
-        if !region.wraps() && !region.has_blocks() && owned(source.array(), source.coordinates(), region).is_box() {
-            self.hold(region);
-        } else {
-            self.copy(source, region);
-        }
+        View::at(&self.buffer[..region.len()], region.origin(), region.strides()).in_blocks(region)
     }
 
     /// Checks that the tile holds `region`.
     fn holds(&self, region: &Region) {
         let same = match &self.held {
             Held::Nothing => region.is_empty(),
-            Held::Shard(held)
-            | Held::Buffer(held)
-            | Held::Around(held, _)
-            | Held::Peer(InPlace { region: held, .. }) => held == region || held.is_empty() && region.is_empty(),
+            Held::Shard(held) | Held::Buffer(held) | Held::Around(held, _) | Held::InPlace(held, _) => {
+                held == region || held.is_empty() && region.is_empty()
+            }
         };
         assert!(same, "a tile hands on {region}, but has {:?}; this is a bug of polyshard", self.held);
     }
@@ -218,7 +207,7 @@ impl Held {
         let region = match self {
             Self::Nothing => return Ok(&[]),
             Self::Buffer(region) => return Ok(room(buffer, region)),
-            Self::Peer(InPlace { rank, region, together, .. }) => {
+            Self::InPlace(region, InPlace { rank, together, .. }) => {
                 let block = source.block_of(*rank)?;
                 if let Some(together) = together {
                     return Ok(&block[together.clone()]);
@@ -289,7 +278,7 @@ fn root(group: &Group, coordinates: &[i64], region: &Region) -> usize {
         usize::try_from(coordinate)
             .unwrap_or_else(|_| panic!("coordinate {coordinate} in a group; this is a bug of polyshard"))
     };
-    group.rank_of(&coordinates.iter().map(inside).collect::<Vec<_>>())
+    group.rank_of(&coordinates.iter().map(inside).collect::<SmallVec<[usize; 6]>>())
 }
 
 /// The member `by` further on, round the group.

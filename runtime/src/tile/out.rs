@@ -1,14 +1,17 @@
 //! Output tiles: what a step writes, combined into the shards of those who own it.
 
+use super::sequence::Sequence;
 use super::{Written, one_box, owned, room, with_others};
 use crate::comm::{combine as combine_bytes, combine_terms};
-use crate::layout::Reach;
+use crate::layout::{Reach, Sharding};
+use crate::lent::Met;
 use crate::memory::Buffer;
-use crate::region::row_major;
 use crate::subarray::{Place, Row, Subarray, mail};
 use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
 use bytemuck::{cast_slice, cast_slice_mut};
+use std::convert::Infallible;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Elements that are summed up at a time: few enough to stay in the nearest cache.
 const CHUNK: usize = 512;
@@ -28,11 +31,27 @@ pub struct OutTile<T> {
     pub(super) written: Option<Written>,
     pub(super) any_order: bool,
     pub(super) by_messages: bool,
+    is_fixed: bool,
     pub(super) buffer: Buffer<T>,
     /// What each element of the region counts as, if nothing has been written there since the tile was reset.
     unset: Option<T>,
     pub(super) outgoing: Buffer<T>,
     pub(super) incoming: Buffer<T>,
+    pub(super) met: Met,
+    /// What this rank owns of regions, in arrays of this sharding.
+    owns: (Option<Sharding>, Sequence<Rc<Subarray>>),
+    /// What was exchanged last, and the sharding of the array that it was combined into.
+    pieces: Option<(Sharding, Pieces)>,
+}
+
+/// What ranks in reach hand one another of what they have written.
+#[derive(Debug)]
+struct Pieces {
+    region: Region,
+    sends: Vec<(usize, Subarray)>,
+    receives: Vec<(usize, Subarray)>,
+    /// What this rank owns itself of its region.
+    local: Option<Subarray>,
 }
 
 impl<T: Element> OutTile<T> {
@@ -47,10 +66,14 @@ impl<T: Element> OutTile<T> {
             written: None,
             any_order: false,
             by_messages: false,
+            is_fixed: false,
             buffer,
             unset: None,
             outgoing: Buffer::default(),
             incoming: Buffer::default(),
+            met: Met::default(),
+            owns: Default::default(),
+            pieces: None,
         })
     }
 
@@ -72,6 +95,18 @@ impl<T: Element> OutTile<T> {
     #[must_use]
     pub fn in_any_order(self) -> Self {
         Self { any_order: true, ..self }
+    }
+
+    /// Returns the tile, which from now on has the same region each time on every rank: what a
+    /// [`write_back`](Self::write_back) sends to whom is worked out once.
+    ///
+    /// ```
+    /// let tile = polyshard_runtime::OutTile::<f32>::new("C", 64)?.fixed();
+    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn fixed(self) -> Self {
+        Self { is_fixed: true, ..self }
     }
 
     /// Returns the tile, whose sums from now on meet by messages, also where members could read each other's tiles.
@@ -96,13 +131,28 @@ impl<T: Element> OutTile<T> {
     /// Of a tile that has just been reset, the leaf gives each element of it a value, be it the identity.
     #[must_use]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
-        let strides = row_major(&self.region.shape()).into_iter().map(|stride| stride as i64).collect();
         let region = &self.region;
-        let view = ViewMut::new(&mut self.buffer[..region.len()], region.start(), strides).in_blocks(region);
+        let data = &mut self.buffer[..region.len()];
+        let view = ViewMut::at(data, region.origin(), region.strides()).in_blocks(region);
         match self.unset.take() {
             None => view,
             Some(value) => view.unset(value),
         }
+    }
+
+    /// What this rank owns of the region in `target`, as `find` says, which is asked once for all times that the region is
+    /// combined.
+    pub(super) fn own_part(
+        &mut self,
+        target: &DistArray<T>,
+        find: impl FnOnce(&DistArray<T>, &Region) -> Subarray,
+    ) -> Rc<Subarray> {
+        if self.owns.0.as_ref() != Some(target.sharding()) {
+            self.owns = (Some(target.sharding().clone()), Sequence::default());
+        }
+        let found = || Ok::<_, Infallible>(Rc::new(find(target, &self.region)));
+        let Ok(own) = self.owns.1.get(&self.region, found);
+        Rc::clone(own)
     }
 
     /// The elements, to be sent or combined: those that nothing was written to are what they count as.
@@ -120,7 +170,7 @@ impl<T: Element> OutTile<T> {
     /// If this rank does not own all of it: a bug of polyshard.
     pub fn combine_local(&mut self, target: &mut DistArray<T>, op: ReduceOp) {
         self.sums();
-        let own = owned(target, target.coordinates(), &self.region);
+        let own = self.own_part(target, owned_by_this);
         combine(&own, Place::Region, &self.buffer, target, self.written.as_ref(), op);
     }
 
@@ -149,10 +199,10 @@ impl<T: Element> OutTile<T> {
             sends.push((to, owned(target, &grid.mesh().coordinates(to), &self.region)));
         }
         if let Some((from, region)) = from.filter(|(from, region)| *from != me && !region.is_empty()) {
-            receives.push((from, owned(target, target.coordinates(), &region)));
+            receives.push((from, owned_by_this(target, &region)));
         }
-        let local = (to == me && !self.region.is_empty()).then(|| owned(target, target.coordinates(), &self.region));
-        self.deliver(grid, &sends, &receives, local.as_ref(), target, op)
+        let local = (to == me && !self.region.is_empty()).then(|| owned_by_this(target, &self.region));
+        self.deliver(grid, &Pieces { region: self.region.clone(), sends, receives, local }, target, op)
     }
 
     /// Sends to every owner what it owns of the tile, and combines what others wrote of this rank's shard into
@@ -187,38 +237,22 @@ impl<T: Element> OutTile<T> {
             "a tile of {} is written back as {region}; this is a bug of polyshard",
             self.region
         );
-        let (sharding, mine) = (target.sharding(), target.coordinates());
-        // Of what is partial, each rank's own term.
-        let term = |at: &[usize]| sharding.partial().iter().all(|&axis| at[axis] == mine[axis]);
-        let send = |owner: &[usize], _: &[i64]| {
-            if term(owner) { Subarray::of(sharding, owner, &region) } else { Subarray::default() }
+        let is_known = |sharding: &Sharding, known: &Pieces| {
+            self.is_fixed && known.region == region && sharding == target.sharding()
         };
-        let sends = with_others(grid, reach, send);
-        let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
-        let receives = with_others(grid, &mirrored, |_, indices| Subarray::of(sharding, mine, &region_of(indices)));
-        let local = Subarray::of(sharding, mine, &region);
-        let delivered = mail::total(&sends) + local.len();
-        assert!(
-            delivered >= region.len(),
-            "{delivered} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a \
-             bug of polyshard",
-            region.len()
-        );
-        self.deliver(grid, &sends, &receives, Some(&local), target, op)
+        let known = self.pieces.take().filter(|(sharding, known)| is_known(sharding, known));
+        let made = || (target.sharding().clone(), Pieces::new(grid, reach, target, region, region_of));
+        let (sharding, pieces) = known.unwrap_or_else(made);
+        let done = self.deliver(grid, &pieces, target, op);
+        self.pieces = Some((sharding, pieces));
+        done
     }
 
     /// Sends and receives, then combines in ascending order of the writers, this rank among them.
-    fn deliver(
-        &mut self,
-        grid: &Grid<'_>,
-        sends: &[(usize, Subarray)],
-        receives: &[(usize, Subarray)],
-        local: Option<&Subarray>,
-        target: &mut DistArray<T>,
-        op: ReduceOp,
-    ) -> Result<()> {
+    fn deliver(&mut self, grid: &Grid<'_>, pieces: &Pieces, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         self.sums();
         let world = grid.world();
+        let Pieces { sends, receives, local, .. } = pieces;
         self.incoming.grow(mail::total(receives), "what is combined into an array")?;
         let mut parts = mail::parts(receives, &mut self.incoming);
         mail::exchange(world.comm(), sends, Place::Region, &self.buffer, &mut self.outgoing, &mut parts)?;
@@ -237,6 +271,41 @@ impl<T: Element> OutTile<T> {
         }
         Ok(())
     }
+}
+
+impl Pieces {
+    /// What each owner in reach gets of `region`, and what this rank gets of the regions of others.
+    fn new<T: Element>(
+        grid: &Grid<'_>,
+        reach: &[Reach],
+        target: &DistArray<T>,
+        region: Region,
+        region_of: impl Fn(&[i64]) -> Region,
+    ) -> Self {
+        let (sharding, mine) = (target.sharding(), target.coordinates());
+        // Of what is partial, each rank's own term.
+        let term = |at: &[usize]| sharding.partial().iter().all(|&axis| at[axis] == mine[axis]);
+        let send = |owner: &[usize], _: &[i64]| {
+            if term(owner) { Subarray::of(sharding, owner, &region) } else { Subarray::default() }
+        };
+        let sends = with_others(grid, reach, send);
+        let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
+        let receives = with_others(grid, &mirrored, |_, indices| Subarray::of(sharding, mine, &region_of(indices)));
+        let local = Subarray::of(sharding, mine, &region);
+        let delivered = mail::total(&sends) + local.len();
+        assert!(
+            delivered >= region.len(),
+            "{delivered} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a \
+             bug of polyshard",
+            region.len()
+        );
+        Self { sends, receives, local: Some(local), region }
+    }
+}
+
+/// Where this rank, which owns all of `region`, has it.
+pub(super) fn owned_by_this<T>(target: &DistArray<T>, region: &Region) -> Subarray {
+    owned(target, target.coordinates(), region)
 }
 
 /// Combines what `data` has in `place` into the block.
@@ -271,6 +340,25 @@ pub(super) fn combine_tiles<T: Element>(
             let terms = tiles.iter().map(|tile| cast_slice(&tile[from + start..][..count]));
             combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms);
             combine_run(block, to + start, sums, written, op);
+        }
+    });
+}
+
+/// Combines the part into the block out of several tiles of its region, of each of which the elements at some positions count.
+pub(super) fn combine_pieces<T: Element>(
+    part: &Subarray,
+    tiles: &[(&[T], Range<usize>)],
+    target: &mut DistArray<T>,
+    written: Option<&Written>,
+    op: ReduceOp,
+) {
+    let block = target.block_mut();
+    part.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
+        for (tile, piece) in tiles {
+            let (start, end) = (from.max(piece.start), (from + len).min(piece.end));
+            if start < end {
+                combine_run(block, to + start - from, &tile[start..end], written, op);
+            }
         }
     });
 }

@@ -4,14 +4,18 @@
 //! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere, unless
 //! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
-use super::out::{combine, combine_sum, combine_tiles};
+use super::out::{combine, combine_pieces, combine_sum, combine_tiles, owned_by_this};
 use super::{OutTile, further_on, one_box, owned, room, root};
+use crate::comm::received_in_order;
 use crate::layout::SumKind;
 use crate::lent::among_members;
 use crate::memory::split_mut;
 use crate::subarray::{Place, Subarray, in_order, mail};
 use crate::{DistArray, Element, Group, ReduceOp, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::rc::Rc;
 
 impl<T: Element> OutTile<T> {
     /// Combines the tiles of all members, which have the same region, into the shard of the member at
@@ -68,11 +72,18 @@ impl<T: Element> OutTile<T> {
         let bytes = self.region.len() * size_of::<T>();
         // Short tiles go to all who want the sums, and each adds them up by itself.
         if !self.any_order && SumKind::is_short(bytes as u64, group.size() as u64) {
-            let part = |member| match wants(member) {
-                true => owned(target, &group.coordinates(member), &self.region),
-                false => Subarray::default(),
+            let own = if wants(group.rank()) { self.own_part(target, owned_by_this) } else { Rc::default() };
+            let parts = |target: &DistArray<T>, region: &Region| {
+                let part = |member| match wants(member) {
+                    true => owned(target, &group.coordinates(member), region),
+                    false => Subarray::default(),
+                };
+                (0..group.size()).map(part).collect()
             };
-            return self.meet_in_parts(group, (0..group.size()).map(part).collect(), target, op);
+            return self.meet_in_parts(group, &own, parts, target, op);
+        }
+        if !self.any_order && !self.by_messages && self.reduce_in_place(group, root, target, op)? {
+            return Ok(());
         }
         let (comm, any_order) = (group.comm(), self.any_order);
         let data = cast_slice_mut(self.sums());
@@ -86,6 +97,30 @@ impl<T: Element> OutTile<T> {
             self.combine_local(target, op);
         }
         Ok(())
+    }
+
+    /// As [`reduce_to`](Self::reduce_to), where members read each other's tiles: each adds up a piece of all of them, and those
+    /// who want the sum read the pieces. Does nothing, on all members, if one of them cannot see another's tile.
+    fn reduce_in_place(
+        &mut self,
+        group: &Group,
+        root: Option<usize>,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+    ) -> Result<bool> {
+        let len = self.sums().len();
+        let own = root.is_none_or(|root| root == group.rank()).then(|| self.own_part(target, owned_by_this));
+        let Some(mut among) = among_members(group, &mut self.buffer, len, &mut self.met)? else { return Ok(false) };
+        among.sum(piece(len, group.size(), group.rank()), op)?;
+        if let Some(own) = own {
+            let tiles = among.tiles().into_iter().enumerate();
+            let tiles: SmallVec<[_; 8]> = tiles.map(|(nth, tile)| (tile, piece(len, group.size(), nth))).collect();
+            combine_pieces(&own, &tiles, target, self.written.as_ref(), op);
+        }
+        among.end()?;
+        let bytes = len * size_of::<T>();
+        group.comm().count_received(received_in_order(bytes, group.size(), group.rank(), root, T::DTYPE));
+        Ok(true)
     }
 
     /// Combines the tiles of all members, which have the same region, into the shards of those who own a part of it
@@ -109,20 +144,11 @@ impl<T: Element> OutTile<T> {
         if self.region.is_empty() {
             return Ok(());
         }
-        let part = |member| Subarray::of(target.sharding(), &group.coordinates(member), &self.region);
-        let parts: Vec<_> = (0..group.size()).map(part).collect();
-        let total: usize = parts.iter().map(Subarray::len).sum();
-        assert!(
-            total == self.region.len(),
-            "the members of a group own {total} of the {} elements of {} of an array sharded {}; this is a bug of \
-             polyshard",
-            self.region.len(),
-            self.region,
-            target.sharding()
-        );
         if !self.any_order {
-            return self.meet_in_parts(group, parts, target, op);
+            let own = self.own_part(target, |target, region| parts_of(group, target, region).swap_remove(group.rank()));
+            return self.meet_in_parts(group, &own, |target, region| parts_of(group, target, region), target, op);
         }
+        let (parts, total) = (parts_of(group, target, &self.region), self.region.len());
         self.sums();
         let counts: Vec<_> = parts.iter().map(|part| part.len() * size_of::<T>()).collect();
         let tile = &self.buffer[..total];
@@ -157,37 +183,39 @@ impl<T: Element> OutTile<T> {
         let mut tile = Self::new("partial sums", terms.len())?;
         tile.buffer[..terms.len()].copy_from_slice(terms);
         tile.region = region.clone();
-        tile.meet_in_parts(group, parts, target, ReduceOp::Sum)
+        let own = parts[group.rank()].clone();
+        tile.meet_in_parts(group, &own, |_, _| parts, target, ReduceOp::Sum)
     }
 
-    /// Gives each member its part, where members read each other's tiles or by messages, and combines the sum of what all members have of this member's part into the
-    /// shard, in one pass over all of it.
+    /// Combines the sum of what all members have of this member's part, `own`, into the shard, in one pass over all of it; members
+    /// read each other's tiles, or get their parts, which `parts` says, by messages.
     fn meet_in_parts(
         &mut self,
         group: &Group,
-        parts: Vec<Subarray>,
+        own: &Subarray,
+        parts: impl FnOnce(&DistArray<T>, &Region) -> Vec<Subarray>,
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<()> {
-        let len = self.sums().len();
-        let (me, own) = (group.rank(), parts[group.rank()].clone());
+        let (me, len) = (group.rank(), self.sums().len());
         if !self.by_messages {
             let (written, elements) = (self.written.as_ref(), own.len() * (group.size() - 1));
-            let read = |tiles: &[&[T]]| combine_tiles(&own, tiles, target, written, op);
-            if among_members(group, &mut self.buffer, len, read)? {
+            if let Some(among) = among_members(group, &mut self.buffer, len, &mut self.met)? {
+                combine_tiles(own, &among.tiles(), target, written, op);
+                among.end()?;
                 group.comm().count_received(elements * size_of::<T>());
                 return Ok(());
             }
         }
         let others = (0..group.size()).filter(|&member| member != me && own.len() > 0);
         let receives: Vec<_> = others.map(|from| (from, own.clone())).collect();
-        let sends = parts.into_iter().enumerate().filter(|(member, part)| *member != me && part.len() > 0);
-        let sends: Vec<_> = sends.collect();
+        let sends = parts(target, &self.region).into_iter().enumerate();
+        let sends: Vec<_> = sends.filter(|(member, part)| *member != me && part.len() > 0).collect();
         self.incoming.grow(own.len() * receives.len(), "what is combined into an array")?;
         let mut received = mail::parts(&receives, &mut self.incoming);
         mail::exchange(group.comm(), &sends, Place::Region, &self.buffer, &mut self.outgoing, &mut received)?;
         let others: Vec<&[T]> = received.iter().map(|(_, part)| &**part).collect();
-        combine_sum(&own, &self.buffer, (me, &others), target, self.written.as_ref(), op);
+        combine_sum(own, &self.buffer, (me, &others), target, self.written.as_ref(), op);
         Ok(())
     }
 
@@ -227,4 +255,25 @@ impl<T: Element> OutTile<T> {
         self.region = region.clone();
         Ok(())
     }
+}
+
+/// What each member owns of the region, which together is all of it.
+fn parts_of<T: Element>(group: &Group, target: &DistArray<T>, region: &Region) -> Vec<Subarray> {
+    let part = |member| Subarray::of(target.sharding(), &group.coordinates(member), region);
+    let parts: Vec<_> = (0..group.size()).map(part).collect();
+    let total: usize = parts.iter().map(Subarray::len).sum();
+    assert!(
+        total == region.len(),
+        "the members of a group own {total} of the {} elements of {region} of an array sharded {}; this is a bug of polyshard",
+        region.len(),
+        target.sharding()
+    );
+    parts
+}
+
+/// The positions in tiles of `len` elements that a member adds up.
+fn piece(len: usize, members: usize, member: usize) -> Range<usize> {
+    let size = |member: usize| SumKind::piece(len as u64, members as u64, member as u64) as usize;
+    let start = (0..member).map(size).sum();
+    start..start + size(member)
 }

@@ -129,7 +129,7 @@ proptest! {
             let group = grid.group(&axes_of(seed, grid.mesh()))?;
             let of = |member| owned_region(seed, &sharding, &group.coordinates(member));
             let mut tile = if seed % 2 == 0 { Tile::new("A", ROOM)? } else { Tile::relay("A", ROOM)? };
-            tile.hold_or_copy((&source).into(), &of(group.rank()));
+            tile.hold_or_copy((&source).into(), &of(group.rank()))?;
             for step in 1..4 {
                 let member = (group.rank() as i64 + by * step).rem_euclid(group.size() as i64);
                 let region = of(member as usize);
@@ -312,7 +312,7 @@ fn an_all_gather_of_few_parts_receives_each_element_once() {
                 let own = Subarray::of(&sharding, source.coordinates(), &region).len();
                 assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), region.len() - own);
                 let one_box = panel == (2..4) && world.rank() == 1;
-                assert_eq!(matches!(tile.held, Held::Shard(_)), one_box, "{region}");
+                assert_eq!(matches!(tile.held, Held::InPlace(..)), one_box, "{region}");
             }
             unchanged(world, &source)
         });
@@ -384,7 +384,7 @@ fn the_root_of_a_broadcast_copies_nothing_that_lies_together() {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
         let mut tile = Tile::new("A", 16)?;
         tile.broadcast(&*grid.group(&[0])?, &[1], &source, &Region::new([5..8, 0..4]))?;
-        assert_eq!(matches!(tile.held, Held::Shard(_)), world.rank() == 1);
+        assert_eq!(matches!(tile.held, Held::InPlace(..)), world.rank() == 1);
         Ok(())
     });
 }

@@ -3,6 +3,7 @@
 //! [`Arrivals`] collects one call and one contribution per rank. The last to arrive turns it into a
 //! [`Contributions`], which all ranks then read without the lock.
 
+use super::super::Header;
 use super::super::call::{Call, disagreement};
 use super::group::Membership;
 use super::message::Message;
@@ -35,13 +36,27 @@ pub(super) struct Arrivals {
     /// Members that wait for the others at the fence, and how many fences all have passed.
     at_fence: usize,
     fences: u64,
+    /// The notices of those who have come to the board, and those of its last round.
+    notices: Vec<Header>,
+    told: Vec<Header>,
+    at_board: usize,
 }
 
 impl Arrivals {
     /// Returns that of a new group, to which nobody has come.
     pub(super) fn new(members: Arc<[usize]>) -> Self {
         let size = members.len();
-        Self { members, alive: size, present: vec![None; size], arrived: 0, at_fence: 0, fences: 0 }
+        Self {
+            members,
+            alive: size,
+            present: vec![None; size],
+            arrived: 0,
+            at_fence: 0,
+            fences: 0,
+            notices: vec![Header::default(); size],
+            told: vec![Header::default(); size],
+            at_board: 0,
+        }
     }
 
     /// Adds what `rank` brings; returns the contributions if it was the last to arrive.
@@ -66,6 +81,23 @@ impl Arrivals {
         };
         let combined = (0..chunks).map(|_| Chunk::new()).collect();
         Ok(Some(Contributions { calls, data, combined, memberships: Vec::new() }))
+    }
+
+    /// Puts the notice of `rank` on the board; returns whether it was the last one of its round.
+    pub(super) fn put_up(&mut self, rank: usize, notice: Header) -> bool {
+        self.notices[rank] = notice;
+        self.at_board += 1;
+        let last = self.at_board == self.members.len();
+        if last {
+            self.at_board = 0;
+            std::mem::swap(&mut self.notices, &mut self.told);
+        }
+        last
+    }
+
+    /// Returns the notices of the last round, by rank in the group.
+    pub(super) fn told(&self) -> &[Header] {
+        &self.told
     }
 
     /// Counts one more member at the fence; returns whether it was the last.

@@ -4,9 +4,9 @@
 //! wish true marks it running before waking it. So the count of idle ranks is exact, and when the last
 //! rank blocks or ends while one still waits, nothing can arrive any more: that is a deadlock.
 
-use super::super::Stranded;
 use super::super::call::Call;
 use super::super::words::{Doing, amount, deadlock, within};
+use super::super::{Header, Stranded};
 use super::arrivals::{Arrivals, Contributions};
 use super::failure::Failure;
 use super::group::{GroupId, Membership, divide};
@@ -57,6 +57,11 @@ enum Status {
     Meets {
         group: GroupId,
         rank: usize,
+    },
+    /// It has put its notice on the board of the group, which is about something.
+    Tells {
+        group: GroupId,
+        about: &'static str,
     },
     /// It waits until its messages have been read.
     Sends,
@@ -223,6 +228,34 @@ impl Shared {
         }
     }
 
+    /// Puts a notice on the board of the group, waits until all members have, and reads what they have put there, if `told` is
+    /// given; as a collective, but takes no memory if `told` has room.
+    pub(super) fn tell(
+        &self,
+        group: GroupId,
+        [rank, this]: [usize; 2],
+        about: &'static str,
+        notice: Header,
+        told: Option<&mut Vec<Header>>,
+    ) -> Result<()> {
+        let mut state = self.lock();
+        state.check_failure()?;
+        if state.arrivals(group).put_up(rank, notice) {
+            let members = Arc::clone(&state.arrivals(group).members);
+            for &member in members.iter().filter(|&&member| member != this) {
+                state.resume(member, &self.wake);
+            }
+        } else {
+            state = self.wait(state, this, Status::Tells { group, about })?;
+        }
+        // The next round does not end before this rank has come to it.
+        if let Some(told) = told {
+            told.clear();
+            told.extend_from_slice(state.arrivals(group).told());
+        }
+        Ok(())
+    }
+
     /// Waits until all members of `group` have called this, whatever else happens.
     ///
     /// Failures do not end the wait: every member that others wait for here is on its way and cannot fail. It
@@ -360,6 +393,9 @@ impl State {
                 let collective = &self.groups[group];
                 let call = collective.call(*rank).map_or_else(String::new, Call::to_string);
                 Doing::Waits(within(&call, &collective.members, self.ranks.len()))
+            }
+            Status::Tells { group, about } => {
+                Doing::Waits(within(about, &self.groups[group].members, self.ranks.len()))
             }
         }
     }

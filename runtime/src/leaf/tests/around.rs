@@ -101,7 +101,7 @@ proptest! {
             out
         };
         let own = View::new(&own, origin.to_vec(), vec![width as i64, 1]);
-        let two_places = View::new(&rim, vec![0, 0], strides.clone()).around(interior.to_vec(), own);
+        let two_places = View::new(&rim, vec![0, 0], strides.clone()).around(interior.iter().cloned().collect(), own);
         prop_assert_eq!(run(two_places), run(View::new(&whole, vec![0, 0], strides.clone())));
     }
 }

@@ -4,11 +4,12 @@ use super::{constant, filled};
 use crate::leaf::order::Order;
 use crate::leaf::walk::Loop;
 use crate::leaf::{Expression, nest, pointwise};
+use crate::view::Strides;
 use crate::{Element, ReduceOp, Strided, StridedMut};
 
 /// The loops with these counts, of which each operand, the output first, has strides.
 fn order(counts: &[usize], strides: &[&[i64]]) -> Order {
-    let strides: Vec<_> = strides.iter().map(|strides| (*strides).into()).collect();
+    let strides: Vec<Strides> = strides.iter().map(|strides| (*strides).into()).collect();
     Order::new::<f64>(Loop::all(counts, &strides), strides.len(), strides.len())
 }
 

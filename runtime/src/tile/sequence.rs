@@ -1,0 +1,76 @@
+//! What has been worked out for regions: programs walk through the same ones each time that they run, in one order.
+
+use crate::Region;
+
+/// The most regions for which it is kept.
+const KEPT: usize = 1024;
+
+/// What has been worked out for each of some regions, in the order in which they came.
+#[derive(Debug)]
+pub(super) struct Sequence<V> {
+    known: Vec<(Region, V)>,
+    /// The one that comes next, if they come as they did the last time.
+    next: usize,
+}
+
+impl<V> Sequence<V> {
+    /// Returns what is known for the region, or works it out.
+    ///
+    /// # Errors
+    /// Those of working it out.
+    pub(super) fn get<E>(&mut self, region: &Region, make: impl FnOnce() -> Result<V, E>) -> Result<&V, E> {
+        let is_known = |at: &usize| self.known.get(*at).is_some_and(|(known, _)| known == region);
+        let at = match [self.next, 0].into_iter().find(is_known) {
+            Some(at) => at,
+            None => {
+                let made = (region.clone(), make()?);
+                let at = if self.next < KEPT { self.next } else { 0 };
+                match self.known.get_mut(at) {
+                    Some(place) => *place = made,
+                    None => self.known.push(made),
+                }
+                at
+            }
+        };
+        self.next = at + 1;
+        Ok(&self.known[at].1)
+    }
+}
+
+impl<V> Default for Sequence<V> {
+    fn default() -> Self {
+        Self { known: Vec::new(), next: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    #[test]
+    fn what_comes_in_the_same_order_is_worked_out_once() {
+        let mut sequence = Sequence::default();
+        let mut made = Vec::new();
+        let mut turn = |regions: &[i64]| {
+            made.clear();
+            for &start in regions {
+                let region = Region::new(std::iter::once(start..start + 1));
+                let value = sequence.get(&region, || {
+                    made.push(start);
+                    Ok::<_, Infallible>(start)
+                });
+                assert_eq!(value, Ok(&start));
+            }
+            made.clone()
+        };
+        assert_eq!(turn(&[1, 2, 2, 3]), [1, 2, 2, 3]);
+        assert!(turn(&[1, 2, 2, 3]).is_empty());
+        // From where they differ.
+        assert_eq!(turn(&[1, 2, 5]), [5]);
+        assert!(turn(&[1, 2, 5, 3]).is_empty());
+        let many: Vec<i64> = (10..10 + 2 * KEPT as i64).collect();
+        assert_eq!(turn(&many).len(), many.len());
+        assert_eq!(sequence.known.len(), KEPT);
+    }
+}

@@ -1,0 +1,137 @@
+//! A program that is prepared makes what it needs before it runs, or in its first run; when it runs again, it allocates
+//! nothing, whatever its ranks read of each other.
+//!
+//! Products are of integers here: the libraries that multiply floats allocate room for what they pack, each time. What is
+//! sent allocates too: a message that others have not taken yet has to be somewhere.
+
+use polyshard::prelude::*;
+use polyshard::{Axis, DType, Element, Mesh, Program};
+
+/// Checks that no rank allocates when a program runs that was prepared and has run.
+#[track_caller]
+fn check(name: &str, schedule: Schedule) {
+    let program = schedule.lower().expect("a legal schedule");
+    let counted = match program.kernel().dtype() {
+        DType::F64 => allocations::<f64>(&program),
+        DType::I64 => allocations::<i64>(&program),
+        dtype => panic!("no test is of {dtype}"),
+    };
+    assert!(counted.iter().all(|&count| count == 0), "{name} allocates when it runs again: {counted:?}\n{program}");
+}
+
+/// How often each rank allocates in the third run of the program.
+fn allocations<T: Element>(program: &Program) -> Vec<u64> {
+    let counted = polyshard::spmd(program.mesh().size(), |world| {
+        let arrays = program.shardings().enumerate().map(|(nth, sharding)| {
+            DistArray::from_fn(world, sharding, |index| {
+                num_traits::NumCast::from((nth + index.iter().sum::<usize>()) % 7)
+                    .expect("a small integer is of every type")
+            })
+        });
+        let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<DistArray<T>>>>()?;
+        let mut output = arrays.pop().expect("a kernel has an output");
+        let inputs: Vec<_> = arrays.iter().collect();
+        let mut prepared = program.prepare(world)?;
+        for _ in 0..2 {
+            prepared.run_into(&inputs, &mut output)?;
+        }
+        let mut ran = Ok(());
+        let counted = allocation_counter::measure(|| ran = prepared.run_into(&inputs, &mut output));
+        ran?;
+        Ok::<_, polyshard::Error>(counted.count_total)
+    });
+    counted.expect("the program runs")
+}
+
+/// `C = A B` on 2x2 ranks, each with a block of C.
+fn product(parts: usize) -> (Schedule, [Axis; 2]) {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let matmul = kernel! {
+        fn product(A: [i64; 24, 32], B: [i64; 32, 16]) -> C: [i64; 24, 16] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let schedule = matmul
+        .distribute([m, n], [mo, no], [mi, ni], &mesh)
+        .divide(k, ko, ki, parts)
+        .reorder([mo, no, ko, mi, ni, ki])
+        .shard("C", [m.at(x), n.at(y)]);
+    (schedule, [x, y])
+}
+
+/// The product, with what A and B bring to each step.
+fn in_steps(schedule: Schedule) -> Schedule {
+    vars!(mi, ni, ko, ki);
+    schedule.communicate("A", ko).communicate("B", ko).tensorize([mi, ni, ki])
+}
+
+#[test]
+fn summa() {
+    vars!(m, n, k);
+    let (schedule, [x, y]) = product(4);
+    check("SUMMA", in_steps(schedule.shard("A", [m.at(x), k.at(y)]).shard("B", [k.at(x), n.at(y)])));
+}
+
+#[test]
+fn cannon() {
+    vars!(m, n, k, mo, no, ko);
+    let (schedule, [x, y]) = product(2);
+    let rotated = schedule.rotate(ko, [mo, no]);
+    let skewed = rotated.clone().shard("A", [m.at(x), k.at((x + y) % 2)]).shard("B", [k.at((x + y) % 2), n.at(y)]);
+    check("Cannon", in_steps(skewed));
+    let plain = rotated.shard("A", [m.at(x), k.at(y)]).shard("B", [k.at(x), n.at(y)]);
+    check("Cannon from plain blocks", in_steps(plain));
+}
+
+#[test]
+fn all_gather() {
+    vars!(m, n, k, mo, mi, no, ni);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let matmul = kernel! {
+        fn gathered(A: [i64; 30, 20], B: [i64; 20, 18]) -> C: [i64; 30, 18] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let rows = matmul.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("C", [m.at(x)]);
+    let panels = rows.clone().divide(n, no, ni, 3).reorder([mo, no, mi, ni, k]).shard("B", [n.at(x)]);
+    check("AllGather by panels", panels.communicate("B", no).tensorize([mi, ni, k]));
+    check("AllGather at once", rows.shard("B", [k.at(x)]).tensorize([mi, n, k]));
+}
+
+#[test]
+fn sums() {
+    vars!(m, n, k, ko, ki);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let matmul = kernel! {
+        fn summed(A: [i64; 150, 20], B: [i64; 20, 180]) -> C: [i64; 150, 180] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let terms = matmul.distribute([k], [ko], [ki], &mesh).shard("A", [k.at(x)]).shard("B", [k.at(x)]);
+    let whole = terms.clone().tensorize([m, n, ki]);
+    check("a reduce-scatter", whole.clone().shard("C", [m.at(x)]));
+    check("a reduction", whole.clone().shard("C", [pin(x, 1)]));
+    check("an all-reduce", whole);
+}
+
+#[test]
+fn pointwise_kernels_and_stencils() {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let axpy = kernel! {
+        fn axpy(A: [f64; 20, 30], B: [f64; 20, 30]) -> C: [f64; 20, 30] { C[i, j] = 2 * A[i, j] + B[i, j] }
+    };
+    let by_rows = |schedule: Schedule| {
+        schedule.distribute([i], [io], [ii], &mesh).shard("A", [dim(0).at(x)]).shard("C", [dim(0).at(x)])
+    };
+    check("axpy", by_rows(axpy).shard("B", [dim(0).at(x)]));
+    let transposed = kernel! {
+        fn transposed(A: [f64; 20, 20]) -> C: [f64; 20, 20] { C[i, j] = exp(A[j, i]) / (A[i, j] + 2) }
+    };
+    check("a transpose", by_rows(transposed));
+    let torus = kernel! {
+        fn torus(A: [f64; 20, 30]) -> C: [f64; 20, 30] {
+            C[i, j] = A[i, j] + (A[(i - 1) % 20, j] + A[(i + 1) % 20, j] + A[i, (j - 1) % 30] + A[i, (j + 1) % 30]) / 4
+        }
+    };
+    check("a stencil on a torus", by_rows(torus));
+}
