@@ -10,14 +10,10 @@
 
 use polyshard_runtime::comm::{Broadcast, Communicator};
 use polyshard_runtime::{Error, Result, spmd};
-use polyshard_testing::laws::comm;
+use polyshard_testing::laws::{self, comm};
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let ranks = match arguments.iter().find_map(|argument| argument.strip_prefix("--ranks=")) {
-        Some(ranks) => ranks.parse().unwrap_or_else(|_| panic!("`{ranks}` is not a number of ranks")),
-        None => 4,
-    };
+    let ranks = laws::ranks();
     spmd(ranks, |world| {
         comm::hold(world.comm())?;
         #[cfg(feature = "mpi")]
@@ -27,7 +23,7 @@ fn main() -> Result<()> {
                 comm::hold(&MpiCommunicator::world()?.with_count_limit(limit))?;
             }
         }
-        if arguments.iter().any(|argument| argument == "--long") {
+        if std::env::args().any(|argument| argument == "--long") {
             long_messages(world.comm())?;
         }
         if world.rank() == 0 {

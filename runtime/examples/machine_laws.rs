@@ -11,11 +11,12 @@
 use polyshard_machine::{Algorithm, Collective, Exchange, Machine, seconds};
 use polyshard_runtime::machine::{Detect, MeasureOptions, Topology, measure};
 use polyshard_runtime::{Error, Result, World, spmd};
+use polyshard_testing::laws;
 use polyshard_testing::laws::nodes::{even, nodes};
 use std::time::Duration;
 
 fn main() -> Result<()> {
-    let ranks = std::env::args().find_map(|argument| argument.strip_prefix("--ranks=")?.parse().ok()).unwrap_or(4);
+    let ranks = laws::ranks();
     spmd(ranks, |world| {
         let nodes = nodes(world)?;
         // Levels nest if ranks that follow one another are on one node, as many on each.

@@ -18,7 +18,7 @@ impl Transport {
     /// The one that the environment asks for, `POLYSHARD_TRANSPORT`.
     ///
     /// # Errors
-    /// [`LaunchError::Transport`] if it is none.
+    /// [`LaunchError::Transport`] if that is not the name of one.
     pub(crate) fn of_environment() -> Result<Self> {
         Self::named(std::env::var_os("POLYSHARD_TRANSPORT").map(|value| value.to_string_lossy().into_owned()))
     }

@@ -27,9 +27,8 @@ mod status;
 
 use super::{Broadcast, Communicator, Header, Layout, SharedMemory, check};
 use crate::{CommError, DType, Error, ReduceOp, Result};
-use datatype::LaidOut;
 use mpi::ffi;
-use span::{Span, address, address_mut};
+use span::{Parts, Span, address, address_mut};
 use status::checked;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
@@ -55,6 +54,29 @@ pub struct MpiCommunicator {
 }
 
 impl MpiCommunicator {
+    /// Sends each rank its parts of `data`, and receives parts of `into` from each (MPI 3.1, section 5.8).
+    ///
+    /// # Safety
+    /// The parts, one per rank, are inside of their buffers.
+    unsafe fn all_to_all_parts(&self, data: &[u8], sends: &Parts, into: &mut [u8], receives: &Parts) -> Result<()> {
+        // SAFETY: there is one count, start and datatype for each rank, and they describe bytes inside of the slices, as the
+        // caller promises; these do not overlap, because one is borrowed mutably.
+        let code = unsafe {
+            ffi::MPI_Alltoallw(
+                address(data),
+                sends.counts.as_ptr(),
+                sends.starts.as_ptr(),
+                sends.datatypes.as_ptr(),
+                address_mut(into),
+                receives.counts.as_ptr(),
+                receives.starts.as_ptr(),
+                receives.datatypes.as_ptr(),
+                self.raw,
+            )
+        };
+        checked("all-to-all", code)
+    }
+
     /// Returns the group of all processes that the launcher started, and initialises MPI if nobody has.
     ///
     /// MPI is then finalised when the process ends. The group is a duplicate of `MPI_COMM_WORLD`
@@ -223,23 +245,10 @@ impl Communicator for MpiCommunicator {
         let received = into.len() - receive_counts[self.rank];
         // Alltoallv has no room for long buffers, and a rank cannot know whether the others' are long. In
         // Alltoallw each rank describes its own as it likes, as long as the bytes agree.
-        let from = span::Parts::new(send_counts, self.limit)?;
-        let to = span::Parts::new(receive_counts, self.limit)?;
-        // SAFETY: the parts cover `send` and `into` exactly, with one entry per rank.
-        let code = unsafe {
-            ffi::MPI_Alltoallw(
-                address(send),
-                from.counts.as_ptr(),
-                from.starts.as_ptr(),
-                from.datatypes.as_ptr(),
-                address_mut(into),
-                to.counts.as_ptr(),
-                to.starts.as_ptr(),
-                to.datatypes.as_ptr(),
-                self.raw,
-            )
-        };
-        checked("all-to-all", code)?;
+        let from = Parts::new(send_counts, self.limit)?;
+        let to = Parts::new(receive_counts, self.limit)?;
+        // SAFETY: the parts cover `send` and `into` exactly.
+        unsafe { self.all_to_all_parts(send, &from, into, &to) }?;
         self.count(received);
         Ok(())
     }
@@ -257,25 +266,10 @@ impl Communicator for MpiCommunicator {
                 ends.max().unwrap_or(0) <= len,
                 "a layout leaves a buffer of {len} bytes; this is a bug of polyshard"
             );
-            LaidOut::new(layouts, self.limit)
+            Parts::laid_out(layouts, self.limit)
         });
-        let (out, back) = (out?, back?);
-        // SAFETY: there is one count, start and datatype for each rank, and the datatypes describe bytes inside of the slices,
-        // which do not overlap because one is borrowed mutably.
-        let code = unsafe {
-            ffi::MPI_Alltoallw(
-                address(data),
-                out.counts.as_ptr(),
-                out.starts.as_ptr(),
-                out.datatypes.as_ptr(),
-                address_mut(into),
-                back.counts.as_ptr(),
-                back.starts.as_ptr(),
-                back.datatypes.as_ptr(),
-                self.raw,
-            )
-        };
-        checked("all-to-all", code)?;
+        // SAFETY: no layout leaves its slice, as has just been checked.
+        unsafe { self.all_to_all_parts(data, &out?, into, &back?) }?;
         self.count(receives.iter().flatten().map(Layout::bytes).sum());
         Ok(true)
     }

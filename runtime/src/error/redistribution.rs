@@ -90,15 +90,9 @@ pub enum RedistributionError {
         /// The sharding that the redistribution makes.
         wanted: Box<Sharding>,
     },
-    /// There is no shared memory, or too little of it.
-    #[error("cannot redistribute through shared memory: {why}, or use `Transport::Auto`")]
-    NoSharedMemory {
-        /// Why there is no shared memory, and what to do.
-        why: String,
-    },
     /// Ranks on different nodes share no memory.
     #[error(
-        "cannot redistribute through shared memory: ranks {rank} and {other} are on different nodes, or use \
+        "cannot redistribute through shared memory: ranks {rank} and {other} are on different nodes; use \
          `Transport::Auto`"
     )]
     DifferentNodes {

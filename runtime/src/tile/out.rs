@@ -323,24 +323,27 @@ pub(super) fn combine<T: Element>(
     });
 }
 
-/// Combines the sum of what the members have of a part into the block, whose tiles are given in the members' order.
-pub(super) fn combine_tiles<T: Element>(
+/// Combines into the block the sum of what the members have of a part: each has it, in their order, in a tile of the region or
+/// packed.
+pub(super) fn combine_sum<T: Element>(
     part: &Subarray,
-    tiles: &[&[T]],
+    terms: &[(&[T], Place)],
     target: &mut DistArray<T>,
     written: Option<&Written>,
     op: ReduceOp,
 ) {
     let block = target.block_mut();
     let mut sums = [T::ZERO; CHUNK];
+    let mut packed = 0;
     part.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
         for start in (0..len).step_by(CHUNK) {
-            let count = CHUNK.min(len - start);
-            let sums = &mut sums[..count];
-            let terms = tiles.iter().map(|tile| cast_slice(&tile[from + start..][..count]));
+            let sums = &mut sums[..CHUNK.min(len - start)];
+            let first = |place| start + if place == Place::Packed { packed } else { from };
+            let terms = terms.iter().map(|&(data, place)| cast_slice(&data[first(place)..][..sums.len()]));
             combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms);
             combine_run(block, to + start, sums, written, op);
         }
+        packed += len;
     });
 }
 
@@ -360,32 +363,6 @@ pub(super) fn combine_pieces<T: Element>(
                 combine_run(block, to + start - from, &tile[start..end], written, op);
             }
         }
-    });
-}
-
-/// As [`combine_tiles`], where `others` are packed in messages, and `tile`, that of member `me`, is in the region.
-pub(super) fn combine_sum<T: Element>(
-    part: &Subarray,
-    tile: &[T],
-    (me, others): (usize, &[&[T]]),
-    target: &mut DistArray<T>,
-    written: Option<&Written>,
-    op: ReduceOp,
-) {
-    let block = target.block_mut();
-    let mut sums = [T::ZERO; CHUNK];
-    let mut packed = 0;
-    part.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
-        for start in (0..len).step_by(CHUNK) {
-            let count = CHUNK.min(len - start);
-            let sums = &mut sums[..count];
-            let [before, behind] = [&others[..me], &others[me..]]
-                .map(|others| others.iter().map(|packed_part| &packed_part[packed + start..][..count]));
-            let terms = before.chain(std::iter::once(&tile[from + start..][..count])).chain(behind);
-            combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms.map(cast_slice));
-            combine_run(block, to + start, sums, written, op);
-        }
-        packed += len;
     });
 }
 

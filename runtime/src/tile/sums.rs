@@ -4,7 +4,7 @@
 //! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere, unless
 //! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
-use super::out::{combine, combine_pieces, combine_sum, combine_tiles, owned_by_this};
+use super::out::{combine, combine_pieces, combine_sum, owned_by_this};
 use super::{OutTile, further_on, one_box, owned, room, root};
 use crate::comm::received_in_order;
 use crate::layout::SumKind;
@@ -16,6 +16,9 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::rc::Rc;
+
+/// What each member has of a part, and how.
+type Terms<'a, T> = SmallVec<[(&'a [T], Place); 8]>;
 
 impl<T: Element> OutTile<T> {
     /// Combines the tiles of all members, which have the same region, into the shard of the member at
@@ -201,7 +204,8 @@ impl<T: Element> OutTile<T> {
         if !self.by_messages {
             let (written, elements) = (self.written.as_ref(), own.len() * (group.size() - 1));
             if let Some(among) = among_members(group, &mut self.buffer, len, &mut self.met)? {
-                combine_tiles(own, &among.tiles(), target, written, op);
+                let terms: Terms<'_, T> = among.tiles().into_iter().map(|tile| (tile, Place::Region)).collect();
+                combine_sum(own, &terms, target, written, op);
                 among.end()?;
                 group.comm().count_received(elements * size_of::<T>());
                 return Ok(());
@@ -214,8 +218,11 @@ impl<T: Element> OutTile<T> {
         self.incoming.grow(own.len() * receives.len(), "what is combined into an array")?;
         let mut received = mail::parts(&receives, &mut self.incoming);
         mail::exchange(group.comm(), &sends, Place::Region, &self.buffer, &mut self.outgoing, &mut received)?;
-        let others: Vec<&[T]> = received.iter().map(|(_, part)| &**part).collect();
-        combine_sum(own, &self.buffer, (me, &others), target, self.written.as_ref(), op);
+        let mut terms: Terms<'_, T> = received.iter().map(|(_, part)| (&**part, Place::Packed)).collect();
+        if own.len() > 0 {
+            terms.insert(me, (&self.buffer, Place::Region));
+        }
+        combine_sum(own, &terms, target, self.written.as_ref(), op);
         Ok(())
     }
 

@@ -8,18 +8,14 @@
 
 use polyshard::runtime::spmd;
 use polyshard::{Error, Result};
+use polyshard_testing::laws;
 use polyshard_testing::laws::product::{Draw, hold, meshes, reshardings_hold};
 
 /// Products drawn per mesh.
 const CASES: usize = 4;
 
 fn main() -> Result<()> {
-    let argument = std::env::args().nth(1);
-    let ranks = match argument.as_ref().and_then(|argument| argument.strip_prefix("--ranks=")) {
-        Some(ranks) => ranks.parse().unwrap_or_else(|_| panic!("`{ranks}` is not a number of ranks")),
-        None => 4,
-    };
-    spmd(ranks, |world| {
+    spmd(laws::ranks(), |world| {
         let mut draw = Draw(11);
         for mesh in meshes(world.size()) {
             for case in 0..CASES {

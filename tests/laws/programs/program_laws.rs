@@ -9,6 +9,8 @@
 
 use polyshard::runtime::spmd;
 use polyshard::{Element, Error, Result, Schedule, World};
+use polyshard_testing::laws;
+use polyshard_testing::laws::large::large;
 use polyshard_testing::laws::product::Draw;
 use polyshard_testing::laws::program::{run_every_way, sequential};
 use polyshard_testing::random::Choices;
@@ -25,17 +27,15 @@ const PROGRAMS: usize = 12;
 const DRAWS: usize = 4000;
 
 fn main() -> Result<()> {
-    let argument = std::env::args().nth(1);
-    let ranks = match argument.as_ref().and_then(|argument| argument.strip_prefix("--ranks=")) {
-        Some(ranks) => ranks.parse().unwrap_or_else(|_| panic!("`{ranks}` is not a number of ranks")),
-        None => 4,
-    };
+    let ranks = laws::ranks();
     spmd(ranks, |world| {
         let mut draw = Draw(23);
         let programs = hold::<i64>(world, &mut draw, 0)?
             + hold::<f32>(world, &mut draw, 1)?
             + hold::<f64>(world, &mut draw, 2)?
-            + hold::<i32>(world, &mut draw, 3)?;
+            + hold::<i32>(world, &mut draw, 3)?
+            + large_hold::<f64>(world)?
+            + large_hold::<i32>(world)?;
         if world.is_root() {
             println!("{programs} programs give the sequential result on {ranks} ranks");
         }
@@ -65,6 +65,19 @@ fn hold<T: Element>(world: &World, draw: &mut Draw, kind: usize) -> Result<usize
         }
     }
     Ok(programs)
+}
+
+/// Checks the programs of long blocks; returns how many.
+fn large_hold<T: Element>(world: &World) -> Result<usize> {
+    let schedules = large::<T>(world.size());
+    for (name, schedule) in &schedules {
+        let program = schedule.lower()?;
+        let (_, found) = run_every_way::<T>(world, &program, false)?;
+        if let Some(found) = found {
+            assert!(found == sequential::<T>(&program, false), "{name} differs from the sequential result\n{program}");
+        }
+    }
+    Ok(schedules.len())
 }
 
 /// The schedule that these choices are of this kind, if it is for so many ranks.

@@ -13,6 +13,7 @@ use polyshard::planner::{Ops, Options, Plan};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
 use polyshard::runtime::{Backend, DistArray, Element, Execute, Redistribution, Transport, World, spmd};
 use polyshard::{Error, Result};
+use polyshard_testing::laws;
 use polyshard_testing::laws::nodes::{even, nodes, unless_apart};
 use std::sync::Mutex;
 
@@ -20,11 +21,7 @@ use std::sync::Mutex;
 const CASES: usize = 40;
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let ranks = match arguments.iter().find_map(|argument| argument.strip_prefix("--ranks=")) {
-        Some(ranks) => ranks.parse().unwrap_or_else(|_| panic!("`{ranks}` is not a number of ranks")),
-        None => 4,
-    };
+    let ranks = laws::ranks();
     let outlives = spmd(ranks, |world| {
         let nodes = &nodes(world)?[..];
         let mut draw = Draw(7);
@@ -37,7 +34,7 @@ fn main() -> Result<()> {
                     0 => drop(check::<f32>(world, nodes, &source, &target)?),
                     1 => drop(check::<i32>(world, nodes, &source, &target)?),
                     2 => drop(check::<i64>(world, nodes, &source, &target)?),
-                    // Some arrays live for a while, so that windows come back in another order than they went.
+                    // Some arrays live for a while, so that memory comes back in another order than it went.
                     _ => held.push(check::<f64>(world, nodes, &source, &target)?),
                 }
                 // Each rank drops other arrays at other times.
@@ -300,7 +297,7 @@ fn refusals(world: &World, nodes: &[usize]) -> Result<()> {
         there.with_transport(Transport::Shared).run_into(world, &array, &mut own).expect_err("nobody sees the output");
     // Every rank has elements for every other.
     let why = match (0..world.size()).find(|&rank| nodes[rank] != nodes[0]) {
-        Some(other) => format!("ranks 0 and {other} are on different nodes, or use `Transport::Auto`"),
+        Some(other) => format!("ranks 0 and {other} are on different nodes; use `Transport::Auto`"),
         None => {
             "the output of rank 0 is its own; get it from `Redistribution::output`, or use `Transport::Auto`".into()
         }

@@ -9,17 +9,13 @@
 
 use polyshard::runtime::spmd;
 use polyshard::{Error, Result};
-use polyshard_testing::laws::reduce;
+use polyshard_testing::laws::{self, reduce};
 
 /// Programs of each reduction: MPI's processes take turns on a few cores.
 const PROGRAMS: usize = 6;
 
 fn main() -> Result<()> {
-    let mut ranks = std::env::args().filter_map(|argument| argument.strip_prefix("--ranks=").map(String::from));
-    let ranks = match ranks.next() {
-        Some(ranks) => ranks.parse().unwrap_or_else(|_| panic!("`{ranks}` is not a number of ranks")),
-        None => 4,
-    };
+    let ranks = laws::ranks();
     spmd(ranks, |world| {
         let reductions = reduce::hold(world, PROGRAMS)?;
         if world.rank() == 0 {

@@ -50,7 +50,12 @@ impl Span {
             checked("making a datatype", code)?;
             checked("making a datatype", ffi::MPI_Type_commit(&mut datatype))?;
         }
-        Ok(Self { count: 1, datatype, owned: true })
+        Ok(Self::of(datatype))
+    }
+
+    /// One element of a datatype that was made for it.
+    pub(super) fn of(datatype: ffi::MPI_Datatype) -> Self {
+        Self { count: 1, datatype, owned: true }
     }
 }
 
@@ -75,34 +80,41 @@ pub(super) fn address_mut(into: &mut [u8]) -> *mut c_void {
     if into.is_empty() { ptr::null_mut() } else { into.as_mut_ptr().cast() }
 }
 
-/// A buffer packed of one part per rank, as Alltoallw wants it.
+/// The parts of a buffer that are for each rank or from it, as Alltoallw wants them.
 pub(super) struct Parts {
     pub(super) counts: Vec<c_int>,
     /// In bytes.
     pub(super) starts: Vec<c_int>,
     pub(super) datatypes: Vec<ffi::MPI_Datatype>,
-    /// Keeps the datatypes of parts beyond the limit.
-    _long: Vec<Span>,
+    /// Keeps the datatypes that were made.
+    made: Vec<Span>,
 }
 
 impl Parts {
-    /// Returns the parts of these lengths in bytes, with no count or start above `limit`.
+    /// Returns the parts of these lengths in bytes, one after the other, with no count or start above `limit`.
     pub(super) fn new(lengths: &[usize], limit: usize) -> Result<Self> {
-        // SAFETY: the constant is set once MPI is initialised.
-        let byte = unsafe { ffi::RSMPI_UINT8_T };
-        let size = lengths.len();
-        let mut parts =
-            Self { counts: vec![0; size], starts: vec![0; size], datatypes: vec![byte; size], _long: vec![] };
+        let mut parts = Self::nothing(lengths.len());
         for (rank, (start, &len)) in starts(lengths).zip(lengths).enumerate().filter(|(_, part)| *part.1 > 0) {
             if start + len <= limit {
                 (parts.counts[rank], parts.starts[rank]) = (len as c_int, start as c_int);
             } else {
                 // The datatype holds the start, because the array of starts has no room for it.
-                let span = Span::new(start, len, limit)?;
-                (parts.counts[rank], parts.datatypes[rank]) = (span.count, span.datatype);
-                parts._long.push(span);
+                parts.put(rank, Span::new(start, len, limit)?);
             }
         }
         Ok(parts)
+    }
+
+    /// No bytes for any of this many ranks.
+    pub(super) fn nothing(size: usize) -> Self {
+        // SAFETY: the constant is set once MPI is initialised.
+        let byte = unsafe { ffi::RSMPI_UINT8_T };
+        Self { counts: vec![0; size], starts: vec![0; size], datatypes: vec![byte; size], made: Vec::new() }
+    }
+
+    /// Makes what is for a rank this span, which says itself where in the buffer it starts.
+    pub(super) fn put(&mut self, rank: usize, span: Span) {
+        (self.counts[rank], self.datatypes[rank]) = (span.count, span.datatype);
+        self.made.push(span);
     }
 }
