@@ -337,9 +337,10 @@ pub(super) fn combine_sum<T: Element>(
     let mut packed = 0;
     part.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
         for start in (0..len).step_by(CHUNK) {
-            let sums = &mut sums[..CHUNK.min(len - start)];
+            let count = CHUNK.min(len - start);
+            let sums = &mut sums[..count];
             let first = |place| start + if place == Place::Packed { packed } else { from };
-            let terms = terms.iter().map(|&(data, place)| cast_slice(&data[first(place)..][..sums.len()]));
+            let terms = terms.iter().map(|&(data, place)| cast_slice(&data[first(place)..][..count]));
             combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms);
             combine_run(block, to + start, sums, written, op);
         }

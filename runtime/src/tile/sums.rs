@@ -204,8 +204,8 @@ impl<T: Element> OutTile<T> {
         if !self.by_messages {
             let (written, elements) = (self.written.as_ref(), own.len() * (group.size() - 1));
             if let Some(among) = among_members(group, &mut self.buffer, len, &mut self.met)? {
-                let terms: Terms<'_, T> = among.tiles().into_iter().map(|tile| (tile, Place::Region)).collect();
-                combine_sum(own, &terms, target, written, op);
+                let terms = among.tiles().into_iter().map(|tile| (tile, Place::Region));
+                combine_sum(own, &terms.collect::<Terms<'_, T>>(), target, written, op);
                 among.end()?;
                 group.comm().count_received(elements * size_of::<T>());
                 return Ok(());

@@ -48,7 +48,7 @@ fn main() -> Result<()> {
         plans(world, nodes)?;
         inside(world, nodes)?;
         refusals(world, nodes)?;
-        if arguments.iter().any(|argument| argument == "--long") {
+        if std::env::args().any(|argument| argument == "--long") {
             long(world)?;
         }
         if world.rank() == 0 {
