@@ -20,6 +20,8 @@ pub(super) struct Gather<'a, T> {
     /// Where the rows of each operand are in `gathered`, and how.
     places: Places,
     gathered: &'a mut [T],
+    /// The points of the current row at which each operand is read elsewhere.
+    elsewhere: SmallVec<[Range<usize>; 10]>,
     /// Where each operand's current row starts.
     starts: SmallVec<[Start; 10]>,
 }
@@ -75,8 +77,45 @@ pub(super) fn places<T>(operands: &[Strided<'_, T>], order: &Order) -> (Places, 
 impl<'a, T: Element> Gather<'a, T> {
     /// The operands, whose rows are had as [`places`] says, in that much room.
     pub(super) fn new(operands: &'a [Strided<'a, T>], order: &'a Order, places: Places, gathered: &'a mut [T]) -> Self {
-        let starts = smallvec![Start::Data(0); operands.len()];
-        Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, starts }
+        let (elsewhere, starts) = (smallvec![0..0; operands.len()], smallvec![Start::Data(0); operands.len()]);
+        Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, elsewhere, starts }
+    }
+
+    /// Whether all operands follow one another along the inner loop, be it in two places: then rows between
+    /// [`cuts`](Self::cut) are read where they lie, and may be of any length.
+    pub(super) fn is_in_place(&self) -> bool {
+        let follow = |(i, place): (usize, &Place)| match place {
+            Place::Contiguous => true,
+            Place::Around { walks, .. } => [i + 1, *walks].iter().all(|&of| self.inner.strides[of] == 1),
+            Place::Repeated(..) | Place::Row(_) | Place::Block(_) => false,
+        };
+        self.places.iter().enumerate().all(follow)
+    }
+
+    /// How far the walk number `of` is at a point of a row, and how far it moves to the next.
+    fn walk(&self, of: usize, at: &[i64], row: usize, point: usize) -> (i64, i64) {
+        let stride = self.inner.strides[of];
+        (at[of] + row as i64 * self.cross.strides[of] + point as i64 * stride, stride)
+    }
+
+    /// Begins with a row, before its [`rows`](Self::rows) are asked for.
+    pub(super) fn begin(&mut self, at: &[i64], row: usize) {
+        for (i, operand) in self.operands.iter().enumerate() {
+            let (Place::Around { walks, .. }, Some(interior)) = (self.places[i], &operand.interior) else { continue };
+            let count = self.inner.count;
+            self.elsewhere[i] = interior.indices.iter().enumerate().fold(0..count, |points, (dim, index)| {
+                let (first, step) = self.walk(walks + 1 + dim, at, row, 0);
+                let here = points_within(first, step, &index.range, count);
+                points.start.max(here.start)..points.end.min(here.end)
+            });
+        }
+    }
+
+    /// The first point after `start`, of those up to `end`, from which on some operand of the row is read in another place.
+    pub(super) fn cut(&self, start: usize, end: usize) -> usize {
+        let ends =
+            self.elsewhere.iter().filter(|points| !points.is_empty()).flat_map(|points| [points.start, points.end]);
+        ends.filter(|&point| point > start).fold(end, usize::min)
     }
 
     /// Gathers the rows of `block` that lie side by side, at the points of `chunk`; `at` are the offsets of the output
@@ -95,21 +134,16 @@ impl<'a, T: Element> Gather<'a, T> {
         }
     }
 
-    /// The operands at the points `chunk` of the row `row`, in the block that starts with the row `first`.
+    /// The operands at the points `chunk` of the row `row`, which has begun, in the block that starts with the row `first`.
     pub(super) fn rows(&mut self, at: &[i64], row: usize, first: usize, chunk: &Range<usize>) -> Rows<'_, T> {
-        let (cross, inner) = (self.cross, self.inner);
-        let walk = |of: usize| {
-            let stride = inner.strides[of];
-            (at[of] + row as i64 * cross.strides[of] + chunk.start as i64 * stride, stride)
-        };
         for (i, operand) in self.operands.iter().enumerate() {
-            let (offset, stride) = walk(i + 1);
+            let (offset, stride) = self.walk(i + 1, at, row, chunk.start);
             self.starts[i] = match &mut self.places[i] {
                 Place::Contiguous => Start::Data(offset as usize),
                 Place::Repeated(place, filled) => {
                     // Written out once for as long as the element stays the same.
                     if filled.replace(offset) != Some(offset) {
-                        let width = inner.count.min(CHUNK);
+                        let width = self.inner.count.min(CHUNK);
                         self.gathered[*place..][..width].fill(operand.data[offset as usize]);
                     }
                     Start::Gathered(*place)
@@ -121,25 +155,24 @@ impl<'a, T: Element> Gather<'a, T> {
                 Place::Block(place) => Start::Gathered(*place + (row - first) * CHUNK),
                 Place::Around { place, walks } => {
                     let interior = operand.interior.as_ref().expect("it has one; this is a bug of polyshard");
-                    let (within, inside) = walk(*walks);
-                    let points = interior.indices.iter().enumerate().fold(0..chunk.len(), |points, (dim, index)| {
-                        let (first, step) = walk(*walks + 1 + dim);
-                        let here = points_within(first, step, &index.range, chunk.len());
-                        points.start.max(here.start)..points.end.min(here.end)
-                    });
+                    let (place, walks) = (*place, *walks);
+                    let (within, inside) = self.walk(walks, at, row, chunk.start);
+                    let points = &self.elsewhere[i];
+                    let position = |point: usize| point.clamp(chunk.start, chunk.end) - chunk.start;
+                    let points = position(points.start)..position(points.end);
                     if points.len() == chunk.len() && inside == 1 {
                         Start::Interior(within as usize)
                     } else if points.is_empty() && stride == 1 {
                         Start::Data(offset as usize)
                     } else {
                         let points = if points.is_empty() { 0..0 } else { points };
-                        let row = &mut self.gathered[*place..][..chunk.len()];
+                        let row = &mut self.gathered[place..][..chunk.len()];
                         let from = |offset: i64, stride: i64, point: usize| offset + point as i64 * stride;
                         gather(operand.data, offset, stride, &mut row[..points.start]);
                         let start = from(within, inside, points.start);
                         gather(interior.data, start, inside, &mut row[points.clone()]);
                         gather(operand.data, from(offset, stride, points.end), stride, &mut row[points.end..]);
-                        Start::Gathered(*place)
+                        Start::Gathered(place)
                     }
                 }
             };
@@ -164,6 +197,8 @@ fn points_within(first: i64, step: i64, range: &Range<i64>, count: usize) -> Ran
     // The first point at which an index that grows is at least `bound`.
     let reaches = |bound: i64, first: i64| -(first - bound).div_euclid(step.abs());
     let points = match step {
+        // Most rows are walked like this, and a division takes long.
+        1 => range.start - first..range.end - first,
         0 if range.contains(&first) => 0..count as i64,
         0 => 0..0,
         1.. => reaches(range.start, first)..reaches(range.end, first),

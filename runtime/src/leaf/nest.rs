@@ -65,8 +65,8 @@ pub fn nest<T: Element>(
     let mut kept = Scratch::of::<T>(room + kernel.scratch() * CHUNK);
     let (gathered, scratch) = kept.split(room);
     let scratch = &mut scratch[..kernel.scratch() * CHUNK];
-    let gather = Gather::new(operands, &order, places, gathered);
     let values = [T::ZERO; CHUNK];
+    let gather = Gather::new(operands, &order, places, gathered);
     let mut rows = RowsOf { c: c.data, overwrites, op, kernel, gather, values, scratch, order: &order };
     walk(&order.outer, &mut offsets, &mut |at| rows.visit(at));
 }
@@ -97,6 +97,7 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
                 for chunk in chunks() {
                     self.gather.fill(at, &block, &chunk);
                     for (row, lanes) in block.clone().zip(&mut lanes) {
+                        self.gather.begin(at, row);
                         let rows = self.gather.rows(at, row, block.start, &chunk);
                         let values = &mut self.values[..chunk.len()];
                         lanes.combine(self.kernel.values(&rows, self.scratch, values), self.op);
@@ -108,6 +109,8 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
                     *c = self.op.combine(held, lanes.meet(self.op));
                 }
             }
+        } else if self.gather.is_in_place() {
+            blocks().for_each(|block| self.block(at, &block, &(0..inner)));
         } else if self.order.apart() {
             // Nothing is combined here, so any order will do; this one stays longer on the same pages of memory.
             for chunk in chunks() {
@@ -120,27 +123,45 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
         }
     }
 
+    /// Whether rows of the output are written by the kernel itself.
+    fn adds(&self) -> bool {
+        self.order.inner.strides[0] == 1 && self.op == ReduceOp::Sum
+    }
+
     /// Points whose rows move the output.
     fn block(&mut self, at: &[i64], block: &Range<usize>, chunk: &Range<usize>) {
         self.gather.fill(at, block, chunk);
+        let is_in_place = self.gather.is_in_place();
+        let longest = if self.adds() { self.kernel.points() } else { CHUNK };
         for row in block.clone() {
-            let rows = self.gather.rows(at, row, block.start, chunk);
-            let [cross, inner] = [&self.order.cross, &self.order.inner].map(|one| one.strides[0]);
-            let offset = at[0] + row as i64 * cross + chunk.start as i64 * inner;
-            let values = &mut self.values[..chunk.len()];
-            if inner == 1 && self.op == ReduceOp::Sum {
-                let c = &mut self.c[offset as usize..][..chunk.len()];
-                match self.overwrites {
-                    true => self.kernel.store(&rows, self.scratch, c),
-                    false => self.kernel.add_to(&rows, self.scratch, values, c),
-                }
-                continue;
+            self.gather.begin(at, row);
+            let mut start = chunk.start;
+            while start < chunk.end {
+                let end = chunk.end.min(start + longest);
+                let points = start..if is_in_place { self.gather.cut(start, end) } else { end };
+                self.points(at, row, block.start, &points);
+                start = points.end;
             }
-            let values = self.kernel.values(&rows, self.scratch, values);
-            match self.overwrites {
-                true => store(self.c, offset, inner, values, self.op),
-                false => accumulate(self.c, offset, inner, values, self.op),
-            }
+        }
+    }
+
+    /// Points of a row in the block that starts with the row `first`.
+    fn points(&mut self, at: &[i64], row: usize, first: usize, points: &Range<usize>) {
+        let adds = self.adds();
+        let rows = self.gather.rows(at, row, first, points);
+        let [cross, inner] = [&self.order.cross, &self.order.inner].map(|one| one.strides[0]);
+        let offset = at[0] + row as i64 * cross + points.start as i64 * inner;
+        if adds {
+            let c = &mut self.c[offset as usize..][..points.len()];
+            return match self.overwrites {
+                true => self.kernel.store(&rows, self.scratch, c),
+                false => self.kernel.add_to(&rows, self.scratch, &mut self.values, c),
+            };
+        }
+        let values = self.kernel.values(&rows, self.scratch, &mut self.values[..points.len()]);
+        match self.overwrites {
+            true => store(self.c, offset, inner, values, self.op),
+            false => accumulate(self.c, offset, inner, values, self.op),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Pointwise kernels: what a loop nest computes from its operands at one point, evaluated by rows.
 
-use super::rows::Rows;
+use super::rows::{CHUNK, Rows};
 use super::vector;
 use crate::Element;
 use std::array;
@@ -14,6 +14,12 @@ pub trait Pointwise<T: Element> {
     /// Rows of 512 elements that an evaluation needs for intermediate results.
     fn scratch(&self) -> usize {
         0
+    }
+
+    /// The most points that a row may have which is written by [`store`](Self::store) or [`add_to`](Self::add_to): more than 512
+    /// pay where an evaluation goes over them once.
+    fn points(&self) -> usize {
+        CHUNK
     }
 
     /// Writes to `out[i]` the value at the row's point `i`. A row has at most 512 points.
@@ -31,9 +37,9 @@ pub trait Pointwise<T: Element> {
         vector::update(out, [], &|value, []| T::ZERO.add(value));
     }
 
-    /// Adds to `out[i]` the value at point `i`; `room` is for the values.
+    /// Adds to `out[i]` the value at point `i`; `room` is for 512 values.
     fn add_to(&self, operands: &Rows<'_, T>, scratch: &mut [T], room: &mut [T], out: &mut [T]) {
-        let values = self.values(operands, scratch, room);
+        let values = self.values(operands, scratch, &mut room[..out.len()]);
         vector::update(out, [values], &|sum: T, [value]: [T; 1]| sum.add(value));
     }
 }
@@ -57,6 +63,11 @@ pub struct Closure<F, T, const N: usize> {
 }
 
 impl<T: Element, const N: usize, F: Fn([T; N]) -> T> Pointwise<T> for Closure<F, T, N> {
+    fn points(&self) -> usize {
+        // As long as leaves room for the operands in the nearest cache.
+        ((16 << 10) / size_of::<T>()).max(CHUNK)
+    }
+
     fn row(&self, operands: &Rows<'_, T>, _: &mut [T], out: &mut [T]) {
         vector::rows(out, array::from_fn(|i| operands.get(i)), &self.f);
     }

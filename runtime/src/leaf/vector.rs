@@ -17,7 +17,7 @@ pub(super) fn fold<T: Element, const N: usize>(lanes: &mut [T; N], values: &[T],
 
 /// Writes to `out[i]` the function of the rows' elements `i`.
 pub(super) fn rows<T: Element, const N: usize>(out: &mut [T], rows: [&[T]; N], f: &impl Fn([T; N]) -> T) {
-    Arch::new().dispatch(Update { out, rows, f: &|_, values| f(values) });
+    Arch::new().dispatch(Rows { out, rows, f });
 }
 
 /// Writes to `out[i]` the function of what is there and of the rows' elements `i`.
@@ -51,6 +51,34 @@ impl<T: Element, F: Fn(T, T) -> T, const N: usize> WithSimd for Fold<'_, T, F, N
     }
 }
 
+struct Rows<'a, T, F, const N: usize> {
+    out: &'a mut [T],
+    rows: [&'a [T]; N],
+    f: &'a F,
+}
+
+impl<T: Element, F: Fn([T; N]) -> T, const N: usize> WithSimd for Rows<'_, T, F, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        // Groups of a length that is known leave the compiler no bounds to check, and values of their own no aliases.
+        let (groups, rest) = self.out.as_chunks_mut::<GROUP>();
+        let rows = self.rows.map(|row| row[..groups.len() * GROUP + rest.len()].as_chunks::<GROUP>());
+        for (g, out) in groups.iter_mut().enumerate() {
+            let rows = rows.map(|row| &row.0[g]);
+            let mut values = [T::ZERO; GROUP];
+            for (i, value) in values.iter_mut().enumerate() {
+                *value = (self.f)(rows.map(|row| row[i]));
+            }
+            *out = values;
+        }
+        for (i, out) in rest.iter_mut().enumerate() {
+            *out = (self.f)(rows.map(|row| row.1[i]));
+        }
+    }
+}
+
 struct Update<'a, T, F, const N: usize> {
     out: &'a mut [T],
     rows: [&'a [T]; N],
@@ -62,7 +90,6 @@ impl<T: Element, F: Fn(T, [T; N]) -> T, const N: usize> WithSimd for Update<'_, 
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        // Groups of a length that is known leave the compiler no bounds to check, and values of their own no aliases.
         let (groups, rest) = self.out.as_chunks_mut::<GROUP>();
         let rows = self.rows.map(|row| row[..groups.len() * GROUP + rest.len()].as_chunks::<GROUP>());
         for (g, out) in groups.iter_mut().enumerate() {

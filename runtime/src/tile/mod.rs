@@ -202,28 +202,40 @@ impl<T: Element> Tile<T> {
 }
 
 impl Held {
-    /// The elements, in order: from the shard if they lie together there, else packed into the buffer.
-    fn data<'a, T: Element>(&self, buffer: &'a mut [T], source: Shards<'a, T>) -> Result<&'a [T]> {
-        let region = match self {
-            Self::Nothing => return Ok(&[]),
-            Self::Buffer(region) => return Ok(room(buffer, region)),
-            Self::InPlace(region, InPlace { rank, together, .. }) => {
+    /// The elements, in order, if they lie together in a shard.
+    fn in_shard<'a, T: Element>(&self, source: Shards<'a, T>) -> Result<Option<&'a [T]>> {
+        Ok(match self {
+            Self::Nothing => Some(&[]),
+            Self::Buffer(_) => None,
+            Self::InPlace(_, InPlace { rank, together, .. }) => {
                 let block = source.block_of(*rank)?;
-                if let Some(together) = together {
-                    return Ok(&block[together.clone()]);
-                }
-                let sharding = source.sharding();
-                let part = Subarray::of(sharding, &sharding.mesh().coordinates(*rank), region);
-                return Ok(part.packed_in(Place::Block, block, buffer));
+                together.clone().map(|together| &block[together])
+            }
+            Self::Shard(region) => {
+                let array = source.array();
+                let together = owned(array, source.coordinates(), region).contiguous(Place::Block);
+                together.map(|together| &array.block()[together])
             }
             Self::Around(region, _) => {
                 panic!("a tile around a shard, {region}, is handed on; this is a bug of polyshard")
             }
-            Self::Shard(region) => region,
+        })
+    }
+
+    /// The elements, in order: from the shard if they lie together there, else packed into the buffer.
+    fn data<'a, T: Element>(&self, buffer: &'a mut [T], source: Shards<'a, T>) -> Result<&'a [T]> {
+        if let Some(data) = self.in_shard(source)? {
+            return Ok(data);
+        }
+        let sharding = source.sharding();
+        let (rank, region) = match self {
+            Self::InPlace(region, InPlace { rank, .. }) => (*rank, region),
+            Self::Shard(region) => (sharding.mesh().rank(source.coordinates()), region),
+            Self::Buffer(region) => return Ok(room(buffer, region)),
+            Self::Nothing | Self::Around(..) => return Ok(&[]),
         };
-        let source = source.array();
-        let own = owned(source, source.coordinates(), region);
-        Ok(own.packed_in(Place::Block, source.block(), buffer))
+        let part = Subarray::of(sharding, &sharding.mesh().coordinates(rank), region);
+        Ok(part.packed_in(Place::Block, source.block_of(rank)?, buffer))
     }
 }
 

@@ -14,7 +14,7 @@ impl<T: Element> Tile<T> {
     /// after    member 0: b    member 1: c    member 2: a
     /// ```
     ///
-    /// What lies together in the shard is sent from there; the shard is never written, as two buffers are used
+    /// What lies together in the shard is sent from there; the shard is never written, and from then on two buffers are used
     /// in turn. Sizes may differ between members, as tiles may be short or empty; nothing is sent of those.
     ///
     /// # Errors
@@ -39,10 +39,15 @@ impl<T: Element> Tile<T> {
             self.holds(region);
             return Ok(());
         }
-        self.relay.grow(self.buffer.len(), "the second buffer of a tile")?;
-        let data = self.held.data(&mut self.buffer, source)?;
-        mail::pass_on(group.comm(), (to, data), (from, room(&mut self.relay, region)))?;
-        swap(&mut self.buffer, &mut self.relay);
+        // What is sent from a shard leaves the buffer free.
+        if let Some(data) = self.held.in_shard(source)? {
+            mail::pass_on(group.comm(), (to, data), (from, room(&mut self.buffer, region)))?;
+        } else {
+            self.relay.grow(self.buffer.len(), "the second buffer of a tile")?;
+            let data = self.held.data(&mut self.buffer, source)?;
+            mail::pass_on(group.comm(), (to, data), (from, room(&mut self.relay, region)))?;
+            swap(&mut self.buffer, &mut self.relay);
+        }
         self.held = Held::Buffer(region.clone());
         Ok(())
     }
