@@ -86,8 +86,7 @@ fn arrays_are_redistributed_by_messages_and_not_through_memory() {
         let shared = Redistribution::new(world, &rows, &columns)?.with_transport(Transport::Shared);
         Ok(shared.run(world, &source).expect_err("it should be refused").to_string())
     });
-    let expected = "cannot redistribute through shared memory: ranks of an emulated machine share no memory; use \
-                    `Transport::Messages`, or use `Transport::Auto`";
+    let expected = "cannot redistribute through shared memory: ranks 0 and 1 share none; use `Transport::Auto`";
     assert_eq!(said.unwrap(), [expected; 4]);
 }
 

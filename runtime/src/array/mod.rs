@@ -282,13 +282,15 @@ impl<T> DistArray<T> {
     /// The global index of the first element and the strides of this rank's block.
     #[track_caller]
     fn boxed(&self) -> [Strides; 2] {
-        self.as_box.clone().unwrap_or_else(|| {
-            panic!(
+        // Not in a closure, which would not know the caller's line.
+        match &self.as_box {
+            Some(as_box) => as_box.clone(),
+            None => panic!(
                 "what a rank owns of {}, sharded {}, is not one box, so it has no view: use `get` or `block`",
                 Region::whole(self.shape()),
                 self.sharding
-            )
-        })
+            ),
+        }
     }
 
     /// What this rank has of `region`, addressed by global index.

@@ -90,12 +90,9 @@ pub enum RedistributionError {
         /// The sharding that the redistribution makes.
         wanted: Box<Sharding>,
     },
-    /// Ranks on different nodes share no memory.
-    #[error(
-        "cannot redistribute through shared memory: ranks {rank} and {other} are on different nodes; use \
-         `Transport::Auto`"
-    )]
-    DifferentNodes {
+    /// Ranks that have elements for each other share no memory.
+    #[error("cannot redistribute through shared memory: ranks {rank} and {other} share none; use `Transport::Auto`")]
+    Apart {
         /// A rank.
         rank: usize,
         /// One that it has elements for, or gets elements from.

@@ -258,7 +258,7 @@ impl Redistribution {
         }
         // Groups differ in whether they lie inside of a node, but ranks are refused together.
         if let (Transport::Shared, Some((rank, other))) = (self.transport, self.apart) {
-            return Err(RedistributionError::DifferentNodes { rank, other }.into());
+            return Err(RedistributionError::Apart { rank, other }.into());
         }
         match shared::run(hop, &*self.memory, self.number, element, from, Tile::new(to, segment))? {
             Outcome::Done => Ok(()),

@@ -24,7 +24,7 @@ pub fn even(nodes: &[usize]) -> Option<Vec<Vec<usize>>> {
 /// nodes. All ranks are refused alike or none is; collective.
 pub fn unless_apart<T>(world: &World, nodes: &[usize], result: Result<T>) -> Result<Option<T>> {
     let (header, result) = match result {
-        Err(Error::Redistribution(RedistributionError::DifferentNodes { rank, other })) => {
+        Err(Error::Redistribution(RedistributionError::Apart { rank, other })) => {
             assert_ne!(nodes[rank], nodes[other], "ranks {rank} and {other} share a node");
             ([1, rank as u64, other as u64, 0], Ok(None))
         }

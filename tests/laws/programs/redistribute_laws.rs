@@ -297,7 +297,7 @@ fn refusals(world: &World, nodes: &[usize]) -> Result<()> {
         there.with_transport(Transport::Shared).run_into(world, &array, &mut own).expect_err("nobody sees the output");
     // Every rank has elements for every other.
     let why = match (0..world.size()).find(|&rank| nodes[rank] != nodes[0]) {
-        Some(other) => format!("ranks 0 and {other} are on different nodes; use `Transport::Auto`"),
+        Some(other) => format!("ranks 0 and {other} share none; use `Transport::Auto`"),
         None => {
             "the output of rank 0 is its own; get it from `Redistribution::output`, or use `Transport::Auto`".into()
         }
