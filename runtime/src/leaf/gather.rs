@@ -201,7 +201,7 @@ fn points_within(first: i64, step: i64, range: &Range<i64>, count: usize) -> Ran
         1 => range.start - first..range.end - first,
         0 if range.contains(&first) => 0..count as i64,
         0 => 0..0,
-        1.. => reaches(range.start, first)..reaches(range.end, first),
+        2.. => reaches(range.start, first)..reaches(range.end, first),
         // Seen from the other side, it grows.
         _ => reaches(1 - range.end, -first)..reaches(1 - range.start, -first),
     };

@@ -111,7 +111,8 @@ impl<T: Element> OutTile<T> {
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<bool> {
-        let len = self.sums().len();
+        let sums = self.sums();
+        let (len, bytes) = (sums.len(), size_of_val(sums));
         let own = root.is_none_or(|root| root == group.rank()).then(|| self.own_part(target, owned_by_this));
         let Some(mut among) = among_members(group, &mut self.buffer, len, &mut self.met)? else { return Ok(false) };
         among.sum(piece(len, group.size(), group.rank()), op)?;
@@ -121,7 +122,6 @@ impl<T: Element> OutTile<T> {
             combine_pieces(&own, &tiles, target, self.written.as_ref(), op);
         }
         among.end()?;
-        let bytes = len * size_of::<T>();
         group.comm().count_received(received_in_order(bytes, group.size(), group.rank(), root, T::DTYPE));
         Ok(true)
     }
