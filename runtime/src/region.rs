@@ -165,7 +165,7 @@ impl Region {
     /// Returns the global index of the first element.
     #[must_use]
     pub fn start(&self) -> Vec<i64> {
-        self.ranges.iter().map(|range| range.start).collect()
+        self.origin().to_vec()
     }
 
     /// The same, which needs no memory of its own.
@@ -175,11 +175,8 @@ impl Region {
 
     /// The strides of the region where it is dense and row-major, without the gaps between blocks.
     pub(crate) fn strides(&self) -> Strides {
-        let mut strides: Strides = smallvec![1; self.ndim()];
-        for dim in (1..self.ndim()).rev() {
-            strides[dim - 1] = strides[dim] * self.length(dim) as i64;
-        }
-        strides
+        let shape: SmallVec<[usize; 6]> = (0..self.ndim()).map(|dim| self.length(dim)).collect();
+        strides(&shape)
     }
 
     /// Returns the extent of each dimension, in elements, without the gaps between blocks.
@@ -228,6 +225,11 @@ impl fmt::Display for Region {
 
 /// One number per dimension, or per loop of a leaf; a few need no memory of their own.
 pub(crate) type Strides = SmallVec<[i64; 6]>;
+
+/// Returns the [`row_major`] strides, as they are added to indices that may be negative.
+pub(crate) fn strides(shape: &[usize]) -> Strides {
+    row_major(shape).into_iter().map(|stride| stride as i64).collect()
+}
 
 /// Returns the strides, in elements, of a dense row-major array of `shape`.
 pub(crate) fn row_major(shape: &[usize]) -> SmallVec<[usize; 6]> {

@@ -2,7 +2,7 @@
 
 use crate::layout::{AxisExpr, Level, Mesh, Name, Placement, Sharding};
 use crate::leaf::{nest, pointwise};
-use crate::region::row_major;
+use crate::region::strides;
 use crate::{DistArray, Element, ReduceOp, Region, Result, StridedMut, View, World, spmd};
 use proptest::prelude::*;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -179,9 +179,8 @@ pub(crate) fn contents<T: Element>(view: View<'_, T>, region: &Region) -> Vec<T>
         }
         return found;
     }
-    let strides = row_major(&shape).into_iter().map(|stride| stride as i64).collect();
     // As a nest reads it, from one place or from two.
-    let into = StridedMut::new(&mut found, 0, strides);
+    let into = StridedMut::along(&mut found, 0, strides(&shape));
     nest(
         &shape,
         into,

@@ -11,7 +11,7 @@ mod save;
 use crate::block::Block;
 use crate::layout::{Name, Sharding};
 use crate::memory::{Memory, Seen, Segment};
-use crate::region::{Strides, row_major};
+use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
 use crate::{ArrayError, Element, Region, Result, RunError, View, ViewMut, World};
 use ndarray::{ArrayBase, Data, Dimension};
@@ -143,7 +143,7 @@ impl<T: Element> DistArray<T> {
         let coordinates = sharding.mesh().coordinates(world.rank());
         let local_shape = sharding.local_shape(&coordinates);
         let whole = Subarray::of(sharding, &coordinates, &Region::whole(sharding.shape()));
-        let as_box = whole.is_box().then(|| [indices(whole.first()), indices(&row_major(&local_shape))]);
+        let as_box = whole.is_box().then(|| [indices(whole.first()), strides(&local_shape)]);
         Ok(Self { sharding: sharding.clone(), coordinates, local_shape, as_box, block: Block::default() })
     }
 
@@ -313,8 +313,7 @@ impl<T> DistArray<T> {
             self.sharding
         );
         let at = overlap.start(Place::Block).min(self.block.len());
-        let strides = indices(&row_major(&self.local_shape));
-        (at, indices(overlap.first()), strides)
+        (at, indices(overlap.first()), strides(&self.local_shape))
     }
 
     /// The same, if this rank owns a box of the array, in which the region begins.

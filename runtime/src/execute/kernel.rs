@@ -230,12 +230,8 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         region_at(region, self.grid.coords(), self.counters)
     }
 
-    fn value(&self, expr: &Expr) -> i64 {
-        expr.eval(self.grid.coords(), self.counters)
-    }
-
     fn values(&self, exprs: &[Expr]) -> SmallVec<[i64; 6]> {
-        exprs.iter().map(|expr| self.value(expr)).collect()
+        values_at(exprs, self.grid.coords(), self.counters)
     }
 
     /// Brings a region by this route, that of this rank being `here`.
@@ -305,8 +301,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         region_of: impl Fn(&[i64]) -> Region,
     ) -> (usize, Option<(usize, Region)>) {
         let (counters, to) = (&*self.counters, self.values(to));
-        let from = |at: &[i64]| -> SmallVec<[i64; 6]> { from.iter().map(|from| from.eval(at, counters)).collect() };
-        self.grid.permutation(from, &to, region_of)
+        self.grid.permutation(|at: &[i64]| values_at(from, at, counters), &to, region_of)
     }
 
     fn finish(&mut self, route: &OutputRoute, region: &SymbolicRegion) -> Result<()> {
@@ -344,12 +339,11 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
 
     fn run_leaf(&mut self) {
         let Self { nest, here, grid, inputs, output, op, overwrites, tiles, out_tile, leaf, counters, .. } = self;
-        let value = |expr: &Expr| expr.eval(grid.coords(), counters);
-        let values = |exprs: &[Expr]| -> SmallVec<[i64; 6]> { exprs.iter().map(value).collect() };
+        let values = |exprs: &[Expr]| values_at(exprs, grid.coords(), counters);
         let steps = |access: &'a LeafAccess| -> SmallVec<[&'a [i64]; 6]> {
             access.strides.iter().map(|steps| &steps[..]).collect()
         };
-        let counts: SmallVec<[usize; 6]> = here.counts.iter().map(|expr| count(value(expr))).collect();
+        let counts: SmallVec<[usize; 6]> = values(&here.counts).into_iter().map(count).collect();
         let accesses = nest.leaf.operands.iter().zip(&here.operands).enumerate();
         let operands: SmallVec<[_; 10]> = accesses
             .map(|(operand, (access, base))| {
@@ -369,6 +363,10 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         let target = target.strided(&values(&here.target), &steps(&nest.leaf.target));
         leaf.run(&counts, &operands, target, *op);
     }
+}
+
+fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
+    exprs.iter().map(|expr| expr.eval(coordinates, counters)).collect()
 }
 
 fn region_at(symbolic: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> Region {

@@ -24,7 +24,7 @@ pub(crate) struct Met(Vec<Header>);
 pub(crate) struct Among<'a, T: Element> {
     group: &'a Group,
     tile: LentBuffer<'a, T>,
-    /// The first element of this member's tile.
+    /// The first element of this member's tile; no slice of it is made while others read it.
     own: *mut T,
     /// The tiles in the members' order, with what keeps mapped what is mapped.
     places: SmallVec<[Located; 8]>,
@@ -72,7 +72,7 @@ impl<T: Element> Among<'_, T> {
 
     /// What the members have in `range`, in their order; nobody writes there meanwhile.
     fn terms(&self, range: Range<usize>) -> impl Iterator<Item = &[T]> {
-        debug_assert!(range.end <= self.len, "a part of the tiles leaves them; this is a bug of polyshard");
+        assert!(range.end <= self.len, "a part of the tiles leaves them; this is a bug of polyshard");
         self.places.iter().map(move |place| {
             let start = place.address.cast_const().cast::<T>().wrapping_add(range.start);
             // SAFETY: each member has told where its tile is, of `len` elements or more, and gives it back only when all have come

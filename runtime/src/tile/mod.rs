@@ -38,7 +38,7 @@ pub use written::Written;
 
 use crate::layout::{Reach, Sharding};
 use crate::memory::Buffer;
-use crate::region::{Strides, row_major};
+use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;
 use crate::{DistArray, Element, Grid, Group, Region, Result, Shards, View};
@@ -92,7 +92,7 @@ struct InPlace {
 impl InPlace {
     /// That of `part`, a box that the rank at `owner` owns.
     fn new(rank: usize, part: &Subarray, sharding: &Sharding, owner: &[usize]) -> Self {
-        let strides = row_major(&sharding.local_shape(owner)).into_iter().map(|stride| stride as i64).collect();
+        let strides = strides(&sharding.local_shape(owner));
         let (start, together) = (part.start(Place::Block), part.contiguous(Place::Block));
         Self { rank, start, strides, together }
     }

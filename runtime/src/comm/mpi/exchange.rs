@@ -5,41 +5,14 @@
 
 use super::span::{address, address_mut};
 use super::status::{checked, empty};
-use super::{MpiCommunicator, TAG, process};
+use super::{MpiCommunicator, TAG, poll, process};
 use crate::comm::Communicator;
 use crate::{Error, Result};
 use mpi::ffi;
 use std::ffi::c_int;
-use std::thread;
-use std::time::{Duration, Instant};
 
 /// Bytes from which on a rank sleeps while it waits for a message.
 const LONG: usize = 1 << 20;
-
-/// How long a rank polls before it sleeps, and sleeps before it looks again.
-const EAGER: Duration = Duration::from_micros(200);
-const NAP: Duration = Duration::from_micros(50);
-
-/// Waits until all requests are done, as `MPI_Waitall` does, but asleep for most of a long time: where ranks are more than
-/// cores, one that polls takes a core from one that computes what it waits for. Returns what the library says.
-fn wait_asleep(requests: &mut [ffi::MPI_Request], statuses: &mut [ffi::MPI_Status]) -> c_int {
-    let began = Instant::now();
-    loop {
-        let mut done = 0;
-        // SAFETY: both arrays have the length given, `done` is a local, and the buffers of the requests are borrowed by the
-        // caller, who comes back here until they are done.
-        let code = unsafe {
-            ffi::MPI_Testall(requests.len() as c_int, requests.as_mut_ptr(), &mut done, statuses.as_mut_ptr())
-        };
-        if done != 0 || code != ffi::MPI_SUCCESS as c_int {
-            return code;
-        }
-        match began.elapsed() < EAGER {
-            true => thread::yield_now(),
-            false => thread::sleep(NAP),
-        }
-    }
-}
 
 impl MpiCommunicator {
     /// Sends to one rank and receives from one: a shift, without any allocation if it is short. Neither is this rank.
@@ -82,7 +55,7 @@ impl MpiCommunicator {
         let mut statuses = vec![empty(); requests.len()];
         let lengths = sends.iter().map(|send| send.1.len()).chain(receives.iter().map(|receive| receive.1.len()));
         let code = match lengths.max() {
-            Some(LONG..) => wait_asleep(&mut requests, &mut statuses),
+            Some(LONG..) => poll::wait_all(&mut requests, &mut statuses),
             // SAFETY: both arrays have the length given, and the buffers of the requests are borrowed until this
             // function returns.
             _ => unsafe { ffi::MPI_Waitall(requests.len() as c_int, requests.as_mut_ptr(), statuses.as_mut_ptr()) },

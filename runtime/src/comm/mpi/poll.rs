@@ -8,7 +8,8 @@ use super::status::{bytes, checked, empty};
 use crate::Result;
 use mpi::ffi;
 use std::ffi::c_int;
-use std::mem;
+use std::time::{Duration, Instant};
+use std::{mem, thread};
 
 /// A message on its way, with what it consists of.
 pub(super) struct Posted {
@@ -43,15 +44,45 @@ impl Drop for Posted {
     }
 }
 
+/// How long a rank that waits polls before it sleeps: most waits are short.
+pub(super) const EAGER: Duration = Duration::from_micros(200);
+
+/// Lets others go on before a rank looks again for what it waits for since `began`: where ranks are more than cores, one that
+/// polls takes a core from one that computes what it waits for.
+pub(super) fn pause(began: Instant) {
+    match began.elapsed() < EAGER {
+        true => thread::yield_now(),
+        false => thread::sleep(Duration::from_micros(50)),
+    }
+}
+
 /// Returns whether all requests are done, which are then none any more (MPI 3.1, section 3.7.5).
 pub(super) fn all_done(requests: &mut [ffi::MPI_Request]) -> Result<bool> {
+    let (code, done) = test_all(requests, &mut vec![empty(); requests.len()]);
+    checked("send", code)?;
+    Ok(done)
+}
+
+/// Waits until all requests are done, as `MPI_Waitall` does, but with [pauses](pause). Returns what the library says.
+pub(super) fn wait_all(requests: &mut [ffi::MPI_Request], statuses: &mut [ffi::MPI_Status]) -> c_int {
+    let began = Instant::now();
+    loop {
+        let (code, done) = test_all(requests, statuses);
+        if done || code != ffi::MPI_SUCCESS as c_int {
+            return code;
+        }
+        pause(began);
+    }
+}
+
+/// Returns what the library says, and whether all requests are done.
+fn test_all(requests: &mut [ffi::MPI_Request], statuses: &mut [ffi::MPI_Status]) -> (c_int, bool) {
+    assert_eq!(requests.len(), statuses.len(), "a request has one status; this is a bug of polyshard");
     let mut done = 0;
-    let mut statuses = vec![empty(); requests.len()];
     // SAFETY: both arrays have the length given, and `done` is a local.
     let code =
         unsafe { ffi::MPI_Testall(requests.len() as c_int, requests.as_mut_ptr(), &mut done, statuses.as_mut_ptr()) };
-    checked("send", code)?;
-    Ok(done != 0)
+    (code, done != 0)
 }
 
 /// Returns the sender and the bytes of the next message with this tag, from one rank or from any, if it is there

@@ -10,7 +10,7 @@
 
 use super::header::Reply;
 use crate::Result;
-use crate::comm::mpi::poll::{Posted, post, take};
+use crate::comm::mpi::poll::{EAGER, Posted, pause, post, take};
 use crate::comm::mpi::process;
 use crate::comm::words::{Doing, deadlock, whereabouts};
 use mpi::ffi;
@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::io::Write;
 use std::time::{Duration, Instant};
-use std::{io, mem, thread};
+use std::{io, mem};
 
 const QUESTION: c_int = 3;
 const ANSWER: c_int = 4;
@@ -28,9 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The time between two questions that must find the same.
 const BETWEEN: Duration = Duration::from_millis(500);
-
-/// How long a rank polls without sleeping or answering: most waits are short.
-const EAGER: Duration = Duration::from_micros(200);
 
 /// What a process knows of its own waits and asks of the others'.
 pub(super) struct Watch {
@@ -100,13 +97,11 @@ impl Watch {
             if let Some(found) = ready()? {
                 return Ok(found);
             }
-            if began.elapsed() < EAGER {
-                thread::yield_now();
-                continue;
+            if began.elapsed() >= EAGER {
+                self.answer()?;
+                self.inquire(&mut inquiry)?;
             }
-            self.answer()?;
-            self.inquire(&mut inquiry)?;
-            thread::sleep(Duration::from_micros(50));
+            pause(began);
         }
     }
 
