@@ -4,7 +4,7 @@
 //! what it loads and stores. Each point sees the operations of the tree in the tree's order.
 
 use super::expression::Expression::{self, Add, Const, Mul, Operand};
-use super::rows::CHUNK;
+use super::pointwise::in_one_go;
 use super::{Pointwise, Rows, vector};
 use crate::Element;
 use polyshard_program::Comparison;
@@ -17,8 +17,13 @@ impl<T: Element> Pointwise<T> for Expression<T> {
             Add(a, b) | Self::Sub(a, b) | Mul(a, b) | Self::Div(a, b) | Self::Max(a, b) | Self::Min(a, b) => {
                 a.scratch().max(1 + b.scratch())
             }
-            Self::If(_, parts) => 1 + parts.iter().map(Self::scratch).max().unwrap_or(0),
+            Self::If(_, parts) => 3 + parts.iter().map(Self::scratch).max().unwrap_or(0),
         }
+    }
+
+    fn points(&self) -> usize {
+        // In short rows, memory is read on while functions are computed that take longer than that.
+        if self.calls() { 128 } else { in_one_go::<T>() }
     }
 
     fn row(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]) {
@@ -41,7 +46,7 @@ impl<T: Element> Pointwise<T> for Expression<T> {
 /// The evaluation of an expression to `out`.
 struct Evaluation<'a, 'o, T> {
     operands: &'a Rows<'o, T>,
-    /// Rows of 512 elements, as many as the expression asks for.
+    /// Rows as long as `out`, as many as the expression asks for.
     scratch: &'a mut [T],
     out: &'a mut [T],
 }
@@ -80,21 +85,23 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
                 }
             }
             Expression::Sub(left, right) => self.scaled(left, right, |a, b| a.subtract(b).add(end)),
-            Mul(left, right) => self.binary(left, right, |a, b| a.multiply(b).add(end)),
-            Expression::Div(left, right) => self.binary(left, right, |a, b| a.divide(b).add(end)),
-            Expression::Max(left, right) => self.binary(left, right, |a, b| a.maximum(b).add(end)),
-            Expression::Min(left, right) => self.binary(left, right, |a, b| a.minimum(b).add(end)),
-            Expression::If(comparison, parts) => {
-                self.choose(*comparison, parts);
-                vector::update(self.out, [], &|a, []| a.add(end));
-            }
+            Mul(left, right) => self.shifted(left, right, |a, b| a.multiply(b).add(end)),
+            Expression::Div(left, right) => self.shifted(left, right, |a, b| a.divide(b).add(end)),
+            Expression::Max(left, right) => match **right {
+                Const(bound) => self.then(left, |a| a.maximum(bound).add(end)),
+                _ => self.binary(left, right, |a, b| a.maximum(b).add(end)),
+            },
+            Expression::Min(left, right) => match **right {
+                Const(bound) => self.then(left, |a| a.minimum(bound).add(end)),
+                _ => self.binary(left, right, |a, b| a.minimum(b).add(end)),
+            },
+            Expression::If(comparison, parts) => self.choose(*comparison, parts, end),
         }
     }
 
     /// Evaluates to a row of scratch, and returns `out` and that row.
     fn aside(&mut self, expression: &Expression<T>) -> (&mut [T], &[T]) {
-        let (row, scratch) = self.scratch.split_at_mut(CHUNK);
-        let row = &mut row[..self.out.len()];
+        let (row, scratch) = self.scratch.split_at_mut(self.out.len());
         Evaluation { operands: self.operands, scratch, out: &mut *row }.of(expression);
         (self.out, row)
     }
@@ -108,11 +115,28 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
     }
 
     fn unary(&mut self, inner: &Expression<T>, op: impl Fn(T) -> T) {
-        if let Operand(i) = inner {
-            return vector::rows(self.out, [self.operands.get(*i)], &|[a]: [T; 1]| op(a));
+        match inner {
+            Operand(i) => return vector::rows(self.out, [self.operands.get(*i)], &|[a]: [T; 1]| op(a)),
+            Expression::Neg(negated) => {
+                if let Operand(i) = **negated {
+                    return vector::rows(self.out, [self.operands.get(i)], &|[a]: [T; 1]| op(a.negate()));
+                }
+            }
+            _ => (),
         }
         self.of(inner);
         vector::update(self.out, [], &|a, []| op(a));
+    }
+
+    /// A function of the expression, which costs no pass of its own where that is an operation on two values.
+    fn then(&mut self, inner: &Expression<T>, f: impl Fn(T) -> T) {
+        match inner {
+            Add(left, right) => self.binary(left, right, |a, b| f(a.add(b))),
+            Expression::Sub(left, right) => self.binary(left, right, |a, b| f(a.subtract(b))),
+            Mul(left, right) => self.shifted(left, right, |a, b| f(a.multiply(b))),
+            Expression::Div(left, right) => self.shifted(left, right, |a, b| f(a.divide(b))),
+            _ => self.unary(inner, f),
+        }
     }
 
     fn binary(&mut self, left: &Expression<T>, right: &Expression<T>, op: impl Fn(T, T) -> T) {
@@ -153,6 +177,17 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         let (k, left) = factor(left).unwrap_or((T::ONE, left));
         let (l, right) = factor(right).unwrap_or((T::ONE, right));
         self.binary(left, right, |a, b| op(k.multiply(a), l.multiply(b)));
+    }
+
+    /// The same as [`binary`](Self::binary) of subexpressions to which constants may be added first; -0.0 if only to the other one.
+    fn shifted(&mut self, left: &Expression<T>, right: &Expression<T>, op: impl Fn(T, T) -> T) {
+        if shift(left).is_none() && shift(right).is_none() {
+            return self.binary(left, right, op);
+        }
+        let nothing = T::ZERO.negate();
+        let (k, left) = shift(left).unwrap_or((nothing, left));
+        let (l, right) = shift(right).unwrap_or((nothing, right));
+        self.binary(left, right, |a, b| op(a.add(k), b.add(l)));
     }
 
     /// Adds the sum of four operands, which may be multiplied by a constant, in one pass, and returns whether it is one.
@@ -200,32 +235,33 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
     }
 
     /// Computes both values for all points and picks, which vectorises, unless a value must not be computed.
-    fn choose(&mut self, comparison: Comparison, parts: &[Expression<T>; 4]) {
+    fn choose(&mut self, comparison: Comparison, parts: &[Expression<T>; 4], end: T) {
         let [left, right, then, otherwise] = parts;
-        self.of(left);
-        let mut held = [false; CHUNK];
-        let held = &mut held[..self.out.len()];
-        let (out, row) = self.aside(right);
-        // One loop per comparison, each of them simple enough to vectorise.
-        match comparison {
-            Comparison::Less => compare(held, out, row, |a, b| a < b),
-            Comparison::LessEqual => compare(held, out, row, |a, b| a <= b),
-            Comparison::Greater => compare(held, out, row, |a, b| a > b),
-            Comparison::GreaterEqual => compare(held, out, row, |a, b| a >= b),
-            Comparison::Equal => compare(held, out, row, |a, b| a == b),
-            Comparison::NotEqual => compare(held, out, row, |a, b| a != b),
-        }
         if then.may_fail() || otherwise.may_fail() {
-            for (i, (out, &held)) in self.out.iter_mut().zip(&*held).enumerate() {
-                let chosen = if held { then } else { otherwise };
-                *out = chosen.at(&|operand| self.operands.get(operand)[i]);
+            for (i, out) in self.out.iter_mut().enumerate() {
+                let at = |part: &Expression<T>| part.at(&|operand| self.operands.get(operand)[i]);
+                *out = at(if comparison.holds(at(left), at(right)) { then } else { otherwise }).add(end);
             }
             return;
         }
-        self.of(then);
-        let (out, row) = self.aside(otherwise);
-        for ((out, &otherwise), &held) in out.iter_mut().zip(row).zip(&*held) {
-            *out = if held { *out } else { otherwise };
+        let len = self.out.len();
+        let (rows, scratch) = self.scratch.split_at_mut(3 * len);
+        let (left_row, rows) = rows.split_at_mut(len);
+        let (right_row, then_row) = rows.split_at_mut(len);
+        let parts =
+            [(left, &mut *left_row), (right, &mut *right_row), (then, &mut *then_row), (otherwise, &mut *self.out)];
+        for (part, out) in parts {
+            Evaluation { operands: self.operands, scratch: &mut *scratch, out }.of(part);
+        }
+        let rows = [&*left_row, right_row, then_row];
+        // One loop per comparison, each of them simple enough to vectorise.
+        match comparison {
+            Comparison::Less => pick(self.out, rows, |a, b| a < b, end),
+            Comparison::LessEqual => pick(self.out, rows, |a, b| a <= b, end),
+            Comparison::Greater => pick(self.out, rows, |a, b| a > b, end),
+            Comparison::GreaterEqual => pick(self.out, rows, |a, b| a >= b, end),
+            Comparison::Equal => pick(self.out, rows, |a, b| a == b, end),
+            Comparison::NotEqual => pick(self.out, rows, |a, b| a != b, end),
         }
     }
 }
@@ -239,6 +275,19 @@ fn factor<T: Element>(expression: &Expression<T>) -> Option<(T, &Expression<T>)>
     }
 }
 
-fn compare<T: Element>(held: &mut [bool], left: &[T], right: &[T], holds: impl Fn(T, T) -> bool) {
-    held.iter_mut().zip(left).zip(right).for_each(|((held, &left), &right)| *held = holds(left, right));
+/// The constant that is added to a subexpression, and the subexpression.
+fn shift<T: Element>(expression: &Expression<T>) -> Option<(T, &Expression<T>)> {
+    let Add(left, right) = expression else { return None };
+    match (&**left, &**right) {
+        (Const(k), inner) | (inner, Const(k)) => Some((*k, inner)),
+        _ => None,
+    }
+}
+
+/// Makes those values the third row's where the first two rows compare so, and adds `end` to all.
+fn pick<T: Element>(values: &mut [T], rows: [&[T]; 3], holds: impl Fn(T, T) -> bool, end: T) {
+    vector::update(values, rows, &|other, [left, right, then]: [T; 3]| {
+        let value = if holds(left, right) { then } else { other };
+        value.add(end)
+    });
 }

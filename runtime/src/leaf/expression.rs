@@ -5,7 +5,7 @@ use polyshard_program::Comparison;
 
 /// A function of the operands at one point, as a tree.
 ///
-/// Evaluated a row at a time, one or a few nodes in a pass, so the tree is walked once per 512 points.
+/// Evaluated a row at a time, one or a few nodes in a pass, so the tree is walked once per row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression<T> {
     /// The element of an operand, by its number.
@@ -66,6 +66,22 @@ impl<T: Element> Expression<T> {
                 let [left, right, then, otherwise] = &**parts;
                 if comparison.holds(value(left), value(right)) { value(then) } else { value(otherwise) }
             }
+        }
+    }
+
+    /// Whether a function is computed by a call per point.
+    pub(super) fn calls(&self) -> bool {
+        match self {
+            Self::Operand(_) | Self::Const(_) => false,
+            Self::Exp(_) | Self::Log(_) | Self::Tanh(_) => true,
+            Self::Neg(a) | Self::Abs(a) | Self::Sqrt(a) => a.calls(),
+            Self::Add(a, b)
+            | Self::Sub(a, b)
+            | Self::Mul(a, b)
+            | Self::Div(a, b)
+            | Self::Max(a, b)
+            | Self::Min(a, b) => a.calls() || b.calls(),
+            Self::If(_, parts) => parts.iter().any(Self::calls),
         }
     }
 

@@ -74,22 +74,21 @@ pub(super) fn places<T>(operands: &[Strided<'_, T>], order: &Order) -> (Places, 
     (places.collect(), room)
 }
 
+/// Whether the elements of all operands follow one another along the inner loop, be it in two places: then rows between
+/// [`cuts`](Gather::cut) are read where they lie, and may be of any length.
+pub(super) fn are_in_place(places: &Places, order: &Order) -> bool {
+    places.iter().enumerate().all(|(i, place)| match place {
+        Place::Contiguous => true,
+        Place::Around { walks, .. } => [i + 1, *walks].iter().all(|&of| order.inner.strides[of] == 1),
+        Place::Repeated(..) | Place::Row(_) | Place::Block(_) => false,
+    })
+}
+
 impl<'a, T: Element> Gather<'a, T> {
     /// The operands, whose rows are had as [`places`] says, in that much room.
     pub(super) fn new(operands: &'a [Strided<'a, T>], order: &'a Order, places: Places, gathered: &'a mut [T]) -> Self {
         let (elsewhere, starts) = (smallvec![0..0; operands.len()], smallvec![Start::Data(0); operands.len()]);
         Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, elsewhere, starts }
-    }
-
-    /// Whether all operands follow one another along the inner loop, be it in two places: then rows between
-    /// [`cuts`](Self::cut) are read where they lie, and may be of any length.
-    pub(super) fn is_in_place(&self) -> bool {
-        let follow = |(i, place): (usize, &Place)| match place {
-            Place::Contiguous => true,
-            Place::Around { walks, .. } => [i + 1, *walks].iter().all(|&of| self.inner.strides[of] == 1),
-            Place::Repeated(..) | Place::Row(_) | Place::Block(_) => false,
-        };
-        self.places.iter().enumerate().all(follow)
     }
 
     /// How far the walk number `of` is at a point of a row, and how far it moves to the next.

@@ -1,7 +1,7 @@
 //! Strided loop nests: any pointwise kernel, accumulated into an output.
 //!
-//! The innermost loop is evaluated in chunks of 512 points. Operands of unit stride are read in place, others
-//! are gathered first, so that a kernel only ever sees rows and the compiler vectorises it. It does so for the
+//! The innermost loop is evaluated in rows of 512 points, or of more where all operands are read in place, as those of
+//! unit stride are. Others are gathered first, so that a kernel only ever sees rows and the compiler vectorises it. It does so for the
 //! vectors of each generation of processors, of which the running one's are chosen; results do not depend on it.
 
 use super::fold::{Lanes, accumulate, store};
@@ -62,12 +62,14 @@ pub fn nest<T: Element>(
     }
     let order = Order::new::<T>(Loop::all(counts, &strides), strides.len(), 1 + operands.len());
     let (places, room) = gather::places(operands, &order);
-    let mut kept = Scratch::of::<T>(room + kernel.scratch() * CHUNK);
-    let (gathered, scratch) = kept.split(room);
-    let scratch = &mut scratch[..kernel.scratch() * CHUNK];
-    let values = [T::ZERO; CHUNK];
+    let in_place = gather::are_in_place(&places, &order);
+    let longest = if in_place { kernel.points() } else { CHUNK };
+    let mut kept = Scratch::of::<T>(room + (1 + kernel.scratch()) * longest);
+    let (gathered, rest) = kept.split(room);
+    let (values, scratch) = rest.split_at_mut(longest);
     let gather = Gather::new(operands, &order, places, gathered);
-    let mut rows = RowsOf { c: c.data, overwrites, op, kernel, gather, values, scratch, order: &order };
+    let order = &order;
+    let mut rows = RowsOf { c: c.data, overwrites, op, kernel, gather, in_place, longest, values, scratch, order };
     walk(&order.outer, &mut offsets, &mut |at| rows.visit(at));
 }
 
@@ -79,7 +81,12 @@ struct RowsOf<'a, T, K> {
     op: ReduceOp,
     kernel: &'a K,
     gather: Gather<'a, T>,
-    values: [T; CHUNK],
+    /// Whether no operand is gathered but where a row's points are in two places.
+    in_place: bool,
+    /// The most points of a row.
+    longest: usize,
+    /// Room for the values of a row.
+    values: &'a mut [T],
     /// The kernel's intermediate results.
     scratch: &'a mut [T],
     order: &'a Order,
@@ -90,7 +97,8 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
     fn visit(&mut self, at: &[i64]) {
         let (cross, inner) = (self.order.cross.count, self.order.inner.count);
         let blocks = || (0..cross).step_by(gather::ROWS).map(|first| first..cross.min(first + gather::ROWS));
-        let chunks = || (0..inner).step_by(CHUNK).map(|start| start..inner.min(start + CHUNK));
+        let size = self.longest.min(CHUNK);
+        let chunks = || (0..inner).step_by(size).map(|start| start..inner.min(start + size));
         if self.order.inner.strides[0] == 0 {
             for block in blocks() {
                 let mut lanes = [Lanes::new(); gather::ROWS];
@@ -109,7 +117,7 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
                     *c = self.op.combine(held, lanes.meet(self.op));
                 }
             }
-        } else if self.gather.is_in_place() {
+        } else if self.in_place {
             blocks().for_each(|block| self.block(at, &block, &(0..inner)));
         } else if self.order.apart() {
             // Nothing is combined here, so any order will do; this one stays longer on the same pages of memory.
@@ -131,14 +139,12 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
     /// Points whose rows move the output.
     fn block(&mut self, at: &[i64], block: &Range<usize>, chunk: &Range<usize>) {
         self.gather.fill(at, block, chunk);
-        let is_in_place = self.gather.is_in_place();
-        let longest = if self.adds() { self.kernel.points() } else { CHUNK };
         for row in block.clone() {
             self.gather.begin(at, row);
             let mut start = chunk.start;
             while start < chunk.end {
-                let end = chunk.end.min(start + longest);
-                let points = start..if is_in_place { self.gather.cut(start, end) } else { end };
+                let end = chunk.end.min(start + self.longest);
+                let points = start..if self.in_place { self.gather.cut(start, end) } else { end };
                 self.points(at, row, block.start, &points);
                 start = points.end;
             }
@@ -155,7 +161,7 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
             let c = &mut self.c[offset as usize..][..points.len()];
             return match self.overwrites {
                 true => self.kernel.store(&rows, self.scratch, c),
-                false => self.kernel.add_to(&rows, self.scratch, &mut self.values, c),
+                false => self.kernel.add_to(&rows, self.scratch, self.values, c),
             };
         }
         let values = self.kernel.values(&rows, self.scratch, &mut self.values[..points.len()]);

@@ -1,7 +1,6 @@
 //! Pointwise kernels: what a loop nest computes from its operands at one point, evaluated by rows.
 
-use super::rows::{CHUNK, Rows};
-use super::vector;
+use super::{Rows, vector};
 use crate::Element;
 use std::array;
 use std::marker::PhantomData;
@@ -11,18 +10,15 @@ use std::marker::PhantomData;
 /// The same function written as a closure and as an [`Expression`](super::Expression) gives the same bits:
 /// each point sees the same operations in the same order, and nothing is contracted or reassociated.
 pub trait Pointwise<T: Element> {
-    /// Rows of 512 elements that an evaluation needs for intermediate results.
+    /// Rows that an evaluation needs for intermediate results.
     fn scratch(&self) -> usize {
         0
     }
 
-    /// The most points that a row may have which is written by [`store`](Self::store) or [`add_to`](Self::add_to): more than 512
-    /// pay where an evaluation goes over them once.
-    fn points(&self) -> usize {
-        CHUNK
-    }
+    /// The most points of a row whose operands are all read where they lie; a multiple of 32.
+    fn points(&self) -> usize;
 
-    /// Writes to `out[i]` the value at the row's point `i`. A row has at most 512 points.
+    /// Writes to `out[i]` the value at the row's point `i`.
     fn row(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]);
 
     /// Returns the values at the row's points: those of [`row`](Self::row), or where they lie already.
@@ -37,11 +33,16 @@ pub trait Pointwise<T: Element> {
         vector::update(out, [], &|value, []| T::ZERO.add(value));
     }
 
-    /// Adds to `out[i]` the value at point `i`; `room` is for 512 values.
+    /// Adds to `out[i]` the value at point `i`; `room` is for the values of a row.
     fn add_to(&self, operands: &Rows<'_, T>, scratch: &mut [T], room: &mut [T], out: &mut [T]) {
         let values = self.values(operands, scratch, &mut room[..out.len()]);
         vector::update(out, [values], &|sum: T, [value]: [T; 1]| sum.add(value));
     }
+}
+
+/// The points of a row that is evaluated in one go: memory is read best in long ones, of which two should fit the nearest cache.
+pub(super) fn in_one_go<T>() -> usize {
+    (16 << 10) / size_of::<T>()
 }
 
 /// Returns the kernel that calls `f` with the `N` operands' elements at each point.
@@ -64,8 +65,7 @@ pub struct Closure<F, T, const N: usize> {
 
 impl<T: Element, const N: usize, F: Fn([T; N]) -> T> Pointwise<T> for Closure<F, T, N> {
     fn points(&self) -> usize {
-        // As long as leaves room for the operands in the nearest cache.
-        ((16 << 10) / size_of::<T>()).max(CHUNK)
+        in_one_go::<T>()
     }
 
     fn row(&self, operands: &Rows<'_, T>, _: &mut [T], out: &mut [T]) {

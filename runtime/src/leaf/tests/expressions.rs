@@ -17,17 +17,22 @@ fn expressions() -> impl Strategy<Value = Expression<f64>> {
         let of_two = |make: fn(Boxed, Boxed) -> Expression<f64>| {
             (inner.clone(), inner.clone()).prop_map(move |(a, b)| make(Box::new(a), Box::new(b)))
         };
-        let scaled = (inner.clone(), prop::bool::ANY).prop_map(|(a, first)| {
-            let (a, k) = (Box::new(a), Box::new(Const(0.1)));
-            if first { Mul(k, a) } else { Mul(a, k) }
-        });
+        let with_constant = |make: fn(Boxed, Boxed) -> Expression<f64>| {
+            (inner.clone(), prop::bool::ANY).prop_map(move |(a, first)| {
+                let (a, k) = (Box::new(a), Box::new(Const(0.1)));
+                if first { make(k, a) } else { make(a, k) }
+            })
+        };
         let chosen = prop::array::uniform4(inner.clone()).prop_map(|parts| If(Comparison::Less, Box::new(parts)));
         prop_oneof![
             8 => of_two(Add),
             3 => of_two(Sub),
-            4 => scaled,
+            4 => with_constant(Mul),
+            2 => with_constant(Add),
+            1 => with_constant(Max),
+            1 => with_constant(Min),
             2 => of_two(Mul),
-            1 => of_two(Div),
+            2 => of_two(Div),
             1 => of_two(Max),
             1 => of_two(Min),
             1 => inner.clone().prop_map(|a| Neg(Box::new(a))),
