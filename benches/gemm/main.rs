@@ -3,7 +3,7 @@
 //! | part | prints |
 //! | --- | --- |
 //! | `product` | seconds of each algorithm and of its bound, in turns, on MPI's ranks or on threads |
-//! | `memory` | the peak memory of a rank against what the program states |
+//! | `memory` | the memory of a rank against what the program states |
 //! | `lower` | seconds that `lower()` takes, by size of the mesh |
 //! | `table` | the table, from the lines that the other parts and ScaLAPACK's driver have printed |
 //!
@@ -17,6 +17,7 @@ mod product;
 mod table;
 
 use clap::{Args, Subcommand, ValueEnum};
+use polyshard::runtime::Transport;
 use polyshard_testing::bench::part;
 use polyshard_testing::bench::products::{Algorithm, Grid, Sizes};
 
@@ -25,8 +26,14 @@ use polyshard_testing::bench::products::{Algorithm, Grid, Sizes};
 enum Part {
     /// Times the algorithms and their bounds, in turns.
     Product(Problem),
-    /// Measures the peak memory of one algorithm's ranks.
-    Memory(Problem),
+    /// Measures the memory of one algorithm's ranks.
+    Memory {
+        #[command(flatten)]
+        problem: Problem,
+        /// Whether data move by messages even on a node.
+        #[arg(long)]
+        messages: bool,
+    },
     /// Times `lower()`.
     Lower {
         /// Runs of each, of which the median counts.
@@ -71,10 +78,13 @@ fn main() -> polyshard::Result<()> {
             Type::F32 => product::measure::<f32>(&problem),
             Type::F64 => product::measure::<f64>(&problem),
         },
-        Some(Part::Memory(problem)) => match problem.dtype {
-            Type::F32 => memory::measure::<f32>(&problem),
-            Type::F64 => memory::measure::<f64>(&problem),
-        },
+        Some(Part::Memory { problem, messages }) => {
+            let transport = if messages { Transport::Messages } else { Transport::Auto };
+            match problem.dtype {
+                Type::F32 => memory::measure::<f32>(&problem, transport),
+                Type::F64 => memory::measure::<f64>(&problem, transport),
+            }
+        }
         Some(Part::Lower { runs }) => lowering::measure(runs),
         Some(Part::Table) => {
             table::print();

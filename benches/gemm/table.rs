@@ -82,25 +82,30 @@ fn memory(records: &[Record]) {
         return;
     }
     const MIB: f64 = 1024.0 * 1024.0;
-    println!("memory of the rank that has most, in MiB: shards and tiles as the program states them; `before` is what");
-    println!("MPI and the program have before there are arrays, and is part of what is besides");
+    println!(
+        "memory of the rank that has most, in MiB: the peak by messages, else the share; shards and tiles as the program"
+    );
+    println!(
+        "states them, in place no tiles; `before` is what MPI and the program have before there are arrays, and is part of"
+    );
+    println!("what is besides");
     println!(
         "{:<8} {:<5} {:<4} {:<14} {:<16} {:>8} {:>8} {:>8} {:>8} {:>8}  target",
-        "on", "ranks", "type", "m x k x n", "what", "peak", "shards", "tiles", "besides", "before"
+        "on", "ranks", "type", "m x k x n", "what", "has", "shards", "tiles", "besides", "before"
     );
-    for peak in records.iter().filter(|record| record.quantity == "peak") {
+    for rank in records.iter().filter(|record| record.quantity == "has") {
         let of = |quantity: &str| {
-            let same = |record: &&Record| record.case == peak.case && record.contestant == peak.contestant;
+            let same = |record: &&Record| record.case == rank.case && record.contestant == rank.contestant;
             let record = records.iter().filter(same).find(|record| record.quantity == quantity);
-            record.unwrap_or_else(|| panic!("no `{quantity}` beside `{peak}`")).value / MIB
+            record.unwrap_or_else(|| panic!("no `{quantity}` beside `{rank}`")).value / MIB
         };
-        let besides = of("peak") - of("shards") - of("tiles");
-        let Case { backend, grid, dtype, size } = &peak.case;
+        let besides = of("has") - of("shards") - of("tiles");
+        let Case { backend, grid, dtype, size } = &rank.case;
         println!(
             "{backend:<8} {grid:<5} {dtype:<4} {size:<14} {:<16} {:>8.1} {:>8.1} {:>8.1} {besides:>8.1} {:>8.1}  \
              besides <= 32: {}",
-            peak.contestant,
-            of("peak"),
+            rank.contestant,
+            of("has"),
             of("shards"),
             of("tiles"),
             of("before"),

@@ -2,15 +2,14 @@
 
 use crate::problem::Problem;
 use polyshard::runtime::{Redistribution, Transport};
-use polyshard_testing::bench::peak::{kilobytes, of_all_ranks, peak};
+use polyshard_testing::bench::peak::{held, of_all_ranks, peak};
 use polyshard_testing::bench::record::Record;
 
 /// Redistributes twice, and prints the bytes of the rank that had most: at the peak, before there were any
 /// arrays, and as stated.
 ///
-/// Arrays in shared memory count for every rank that touches them, so for these the peak of a rank says more than
-/// what it holds. For them a rank's share is printed instead: of a page that several ranks have mapped, the system
-/// counts an equal part for each. It is read while input, output and staging are all there.
+/// For arrays in shared memory a rank's share is printed instead of its peak, see [`held`]. It is read while input, output and
+/// staging are all there.
 ///
 /// On threads all ranks share one process, so it says something on MPI only.
 pub(crate) fn measure(problem: &Problem, transport: Transport) -> polyshard::Result<()> {
@@ -24,10 +23,7 @@ pub(crate) fn measure(problem: &Problem, transport: Transport) -> polyshard::Res
             plan.run_into(world, &source, &mut target)?;
         }
         world.comm().barrier()?;
-        let held = match transport {
-            Transport::Messages => peak(),
-            Transport::Auto | Transport::Shared => kilobytes("/proc/self/smaps_rollup", "Pss:") * 1024,
-        };
+        let held = held(transport);
         let tiles = size_of_val(source.block()) + size_of_val(target.block());
         let staging = plan.staging_bytes(size_of::<f64>());
         let numbers = of_all_ranks(world, [held, before, tiles as u64, staging as u64])?;

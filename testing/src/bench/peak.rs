@@ -1,6 +1,6 @@
 //! The most memory that a rank has had.
 
-use polyshard_runtime::{Result, World};
+use polyshard_runtime::{Result, Transport, World};
 use std::fs;
 
 /// The most bytes of memory that this process has ever had.
@@ -9,6 +9,20 @@ use std::fs;
 /// If the system does not say, as only Linux does.
 pub fn peak() -> u64 {
     kilobytes("/proc/self/status", "VmHWM:") * 1024
+}
+
+/// The bytes of memory that this process has had at most, or where ranks get at memory of one another, its share of what it has now.
+///
+/// Memory that ranks share counts for every one that touches it, so its peak says more than what a rank holds. Of a page that
+/// several ranks have mapped, the system counts an equal part as the share of each.
+///
+/// # Panics
+/// If the system does not say, as only Linux does.
+pub fn held(transport: Transport) -> u64 {
+    match transport {
+        Transport::Messages => peak(),
+        Transport::Auto | Transport::Shared => kilobytes("/proc/self/smaps_rollup", "Pss:") * 1024,
+    }
 }
 
 /// Returns, for each of this rank's numbers, all ranks' in rank order.
