@@ -3,8 +3,8 @@
 use expect_test::expect;
 use polyshard_draw::{Curve, DrawError, Panel, Talk, Timing, chart, devices, placements, redistribution};
 use polyshard_layout::Mesh;
-use polyshard_planner::{DistType, Options, Plan};
 use polyshard_planner::placement::matrices;
+use polyshard_planner::{DistType, Options, Plan};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 
@@ -144,7 +144,8 @@ fn segments_that_cross_a_box_are_found() {
 fn arcs_of_placements_leave_the_numbers_of_ranks_free() {
     for (levels, mesh) in [(&[2, 4][..], &[2, 4][..]), (&[4, 16], &[8, 8]), (&[2, 2, 4], &[4, 2, 2]), (&[8], &[2, 4])] {
         let names = ["rack", "node", "gpu"];
-        let named: Vec<_> = names[names.len() - levels.len()..].iter().map(ToString::to_string).zip(levels.to_vec()).collect();
+        let named: Vec<_> =
+            names[names.len() - levels.len()..].iter().map(ToString::to_string).zip(levels.to_vec()).collect();
         let axes: Vec<_> = ["data", "tensor", "pipe"].iter().take(mesh.len()).map(ToString::to_string).collect();
         let matrices = matrices(levels, mesh).expect("the mesh fits");
         check_arcs(&placements("placements", &named, &axes, &matrices).expect("there is room"));
