@@ -220,8 +220,6 @@ mod tests {
             _ => Topology { nodes: 2, ranks_per_node: 1, cores: 2, memory: 1 << 30 },
         };
         let once = |seconds| Timed { seconds, median: seconds };
-        // Whole words are copied.
-        let bytes = bytes.next_multiple_of(size_of::<u64>());
         let products = DType::NATIVE.map(|dtype| (dtype, once(1e-3))).to_vec();
         let times = DeviceTimes { products, rows: 64, copy: once(1e-3), bytes: 1_000_000 };
         let machine = machine("made up", &topology, &[link], times.device(&topology)).expect("a machine");
