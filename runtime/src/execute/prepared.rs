@@ -191,7 +191,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// world. The output starts from the identity of its kernel's operation: zeros for `=` and `+=`.
     ///
     /// # Errors
-    /// [`RunError`] if the inputs are not as many or do not lie as the program wants them. If communication fails.
+    /// [`RunError`] if the inputs are not as many or do not lie as the program expects. If communication fails.
     pub fn run(&mut self, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         self.run_with(inputs, &[])
     }
