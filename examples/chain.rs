@@ -16,7 +16,7 @@ use polyshard::cli::numbers::whole;
 use polyshard::cli::say::say;
 use polyshard::cli::values::{Number, element};
 use polyshard::prelude::*;
-use polyshard::{DType, Program, reference};
+use polyshard::{DType, reference};
 use polyshard_testing::example;
 use polyshard_testing::example::check::check;
 use polyshard_testing::example::launch::{Stop, failure};
@@ -102,7 +102,7 @@ fn chain<T: Number>(
         .shard("Z", [m.at(devs)])
         .tensorize([mi, n, k])
         .lower()?;
-    let chain = Pipeline::new().stage(&by_columns, ["X", "W1"], "Y").stage(&by_rows, ["Y", "W2"], "Z").output("Y");
+    let chain = Pipeline::new().stage(&by_columns, ["X", "W1"], "Y").stage(&by_rows, ["Y", "W2"], "Z").keep("Y");
     let chain = chain.build()?;
     Ok(([by_columns, by_rows], chain))
 }

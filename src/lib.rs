@@ -132,7 +132,7 @@ pub fn spmd_checked<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Syn
 pub mod prelude {
     pub use crate::{
         AllReduce, Collectives, Detect, DistArray, Execute, Machine, Mesh, Pattern, Pipeline, Place, PlacedWorld,
-        ReduceOp, Schedule, Sharding, Var, World, dim, kernel, partial, pin, vars,
+        Placement, Prepared, Program, ReduceOp, Schedule, Sharding, Var, World, dim, kernel, partial, pin, spmd, vars,
     };
 }
 

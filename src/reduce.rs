@@ -47,7 +47,7 @@ impl<T: Element> Reduction<T> {
     ///
     /// # Errors
     /// If the mesh has not as many ranks as the world, the world is under another placement, an axis does not exist or
-    /// is named twice, so many elements fit no memory, or a program given cannot be lowered, does not compute the reduction
+    /// is named twice, the elements are more than any memory holds, or a program given cannot be lowered, does not compute the reduction
     /// or is for other groups: each is said before any communication. If the ranks give different reductions, or another
     /// rank failed.
     pub fn new<A: AxisRef>(
@@ -204,7 +204,7 @@ mod tests {
             assert_eq!(data, [1.0; 5], "another type is another one");
             for len in 10..10 + 31 {
                 sum(len, Strategy::Best)?;
-                // Whoever is used stays.
+                // What is used stays.
                 sum(5, Strategy::Best)?;
             }
             assert!(!kept(6, Strategy::Best) && kept(5, Strategy::Best));

@@ -23,7 +23,7 @@ pub trait PlacedWorld {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::{ParallelismMatrix, Placement};
+    /// use polyshard::ParallelismMatrix;
     /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
     /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
     /// // Axis x inside nodes, axis y across.

@@ -5,7 +5,7 @@
 //! sent allocates too: a message that others have not taken yet has to be somewhere.
 
 use polyshard::prelude::*;
-use polyshard::{Axis, DType, Element, Mesh, Program};
+use polyshard::{Axis, DType, Element, Mesh};
 
 /// Checks that no rank allocates when a program runs that was prepared and has run.
 #[track_caller]

@@ -3,7 +3,7 @@
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::{Element, Program, Trace, reference, runtime};
+use polyshard::{Element, Trace, reference, runtime};
 
 kernel! {
     /// Starts at 1, so that both neighbours exist.

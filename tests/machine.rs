@@ -1,6 +1,7 @@
 //! `polyshard machine`, as a user runs it: what it lists, shows, finds and draws, and what it refuses.
 //!
-//! No time is asserted, only what must hold of any.
+//! No time is asserted, only what must hold of any. On a machine that is busy with other tests, warnings are printed and
+//! slow measurements show their progress; nothing else is on standard error.
 
 use expect_test::expect;
 use polyshard::Machine;
@@ -15,10 +16,34 @@ fn machine(start: Start, arguments: &[&str]) -> Ended {
     COMMAND_LINE.run(start, &[&["machine"], arguments].concat())
 }
 
+/// Runs the subcommand and returns what it printed, and what it warned of.
+#[track_caller]
+fn warned(start: Start, arguments: &[&str]) -> (String, Vec<String>) {
+    let Ended { success, stdout, stderr, .. } = machine(start, arguments);
+    assert!(success, "{arguments:?} on {start:?}:\n{stdout}\n{stderr}");
+    let lines = stderr.lines().filter(|line| !line.starts_with("measuring, "));
+    let warning = |line: &str| line.strip_prefix("warning: ").unwrap_or_else(|| panic!("{stderr}")).to_owned();
+    (stdout, lines.map(warning).collect())
+}
+
 /// Runs the subcommand and returns what it printed.
 #[track_caller]
 fn said(start: Start, arguments: &[&str]) -> String {
-    COMMAND_LINE.said(start, &[&["machine"], arguments].concat())
+    warned(start, arguments).0
+}
+
+/// Checks that the figures of a machine fit one another, or that a warning says otherwise.
+#[track_caller]
+fn check_figures(machine: &Machine, warnings: &[String]) {
+    let device = machine.device();
+    let link = machine.levels().last().expect("a machine has a level");
+    assert!(device.memory_bandwidth >= link.bandwidth, "messages go through memory:\n{}", machine.to_toml());
+    let [single, double] = ["f32", "f64"].map(|kind| device.flops[kind]);
+    let plausible = 4.0 * double >= single && 1.5 * single >= double;
+    assert!(plausible || warnings.iter().any(|told| told.starts_with("products in f64 ran at ")), "{warnings:?}");
+    for warning in warnings {
+        assert!(warning.contains("measure again"), "{warning}");
+    }
 }
 
 #[track_caller]
@@ -74,18 +99,21 @@ fn a_machine_is_shown_by_name_and_from_a_file() {
 fn found(start: Start, ranks: usize, arguments: &[&str]) {
     let folder = test_folder!(&format!("machine_{ranks}_{}", arguments.len()));
     let files = ["found.toml", "measured.toml", "measured.svg"].map(|name| folder.join(name).display().to_string());
-    let detected = said(start, &[&["detect", "--out", &files[0]], arguments].concat());
+    let (detected, warnings) = warned(start, &[&["detect", "--out", &files[0]], arguments].concat());
     let topology = format!("1 node with {ranks} rank{}, ", if ranks == 1 { "" } else { "s" });
     assert_eq!(detected.matches(&topology).count(), 1, "the first rank alone speaks:\n{detected}");
     let detected = Machine::from_toml(&std::fs::read_to_string(&files[0]).unwrap()).unwrap();
     assert_eq!((detected.hierarchy(), detected.name()), (vec![ranks], "detected"));
+    check_figures(&detected, &warnings);
 
     let quick = ["measure", "--quick", "--sizes", "4KiB,1KiB,64KiB", "--json"];
-    let said = said(start, &[&quick, arguments, &["--out", &files[1], "--plot", &files[2]]].concat());
+    let (said, warnings) = warned(start, &[&quick, arguments, &["--out", &files[1], "--plot", &files[2]]].concat());
     let answer = json(&said);
     let text = std::fs::read_to_string(&files[1]).unwrap();
     let measured = Machine::from_toml(&text).unwrap();
     assert_eq!(measured.to_toml(), text, "what was read is written as it was");
+    check_figures(&measured, &warnings);
+    assert!(answer["noise"]["spread"].as_f64().unwrap() >= 0.0, "{said}");
     // As text, since a number that is read from JSON may differ in its last bit.
     assert!(said.contains(&serde_json::to_string(&measured).unwrap()), "{said}");
     let groups = (2..=ranks).filter(|group| ranks.is_multiple_of(*group)).count();

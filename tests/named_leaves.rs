@@ -4,7 +4,7 @@
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, ArrayViewMutD, Ix2, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
-use polyshard::{Element, Program, Trace, reference};
+use polyshard::{Element, Trace, reference};
 #[cfg(feature = "mpi")]
 use polyshard_testing::start::{Start, run};
 

@@ -11,7 +11,7 @@ mod emitted;
 
 use polyshard::__private::{Access, Affine, Assign, DType, KernelSpec, Number, Value};
 use polyshard::prelude::*;
-use polyshard::{LeafKind, Name, Program, SourceOptions, rust_source};
+use polyshard::{LeafKind, Name, SourceOptions, rust_source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::{Element, Program, Route, reference};
+use polyshard::{Element, Route, reference};
 
 /// Another value for every element of a tensor, small enough for sums to be exact.
 fn value<T: Element>(tensor: usize, index: &[usize]) -> T {

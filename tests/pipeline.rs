@@ -4,7 +4,7 @@ use expect_test::expect;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::planner::{MemoryBound, Ops};
 use polyshard::prelude::*;
-use polyshard::{Clause, PipelineError, PlanOptions, Program, reference};
+use polyshard::{AxisExpr, Clause, PipelineError, PlanOptions, reference};
 use proptest::prelude::*;
 
 /// C = A·B of these extents m, k and n, with tensors laid over a mesh of two axes by these clauses.
@@ -154,9 +154,9 @@ fn a_value_is_redistributed_once_for_all_that_read_it_alike() {
         .stage(&rows, ["B", "A"], "C")
         .stage(&both, ["B", "B"], "D")
         .stage(&rows, ["D", "C"], "E")
-        .output("B")
-        .output("C")
-        .output("D")
+        .keep("B")
+        .keep("C")
+        .keep("D")
         .build()
         .expect("stages that fit");
     let inserted: Vec<_> = sequence.moves().map(|moved| sequence.array(moved.source).name.as_str()).collect();
@@ -239,16 +239,16 @@ fn stages_that_do_not_fit_are_refused_with_what_there_is() {
     assert_eq!(said(Pipeline::new()), "the pipeline has no stage; add one with `stage`");
     assert_eq!(
         said(first().stage(&wide, ["C"], "D")),
-        "stage 2, `product`: the kernel reads 2 tensors (A, B), but 1 values are given (C)"
+        "stage 2, `product`: the kernel reads 2 tensors (A, B), but 1 value is given (C)"
     );
     assert_eq!(
         said(first().stage(&narrow, ["C", "B"], "D")),
-        "stage 2, `product`: `A` has shape [4, 5], but `C` has [4, 6], the output of stage 1, `product`; let them agree"
+        "stage 2, `product`: `A` has shape [4, 5], but `C` has [4, 6], the output of stage 1, `product`; make them match"
     );
     assert_eq!(
         said(first().stage(&wide, ["C", "B"], "D")),
         "stage 2, `product`: `B` has shape [6, 7], but `B` has [5, 6], an input that stage 1, `product` reads first; \
-         let them agree"
+         make them match"
     );
     assert_eq!(
         said(first().stage(&wide, ["C", "E"], "A")),
@@ -295,8 +295,8 @@ fn runs_on_other_arrays_are_refused() {
     });
     let [few, other, floats] = said.expect("all ranks return").swap_remove(0);
     assert_eq!(few, "`product` takes 2 inputs (A, B), but 1 are given");
-    assert!(other.starts_with("`A` has shape [5, 6], but the program wants [4, 5]; "), "{other}");
-    assert_eq!(floats, "`product` is over i64, but the arrays hold f64; let them agree");
+    assert!(other.starts_with("`A` has shape [5, 6], but the program expects [4, 5]; "), "{other}");
+    assert_eq!(floats, "`product` is over i64, but the arrays hold f64; make them match");
     let world = polyshard::spmd(3, |world| Ok(sequence.prepare::<i64>(world).err().map(|error| error.to_string())));
     let message = "the mesh (x: 2, y: 1) has 2 ranks, but the program runs on 3: call `spmd(2, ..)`";
     assert_eq!(world.expect("all ranks return")[0].as_deref(), Some(message));
@@ -353,4 +353,136 @@ proptest! {
         let z = reference(second.kernel(), &[&y.expect("shapes fit"), &whole(2, &[hidden, columns])], None);
         prop_assert_eq!(&found.expect("a run")[0], &Some(z.expect("shapes fit")), "{}", sequence.explain());
     }
+}
+
+/// `A * B` and then that times `B`, stages whose outputs lie in quarters.
+fn two_products(mesh: &Mesh) -> [Program; 2] {
+    vars!(m, n, k);
+    let [x, y] = mesh.axes();
+    let stage = |size, a| product(mesh, size, [a, vec![k.at(y)], vec![m.at(x), n.at(y)]]);
+    [stage([6, 5, 7], vec![m.at(x)]), stage([6, 7, 4], vec![m.at([x, y])])]
+}
+
+#[test]
+fn inputs_and_outputs_lie_in_shardings_that_no_stage_has() {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let [first, second] = two_products(&mesh);
+    let sharding = |shape: &[usize], placements: &[Placement]| Sharding::new(&mesh, shape, placements).expect("legal");
+    let given = sharding(&[6, 5], &[Placement::block_cyclic(1, y, 1)]);
+    let taken = sharding(&[6, 7], &[Placement::block(1, AxisExpr::List(vec![y.name, x.name]))]);
+    let last = sharding(&[6, 4], &[Placement::pin(x.name, 1), Placement::block(0, y)]);
+    let sequence = || Pipeline::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
+    let sequence =
+        sequence().input("A", &given).output("C", &taken).output("E", &last).build().expect("stages that fit");
+    let shardings: Vec<_> = sequence.outputs().map(|array| (array.name.as_str(), &array.sharding)).collect();
+    assert_eq!(shardings, [("C", &taken), ("E", &last)], "{sequence}");
+    assert_eq!(sequence.sharding("A"), &given);
+    let found = polyshard::spmd(mesh.size(), |world| {
+        let arrays = inputs(world, &sequence)?;
+        let inputs: Vec<_> = arrays.iter().collect();
+        let mut prepared = sequence.prepare(world)?;
+        let outputs = prepared.run_all(&inputs)?;
+        assert_eq!(prepared.run(&inputs)?.block(), outputs[1].1.block(), "a run returns the last output");
+        outputs.into_iter().map(|(_, array)| Ok(array.gather(world)?)).collect::<polyshard::Result<Vec<_>>>()
+    });
+    let c = reference(first.kernel(), &[&whole(0, &[6, 5]), &whole(1, &[5, 7])], None).expect("shapes fit");
+    let e = reference(second.kernel(), &[&c, &whole(2, &[7, 4])], None).expect("shapes fit");
+    assert_eq!(found.expect("a run")[0], [Some(c), Some(e)], "{}", sequence.explain());
+}
+
+#[test]
+fn a_sharding_that_a_stage_has_already_moves_nothing() {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [first, second] = two_products(&mesh);
+    let sequence = || Pipeline::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
+    let plain = sequence().keep("C").build().expect("stages that fit");
+    let [a, c, e] = [first.sharding("A"), first.sharding("C"), second.sharding("C")];
+    let said = sequence().input("A", a).output("C", c).output("E", e).build().expect("stages that fit");
+    assert_eq!(said, plain);
+    // What an output is moved to, a stage may read.
+    let rows = second.sharding("A");
+    let shared = sequence().output("C", rows).build().expect("stages that fit");
+    assert_eq!(shared.moves().count(), plain.moves().count(), "{shared}");
+}
+
+#[test]
+fn shardings_of_inputs_and_outputs_that_do_not_fit_are_refused_with_what_there_is() {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [_, y] = mesh.axes();
+    let [first, second] = two_products(&mesh);
+    let sequence = || Pipeline::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
+    let refused = |pipeline: Pipeline| pipeline.build().expect_err("it should be refused").to_string();
+    let sharding = |shape: &[usize], placements: &[Placement]| Sharding::new(&mesh, shape, placements).expect("legal");
+    let (whole, columns) = (sharding(&[6, 7], &[]), sharding(&[6, 7], &[Placement::block(1, y)]));
+    assert_eq!(refused(sequence().input("C", &whole)), "`C` is not an input; the inputs are A, B, D");
+    assert_eq!(refused(sequence().input("Q", &whole)), "`Q` is not an input; the inputs are A, B, D");
+    assert_eq!(refused(sequence().output("Q", &whole)), "no stage writes the output `Q`; the stages write C, E");
+    assert_eq!(
+        refused(sequence().input("D", &whole).input("D", &columns)),
+        "the input `D` is given two shardings, replicated and [1 @ y]; give one"
+    );
+    assert_eq!(
+        refused(sequence().input("A", &whole)),
+        "stage 1, `product`: `A` has shape [6, 5], but `A` has [6, 7], an input that stage 1, `product` reads first; make \
+         them match"
+    );
+    assert_eq!(
+        refused(sequence().output("E", &whole)),
+        "the output `E` has shape [6, 4], but its sharding is for [6, 7]; make them match"
+    );
+    assert_eq!(
+        refused(sequence().output("C", &sharding(&[6, 7], &[Placement::partial(y.name)]))),
+        "the output `C` cannot get from [0 @ x, 1 @ y] to [partial(y)]: its sums are complete; leave out `partial`"
+    );
+    let other = Sharding::new(&Mesh::new([("z", 4)]), &[6, 7], &[]).expect("legal");
+    assert_eq!(
+        refused(sequence().output("C", &other)),
+        "`C` cannot get from [0 @ x, 1 @ y] to replicated for the output: the source lies on the mesh (x: 2, y: 2), but \
+         the target on (z: 4); give both the same mesh"
+    );
+}
+
+/// Z = 3 * (2 * X) in two stages, which both call their factor `alpha`, of two kernels or of one name.
+fn scaled(same: bool) -> Program {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 2)]);
+    let first = |alpha: i64| kernel! { fn first(A: [i64; 5]) -> B: [i64; 5] { B[i] = alpha * A[i] } };
+    let second = |alpha: i64| kernel! { fn second(A: [i64; 5]) -> B: [i64; 5] { B[i] = alpha * A[i] } };
+    let stages = [first(2), if same { first(3) } else { second(3) }];
+    let lowered = |stage: Schedule| stage.distribute([i], [io], [ii], &mesh).lower().expect("a legal schedule");
+    let [first, second] = stages.map(lowered);
+    Pipeline::new().stage(&first, ["X"], "Y").stage(&second, ["Y"], "Z").build().expect("stages that fit")
+}
+
+#[test]
+fn scalars_are_those_of_all_stages_or_of_one() {
+    let run = |program: &Program, scalars: &[(&str, i64)]| {
+        let found = polyshard::spmd(2, |world| {
+            let x = DistArray::from_fn(world, program.sharding("X"), |i| i[0] as i64)?;
+            Ok(program.run_with(world, &[&x], scalars)?.get(&[1]))
+        });
+        found.map(|found| found.into_iter().flatten().next().expect("a rank has it")).map_err(|error| error.to_string())
+    };
+    let program = scaled(false);
+    assert_eq!(run(&program, &[]), Ok(6));
+    assert_eq!(run(&program, &[("alpha", 5)]), Ok(25));
+    assert_eq!(run(&program, &[("first.alpha", 5)]), Ok(15));
+    assert_eq!(run(&program, &[("second.alpha", 7), ("first.alpha", 5)]), Ok(35));
+    assert_eq!(run(&program, &[("second.alpha", 7), ("alpha", 5)]), Ok(35), "what is given for one comes first");
+    let refused = |program: &Program, scalars: &[(&str, i64)], message: &str| {
+        let error = run(program, scalars).expect_err("it should be refused");
+        assert!(error.ends_with(message), "{error}");
+    };
+    let all = "the scalars are first.alpha, second.alpha";
+    refused(&program, &[("gamma", 1)], &format!("no scalar `gamma`; {all}"));
+    refused(&program, &[("third.alpha", 1)], &format!("no scalar `third.alpha`; {all}"));
+    refused(&program, &[("first.gamma", 1)], &format!("no scalar `first.gamma`; {all}"));
+    let twice = "the scalar `alpha` is given twice; give each scalar one value";
+    refused(&program, &[("first.alpha", 1), ("first.alpha", 1)], twice);
+
+    // Kernels of one name are told apart by what they write.
+    let program = scaled(true);
+    assert_eq!(run(&program, &[("Z.alpha", 7)]), Ok(14));
+    refused(&program, &[("first.alpha", 1)], "no scalar `first.alpha`; the scalars are Y.alpha, Z.alpha");
 }

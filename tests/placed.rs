@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use polyshard::planner::placement::matrices;
 use polyshard::prelude::*;
-use polyshard::{Machine, Program, ReduceOp, Strategy};
+use polyshard::{Machine, ReduceOp, Strategy};
 
 const SIZE: [usize; 3] = [7, 11, 5];
 

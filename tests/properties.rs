@@ -3,7 +3,7 @@
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{Clause, Element, ErrorKind, OutputRoute, Program, Route, Transfer};
+use polyshard::{Clause, Element, ErrorKind, OutputRoute, Route, Transfer};
 use polyshard_testing::laws::program::{run_every_way, sequential};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;

@@ -3,7 +3,7 @@
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{Clause, Program, SourceOptions, reference, rust_source};
+use polyshard::{Clause, SourceOptions, reference, rust_source};
 use std::collections::BTreeSet;
 
 /// The same kernel with each operation.

@@ -1,6 +1,5 @@
 //! Scalars are arguments of a run: a program is lowered once and runs with any values of them.
 
-use polyshard::Program;
 use polyshard::prelude::*;
 
 fn axpy() -> Program {

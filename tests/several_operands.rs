@@ -4,7 +4,7 @@
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
-use polyshard::{Element, LeafKind, Name, Program, reference};
+use polyshard::{Element, LeafKind, Name, reference};
 use polyshard_program::{Access, Affine, Assign, KernelSpec, Number, Value};
 use proptest::prelude::*;
 use std::collections::BTreeSet;

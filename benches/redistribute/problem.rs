@@ -2,7 +2,7 @@
 
 use polyshard::cli::axes::Axes;
 use polyshard::prelude::*;
-use polyshard::{AxisExpr, Backend, Placement};
+use polyshard::{AxisExpr, Backend};
 use polyshard_testing::bench::record::Case;
 use std::fmt;
 use std::str::FromStr;

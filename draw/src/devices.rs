@@ -1,13 +1,16 @@
-//! Pictures of a machine's devices, and of who talks to whom.
+//! Pictures of a machine's devices, and of which communicate.
 //!
 //! ```text
 //! node 0            node 1           a box for each member of each level, devices inside; those of a group have one
 //! [0] [1] [2] [3]   [4] [5] [6] [7]  colour and arcs between them: around, or from the first to the others
 //! ```
 //!
+//! Arcs pass behind devices and names, so that all numbers can be read.
+//!
 //! A drawing says nothing that its groups do not: which groups, and what they do, is for the caller to know.
 
 use crate::DrawError;
+use crate::arc::{Obstacle, arc};
 use crate::shapes::{colour, label, rounded};
 use svg::Document;
 use svg::node::element::{Group, Path as Line, Rectangle, Style, Text, Title};
@@ -18,15 +21,18 @@ const DEVICES: usize = 20_000;
 const PANEL: usize = 1024;
 /// A device's width and height.
 const DEVICE: [f64; 2] = [26.0, 16.0];
-const GAP: f64 = 8.0;
+const GAP: f64 = 10.0;
 /// Between a box and what is in it; above it, room for its name.
 const PADDING: f64 = 6.0;
 const NAME: f64 = 12.0;
 const MARGIN: f64 = 16.0;
-/// Above the devices of a panel: two lines.
-const HEAD: f64 = 42.0;
+/// Above the devices of a panel: two lines, and room for the arcs of the first row.
+const HEAD: f64 = 46.0;
 /// A letter is at most this wide, in a title.
 const LETTER: f64 = 7.5;
+/// The same in a name, and how far a name reaches above and below its line.
+const NAME_LETTER: f64 = 6.0;
+const NAME_REACH: [f64; 2] = [8.0, 2.5];
 /// Blocks are made this much wider than high, as far as they can be.
 const SHAPE: f64 = 1.8;
 /// A last row that is not full is as bad as a shape that is off by so much, as a logarithm.
@@ -51,9 +57,9 @@ pub struct Panel {
     pub title: String,
     /// The line below that.
     pub note: String,
-    /// The ranks that talk to each other; a rank is in one group at most.
+    /// The ranks that communicate with each other; a rank is in one group at most.
     pub groups: Vec<Vec<usize>>,
-    /// How the members of a group talk.
+    /// Which members of a group communicate.
     pub talk: Talk,
 }
 
@@ -101,7 +107,7 @@ pub fn devices(title: &str, levels: &[(String, usize)], rows: &[Vec<Panel>]) -> 
     Ok(document.to_string())
 }
 
-/// Returns how many groups there are, and of how many ranks, in words.
+/// Returns as text how many groups there are, and of how many ranks.
 pub(crate) fn count_groups(groups: &[Vec<usize>]) -> String {
     match groups {
         [] => "no group".into(),
@@ -128,7 +134,7 @@ impl Block {
         block
     }
 
-    /// So many of the block side by side and below each other, in boxes if it is not a single device.
+    /// `count` copies of the block, side by side and below each other, each in a box if `boxed`.
     fn repeated(&self, name: &str, count: usize, boxed: bool) -> Self {
         let [border, head] = if boxed { [PADDING, NAME] } else { [0.0, 0.0] };
         let inner = [self.size[0] + 2.0 * border, self.size[1] + 2.0 * border + head];
@@ -193,15 +199,27 @@ impl Block {
                 y,
             ));
         }
+        let obstacles = self.obstacles();
         for (nth, group) in panel.groups.iter().enumerate() {
-            picture = picture.add(self.arcs(group, panel.talk, &colour(nth, panel.groups.len())));
+            picture = picture.add(self.arcs(group, panel.talk, &colour(nth, panel.groups.len()), &obstacles));
         }
         drawn = drawn.add(picture);
         drawn
     }
 
+    /// What arcs pass behind: devices, which have their numbers inside, and the names of members.
+    fn obstacles(&self) -> Vec<Obstacle> {
+        let devices = self.devices.iter().map(|(at, _)| Obstacle { at: *at, size: DEVICE });
+        let names = self.members.iter().map(|(at, _, name)| {
+            let [above, below] = NAME_REACH;
+            let size = [name.chars().count() as f64 * NAME_LETTER, above + below];
+            Obstacle { at: [at[0] + PADDING, at[1] + NAME - above], size }
+        });
+        devices.chain(names).collect()
+    }
+
     /// The arcs of a group.
-    fn arcs(&self, group: &[usize], talk: Talk, stroke: &str) -> Group {
+    fn arcs(&self, group: &[usize], talk: Talk, stroke: &str, obstacles: &[Obstacle]) -> Group {
         let ranks = group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
         let mut drawn = Group::new().set("class", "group").add(Title::new(ranks));
         let pairs: Vec<[usize; 2]> = match (talk, group) {
@@ -211,13 +229,8 @@ impl Block {
             (Talk::Around, _) => (0..group.len()).map(|at| [group[at], group[(at + 1) % group.len()]]).collect(),
         };
         for pair in pairs {
-            let [[x, y], [to_x, to_y]] =
-                pair.map(|rank| [0, 1].map(|side| self.devices[rank].0[side] + DEVICE[side] / 2.0));
-            // Bent to its left, so that arcs along one line are told apart.
-            let [bent_x, bent_y] = [(x + to_x + (to_y - y) / 2.0) / 2.0, (y + to_y - (to_x - x) / 2.0) / 2.0];
-            let [x, y, bent_x, bent_y, to_x, to_y] = [x, y, bent_x, bent_y, to_x, to_y].map(rounded);
-            let way = format!("M{x} {y}Q{bent_x} {bent_y} {to_x} {to_y}");
-            drawn = drawn.add(Line::new().set("class", "arc").set("d", way).set("stroke", stroke));
+            let [from, to] = pair.map(|rank| [0, 1].map(|side| self.devices[rank].0[side] + DEVICE[side] / 2.0));
+            drawn = drawn.add(Line::new().set("class", "arc").set("d", arc(from, to, obstacles)).set("stroke", stroke));
         }
         drawn
     }

@@ -6,11 +6,12 @@
 //! | function | draws |
 //! | --- | --- |
 //! | [`redistribution()`] | who holds what before and after each step of a plan |
-//! | [`product()`], [`reduction()`] | who talks to whom in each step |
-//! | [`placements()`] | who is together along each axis of a mesh |
+//! | [`product()`], [`reduction()`] | which ranks communicate in each step |
+//! | [`placements()`] | the groups of devices along each axis of a mesh |
 //! | [`devices()`] | any groups of the devices of a machine |
 //! | [`chart()`] | times by size, measured and predicted |
 
+mod arc;
 mod chart;
 mod devices;
 mod error;

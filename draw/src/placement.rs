@@ -4,7 +4,7 @@ use crate::DrawError;
 use crate::devices::{Panel, Talk, count_groups, devices};
 use polyshard_planner::placement::ParallelismMatrix;
 
-/// Returns a row for each placement of a mesh on `levels`, with a panel for each axis: who is together along it.
+/// Returns a row for each placement of a mesh on `levels`, with a panel for each axis: the groups of devices along it.
 ///
 /// ```
 /// use polyshard_planner::placement::matrices;

@@ -1,4 +1,4 @@
-//! The mesh in each step of a product, with the groups that talk.
+//! The mesh in each step of a product, with the groups that communicate.
 
 use crate::DrawError;
 use crate::devices::{Panel, Talk, count_groups, devices};

@@ -54,10 +54,10 @@ pub fn redistribution(plan: &Plan) -> Result<String, DrawError> {
         return Err(DrawError::Ranks { ranks, max: RANKS });
     }
     let page = Page::new(plan);
-    let report = plan.report();
     let mut states = vec![("before".to_owned(), plan.source())];
-    for (nth, (step, told)) in plan.steps().iter().zip(&report.steps).enumerate() {
-        let of = if told.axes.is_empty() { String::new() } else { format!(" of {}", told.axes.join(", ")) };
+    for (nth, step) in plan.steps().iter().enumerate() {
+        let axes = step.axis_names();
+        let of = if axes.is_empty() { String::new() } else { format!(" of {}", axes.join(", ")) };
         states.push((format!("after step {}, {}{of}", nth + 1, step.op()), step.to()));
     }
     let [width, height] = page.panel();

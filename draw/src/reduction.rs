@@ -7,7 +7,7 @@ use polyshard_machine::{Machine, Seconds};
 use polyshard_planner::reduce::Ranked;
 use polyshard_program::reduction::{Collective, LoweredStep};
 
-/// Returns a picture of who talks to whom in each step of a reduction's program on a machine.
+/// Returns a picture of which devices communicate in each step of a reduction's program on a machine.
 ///
 /// ```
 /// use polyshard_machine::Machine;

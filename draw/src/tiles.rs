@@ -1,7 +1,7 @@
 //! What a picture of a plan shows: which part of the array each rank holds, and who held it at first.
 //!
-//! A page has two directions. They are the first two dimensions that are ever cut; of the others it is said in
-//! words which part a rank holds.
+//! A page has two directions. They are the first two dimensions that are ever cut; of the others,
+//! text says which part a rank holds.
 
 use polyshard_planner::{DistType, Plan};
 use std::iter;

@@ -9,7 +9,6 @@ use polyshard::cli::values::{self, Number};
 use polyshard::planner::product::{ProductError, resharding};
 use polyshard::prelude::*;
 use polyshard::runtime::Result;
-use polyshard::{Prepared, Program};
 use polyshard_testing::example::launch::failure;
 
 /// The products and the closings of the gradients as programs.

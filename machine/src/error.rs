@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
-    /// The text is no TOML, or not that of a machine.
+    /// The text is not TOML, or does not describe a machine.
     #[error("cannot read the machine: {why}")]
     Syntax {
         /// Where and why.
@@ -104,13 +104,13 @@ pub enum MachineError {
         /// The rank.
         rank: usize,
     },
-    /// Bytes that are no amount.
+    /// Bytes that are negative or not finite.
     #[error("an amount of data must be 0 bytes or more, found {bytes}")]
     Bytes {
         /// What was given.
         bytes: String,
     },
-    /// A measurement that says nothing of a bandwidth.
+    /// A measurement from which no bandwidth follows.
     #[error("measurement {number} cannot be fitted: {why}")]
     Measurement {
         /// Its number, counted from 0.

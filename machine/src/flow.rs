@@ -41,8 +41,8 @@ pub(crate) fn send(
         (Collective::AllToAll | Collective::Exchange, _) => all_to_all(router, loads, group, bytes),
         (Collective::AllReduce, Algorithm::Tree) => 2.0 * tree(router, loads, group, 0, bytes),
         _ => {
-            let directions = boxed(router, group);
-            let share = carried(operation, group.len()) * bytes / directions.len() as f64;
+            let directions = box_lines(router, group);
+            let share = bytes_between(operation, group.len()) * bytes / directions.len() as f64;
             let mut latency = 0.0;
             for lines in directions {
                 // Lines of one direction run at once, the directions one after the other.
@@ -54,8 +54,8 @@ pub(crate) fn send(
     }
 }
 
-/// What passes between neighbours of a ring of `n` per byte that each holds, both directions together.
-fn carried(operation: Collective, n: usize) -> f64 {
+/// The bytes between neighbours of a ring of `n` per byte that each rank holds, both directions together.
+fn bytes_between(operation: Collective, n: usize) -> f64 {
     let n = n as f64;
     match operation {
         Collective::AllReduce => 2.0 * (n - 1.0) / n,
@@ -66,12 +66,12 @@ fn carried(operation: Collective, n: usize) -> f64 {
     }
 }
 
-/// The lines of a group along each direction of a torus that it is a box of; the group as one line if it is none.
+/// The lines of a group along each direction of the torus if the group is a box of it, else the group as one line.
 ///
 /// ```text
 /// group {0, 1, 4, 5} of a torus of 4 x 4     {0, 4} {1, 5}   and   {0, 1} {4, 5}
 /// ```
-fn boxed(router: &Router<'_>, group: &[usize]) -> Vec<Vec<Vec<usize>>> {
+fn box_lines(router: &Router<'_>, group: &[usize]) -> Vec<Vec<Vec<usize>>> {
     let spread = |dim: &Dim| {
         let mut at: Vec<usize> = group.iter().map(|&rank| dim.at(rank)).collect();
         at.sort_unstable();
@@ -79,7 +79,7 @@ fn boxed(router: &Router<'_>, group: &[usize]) -> Vec<Vec<Vec<usize>>> {
         at.len()
     };
     let dims: Vec<(Dim, usize)> = router.own_links().map(|dim| (dim, spread(&dim))).filter(|(_, n)| *n > 1).collect();
-    // Ranks are distinct, so as many as the box has places fill it.
+    // Ranks are distinct, so a group of the size of the box fills it.
     let fills = dims.iter().map(|(_, n)| n).product::<usize>() == group.len();
     if dims.len() < 2 || !fills {
         return vec![vec![group.to_vec()]];

@@ -125,8 +125,8 @@ impl Machine {
     /// Returns the machine with these levels, outermost first, of such devices.
     ///
     /// # Errors
-    /// If there is no level, two have one name, a count or a number of ports is 0, a bandwidth or a latency is
-    /// none, extents of a torus do not multiply to the count, a bypass is given to what is neither ring nor line,
+    /// If there is no level, two have one name, a count or a number of ports is 0, a bandwidth is not positive, a
+    /// latency is negative, extents of a torus do not multiply to the count, a bypass is given to what is neither ring nor line,
     /// or there are too many devices to count.
     pub fn new(name: impl Into<String>, levels: Vec<Level>, device: Device) -> Result<Self, MachineError> {
         let machine = Self { name: name.into(), levels, device, profiles: Vec::new() };
@@ -184,7 +184,7 @@ impl Machine {
     /// Returns the position of the level named `name`.
     ///
     /// # Errors
-    /// If there is none; the error says which there are.
+    /// If there is no such level; the error lists those there are.
     pub fn level(&self, name: &str) -> Result<usize, MachineError> {
         self.levels.iter().position(|level| level.name == name).ok_or_else(|| MachineError::UnknownLevel {
             name: name.into(),

@@ -43,7 +43,7 @@ impl Link {
 /// ```
 ///
 /// # Errors
-/// If no message has bytes, a time is not more than 0, or bytes are no amount.
+/// If no message has bytes, a time is not positive, or bytes are negative or not finite.
 pub fn fit_link(times: &[(f64, f64)]) -> Result<Link, MachineError> {
     for (number, &(bytes, seconds)) in times.iter().enumerate() {
         if !(seconds > 0.0 && seconds.is_finite() && bytes >= 0.0 && bytes.is_finite()) {

@@ -10,7 +10,7 @@ use super::time::{Rate, describe, ports};
 
 /// The ports of one device or member at one level, or one direction of a link.
 ///
-/// [`Machine::port_name`] says it in words.
+/// [`Machine::port_name`] names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(Resource);
 
@@ -64,7 +64,7 @@ impl Machine {
         Path { passages, latency }
     }
 
-    /// Returns what a port of this machine is, in words.
+    /// Returns what a port of this machine is, as text.
     #[must_use]
     pub fn port_name(&self, port: Port) -> String {
         describe(self, port.0)

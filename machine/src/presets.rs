@@ -30,7 +30,7 @@ impl Machine {
     /// | `tpu-v5e` | 4 x 4 chips, not wrapped |
     ///
     /// # Errors
-    /// If there is none of this name; the error says which there are.
+    /// If there is no preset of this name; the error lists those there are.
     pub fn preset(name: &str) -> Result<Self, MachineError> {
         let counts: &[usize] = match name {
             "a100" => &[4, 16],

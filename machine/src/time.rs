@@ -24,7 +24,7 @@ pub struct Seconds {
     pub transfer: f64,
     /// Seconds that pass even without bytes.
     pub latency: f64,
-    /// The slowest resource, in words; none if nothing is sent.
+    /// The slowest resource, as text; none if nothing is sent.
     pub bottleneck: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Seconds {
 /// ```
 ///
 /// # Errors
-/// If a rank is not on the machine or twice in the groups, or the bytes are no amount.
+/// If a rank is not on the machine or twice in the groups, or the bytes are negative or not finite.
 pub fn seconds(machine: &Machine, exchange: &Exchange, algorithm: Algorithm) -> Result<Seconds, MachineError> {
     let (loads, latency) = loads(machine, exchange, algorithm)?;
     let mut slowest: Option<(Resource, f64)> = None;
@@ -135,7 +135,7 @@ pub(crate) fn ports(machine: &Machine, resource: Resource) -> f64 {
     machine.levels()[resource.level].shared_ports.unwrap_or(1) as f64
 }
 
-/// What a resource is, in words.
+/// What a resource is, as text.
 pub(crate) fn describe(machine: &Machine, resource: Resource) -> String {
     let level = &machine.levels()[resource.level];
     let owner = match level.shared_ports {

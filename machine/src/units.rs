@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// Returns a number of things in words.
+/// Returns a number with its noun, singular or plural.
 ///
 /// ```
 /// use polyshard_machine::units::counted;
@@ -91,8 +91,8 @@ pub fn binary(mut bytes: f64) -> String {
     format!("{} {unit}", (bytes * 1e3).round() / 1e3)
 }
 
-/// Returns rows of cells as lines, columns two spaces apart; those in `words` begin at the left, all others, which are
-/// numbers, end at the right.
+/// Returns rows of cells as lines, columns two spaces apart; those in `left` are aligned left, all others, which are
+/// numbers, right.
 ///
 /// ```
 /// use polyshard_machine::units::table;
@@ -100,14 +100,14 @@ pub fn binary(mut bytes: f64) -> String {
 /// assert_eq!(table(&rows, &[0]), "ring    8\nall   128\n");
 /// ```
 #[must_use]
-pub fn table(rows: &[impl AsRef<[String]>], words: &[usize]) -> String {
+pub fn table(rows: &[impl AsRef<[String]>], left: &[usize]) -> String {
     let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
     let width =
         |column: usize| rows.iter().map(|row| row.as_ref().get(column).map_or(0, |cell| cell.chars().count())).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let cell = |(column, cell): (usize, &String)| {
         let width = widths[column];
-        if words.contains(&column) { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+        if left.contains(&column) { format!("{cell:width$}") } else { format!("{cell:>width$}") }
     };
     let line = |row: &[String]| {
         let cells: Vec<_> = row.iter().enumerate().map(cell).collect();

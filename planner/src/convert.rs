@@ -108,7 +108,7 @@ fn digits(at: &polyshard_layout::LinearAxes, mesh: &Mesh) -> Option<Vec<AxisPart
         stride *= part.extent as i64;
         parts.push(part);
     }
-    // A remainder that changes nothing is none.
+    // A modulus at or above all values changes nothing.
     let plain = at.constant == 0 && at.modulus.is_none_or(|modulus| modulus >= stride);
     plain.then_some(parts)
 }

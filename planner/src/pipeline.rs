@@ -12,7 +12,7 @@ mod tests;
 pub use error::PipelineError;
 
 use crate::Options;
-use polyshard_layout::Name;
+use polyshard_layout::{Name, Sharding};
 use polyshard_program::Program;
 
 /// Kernels to run one after the other, each on values that are outputs of earlier ones or come from outside.
@@ -23,7 +23,11 @@ use polyshard_program::Program;
 /// stage 2   Z = second(Y, W2)      reads Y by rows
 /// ```
 ///
-/// A value that no stage before writes is an input of the whole, laid out as the first stage that reads it wants.
+/// A value that no stage before writes is an input of the whole. It lies as the first stage that reads it expects it,
+/// or as [`input`](Self::input) says. Outputs lie as their stages leave them, or as [`output`](Self::output) says.
+///
+/// A run names scalars as kernels do: `alpha` is that of every kernel that has one, `first.alpha` that of the kernel
+/// `first` alone. Of several kernels of one name, each goes by the name of the value that it writes.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -51,7 +55,9 @@ use polyshard_program::Program;
 #[must_use = "a pipeline is checked and planned by `build`"]
 pub struct Pipeline {
     stages: Vec<Stage>,
-    outputs: Vec<Name>,
+    kept: Vec<Name>,
+    inputs: Vec<(Name, Sharding)>,
+    outputs: Vec<(Name, Sharding)>,
     options: Options,
 }
 
@@ -83,9 +89,43 @@ impl Pipeline {
         self
     }
 
-    /// Makes the value `name`, which a stage writes, an output of the program too; what the last stage writes always is one.
-    pub fn output(mut self, name: impl Into<Name>) -> Self {
-        self.outputs.push(name.into());
+    /// Makes the value `name`, which a stage writes, an output of the program too, in the sharding in which the stage
+    /// leaves it. What the last stage writes is always an output.
+    pub fn keep(mut self, name: impl Into<Name>) -> Self {
+        self.kept.push(name.into());
+        self
+    }
+
+    /// Makes `sharding` the one in which a run is given the input `name`. It is redistributed for the stages that read it in
+    /// another one.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let [x] = mesh.axes();
+    /// let twice = kernel! { fn twice(A: [f32; 4, 4]) -> B: [f32; 4, 4] { B[i, j] = 2.0 * A[i, j] } };
+    /// vars!(i, j, io, ii);
+    /// let twice = twice.distribute([i], [io], [ii], &mesh).shard("A", [i.at(x)]).shard("B", [i.at(x)]).lower()?;
+    ///
+    /// let columns = Sharding::new(&mesh, &[4, 4], &[Placement::block(1, x)])?;
+    /// let program = Pipeline::new().stage(&twice, ["X"], "Y").input("X", &columns).output("Y", &columns).build()?;
+    /// assert_eq!(program.moves().count(), 2); // X from columns to rows, and Y back
+    /// let found = polyshard::spmd(2, |world| {
+    ///     let x = DistArray::from_fn(world, &columns, |at| at[0] as f32)?;
+    ///     Ok(program.run(world, &[&x])?.get(&[3, 2 * world.rank()]))
+    /// })?;
+    /// assert_eq!(found, [Some(6.0), Some(6.0)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn input(mut self, name: impl Into<Name>, sharding: &Sharding) -> Self {
+        self.inputs.push((name.into(), sharding.clone()));
+        self
+    }
+
+    /// Makes the value `name`, which a stage writes, an output of the program in `sharding`; it is redistributed if the
+    /// stage leaves it in another one.
+    pub fn output(mut self, name: impl Into<Name>, sharding: &Sharding) -> Self {
+        self.outputs.push((name.into(), sharding.clone()));
         self
     }
 
@@ -99,9 +139,10 @@ impl Pipeline {
     ///
     /// # Errors
     /// A [`PipelineError`] that names the stage and the value: if there is no stage, one is not a kernel or has another number
-    /// of inputs than its kernel, a value has another shape than the kernel's tensor, meshes or element types differ, a value
-    /// is written twice or after it was read, an output is not written, or no plan fits into the memory that the options
-    /// allow.
+    /// of inputs than its kernel, a value has another shape than the kernel's tensor or the sharding that it is to have,
+    /// meshes or element types differ, a value is written twice or after it was read, an input is not read or has two
+    /// shardings, an output is not written, its sharding opens sums that are complete, or no plan fits into the memory that
+    /// the options allow.
     pub fn build(self) -> Result<Program, Box<PipelineError>> {
         build::build(self)
     }

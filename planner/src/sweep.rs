@@ -14,7 +14,7 @@
 //! `(p - 1) (q - 1) (tw n^ndim / (R p q) - ts)`: fewer messages, more elements. For one axis of all `R` ranks the
 //! sign depends on `R` alone, so pencils of any shape beat slabs exactly if `R * R > tw n^ndim / ts`.
 //!
-//! The formulas compare grids. They know neither topology nor contention, and say nothing of seconds on the wall.
+//! The formulas compare grids. They know neither topology nor contention, and do not predict elapsed times.
 
 use crate::factor::divisors;
 use std::fmt;

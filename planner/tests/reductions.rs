@@ -177,7 +177,7 @@ fn programs_that_cannot_be_lowered_or_proved_are_told_where() {
         vec![step(Reduce, 0, Form::InsideGroup), step(AllReduce, 0, Form::InsideGroup)],
         &[0],
         expect![
-            "step 2, AllReduce: one rank holds all of the array and another nothing; let those that take part hold as much"
+            "step 2, AllReduce: one rank holds all of the array and another nothing; all ranks of a step must hold the same amount"
         ],
     );
     refused(

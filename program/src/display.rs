@@ -60,7 +60,7 @@ impl Nest {
         format!("[{ranges}]{when}")
     }
 
-    /// What a route does, in words.
+    /// What a route does, as text.
     pub(crate) fn show_route(&self, route: &Route) -> String {
         let name = |axis: usize| self.mesh.as_slice()[axis].name;
         let names = |axes: &[usize]| list(&self.mesh.names(axes));

@@ -64,7 +64,7 @@ pub enum KernelError {
     NoScalar {
         /// The name.
         name: Name,
-        /// The scalars that there are, in words.
+        /// The scalars that there are, as text.
         scalars: String,
     },
     /// A scalar is given two values.
@@ -261,7 +261,7 @@ impl KernelError {
             Self::TwoExtents { name, first, first_at, second, second_at, range } => {
                 let range = range.as_ref().map(|range| format!(", or state the range that fits: {range}"));
                 let message = format!("index `{name}` has extent {first} in {first_at}, but {second} in {second_at}");
-                (message, Some(format!("let them agree{}", range.unwrap_or_default())))
+                (message, Some(format!("make them match{}", range.unwrap_or_default())))
             }
             Self::Unbound { name } => (
                 format!("index `{name}` has no extent, since it stands nowhere alone"),

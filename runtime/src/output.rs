@@ -83,7 +83,7 @@ impl Output {
         &self.path
     }
 
-    /// Checks that so many bytes are free where the file will be, as far as the system tells.
+    /// Checks that `bytes` bytes are free where the file will be, as far as the system tells.
     ///
     /// # Errors
     /// If they are not.
@@ -95,7 +95,7 @@ impl Output {
         }
     }
 
-    /// Checks that the file is none of `inputs`, by whatever names they have.
+    /// Checks that the file is not one of `inputs`, under any name.
     ///
     /// # Errors
     /// If it is one of them.
@@ -110,7 +110,7 @@ impl Output {
     /// Begins to write.
     ///
     /// # Errors
-    /// If the file cannot be made, or what is there cannot be opened. A pipe that nobody reads is waited for.
+    /// If the file cannot be made, or what is there cannot be opened. Opening a pipe waits for its reader.
     pub fn create(&self) -> Result<OutputFile> {
         let failed = |why: io::Error| failed(&self.path, refusal(why, "it"));
         let writer = match &self.place {

@@ -147,7 +147,7 @@ pub enum CliError {
     Batch {
         /// How many have none.
         refused: usize,
-        /// How many there are, in words.
+        /// How many there are, as text.
         problems: String,
     },
     /// A run gave what it must not give.

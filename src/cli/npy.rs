@@ -11,7 +11,7 @@ use std::path::Path;
 /// Returns the element type and the shape that a file's header names.
 ///
 /// # Errors
-/// If the file cannot be read, or is none of this kind.
+/// If the file cannot be read, or is not a `.npy` file.
 pub fn header(path: &Path) -> Result<(DType, Vec<usize>)> {
     let file = NpyFile::open(path)?;
     Ok((file.dtype(), file.shape().to_vec()))
@@ -20,7 +20,7 @@ pub fn header(path: &Path) -> Result<(DType, Vec<usize>)> {
 /// Returns the array in a file of elements `T`.
 ///
 /// # Errors
-/// If the file cannot be read, is none of this kind, or holds other elements.
+/// If the file cannot be read, is not a `.npy` file, or holds other elements.
 pub fn read<T: Element>(path: &Path) -> Result<ArrayD<T>> {
     NpyFile::open(path).and_then(NpyFile::read)
 }

@@ -1,7 +1,7 @@
 //! Numbers on a command line: what cannot be read is answered with what to write instead.
 //!
 //! The command line, the examples and the benchmarks share this; the standard library's own words, such as "invalid digit
-//! found in string", say nothing of what was expected.
+//! found in string", do not say what was expected.
 
 use crate::cli::error::{CliError, Result};
 use std::any::type_name;

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 
 /// Writes text to standard output, at once.
 ///
-/// If whoever reads has seen enough and closed the pipe, as `head` does, that is no failure; the rest is not said.
+/// If the reader closed the pipe, as `head` does, that is no failure; the rest is not printed.
 ///
 /// # Errors
 /// If standard output cannot be written, as where it is a file and the disk is full.
@@ -20,5 +20,10 @@ pub fn say(text: &str) -> Result<()> {
 
 /// Says on standard error why the program ends; if that cannot be written either, the exit code has to do.
 pub fn complain(message: &impl Display) {
-    let _ = writeln!(io::stderr(), "error: {message}");
+    remark(&format_args!("error: {message}"));
+}
+
+/// Writes a line to standard error, for people; nothing happens if it cannot be written.
+pub fn remark(line: &impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

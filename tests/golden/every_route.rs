@@ -70,7 +70,7 @@ pub fn sharding_c() -> Sharding {
 /// Runs `C[i, j] = factor * A[i + 2, j] - B[i, j] / 2 * d[j]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program wants them, or communication fails.
+/// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(
     world: &World,
     a: &DistArray<i32>,
@@ -86,7 +86,7 @@ pub fn run(
 /// As `run`, into an output that exists, whose elements are overwritten.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program wants them, or communication fails.
+/// If the tensors are not sharded as the program expects them, or communication fails.
 pub fn run_into(
     world: &World,
     a: &DistArray<i32>,

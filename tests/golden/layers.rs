@@ -65,7 +65,7 @@ pub fn sharding_p() -> Sharding {
 /// Runs `P[k, m, n] = A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program wants them, or communication fails.
+/// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(
     world: &World,
     a: &DistArray<f32>,
@@ -79,7 +79,7 @@ pub fn run(
 /// As `run`, into an output that exists, whose elements are overwritten.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program wants them, or communication fails.
+/// If the tensors are not sharded as the program expects them, or communication fails.
 pub fn run_into(
     world: &World,
     a: &DistArray<f32>,

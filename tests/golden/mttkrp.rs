@@ -64,7 +64,7 @@ pub fn sharding_m() -> Sharding {
 /// Runs `M[i, r] += X[i, j, k] * A[j, r] * B[k, r]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program wants them, or communication fails.
+/// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(
     world: &World,
     x: &DistArray<f32>,
@@ -79,7 +79,7 @@ pub fn run(
 /// As `run`, but goes on from what the output holds.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program wants them, or communication fails.
+/// If the tensors are not sharded as the program expects them, or communication fails.
 pub fn run_into(
     world: &World,
     x: &DistArray<f32>,

@@ -69,7 +69,7 @@ pub fn sharding_c() -> Sharding {
 /// Runs `C[i, j] = factor * A[k, i] * B[k, j] * d[j]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If leaf `weighted` is not registered as `C[i, j] += factor * A[k, i] * B[k, j] * d[j]`, the inputs are not sharded as the program wants them, or communication fails.
+/// If leaf `weighted` is not registered as `C[i, j] += factor * A[k, i] * B[k, j] * d[j]`, the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(
     world: &World,
     a: &DistArray<i32>,
@@ -85,7 +85,7 @@ pub fn run(
 /// As `run`, into an output that exists, whose elements are overwritten.
 ///
 /// # Errors
-/// If leaf `weighted` is not registered as `C[i, j] += factor * A[k, i] * B[k, j] * d[j]`, the tensors are not sharded as the program wants them, or communication fails.
+/// If leaf `weighted` is not registered as `C[i, j] += factor * A[k, i] * B[k, j] * d[j]`, the tensors are not sharded as the program expects them, or communication fails.
 pub fn run_into(
     world: &World,
     a: &DistArray<i32>,

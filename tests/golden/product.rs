@@ -72,7 +72,7 @@ pub fn sharding_c_4() -> Sharding {
 /// Runs the program on all ranks, which each return their shards of what it computes.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program wants them, or communication fails.
+/// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(
     world: &World,
     a_0: &DistArray<f64>,
@@ -145,7 +145,7 @@ pub mod multiply_1 {
     /// Runs `C[i, k] = A[i, j] * B[j, k]` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
-    /// If the inputs are not sharded as the program wants them, or communication fails.
+    /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(
         world: &World,
         a: &DistArray<f64>,
@@ -158,7 +158,7 @@ pub mod multiply_1 {
     /// As `run`, into an output that exists, whose elements are overwritten.
     ///
     /// # Errors
-    /// If the tensors are not sharded as the program wants them, or communication fails.
+    /// If the tensors are not sharded as the program expects them, or communication fails.
     pub fn run_into(
         world: &World,
         a: &DistArray<f64>,

@@ -53,7 +53,7 @@ pub fn sharding_a_2() -> Sharding {
 /// Runs the program on all ranks, which each return their shards of what it computes.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program wants them, or communication fails.
+/// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(world: &World, a_0: &DistArray<f32>) -> Result<DistArray<f32>> {
     a_0.expect("A", &sharding_a_0())?;
     let a_1 = Redistribution::of_part(

@@ -28,7 +28,7 @@ pub fn sharding_gradient_1() -> Sharding {
 /// Runs the program on all ranks, which each return their shards of what it computes.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program wants them, or communication fails.
+/// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(world: &World, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>> {
     gradient_0.expect("gradient", &sharding_gradient_0())?;
     let gradient_1 = gradient_0

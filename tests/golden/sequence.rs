@@ -54,7 +54,7 @@ pub fn sharding_z_5() -> Sharding {
 /// Runs the program on all ranks, which each return their shards of what it computes.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program wants them, or communication fails.
+/// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(
     world: &World,
     x_0: &DistArray<i64>,
@@ -100,7 +100,7 @@ pub mod first_1 {
     /// Runs `Y[m, n] += X[m, k] * W[k, n]` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
-    /// If the inputs are not sharded as the program wants them, or communication fails.
+    /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(
         world: &World,
         x: &DistArray<i64>,
@@ -113,7 +113,7 @@ pub mod first_1 {
     /// As `run`, but goes on from what the output holds.
     ///
     /// # Errors
-    /// If the tensors are not sharded as the program wants them, or communication fails.
+    /// If the tensors are not sharded as the program expects them, or communication fails.
     pub fn run_into(
         world: &World,
         x: &DistArray<i64>,
@@ -166,7 +166,7 @@ pub mod second_2 {
     /// Runs `Z[m, n] += scale * Y[m, k] * V[k, n]` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
-    /// If the inputs are not sharded as the program wants them, or communication fails.
+    /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(
         world: &World,
         y: &DistArray<i64>,
@@ -180,7 +180,7 @@ pub mod second_2 {
     /// As `run`, but goes on from what the output holds.
     ///
     /// # Errors
-    /// If the tensors are not sharded as the program wants them, or communication fails.
+    /// If the tensors are not sharded as the program expects them, or communication fails.
     pub fn run_into(
         world: &World,
         y: &DistArray<i64>,

@@ -49,7 +49,7 @@ pub fn sharding_c() -> Sharding {
 /// Runs `C[i, j] += A[i, k] * A[j, k]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program wants them, or communication fails.
+/// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(world: &World, a: &DistArray<f64>) -> Result<DistArray<f64>> {
     let mut c = DistArray::filled(world, &sharding_c(), ReduceOp::Sum.identity())?;
     run_into(world, a, &mut c)?;
@@ -59,7 +59,7 @@ pub fn run(world: &World, a: &DistArray<f64>) -> Result<DistArray<f64>> {
 /// As `run`, but goes on from what the output holds.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program wants them, or communication fails.
+/// If the tensors are not sharded as the program expects them, or communication fails.
 pub fn run_into(
     world: &World,
     a: &DistArray<f64>,

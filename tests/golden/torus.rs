@@ -55,7 +55,7 @@ pub fn sharding_b() -> Sharding {
 /// Runs `B[i, j] = A[(i - 1) % 7, j] + A[(i + 1) % 7, j] + A[i, (j - 1) % 5] + A[i, (j + 1) % 5] - w[(i + j) % 4] * A[i, j]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program wants them, or communication fails.
+/// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(
     world: &World,
     a: &DistArray<f64>,
@@ -69,7 +69,7 @@ pub fn run(
 /// As `run`, into an output that exists, whose elements are overwritten.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program wants them, or communication fails.
+/// If the tensors are not sharded as the program expects them, or communication fails.
 pub fn run_into(
     world: &World,
     a: &DistArray<f64>,

@@ -1,7 +1,7 @@
 //! Random programs as source, to be compiled all at once.
 
 use polyshard::prelude::*;
-use polyshard::{DType, Element, Program, SourceOptions, rust_source};
+use polyshard::{DType, Element, SourceOptions, rust_source};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::cyclic::cyclic_of;

@@ -107,7 +107,7 @@ fn machines_are_presets_or_files_with_counts_and_bandwidths_of_ones_own() {
     assert!((saved - 0.5).abs() < 1e-9, "{saved}");
     // 16 chips of a v5e in a row are a ring, 8 are not.
     let gather = |counts: &str, axes: &str, along: &str| -> f64 {
-        let traffic = format!("allgather:{along}:1e9");
+        let traffic = format!("all-gather:{along}:1e9");
         let machine = ["placement", "--machine", "tpu-v5e", "--hierarchy", counts, "--mesh", axes];
         numbers(&answered(&[&machine[..], &["--traffic", &traffic]].concat())["ranked"][0]["seconds"])
     };

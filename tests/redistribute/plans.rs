@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Mesh, source, target; weak and total cost, whether a permutation is needed, peak, the cost of gathering and
-/// slicing, and what all devices lack. The examples 4.9 and 3.1, Listing 3, and the figures of N. Rink et al.,
+/// Mesh, source, target; in elements, weak and total cost, whether a permutation is needed, peak, the cost of gathering
+/// and slicing, and what all devices lack. The examples 4.9 and 3.1, Listing 3, and the figures of N. Rink et al.,
 /// "Memory-efficient array redistribution through portable collective communication", arXiv 2112.01075.
 type Case = (&'static str, &'static str, &'static str, [u64; 2], bool, [u64; 3]);
 
@@ -40,15 +40,17 @@ const CASES: [Case; 6] = [
 
 #[track_caller]
 fn check_figures(plan: &Value, (mesh, source, target, [weak, total], permute, [peak, naive, lacking]): Case) {
-    let figures = ["weak_cost", "total_cost", "permute", "peak", "naive_cost", "exchange_total"].map(|key| &plan[key]);
-    let expected = [json!(weak), json!(total), json!(permute), json!(peak), json!(naive), json!(lacking)];
-    assert_eq!(figures, expected.each_ref(), "{source} to {target} over {mesh}: {plan}");
+    let size = plan["element_bytes"].as_u64().expect("a number");
+    let keys = ["weak_cost_bytes", "cost_bytes", "peak_bytes", "naive_cost_bytes", "lacking_bytes_total"];
+    let expected = [weak, total, peak, naive, lacking].map(|elements| json!(elements * size));
+    assert_eq!(keys.map(|key| &plan[key]), expected.each_ref(), "{source} to {target} over {mesh}: {plan}");
+    assert_eq!(plan["permute"], json!(permute), "{source} to {target} over {mesh}: {plan}");
     let steps = plan["steps"].as_array().expect("a list");
     assert_eq!(steps.first().map(|step| &step["from"]), Some(&json!(source)));
     assert_eq!(steps.last().map(|step| &step["to"]), Some(&json!(target)));
     assert!(steps.windows(2).all(|pair| pair[0]["to"] == pair[1]["from"]), "{plan}");
-    let cost: u64 = steps.iter().map(|step| step["elements"].as_u64().expect("a number")).sum();
-    assert_eq!(cost, total);
+    let cost: u64 = steps.iter().map(|step| step["cost_bytes"].as_u64().expect("a number")).sum();
+    assert_eq!(cost, total * size);
 }
 
 #[test]
@@ -68,7 +70,8 @@ fn the_figures_of_the_literature_are_reached_by_steps_that_run() {
         let mut steps: Vec<_> = steps.collect();
         steps.sort_unstable();
         assert_eq!(steps, expected, "{source} to {target}: {plan}");
-        assert_eq!([&plan["weak_cost"], &plan["total_cost"]], [&json!(weak), &json!(total)], "{source} to {target}");
+        let costs = [weak, total].map(|elements| json!(4 * elements));
+        assert_eq!([&plan["weak_cost_bytes"], &plan["cost_bytes"]], costs.each_ref(), "{source} to {target}");
     };
     // Figure 3: permutations within a dimension, across dimensions, and of an axis that replicates.
     let devices = "xdev=4,ydev=4";
@@ -97,12 +100,13 @@ fn a_plan_is_told_with_its_steps_and_bounds() {
     expect![[r#"
         redistribution over (a: 2, b: 2), 4 bytes per element
           [4{a}8, 4{b}8]
-        1 AllToAll of b, in groups {0 1} {2 3}: costs 64 bytes per device, tiles of at most 64 bytes
+        1 AllToAll of b, in groups {0 1} {2 3}: costs 64 bytes per device, receives at most 32, tiles of at most 64 bytes
           [2{b,a}8, 8]
-        cost 64 bytes per device; without regard to which rank gets which tile 64
-        peak 64 bytes per device, of which the source tile 64 and the target tile 64
-        all-gather and slice would cost 384 bytes per device and take 256
-        devices lack 128 bytes in all, less cannot move; this plan moves 128
+        cost 64 bytes per device: the tiles that the steps work on, each counted in whole
+        if tiles could end on any rank, the cost would be 64
+        received 32 bytes per device, 128 in all; no plan receives less than 128 in all
+        peak 64 bytes per device; the source tile has 64 and the target tile 64
+        all-gather and slice would cost 384 bytes per device, with a peak of 256
         checked 4 tiles
         received per rank: 32 bytes, 128 in all; on every rank what the plan says
     "#]]
@@ -118,11 +122,28 @@ fn steps_are_told_as_data() {
         "to": "[8, 4{a}8]",
         "axes": ["a"],
         "groups": [[0, 2], [1, 3]],
-        "elements": 32,
+        "cost_bytes": 256,
+        "received_bytes_max": 128,
     });
     assert_eq!(plan["steps"], json!([step]));
     assert_eq!(plan["run"], json!({"tiles": 4, "received_bytes": [128, 128, 128, 128]}));
     assert_eq!(plan["seconds"], Value::Null);
+}
+
+/// The element type says how many bytes an element has, with a run and without.
+#[test]
+fn figures_are_bytes_of_the_element_type() {
+    let figures = |dtype: &str, ops: &str, flags: &[&str]| {
+        let problem = ["--mesh", "x=4,y=6", "[3{x}12, 2{y}12]", "[2{y}12, 3{x}12]", "--json", "--type", dtype];
+        let plan = parsed(&said(&[&problem[..], &["--ops", ops], flags].concat()));
+        let keys = ["element_bytes", "cost_bytes", "received_bytes_max", "received_bytes_total", "peak_bytes"];
+        keys.map(|key| plan[key].as_u64().expect("a number"))
+    };
+    assert_eq!(figures("f64", "fused", &[]), [8, 144, 104, 2304, 48]);
+    assert_eq!(figures("f32", "fused", &[]), [4, 72, 52, 1152, 24]);
+    assert_eq!(figures("i32", "fused", &[]), figures("f32", "fused", &["--run"]));
+    // What an exchange costs is what the rank that lacks most receives.
+    assert_eq!(figures("f64", "exchange", &["--run"]), [8, 48, 48, 992, 48]);
 }
 
 #[test]
@@ -172,7 +193,7 @@ fn where_messages_are_dear_few_are_sent() {
 fn a_memory_bound_admits_what_fits() {
     let problem = ["--mesh", "x=4", "[2{x}8]", "[8]", "--json"];
     let plan = parsed(&said(&[&problem[..], &["--memory", "64"]].concat()));
-    assert_eq!(plan["peak"], json!(8));
+    assert_eq!(plan["peak_bytes"], json!(64));
 }
 
 #[test]
@@ -206,7 +227,7 @@ fn a_batch_answers_each_line_in_order_and_goes_on_after_bad_ones() {
     assert_eq!(ended.stderr, "error: no plan for 2 of 4 problems; the answer on the line of each says why\n");
     let answers: Vec<_> = ended.stdout.lines().map(parsed).collect();
     assert_eq!(answers.len(), 4);
-    assert_eq!(answers[0]["total_cost"], json!(4));
+    assert_eq!(answers[0]["cost_bytes"], json!(4 * 8));
     let zero = "axis `x` of the mesh `x=0` has extent 0; an axis has at least one rank";
     assert_eq!(answers[1], json!({"error": zero, "line": 3}));
     let none = "expected ident at column 2; a problem is {\"mesh\": [[\"x\", 4]], \"source\": \"[2{x}8]\", \

@@ -35,10 +35,10 @@ pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &Token
     };
     let [input_errors, tensor_errors] = ["inputs", "tensors"].map(|arrays| match &nest.leaf.op {
         LeafOp::Named { name, statement, .. } => format!(
-            " If leaf `{name}` is not registered as `{statement}`, the {arrays} are not sharded as the program wants them, or \
+            " If leaf `{name}` is not registered as `{statement}`, the {arrays} are not sharded as the program expects them, or \
              communication fails."
         ),
-        _ => format!(" If the {arrays} are not sharded as the program wants them, or communication fails."),
+        _ => format!(" If the {arrays} are not sharded as the program expects them, or communication fails."),
     });
     let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
     let restart = (kernel.assign() == Assign::Set && !nest.overwrites()).then_some(zero);

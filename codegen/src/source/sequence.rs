@@ -70,7 +70,7 @@ fn items(program: &Program) -> TokenStream {
         /// Runs the program on all ranks, which each return their shards of what it computes.
         ///
         /// # Errors
-        /// If the inputs are not sharded as the program wants them, or communication fails.
+        /// If the inputs are not sharded as the program expects them, or communication fails.
         pub fn run(
             world: &World,
             #(#parameters: &DistArray<#element>,)*

@@ -7,21 +7,25 @@ use polyshard_program::{Array, ArrayId, ArrayKind, Move, Program, Statement};
 
 /// Checks the pipeline and puts its program together.
 pub(super) fn build(pipeline: Pipeline) -> Result<Program, Box<PipelineError>> {
-    let Pipeline { stages, outputs, options } = pipeline;
+    let Pipeline { stages, kept, inputs, outputs, options } = pipeline;
     let first = stages.first().ok_or(PipelineError::Empty)?;
     for (position, stage) in stages.iter().enumerate() {
         check_stage(stage, position, first)?;
     }
     let (mesh, dtype) = (first.program.mesh().clone(), first.program.dtype());
-    let last = stages.last().map(|stage| stage.output);
     let written = || stages.iter().map(|stage| stage.output);
-    if let Some(&value) = outputs.iter().find(|&&output| written().all(|other| other != output)) {
+    let mut named = kept.iter().chain(outputs.iter().map(|(name, _)| name));
+    if let Some(&value) = named.find(|&&output| written().all(|other| other != output)) {
         return Err(Box::new(PipelineError::Output { value, written: listed(written()) }));
     }
-    let outputs: Vec<_> = outputs.iter().copied().chain(last).collect();
     let options = Options { element_bytes: dtype.size(), ..options };
-    let mut builder = Builder { options, outputs, arrays: Vec::new(), origins: Vec::new(), statements: Vec::new() };
-    builder.add_inputs(&stages);
+    // What the last stage writes is an output, as it is left if nothing else is said.
+    let last = stages.last().map(|last| last.output);
+    let last = last.filter(|last| outputs.iter().all(|(name, _)| name != last));
+    let kept = kept.into_iter().chain(last).collect();
+    let mut builder =
+        Builder { options, kept, outputs, arrays: Vec::new(), origins: Vec::new(), statements: Vec::new() };
+    builder.add_inputs(&stages, &inputs)?;
     for (position, stage) in stages.iter().enumerate() {
         builder.add_stage(stage, position)?;
     }
@@ -41,7 +45,7 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<
         let tensors: Vec<_> = kernel.inputs().iter().map(|tensor| tensor.name).collect();
         return Err(Box::new(PipelineError::Inputs {
             stage: stage.label(position),
-            wanted: tensors.len(),
+            expected: tensors.len(),
             tensors: listed(tensors),
             given: stage.inputs.len(),
             values: listed(stage.inputs.iter().copied()),
@@ -69,7 +73,10 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<
 /// The program so far.
 struct Builder {
     options: Options,
-    outputs: Vec<Name>,
+    /// Values that are outputs in the sharding in which their stages leave them.
+    kept: Vec<Name>,
+    /// Values that are outputs in a sharding of their own.
+    outputs: Vec<(Name, Sharding)>,
     /// The inputs first; a value that lies in several ways is several arrays, the first as it was given or written.
     arrays: Vec<Array>,
     /// By array, where its value is from, for messages.
@@ -84,37 +91,48 @@ impl Builder {
         ArrayId(self.arrays.len() - 1)
     }
 
-    /// Adds what stages read and none writes before.
-    fn add_inputs(&mut self, stages: &[Stage]) {
+    /// Adds what stages read and none writes before, in the sharding that is given for it, if one is.
+    fn add_inputs(&mut self, stages: &[Stage], given: &[(Name, Sharding)]) -> Result<(), Box<PipelineError>> {
         let mut written: Vec<Name> = Vec::new();
         for (position, stage) in stages.iter().enumerate() {
-            for (&value, sharding) in stage.inputs.iter().zip(&stage.program.nest().shardings) {
+            for (&value, read) in stage.inputs.iter().zip(&stage.program.nest().shardings) {
                 if !written.contains(&value) && self.home(value).is_none() {
                     let origin = format!("an input that {} reads first", stage.label(position));
+                    let sharding = given.iter().find(|(name, _)| *name == value).map_or(read, |(_, sharding)| sharding);
                     self.add(value, sharding, ArrayKind::Input, origin);
                 }
             }
             written.push(stage.output);
         }
+        for (nth, (value, sharding)) in given.iter().enumerate() {
+            if self.home(*value).is_none() {
+                return Err(Box::new(PipelineError::Input { value: *value, inputs: listed(self.values()) }));
+            }
+            if let Some((_, first)) = given[..nth].iter().find(|(name, _)| name == value) {
+                let [first, second] = [first, sharding].map(Sharding::to_string);
+                return Err(Box::new(PipelineError::InputTwice { value: *value, first, second }));
+            }
+        }
+        Ok(())
     }
 
     fn add_stage(&mut self, stage: &Stage, position: usize) -> Result<(), Box<PipelineError>> {
         let nest = stage.program.nest();
         let mut inputs = Vec::with_capacity(stage.inputs.len());
-        for ((&value, tensor), wanted) in stage.inputs.iter().zip(nest.kernel.inputs()).zip(&nest.shardings) {
+        for ((&value, tensor), read) in stage.inputs.iter().zip(nest.kernel.inputs()).zip(&nest.shardings) {
             let home = self.home(value).expect("a value that no stage wrote is an input; this is a bug of polyshard");
             let sharding = &self.arrays[home.0].sharding;
-            if sharding.shape() != wanted.shape() {
+            if sharding.shape() != read.shape() {
                 return Err(Box::new(PipelineError::Shape {
                     stage: stage.label(position),
                     tensor: tensor.name,
-                    wanted: wanted.shape().to_vec(),
+                    expected: read.shape().to_vec(),
                     value,
                     found: sharding.shape().to_vec(),
                     origin: self.origins[home.0].clone(),
                 }));
             }
-            inputs.push(self.in_sharding(home, wanted, stage, position)?);
+            inputs.push(self.in_sharding(home, read, ArrayKind::Temporary, || stage.label(position))?);
         }
         if let Some(home) = self.home(stage.output) {
             return Err(Box::new(PipelineError::Taken {
@@ -124,30 +142,50 @@ impl Builder {
                 existing: listed(self.values()),
             }));
         }
-        let kind = if self.outputs.contains(&stage.output) { ArrayKind::Output } else { ArrayKind::Temporary };
         let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
+        let shardings = self.shardings_of(stage.output);
+        let kind = match self.kept.contains(&stage.output) || shardings.iter().any(|asked| same(sharding, asked)) {
+            true => ArrayKind::Output,
+            false => ArrayKind::Temporary,
+        };
         let output = self.add(stage.output, sharding, kind, format!("the output of {}", stage.label(position)));
         self.statements.push(Statement::Nest { nest: Box::new(nest.clone()), inputs, output });
-        Ok(())
+        shardings.iter().try_for_each(|sharding| self.add_output(output, sharding))
     }
 
-    /// Returns the array of a value in a sharding, and moves it there if none lies so yet.
+    /// The shardings of its own in which a value is an output.
+    fn shardings_of(&self, value: Name) -> Vec<Sharding> {
+        self.outputs.iter().filter(|(name, _)| *name == value).map(|(_, sharding)| sharding.clone()).collect()
+    }
+
+    /// Makes the value that a stage leaves in `home` an output in this sharding.
+    fn add_output(&mut self, home: ArrayId, sharding: &Sharding) -> Result<(), Box<PipelineError>> {
+        let Array { name: value, sharding: left, .. } = &self.arrays[home.0];
+        if left.shape() != sharding.shape() {
+            let (found, wanted) = (left.shape().to_vec(), sharding.shape().to_vec());
+            return Err(Box::new(PipelineError::OutputShape { value: *value, found, wanted }));
+        }
+        if sharding.partial().iter().any(|axis| !left.partial().contains(axis)) {
+            let [source_sharding, target_sharding] = [left, sharding].map(Sharding::to_string);
+            return Err(Box::new(PipelineError::Opened { value: *value, source_sharding, target_sharding }));
+        }
+        self.in_sharding(home, sharding, ArrayKind::Output, || "the output".into()).map(drop)
+    }
+
+    /// Returns the array of a value in a sharding; if there is none yet, adds one of this kind and moves the value there.
     fn in_sharding(
         &mut self,
         home: ArrayId,
         wanted: &Sharding,
-        stage: &Stage,
-        position: usize,
+        kind: ArrayKind,
+        reader: impl FnOnce() -> String,
     ) -> Result<ArrayId, Box<PipelineError>> {
         let value = self.arrays[home.0].name;
-        let fits = |array: &Array| {
-            array.name == value && array.sharding.mesh() == wanted.mesh() && array.sharding.has_same_owners(wanted)
-        };
-        if let Some(found) = self.arrays.iter().position(fits) {
+        if let Some(found) = self.arrays.iter().position(|array| array.name == value && same(&array.sharding, wanted)) {
             return Ok(ArrayId(found));
         }
         let source = self.arrays[home.0].sharding.clone();
-        let moved = self.add(value, wanted, ArrayKind::Temporary, self.origins[home.0].clone());
+        let moved = self.add(value, wanted, kind, self.origins[home.0].clone());
         let moves = match Plan::between(&source, wanted, &self.options) {
             Ok(plan) => {
                 let moves = plan.moves([home, moved], &mut self.arrays);
@@ -157,7 +195,7 @@ impl Builder {
             Err(PlanError::Type(why)) => vec![Move::direct(home, moved, [&source, wanted], vec![why.to_string()])],
             Err(why) => {
                 return Err(Box::new(PipelineError::Plan {
-                    stage: stage.label(position),
+                    reader: reader(),
                     value,
                     source_sharding: source.to_string(),
                     target_sharding: wanted.to_string(),
@@ -184,6 +222,11 @@ impl Builder {
         }
         values
     }
+}
+
+/// Whether an array in one sharding is also one in the other.
+fn same(left: &Sharding, right: &Sharding) -> bool {
+    left.mesh() == right.mesh() && left.has_same_owners(right)
 }
 
 fn listed(names: impl IntoIterator<Item = Name>) -> String {

@@ -1,6 +1,8 @@
 //! Why stages do not fit together.
+
 use crate::PlanError;
 use polyshard_layout::Name;
+use polyshard_machine::units::counted;
 use polyshard_program::DType;
 use std::fmt;
 
@@ -27,13 +29,58 @@ pub enum PipelineError {
         /// What stages write.
         written: String,
     },
+    /// A sharding is given for a value that is not an input: a stage writes the value, or none reads it.
+    #[error("`{value}` is not an input; the inputs are {inputs}")]
+    Input {
+        /// The value.
+        value: Name,
+        /// What stages read and none writes before.
+        inputs: String,
+    },
+    /// Two shardings are given for an input.
+    #[error("the input `{value}` is given two shardings, {first} and {second}; give one")]
+    InputTwice {
+        /// The input.
+        value: Name,
+        /// The first sharding.
+        first: String,
+        /// The second.
+        second: String,
+    },
+    /// An output's sharding is of another shape.
+    #[error("the output `{value}` has shape {found:?}, but its sharding is for {wanted:?}; make them match")]
+    OutputShape {
+        /// The output.
+        value: Name,
+        /// Its shape.
+        found: Vec<usize>,
+        /// The shape of the sharding.
+        wanted: Vec<usize>,
+    },
+    /// An output's sharding has open partial sums where the value's are complete.
+    #[error(
+        "the output `{value}` cannot get from {source_sharding} to {target_sharding}: its sums are complete; leave out \
+         `partial`"
+    )]
+    Opened {
+        /// The output.
+        value: Name,
+        /// How it lies.
+        source_sharding: String,
+        /// How it should lie.
+        target_sharding: String,
+    },
     /// A stage has not as many inputs as its kernel.
-    #[error("{stage}: the kernel reads {} tensors ({tensors}), but {given} values are given ({values})", .wanted)]
+    #[error(
+        "{stage}: the kernel reads {} ({tensors}), but {} given ({values})",
+        counted(*.expected, "tensor"),
+        if *.given == 1 { "1 value is".to_owned() } else { format!("{given} values are") }
+    )]
     Inputs {
         /// The stage.
         stage: String,
         /// The number of the kernel's inputs.
-        wanted: usize,
+        expected: usize,
         /// Their names.
         tensors: String,
         /// The number of values.
@@ -42,14 +89,14 @@ pub enum PipelineError {
         values: String,
     },
     /// A value has another shape than the tensor that a kernel reads it as.
-    #[error("{stage}: `{tensor}` has shape {wanted:?}, but `{value}` has {found:?}, {origin}; let them agree")]
+    #[error("{stage}: `{tensor}` has shape {expected:?}, but `{value}` has {found:?}, {origin}; make them match")]
     Shape {
         /// The stage.
         stage: String,
         /// The kernel's tensor.
         tensor: Name,
         /// Its shape.
-        wanted: Vec<usize>,
+        expected: Vec<usize>,
         /// The value.
         value: Name,
         /// The value's shape.
@@ -96,15 +143,15 @@ pub enum PipelineError {
         existing: String,
     },
     /// A redistribution that is necessary has no plan.
-    #[error("`{value}` cannot get from {source_sharding} to {target_sharding} for {stage}: {why}")]
+    #[error("`{value}` cannot get from {source_sharding} to {target_sharding} for {reader}: {why}")]
     Plan {
-        /// The stage that reads the value.
-        stage: String,
+        /// The stage that reads the value, or the output.
+        reader: String,
         /// The value.
         value: Name,
         /// How it lies.
         source_sharding: String,
-        /// How the stage wants it.
+        /// How it should lie.
         target_sharding: String,
         /// What is wrong.
         why: PlanError,

@@ -81,6 +81,6 @@ fn what_is_no_pipeline_is_refused() {
         format!("stage 1 is a program of {statements} statements, not one kernel; add its kernels one by one")
     );
     let one = Schedule::from_spec(example::matmul(4, 4, 4)).lower().expect("a legal schedule");
-    let error = Pipeline::new().stage(&one, ["A", "B"], "C").output("D").build().expect_err("nobody writes D");
+    let error = Pipeline::new().stage(&one, ["A", "B"], "C").keep("D").build().expect_err("nobody writes D");
     assert_eq!(error.to_string(), "no stage writes the output `D`; the stages write C");
 }

@@ -70,7 +70,7 @@ pub fn best(machine: &Machine, axes: &[usize], traffic: &[Traffic]) -> Result<Ve
 ///
 /// # Errors
 /// If the axes cannot be placed on the machine, a collective names an axis that does not exist or one twice, or its
-/// bytes are no amount.
+/// bytes are negative or not finite.
 pub fn best_with(
     machine: &Machine,
     axes: &[usize],

@@ -87,7 +87,7 @@ fn fill(levels: &[usize], axes: &[usize], columns: &mut Vec<Vec<usize>>, found: 
     }
 }
 
-/// The number of ways to fill these levels; `known` are those for so many levels and axes, which are ascending there.
+/// The number of ways to fill these levels; `known` holds those already counted, by the number of levels and the axes in ascending order.
 fn ways(levels: &[usize], axes: &[usize], known: &mut HashMap<(usize, Vec<usize>), u128>) -> u128 {
     let [level, inner @ ..] = levels else { return 1 };
     let mut axes = axes.to_vec();

@@ -1,7 +1,7 @@
 //! Meshes that are placed: a mesh, a machine, and which rank of the one is which device of the other.
 //!
-//! A [`Mesh`] says nothing of devices, so `placed` adds what is missing and checks it once; whoever has a
-//! [`PlacedMesh`] need not check again. It is data: the runtime renumbers its ranks by it and reduces along its axes.
+//! A [`Mesh`] does not know devices, so `placed` adds what is missing and checks it once; a [`PlacedMesh`] is valid and need
+//! not be checked again. It is data: the runtime renumbers its ranks by it and reduces along its axes.
 //! It must not decide anything: which matrix is best is for [`best`](super::best) to say.
 
 use super::{ParallelismMatrix, PlacementError, matrices};
@@ -173,7 +173,7 @@ fn unknown(axis: String, mesh: &Mesh) -> PlacementError {
     PlacementError::UnknownAxis { axis, mesh: mesh.to_string() }
 }
 
-/// Which matrices would fit a hierarchy and axes, in words; the first few, as there may be thousands.
+/// Returns as text which matrices would fit a hierarchy and axes; the first few, as there may be thousands.
 fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
     const SHOWN: usize = 3;
     match matrices(hierarchy, axes) {

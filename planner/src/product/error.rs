@@ -98,7 +98,7 @@ pub enum ProductError {
         /// The most that there may be.
         most: usize,
     },
-    /// More dimensions than plans are sought over with so many axes.
+    /// More dimensions than are searched with this number of axes.
     #[error(
         "{dims} dimensions over {axes} {} of more than one rank; plans are then sought over at most {most} \
          dimensions: join those that lie alike{}", if *axes == 1 { "axis" } else { "axes" },

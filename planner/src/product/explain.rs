@@ -1,4 +1,4 @@
-//! Plans of products in words.
+//! Plans of products as text.
 
 use super::cost::flops;
 use super::{ProductPlan, ProductStep, Sequence};
@@ -41,7 +41,7 @@ impl ProductPlan {
         let free = if self.free.is_some() { ", factors sharded freely" } else { "" };
         let mut text =
             format!("{product} over ({}), {}, {}{free}\n", product.mesh(), product.dtype(), sizes.join(", "));
-        // What is free is of no case yet. Writing to a string cannot fail.
+        // Free factors belong to no case yet. Writing to a string cannot fail.
         if self.free.is_none() {
             let _ = writeln!(text, "{}", product.case());
         }

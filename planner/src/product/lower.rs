@@ -373,7 +373,7 @@ fn covered(whole: &[(&str, usize)], sizes: &[(&str, usize)], all: bool) -> Resul
             None if all => {
                 let mut names: Vec<_> = whole.iter().map(|(name, _)| format!("`{name}`")).collect();
                 names.sort_unstable();
-                return refuse(format!("is of no dimension; the dimensions are {}", names.join(", ")));
+                return refuse(format!("is not the size of a dimension; the dimensions are {}", names.join(", ")));
             }
             _ => {}
         }
@@ -422,7 +422,7 @@ mod tests {
         let plan = plan("A[I_X, J] * B[J, K] -> C[I_X, K]", DType::F64);
         let cut = |sizes: &[(&str, usize)]| plan.best().program(plan.product(), sizes);
         check(cut(&[("I", 5)]), "the size of `I` is 5, but the plan covers 4; plan the product for 5 or more");
-        check(cut(&[("M", 5)]), "the size of `M` is of no dimension; the dimensions are `I`, `J`, `K`");
+        check(cut(&[("M", 5)]), "the size of `M` is not the size of a dimension; the dimensions are `I`, `J`, `K`");
         check(cut(&[("J", 3), ("J", 4)]), "the size of `J` is given twice; give it once");
     }
 

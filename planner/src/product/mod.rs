@@ -22,7 +22,7 @@
 //! | `moves`, `graph` | the cheapest way of one array between layouts |
 //! | `reshard` | that way for an array by itself |
 //! | `search`, `plan` | all sequences, judged and sorted |
-//! | `explain`, `report` | a plan in words, and as data |
+//! | `explain`, `report` | a plan as text, and as data |
 //! | `lower` | a sequence as a program |
 //!
 //! Nothing here moves data, overlaps a collective with its own product, or multiplies in several rounds.

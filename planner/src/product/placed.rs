@@ -1,7 +1,7 @@
 //! Rooflines of meshes that are placed on machines.
 //!
 //! A machine has levels, a roofline one kind of link per axis of the mesh. Where an axis is a whole ring, a line of
-//! neighbours, or a dimension of a torus, whose links nobody else uses, its links are those. Anything else is taken as a
+//! neighbours, or a dimension of a torus, whose links no other axis uses, its links are those. Anything else is taken as a
 //! switch through which every rank gets what it gets when all groups along the axis gather at once, as simulated: the
 //! devices of a node share its network card, and an axis on two levels is as fast as the slower one lets it be.
 //!
@@ -144,7 +144,7 @@ fn shared_links(machine: &Machine, matrix: &ParallelismMatrix, axis: usize) -> R
     let wrong = |error: &dyn std::fmt::Display| ProductError::Machine(error.to_string());
     let groups = matrix.groups(&[axis]).map_err(|error| wrong(&error))?;
     let others = groups[0].len() as f64 - 1.0;
-    // What a rank holds is of no matter, as long as rounding is not felt.
+    // Any amount per rank gives the same rate, as long as rounding is negligible.
     let bytes = 1e9;
     let gather = Exchange { operation: Collective::AllGather, groups, bytes };
     let transfer = seconds(machine, &gather, Algorithm::Ring).map_err(|error| wrong(&error))?.transfer;

@@ -5,8 +5,8 @@ use super::{Free, Operand, Product, ProductStep, StepCost};
 
 /// One way to a product: steps, in the order in which they run, and what they cost.
 ///
-/// Factors come to lie as the multiplication needs them, then every rank multiplies, then the result comes to lie as
-/// it is wanted. Each step begins with what the last one on its array left.
+/// Factors are redistributed for the multiplication, then every rank multiplies, then the result is redistributed as
+/// asked for. Each step begins with what the last one on its array left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
     pub(super) work: String,
@@ -74,7 +74,7 @@ impl Sequence {
     }
 }
 
-/// All sequences of a product that are worth a look, on one machine.
+/// The sequences of a product worth considering, on one machine.
 ///
 /// For each way to let axes of the mesh cut loops of the product there is one, the cheapest of them; it is left out if
 /// it moves an array in more than two steps and one before it is no worse in transfer, time or memory.

@@ -277,7 +277,7 @@ fn steps(graph: &Graph, fast: Option<&[Paths<'_>]>, operand: Operand, ends: [&La
     }
 }
 
-/// The axes of more than one rank, if they are not too many for an array of so many dimensions.
+/// The axes of more than one rank, if they are not too many for an array of `dims` dimensions.
 pub(super) fn axes(mesh: &Mesh, dims: usize) -> Result<Vec<usize>, ProductError> {
     let extents = mesh.as_slice().iter().enumerate();
     let axes: Vec<usize> = extents.filter(|(_, axis)| axis.extent > 1).map(|(nth, _)| nth).collect();

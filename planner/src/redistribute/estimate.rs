@@ -24,7 +24,7 @@ pub(super) struct Search<'a> {
     pub(super) fused: bool,
     /// Whether tiles may be cut smaller than the target's, by factors that replicate.
     pub(super) slices: bool,
-    /// A path that costs as much is of no use.
+    /// Paths that cost this much or more are not followed.
     pub(super) bound: Option<Cost>,
     /// States to look at before giving up.
     pub(super) patience: usize,

@@ -1,4 +1,4 @@
-//! Plans in words.
+//! Plans as text.
 
 use super::plan::Plan;
 use super::step::PlanStep;
@@ -21,12 +21,13 @@ impl Plan {
     /// assert_eq!(plan.explain(8), "\
     /// redistribution over (a: 2), 8 bytes per element
     ///   [4{a}8, 8]
-    /// 1 AllToAll of a, in groups {0 1}: costs 256 bytes per device, tiles of at most 256 bytes
+    /// 1 AllToAll of a, in groups {0 1}: costs 256 bytes per device, receives at most 128, tiles of at most 256 bytes
     ///   [8, 4{a}8]
-    /// cost 256 bytes per device; without regard to which rank gets which tile 256
-    /// peak 256 bytes per device, of which the source tile 256 and the target tile 256
-    /// all-gather and slice would cost 512 bytes per device and take 512
-    /// devices lack 256 bytes in all, less cannot move; this plan moves 256
+    /// cost 256 bytes per device: the tiles that the steps work on, each counted in whole
+    /// if tiles could end on any rank, the cost would be 256
+    /// received 128 bytes per device, 256 in all; no plan receives less than 256 in all
+    /// peak 256 bytes per device; the source tile has 256 and the target tile 256
+    /// all-gather and slice would cost 512 bytes per device, with a peak of 512
     /// ");
     /// # Ok::<(), polyshard_planner::PlanError>(())
     /// ```
@@ -44,9 +45,10 @@ impl Plan {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "{} {step}: costs {} bytes per device, tiles of at most {} bytes\n  {}",
+                "{} {step}: costs {} bytes per device, receives at most {}, tiles of at most {} bytes\n  {}",
                 nth + 1,
                 bytes(step.elements()),
+                bytes(step.received_at_most()),
                 bytes(step.peak() as u128),
                 step.to()
             );
@@ -54,21 +56,28 @@ impl Plan {
         if self.steps.is_empty() {
             text += "nothing to do: every rank has its tile\n";
         }
-        let moved: u128 = self.steps.iter().map(|step| bytes(step.received_by_all())).sum();
+        let [min, max] = self.received_range().map(|elements| bytes(elements as u128));
+        let received = if min == max { max.to_string() } else { format!("{min} to {max}") };
+        let counted_as = match self.steps.first().map(PlanStep::op) {
+            Some(Collective::Exchange) => "the most that one receives",
+            _ => "the tiles that the steps work on, each counted in whole",
+        };
         let _ = write!(
             text,
-            "cost {} bytes per device; without regard to which rank gets which tile {}\n\
-             peak {} bytes per device, of which the source tile {} and the target tile {}\n\
-             all-gather and slice would cost {} bytes per device and take {}\n\
-             devices lack {} bytes in all, less cannot move; this plan moves {moved}\n",
+            "cost {} bytes per device: {counted_as}\n\
+             if tiles could end on any rank, the cost would be {}\n\
+             received {received} bytes per device, {} in all; no plan receives less than {} in all\n\
+             peak {} bytes per device; the source tile has {} and the target tile {}\n\
+             all-gather and slice would cost {} bytes per device, with a peak of {}\n",
             bytes(self.total_cost()),
             bytes(self.weak_cost()),
+            bytes(self.received_by_all()),
+            bytes(self.exchange_total()),
             bytes(self.peak() as u128),
             bytes(self.source.tile_len() as u128),
             bytes(self.target.tile_len() as u128),
             bytes(self.naive_cost()),
             bytes(self.source.len() as u128),
-            bytes(self.exchange_total()),
         );
         text
     }
@@ -77,7 +86,7 @@ impl Plan {
 impl fmt::Display for PlanStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.op())?;
-        let axes: Vec<_> = self.axes().iter().map(|part| part.display(self.from().mesh()).to_string()).collect();
+        let axes = self.axis_names();
         if !axes.is_empty() {
             write!(f, " of {}", axes.join(", "))?;
         }

@@ -8,7 +8,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `problem` | a redistribution as a puzzle over piece counts |
-//! | `state` | where a path has come to, and the operations that it is made of |
+//! | `state` | states of the search, and the operations between them |
 //! | `moves` | which operations may come next, and when they leave no permutation over |
 //! | `estimate` | what is looked for, and how far it is at least |
 //! | `search` | the cheapest path |
@@ -130,7 +130,7 @@ impl Plan {
     ///
     /// # Errors
     /// If shapes or meshes differ, the tiles themselves do not fit into the memory bound, or the cost model is
-    /// none.
+    /// invalid.
     pub fn new(source: &DistType, target: &DistType, options: &Options) -> Result<Self, PlanError> {
         check_meshes(source.mesh(), target.mesh())?;
         check_shapes([source, target], [&source.shape(), &target.shape()])?;

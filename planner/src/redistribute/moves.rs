@@ -251,7 +251,7 @@ impl Search<'_> {
     }
 }
 
-/// The cut that can be the target's for good when a dimension gets as many as `pieces`.
+/// The cut that is the target's from then on when a dimension gets `pieces` pieces.
 fn fixed(now: &DimState, pieces: usize, dim: &Dim) -> Option<usize> {
     let target = dim.target.pieces;
     let cut = if target.is_multiple_of(pieces) {

@@ -44,14 +44,16 @@ impl Plan {
         &self.steps
     }
 
-    /// Returns what the cheapest sequence of operations costs if tiles may end on whatever ranks, in elements that
-    /// a device sends (Rink et al., figure 11). For a direct exchange, what it costs.
+    /// Returns what the cheapest sequence of operations costs if tiles may end on any ranks, in elements as
+    /// [`total_cost`](Self::total_cost). For a direct exchange, what it costs.
     #[must_use]
     pub fn weak_cost(&self) -> Cost {
         self.weak_cost
     }
 
-    /// Returns what the steps cost together, in elements that a device sends (Rink et al., figure 11).
+    /// Returns what the steps cost together, in elements (Rink et al., figure 11): the sum of what each step's
+    /// [`elements`](PlanStep::elements) are. A device [receives](Self::received) less, since its tiles count in whole,
+    /// with what it keeps of them.
     #[must_use]
     pub fn total_cost(&self) -> Cost {
         self.steps.iter().map(PlanStep::elements).sum()
@@ -97,6 +99,17 @@ impl Plan {
     #[must_use]
     pub fn received(&self, rank: usize) -> usize {
         self.steps.iter().map(|step| step.received(rank)).sum()
+    }
+
+    /// Returns the least and the most elements that any rank gets from others, over all steps.
+    pub(super) fn received_range(&self) -> [usize; 2] {
+        let received = (0..self.source.mesh().size()).map(|rank| self.received(rank));
+        received.fold([usize::MAX, 0], |[min, max], elements| [min.min(elements), max.max(elements)])
+    }
+
+    /// Returns the elements that all ranks get from others, over all steps.
+    pub(super) fn received_by_all(&self) -> Cost {
+        self.steps.iter().map(PlanStep::received_by_all).sum()
     }
 
     /// Returns the seconds that the steps take over these links, one after the other.

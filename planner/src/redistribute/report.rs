@@ -1,23 +1,31 @@
-//! Plans as data for other programs.
+//! Plans as data that other programs read.
+//!
+//! Units are in the fields' names.
 
 use super::plan::Plan;
 use super::problem::Cost;
 use polyshard_layout::Collective;
 use serde::Serialize;
 
-/// A plan's figures and steps, to be written as JSON or TOML. Elements, not bytes.
+/// A plan's figures and steps for elements of one size, to be written as JSON or TOML.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// See [`Plan::weak_cost`].
-    pub weak_cost: Cost,
+    /// Bytes of an element.
+    pub element_bytes: usize,
     /// See [`Plan::total_cost`].
-    pub total_cost: Cost,
-    /// See [`Plan::peak`].
-    pub peak: usize,
+    pub cost_bytes: Cost,
+    /// See [`Plan::weak_cost`].
+    pub weak_cost_bytes: Cost,
     /// See [`Plan::naive_cost`].
-    pub naive_cost: Cost,
-    /// See [`Plan::exchange_total`].
-    pub exchange_total: Cost,
+    pub naive_cost_bytes: Cost,
+    /// The most that any device receives.
+    pub received_bytes_max: Cost,
+    /// What all devices receive.
+    pub received_bytes_total: Cost,
+    /// The least that all devices must receive, however they do: see [`Plan::exchange_total`].
+    pub lacking_bytes_total: Cost,
+    /// See [`Plan::peak`].
+    pub peak_bytes: Cost,
     /// Whether a step permutes tiles.
     pub permute: bool,
     /// The steps.
@@ -33,33 +41,41 @@ pub struct StepReport {
     pub from: String,
     /// The type after.
     pub to: String,
-    /// The axes, or digits of axes, that leave or come.
+    /// The axes, or digits of axes, along which the ranks of a group differ.
     pub axes: Vec<String>,
     /// The groups of ranks in which something moves; the cycles of a permutation, each rank before the one that it
     /// gives its tile to.
     pub groups: Vec<Vec<usize>>,
     /// See [`PlanStep::elements`](super::PlanStep::elements).
-    pub elements: Cost,
+    pub cost_bytes: Cost,
+    /// The most that any device receives.
+    pub received_bytes_max: Cost,
 }
 
 impl Plan {
-    /// Returns the plan's figures and steps as data.
+    /// Returns the plan's figures and steps as data, for elements of `element_bytes` bytes.
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self, element_bytes: usize) -> Report {
+        let bytes = |elements: Cost| elements * element_bytes as Cost;
         let steps = self.steps().iter().map(|step| StepReport {
             op: step.op(),
             from: step.from().to_string(),
             to: step.to().to_string(),
-            axes: step.axes().iter().map(|part| part.display(self.source().mesh()).to_string()).collect(),
+            axes: step.axis_names(),
             groups: step.groups(),
-            elements: step.elements(),
+            cost_bytes: bytes(step.elements()),
+            received_bytes_max: bytes(step.received_at_most()),
         });
+        let [_, received_max] = self.received_range();
         Report {
-            weak_cost: self.weak_cost(),
-            total_cost: self.total_cost(),
-            peak: self.peak(),
-            naive_cost: self.naive_cost(),
-            exchange_total: self.exchange_total(),
+            element_bytes,
+            cost_bytes: bytes(self.total_cost()),
+            weak_cost_bytes: bytes(self.weak_cost()),
+            naive_cost_bytes: bytes(self.naive_cost()),
+            received_bytes_max: bytes(received_max as Cost),
+            received_bytes_total: bytes(self.received_by_all()),
+            lacking_bytes_total: bytes(self.exchange_total()),
+            peak_bytes: bytes(self.peak() as Cost),
             permute: self.permutes(),
             steps: steps.collect(),
         }

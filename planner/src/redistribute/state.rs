@@ -1,4 +1,4 @@
-//! Where a path has come to, and the operations that it is made of.
+//! States of the search, and the operations between them.
 
 /// One operation of a path; factors are given as (dimension, factor).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,12 +13,12 @@ pub(super) enum Move {
     AllGather(Vec<(usize, usize)>),
 }
 
-/// Where a path has come to.
+/// A search state: how many pieces each dimension is cut into.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) dims: Box<[DimState]>,
     pub(super) stage: Stage,
-    /// Whether the permutation is behind.
+    /// Whether the permutation has been made.
     pub(super) permuted: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Stage {
     Done,
 }
 
-/// How a dimension stands.
+/// The state of one dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct DimState {
     pub(super) pieces: usize,

@@ -66,6 +66,12 @@ impl PlanStep {
         &self.axes
     }
 
+    /// Returns the names of [`axes`](Self::axes), digits as `y%3`.
+    #[must_use]
+    pub fn axis_names(&self) -> Vec<String> {
+        self.axes.iter().map(|part| part.display(self.from.mesh()).to_string()).collect()
+    }
+
     /// Returns the number of ranks in a group, 1 for a slice and a permutation.
     #[must_use]
     pub fn group_size(&self) -> usize {
@@ -137,9 +143,9 @@ impl PlanStep {
         Senders::new(&self.to, &self.from).sender(rank)
     }
 
-    /// Returns the elements that a device sends, as the literature counts them (Rink et al., figure 11): its tile
-    /// for an all-to-all or a permutation, what it has in the end for an all-gather, nothing for a slice. For an
-    /// exchange, the most that a device gets from others.
+    /// Returns the step's cost in elements, as the literature counts it (Rink et al., figure 11): a device's whole tile
+    /// for an all-to-all or a permutation, with the part that stays; its tile afterwards for an all-gather; nothing for
+    /// a slice. For an exchange, the most that a device gets from others.
     #[must_use]
     pub fn elements(&self) -> Cost {
         match self.op {
@@ -166,6 +172,14 @@ impl PlanStep {
     #[must_use]
     pub fn peak(&self) -> usize {
         self.from.tile_len().max(self.to.tile_len())
+    }
+
+    /// Returns the most elements that any rank gets from others.
+    pub(super) fn received_at_most(&self) -> Cost {
+        match self.op {
+            Collective::Permute | Collective::Exchange => super::volume::most_received(&self.from, &self.to),
+            _ => self.received(0) as Cost,
+        }
     }
 
     /// Returns the elements that all ranks get from others, together.

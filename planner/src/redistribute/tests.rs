@@ -144,15 +144,16 @@ fn plans_explain_themselves() {
     expect_test::expect![[r#"
         redistribution over (x: 4, y: 6), 8 bytes per element
           [3{x}12, 2{y}12]
-        1 AllToAll of y%3, in groups {0 1 2} {3 4 5} {6 7 8} {9 10 11} .. 8 in all: costs 48 bytes per device, tiles of at most 48 bytes
+        1 AllToAll of y%3, in groups {0 1 2} {3 4 5} {6 7 8} {9 10 11} .. 8 in all: costs 48 bytes per device, receives at most 32, tiles of at most 48 bytes
           [1{y%3,x}12, 6{y/3}12]
-        2 Permute, in cycles {1 6 7 2} {3 12} {4 18 10 14} {5 13 9 19} .. 6 in all: costs 48 bytes per device, tiles of at most 48 bytes
+        2 Permute, in cycles {1 6 7 2} {3 12} {4 18 10 14} {5 13 9 19} .. 6 in all: costs 48 bytes per device, receives at most 48, tiles of at most 48 bytes
           [1{x%2,y}12, 6{x/2}12]
-        3 AllToAll of x%2, in groups {0 6} {1 7} {2 8} {3 9} .. 12 in all: costs 48 bytes per device, tiles of at most 48 bytes
+        3 AllToAll of x%2, in groups {0 6} {1 7} {2 8} {3 9} .. 12 in all: costs 48 bytes per device, receives at most 24, tiles of at most 48 bytes
           [2{y}12, 3{x}12]
-        cost 144 bytes per device; without regard to which rank gets which tile 96
-        peak 48 bytes per device, of which the source tile 48 and the target tile 48
-        all-gather and slice would cost 1344 bytes per device and take 1152
-        devices lack 992 bytes in all, less cannot move; this plan moves 2304
+        cost 144 bytes per device: the tiles that the steps work on, each counted in whole
+        if tiles could end on any rank, the cost would be 96
+        received 56 to 104 bytes per device, 2304 in all; no plan receives less than 992 in all
+        peak 48 bytes per device; the source tile has 48 and the target tile 48
+        all-gather and slice would cost 1344 bytes per device, with a peak of 1152
     "#]].assert_eq(&plan.explain(8));
 }

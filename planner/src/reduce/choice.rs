@@ -69,7 +69,7 @@ pub fn best(
 /// fewer steps.
 ///
 /// # Errors
-/// If the matrix is not for this machine, an axis does not exist or is named twice, or the bytes are no amount.
+/// If the matrix is not for this machine, an axis does not exist or is named twice, or the bytes are negative or not finite.
 pub fn best_with(
     machine: &Machine,
     matrix: &ParallelismMatrix,

@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReduceError {
-    /// The placement is none, or lacks an axis.
+    /// The placement is invalid, or lacks an axis.
     #[error(transparent)]
     Placement(#[from] PlacementError),
     /// The machine cannot do it.
@@ -58,8 +58,8 @@ pub enum ReduceError {
     },
     /// A step whose ranks hold different amounts.
     #[error(
-        "step {step}, {collective}: one rank holds {first} and another {other}; let those that take part hold \
-             as much"
+        "step {step}, {collective}: one rank holds {first} and another {other}; all ranks of a step must hold the \
+             same amount"
     )]
     Uneven {
         /// The step, counted from 1.
@@ -96,7 +96,7 @@ pub enum ReduceError {
     WrongProgram {
         /// The program.
         program: String,
-        /// The axes, in words.
+        /// The axes, as text.
         over: String,
         /// The placed mesh.
         placed: String,
@@ -106,7 +106,7 @@ pub enum ReduceError {
     /// Steps that do not reduce over the axes.
     #[error("the steps do not reduce over {over} of {placed}: {why}")]
     WrongSteps {
-        /// The axes, in words.
+        /// The axes, as text.
         over: String,
         /// The placed mesh.
         placed: String,
@@ -121,7 +121,7 @@ pub enum ReduceError {
     OtherGroups {
         /// The groups of the steps.
         given: Box<str>,
-        /// The axes, in words.
+        /// The axes, as text.
         over: Box<str>,
         /// The placed mesh.
         placed: Box<str>,

@@ -1,4 +1,4 @@
-//! What a planned reduction does and what the machine's model expects of it, in words.
+//! What a planned reduction does and what the machine's model expects of it, as text.
 
 use super::hierarchy::Hierarchy;
 use super::instruction::Instruction;

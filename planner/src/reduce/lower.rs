@@ -55,7 +55,7 @@ impl Lowering {
     }
 
     pub(super) fn lower(&mut self, program: &ReductionProgram) -> Result<Lowered, ReduceError> {
-        // The part of the array that each device holds: one of so many, or nothing.
+        // The part of the array that each device holds: 1 / n of it, or nothing.
         let mut held: Vec<Option<usize>> = vec![Some(1); self.hierarchy.devices()];
         let mut steps = Vec::with_capacity(program.instructions.len());
         let mut chunks = 1;
@@ -115,7 +115,7 @@ impl Lowering {
     }
 }
 
-/// One of so many parts of the array, or nothing, in words.
+/// The part of the array that a device holds, as text: `1/4 of the array`, or `nothing`.
 fn amount(parts: Option<usize>) -> String {
     match parts {
         None => "nothing".into(),

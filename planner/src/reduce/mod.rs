@@ -14,7 +14,7 @@
 //! | `lower` | groups of ranks |
 //! | `simulate`, `choice` | how long a program takes, and which takes least |
 //! | `strategy`, `plan` | the reduction of an array over axes of a placed mesh, by one program or in one fixed order |
-//! | `explain` | what a plan does and what the simulator expects, in words |
+//! | `explain` | what a plan does and what the simulator expects, as text |
 //!
 //! The rules of the collectives, the groups of ranks and the proof that they compute the sum are
 //! [`polyshard_program::reduction`]'s. Programs are plans: nothing here moves data.

@@ -1,7 +1,7 @@
 //! Plans: which groups of a placed mesh reduce in which steps.
 //!
 //! Whatever a strategy names becomes a program lowered to the machine's devices, or one fixed order. A program from
-//! elsewhere is proved before anything is made for it: a wrong one would be a wrong sum, and nobody would see it. All
+//! elsewhere is proved before anything is made for it: a wrong one would give a wrong sum unnoticed. All
 //! ranks come to the same plan by themselves, since choosing is arithmetic.
 
 use super::choice::best;
@@ -56,7 +56,7 @@ impl PlacedMesh {
     /// ```
     ///
     /// # Errors
-    /// If an axis does not exist or is named twice, so many elements fit no memory, or a program given cannot be lowered,
+    /// If an axis does not exist or is named twice, the elements are more than any memory holds, or a program given cannot be lowered,
     /// does not compute the reduction or is for other groups.
     ///
     /// # Panics
@@ -133,7 +133,7 @@ impl PlacedMesh {
         Ok(Plan { placed, axes, elements, dtype, strategy, instructions, procedure, simulation, direct })
     }
 
-    /// Axes in words.
+    /// The axes, as text.
     pub(super) fn named(&self, axes: &[usize]) -> String {
         match axes {
             [] => "no axis".into(),
@@ -214,7 +214,7 @@ impl Plan {
         &self.axes
     }
 
-    /// Returns the axes that are reduced over in words: `x`, `y`, each in backticks.
+    /// Returns the axes that are reduced over, as text: `x`, `y`, each in backticks.
     #[must_use]
     pub fn axis_names(&self) -> String {
         self.placed.named(&self.axes)

@@ -1,6 +1,6 @@
 //! Programs: lists of instructions.
 //!
-//! A program says nothing of sizes, so one serves every placement whose hierarchy has as many levels. That it is
+//! A program contains no sizes, so one serves every placement whose hierarchy has as many levels. That it is
 //! valid is for `synthesize` to see to, or for `proof` once it is lowered.
 
 use super::{Form, Hierarchy, Instruction};

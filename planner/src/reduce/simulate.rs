@@ -47,7 +47,7 @@ impl fmt::Display for Simulation {
 /// ```
 ///
 /// # Errors
-/// If the program is for another number of ranks than the machine has, or the bytes are no amount.
+/// If the program is for another number of ranks than the machine has, or the bytes are negative or not finite.
 pub fn simulate(
     machine: &Machine,
     lowered: &Lowered,

@@ -7,7 +7,7 @@
 //!
 //! **Which programs count as one.** An instruction is known by its collective and by the groups that hold something,
 //! so `Parallel` after a `Reduce`, whose other groups are empty, is the `Master` of the same level, and is written
-//! so. With [`Masters::Idle`] that is the only way to have a `Master`, since whoever is left out then has nothing to
+//! so. With [`Masters::Idle`] that is the only way to have a `Master`, since the ranks that are left out then have nothing to
 //! do. This gives 3 programs for one level, 47 for two and 931 for three, of at most 5 steps, and so the totals of
 //! the tables of Xie et al. [`Masters::Any`] adds programs in which others wait with data of their own, or in which
 //! roots gather and broadcast among themselves first: 100 in all for two levels.
@@ -18,13 +18,13 @@ use super::program::ReductionProgram;
 use polyshard_program::reduction::{COLLECTIVES, Collective, Context, Effect};
 use std::collections::{HashMap, HashSet};
 
-/// When a `Master` instruction counts.
+/// Which `Master` instructions a search considers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Masters {
-    /// Where all others hold nothing.
+    /// Those during which all other ranks hold nothing.
     #[default]
     Idle,
-    /// Wherever it is valid.
+    /// All valid ones.
     Any,
 }
 
@@ -59,7 +59,7 @@ struct Synthesis {
     numbers: HashMap<Context, usize>,
     /// What may follow each state, where known.
     follow: Vec<Option<Vec<(Instruction, usize)>>>,
-    /// Whether the sum can be reached from a state in exactly so many steps.
+    /// Whether the sum can be reached from a state in exactly this number of steps.
     reaches: HashMap<(usize, usize), bool>,
 }
 

@@ -99,7 +99,7 @@ fn nothing_wraps_in_a_dimension_of_no_elements() {
     check(sum_of(0, 0, [captured("n")]), expect!["B[i] = A[i + 1] wraps at []"]);
     check(
         sum_of(3, 0, [captured("n"), index(1, 0, None)]),
-        expect!["index `i` has extent 3 in `B[i]`, but 0 in `A[i]`; let them agree"],
+        expect!["index `i` has extent 3 in `B[i]`, but 0 in `A[i]`; make them match"],
     );
 }
 

@@ -113,7 +113,7 @@ fn without_a_range_the_one_that_fits_is_offered() {
     check(
         stencil(three(["i", "i + 1", "i + 2"])),
         expect![[r#"
-            error: index `i` has extent 16 in `C[i]`, but 18 in `A[i]`; let them agree, or state the range that fits: `for i in 0..16`
+            error: index `i` has extent 16 in `C[i]`, but 18 in `A[i]`; make them match, or state the range that fits: `for i in 0..16`
         "#]],
     );
     let spec = stencil(three(["i - 1", "i", "i + 1"]));

@@ -10,7 +10,7 @@
 //! | `proof` | that they compute the sum |
 //! | `chunk` | chunks as ranges of an array of any length |
 //! | `procedure` | proved steps or the order of the ranks, and what each rank receives |
-//! | `text` | procedures in words |
+//! | `text` | procedures as text |
 //!
 //! Steps are data: nothing here says which are fast, and nothing moves.
 
@@ -32,7 +32,7 @@ pub use rules::{COLLECTIVES, Effect, Violation};
 pub use state::Context;
 pub use text::listed;
 
-/// A number of things in words.
+/// A number with its noun, singular or plural.
 fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

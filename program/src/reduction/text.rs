@@ -1,4 +1,4 @@
-//! Reductions in words.
+//! Reductions as text.
 
 use super::procedure::{Procedure, Reduction};
 use crate::kernel::Assign;

@@ -217,7 +217,7 @@ impl<T> DistArray<T> {
         &mut self.block
     }
 
-    /// Returns another owner of this rank's elements, for whoever lends them to other ranks.
+    /// Returns another owner of this rank's elements, to be read by other ranks.
     pub(crate) fn lend(&self) -> Arc<Memory> {
         self.block.lend()
     }
@@ -334,7 +334,7 @@ impl<T> DistArray<T> {
         Some((at, region.origin(), strides.clone()))
     }
 
-    /// Checks that the array is laid out as a program wants its tensor `name`.
+    /// Checks that the array is laid out as a program expects its tensor `name`.
     ///
     /// # Errors
     /// [`RunError`] if the shape, the mesh or the placement differ.

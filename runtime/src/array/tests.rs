@@ -206,12 +206,12 @@ fn an_array_that_lies_otherwise_is_told_apart() {
         assert!(matches!(error, Error::Run(RunError::Owners { name, given, .. }) if name == "A" && *given == by(x)));
         assert_eq!(
             said(&Sharding::replicated(&mesh, &[4, 4])),
-            "`A` is sharded [0 @ x], but the program wants replicated; make the array with the program's sharding, or \
+            "`A` is sharded [0 @ x], but the program expects replicated; make the array with the program's sharding, or \
              redistribute it"
         );
         assert_eq!(
             said(&Sharding::replicated(&mesh, &[4, 5])),
-            "`A` has shape [4, 4], but the program wants [4, 5]; run it on arrays of that shape, or lower it for this one"
+            "`A` has shape [4, 4], but the program expects [4, 5]; run it on arrays of that shape, or lower it for this one"
         );
         assert_eq!(
             said(&Sharding::replicated(&Mesh::new([("x", 2)]), &[4, 4])),

@@ -25,7 +25,7 @@ pub enum LeafError {
     },
     /// The function takes more or fewer operands than the statement has.
     #[error(
-        "`{statement}` has {} operands ({}), but the function of leaf `{name}` takes {taken}; let them agree",
+        "`{statement}` has {} operands ({}), but the function of leaf `{name}` takes {taken}; make them match",
         .operands.len(), joined(.operands)
     )]
     Operands {

@@ -9,7 +9,7 @@ use polyshard_program::KernelError;
 #[non_exhaustive]
 pub enum RunError {
     /// The elements are of another type than the program's.
-    #[error("{} is over {wanted}, but the arrays hold {given}; let them agree", program(*.kernel))]
+    #[error("{} is over {wanted}, but the arrays hold {given}; make them match", program(*.kernel))]
     ElementType {
         /// The program's kernel, if it has exactly one.
         kernel: Option<Name>,
@@ -30,7 +30,7 @@ pub enum RunError {
     },
     /// An array has another shape than the program's.
     #[error(
-        "`{name}` has shape {:?}, but the program wants {:?}; run it on arrays of that shape, or lower it for this one",
+        "`{name}` has shape {:?}, but the program expects {:?}; run it on arrays of that shape, or lower it for this one",
         .given.shape(),
         .wanted.shape()
     )]
@@ -39,7 +39,7 @@ pub enum RunError {
         name: Name,
         /// Its sharding.
         given: Box<Sharding>,
-        /// The sharding that the program wants.
+        /// The sharding that the program expects.
         wanted: Box<Sharding>,
     },
     /// An array is on another mesh than the program's.
@@ -53,12 +53,12 @@ pub enum RunError {
         name: Name,
         /// Its sharding.
         given: Box<Sharding>,
-        /// The sharding that the program wants.
+        /// The sharding that the program expects.
         wanted: Box<Sharding>,
     },
-    /// The elements of an array are on other ranks than the program wants them.
+    /// The elements of an array are on other ranks than the program expects.
     #[error(
-        "`{name}` is sharded {given}, but the program wants {wanted}; make the array with the program's sharding, or \
+        "`{name}` is sharded {given}, but the program expects {wanted}; make the array with the program's sharding, or \
          redistribute it"
     )]
     Owners {
@@ -66,7 +66,7 @@ pub enum RunError {
         name: Name,
         /// Its sharding.
         given: Box<Sharding>,
-        /// The sharding that the program wants.
+        /// The sharding that the program expects.
         wanted: Box<Sharding>,
     },
     /// An input is to be read where it lies, but not all ranks see all of it.

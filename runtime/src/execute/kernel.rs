@@ -1,13 +1,13 @@
 //! One kernel of a program on one rank: what its runs need, and the walk over its statements.
 
 use super::leaf::LeafPlan;
-use super::scalars::Scalars;
 use crate::lent::Known;
 use crate::{
     DistArray, Element, Grid, Group, Lent, OutTile, ReduceOp, Region, Result, Tile, Transport, World, Written, count,
 };
 use polyshard_program::{
-    Assign, Expr, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route, Symbol, TransferId,
+    Assign, Expr, Kernel, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route, Symbol,
+    TransferId,
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -136,8 +136,13 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         self.op.identity()
     }
 
-    /// Runs the kernel, with the values of `scalars` that are for it.
-    pub(super) fn run(&mut self, inputs: &[&DistArray<T>], output: &mut DistArray<T>, scalars: &Scalars) -> Result<()> {
+    /// Runs the kernel, with the scalars of `given` if there are others than it captured.
+    pub(super) fn run(
+        &mut self,
+        inputs: &[&DistArray<T>],
+        output: &mut DistArray<T>,
+        given: Option<&Kernel>,
+    ) -> Result<()> {
         let overwrites = self.nest.overwrites();
         if self.nest.kernel.assign() == Assign::Set && !overwrites {
             match &self.cleared {
@@ -145,10 +150,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
                 None => output.block_mut().fill(T::ZERO),
             }
         }
-        let mut leaf = match scalars.put_into(&self.nest.kernel)? {
-            Some(kernel) => Some(LeafPlan::new(self.nest, &kernel)?),
-            None => None,
-        };
+        let mut leaf = given.map(|kernel| LeafPlan::new(self.nest, kernel)).transpose()?;
         let Self {
             nest, grid, op, groups, tiles, out_tile, leaf: own, here, counters, world, transport, known, ..
         } = self;

@@ -68,6 +68,10 @@ pub trait Execute {
     /// As [`run`](Self::run), with these values for scalars by name, the same on all ranks. Those that are not given
     /// are as the kernel captured them.
     ///
+    /// In a program of several kernels, `alpha` is the scalar of every kernel that has one of this name, and
+    /// `first.alpha` that of the kernel `first` alone, which comes before. Where several kernels have one name, each goes
+    /// by the array that it writes: `Y.alpha`.
+    ///
     /// # Errors
     /// As [`prepare`](Self::prepare) and [`Prepared::run_with`].
     fn run_with<T: Element>(

@@ -191,13 +191,14 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// world. The output starts from the identity of its kernel's operation: zeros for `=` and `+=`.
     ///
     /// # Errors
-    /// [`RunError`] if the inputs are not as many or do not lie as the program wants them. If communication fails.
+    /// [`RunError`] if the inputs are not as many or do not lie as the program expects. If communication fails.
     pub fn run(&mut self, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         self.run_with(inputs, &[])
     }
 
     /// As [`run`](Self::run), with these values for scalars by name, the same on all ranks. Those that are not given are as
-    /// the kernels captured them.
+    /// the kernels captured them; [`Execute::run_with`](super::Execute::run_with) says how scalars of several kernels are
+    /// named.
     ///
     /// # Errors
     /// As for [`run`](Self::run), and [`RunError`] if no kernel has such a scalar, one is given twice, or one that
@@ -308,7 +309,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             let ran = match (&mut self.steps[number], statement) {
                 (PreparedStatement::Kernel(kernel), Statement::Nest { inputs, .. }) => {
                     let reads: SmallVec<[_; 4]> = inputs.iter().map(|&id| arrays.get(id)).collect();
-                    kernel.run(&reads, target, scalars)
+                    kernel.run(&reads, target, scalars.kernel(number))
                 }
                 (PreparedStatement::Move(moved), Statement::Move(ids)) => {
                     moved.run_blocks(arrays.get(ids.source).block(), target)

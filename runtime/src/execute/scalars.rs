@@ -1,41 +1,100 @@
 //! The values that a run is given for the scalars of its kernels.
+//!
+//! ```text
+//! alpha          that of every kernel that has one
+//! first.alpha    that of the kernel `first`, whatever is given for all
+//! Y.alpha        that of the kernel which writes `Y`, where several have its name
+//! ```
 
 use crate::{Element, Error, Result, RunError};
 use polyshard_layout::Name;
-use polyshard_program::{Kernel, KernelError, Number, Program};
+use polyshard_program::{Kernel, KernelError, Number, Program, Statement};
 
-/// Scalars by name, each of some kernel of a program.
-pub(super) struct Scalars(Vec<(Name, Number)>);
+/// The kernels that run with other scalars than they captured, each with the number of its statement.
+pub(super) struct Scalars(Vec<(usize, Kernel)>);
+
+/// A kernel of a program.
+struct Stage<'a> {
+    statement: usize,
+    kernel: &'a Kernel,
+    /// What scalars of this kernel alone are called by.
+    name: Name,
+}
 
 impl Scalars {
     /// Checks the values of a run.
     pub(super) fn new<T: Element>(program: &Program, values: &[(&str, T)]) -> Result<Self> {
-        let values: Vec<_> = values.iter().map(|&(name, value)| (Name::new(name), value.number())).collect();
-        let known = |name: Name| program.nests().any(|nest| has(&nest.kernel, name));
-        let scalars = Self(values);
-        // A name that no kernel has is refused by any of them, with the names that it has.
-        let unknown: Vec<_> = scalars.0.iter().copied().filter(|value| !known(value.0)).collect();
-        match (program.nests().next(), &unknown[..]) {
-            (_, []) => Ok(scalars),
-            (Some(nest), unknown) => nest.kernel.with_scalars(unknown).map(|_| scalars).map_err(refused),
-            (None, &[(name, _), ..]) => Err(RunError::NoKernel { name }.into()),
+        let stages = if values.is_empty() { Vec::new() } else { stages(program) };
+        for &(name, _) in values {
+            if stages.iter().all(|stage| stage.scalar(name).is_none()) {
+                return Err(unknown(Name::new(name), &stages));
+            }
         }
+        let mut kernels = Vec::new();
+        for stage in &stages {
+            let mut taken: Vec<(Name, Number)> = Vec::new();
+            // What is given for one kernel comes before what is given for all.
+            for of_one in [true, false] {
+                let given = values.iter().filter(|(name, _)| name.contains('.') == of_one);
+                let given = given.filter_map(|&(name, value)| Some((stage.scalar(name)?, value.number())));
+                let given: Vec<_> = given.filter(|(name, _)| taken.iter().all(|other| other.0 != *name)).collect();
+                taken.extend(given);
+            }
+            if !taken.is_empty() {
+                kernels.push((stage.statement, stage.kernel.with_scalars(&taken).map_err(refused)?));
+            }
+        }
+        Ok(Self(kernels))
     }
 
-    /// The kernel with the values that are for it; none if it keeps those that it has.
-    pub(super) fn put_into(&self, kernel: &Kernel) -> Result<Option<Kernel>> {
-        let values: Vec<_> = self.0.iter().copied().filter(|value| has(kernel, value.0)).collect();
-        if values.is_empty() {
-            return Ok(None);
+    /// The kernel of a statement with the values that are for it; none if it keeps those that it has.
+    pub(super) fn kernel(&self, statement: usize) -> Option<&Kernel> {
+        self.0.iter().find(|(number, _)| *number == statement).map(|(_, kernel)| kernel)
+    }
+}
+
+impl Stage<'_> {
+    /// The scalar of this kernel that `name` is one for.
+    fn scalar(&self, name: &str) -> Option<Name> {
+        let name = match name.split_once('.') {
+            Some((stage, scalar)) => Some(scalar).filter(|_| self.name == *stage)?,
+            None => name,
+        };
+        self.kernel.scalars().iter().map(|scalar| scalar.0).find(|scalar| *scalar == *name)
+    }
+}
+
+/// The kernels of a program, by their own names if no two have the same, else by the arrays that they write.
+fn stages(program: &Program) -> Vec<Stage<'_>> {
+    let kernels = |program| Program::nests(program).map(|nest| nest.kernel.name());
+    let stage = |(statement, body)| match body {
+        &Statement::Nest { ref nest, output, .. } => {
+            let own = nest.kernel.name();
+            let shared = kernels(program).filter(|name| *name == own).count() > 1;
+            let name = if shared { program.array(output).name } else { own };
+            Some(Stage { statement, kernel: &nest.kernel, name })
         }
-        kernel.with_scalars(&values).map(Some).map_err(refused)
+        Statement::Move(_) | Statement::Free(_) => None,
+    };
+    program.body().iter().enumerate().filter_map(stage).collect()
+}
+
+/// Says which scalars there are instead of `name`.
+fn unknown(name: Name, stages: &[Stage<'_>]) -> Error {
+    let all = stages.iter().flat_map(|stage| stage.kernel.scalars().iter().map(|scalar| (stage.name, scalar.0)));
+    let all: Vec<_> = all.map(|(stage, scalar)| format!("{stage}.{scalar}")).collect();
+    match stages {
+        [] => RunError::NoKernel { name }.into(),
+        [only] => refused(
+            only.kernel
+                .with_scalars(&[(name, Number::Int(0))])
+                .expect_err("a kernel refuses a scalar that it has not; this is a bug of polyshard"),
+        ),
+        _ if all.is_empty() => refused(KernelError::NoScalar { name, scalars: "the kernels capture none".into() }),
+        _ => refused(KernelError::NoScalar { name, scalars: format!("the scalars are {}", all.join(", ")) }),
     }
 }
 
 fn refused(error: KernelError) -> Error {
     RunError::Scalars(Box::new(error)).into()
-}
-
-fn has(kernel: &Kernel, name: Name) -> bool {
-    kernel.scalars().iter().any(|scalar| scalar.0 == name)
 }

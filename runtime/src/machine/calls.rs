@@ -13,7 +13,7 @@
 //! The root of a reduction or broadcast is another rank in each call: a root that only sends would be calls ahead of
 //! those that receive, and the time of many calls would say nothing of one.
 
-use super::clock::Clock;
+use super::clock::{Clock, Timed};
 use crate::comm::{Broadcast, Communicator};
 use crate::{DType, ReduceOp, Result};
 use polyshard_machine::Collective;
@@ -36,15 +36,15 @@ impl Buffers {
         Self { send: filled(1), into: filled(2) }
     }
 
-    /// Returns the seconds that every rank takes to send `bytes` bytes to the rank `to` and to receive as many from
+    /// Returns the time that every rank takes to send `bytes` bytes to the rank `to` and to receive as many from
     /// `from`, all at once (MPI 3.1, section 3.10). Collective.
-    pub(super) fn shift(&mut self, clock: &Clock<'_>, bytes: usize, to: usize, from: usize) -> Result<f64> {
+    pub(super) fn shift(&mut self, clock: &Clock<'_>, bytes: usize, to: usize, from: usize) -> Result<Timed> {
         let send = &bytemuck::cast_slice(&self.send)[..bytes];
         let into = &mut bytemuck::cast_slice_mut(&mut self.into)[..bytes];
         clock.time(|| clock.comm.exchange(&[(to, send)], &mut [(from, &mut *into)]))
     }
 
-    /// Returns the seconds of a collective of size `bytes`, whole elements for each rank, in the group `comm` and in
+    /// Returns the time of a collective of size `bytes`, whole elements for each rank, in the group `comm` and in
     /// all others that the ranks of the clock are in, at once. Collective over the clock.
     pub(super) fn collective(
         &mut self,
@@ -52,7 +52,7 @@ impl Buffers {
         comm: &dyn Communicator,
         operation: Collective,
         bytes: usize,
-    ) -> Result<f64> {
+    ) -> Result<Timed> {
         let part = bytes / comm.size();
         let counts = vec![part; comm.size()];
         let (dtype, op) = (DType::F32, ReduceOp::Sum);

@@ -1,9 +1,10 @@
 //! Timing what all ranks do together.
 //!
 //! A time goes from when the first rank begins to when the last one is done, in the fastest of several rounds: on a
-//! machine with other work, noise only adds, but ranks that share a core wait for each other, and that counts. A round
-//! makes as many calls as fill its time, so that short calls are not those of the clock, nor of the barriers around
-//! them. All ranks count the same calls, since collectives must be called alike, and all get the same seconds.
+//! machine with other work, noise only adds, but ranks that share a core wait for each other, and that counts. While the
+//! two fastest rounds differ, more are added. A round makes as many calls as fill its time, so that short calls are not
+//! those of the clock, nor of the barriers around them. All ranks count the same calls, since collectives must be called
+//! alike, and all get the same seconds.
 
 use crate::Result;
 use crate::comm::Communicator;
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// The most calls of one round, whatever its time.
 const CALLS: f64 = 10_000.0;
+/// Two rounds that differ by less, as a part of the faster, are taken for equal.
+const EQUAL: f64 = 0.1;
 
 /// A clock of all ranks of a group.
 pub(super) struct Clock<'a> {
@@ -23,26 +26,53 @@ pub(super) struct Clock<'a> {
     pub(super) rounds: usize,
     /// The time that more rounds may take.
     pub(super) budget: Duration,
+    /// The most rounds that are added beyond the budget while the two fastest differ.
+    pub(super) extra: usize,
+}
+
+/// The time of one call, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Timed {
+    /// In the fastest round.
+    pub(super) seconds: f64,
+    /// In the median round.
+    pub(super) median: f64,
+}
+
+impl Timed {
+    /// A call that was not timed yet: every other time is faster.
+    pub(super) const NEVER: Self = Self { seconds: f64::INFINITY, median: f64::INFINITY };
+
+    /// Returns the time after another pass: the fastest round of all, and the median of the quietest pass.
+    pub(super) fn min(self, other: Self) -> Self {
+        Self { seconds: self.seconds.min(other.seconds), median: self.median.min(other.median) }
+    }
 }
 
 impl Clock<'_> {
-    /// Returns the seconds that one call takes, more than 0 and the same on all ranks. Collective.
+    /// Returns the time that one call takes, more than 0 and the same on all ranks. Collective.
     ///
     /// # Errors
     /// The first of the calls, and as for [`Communicator::barrier`].
-    pub(super) fn time(&self, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
-        // The first call pays for buffers and connections, and is not counted.
+    pub(super) fn time(&self, mut call: impl FnMut() -> Result<()>) -> Result<Timed> {
+        // The first call pays for buffers, pages and connections, and is not counted.
         let first = self.calls(1, &mut call)?;
         let calls = (self.round.as_secs_f64() / first).clamp(1.0, CALLS) as usize;
-        let (mut best, mut spent, mut rounds) = (f64::INFINITY, 0.0, 0);
+        let (mut rounds, mut spent, mut extra) = (Vec::new(), 0.0, 0);
         // All ranks know the same times, so they end alike.
-        while rounds < self.rounds.max(1) || spent < self.budget.as_secs_f64() {
+        loop {
+            if rounds.len() >= self.rounds.max(1) && spent >= self.budget.as_secs_f64() {
+                if extra == self.extra || settled(&rounds) {
+                    break;
+                }
+                extra += 1;
+            }
             let seconds = self.calls(calls, &mut call)?;
-            best = best.min(seconds);
+            let place = rounds.partition_point(|other| *other <= seconds);
+            rounds.insert(place, seconds);
             spent += seconds * calls as f64;
-            rounds += 1;
         }
-        Ok(best)
+        Ok(Timed { seconds: rounds[0], median: rounds[rounds.len() / 2] })
     }
 
     fn calls(&self, calls: usize, call: &mut impl FnMut() -> Result<()>) -> Result<f64> {
@@ -61,11 +91,41 @@ impl Clock<'_> {
     }
 }
 
+/// Whether the two fastest rounds are equal; `rounds` ascend.
+fn settled(rounds: &[f64]) -> bool {
+    matches!(rounds, [first, second, ..] if second - first <= EQUAL * first)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::spmd;
     use std::cell::Cell;
+    use std::thread::sleep;
+
+    #[test]
+    fn rounds_are_added_while_the_two_fastest_differ() {
+        let timed = |extra| {
+            spmd(1, |world| -> Result<_> {
+                let clock =
+                    Clock { comm: world.comm(), round: Duration::ZERO, rounds: 2, budget: Duration::ZERO, extra };
+                // The first call is not timed; each one takes half as long as the one before.
+                let calls = Cell::new(0u32);
+                let timed = clock.time(|| {
+                    calls.set(calls.get() + 1);
+                    sleep(Duration::from_millis(320 >> calls.get()));
+                    Ok(())
+                })?;
+                Ok((calls.get(), timed))
+            })
+        };
+        let [plain, patient] = [0, 4].map(|extra| timed(extra).unwrap()[0]);
+        assert_eq!(plain.0, 3, "two rounds");
+        // A machine with other work may make two of the shortest rounds equal.
+        assert!((5..=7).contains(&patient.0), "at most four rounds more: {patient:?}");
+        assert!(patient.1.seconds < plain.1.seconds && patient.1.seconds < patient.1.median, "{plain:?}, {patient:?}");
+        assert!(settled(&[1.0, 1.05, 9.0]) && !settled(&[1.0, 1.2]) && !settled(&[1.0]));
+    }
 
     #[test]
     fn ranks_make_the_same_calls_and_get_the_same_seconds() {
@@ -75,23 +135,25 @@ mod tests {
                 round: Duration::from_micros(200),
                 rounds: 2,
                 budget: Duration::from_millis(1),
+                extra: 3,
             };
             let calls = Cell::new(0usize);
             // A collective: on threads it is an error if the ranks do not call it alike.
-            let seconds = clock.time(|| {
+            let timed = clock.time(|| {
                 calls.set(calls.get() + 1);
                 world.comm().barrier()
             })?;
-            Ok((calls.get(), seconds))
+            Ok((calls.get(), timed))
         });
         let told = told.unwrap();
-        assert!(told.iter().all(|of| *of == told[0] && of.1 > 0.0 && of.0 >= 3), "{told:?}");
+        assert!(told.iter().all(|of| *of == told[0] && of.1.seconds > 0.0 && of.0 >= 3), "{told:?}");
     }
 
     #[test]
     fn an_error_of_a_call_ends_the_timing() {
         let error = spmd(1, |world| {
-            let clock = Clock { comm: world.comm(), round: Duration::ZERO, rounds: 2, budget: Duration::ZERO };
+            let (round, budget) = (Duration::ZERO, Duration::ZERO);
+            let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra: 0 };
             clock.time(|| world.comm().send(3, &[]))
         });
         assert_eq!(error.unwrap_err().to_string(), "rank 0: no rank 3: the group has ranks 0..1");

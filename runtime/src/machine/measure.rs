@@ -6,16 +6,23 @@
 //! nothing; so each is predicted by a machine that has not seen it, from the other sizes.
 
 use super::calls::{Buffers, ELEMENT};
-use super::clock::Clock;
+use super::clock::{Clock, Timed};
 use super::measured::{Call, Measured, Point};
+use super::noise::{self, Noise};
 use super::probe::{self, refused};
+use super::progress::{Progress, Steps};
 use super::topology::Topology;
 use crate::comm::Communicator;
 use crate::{DetectError, Result, World};
+use polyshard_machine::units::{binary, counted};
 use polyshard_machine::{
     Algorithm, Collective, Exchange, Machine, MachineError, Measurement, fit_link, fit_profiles, leave_one_out, seconds,
 };
 use std::time::Duration;
+
+/// The most rounds that are added while the two fastest of a link or device differ. Collectives, which are many, are
+/// timed in several passes instead.
+const EXTRA: usize = 8;
 
 /// The collectives that are measured.
 const OPERATIONS: [Collective; 6] = [
@@ -75,27 +82,46 @@ impl Default for MeasureOptions {
 /// [`DetectError`] if there are fewer than two ranks or sizes, a size has not one element for each rank, or the buffers
 /// do not fit the memory; otherwise as for [`detect`](super::detect()).
 pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
+    measure_with(world, options, |_| ())
+}
+
+/// As [`measure`], and tells each step before it is taken, on every rank.
+///
+/// # Errors
+/// As for [`measure`].
+pub fn measure_with(world: &World, options: &MeasureOptions, mut progress: impl FnMut(&Progress)) -> Result<Measured> {
     let topology = Topology::find(world)?;
     let sizes = checked_sizes(&topology, options)?;
+    let load = noise::load(world)?;
     let MeasureOptions { round, rounds, budget, .. } = *options;
-    let clock = Clock { comm: world.comm(), round, rounds, budget };
-    let device = probe::device(&clock, &topology, options.rows.max(1), options.copy.max(1))?;
+    let clock = Clock { comm: world.comm(), round, rounds, budget, extra: EXTRA };
+    let groups: Vec<usize> = (2..=world.size()).rev().filter(|&ranks| world.size().is_multiple_of(ranks)).collect();
+    let calls = topology.levels().len() + groups.len() * OPERATIONS.len();
+    let total = options.passes.max(1) * (probe::DEVICE_STEPS + calls * sizes.len());
+    let steps = &mut Steps { done: 0, total, tell: &mut progress };
+
+    let device = probe::device(&clock, options.rows.max(1), options.copy.max(1), options.passes, steps)?;
+    let mut timed: Vec<Timed> = device.timed().collect();
     let mut buffers = Buffers::new(sizes[sizes.len() - 1]);
     let mut points = Vec::new();
-    let links = probe::links(&clock, &topology, &mut buffers, &sizes, options.passes)?;
+    let links = probe::links(&clock, &topology, &mut buffers, &sizes, options.passes, steps)?;
     for link in &links {
+        timed.extend(link.times.iter().map(|(_, timed)| *timed));
         points.extend(messages(link, world.size()).map_err(refused)?);
     }
-    let links = probe::machine("measured", &topology, &links, device)?;
+    let links = probe::machine("measured", &topology, &links, device.device(&topology))?;
     let mut measurements = Vec::new();
-    for ranks in (2..=world.size()).rev().filter(|&ranks| world.size().is_multiple_of(ranks)) {
+    let clock = Clock { extra: 0, ..clock };
+    for ranks in groups {
         let group = world.comm().split(world.rank() / ranks, world.rank())?;
-        let taken = take(&clock, &*group, &mut buffers, &sizes, options.passes)?;
+        let (taken, times) = take(&clock, &*group, &mut buffers, &sizes, options.passes, steps)?;
         points.extend(judged(&links, &sizes, &taken).map_err(refused)?);
         measurements.extend(taken);
+        timed.extend(times);
     }
     let machine = fit_profiles(&links, &measurements).map_err(refused)?;
-    Ok(Measured { machine, topology, points })
+    let noise = Noise::new(&topology, load, &timed);
+    Ok(Measured { machine, topology, points, noise })
 }
 
 /// Times all operations at all sizes in groups of neighbours as large as `group`, which is this rank's.
@@ -105,7 +131,8 @@ fn take(
     buffers: &mut Buffers,
     sizes: &[usize],
     passes: usize,
-) -> Result<Vec<Measurement>> {
+    steps: &mut Steps<'_>,
+) -> Result<(Vec<Measurement>, Vec<Timed>)> {
     let (everyone, ranks): (Vec<usize>, _) = ((0..clock.comm.size()).collect(), group.size());
     let groups: Vec<Vec<usize>> = everyone.chunks(ranks).map(<[usize]>::to_vec).collect();
     let mut taken = Vec::with_capacity(OPERATIONS.len() * sizes.len());
@@ -115,13 +142,16 @@ fn take(
         let exchange = Exchange { operation, groups: groups.clone(), bytes: before as f64 };
         taken.push(Measurement { exchange, algorithm: Algorithm::Ring, seconds: f64::INFINITY });
     }
+    let mut times = vec![Timed::NEVER; taken.len()];
     for _ in 0..passes.max(1) {
-        for (measured, &bytes) in taken.iter_mut().zip(sizes.iter().cycle()) {
-            let seconds = buffers.collective(clock, group, measured.exchange.operation, bytes)?;
-            measured.seconds = measured.seconds.min(seconds);
+        for ((measured, timed), &bytes) in taken.iter_mut().zip(&mut times).zip(sizes.iter().cycle()) {
+            let operation = measured.exchange.operation;
+            steps.next(format_args!("{operation} of {} on {}", binary(bytes as f64), counted(ranks, "rank")));
+            *timed = timed.min(buffers.collective(clock, group, operation, bytes)?);
+            measured.seconds = timed.seconds;
         }
     }
-    Ok(taken)
+    Ok((taken, times))
 }
 
 /// What was taken, with predictions.
@@ -139,7 +169,7 @@ fn judged(links: &Machine, sizes: &[usize], taken: &[Measurement]) -> Result<Vec
 fn messages(link: &probe::LinkTimes, ranks: usize) -> Result<Vec<Point>, MachineError> {
     let times = link.of_port();
     let fit = fit_link(&times)?;
-    let point = |(nth, &(bytes, seconds)): (usize, &(usize, f64))| {
+    let point = |(nth, &(bytes, Timed { seconds, .. })): (usize, &(usize, Timed))| {
         let others: Vec<_> = times.iter().enumerate().filter(|(other, _)| *other != nth).map(|(_, of)| *of).collect();
         let (call, passed) = (Call::Message(link.level), times[nth].0);
         let predicted = fit_link(&others)?.seconds(passed);

@@ -3,6 +3,7 @@
 //! Errors are parts of the measured time, and medians of them: sizes span many powers of ten, and a few of them lie
 //! where a library changes its protocol, which no other size foretells.
 
+use super::noise::Noise;
 use super::topology::Topology;
 use crate::Result;
 use polyshard_machine::{Collective, Machine};
@@ -88,6 +89,8 @@ pub struct Measured {
     pub topology: Topology,
     /// What was measured, in the order of calls, groups and sizes.
     pub points: Vec<Point>,
+    /// What disturbed them.
+    pub noise: Noise,
 }
 
 impl Measured {
@@ -133,7 +136,8 @@ mod tests {
         let points = points.map(|(call, ranks, predicted)| point(call, ranks, predicted)).to_vec();
         let topology = Topology { nodes: 1, ranks_per_node: 4, cores: 2, memory: 1 << 20 };
         let Ok(machine) = Machine::preset("a100") else { panic!("`a100` is a preset") };
-        let rows = Measured { machine, topology, points }.errors();
+        let noise = Noise::new(&topology, None, &[]);
+        let rows = Measured { machine, topology, points, noise }.errors();
         let rows: Vec<_> =
             rows.iter().map(|row| (&*row.call, row.ranks, row.points, row.links, row.predicted)).collect();
         let expected = [

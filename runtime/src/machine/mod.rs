@@ -12,6 +12,8 @@
 //! | `probe` | links and devices |
 //! | `measure` | collectives, and a machine from all that was measured |
 //! | `measured` | predictions against measurements |
+//! | `noise` | whether other work disturbed the measurement |
+//! | `progress` | what is timed next |
 //!
 //! All of it is collective, and all ranks get the same machine. Nothing that a program computes depends on it.
 
@@ -19,17 +21,23 @@ mod calls;
 mod clock;
 mod measure;
 mod measured;
+mod noise;
 mod probe;
+mod progress;
 mod topology;
 
-pub use measure::{MeasureOptions, measure};
+pub use measure::{MeasureOptions, measure, measure_with};
 pub use measured::{Call, Measured, Point, Row};
+pub use noise::Noise;
+pub use progress::Progress;
 pub use topology::Topology;
 
 use crate::{Result, World};
 use calls::Buffers;
 use clock::Clock;
 use polyshard_machine::Machine;
+use progress::Steps;
+use serde::Serialize;
 use std::time::Duration;
 
 /// Sizes of messages of a quick look, in bytes.
@@ -38,6 +46,19 @@ const SIZES: [usize; 3] = [1 << 10, 1 << 15, 1 << 20];
 const ROWS: usize = 128;
 /// Bytes of a copy of a quick look: two of them do not fit the caches of a core.
 const COPY: usize = 1 << 24;
+/// The most rounds that a quick look adds while the two fastest of a call differ.
+const EXTRA: usize = 8;
+
+/// What a quick look finds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Survey {
+    /// The machine.
+    pub machine: Machine,
+    /// Where its ranks are.
+    pub topology: Topology,
+    /// What disturbed the measurement.
+    pub noise: Noise,
+}
 
 /// Machines that are found, as `Machine::detect(world)`.
 pub trait Detect: Sized {
@@ -78,11 +99,26 @@ impl Detect for Machine {
 /// one another; if the system does not say what memory it has; or as for
 /// [`Communicator::barrier`](crate::comm::Communicator::barrier).
 pub fn detect(world: &World) -> Result<Machine> {
+    survey(world).map(|survey| survey.machine)
+}
+
+/// Returns the machine that the ranks of `world` are, as [`detect`], with where they are and what disturbed the measurement.
+/// Collective, and the same on all ranks.
+///
+/// # Errors
+/// As for [`detect`].
+pub fn survey(world: &World) -> Result<Survey> {
     let topology = Topology::find(world)?;
-    let clock =
-        Clock { comm: world.comm(), round: Duration::from_micros(500), rounds: 2, budget: Duration::from_millis(3) };
+    let load = noise::load(world)?;
+    let (round, budget) = (Duration::from_micros(500), Duration::from_millis(3));
+    let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra: EXTRA };
     let mut buffers = Buffers::new(SIZES[SIZES.len() - 1]);
-    let links = probe::links(&clock, &topology, &mut buffers, &SIZES, 1)?;
-    let device = probe::device(&clock, &topology, ROWS, COPY)?;
-    probe::machine("detected", &topology, &links, device)
+    let steps = &mut Steps { done: 0, total: 0, tell: &mut |_| () };
+    let links = probe::links(&clock, &topology, &mut buffers, &SIZES, 1, steps)?;
+    let device = probe::device(&clock, ROWS, COPY, 1, steps)?;
+    let timed: Vec<_> =
+        links.iter().flat_map(|link| &link.times).map(|(_, timed)| *timed).chain(device.timed()).collect();
+    let machine = probe::machine("detected", &topology, &links, device.device(&topology))?;
+    let noise = Noise::new(&topology, load, &timed);
+    Ok(Survey { machine, topology, noise })
 }

@@ -4,27 +4,32 @@
 //! what it does in a program. How long it takes is the caller's: a quick look, or a thorough one.
 
 use super::calls::Buffers;
-use super::clock::Clock;
+use super::clock::{Clock, Timed};
+use super::noise::plausible;
+use super::progress::Steps;
 use super::topology::Topology;
 use crate::leaf::{Role, contract};
 use crate::{DType, DetectError, Element, Error, Result, Strided, StridedMut};
+use polyshard_machine::units::binary;
 use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, fit_link};
-use std::collections::BTreeMap;
 use std::hint::black_box;
+
+/// How often products are timed again whose rates cannot be those of one processor.
+const REPEATS: usize = 4;
 
 /// The times of messages between neighbours of one level.
 pub(super) struct LinkTimes {
     pub(super) level: &'static str,
     /// Ranks behind one port, which all send at once.
     pub(super) sharing: usize,
-    /// For each size, bytes per rank, the seconds.
-    pub(super) times: Vec<(usize, f64)>,
+    /// For each size, bytes per rank, the time.
+    pub(super) times: Vec<(usize, Timed)>,
 }
 
 impl LinkTimes {
     /// What passes one port, in bytes, and its seconds, for each size.
     pub(super) fn of_port(&self) -> Vec<(f64, f64)> {
-        self.times.iter().map(|&(bytes, seconds)| ((self.sharing * bytes) as f64, seconds)).collect()
+        self.times.iter().map(|&(bytes, timed)| ((self.sharing * bytes) as f64, timed.seconds)).collect()
     }
 }
 
@@ -39,6 +44,7 @@ pub(super) fn links(
     buffers: &mut Buffers,
     sizes: &[usize],
     passes: usize,
+    steps: &mut Steps<'_>,
 ) -> Result<Vec<LinkTimes>> {
     let (rank, ranks, inside) = (clock.comm.rank(), clock.comm.size(), topology.ranks_per_node);
     let mut links = Vec::new();
@@ -47,10 +53,11 @@ pub(super) fn links(
             "node" => (inside, [rank + inside, rank + ranks - inside].map(|to| to % ranks)),
             _ => (1, [rank + 1, rank + count - 1].map(|to| rank / count * count + to % count)),
         };
-        let mut times: Vec<_> = sizes.iter().map(|&bytes| (bytes, f64::INFINITY)).collect();
+        let mut times: Vec<_> = sizes.iter().map(|&bytes| (bytes, Timed::NEVER)).collect();
         for _ in 0..passes.max(1) {
-            for (bytes, seconds) in &mut times {
-                *seconds = seconds.min(buffers.shift(clock, *bytes, to, from)?);
+            for (bytes, timed) in &mut times {
+                steps.next(format_args!("message of {} to the next {level}", binary(*bytes as f64)));
+                *timed = timed.min(buffers.shift(clock, *bytes, to, from)?);
             }
         }
         links.push(LinkTimes { level, sharing, times });
@@ -59,10 +66,16 @@ pub(super) fn links(
 }
 
 /// Returns the machine with these links and devices.
-pub(super) fn machine(name: &str, topology: &Topology, links: &[LinkTimes], device: Device) -> Result<Machine> {
+///
+/// A message between ranks of one node is written to the memory of one of them, so that memory is at least as fast: a copy
+/// that was disturbed, or that is larger than what the caches hold, does not make it slower.
+pub(super) fn machine(name: &str, topology: &Topology, links: &[LinkTimes], mut device: Device) -> Result<Machine> {
     let mut levels = Vec::with_capacity(links.len());
     for ((level, count), link) in topology.levels().into_iter().zip(links) {
         let fit = fit_link(&link.of_port()).map_err(refused)?;
+        if level == "rank" {
+            device.memory_bandwidth = device.memory_bandwidth.max(fit.bandwidth);
+        }
         levels.push(Level {
             name: level.into(),
             count,
@@ -81,62 +94,163 @@ pub(super) fn refused(error: MachineError) -> Error {
     DetectError::Times(Box::new(error)).into()
 }
 
-/// Times the devices: products of square matrices of `rows` rows, and copies of `bytes` bytes. Collective.
-pub(super) fn device(clock: &Clock<'_>, topology: &Topology, rows: usize, bytes: usize) -> Result<Device> {
-    let mut flops = BTreeMap::new();
-    flops.insert(DType::F32.name().to_owned(), product::<f32>(clock, rows)?);
-    flops.insert(DType::F64.name().to_owned(), product::<f64>(clock, rows)?);
-    flops.insert(DType::I32.name().to_owned(), product::<i32>(clock, rows)?);
-    flops.insert(DType::I64.name().to_owned(), product::<i64>(clock, rows)?);
-    let memory_capacity = topology.memory / topology.ranks_per_node as u64;
-    Ok(Device { memory_bandwidth: copy(clock, bytes)?, memory_capacity, flops })
+/// The times of what a device does by itself.
+pub(super) struct DeviceTimes {
+    /// A product of square matrices of these rows, by element type.
+    products: Vec<(DType, Timed)>,
+    rows: usize,
+    /// A copy of these bytes.
+    copy: Timed,
+    bytes: usize,
 }
 
-/// Operations per second of the leaf that programs use.
-fn product<T: Element>(clock: &Clock<'_>, rows: usize) -> Result<f64> {
+/// The steps of one pass of [`device`].
+pub(super) const DEVICE_STEPS: usize = DType::NATIVE.len() + 1;
+
+/// Times the devices, the fastest of several passes: products of square matrices of `rows` rows, and copies of `bytes`
+/// bytes. Collective.
+pub(super) fn device(
+    clock: &Clock<'_>,
+    rows: usize,
+    bytes: usize,
+    passes: usize,
+    steps: &mut Steps<'_>,
+) -> Result<DeviceTimes> {
+    // Whole words are copied.
+    let bytes = bytes.next_multiple_of(size_of::<u64>());
+    let products = DType::NATIVE.map(|dtype| (dtype, Timed::NEVER)).to_vec();
+    let mut found = DeviceTimes { products, rows, copy: Timed::NEVER, bytes };
+    for _ in 0..passes.max(1) {
+        for (dtype, timed) in &mut found.products {
+            steps.next(format_args!("product of matrices of {rows} rows in {dtype}"));
+            *timed = timed.min(product_of(*dtype, clock, rows)?);
+        }
+        steps.next(format_args!("copy of {}", binary(bytes as f64)));
+        found.copy = found.copy.min(copy(clock, bytes)?);
+    }
+    for _ in 0..REPEATS {
+        // All ranks know the same times, so they end alike.
+        if plausible(found.rate(DType::F32), found.rate(DType::F64)) {
+            break;
+        }
+        for (dtype, timed) in &mut found.products {
+            *timed = timed.min(product_of(*dtype, clock, rows)?);
+        }
+    }
+    Ok(found)
+}
+
+impl DeviceTimes {
+    /// Operations per second on elements of a type.
+    fn rate(&self, dtype: DType) -> f64 {
+        let timed = self.products.iter().find(|(other, _)| *other == dtype).map(|(_, timed)| timed.seconds);
+        timed.map_or(0.0, |seconds| 2.0 * (self.rows as f64).powi(3) / seconds)
+    }
+
+    /// Returns the device; a copy reads as many bytes as it writes.
+    pub(super) fn device(&self, topology: &Topology) -> Device {
+        let rates = self.products.iter().map(|&(dtype, _)| (dtype.name().to_owned(), self.rate(dtype)));
+        Device {
+            memory_bandwidth: 2.0 * self.bytes as f64 / self.copy.seconds,
+            memory_capacity: topology.memory / topology.ranks_per_node as u64,
+            flops: rates.collect(),
+        }
+    }
+
+    /// Returns all times.
+    pub(super) fn timed(&self) -> impl Iterator<Item = Timed> {
+        self.products.iter().map(|(_, timed)| *timed).chain([self.copy])
+    }
+}
+
+fn product_of(dtype: DType, clock: &Clock<'_>, rows: usize) -> Result<Timed> {
+    match dtype {
+        DType::F32 => product::<f32>(clock, rows),
+        DType::F64 => product::<f64>(clock, rows),
+        DType::I32 => product::<i32>(clock, rows),
+        DType::I64 => product::<i64>(clock, rows),
+        other => unreachable!("programs do not compute in {other}"),
+    }
+}
+
+/// A product by the leaf that programs use.
+fn product<T: Element>(clock: &Clock<'_>, rows: usize) -> Result<Timed> {
     let stride = rows as i64;
     let filled = |first: usize| -> Vec<T> {
         (0..rows * rows).map(|i| if (first + i).is_multiple_of(7) { T::ONE } else { T::ZERO }).collect()
     };
     let (a, b, mut c) = (filled(1), filled(2), filled(3));
-    let seconds = clock.time(|| {
+    clock.time(|| {
         let (a, b) = (Strided::new(&a, 0, vec![stride, 0, 1]), Strided::new(&b, 0, vec![0, 1, stride]));
         let c = StridedMut::new(&mut c, 0, vec![stride, 1, 0]);
         contract(&[rows; 3], &[Role::M, Role::N, Role::K], T::ONE, a, b, c);
         Ok(())
-    })?;
-    Ok(2.0 * (rows as f64).powi(3) / seconds)
+    })
 }
 
-/// Bytes per second between a rank and its memory: a copy reads as many as it writes.
-fn copy(clock: &Clock<'_>, bytes: usize) -> Result<f64> {
+/// A copy of `bytes` bytes, whole words, from memory to memory.
+fn copy(clock: &Clock<'_>, bytes: usize) -> Result<Timed> {
+    // All pages are written before they are timed: an untouched one costs a fault.
     let from: Vec<u64> = (0..bytes.div_ceil(size_of::<u64>()) as u64).collect();
     let mut to = from.clone();
-    let seconds = clock.time(|| {
+    clock.time(|| {
         to.copy_from_slice(black_box(&from));
         black_box(&mut to);
         Ok(())
-    })?;
-    Ok(2.0 * size_of_val(&*from) as f64 / seconds)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::progress::Progress;
     use crate::spmd;
     use std::time::Duration;
+
+    /// A link of 1 us and `bandwidth` bytes per second, between ranks of one node or between nodes.
+    fn link(level: &'static str, bandwidth: f64) -> LinkTimes {
+        let timed = |bytes: usize| Timed { seconds: 1e-6 + bytes as f64 / bandwidth, median: 1.0 };
+        LinkTimes { level, sharing: 1, times: [1 << 10, 1 << 20].map(|bytes| (bytes, timed(bytes))).to_vec() }
+    }
+
+    /// The bandwidth of the memory of a machine with this link, whose copies ran at 2 GB/s.
+    fn memory_beside(link: LinkTimes) -> f64 {
+        let topology = match link.level {
+            "rank" => Topology { nodes: 1, ranks_per_node: 2, cores: 2, memory: 1 << 30 },
+            _ => Topology { nodes: 2, ranks_per_node: 1, cores: 2, memory: 1 << 30 },
+        };
+        let once = |seconds| Timed { seconds, median: seconds };
+        let products = DType::NATIVE.map(|dtype| (dtype, once(1e-3))).to_vec();
+        let times = DeviceTimes { products, rows: 64, copy: once(1e-3), bytes: 1_000_000 };
+        let machine = machine("made up", &topology, &[link], times.device(&topology)).expect("a machine");
+        machine.device().memory_bandwidth
+    }
+
+    #[test]
+    fn memory_is_no_slower_than_messages_through_it() {
+        assert!((memory_beside(link("rank", 17e9)) / 17e9 - 1.0).abs() < 1e-6);
+        assert!((memory_beside(link("rank", 1e9)) / 2e9 - 1.0).abs() < 1e-6, "it may be faster");
+        assert!((memory_beside(link("node", 17e9)) / 2e9 - 1.0).abs() < 1e-6, "a network is not its memory");
+    }
 
     #[test]
     fn nodes_are_a_level_whose_ranks_share_a_port() {
         let machines = spmd(4, |world| {
             // Threads share one node, so the two nodes are made up; times are those of threads.
             let topology = Topology { nodes: 2, ranks_per_node: 2, cores: 2, memory: 1 << 30 };
-            let clock = Clock { comm: world.comm(), round: Duration::ZERO, rounds: 1, budget: Duration::ZERO };
-            let links = links(&clock, &topology, &mut Buffers::new(1 << 14), &[1 << 10, 1 << 14], 1)?;
+            let (round, budget) = (Duration::ZERO, Duration::ZERO);
+            let clock = Clock { comm: world.comm(), round, rounds: 1, budget, extra: 0 };
+            let mut told = Vec::new();
+            let mut tell = |progress: &Progress| told.push(progress.next.clone());
+            let steps = &mut Steps { done: 0, total: 9, tell: &mut tell };
+            let links = links(&clock, &topology, &mut Buffers::new(1 << 14), &[1 << 10, 1 << 14], 1, steps)?;
             let sharing: Vec<_> = links.iter().map(|link| (link.level, link.sharing)).collect();
             assert_eq!(sharing, [("node", 2), ("rank", 1)]);
             assert_eq!(links[0].of_port()[1].0, f64::from(1 << 15), "two ranks send through the port of their node");
-            machine("made up", &topology, &links, device(&clock, &topology, 8, 1 << 12)?)
+            let device = device(&clock, 8, 1 << 12, 1, steps)?.device(&topology);
+            assert_eq!([&told[0], told.last().unwrap()], ["message of 1 KiB to the next node", "copy of 4 KiB"]);
+            assert_eq!(told.len(), 9);
+            machine("made up", &topology, &links, device)
         });
         let machines = machines.unwrap();
         assert!(machines.iter().all(|machine| *machine == machines[0]), "{machines:?}");

@@ -73,7 +73,7 @@ impl Hardware {
         }
     }
 
-    /// Returns the most steps of a program that crosses so many levels.
+    /// Returns the most steps of a program that crosses `levels` levels.
     ///
     /// # Errors
     /// If no program has so few, or there are too many to be sought.
@@ -103,7 +103,7 @@ impl Hardware {
 /// Returns the machine of a name or a file, with these counts if some are given.
 ///
 /// # Errors
-/// If there is none, or it cannot have these counts.
+/// If there is no such machine, or it cannot have these counts.
 pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine> {
     if PRESETS.contains(&name) || !(name.ends_with(".toml") || Path::new(name).exists()) {
         let preset = hierarchy.map_or_else(|| Machine::preset(name), |counts| Machine::sized(name, counts));

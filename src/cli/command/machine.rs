@@ -1,26 +1,29 @@
 //! `polyshard machine`: shows machines, and finds the one that it runs on.
 //!
-//! What a machine is is the planner's affair, and finding one the runtime's; here is what comes between them and a
-//! terminal. Under an MPI launcher all processes come here, and the first alone prints and writes.
+//! Machines are described by `polyshard-machine` and found by the runtime; here are arguments and output. Under an MPI
+//! launcher all processes come here, and the first alone prints and writes.
 
+mod progress;
 pub mod show;
 
 use crate::cli::command::files;
 use crate::cli::command::hardware::find;
 use crate::cli::error::{CliError, Result};
 use crate::cli::numbers::{size, whole};
+use crate::cli::say::remark;
 use crate::draw::{Curve, DrawError, Timing, chart};
 use crate::machine::units::counted;
 use crate::machine::{Machine, PRESETS};
-use crate::runtime::machine::{MeasureOptions, Measured, Point, Row, Topology, detect, measure};
+use crate::runtime::machine::{MeasureOptions, Measured, Noise, Point, Row, Survey, measure_with, survey};
 use crate::runtime::{Output, launched_ranks};
 use crate::{Result as RunResult, World, spmd};
 use clap::Subcommand;
+use progress::Shown;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What follows `polyshard machine`.
+/// Arguments of `polyshard machine`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   polyshard machine list
@@ -69,8 +72,8 @@ enum Command {
     },
     /// Measure the machine that this runs on, and how well it predicts what was measured.
     ///
-    /// Times messages and collectives by size, products of matrices by type, and copies, on all ranks at once. It
-    /// takes some ten seconds, and wants the machine for itself.
+    /// Times messages and collectives by size, products of matrices by type, and copies, on all ranks at once. It takes
+    /// some ten seconds; run it on an otherwise idle machine. Progress and warnings go to standard error.
     #[command(after_help = "Examples:
   polyshard machine measure --ranks 2 --quick --sizes 1KiB,64KiB,1MiB
   mpirun -n 4 polyshard machine measure --quick --out machine.toml --plot machine.svg")]
@@ -122,16 +125,26 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
             Ok(if *json { to_json(&machine) } else { show::machine(&machine) })
         }
         Command::Detect { ranks, out, json } => {
-            let found = ranks.run(&[out], |world| Ok((Topology::find(world)?, detect(world)?)))?;
-            let Some((topology, machine)) = found else { return Ok(String::new()) };
+            let found = ranks.run(&[out], |world| Ok(survey(world)?))?;
+            let Some(Survey { machine, topology, noise }) = found else { return Ok(String::new()) };
+            warn(&noise, &machine);
             save(out.as_deref(), &machine)?;
             Ok(if *json { to_json(&machine) } else { format!("{topology}\n{}", show::machine(&machine)) })
         }
         Command::Measure { ranks, sizes, quick, out, plot, json } => {
             let options = options(sizes, *quick);
-            let Some(measured) = ranks.run(&[out, plot], |world| Ok(measure(world, &options)?))? else {
-                return Ok(String::new());
+            let shown = Shown::new();
+            let run = |world: &World| {
+                let progress = |progress: &_| {
+                    if world.is_root() {
+                        shown.show(progress)
+                    }
+                };
+                Ok(measure_with(world, &options, progress)?)
             };
+            let Some(measured) = ranks.run(&[out, plot], run)? else { return Ok(String::new()) };
+            drop(shown);
+            warn(&measured.noise, &measured.machine);
             save(out.as_deref(), &measured.machine)?;
             if let Some(path) = plot {
                 files::save(path, &measurements(&measured).map_err(CliError::Plot)?)?;
@@ -142,6 +155,13 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
                 false => show::measured(&measured, &errors),
             })
         }
+    }
+}
+
+/// Says on standard error what makes the figures of a machine doubtful.
+fn warn(noise: &Noise, machine: &Machine) {
+    for warning in noise.warnings(machine) {
+        remark(&format_args!("warning: {warning}"));
     }
 }
 

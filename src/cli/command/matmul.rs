@@ -20,7 +20,7 @@ use device::Device;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// What follows `polyshard matmul`.
+/// Arguments of `polyshard matmul`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   polyshard matmul 'A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]' --mesh X=4,Y=4 --size I=8192,J=8192,K=8192 --machine tpu-v5e
@@ -53,7 +53,7 @@ pub struct Arguments {
     /// product.
     #[arg(long)]
     run: bool,
-    /// Draw who talks to whom in each step of the cheapest sequence.
+    /// Draw which ranks communicate in each step of the cheapest sequence.
     #[arg(long, value_name = "FILE.svg")]
     draw: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Meshes to plan on, sizes, counts and matrices in the words of a command line: `x=4,y=6`, `4,16`, `[[1,4],[4,4]]`.
+//! Meshes to plan on, sizes, counts and matrices as they are written on a command line: `x=4,y=6`, `4,16`, `[[1,4],[4,4]]`.
 //!
 //! Everything is read by hand, so that what is wrong is said with the text in which it is.
 

@@ -1,7 +1,7 @@
 //! The command line of Polyshard: makes and compares matrices, shows what a schedule became, finds out what machine it
 //! runs on, and plans redistributions, placements on machines, reductions and sharded products.
 //!
-//! Running a kernel is not its affair: programs do that, see `examples/`.
+//! It does not run kernels: programs do that, see `examples/`.
 
 mod files;
 mod hardware;
@@ -52,23 +52,23 @@ enum Command {
   polyshard random --shape 512,2048 --seed 1 --out A.npy
   polyshard random --shape 64,64,64 --type i32 --fortran --out cube.npy")]
     Random {
-        /// Its extents, separated by commas.
+        /// Extents, separated by commas.
         #[arg(long, value_parser = shape, value_name = "M,N", allow_hyphen_values = true)]
         shape: Shape,
-        /// Its element type.
+        /// Element type.
         #[arg(long = "type", value_parser = dtype_parser(), default_value = "f32")]
         dtype: DType,
-        /// Arrays of one seed are equal.
+        /// Same seed, same array.
         #[arg(long, value_parser = whole::<u64>, default_value = "1", allow_negative_numbers = true)]
         seed: u64,
-        /// The file to write.
+        /// File to write.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
         /// Write it in Fortran order, first index fastest.
         #[arg(long)]
         fortran: bool,
     },
-    /// Lower a schedule's trace, which `--print trace` of an example wrote, and print what it became.
+    /// Lower a schedule's trace, which `--print trace` of an example wrote, and print the program.
     #[command(after_help = "Examples:
   cargo run --release --example summa -- --print trace > trace.json
   polyshard show trace.json --print source")]
@@ -84,7 +84,7 @@ enum Command {
   polyshard compare threads.npy mpi.npy
   polyshard compare C.npy expected.npy --tolerance 1e-4")]
     Compare {
-        /// The `.npy` file to compare.
+        /// A `.npy` file.
         left: PathBuf,
         /// The `.npy` file to compare it with.
         right: PathBuf,
@@ -155,7 +155,7 @@ pub fn main() -> ExitCode {
 /// Prints help, the version, or what is wrong with the command line, and returns the exit code.
 fn without_command(error: &clap::Error) -> ExitCode {
     match error.print() {
-        // Whoever reads has seen enough.
+        // The reader closed the pipe.
         Err(why) if why.kind() != ErrorKind::BrokenPipe => {
             complain(&CliError::Stdout(why));
             ExitCode::FAILURE

@@ -25,7 +25,7 @@ const LEVELS: usize = 8;
 const LISTED: u128 = 100_000;
 const TIMED: u128 = 2_000;
 
-/// What follows `polyshard placement`.
+/// Arguments of `polyshard placement`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   polyshard placement --machine a100 --mesh data=8,tensor=2,pipe=4 \\
@@ -41,7 +41,7 @@ pub struct Arguments {
     #[arg(long, value_name = "8x2x4")]
     mesh: String,
     /// A collective of the workload, by which placements are ranked: operation, axes by name or by number, and bytes
-    /// that each rank holds before it. May be given often, or as several with `;` between them.
+    /// that each rank holds before it. May be repeated, or hold several separated by `;`.
     #[arg(long, value_name = "allreduce:0:1e9", value_delimiter = ';')]
     traffic: Vec<String>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub struct Arguments {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Draw which devices talk to each other along each axis.
+    /// Draw which devices communicate along each axis.
     #[arg(long, value_name = "FILE.svg")]
     draw: Option<PathBuf>,
 }

@@ -1,7 +1,6 @@
 //! `polyshard redistribute`: plans, prints, runs and draws the way from one distributed type to another.
 //!
-//! Which plan is best is the planner's affair and moving data the runtime's; here is what comes between them and
-//! a terminal.
+//! The planner chooses the plan and the runtime moves data; here are arguments and output.
 
 mod batch;
 mod judge;
@@ -21,7 +20,7 @@ use problem::Problem;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// What follows `polyshard redistribute`.
+/// Arguments of `polyshard redistribute`.
 #[derive(clap::Args)]
 #[command(group = ArgGroup::new("problem").args(["source", "batch"]).required(true), after_help = "Examples:
   polyshard redistribute --mesh x=4,y=6 '[3{x}12, 2{y}12]' '[2{y}12, 3{x}12]' --run --draw plan.svg
@@ -29,15 +28,15 @@ use std::path::PathBuf;
   polyshard redistribute --mesh 8 '[8{x}64, 64]' '[64, 8{x}64]' --latency 1e-6 --bandwidth 1e10 --json
   polyshard redistribute --batch problems.json")]
 pub struct Arguments {
-    /// The type before: tile, axes minor first and size of each dimension, as '[3{x}12, 8]'; or 'A[I_X, J]'.
+    /// Source type: tile, axes minor first and size of each dimension, as '[3{x}12, 8]'; or 'A[I_X, J]'.
     #[arg(requires = "target", requires = "mesh")]
     source: Option<String>,
-    /// The type after.
+    /// Target type, in the same form.
     target: Option<String>,
-    /// The mesh: each axis' name and extent, outermost first; `4x6` is `x=4,y=6`.
+    /// Mesh: name and extent of each axis, outermost first; `4x6` is `x=4,y=6`.
     #[arg(long, value_name = "x=4,y=6")]
     mesh: Option<String>,
-    /// The sizes of the dimensions of 'A[I_X, J]'.
+    /// Sizes of the dimensions of 'A[I_X, J]'.
     #[arg(long, value_name = "I=8,J=16")]
     size: Option<String>,
     /// Plan one problem per line of a file, or of standard input if it is `-`, and print one JSON object for each.
@@ -51,15 +50,15 @@ pub struct Arguments {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Run the plan, a thread for each rank, and check every element of every tile.
+    /// Run the plan on one thread per rank, and check every element of every tile.
     #[arg(long)]
     run: bool,
-    /// Draw who holds what before and after each step.
+    /// Draw what each rank holds before and after each step.
     #[arg(long, value_name = "FILE.svg")]
     draw: Option<PathBuf>,
 }
 
-/// A plan as JSON, and what was asked for beside it.
+/// A plan as JSON, with its time over the links and its run if they were asked for.
 #[derive(Serialize)]
 struct Answer {
     #[serde(flatten)]
@@ -91,7 +90,7 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
         files::save(path, &drawn(draw::redistribution(&plan))?)?;
     }
     if arguments.json {
-        return Ok(json(&Answer { report: plan.report(), seconds, run: trial }) + "\n");
+        return Ok(json(&Answer { report: plan.report(arguments.judge.dtype().size()), seconds, run: trial }) + "\n");
     }
     let mut text = plan.explain(arguments.judge.dtype().size());
     text.extend(seconds.map(|seconds| format!("it takes {seconds:e} s over the links given\n")));

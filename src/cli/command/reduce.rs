@@ -25,7 +25,7 @@ const LISTED: usize = 16;
 /// The most matrices that are named where one does not fit.
 const SUGGESTED: u128 = 8;
 
-/// What follows `polyshard reduce`.
+/// Arguments of `polyshard reduce`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   polyshard reduce --matrix '[[2,4],[2,4]]' --reduce 0 --machine a100 --bytes 1e9 --draw steps.svg
@@ -49,7 +49,7 @@ pub struct Arguments {
     /// List the N fastest [default: 16 in a table, all as JSON].
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     top: Option<usize>,
-    /// The program to explain and to draw, by its number in the table or by its collectives, as AllReduce or
+    /// The program to explain and to draw, by its number in the table or by its collectives, such as AllReduce or
     /// Reduce-Broadcast; the fastest of several [default: the fastest of all].
     #[arg(long, value_name = "NAME")]
     program: Option<String>,
@@ -62,7 +62,7 @@ pub struct Arguments {
     /// The numbers that each rank holds in a run.
     #[arg(long, value_name = "N", value_parser = whole::<usize>, default_value = "1003", allow_negative_numbers = true)]
     elements: usize,
-    /// Draw who talks to whom in each step of the program.
+    /// Draw which ranks communicate in each step of the program.
     #[arg(long, value_name = "FILE.svg")]
     draw: Option<PathBuf>,
 }

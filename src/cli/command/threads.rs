@@ -1,5 +1,4 @@
-//! What `--run` needs: ranks that are threads of this process, memory for all that they hold, and what is
-//! said of it.
+//! What `--run` needs: ranks that are threads of this process, and memory for all that they hold.
 //!
 //! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
 
@@ -10,14 +9,14 @@ use crate::runtime::free_memory;
 use serde::Serialize;
 use std::fmt::{self, Display};
 
-/// Checks that ranks can be threads; `of` says in words what has that many.
+/// Checks that ranks can be threads; `owner` is what has that many, as text.
 ///
 /// # Errors
 /// If there are more than `most`, or an MPI launcher has made ranks already.
-pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<()> {
+pub(crate) fn check_ranks(owner: &str, ranks: usize, most: usize) -> Result<()> {
     if ranks > most {
         let ranks = counted(ranks, "rank");
-        let what = format!("`--run` starts a thread per rank, {most} at most, but {of} has {ranks}");
+        let what = format!("`--run` starts a thread per rank, {most} at most, but {owner} has {ranks}");
         return Err(CliError::too_much(what, "run a smaller one"));
     }
     if crate::runtime::launched_ranks().is_some() {
@@ -26,7 +25,7 @@ pub(crate) fn check_ranks(of: &str, ranks: usize, most: usize) -> Result<()> {
     Ok(())
 }
 
-/// Checks that so many bytes of `what` fit into the memory that is free, as far as the system tells.
+/// Checks that `needed` bytes of `what` fit into the memory that is free, as far as the system tells.
 ///
 /// # Errors
 /// If they do not.
@@ -72,7 +71,7 @@ pub(crate) fn wrong<T: PartialEq + Display>(
     None
 }
 
-/// What came of a run in which nothing was wrong.
+/// The result of a run in which nothing was wrong.
 #[derive(Serialize)]
 pub(crate) struct Trial {
     /// Tiles that were compared.
@@ -88,7 +87,7 @@ impl fmt::Display for Trial {
     }
 }
 
-/// Returns in words the least and the greatest of some numbers of bytes.
+/// Returns the smallest and the largest of some numbers of bytes, as text.
 pub(crate) fn range(bytes: &[u64]) -> String {
     let (min, max) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
     if min == max { counted(max, "byte") } else { format!("{min} to {max} bytes") }

@@ -4,11 +4,11 @@ use super::options::Options;
 use super::room::bytes;
 use super::size::{Size, parse_size};
 use clap::Args;
+use polyshard::DType;
 use polyshard::cli::npy;
 use polyshard::cli::values::Number;
 use polyshard::prelude::*;
 use polyshard::runtime::Output;
-use polyshard::{DType, Program};
 use std::path::{Path, PathBuf};
 
 /// Sizes and files of a product.

@@ -9,7 +9,7 @@ use polyshard::cli::dtypes::dtype_parser;
 use polyshard::cli::numbers::whole;
 use polyshard::cli::values::{self, Number};
 use polyshard::prelude::*;
-use polyshard::{DType, Program, SourceOptions, rust_source};
+use polyshard::{DType, SourceOptions, rust_source};
 use std::ops::Deref;
 
 /// The flags of every kernel.

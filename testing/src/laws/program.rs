@@ -3,7 +3,7 @@
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::{Element, Program, Tensor, Transport, reference};
+use polyshard::{Element, Tensor, Transport, reference};
 
 /// The element of a tensor at an index: small integers that tell indices apart, so that sums are exact.
 #[must_use]

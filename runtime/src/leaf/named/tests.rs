@@ -76,7 +76,7 @@ fn what_cannot_be_registered_is_refused() {
     let said = |found: Result<()>| found.expect_err("a refusal").to_string();
     let name = "`a b` is not a name for a leaf; names are letters, digits and `_`, and do not start with a digit";
     assert_eq!(said(register("a b", PRODUCT, product::<f32>)), name);
-    let operands = "`C[m, n] += A[m, k]` has 1 operands (A), but the function of leaf `few` takes 2; let them agree";
+    let operands = "`C[m, n] += A[m, k]` has 1 operands (A), but the function of leaf `few` takes 2; make them match";
     assert_eq!(said(register("few", "C[m, n] += A[m, k]", product::<f32>)), operands);
 }
 

@@ -1,4 +1,4 @@
-//! Collectives of a workload in the words of a command line: `allreduce:0:1e9`, or `allreduce:data:1e9`.
+//! Collectives of a workload as they are written on a command line: `allreduce:0:1e9`, or `allreduce:data:1e9`.
 
 use crate::cli::error::{CliError, Result};
 use crate::machine::Collective;
@@ -18,7 +18,7 @@ const OPERATIONS: [Collective; 6] = [
 /// Reads `allreduce:0,2:1e9`: an operation, the axes that it runs along, by name or by number, and the bytes that each
 /// rank holds before it.
 ///
-/// Case and hyphens of the operation do not matter.
+/// Case, hyphens and underscores of the operation do not matter: `all-reduce` is `allreduce`.
 ///
 /// # Errors
 /// If it is not of this form, or there is no such operation or axis.
@@ -40,7 +40,7 @@ pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic> {
         let axis = axis.trim();
         match names.iter().position(|name| name == axis) {
             Some(position) => Ok(position),
-            // What is no axis of the mesh the planner says.
+            // The planner checks whether it is an axis.
             None if axis.bytes().all(|byte| byte.is_ascii_digit()) => axis.parse().map_err(|_| wrong()),
             None if axis.contains(char::is_whitespace) => Err(wrong()),
             None => {
@@ -59,7 +59,7 @@ pub(crate) fn brief(traffic: &Traffic, names: &[String]) -> String {
     format!("{} {}", traffic.operation, axes.join(","))
 }
 
-/// Returns a collective in words.
+/// Returns a collective as text, with its bytes.
 pub(crate) fn describe(traffic: &Traffic, names: &[String]) -> String {
     format!("{} of {}", brief(traffic, names), scaled(traffic.bytes, "B"))
 }

@@ -52,7 +52,7 @@ pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<()> {
             }
         };
         match writeln!(out, "{text}") {
-            // Whoever reads has seen enough.
+            // The reader closed the pipe.
             Err(why) if why.kind() == ErrorKind::BrokenPipe => return Ok(()),
             written => written.map_err(CliError::Stdout)?,
         }
@@ -72,5 +72,5 @@ fn plan(line: &[u8], judge: &Judge) -> Result<Answer> {
     })?;
     let [source, target] = problem.types()?;
     let plan = judge.plan(&source, &target)?;
-    Ok(Answer { report: plan.report(), seconds: judge.seconds(&plan)?, run: None })
+    Ok(Answer { report: plan.report(judge.dtype().size()), seconds: judge.seconds(&plan)?, run: None })
 }

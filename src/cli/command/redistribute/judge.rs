@@ -1,4 +1,4 @@
-//! What a plan may do and what it is judged by, as flags.
+//! Flags: what a plan may do, and what it minimises.
 
 use crate::cli::dtypes::dtype_parser;
 use crate::cli::error::{CliError, Result};
@@ -10,33 +10,33 @@ use clap::ValueEnum;
 /// The flags.
 #[derive(clap::Args)]
 pub(crate) struct Judge {
-    /// The operations that a plan may use.
+    /// Operations that a plan may use.
     #[arg(long, value_enum, default_value_t = Operations::Fused)]
     ops: Operations,
-    /// The memory that a tile may take on each device [default: what the larger of source and target tile takes].
+    /// Memory that a tile may take on each device [default: that of the larger of source and target tile].
     #[arg(long, value_name = "BYTES", value_parser = whole::<usize>, allow_negative_numbers = true)]
     memory: Option<usize>,
-    /// The element type, which says what bytes are meant.
+    /// Element type, used to convert elements to bytes.
     #[arg(long = "type", value_parser = dtype_parser(), default_value = "f64", value_name = "TYPE")]
     dtype: DType,
-    /// The seconds that each message takes beside its bytes: plans are judged by time.
+    /// Latency per message in seconds; minimise time.
     #[arg(long, value_name = "S", value_parser = real, requires = "bandwidth", allow_negative_numbers = true)]
     latency: Option<f64>,
-    /// The bytes per second and rank: plans are judged by time. For single axes as `x=1e9`, and then a plain number
-    /// for the others.
+    /// Bandwidth per rank in bytes per second; minimise time. For single axes as `x=1e9`, with a plain number for the
+    /// others.
     #[arg(long, value_name = "BYTES_PER_S", allow_hyphen_values = true)]
     bandwidth: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Operations {
-    /// Those of the literature: all-to-alls between two dimensions, all-gathers of one.
+    /// Those of the literature: all-to-alls between two dimensions, all-gathers of one dimension.
     Paper,
     /// Also all-to-alls and all-gathers of several dimensions at once.
     Fused,
     /// One exchange between all pairs of ranks.
     Exchange,
-    /// Whatever is cheapest.
+    /// Any of these, whichever is cheapest.
     Any,
 }
 

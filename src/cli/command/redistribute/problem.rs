@@ -5,7 +5,7 @@ use crate::cli::error::{CliError, Result};
 use crate::{DistType, Mesh, Sharded, TypeError};
 use serde::Deserialize;
 
-/// A redistribution in the user's words; nothing is checked yet.
+/// A redistribution as the user writes it; nothing is checked yet.
 #[derive(Deserialize)]
 pub(crate) struct Problem {
     /// Names and extents of the axes, outermost first.
@@ -26,7 +26,7 @@ enum Written {
 }
 
 impl Problem {
-    /// Returns the problem that these words of a command line pose; no sizes are an empty text.
+    /// Returns the problem that these arguments pose; an empty text means no sizes.
     ///
     /// # Errors
     /// If mesh or sizes are not names and numbers.
