@@ -88,7 +88,19 @@ impl World {
         &*self.comm
     }
 
-    /// Returns the bytes that this rank has received from other ranks, in all groups.
+    /// Returns the bytes that this rank has received from other ranks, in all groups; those that it has read where another rank
+    /// has them, too.
+    ///
+    /// ```
+    /// # use polyshard_runtime::{Collectives, Error, spmd};
+    /// let received = spmd(4, |world| {
+    ///     let before = world.bytes_received();
+    ///     world.all_gather(&[world.rank() as f64; 3])?;
+    ///     Ok::<_, Error>(world.bytes_received() - before)
+    /// })?;
+    /// assert_eq!(received, [72; 4]); // three elements of each other rank
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.comm.bytes_received()

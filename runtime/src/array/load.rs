@@ -32,12 +32,12 @@ impl<T: Element> DistArray<T> {
             return Ok(array);
         }
         if !array.has_first_term() {
-            return Self::filled(world, sharding, T::ZERO);
+            return Self::of(world, sharding, T::ZERO);
         }
         let map = map(&file.file, file.start, whole.len() * size_of::<T>());
         let map = map.map_err(|why| failed("map", &file.path, why.into()))?;
         if file.fortran {
-            array = Self::from_fn(world, sharding, |index| {
+            array = Self::of_fn(world, sharding, |index| {
                 let at = index.iter().zip(file.shape()).rev().fold(0, |at, (i, extent)| at * extent + i);
                 bytemuck::pod_read_unaligned(&map[at * size_of::<T>()..][..size_of::<T>()])
             })?;

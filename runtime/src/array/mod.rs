@@ -13,8 +13,9 @@ use crate::layout::{Name, Sharding};
 use crate::memory::{Memory, Seen, Segment};
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
-use crate::{ArrayError, Element, Region, Result, RunError, View, ViewMut, World};
+use crate::{ArrayError, Element, Error, Region, Result, RunError, View, ViewMut, World};
 use ndarray::{ArrayBase, Data, Dimension};
+use std::panic::Location;
 use std::sync::Arc;
 
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
@@ -52,10 +53,17 @@ impl<T: Element> DistArray<T> {
     /// # Errors
     /// [`ArrayError::TooLarge`] if the array has 2^63 bytes or more. If the sharding's mesh has not as many ranks as
     /// the world, or this rank's block does not fit the memory that is free.
+    #[track_caller]
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
+        let at = Location::caller();
+        Self::of_fn(world, sharding, f).map_err(|error| error.at(at))
+    }
+
+    /// As [`from_fn`](Self::from_fn), where the caller's line is not known.
+    pub(super) fn of_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         if !array.has_first_term() {
-            return Self::filled(world, sharding, T::ZERO);
+            return Self::of(world, sharding, T::ZERO);
         }
         array.make_block(world)?;
         if !array.block.is_empty() {
@@ -74,7 +82,14 @@ impl<T: Element> DistArray<T> {
     ///
     /// # Errors
     /// As for [`from_fn`](Self::from_fn).
+    #[track_caller]
     pub fn filled(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
+        let at = Location::caller();
+        Self::of(world, sharding, value).map_err(|error| error.at(at))
+    }
+
+    /// As [`filled`](Self::filled), where the caller's line is not known.
+    pub(crate) fn of(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let value = if array.has_first_term() { value } else { T::ZERO };
         let len = sharding.local_len(&array.coordinates);
@@ -118,6 +133,7 @@ impl<T: Element> DistArray<T> {
     ///
     /// # Errors
     /// [`ArrayError::Shape`] if the shapes differ. As for [`from_fn`](Self::from_fn).
+    #[track_caller]
     pub fn from_array<S, D>(world: &World, array: &ArrayBase<S, D>, sharding: &Sharding) -> Result<Self>
     where
         S: Data<Elem = T>,
@@ -125,7 +141,7 @@ impl<T: Element> DistArray<T> {
     {
         if array.shape() != sharding.shape() {
             let (shape, sharding) = (array.shape().to_vec(), sharding.shape().to_vec());
-            return Err(ArrayError::Shape { shape, sharding }.into());
+            return Err(Error::from(ArrayError::Shape { shape, sharding }).at(Location::caller()));
         }
         let array = array.view().into_dyn();
         Self::from_fn(world, sharding, |index| array[index])
@@ -233,6 +249,22 @@ impl<T> DistArray<T> {
     }
 
     /// Returns the element at a global index, if this rank owns it.
+    ///
+    /// ```
+    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+    /// use polyshard_runtime::{DistArray, Error, spmd};
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, "x")]).expect("a sharding");
+    /// let number = Sharding::replicated(&mesh, &[]);
+    /// let found = spmd(2, |world| {
+    ///     let a = DistArray::from_fn(world, &halves, |index| index[0] as f64)?;
+    ///     // An array without dimensions has one element, whose index is empty.
+    ///     let norm = DistArray::filled(world, &number, 0.5)?;
+    ///     Ok::<_, Error>((a.get(&[3]), norm.get(&[])))
+    /// })?;
+    /// assert_eq!(found, [(None, Some(0.5)), (Some(3.0), Some(0.5))]);
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Panics
     /// If `index` is outside the array, or the array holds partial sums: [`redistribute`](Self::redistribute) closes

@@ -14,6 +14,12 @@ pub(super) enum Doing {
     Left,
     /// It waits: `in barrier`, `to receive 8 bytes from rank 2`.
     Waits(String),
+    /// It is in none of our calls, and what it waited for last has come.
+    #[cfg(feature = "mpi")]
+    RunsAfter(String),
+    /// It does not say.
+    #[cfg(feature = "mpi")]
+    Silent,
 }
 
 impl Doing {
@@ -25,6 +31,10 @@ impl Doing {
             #[cfg(feature = "mpi")]
             Self::Left => ["has left through `exit`".into(), "have left through `exit`".into()],
             Self::Waits(wait) => [format!("waits {wait}"), format!("wait {wait}")],
+            #[cfg(feature = "mpi")]
+            Self::RunsAfter(wait) => [format!("runs, after it was {wait}"), format!("run, after they were {wait}")],
+            #[cfg(feature = "mpi")]
+            Self::Silent => ["does not answer".into(), "do not answer".into()],
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use super::leaf::LeafPlan;
 use super::scalars::Scalars;
+use crate::comm::Work;
+use crate::layout::Name;
 use crate::lent::Known;
 use crate::{
     DistArray, Element, Grid, Group, Lent, OutTile, ReduceOp, Region, Result, Tile, Transport, World, Written, count,
@@ -11,6 +13,7 @@ use polyshard_program::{
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::panic::Location;
 use std::rc::Rc;
 
 /// A kernel's groups, tiles and leaf, made once.
@@ -136,8 +139,16 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         self.op.identity()
     }
 
-    /// Runs the kernel, with the values of `scalars` that are for it.
-    pub(super) fn run(&mut self, inputs: &[&DistArray<T>], output: &mut DistArray<T>, scalars: &Scalars) -> Result<()> {
+    /// Runs the kernel, with the values of `scalars` that are for it, for the call at a line.
+    pub(super) fn run(
+        &mut self,
+        inputs: &[&DistArray<T>],
+        output: &mut DistArray<T>,
+        scalars: &Scalars,
+        at: &'static Location<'static>,
+    ) -> Result<()> {
+        let work = Work { kernel: Some(self.nest.kernel.name()), tensor: None, at };
+        self.world.comm().note(Some(work));
         let overwrites = self.nest.overwrites();
         if self.nest.kernel.assign() == Assign::Set && !overwrites {
             match &self.cleared {
@@ -158,8 +169,10 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             true => Lent::again(world, inputs, std::mem::take(known), *transport)?,
             false => Lent::nothing(world, inputs),
         };
-        Walk { nest, here, grid, inputs: &lent, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters }
+        let inputs = &lent;
+        Walk { nest, here, grid, inputs, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters, work }
             .statements(&nest.body)?;
+        world.comm().note(Some(work));
         *known = lent.give_back()?;
         Ok(())
     }
@@ -180,6 +193,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     out_tile: &'r mut Option<OutTile<T>>,
     leaf: &'r mut LeafPlan<T>,
     counters: &'r mut [i64],
+    work: Work,
 }
 
 impl<'a, T: Element> Walk<'a, '_, '_, T> {
@@ -199,6 +213,9 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             NestStatement::Fetch(number) => {
                 let transfer = &self.nest.transfers[number.0];
                 let here = self.region_here(&self.here.regions[number.0]);
+                if !matches!(transfer.route, Route::Hold | Route::Copy) {
+                    self.note(self.nest.kernel.inputs()[transfer.tensor].name);
+                }
                 self.fetch(*number, &transfer.route, &transfer.region, &here)
             }
             NestStatement::Start => {
@@ -207,6 +224,8 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 let Some(tile) = &mut self.out_tile else { return Ok(()) };
                 match &output.route {
                     OutputRoute::Shift { axis, by, counter, .. } if self.counters[*counter] > 0 => {
+                        let work = Work { tensor: Some(self.nest.kernel.output().name), ..self.work };
+                        self.grid.world().comm().note(Some(work));
                         tile.shift(&self.groups[&[*axis][..]], *by, &region)
                     }
                     _ => {
@@ -221,9 +240,17 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             }
             NestStatement::Finish => {
                 let output = &self.nest.output;
+                if !matches!(output.route, OutputRoute::InPlace | OutputRoute::Combine) {
+                    self.note(self.nest.kernel.output().name);
+                }
                 self.finish(&output.route, &output.region)
             }
         }
+    }
+
+    /// Notes which tensor moves, for the case that this takes long.
+    fn note(&self, tensor: Name) {
+        self.grid.world().comm().note(Some(Work { tensor: Some(tensor), ..self.work }));
     }
 
     fn region_here(&self, region: &SymbolicRegion) -> Region {

@@ -200,7 +200,7 @@ impl Shared {
         group: GroupId,
         rank: usize,
         this: usize,
-        call: Call,
+        call: Call<'static>,
         data: Message,
     ) -> Result<Arc<Contributions>> {
         let mut state = self.lock();
