@@ -169,7 +169,8 @@ fn show(path: &Path, print: Print) -> Result<String> {
     let trace: Trace = serde_json::from_str(&text).map_err(|why| {
         let (line, column, said) = (why.line(), why.column(), why.to_string());
         let said = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
-        let what = format!("`{}:{line}:{column}` is not a trace: {said}", path.display());
+        let place = if line == 0 { String::new() } else { format!(":{line}:{column}") };
+        let what = format!("`{}{place}` is not a trace: {said}", path.display());
         CliError::refused(what, "`--print trace` of an example writes one")
     })?;
     if let Print::Trace = print {
