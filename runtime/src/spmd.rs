@@ -1,8 +1,8 @@
 //! Running one function on every rank, on MPI processes or on threads.
 //!
-//! Where the ranks come from is the launcher's affair, so one binary runs under `mpirun` and without it. A
+//! The launcher provides the ranks, so one binary runs under `mpirun` and without it. A
 //! failure of one rank ends all of them: threads are told through whatever they wait in, MPI processes are
-//! aborted. No panic hook is installed; panics are caught and told with their message.
+//! aborted. No panic hook is installed; panics are caught and reported with their message.
 
 mod threads;
 

@@ -4,7 +4,7 @@
 
 /// What a rank does while others wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Operation {
     /// It is in none of our calls.
     Runs,
     /// Its part of the program has come to its end.
@@ -22,7 +22,7 @@ pub(super) enum Doing {
     Silent,
 }
 
-impl Doing {
+impl Operation {
     /// Says so, for one rank and for several.
     pub(super) fn clause(&self) -> [String; 2] {
         match self {
@@ -39,14 +39,14 @@ impl Doing {
     }
 }
 
-/// Says that nobody can go on; `doing` has for each rank its number and what it does.
-pub(super) fn deadlock(doing: impl IntoIterator<Item = (usize, Doing)>) -> String {
-    format!("the ranks wait for each other: {}", whereabouts(doing))
+/// Says that nobody can go on; `operation` has for each rank its number and what it does.
+pub(super) fn deadlock(operation: impl IntoIterator<Item = (usize, Operation)>) -> String {
+    format!("the ranks wait for each other: {}", progress(operation))
 }
 
 /// Says where each rank is.
-pub(super) fn whereabouts(doing: impl IntoIterator<Item = (usize, Doing)>) -> String {
-    sentence(doing.into_iter().map(|(rank, doing)| (rank, doing.clause())), "; ")
+pub(super) fn progress(operation: impl IntoIterator<Item = (usize, Operation)>) -> String {
+    sentence(operation.into_iter().map(|(rank, operation)| (rank, operation.clause())), "; ")
 }
 
 /// Says where a rank waits that makes `call` with `members`, of a world of `world` ranks.

@@ -28,7 +28,7 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     /// The elements of the output that `=` clears before it sums up, if it does not clear all.
     cleared: Option<Written>,
     leaf: LeafPlan<T>,
-    here: Here,
+    here: LocalNest,
     counters: Vec<i64>,
     world: &'a World,
     transport: Transport,
@@ -36,8 +36,8 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     known: Known,
 }
 
-/// What a nest says of this rank: its coordinates are numbers, and what depends on nothing else is worked out.
-struct Here {
+/// The expressions of a nest on this rank: its coordinates are substituted, and what depends on nothing else is evaluated.
+struct LocalNest {
     /// By transfer, what it brings.
     regions: Vec<SymbolicRegion>,
     output: SymbolicRegion,
@@ -48,7 +48,7 @@ struct Here {
     target: Vec<Expr>,
 }
 
-impl Here {
+impl LocalNest {
     fn new(nest: &Nest, coordinates: &[i64]) -> Self {
         let ranges = nest.ranges();
         let own = |symbol: Symbol| match symbol {
@@ -70,7 +70,7 @@ impl Here {
 impl<'a, T: Element> PreparedKernel<'a, T> {
     pub(super) fn new(nest: &'a Nest, world: &'a World) -> Result<Self> {
         let grid = Grid::new(world, &nest.mesh)?;
-        let here = Here::new(nest, grid.coords());
+        let here = LocalNest::new(nest, grid.coords());
         let kernel = &nest.kernel;
         let leaf = LeafPlan::new(nest, kernel)?;
         let mut tiles = Vec::with_capacity(nest.transfers.len());
@@ -181,7 +181,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
 /// One run of a kernel on one rank.
 struct Walk<'a, 'r, 'i, T: Element> {
     nest: &'a Nest,
-    here: &'r Here,
+    here: &'r LocalNest,
     grid: &'r Grid<'a>,
     inputs: &'r Lent<'i, T>,
     output: &'r mut DistArray<T>,

@@ -5,7 +5,7 @@ use super::watched::watch::Watch;
 use super::watched::watchdog::{self, Address};
 use super::{MpiCommunicator, process};
 use crate::comm::call::Call;
-use crate::comm::words::{Doing, deadlock};
+use crate::comm::words::{Operation, deadlock};
 use crate::comm::{Broadcast, Communicator, checking};
 use crate::{Error, Result};
 use std::cell::Cell;
@@ -116,9 +116,10 @@ fn come_to_an_end(ends: &Watched, call: &Call<'_>) -> Result<()> {
     if others.is_empty() {
         return Ok(());
     }
-    let (own, other) = if *call == Call::Exit { (Doing::Left, Doing::Ended) } else { (Doing::Ended, Doing::Left) };
-    let doing = |rank| (rank, if others.contains(&rank) { other.clone() } else { own.clone() });
-    let message = deadlock((0..ends.size()).map(doing));
+    let (own, other) =
+        if *call == Call::Exit { (Operation::Left, Operation::Ended) } else { (Operation::Ended, Operation::Left) };
+    let operation = |rank| (rank, if others.contains(&rank) { other.clone() } else { own.clone() });
+    let message = deadlock((0..ends.size()).map(operation));
     process::all_say(&message);
     Err(Error::Mismatch(message))
 }

@@ -15,7 +15,7 @@ use super::header;
 use crate::comm::call::{Call, disagreement};
 use crate::comm::mpi::poll::{Posted, pause, post, take};
 use crate::comm::mpi::{MpiCommunicator, process};
-use crate::comm::words::{Doing, deadlock, within};
+use crate::comm::words::{Operation, deadlock, within};
 use crate::{Error, Result};
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -94,9 +94,9 @@ fn judge(members: &[usize], calls: &[Call<'_>], world: usize) -> Option<String> 
     if !calls.contains(&Call::End) {
         return Some(message);
     }
-    let doing = |call: &Call<'_>| match call {
-        Call::End => Doing::Ended,
-        call => Doing::Waits(within(&call.to_string(), members, world)),
+    let operation = |call: &Call<'_>| match call {
+        Call::End => Operation::Ended,
+        call => Operation::Waits(within(&call.to_string(), members, world)),
     };
-    Some(deadlock(members.iter().zip(calls).map(|(&rank, call)| (rank, doing(call)))))
+    Some(deadlock(members.iter().zip(calls).map(|(&rank, call)| (rank, operation(call)))))
 }

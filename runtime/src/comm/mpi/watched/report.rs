@@ -2,7 +2,7 @@
 
 use super::header::{read, unreadable, with_text};
 use crate::Result;
-use crate::comm::words::Doing;
+use crate::comm::words::Operation;
 
 /// What a rank does at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) struct Report {
     /// Of each group that the rank is in, how many collectives it has begun.
     pub(super) calls: Vec<(u64, u64)>,
     /// The same for people.
-    pub(super) doing: Doing,
+    pub(super) operation: Operation,
 }
 
 /// Where a rank is, as far as that says who else must do something.
@@ -34,13 +34,13 @@ pub(super) enum Place {
 
 impl Report {
     pub(super) fn to_bytes(&self, token: u64) -> Vec<u8> {
-        let (code, text) = match &self.doing {
-            Doing::Runs => (0, ""),
-            Doing::Ended => (1, ""),
-            Doing::Left => (2, ""),
-            Doing::Waits(text) => (3, &text[..]),
-            Doing::RunsAfter(text) => (4, &text[..]),
-            Doing::Silent => (5, ""),
+        let (code, text) = match &self.operation {
+            Operation::Runs => (0, ""),
+            Operation::Ended => (1, ""),
+            Operation::Left => (2, ""),
+            Operation::Waits(text) => (3, &text[..]),
+            Operation::RunsAfter(text) => (4, &text[..]),
+            Operation::Silent => (5, ""),
         };
         let mut words = vec![token as usize, self.round, self.rank, self.turn, self.waited, code];
         match &self.place {
@@ -67,13 +67,13 @@ impl Report {
             return Err(unreadable());
         }
         let [round, rank, turn, waited, code] = [next()?, next()?, next()?, next()?, next()?];
-        let doing = match code {
-            0 => Doing::Runs,
-            1 => Doing::Ended,
-            2 => Doing::Left,
-            3 => Doing::Waits(text.into()),
-            4 => Doing::RunsAfter(text.into()),
-            _ => Doing::Silent,
+        let operation = match code {
+            0 => Operation::Runs,
+            1 => Operation::Ended,
+            2 => Operation::Left,
+            3 => Operation::Waits(text.into()),
+            4 => Operation::RunsAfter(text.into()),
+            _ => Operation::Silent,
         };
         let place = match next()? {
             0 => Place::Runs,
@@ -90,7 +90,7 @@ impl Report {
         };
         let rest: Vec<usize> = words.collect();
         let calls = rest.chunks_exact(2).map(|pair| (pair[0] as u64, pair[1] as u64)).collect();
-        Ok(Self { round, rank, turn, waited, place, calls, doing })
+        Ok(Self { round, rank, turn, waited, place, calls, operation })
     }
 }
 
@@ -105,10 +105,11 @@ mod tests {
             Place::Meets { group: u64::MAX, number: 7, kind: [1, 2], members: vec![0, 2, 5] },
             Place::Messages { peers: vec![(3, true), (0, false)], all: false },
         ];
-        let doings = [Doing::Runs, Doing::Waits("in barrier".into()), Doing::RunsAfter("in barrier".into())];
-        for (place, doing) in places.into_iter().zip(doings) {
+        let doings =
+            [Operation::Runs, Operation::Waits("in barrier".into()), Operation::RunsAfter("in barrier".into())];
+        for (place, operation) in places.into_iter().zip(doings) {
             let calls = vec![(0, 9), (u64::MAX, 3)];
-            let report = Report { round: 3, rank: 1, turn: 70, waited: 1200, place, calls, doing };
+            let report = Report { round: 3, rank: 1, turn: 70, waited: 1200, place, calls, operation };
             let bytes = report.to_bytes(u64::MAX - 5);
             assert_eq!(Report::from_bytes(&bytes, u64::MAX - 5).unwrap(), report);
             assert!(Report::from_bytes(&bytes, 5).is_err(), "it is another program's");

@@ -48,14 +48,14 @@ fn goes_on(report: &Report, reports: &[Option<Report>], stuck: &[bool]) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comm::words::Doing;
+    use crate::comm::words::Operation;
 
     const WORLD: u64 = 0;
     const END: u64 = 1;
 
     fn at(place: Place, calls: &[(u64, u64)]) -> Option<Report> {
-        let (calls, doing) = (calls.to_vec(), Doing::Runs);
-        Some(Report { round: 1, rank: 0, turn: 1, waited: 0, place, calls, doing })
+        let (calls, operation) = (calls.to_vec(), Operation::Runs);
+        Some(Report { round: 1, rank: 0, turn: 1, waited: 0, place, calls, operation })
     }
 
     fn meets(group: u64, number: u64, kind: usize, members: &[usize], calls: &[(u64, u64)]) -> Option<Report> {

@@ -11,7 +11,7 @@ use super::header;
 use super::report::{Place, Report};
 use crate::comm::Work;
 use crate::comm::call::Call;
-use crate::comm::words::{Doing, amount, name, within};
+use crate::comm::words::{Operation, amount, name, within};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -168,23 +168,25 @@ impl Watch {
             if self.turn() != turn {
                 continue;
             }
-            let (place, doing) = self.place(&words, &groups);
-            let doing = match doing {
-                Doing::Waits(wait) => Doing::Waits(wait + &work.map_or_else(String::new, |work| work.to_string())),
-                doing => doing,
+            let (place, operation) = self.place(&words, &groups);
+            let operation = match operation {
+                Operation::Waits(wait) => {
+                    Operation::Waits(wait + &work.map_or_else(String::new, |work| work.to_string()))
+                }
+                operation => operation,
             };
-            let (place, doing) = match (turn % 2, doing) {
-                (1, doing) => (place, doing),
-                (_, Doing::Waits(last)) => (Place::Runs, Doing::RunsAfter(last)),
-                _ => (Place::Runs, Doing::Runs),
+            let (place, operation) = match (turn % 2, operation) {
+                (1, operation) => (place, operation),
+                (_, Operation::Waits(last)) => (Place::Runs, Operation::RunsAfter(last)),
+                _ => (Place::Runs, Operation::Runs),
             };
             let waited = waited.as_millis() as usize;
-            return Report { round, rank: self.rank, turn: turn as usize, waited, place, calls, doing };
+            return Report { round, rank: self.rank, turn: turn as usize, waited, place, calls, operation };
         }
     }
 
     /// Returns the place that words say.
-    fn place(&self, words: &[u64; WORDS], groups: &[Group]) -> (Place, Doing) {
+    fn place(&self, words: &[u64; WORDS], groups: &[Group]) -> (Place, Operation) {
         let number = |word: u64| word as usize;
         match words[0] {
             COLLECTIVE => {
@@ -193,14 +195,14 @@ impl Watch {
                 let call: Vec<usize> = words[CALL..].iter().take(number(words[3])).copied().map(number).collect();
                 let text: Vec<u8> = words[TEXT..].iter().flat_map(|word| word.to_le_bytes()).collect();
                 let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
-                let doing = match header::of_parts(&call, &String::from_utf8_lossy(text)) {
-                    Ok(Call::End) => Doing::Ended,
-                    Ok(Call::Exit) => Doing::Left,
-                    Ok(call) => Doing::Waits(match members {
+                let operation = match header::of_parts(&call, &String::from_utf8_lossy(text)) {
+                    Ok(Call::End) => Operation::Ended,
+                    Ok(Call::Exit) => Operation::Left,
+                    Ok(call) => Operation::Waits(match members {
                         Some(members) => within(&call.to_string(), members, self.size),
                         None => format!("in {call}"),
                     }),
-                    Err(_) => Doing::Waits("in a collective".into()),
+                    Err(_) => Operation::Waits("in a collective".into()),
                 };
                 // Ranks come to the end in either way, and a broadcast and a reduction have their roots here.
                 let kind = match call[..] {
@@ -216,7 +218,7 @@ impl Watch {
                         kind,
                         members: members.unwrap_or_default().to_vec(),
                     },
-                    doing,
+                    operation,
                 )
             }
             MESSAGES => {
@@ -234,9 +236,9 @@ impl Watch {
                 };
                 let clauses = [clause("receive", false, words[2]), clause("send", true, words[3])];
                 let wait: Vec<String> = clauses.into_iter().flatten().collect();
-                (Place::Messages { all: peers.len() == count, peers }, Doing::Waits(wait.join(" and ")))
+                (Place::Messages { all: peers.len() == count, peers }, Operation::Waits(wait.join(" and ")))
             }
-            _ => (Place::Runs, Doing::Runs),
+            _ => (Place::Runs, Operation::Runs),
         }
     }
 }
@@ -246,7 +248,7 @@ mod tests {
     use super::*;
 
     fn said(watch: &Watch) -> [String; 2] {
-        watch.report(1, Duration::ZERO).doing.clause()
+        watch.report(1, Duration::ZERO).operation.clause()
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::report::Report;
 use super::verdict::stuck;
 use super::watch::Watch;
 use crate::comm::mpi::process;
-use crate::comm::words::{Doing, deadlock, whereabouts};
+use crate::comm::words::{Operation, deadlock, progress};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -212,8 +212,9 @@ impl Watchdog {
             report.take_if(|report| report.round != self.round);
         }
         let reports = &self.reports;
-        let doing = || {
-            let said = |report: &Option<Report>| report.as_ref().map_or(Doing::Silent, |report| report.doing.clone());
+        let operation = || {
+            let said =
+                |report: &Option<Report>| report.as_ref().map_or(Operation::Silent, |report| report.operation.clone());
             reports.iter().map(said).enumerate()
         };
         let turn = |(rank, is_stuck): (usize, bool)| {
@@ -224,7 +225,7 @@ impl Watchdog {
         if !self.stuck.is_empty() {
             // Who was there before, and has not gone on since, was there together with the others.
             if last == self.stuck {
-                process::fail_for_all(&deadlock(doing()));
+                process::fail_for_all(&deadlock(operation()));
             }
             return;
         }
@@ -232,7 +233,7 @@ impl Watchdog {
         let Some(longest) = reports.iter().flatten().filter(waits).max_by_key(|report| report.waited) else { return };
         let waited = Duration::from_millis(longest.waited as u64);
         if waited >= self.least && !self.told.contains(&(longest.rank, longest.turn)) {
-            say(&format!("after {} s, {}", waited.as_secs(), whereabouts(doing())));
+            say(&format!("after {} s, {}", waited.as_secs(), progress(operation())));
             self.told = reports.iter().flatten().filter(waits).map(|report| (report.rank, report.turn)).collect();
             self.least = 2 * waited;
         }
@@ -251,7 +252,7 @@ impl Watchdog {
         let wait = (report.rank, report.turn);
         if waited >= self.least + PATIENCE && !is_heard && !self.told.contains(&wait) {
             let rank = self.watch.rank;
-            let here = whereabouts([(rank, report.doing)]);
+            let here = progress([(rank, report.operation)]);
             say(&format!("after {} s, {here}; the other ranks cannot be asked where they are", waited.as_secs()));
             (self.told, self.least) = (vec![wait], 2 * waited);
         }
