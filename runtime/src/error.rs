@@ -164,7 +164,7 @@ impl Error {
         }
     }
 
-    /// The error with the line of the call, if it is about the call.
+    /// The error with the line of the call, if it is about the call; that of the outermost call that has one counts.
     pub(crate) fn at(self, at: &'static Location<'static>) -> Self {
         self.called(at, || None)
     }
@@ -180,6 +180,7 @@ impl Error {
 
     fn called(self, at: &'static Location<'static>, program: impl FnOnce() -> Option<Box<str>>) -> Self {
         match self {
+            Self::Call { error, .. } => error.called(at, program),
             Self::Array(_)
             | Self::Group(_)
             | Self::Comm(_)

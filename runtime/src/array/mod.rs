@@ -13,8 +13,8 @@ use crate::layout::{Name, Sharding};
 use crate::memory::{Memory, Seen, Segment};
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
-use crate::{ArrayError, Element, Error, Region, Result, RunError, View, ViewMut, World};
-use ndarray::{ArrayBase, Data, Dimension};
+use crate::{ArrayError, Element, Region, Result, RunError, View, ViewMut, World};
+use ndarray::{ArrayBase, ArrayViewD, Data, Dimension};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -56,17 +56,10 @@ impl<T: Element> DistArray<T> {
     #[track_caller]
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
         let at = Location::caller();
-        Self::of_fn(world, sharding, f).map_err(|error| error.at(at))
-    }
-
-    /// As [`from_fn`](Self::from_fn), where the caller's line is not known.
-    pub(super) fn of_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
-        let mut array = Self::empty(world, sharding)?;
+        let mut array = T::with_block(world, sharding).map_err(|error| error.at(at))?;
         if !array.has_first_term() {
-            return Self::of(world, sharding, T::ZERO);
-        }
-        array.make_block(world)?;
-        if !array.block.is_empty() {
+            array.block.fill(T::ZERO);
+        } else if !array.block.is_empty() {
             let owned: Vec<Vec<usize>> = (0..array.ndim()).map(|dim| array.owned(dim).collect()).collect();
             let mut index = vec![0; owned.len()];
             let (block, mut next) = (&mut array.block[..], 0);
@@ -85,11 +78,11 @@ impl<T: Element> DistArray<T> {
     #[track_caller]
     pub fn filled(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
         let at = Location::caller();
-        Self::of(world, sharding, value).map_err(|error| error.at(at))
+        T::filled(world, sharding, value).map_err(|error| error.at(at))
     }
 
     /// As [`filled`](Self::filled), where the caller's line is not known.
-    pub(crate) fn of(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
+    pub(crate) fn filled_with(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let value = if array.has_first_term() { value } else { T::ZERO };
         let len = sharding.local_len(&array.coordinates);
@@ -111,11 +104,12 @@ impl<T: Element> DistArray<T> {
         Ok(array)
     }
 
-    /// Makes room for this rank's elements, with anything in it.
-    pub(super) fn make_block(&mut self, world: &World) -> Result<()> {
-        let len = self.sharding.local_len(&self.coordinates);
-        self.block = Block::new(len, of_block(&self.sharding), world.seen())?;
-        Ok(())
+    /// Returns the array with anything in it. Does not communicate.
+    pub(crate) fn with_any_elements(world: &World, sharding: &Sharding) -> Result<Self> {
+        let mut array = Self::empty(world, sharding)?;
+        let len = sharding.local_len(&array.coordinates);
+        array.block = Block::new(len, of_block(sharding), world.seen())?;
+        Ok(array)
     }
 
     /// Returns the array whose elements are the first ones of `block`, which has room for them. Does not communicate.
@@ -139,11 +133,15 @@ impl<T: Element> DistArray<T> {
         S: Data<Elem = T>,
         D: Dimension,
     {
+        let at = Location::caller();
+        T::from_array(world, array.view().into_dyn(), sharding).map_err(|error| error.at(at))
+    }
+
+    pub(crate) fn part_of(world: &World, array: ArrayViewD<'_, T>, sharding: &Sharding) -> Result<Self> {
         if array.shape() != sharding.shape() {
             let (shape, sharding) = (array.shape().to_vec(), sharding.shape().to_vec());
-            return Err(Error::from(ArrayError::Shape { shape, sharding }).at(Location::caller()));
+            return Err(ArrayError::Shape { shape, sharding }.into());
         }
-        let array = array.view().into_dyn();
         Self::from_fn(world, sharding, |index| array[index])
     }
 

@@ -13,6 +13,7 @@ pub use typed::TypedProgram;
 use crate::layout::Name;
 use crate::{DistArray, Element, ReduceOp, Result, RunError, World};
 use polyshard_program::{Assign, Program};
+use std::panic::Location;
 
 /// Running a program on a world of ranks.
 ///
@@ -109,7 +110,8 @@ pub trait Execute {
 impl Execute for Program {
     #[track_caller]
     fn prepare<'a, T: Element>(&'a self, world: &'a World) -> Result<Prepared<'a, T>> {
-        Prepared::new(self, world)
+        let at = Location::caller();
+        T::prepare(self, world).map_err(|error| error.in_program(at, self))
     }
 
     #[track_caller]

@@ -79,13 +79,7 @@ impl<'r, T: Element> Arrays<'r, T> {
 }
 
 impl<'a, T: Element> Prepared<'a, T> {
-    #[track_caller]
-    pub(super) fn new(program: &'a Program, world: &'a World) -> Result<Self> {
-        let at = Location::caller();
-        Self::prepare(program, world).map_err(|error| error.in_program(at, program))
-    }
-
-    fn prepare(program: &'a Program, world: &'a World) -> Result<Self> {
+    pub(crate) fn new(program: &'a Program, world: &'a World) -> Result<Self> {
         world.check_mesh(program.mesh())?;
         super::check_type::<T>(program)?;
         let steps = program.body().iter().map(|statement| {
@@ -138,6 +132,10 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// # Errors
     /// If there is too little memory of the kind that it takes, or another rank failed.
     pub fn with_transport(self, transport: Transport) -> Result<Self> {
+        T::with_transport(self, transport)
+    }
+
+    pub(crate) fn transported(self, transport: Transport) -> Result<Self> {
         let steps = self.steps.into_iter().map(|step| match step {
             PreparedStatement::Move(moved) => PreparedStatement::Move(Box::new(moved.with_transport(transport))),
             PreparedStatement::Kernel(kernel) => PreparedStatement::Kernel(Box::new(kernel.with_transport(transport))),
@@ -176,14 +174,17 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// If the program writes no array: a bug of polyshard.
     #[track_caller]
     pub fn output(&mut self) -> Result<DistArray<T>> {
-        let at = Location::caller();
+        let (program, at) = (self.program, Location::caller());
+        T::output(self).map_err(|error| error.in_program(at, program))
+    }
+
+    pub(crate) fn make_output(&mut self) -> Result<DistArray<T>> {
         let writes =
             |statement: &Statement| statement.writes().filter(|id| self.program.array(*id).kind == ArrayKind::Output);
         let last =
             self.program.body().iter().enumerate().rev().find_map(|(n, statement)| Some((n, writes(statement)?)));
         let (number, id) = last.expect("a program has an output; this is a bug of polyshard");
-        let program = self.program;
-        let mut output = self.target(number, id).map_err(|error| error.in_program(at, program))?;
+        let mut output = self.target(number, id)?;
         if matches!(self.steps[number], PreparedStatement::Move(_)) {
             output.block_mut().fill(T::ZERO);
         }
@@ -212,7 +213,8 @@ impl<'a, T: Element> Prepared<'a, T> {
     #[track_caller]
     pub fn run_with(&mut self, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
         let (program, at) = (self.program, Location::caller());
-        let mut outputs = self.walk(inputs, None, scalars, at).map_err(|error| error.in_program(at, program))?;
+        let ran = T::run_program(self, inputs, None, scalars, at);
+        let mut outputs = ran.map_err(|error| error.in_program(at, program))?;
         Ok(outputs.pop().expect("a program has an output; this is a bug of polyshard").1)
     }
 
@@ -223,7 +225,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     #[track_caller]
     pub fn run_all(&mut self, inputs: &[&DistArray<T>]) -> Result<Vec<(Name, DistArray<T>)>> {
         let (program, at) = (self.program, Location::caller());
-        self.walk(inputs, None, &[], at).map_err(|error| error.in_program(at, program))
+        T::run_program(self, inputs, None, &[], at).map_err(|error| error.in_program(at, program))
     }
 
     /// As [`run`](Self::run), but goes on from what `output` holds; `=` overwrites the elements that the kernel writes, and
@@ -250,7 +252,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let (program, at) = (self.program, Location::caller());
         let checked = self.check_output(output);
         checked
-            .and_then(|()| self.walk(inputs, Some(output), scalars, at))
+            .and_then(|()| T::run_program(self, inputs, Some(output), scalars, at))
             .map_or_else(|error| Err(error.in_program(at, program)), |_| Ok(()))
     }
 
@@ -276,7 +278,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     /// Runs the program for the call at a line. An output that is not given in `into` is made and returned.
-    fn walk(
+    pub(crate) fn walk(
         &mut self,
         inputs: &[&DistArray<T>],
         into: Option<&mut DistArray<T>>,
@@ -365,7 +367,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         }
         let made = match (&self.steps[number], identity) {
             (PreparedStatement::Move(moved), _) => moved.allocate(self.world),
-            (_, identity) => DistArray::of(self.world, &array.sharding, identity.unwrap_or(T::ZERO)),
+            (_, identity) => DistArray::filled_with(self.world, &array.sharding, identity.unwrap_or(T::ZERO)),
         };
         made.map_err(|error| of_array(array.name, &array.sharding, error))
     }
