@@ -50,10 +50,13 @@ fn a_rank_that_gathers_alone_is_told_that_the_others_have_ended() {
 fn a_rank_that_runs_another_program_is_named_with_it() {
     let ended = run("another program");
     assert!(!ended.success, "{}", ended.stderr);
-    let said =
-        |line: &&str| line.starts_with("the ranks wait for each other: ranks 0 and 2 have ended; rank 1 waits ");
+    let said = |line: &&str| line.starts_with("the ranks wait for each other: ranks 0 and 2 have ended; rank 1 waits ");
     let lines: Vec<&str> = ended.stderr.lines().filter(said).collect();
-    assert!(matches!(lines[..], [line] if line.contains("; rank 3 waits ") && line.contains(" for `A`, run at ")), "{}", ended.stderr);
+    assert!(
+        matches!(lines[..], [line] if line.contains("; rank 3 waits ") && line.contains(" for `A`, run at ")),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
