@@ -101,13 +101,14 @@ pub use polyshard_runtime::Element;
 /// ```
 ///
 /// # Errors
-/// The first failure of a rank, on threads. On MPI a failure is said once and ends all processes.
+/// The first failure of a rank, on threads. On MPI a failure is said once and ends all processes, also that ranks wait for
+/// what can never come; [`polyshard_runtime::spmd()`] says how that is found.
 pub fn spmd<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Result<Vec<R>> {
     polyshard_runtime::spmd(ranks, f)
 }
 
-/// As [`spmd`], and on MPI ranks that call different collectives or wait for each other end with an error that says
-/// what each of them does, as they do on threads. `POLYSHARD_CHECK=1` in the environment does that for a program that
+/// As [`spmd`], and on MPI ranks that call different collectives end with an error that says what each of them does, as they
+/// do on threads. `POLYSHARD_CHECK=1` in the environment does that for a program that
 /// calls [`spmd`]; [`polyshard_runtime::spmd_checked`] says what is checked and what it costs.
 ///
 /// ```

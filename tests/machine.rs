@@ -169,7 +169,7 @@ fn what_cannot_be_shown_or_measured_is_refused_with_what_to_do() {
     std::fs::write(&file, Machine::preset("v100").unwrap().to_toml().replace("8000000000.0", "0.0")).unwrap();
     let file = file.to_str().unwrap();
     refused(&["show", file], &format!("`{file}`: level `node`: `bandwidth` is 0 bytes/s; give more than 0"));
-    refused(&["measure", "--ranks", "1"], "rank 0: one rank has nobody to talk to; measure with 2 or more");
+    refused(&["measure", "--ranks", "1"], "rank 0: measuring messages needs at least 2 ranks");
     refused(&["detect", "--ranks", "0"], "`spmd` was asked for 0 ranks: it takes at least 1");
     let small = "rank 0: size 8 does not have an element for each of 4 ranks; give sizes of 16 bytes or more";
     refused(&["measure", "--ranks", "4", "--sizes", "8,1KiB"], small);

@@ -69,6 +69,46 @@ fn scalars_that_do_not_exist_are_refused_by_name() {
 }
 
 #[test]
+fn scalars_that_differ_by_rank_are_refused_with_the_values_of_the_ranks() {
+    let program = axpy();
+    let run = |scalars: fn(usize) -> Vec<(&'static str, f64)>| {
+        let said = polyshard::spmd(2, |world| {
+            let x = DistArray::filled(world, program.sharding("X"), 1.0)?;
+            let refused = program.run_with(world, &[&x, &x], &scalars(world.rank())).err();
+            Ok(refused.map(|error| error.to_string()))
+        });
+        said.expect("all ranks go on")
+    };
+    let check = |scalars: fn(usize) -> Vec<(&'static str, f64)>, message: &str| {
+        for said in run(scalars) {
+            let said = said.expect("it should be refused");
+            assert!(said.starts_with(&format!("{message}\n  --> {}:", file!())), "{said}");
+        }
+    };
+    check(
+        |rank| vec![("alpha", 0.5), ("beta", rank as f64)],
+        "`beta` is not the same on all ranks: rank 0 has 0, rank 1 has 1; give all ranks the same",
+    );
+    check(
+        |rank| vec![[("alpha", 1.0), ("beta", 1.0)][rank]],
+        "`alpha` is not the same on all ranks: rank 0 has 1, rank 1 has CAPTURED; give all ranks the same",
+    );
+    assert_eq!(
+        run(|rank| [vec![("alpha", 1.0), ("beta", 3.0)], vec![("beta", 3.0), ("alpha", 1.0)]][rank].clone()),
+        [None, None]
+    );
+    // What an error is about can be told from its place.
+    let cause = polyshard::spmd(2, |world| {
+        let x = DistArray::filled(world, program.sharding("X"), 1.0)?;
+        let error = program.run_with(world, &[&x, &x], &[("alpha", world.rank() as f64)]).expect_err("they differ");
+        Ok(
+            matches!(error.cause(), polyshard::runtime::Error::Run(polyshard::runtime::RunError::ScalarsDiffer { name, .. }) if *name == "alpha"),
+        )
+    });
+    assert_eq!(cause.expect("all ranks go on"), [true, true]);
+}
+
+#[test]
 fn a_divisor_that_becomes_0_is_refused() {
     let by = 2;
     let kernel = kernel! { fn halves(X: [i64; 5]) -> Z: [i64; 5] { Z[i] = X[i] / by } };

@@ -36,6 +36,17 @@ impl From<Var> for Name {
 }
 
 /// A tensor's dimension by number, for one that no variable indexes alone: `dim(0).at(x)`.
+///
+/// ```
+/// use polyshard_dsl::dim;
+/// use polyshard_layout::Mesh;
+/// let mesh = Mesh::new([("x", 2), ("y", 2)]);
+/// let [x, y] = mesh.axes();
+/// // In `B[i + j]` no variable indexes the dimension alone.
+/// assert_eq!(dim(0).at([x, y]).to_string(), "dim(0) @ [x, y]");
+/// // Axes may be named, as loops may.
+/// assert_eq!(dim(1).at("x"), dim(1).at(x));
+/// ```
 #[must_use]
 pub fn dim(number: usize) -> Dim {
     Dim::Number(number)
@@ -43,14 +54,14 @@ pub fn dim(number: usize) -> Dim {
 
 /// Keeps the tensor at one coordinate of `axis` alone.
 #[must_use]
-pub fn pin(axis: impl Into<polyshard_layout::Axis>, coordinate: usize) -> Clause {
-    Placement::pin(axis.into().name, coordinate)
+pub fn pin(axis: impl Into<Name>, coordinate: usize) -> Clause {
+    Placement::pin(axis, coordinate)
 }
 
 /// Leaves the sums of an output open along `axis`: each coordinate holds a term of every element.
 #[must_use]
-pub fn partial(axis: impl Into<polyshard_layout::Axis>) -> Clause {
-    Placement::partial(axis.into().name)
+pub fn partial(axis: impl Into<Name>) -> Clause {
+    Placement::partial(axis)
 }
 
 /// A dimension of a tensor, named by an index variable of its accesses or by number.

@@ -110,7 +110,15 @@ impl TryFrom<String> for Step {
     type Error = String;
 
     fn try_from(text: String) -> std::result::Result<Self, String> {
-        text.parse().map_err(|error| format!("`{text}` is not a schedule step: {error}"))
+        // A file that steps are read from has places of its own, so this one is of the step.
+        text.parse().map_err(|error: ParseError| {
+            let said = |mistake: &Mistake| match mistake {
+                Mistake { line: 1, column, message } => format!("at its character {column}: {message}"),
+                mistake => mistake.to_string(),
+            };
+            let said: Vec<_> = error.mistakes.iter().map(said).collect();
+            format!("`{text}` is not a schedule step: {}", said.join("; "))
+        })
     }
 }
 

@@ -28,6 +28,9 @@ impl From<Axis> for Name {
 /// let [x, y] = mesh.axes();
 /// assert_eq!(((x + y) % 3).to_string(), "(x + y) % 3");
 /// assert_eq!(AxisExpr::from([x, y]).to_string(), "[x, y]");
+/// // A name does where the mesh is not at hand.
+/// assert_eq!(AxisExpr::from("x"), AxisExpr::from(x));
+/// assert_eq!(AxisExpr::from(["x", "y"]), AxisExpr::from([x, y]));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -65,6 +68,19 @@ impl AxisExpr {
 impl From<Axis> for AxisExpr {
     fn from(axis: Axis) -> Self {
         Self::Axis(axis.name)
+    }
+}
+
+/// The coordinate along the axis of this name.
+impl From<&str> for AxisExpr {
+    fn from(name: &str) -> Self {
+        Self::axis(name)
+    }
+}
+
+impl<const N: usize> From<[&str; N]> for AxisExpr {
+    fn from(names: [&str; N]) -> Self {
+        Self::list(&names)
     }
 }
 

@@ -46,8 +46,26 @@ impl Name {
     }
 }
 
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        self.0
+    }
+}
+
 impl From<&str> for Name {
     fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<&&str> for Name {
+    fn from(text: &&str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<&String> for Name {
+    fn from(text: &String) -> Self {
         Self::new(text)
     }
 }

@@ -276,7 +276,8 @@ impl Program {
     /// If there is no such array.
     #[track_caller]
     #[must_use]
-    pub fn sharding(&self, name: &str) -> &Sharding {
+    pub fn sharding(&self, name: impl AsRef<str>) -> &Sharding {
+        let name = name.as_ref();
         match self.arrays.iter().find(|array| array.name == *name) {
             Some(array) => &array.sharding,
             None => {

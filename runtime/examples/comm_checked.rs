@@ -1,19 +1,25 @@
-//! Calls communicators out of step in one of several ways, to see what a checked program says: on 4 ranks, under
-//! `mpirun` or on threads.
+//! Calls communicators out of step in one of several ways, to see what a checked program says, or one that is not: on 4 ranks,
+//! under `mpirun` or on threads.
 //!
 //! ```text
 //! mpirun -n 4 target/debug/examples/comm_checked roots
+//! mpirun -n 4 target/debug/examples/comm_checked circle unchecked
 //! ```
 
+use polyshard_program::{DType, Program};
 use polyshard_runtime::comm::Broadcast;
-use polyshard_runtime::{Collectives, ReduceOp, Result, World, spmd, spmd_checked};
+use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+use polyshard_runtime::{Collectives, DistArray, Execute, ReduceOp, Result, World, spmd, spmd_checked};
 use std::time::{Duration, Instant};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {
     let way = std::env::args().nth(1).unwrap_or_default();
-    spmd_checked(4, |world| go(&way, world))?;
+    match std::env::args().nth(2).as_deref() {
+        Some("unchecked") => spmd(4, |world| go(&way, world))?,
+        _ => spmd_checked(4, |world| go(&way, world))?,
+    };
     // The next program of the process is checked if it asks for that.
     spmd(4, |world| world.barrier())?;
     println!("`{way}` is in step");
@@ -55,15 +61,37 @@ fn go(way: &str, world: &World) -> Result<(), Failure> {
         ("circle", rank) => comm.receive((rank + 1) % 4, &mut [0; 16])?,
         ("a missing call", 3) => comm.receive(0, &mut [0; 16])?,
         ("sends that nobody receives", rank) => comm.send((rank + 1) % 4, &vec![0; 1 << 24])?,
+        ("a lonely gather", 0) => drop(world.gather(&[1.0], 0)?),
+        ("a lonely gather", _) => return Ok(()),
+        ("another program", _) => return another_program(world),
         ("an early return", 3) | ("a message from one that has ended", 1..) => return Ok(()),
         ("a message from one that has ended", _) => comm.receive(2, &mut [0])?,
         ("exit of 0", 0) | ("exit of 1", 1) => std::process::exit(0),
+        ("exit of 2 at the end", 2) => std::process::exit(0),
+        ("exit of 2 at the end", _) => return Ok(()),
         ("exit of 3 from a message", 3) => std::process::exit(0),
         ("exit of 3 from a message", 0) => comm.receive(3, &mut [0; 16])?,
         ("work", 2) => compute(Duration::from_secs(3)),
         _ => {}
     }
     Ok(world.barrier()?)
+}
+
+/// Runs a program that moves an array along `x`, and on rank 3 one that moves it along `y`.
+fn another_program(world: &World) -> Result<(), Failure> {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let program = |axis| {
+        let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, axis)]);
+        Ok::<_, Failure>(Program::redistribution("A", [&by(0)?, &by(1)?], DType::F64)?)
+    };
+    let programs = mesh.axes::<2>().map(program);
+    let [x, y] = programs;
+    let (x, y) = (x?, y?);
+    let (mut along_x, mut along_y) = (x.prepare(world)?, y.prepare(world)?);
+    let (mine, own) = if world.rank() == 3 { (&mut along_y, &y) } else { (&mut along_x, &x) };
+    let a = DistArray::filled(world, own.sharding("A"), 1.0)?;
+    mine.run(&[&a])?;
+    Ok(())
 }
 
 /// Works without calling anybody.

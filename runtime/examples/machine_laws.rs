@@ -51,8 +51,8 @@ fn found(world: &World, [nodes, ranks_per_node]: [usize; 2]) -> Result<()> {
     if world.size() > 1 {
         return measured(world, levels.len());
     }
-    let said = measure(world, &MeasureOptions::default()).expect_err("one rank has nobody to talk to");
-    assert_eq!(said.to_string(), "one rank has nobody to talk to; measure with 2 or more");
+    let said = measure(world, &MeasureOptions::default()).expect_err("one rank is too few");
+    assert_eq!(said.to_string(), "measuring messages needs at least 2 ranks");
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod redistribution;
 mod reduction;
 mod run;
 
+use crate::layout::Name;
 pub use array::ArrayError;
 pub use comm::CommError;
 pub use detect::DetectError;
@@ -22,10 +23,12 @@ pub use group::GroupError;
 pub use launch::LaunchError;
 pub use leaf::LeafError;
 use polyshard_machine::units;
+use polyshard_program::Program;
 pub use redistribution::RedistributionError;
 pub use reduction::ReductionRunError;
 pub use run::RunError;
 use std::fmt;
+use std::panic::Location;
 
 /// The result of everything that can fail while a program runs.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -117,6 +120,79 @@ pub enum Error {
     /// The MPI library reported an error.
     #[error("{0}")]
     Mpi(String),
+    /// A call that runs a program or makes an array was refused or failed: its line, and the program.
+    #[error("{error}\n  --> {at}{}", .program.as_ref().map_or(String::new(), |program| format!(", in `{program}`")))]
+    Call {
+        /// What went wrong: never another error of a call.
+        error: Box<Error>,
+        /// The caller's line.
+        at: &'static Location<'static>,
+        /// The kernels of the program, or its outputs if it has none.
+        program: Option<Box<str>>,
+    },
+}
+
+impl Error {
+    /// Returns what went wrong, without the call in which it did.
+    ///
+    /// ```
+    /// use polyshard_runtime::layout::{Mesh, Sharding};
+    /// use polyshard_runtime::{DistArray, Error, GroupError, spmd};
+    /// let whole = Sharding::replicated(&Mesh::new([("x", 2)]), &[4]);
+    /// spmd(1, |world| {
+    ///     let error = DistArray::filled(world, &whole, 0.0).expect_err("one rank is too few");
+    ///     assert!(matches!(error.cause(), Error::Group(GroupError::Mesh { .. })));
+    ///     assert!(error.location().is_some_and(|at| error.to_string().ends_with(&at.to_string())));
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::Call { error, .. } => error,
+            error => error,
+        }
+    }
+
+    /// Returns the caller's line, if a call failed that knows it.
+    #[must_use]
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        match self {
+            Self::Call { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The error with the line of the call, if it is about the call; that of the outermost call that has one counts.
+    pub(crate) fn at(self, at: &'static Location<'static>) -> Self {
+        self.called(at, || None)
+    }
+
+    /// The same, of a call that runs a program.
+    pub(crate) fn in_program(self, at: &'static Location<'static>, program: &Program) -> Self {
+        self.called(at, || {
+            let kernels: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
+            let names = if kernels.is_empty() { program.outputs().map(|array| array.name).collect() } else { kernels };
+            Some(joined(&names).into())
+        })
+    }
+
+    fn called(self, at: &'static Location<'static>, program: impl FnOnce() -> Option<Box<str>>) -> Self {
+        match self {
+            Self::Call { error, .. } => error.called(at, program),
+            Self::Array(_)
+            | Self::Group(_)
+            | Self::Comm(_)
+            | Self::Leaf(_)
+            | Self::Redistribution(_)
+            | Self::Reduction(_)
+            | Self::Run(_)
+            | Self::Memory { .. }
+            | Self::Mapping { .. } => Self::Call { error: Box::new(self), at, program: program() },
+            other => other,
+        }
+    }
 }
 
 /// Puts the rank before what it says, unless that begins with the rank.

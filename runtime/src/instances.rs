@@ -17,6 +17,7 @@ use crate::reduction::Procedure;
 use crate::{DistArray, Element, Redistribution, ReduceOp, Reduction, Result, Strided, StridedMut, Transport, World};
 use ndarray::{ArrayD, ArrayViewD};
 use polyshard_program::{Kernel, Program};
+use std::panic::Location;
 use std::path::Path;
 
 /// Declares [`Instances`] and implements it for these types: each function calls the generic one after the `=`.
@@ -60,6 +61,7 @@ instances!([f32 f64 i32 i64] {
         inputs: &[&DistArray<Self>],
         into: Option<&mut DistArray<Self>>,
         scalars: &[(&str, Self)],
+        at: &'static Location<'static>,
     ) -> Result<Vec<(Name, DistArray<Self>)>> = Prepared::walk;
     fn reference(
         kernel: &Kernel,

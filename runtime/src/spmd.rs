@@ -1,8 +1,8 @@
 //! Running one function on every rank, on MPI processes or on threads.
 //!
-//! Where the ranks come from is the launcher's affair, so one binary runs under `mpirun` and without it. A
+//! The launcher provides the ranks, so one binary runs under `mpirun` and without it. A
 //! failure of one rank ends all of them: threads are told through whatever they wait in, MPI processes are
-//! aborted. No panic hook is installed; panics are caught and told with their message.
+//! aborted. No panic hook is installed; panics are caught and reported with their message.
 
 mod threads;
 
@@ -45,13 +45,27 @@ thread_local! {
 /// On threads, the first failure of a rank, as `rank 3: message` or `rank 3 panicked: message`, after all
 /// ranks have ended; of ranks with the same message, the lowest is named. If ranks disagreed or deadlocked,
 /// the message that names each of them. [`LaunchError`] if `ranks` is 0 or more than a process can have threads, this
-/// is called inside of `f`, or the process was started by an MPI launcher but the crate was built without the feature
-/// `mpi`.
+/// is called inside of `f`, the process was started by an MPI launcher but the crate was built without the feature
+/// `mpi`, or on MPI `POLYSHARD_WAIT_SECONDS` is no number above 0.
 ///
 /// # Aborts
 /// On MPI, any of these failures, or another number of processes than `ranks`, is said once on standard
-/// error and ends all processes with exit code 1 (MPI 3.1, section 8.7): this function does not return. Ranks that call
-/// different collectives, or wait for each other, are found on MPI in [checked programs](spmd_checked) only.
+/// error and ends all processes with exit code 1 (MPI 3.1, section 8.7): this function does not return.
+///
+/// # Ranks out of step
+/// Ranks that wait for each other, or for one that has left `f` or its process, get an error on threads. On MPI a rank that
+/// has waited for 10 s has the others asked where they are. If all that it waits for waits itself or has left, the program
+/// ends with exit code 1:
+///
+/// ```text
+/// the ranks wait for each other: ranks 0 and 2 wait in barrier; rank 1 waits to receive 8 bytes from rank 0; rank 3 has
+/// ended
+/// ```
+///
+/// For a rank that computes the others wait as long as it takes, and one says where all are, once for each such wait.
+/// `POLYSHARD_WAIT_SECONDS` in the environment sets another time. Ranks ask by datagrams of UDP, within a host by its loopback
+/// interface; where none get through, a rank says where it waits itself, and waits on. Calls cost the same as without.
+/// Different collectives that do meet in MPI are found in [checked programs](spmd_checked) only.
 pub fn spmd<R, E, F>(ranks: usize, f: F) -> Result<Vec<R>, E>
 where
     R: Send,
@@ -62,18 +76,8 @@ where
 }
 
 /// As [`spmd`](spmd()), and on MPI every call of a communicator is checked: ranks that call different collectives, or
-/// name other roots or counts, get an error that says what each of them calls, and ranks that wait for each other end
-/// with what each of them waits for. On threads that is so anyway. Results have the same bits.
-///
-/// A rank that has waited for 10 s asks where the others are. If none of them is at work, the program ends:
-///
-/// ```text
-/// the ranks wait for each other: ranks 0 and 2 wait in barrier; rank 1 waits to receive 8 bytes from rank 0; rank 3 has
-/// ended
-/// ```
-///
-/// A rank that has left its process through `std::process::exit` is named, too. While a rank computes the others wait,
-/// and say where all are after 10 s, 20 s, and so on. `POLYSHARD_CHECK_SECONDS` sets another time.
+/// name other roots, counts or scalars of a run, get an error that says what each of them calls, at once. On threads that is so
+/// anyway. Results have the same bits.
 ///
 /// Checked collectives take several times as long, because the group's first rank hears all others before each. In a
 /// program that calls [`spmd`](spmd()), `POLYSHARD_CHECK=1` in the environment of one of the processes does the same.
@@ -82,7 +86,7 @@ where
 /// use polyshard_runtime::{Collectives, Error, spmd_checked};
 /// let result = spmd_checked(2, |world| {
 ///     let mut data = [0.0; 3];
-///     // Each rank believes to be the root.
+///     // Every rank passes itself as root.
 ///     world.broadcast(&mut data, world.rank())?;
 ///     Ok::<_, Error>(data)
 /// });
@@ -94,8 +98,7 @@ where
 /// ```
 ///
 /// # Errors
-/// As [`spmd`](spmd()); and [`LaunchError`] on MPI if `POLYSHARD_CHECK` is neither 0 nor 1, or
-/// `POLYSHARD_CHECK_SECONDS` no number above 0.
+/// As [`spmd`](spmd()); and [`LaunchError`] on MPI if `POLYSHARD_CHECK` is neither 0 nor 1.
 ///
 /// # Aborts
 /// As [`spmd`](spmd()).
@@ -227,7 +230,7 @@ where
     E: From<Error> + Display,
     F: Fn(&World) -> Result<R, E>,
 {
-    use crate::comm::mpi::{MpiCommunicator, checked::Start, process::fail};
+    use crate::comm::mpi::{MpiCommunicator, process::fail, start::Start};
     let size = MpiCommunicator::world()?.size();
     let start = check_ranks(ranks).and_then(|()| check_processes(launcher, ranks, size));
     let start = start.and_then(|()| Start::new(checked)).unwrap_or_else(|error| fail(&error.to_string()));

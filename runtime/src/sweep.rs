@@ -158,7 +158,7 @@ impl Sweep {
         match (stage.checked_sub(1).map(|before| &self.moves[before].forward), self.moves.get(stage)) {
             (Some(arriving), _) => arriving.output(world),
             (None, Some(leaving)) => leaving.backward.output(world),
-            (None, None) => DistArray::filled(world, sharding, T::ZERO),
+            (None, None) => DistArray::filled_with(world, sharding, T::ZERO),
         }
     }
 

@@ -33,7 +33,7 @@ pub struct World {
     numbering: Option<Numbering>,
     /// The same ranks under other numbers.
     renumbered: RefCell<Vec<Rc<World>>>,
-    /// What was asked for in passing and may be asked for again.
+    /// Values that calls made and later ones may reuse.
     kept: RefCell<Cache>,
 }
 
@@ -88,7 +88,19 @@ impl World {
         &*self.comm
     }
 
-    /// Returns the bytes that this rank has received from other ranks, in all groups.
+    /// Returns the bytes that this rank has received from other ranks, in all groups; those that it has read where another rank
+    /// has them, too.
+    ///
+    /// ```
+    /// # use polyshard_runtime::{Collectives, Error, spmd};
+    /// let received = spmd(4, |world| {
+    ///     let before = world.bytes_received();
+    ///     world.all_gather(&[world.rank() as f64; 3])?;
+    ///     Ok::<_, Error>(world.bytes_received() - before)
+    /// })?;
+    /// assert_eq!(received, [72; 4]); // three elements of each other rank
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.comm.bytes_received()
@@ -215,11 +227,11 @@ impl World {
         if self.backend == Backend::Mpi && self.size() > 1 { Seen::OnTheNode } else { Seen::Here }
     }
 
-    /// Returns the thing of this type that `is` wanted, if this world keeps it; else what `make` makes, and keeps it: the 32
-    /// things that were used last.
+    /// Returns the cached value of this type for which `matches` holds, or creates it with `make` and caches it. The 32 most
+    /// recently used values are kept.
     ///
-    /// So calls that come again find what earlier ones have made. Where making is collective, all ranks must ask for the
-    /// same things in the same order.
+    /// So repeated calls reuse what earlier ones made. Where `make` is collective, all ranks must ask for the same values in the
+    /// same order.
     ///
     /// ```
     /// # use polyshard_runtime::{Error, spmd};
@@ -235,10 +247,10 @@ impl World {
     /// If it cannot be made.
     pub fn kept<T: 'static, E>(
         &self,
-        is: impl Fn(&T) -> bool,
+        matches: impl Fn(&T) -> bool,
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<Rc<T>, E> {
-        let known = self.kept.borrow_mut().find(is);
+        let known = self.kept.borrow_mut().find(matches);
         if let Some(known) = known {
             return Ok(known);
         }

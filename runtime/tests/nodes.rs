@@ -66,7 +66,7 @@ fn machines_are_found_where_nodes_make_levels_and_refused_elsewhere() {
 #[track_caller]
 fn check_ended(program: &str, way: &str, message: &str) -> usize {
     // Ranks that wait ask after a second where the others are.
-    let soon = ["POLYSHARD_CHECK_SECONDS=1"];
+    let soon = ["POLYSHARD_WAIT_SECONDS=1"];
     let ended = run_with(&soon, Start::Nodes(TWO), &example_path!(program), &[way], LIMIT);
     assert!(!ended.success, "`{program} {way}` ended with code 0:\n{}", ended.stderr);
     let said = ended.stderr.matches(message).count();

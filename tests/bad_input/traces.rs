@@ -52,11 +52,13 @@ fn a_trace_is_checked_as_the_source_is() {
         ("level_of_0", "cyclic(y, 3)", "cyclic(y, 0)", "dimension 0 is block-cyclic in blocks of 0"),
         ("too_many_levels", "x @ cyclic", "x @ (0) @ cyclic", "dimension 0 is divided into 3 levels"),
         ("level_of_a_pin", "dim(0) @ x", "pin(x, 0)", "unexpected argument"),
-        ("step", "divide(", "tile(", "`tile(i, a, b, 4)` is not a schedule step: line 1, column 1: no schedule step"),
+        ("step", "divide(", "tile(", "`tile(i, a, b, 4)` is not a schedule step: at its character 1: no schedule step"),
         ("tensor_twice", r#""name":"B""#, r#""name":"A""#, "the name `A` is given twice"),
     ];
     for (name, from, to, message) in cases {
         let said = shown(name, from, to).expect_err(name);
         assert!(said.contains(message) && !said.contains("panicked"), "{name}: {said}");
+        // The place in the file is said once, if it is one.
+        assert!(said.matches("line ").count() == 0 && said.matches("trace.json:").count() <= 1, "{name}: {said}");
     }
 }

@@ -11,6 +11,7 @@ use crate::subarray::{Place, Row, Subarray};
 use crate::{DistArray, Element, Region, Result, World};
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
+use std::panic::Location;
 use std::path::Path;
 
 impl<T: Element> DistArray<T> {
@@ -22,8 +23,10 @@ impl<T: Element> DistArray<T> {
     /// # Errors
     /// If the file cannot be read, is not a whole `.npy` file, or holds another type or shape; if the sharding's
     /// mesh has not as many ranks as the world, or this rank's block does not fit the memory that is free.
+    #[track_caller]
     pub fn read_npy(world: &World, path: impl AsRef<Path>, sharding: &Sharding) -> Result<Self> {
-        T::read_npy(world, path.as_ref(), sharding)
+        let at = Location::caller();
+        T::read_npy(world, path.as_ref(), sharding).map_err(|error| error.at(at))
     }
 
     pub(crate) fn read(world: &World, path: &Path, sharding: &Sharding) -> Result<Self> {
@@ -36,7 +39,7 @@ impl<T: Element> DistArray<T> {
             return Ok(array);
         }
         if !array.has_first_term() {
-            return Self::filled(world, sharding, T::ZERO);
+            return Self::filled_with(world, sharding, T::ZERO);
         }
         let map = map(&file.file, file.start, whole.len() * size_of::<T>());
         let map = map.map_err(|why| failed("map", &file.path, why.into()))?;

@@ -15,6 +15,7 @@ use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
 use crate::{ArrayError, Element, Region, Result, RunError, View, ViewMut, World};
 use ndarray::{ArrayBase, ArrayViewD, Data, Dimension};
+use std::panic::Location;
 use std::sync::Arc;
 
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
@@ -52,8 +53,10 @@ impl<T: Element> DistArray<T> {
     /// # Errors
     /// [`ArrayError::TooLarge`] if the array has 2^63 bytes or more. If the sharding's mesh has not as many ranks as
     /// the world, or this rank's block does not fit the memory that is free.
+    #[track_caller]
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
-        let mut array = T::with_block(world, sharding)?;
+        let at = Location::caller();
+        let mut array = T::with_block(world, sharding).map_err(|error| error.at(at))?;
         if !array.has_first_term() {
             array.block.fill(T::ZERO);
         } else if !array.block.is_empty() {
@@ -72,10 +75,13 @@ impl<T: Element> DistArray<T> {
     ///
     /// # Errors
     /// As for [`from_fn`](Self::from_fn).
+    #[track_caller]
     pub fn filled(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
-        T::filled(world, sharding, value)
+        let at = Location::caller();
+        T::filled(world, sharding, value).map_err(|error| error.at(at))
     }
 
+    /// As [`filled`](Self::filled), where the caller's line is not known.
     pub(crate) fn filled_with(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let value = if array.has_first_term() { value } else { T::ZERO };
@@ -121,12 +127,14 @@ impl<T: Element> DistArray<T> {
     ///
     /// # Errors
     /// [`ArrayError::Shape`] if the shapes differ. As for [`from_fn`](Self::from_fn).
+    #[track_caller]
     pub fn from_array<S, D>(world: &World, array: &ArrayBase<S, D>, sharding: &Sharding) -> Result<Self>
     where
         S: Data<Elem = T>,
         D: Dimension,
     {
-        T::from_array(world, array.view().into_dyn(), sharding)
+        let at = Location::caller();
+        T::from_array(world, array.view().into_dyn(), sharding).map_err(|error| error.at(at))
     }
 
     pub(crate) fn part_of(world: &World, array: ArrayViewD<'_, T>, sharding: &Sharding) -> Result<Self> {
@@ -239,6 +247,22 @@ impl<T> DistArray<T> {
     }
 
     /// Returns the element at a global index, if this rank owns it.
+    ///
+    /// ```
+    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+    /// use polyshard_runtime::{DistArray, Error, spmd};
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, "x")]).expect("a sharding");
+    /// let number = Sharding::replicated(&mesh, &[]);
+    /// let found = spmd(2, |world| {
+    ///     let a = DistArray::from_fn(world, &halves, |index| index[0] as f64)?;
+    ///     // An array without dimensions has one element, whose index is empty.
+    ///     let norm = DistArray::filled(world, &number, 0.5)?;
+    ///     Ok::<_, Error>((a.get(&[3]), norm.get(&[])))
+    /// })?;
+    /// assert_eq!(found, [(None, Some(0.5)), (Some(3.0), Some(0.5))]);
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Panics
     /// If `index` is outside the array, or the array holds partial sums: [`redistribute`](Self::redistribute) closes

@@ -7,18 +7,18 @@ use std::fmt;
 
 /// One rank's call of a collective, without the data. Roots are world ranks; lengths are bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum Call<'a> {
     Barrier,
     Broadcast {
         root: usize,
         bytes: usize,
     },
     AllGather {
-        counts: Box<[usize]>,
+        counts: Cow<'a, [usize]>,
     },
     AllToAll {
-        send: Box<[usize]>,
-        receive: Box<[usize]>,
+        send: Cow<'a, [usize]>,
+        receive: Cow<'a, [usize]>,
     },
     Reduce {
         root: usize,
@@ -32,13 +32,13 @@ pub(super) enum Call {
         op: ReduceOp,
     },
     ReduceScatter {
-        counts: Box<[usize]>,
+        counts: Cow<'a, [usize]>,
         dtype: DType,
         op: ReduceOp,
     },
     /// What the headers are about, if the caller says so.
     Headers {
-        about: Cow<'static, str>,
+        about: Cow<'a, str>,
     },
     Split {
         color: usize,
@@ -56,13 +56,13 @@ pub(super) enum Call {
     Exit,
 }
 
-impl Call {
+impl Call<'_> {
     /// Headers whose caller does not say what they are about.
     pub(super) const HEADERS: Self = Self::Headers { about: Cow::Borrowed("all-gather of headers") };
 }
 
 /// Returns what is wrong if the `members` (world ranks) of a group do not call the same, one call each.
-pub(super) fn disagreement(members: &[usize], calls: &[Call]) -> Option<String> {
+pub(super) fn disagreement(members: &[usize], calls: &[Call<'_>]) -> Option<String> {
     let same = calls.windows(2).all(|pair| match (&pair[0], &pair[1]) {
         // These two take arguments that differ by rank.
         (Call::AllToAll { .. }, Call::AllToAll { .. }) | (Call::Split { .. }, Call::Split { .. }) => true,
@@ -77,7 +77,7 @@ pub(super) fn disagreement(members: &[usize], calls: &[Call]) -> Option<String> 
 }
 
 /// Returns the first pair of ranks that count differently what one sends to the other in an all-to-all.
-fn unmatched(members: &[usize], calls: &[Call]) -> Option<String> {
+fn unmatched(members: &[usize], calls: &[Call<'_>]) -> Option<String> {
     for (from, sender) in calls.iter().enumerate() {
         for (to, receiver) in calls.iter().enumerate() {
             let (Call::AllToAll { send, .. }, Call::AllToAll { receive, .. }) = (sender, receiver) else { return None };
@@ -95,7 +95,7 @@ fn unmatched(members: &[usize], calls: &[Call]) -> Option<String> {
     None
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Barrier => f.write_str("barrier"),
@@ -151,7 +151,7 @@ fn verb(op: ReduceOp) -> &'static str {
 mod tests {
     use super::*;
 
-    fn gather(counts: &[usize]) -> Call {
+    fn gather(counts: &[usize]) -> Call<'_> {
         Call::AllGather { counts: counts.into() }
     }
 
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn different_arguments_show_in_the_message() {
-        let shown = |calls: &[Call]| disagreement(&[4, 5], calls).unwrap();
+        let shown = |calls: &[Call<'_>]| disagreement(&[4, 5], calls).unwrap();
         assert!(shown(&[gather(&[4, 8]), gather(&[8, 4])]).starts_with(
             "rank 4 calls all-gather of 12 bytes in parts of [4, 8], \
              rank 5 calls all-gather of 12 bytes in parts of [8, 4]"
@@ -180,8 +180,10 @@ mod tests {
 
     #[test]
     fn an_all_to_all_is_compared_pair_by_pair() {
-        let call =
-            |send: [usize; 2], receive: [usize; 2]| Call::AllToAll { send: send.into(), receive: receive.into() };
+        let call = |send: [usize; 2], receive: [usize; 2]| Call::AllToAll {
+            send: send.to_vec().into(),
+            receive: receive.to_vec().into(),
+        };
         assert_eq!(disagreement(&[0, 1], &[call([1, 2], [1, 3]), call([3, 4], [2, 4])]), None);
         assert_eq!(
             disagreement(&[6, 7], &[call([1, 2], [1, 3]), call([3, 4], [5, 4])]).unwrap(),

@@ -6,7 +6,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | `threads` | ranks are threads; a deadlock, or collectives called differently, is an error on all ranks |
-//! | [`mpi`] | ranks are processes; the only module that knows MPI, and with unsafe code; it checks calls if asked to |
+//! | [`mpi`] | ranks are processes; the only module that knows MPI, and with unsafe code; it finds ranks that wait for what cannot come, and checks calls if asked to |
 //! | `emulated` | threads again, as the devices of a machine whose network takes its time |
 //! | `alone` | a group of one, which needs neither |
 //! | `layout` | where the bytes of a message are in a buffer |
@@ -14,7 +14,7 @@
 //! | `call` | what a rank calls, and whether the calls of a group fit |
 //! | `check` | what both refuse alike |
 //! | `in_order` | reductions whose bits do not depend on who carries them out |
-//! | `checking` | whether a program on MPI is checked |
+//! | `checking` | whether a program on MPI is checked, and when a rank has waited long |
 //! | `words` | sentences about ranks |
 //!
 //! Nothing here knows meshes, arrays or programs.
@@ -43,7 +43,10 @@ pub(crate) use words::{plural, sentence};
 pub use layout::{Layout, Level};
 pub use shared::{Located, SharedMemory, Stranded};
 
+use crate::layout::Name;
 use crate::{DType, ReduceOp, Result};
+use std::fmt;
+use std::panic::Location;
 use std::rc::Rc;
 
 /// A buffer's part in a broadcast.
@@ -61,6 +64,29 @@ pub enum Broadcast<'a> {
 
 /// What a rank tells the others in [`Communicator::gather_headers`].
 pub type Header = [u64; 4];
+
+/// What a rank calls others for: the kernel that it runs, the tensor that it moves, and the line that had it run.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// The kernel of a program, unless an array moves between two.
+    pub kernel: Option<Name>,
+    /// The tensor that moves.
+    pub tensor: Option<Name>,
+    /// The caller's line.
+    pub at: &'static Location<'static>,
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(tensor) = self.tensor {
+            write!(f, " for `{tensor}`")?;
+        }
+        if let Some(kernel) = self.kernel {
+            write!(f, " of `{kernel}`")?;
+        }
+        write!(f, ", run at {}", self.at)
+    }
+}
 
 /// A group of ranks, `0..size`, seen from one of them. Semantics after the MPI standard (MPI 3.1).
 ///
@@ -278,6 +304,16 @@ pub trait Communicator {
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>>;
+
+    /// Notes what the next calls of this rank are for, in any group, so that a rank that waits long can say so.
+    fn note(&self, work: Option<Work>) {
+        let _ = work;
+    }
+
+    /// Returns whether ranks that call different things are told, as threads always are.
+    fn is_checked(&self) -> bool {
+        false
+    }
 
     /// Ends the group because of `message` (MPI 3.1, section 8.7): on threads the others get
     /// [`Error::Aborted`](crate::Error::Aborted), on MPI all processes end.

@@ -6,8 +6,8 @@
 //! buffer that the group keeps (`reduction`).
 //!
 //! Errors are returned, not fatal: each communicator has `MPI_ERRORS_RETURN`, and each code becomes an
-//! [`Error::Mpi`] with MPI's own words and the operation (`status`). MPI does not find out when ranks
-//! call different collectives; `checked` does, which wraps this communicator where a program asks for it.
+//! [`Error::Mpi`] with MPI's own words and the operation (`status`). MPI does not find out when ranks wait for
+//! each other, or call different collectives; `watched` does, which wraps this communicator in programs.
 //!
 //! Only this file and its submodules know MPI, and only they are unsafe. They rely on three facts: MPI is
 //! initialised and not finalised while a communicator is used (`process`), no call leaves a request
@@ -15,7 +15,6 @@
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 mod board;
-pub(crate) mod checked;
 mod datatype;
 mod exchange;
 mod memory;
@@ -23,7 +22,9 @@ mod poll;
 pub(crate) mod process;
 mod reduction;
 mod span;
+pub(crate) mod start;
 mod status;
+mod watched;
 
 use super::{Broadcast, Communicator, Header, Layout, SharedMemory, check};
 use crate::{CommError, DType, Error, ReduceOp, Result};

@@ -54,19 +54,19 @@ impl ThreadComm {
         self.members[self.rank]
     }
 
-    fn meet(&self, call: Call, data: Message) -> Result<Arc<Contributions>> {
+    fn meet(&self, call: Call<'static>, data: Message) -> Result<Arc<Contributions>> {
         self.shared.meet(self.group, self.rank, self.this(), call, data)
     }
 
     /// As [`meet`](Self::meet), with data that the others read where they are if they are long.
-    fn meet_in_place(&self, call: Call, data: &[u8], read: impl FnOnce(&Contributions)) -> Result<()> {
+    fn meet_in_place(&self, call: Call<'static>, data: &[u8], read: impl FnOnce(&Contributions)) -> Result<()> {
         self.shared.meet_in_place(self.group, [self.rank, self.this()], call, data, read)
     }
 
     /// Combines the data that all ranks bring to a reduction; returns the result, in chunks.
     ///
     /// The ranks share the work: each starts at a chunk of its own, and finds the others' done.
-    fn combined(&self, call: Call, data: &[u8], dtype: DType, op: ReduceOp) -> Result<Arc<[Chunk]>> {
+    fn combined(&self, call: Call<'static>, data: &[u8], dtype: DType, op: ReduceOp) -> Result<Arc<[Chunk]>> {
         let mut result: Arc<[Chunk]> = Arc::default();
         self.meet_in_place(call, data, |contributions| {
             result = Arc::clone(&contributions.combined);
@@ -84,7 +84,7 @@ impl ThreadComm {
         Ok(result)
     }
 
-    fn told(&self, call: Call, header: Header) -> Result<Vec<Header>> {
+    fn told(&self, call: Call<'static>, header: Header) -> Result<Vec<Header>> {
         let contributions = self.meet(call, Message::eager(bytemuck::bytes_of(&header)))?;
         Ok(contributions.data.iter().map(|data| bytemuck::pod_read_unaligned(data)).collect())
     }
@@ -177,7 +177,7 @@ impl Communicator for ThreadComm {
         check::counts(self.size(), counts, "into", into.len())?;
         check::own_count(counts[self.rank], "send", send.len())?;
         let received = into.len() - send.len();
-        self.meet_in_place(Call::AllGather { counts: counts.into() }, send, |contributions| {
+        self.meet_in_place(Call::AllGather { counts: counts.to_vec().into() }, send, |contributions| {
             let mut rest = into;
             for data in &contributions.data {
                 let (part, tail) = rest.split_at_mut(data.len());
@@ -192,7 +192,7 @@ impl Communicator for ThreadComm {
     fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()> {
         check::counts(self.size(), send_counts, "send", send.len())?;
         check::counts(self.size(), receive_counts, "into", into.len())?;
-        let call = Call::AllToAll { send: send_counts.into(), receive: receive_counts.into() };
+        let call = Call::AllToAll { send: send_counts.to_vec().into(), receive: receive_counts.to_vec().into() };
         let received = into.len() - receive_counts[self.rank];
         self.meet_in_place(call, send, |contributions| {
             let mut rest = into;
@@ -233,7 +233,7 @@ impl Communicator for ThreadComm {
     fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()> {
         check::reduce_scatter(self.size(), self.rank, send, into, counts, dtype)?;
         let start = counts[..self.rank].iter().sum();
-        let call = Call::ReduceScatter { counts: counts.into(), dtype, op };
+        let call = Call::ReduceScatter { counts: counts.to_vec().into(), dtype, op };
         self.meet_in_place(call, send, |contributions| Self::combine(contributions, start, into, dtype, op))?;
         self.count_from_all(into.len());
         Ok(())
@@ -311,6 +311,10 @@ impl Communicator for ThreadComm {
 
     fn bytes_received(&self) -> u64 {
         self.received.get()
+    }
+
+    fn is_checked(&self) -> bool {
+        true
     }
 
     fn abort(&self, message: &str) {

@@ -4,7 +4,7 @@
 
 /// What a rank does while others wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Operation {
     /// It is in none of our calls.
     Runs,
     /// Its part of the program has come to its end.
@@ -14,9 +14,15 @@ pub(super) enum Doing {
     Left,
     /// It waits: `in barrier`, `to receive 8 bytes from rank 2`.
     Waits(String),
+    /// It is in none of our calls, and what it waited for last has come.
+    #[cfg(feature = "mpi")]
+    RunsAfter(String),
+    /// It does not say.
+    #[cfg(feature = "mpi")]
+    Silent,
 }
 
-impl Doing {
+impl Operation {
     /// Says so, for one rank and for several.
     pub(super) fn clause(&self) -> [String; 2] {
         match self {
@@ -25,18 +31,22 @@ impl Doing {
             #[cfg(feature = "mpi")]
             Self::Left => ["has left through `exit`".into(), "have left through `exit`".into()],
             Self::Waits(wait) => [format!("waits {wait}"), format!("wait {wait}")],
+            #[cfg(feature = "mpi")]
+            Self::RunsAfter(wait) => [format!("runs, after it was {wait}"), format!("run, after they were {wait}")],
+            #[cfg(feature = "mpi")]
+            Self::Silent => ["does not answer".into(), "do not answer".into()],
         }
     }
 }
 
-/// Says that nobody can go on; `doing` has for each rank its number and what it does.
-pub(super) fn deadlock(doing: impl IntoIterator<Item = (usize, Doing)>) -> String {
-    format!("the ranks wait for each other: {}", whereabouts(doing))
+/// Says that nobody can go on; `operation` has for each rank its number and what it does.
+pub(super) fn deadlock(operation: impl IntoIterator<Item = (usize, Operation)>) -> String {
+    format!("the ranks wait for each other: {}", progress(operation))
 }
 
 /// Says where each rank is.
-pub(super) fn whereabouts(doing: impl IntoIterator<Item = (usize, Doing)>) -> String {
-    sentence(doing.into_iter().map(|(rank, doing)| (rank, doing.clause())), "; ")
+pub(super) fn progress(operation: impl IntoIterator<Item = (usize, Operation)>) -> String {
+    sentence(operation.into_iter().map(|(rank, operation)| (rank, operation.clause())), "; ")
 }
 
 /// Says where a rank waits that makes `call` with `members`, of a world of `world` ranks.

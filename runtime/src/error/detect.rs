@@ -38,7 +38,7 @@ pub enum DetectError {
         fewest: usize,
     },
     /// Messages are to be measured on one rank.
-    #[error("one rank has nobody to talk to; measure with 2 or more")]
+    #[error("measuring messages needs at least 2 ranks")]
     OneRank,
     /// A size to measure is less than an element for each rank.
     #[error("size {size} does not have an element for each of {ranks} ranks; give sizes of {min} bytes or more")]
@@ -68,7 +68,7 @@ pub enum DetectError {
         /// The bytes of memory for each rank.
         memory: u64,
     },
-    /// The times that were measured are not those of a machine.
-    #[error("what was measured makes no machine: {0}")]
+    /// The measured times fit no machine model.
+    #[error("the measured times fit no machine model: {0}")]
     Times(Box<MachineError>),
 }

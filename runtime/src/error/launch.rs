@@ -92,9 +92,9 @@ pub enum LaunchError {
         /// Its value.
         value: String,
     },
-    /// `POLYSHARD_CHECK_SECONDS` is not a number above 0.
-    #[error("`POLYSHARD_CHECK_SECONDS` is `{value}`: set it to a number of seconds above 0, such as 10")]
-    CheckSeconds {
+    /// `POLYSHARD_WAIT_SECONDS` is not a number above 0.
+    #[error("`POLYSHARD_WAIT_SECONDS` is `{value}`: set it to a number of seconds above 0, such as 10")]
+    WaitSeconds {
         /// Its value.
         value: String,
     },

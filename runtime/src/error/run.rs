@@ -94,6 +94,14 @@ pub enum RunError {
         /// The scalar.
         name: Name,
     },
+    /// The ranks give different values for a scalar.
+    #[error("`{name}` is not the same on all ranks: {values}; give all ranks the same")]
+    ScalarsDiffer {
+        /// The scalar.
+        name: Name,
+        /// Which ranks give which value.
+        values: Box<str>,
+    },
     /// A kernel refuses the scalars.
     #[error(transparent)]
     Scalars(#[from] Box<KernelError>),

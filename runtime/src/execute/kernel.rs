@@ -1,6 +1,8 @@
 //! One kernel of a program on one rank: what its runs need, and the walk over its statements.
 
 use super::leaf::LeafPlan;
+use crate::comm::Work;
+use crate::layout::Name;
 use crate::lent::Known;
 use crate::{
     DistArray, Element, Grid, Group, Lent, OutTile, ReduceOp, Region, Result, Tile, Transport, World, Written, count,
@@ -11,6 +13,7 @@ use polyshard_program::{
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::panic::Location;
 use std::rc::Rc;
 
 /// A kernel's groups, tiles and leaf, made once.
@@ -25,7 +28,7 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     /// The elements of the output that `=` clears before it sums up, if it does not clear all.
     cleared: Option<Written>,
     leaf: LeafPlan<T>,
-    here: Here,
+    here: LocalNest,
     counters: Vec<i64>,
     world: &'a World,
     transport: Transport,
@@ -33,8 +36,8 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     known: Known,
 }
 
-/// What a nest says of this rank: its coordinates are numbers, and what depends on nothing else is worked out.
-struct Here {
+/// The expressions of a nest on this rank: its coordinates are substituted, and what depends on nothing else is evaluated.
+struct LocalNest {
     /// By transfer, what it brings.
     regions: Vec<SymbolicRegion>,
     output: SymbolicRegion,
@@ -45,7 +48,7 @@ struct Here {
     target: Vec<Expr>,
 }
 
-impl Here {
+impl LocalNest {
     fn new(nest: &Nest, coordinates: &[i64]) -> Self {
         let ranges = nest.ranges();
         let own = |symbol: Symbol| match symbol {
@@ -67,7 +70,7 @@ impl Here {
 impl<'a, T: Element> PreparedKernel<'a, T> {
     pub(super) fn new(nest: &'a Nest, world: &'a World) -> Result<Self> {
         let grid = Grid::new(world, &nest.mesh)?;
-        let here = Here::new(nest, grid.coords());
+        let here = LocalNest::new(nest, grid.coords());
         let kernel = &nest.kernel;
         let leaf = LeafPlan::new(nest, kernel)?;
         let mut tiles = Vec::with_capacity(nest.transfers.len());
@@ -136,13 +139,16 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         self.op.identity()
     }
 
-    /// Runs the kernel, with the scalars of `given` if there are others than it captured.
+    /// Runs the kernel for the call at a line, with the scalars of `given` if there are others than it captured.
     pub(super) fn run(
         &mut self,
         inputs: &[&DistArray<T>],
         output: &mut DistArray<T>,
         given: Option<&Kernel>,
+        at: &'static Location<'static>,
     ) -> Result<()> {
+        let work = Work { kernel: Some(self.nest.kernel.name()), tensor: None, at };
+        self.world.comm().note(Some(work));
         let overwrites = self.nest.overwrites();
         if self.nest.kernel.assign() == Assign::Set && !overwrites {
             match &self.cleared {
@@ -160,8 +166,10 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             true => Lent::again(world, inputs, std::mem::take(known), *transport)?,
             false => Lent::nothing(world, inputs),
         };
-        Walk { nest, here, grid, inputs: &lent, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters }
+        let inputs = &lent;
+        Walk { nest, here, grid, inputs, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters, work }
             .statements(&nest.body)?;
+        world.comm().note(Some(work));
         *known = lent.give_back()?;
         Ok(())
     }
@@ -170,7 +178,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
 /// One run of a kernel on one rank.
 struct Walk<'a, 'r, 'i, T: Element> {
     nest: &'a Nest,
-    here: &'r Here,
+    here: &'r LocalNest,
     grid: &'r Grid<'a>,
     inputs: &'r Lent<'i, T>,
     output: &'r mut DistArray<T>,
@@ -182,6 +190,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     out_tile: &'r mut Option<OutTile<T>>,
     leaf: &'r mut LeafPlan<T>,
     counters: &'r mut [i64],
+    work: Work,
 }
 
 impl<'a, T: Element> Walk<'a, '_, '_, T> {
@@ -201,6 +210,9 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             NestStatement::Fetch(number) => {
                 let transfer = &self.nest.transfers[number.0];
                 let here = self.region_here(&self.here.regions[number.0]);
+                if !matches!(transfer.route, Route::Hold | Route::Copy) {
+                    self.note(self.nest.kernel.inputs()[transfer.tensor].name);
+                }
                 self.fetch(*number, &transfer.route, &transfer.region, &here)
             }
             NestStatement::Start => {
@@ -209,6 +221,8 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 let Some(tile) = &mut self.out_tile else { return Ok(()) };
                 match &output.route {
                     OutputRoute::Shift { axis, by, counter, .. } if self.counters[*counter] > 0 => {
+                        let work = Work { tensor: Some(self.nest.kernel.output().name), ..self.work };
+                        self.grid.world().comm().note(Some(work));
                         tile.shift(&self.groups[&[*axis][..]], *by, &region)
                     }
                     _ => {
@@ -223,9 +237,17 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             }
             NestStatement::Finish => {
                 let output = &self.nest.output;
+                if !matches!(output.route, OutputRoute::InPlace | OutputRoute::Combine) {
+                    self.note(self.nest.kernel.output().name);
+                }
                 self.finish(&output.route, &output.region)
             }
         }
+    }
+
+    /// Notes which tensor moves, for the case that this takes long.
+    fn note(&self, tensor: Name) {
+        self.grid.world().comm().note(Some(Work { tensor: Some(tensor), ..self.work }));
     }
 
     fn region_here(&self, region: &SymbolicRegion) -> Region {

@@ -13,6 +13,7 @@ pub use typed::TypedProgram;
 use crate::layout::Name;
 use crate::{DistArray, Element, ReduceOp, Result, RunError, World};
 use polyshard_program::{Assign, Program};
+use std::panic::Location;
 
 /// Running a program on a world of ranks.
 ///
@@ -43,6 +44,7 @@ pub trait Execute {
     /// [`RunError::ElementType`] if `T` is not the program's element type. If its mesh has not as many ranks as the
     /// world, a leaf that it calls is not registered as it needs it, there is too little memory, or another rank
     /// failed.
+    #[track_caller]
     fn prepare<'a, T: Element>(&'a self, world: &'a World) -> Result<Prepared<'a, T>>;
 
     /// Runs the program on all ranks of `world`, which must be as many as its mesh has; each returns its shard.
@@ -52,6 +54,7 @@ pub trait Execute {
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare) and [`Prepared::run`].
+    #[track_caller]
     fn run<T: Element>(&self, world: &World, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         self.prepare(world)?.run(inputs)
     }
@@ -61,6 +64,7 @@ pub trait Execute {
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare) and [`Prepared::run_into`].
+    #[track_caller]
     fn run_into<T: Element>(&self, world: &World, inputs: &[&DistArray<T>], output: &mut DistArray<T>) -> Result<()> {
         self.prepare(world)?.run_into(inputs, output)
     }
@@ -74,6 +78,7 @@ pub trait Execute {
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare) and [`Prepared::run_with`].
+    #[track_caller]
     fn run_with<T: Element>(
         &self,
         world: &World,
@@ -87,6 +92,7 @@ pub trait Execute {
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare) and [`Prepared::run_into_with`].
+    #[track_caller]
     fn run_into_with<T: Element>(
         &self,
         world: &World,
@@ -101,14 +107,18 @@ pub trait Execute {
     ///
     /// # Errors
     /// [`RunError::ElementType`] if `T` is not the program's element type.
+    #[track_caller]
     fn typed<T: Element>(&self) -> Result<TypedProgram<T>>;
 }
 
 impl Execute for Program {
+    #[track_caller]
     fn prepare<'a, T: Element>(&'a self, world: &'a World) -> Result<Prepared<'a, T>> {
-        T::prepare(self, world)
+        let at = Location::caller();
+        T::prepare(self, world).map_err(|error| error.in_program(at, self))
     }
 
+    #[track_caller]
     fn typed<T: Element>(&self) -> Result<TypedProgram<T>> {
         TypedProgram::new(self)
     }

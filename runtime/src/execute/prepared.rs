@@ -3,11 +3,13 @@
 use super::kernel::PreparedKernel;
 use super::scalars::Scalars;
 use crate::block::Block;
+use crate::comm::Work;
 use crate::memory::Seen;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{ArrayId, ArrayKind, Move, Program, Statement};
 use smallvec::SmallVec;
+use std::panic::Location;
 
 /// A program that is ready to run on one rank of a world, any number of times; made by
 /// [`Execute::prepare`](super::Execute::prepare).
@@ -170,8 +172,10 @@ impl<'a, T: Element> Prepared<'a, T> {
     ///
     /// # Panics
     /// If the program writes no array: a bug of polyshard.
+    #[track_caller]
     pub fn output(&mut self) -> Result<DistArray<T>> {
-        T::output(self)
+        let (program, at) = (self.program, Location::caller());
+        T::output(self).map_err(|error| error.in_program(at, program))
     }
 
     pub(crate) fn make_output(&mut self) -> Result<DistArray<T>> {
@@ -192,6 +196,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     ///
     /// # Errors
     /// [`RunError`] if the inputs are not as many or do not lie as the program expects. If communication fails.
+    #[track_caller]
     pub fn run(&mut self, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         self.run_with(inputs, &[])
     }
@@ -202,12 +207,15 @@ impl<'a, T: Element> Prepared<'a, T> {
     ///
     /// # Errors
     /// As for [`run`](Self::run), and [`RunError`] if no kernel has such a scalar, one is given twice, or one that
-    /// divides integers is 0.
+    /// divides integers is 0; on threads and in [checked programs](crate::spmd_checked), if the ranks give different values.
     ///
     /// # Panics
     /// If the program writes no array: a bug of polyshard.
+    #[track_caller]
     pub fn run_with(&mut self, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
-        let mut outputs = T::run_program(self, inputs, None, scalars)?;
+        let (program, at) = (self.program, Location::caller());
+        let ran = T::run_program(self, inputs, None, scalars, at);
+        let mut outputs = ran.map_err(|error| error.in_program(at, program))?;
         Ok(outputs.pop().expect("a program has an output; this is a bug of polyshard").1)
     }
 
@@ -215,8 +223,10 @@ impl<'a, T: Element> Prepared<'a, T> {
     ///
     /// # Errors
     /// As for [`run`](Self::run).
+    #[track_caller]
     pub fn run_all(&mut self, inputs: &[&DistArray<T>]) -> Result<Vec<(Name, DistArray<T>)>> {
-        T::run_program(self, inputs, None, &[])
+        let (program, at) = (self.program, Location::caller());
+        T::run_program(self, inputs, None, &[], at).map_err(|error| error.in_program(at, program))
     }
 
     /// As [`run`](Self::run), but goes on from what `output` holds; `=` overwrites the elements that the kernel writes, and
@@ -224,6 +234,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     ///
     /// # Errors
     /// As for [`run`](Self::run), and [`RunError::Outputs`] if the program has several outputs.
+    #[track_caller]
     pub fn run_into(&mut self, inputs: &[&DistArray<T>], output: &mut DistArray<T>) -> Result<()> {
         self.run_into_with(inputs, output, &[])
     }
@@ -232,18 +243,26 @@ impl<'a, T: Element> Prepared<'a, T> {
     ///
     /// # Errors
     /// As for [`run_into`](Self::run_into) and [`run_with`](Self::run_with).
+    #[track_caller]
     pub fn run_into_with(
         &mut self,
         inputs: &[&DistArray<T>],
         output: &mut DistArray<T>,
         scalars: &[(&str, T)],
     ) -> Result<()> {
+        let (program, at) = (self.program, Location::caller());
+        let checked = self.check_output(output);
+        checked
+            .and_then(|()| T::run_program(self, inputs, Some(output), scalars, at))
+            .map_or_else(|error| Err(error.in_program(at, program)), |_| Ok(()))
+    }
+
+    fn check_output(&self, output: &DistArray<T>) -> Result<()> {
         let [wanted] = self.outputs[..] else {
             return Err(RunError::Outputs { outputs: self.program.outputs().map(|array| array.name).collect() }.into());
         };
         let wanted = self.program.array(wanted);
-        output.expect(wanted.name.as_str(), &wanted.sharding)?;
-        T::run_program(self, inputs, Some(output), scalars).map(|_| ())
+        output.expect(wanted.name.as_str(), &wanted.sharding)
     }
 
     fn check_inputs(&self, inputs: &[&DistArray<T>]) -> Result<()> {
@@ -259,17 +278,20 @@ impl<'a, T: Element> Prepared<'a, T> {
         })
     }
 
-    /// Runs the statements. An output that is not given in `into` is made and returned.
+    /// Runs the program for the call at a line. An output that is not given in `into` is made and returned.
     pub(crate) fn walk(
         &mut self,
         inputs: &[&DistArray<T>],
         into: Option<&mut DistArray<T>>,
         scalars: &[(&str, T)],
+        at: &'static Location<'static>,
     ) -> Result<Vec<(Name, DistArray<T>)>> {
         let program = self.program;
         self.check_inputs(inputs)?;
         let scalars = Scalars::new(program, scalars)?;
-        let ran = self.walk_statements(inputs, into, &scalars);
+        scalars.agree(program, self.world)?;
+        let ran = self.walk_statements(inputs, into, &scalars, at);
+        self.world.comm().note(None);
         // A run that failed leaves arrays between statements, whose memory the next run takes again.
         if ran.is_err() {
             for nth in 0..self.made.len() {
@@ -290,6 +312,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         inputs: &[&DistArray<T>],
         mut into: Option<&mut DistArray<T>>,
         scalars: &Scalars,
+        at: &'static Location<'static>,
     ) -> Result<()> {
         let program = self.program;
         for (number, statement) in program.body().iter().enumerate() {
@@ -306,10 +329,11 @@ impl<'a, T: Element> Prepared<'a, T> {
             };
             let target = given.or(made.as_mut()).expect("what is not given is made; this is a bug of polyshard");
             let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made };
+            self.world.comm().note(Some(Work { kernel: None, tensor: Some(program.array(written).name), at }));
             let ran = match (&mut self.steps[number], statement) {
                 (PreparedStatement::Kernel(kernel), Statement::Nest { inputs, .. }) => {
                     let reads: SmallVec<[_; 4]> = inputs.iter().map(|&id| arrays.get(id)).collect();
-                    kernel.run(&reads, target, scalars.kernel(number))
+                    kernel.run(&reads, target, scalars.kernel(number), at)
                 }
                 (PreparedStatement::Move(moved), Statement::Move(ids)) => {
                     moved.run_blocks(arrays.get(ids.source).block(), target)
@@ -344,7 +368,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         }
         let made = match (&self.steps[number], identity) {
             (PreparedStatement::Move(moved), _) => moved.allocate(self.world),
-            (_, identity) => DistArray::filled(self.world, &array.sharding, identity.unwrap_or(T::ZERO)),
+            (_, identity) => DistArray::filled_with(self.world, &array.sharding, identity.unwrap_or(T::ZERO)),
         };
         made.map_err(|error| of_array(array.name, &array.sharding, error))
     }

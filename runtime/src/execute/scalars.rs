@@ -6,9 +6,11 @@
 //! Y.alpha        that of the kernel which writes `Y`, where several have its name
 //! ```
 
-use crate::{Element, Error, Result, RunError};
+use crate::comm::{Header, sentence};
+use crate::{Element, Error, Result, RunError, World};
 use polyshard_layout::Name;
 use polyshard_program::{Kernel, KernelError, Number, Program, Statement};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The kernels that run with other scalars than they captured, each with the number of its statement.
 pub(super) struct Scalars(Vec<(usize, Kernel)>);
@@ -45,6 +47,40 @@ impl Scalars {
             }
         }
         Ok(Self(kernels))
+    }
+
+    /// Refuses values that are not the same on all ranks, where ranks compare what they call; collective then, if some are
+    /// given.
+    ///
+    /// # Errors
+    /// [`RunError::ScalarsDiffer`], the same on all ranks.
+    pub(super) fn agree(&self, program: &Program, world: &World) -> Result<()> {
+        let comm = world.comm();
+        if self.0.is_empty() || !comm.is_checked() {
+            return Ok(());
+        }
+        let mut values = Vec::new();
+        for Stage { statement, kernel, .. } in stages(program) {
+            values.extend(
+                self.kernel(statement).unwrap_or(kernel).scalars().iter().map(|&(name, value)| (name, header(value))),
+            );
+        }
+        let mut hasher = DefaultHasher::new();
+        values.iter().for_each(|(_, header)| header.hash(&mut hasher));
+        let about = "the scalars of a run";
+        let told = comm.gather_headers_about(about, [hasher.finish(), 0, 0, 0])?;
+        if told.iter().all(|header| *header == told[0]) {
+            return Ok(());
+        }
+        for (name, header) in values {
+            let told = comm.gather_headers_about(about, header)?;
+            if told.iter().any(|header| *header != told[0]) {
+                let clause = |(rank, header): (usize, &Header)| (comm.world_rank(rank), had(*header));
+                let values = sentence(told.iter().enumerate().map(clause), ", ").into();
+                return Err(RunError::ScalarsDiffer { name, values }.into());
+            }
+        }
+        Ok(())
     }
 
     /// The kernel of a statement with the values that are for it; none if it keeps those that it has.
@@ -93,6 +129,23 @@ fn unknown(name: Name, stages: &[Stage<'_>]) -> Error {
         _ if all.is_empty() => refused(KernelError::NoScalar { name, scalars: "the kernels capture none".into() }),
         _ => refused(KernelError::NoScalar { name, scalars: format!("the scalars are {}", all.join(", ")) }),
     }
+}
+
+/// A value as ranks hand it to one another.
+fn header(value: Number) -> Header {
+    match value {
+        Number::Int(value) => [1, value.cast_unsigned(), 0, 0],
+        Number::Float(value) => [2, value.to_bits(), 0, 0],
+    }
+}
+
+/// Says what a rank has, for one and for several.
+fn had([kind, bits, ..]: Header) -> [String; 2] {
+    let number = match kind {
+        1 => Number::Int(bits.cast_signed()),
+        _ => Number::Float(f64::from_bits(bits)),
+    };
+    [format!("has {number}"), format!("have {number}")]
 }
 
 fn refused(error: KernelError) -> Error {

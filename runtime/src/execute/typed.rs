@@ -5,6 +5,7 @@ use crate::{DistArray, Element, Result, World};
 use polyshard_program::Program;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::panic::Location;
 
 /// A program over elements of type `T`: to run it on arrays of another type does not compile.
 ///
@@ -47,8 +48,10 @@ pub struct TypedProgram<T> {
 }
 
 impl<T: Element> TypedProgram<T> {
+    #[track_caller]
     pub(super) fn new(program: &Program) -> Result<Self> {
-        check_type::<T>(program)?;
+        let at = Location::caller();
+        check_type::<T>(program).map_err(|error| error.in_program(at, program))?;
         Ok(Self { program: program.clone(), element: PhantomData })
     }
 
@@ -56,6 +59,7 @@ impl<T: Element> TypedProgram<T> {
     ///
     /// # Errors
     /// As for [`Execute::run`].
+    #[track_caller]
     pub fn run(&self, world: &World, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         self.program.run(world, inputs)
     }
@@ -64,6 +68,7 @@ impl<T: Element> TypedProgram<T> {
     ///
     /// # Errors
     /// As for [`Execute::run_into`].
+    #[track_caller]
     pub fn run_into(&self, world: &World, inputs: &[&DistArray<T>], output: &mut DistArray<T>) -> Result<()> {
         self.program.run_into(world, inputs, output)
     }
@@ -72,6 +77,7 @@ impl<T: Element> TypedProgram<T> {
     ///
     /// # Errors
     /// As for [`Execute::run_with`].
+    #[track_caller]
     pub fn run_with(&self, world: &World, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
         self.program.run_with(world, inputs, scalars)
     }
@@ -80,6 +86,7 @@ impl<T: Element> TypedProgram<T> {
     ///
     /// # Errors
     /// As for [`Execute::run_into_with`].
+    #[track_caller]
     pub fn run_into_with(
         &self,
         world: &World,

@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn sizes_that_cannot_be_measured_are_refused_before_anything_is() {
-        refused(1, &[1024, 4096], "one rank has nobody to talk to; measure with 2 or more");
+        refused(1, &[1024, 4096], "measuring messages needs at least 2 ranks");
         let small = "size 11 does not have an element for each of 3 ranks; give sizes of 12 bytes or more";
         refused(3, &[1024, 11], small);
         let few = "[1024] are too few sizes to tell latency from bandwidth; give at least two, 8 bytes apart";

@@ -34,6 +34,7 @@ use hop::Hop;
 use messages::Staging;
 use shared::{Outcome, Tile};
 use std::cell::RefCell;
+use std::panic::Location;
 use std::rc::Rc;
 use sums::Sums;
 
@@ -196,7 +197,7 @@ impl Redistribution {
         if self.is_shared() {
             DistArray::in_segment(world, &self.target)
         } else {
-            DistArray::filled(world, &self.target, T::ZERO)
+            DistArray::filled_with(world, &self.target, T::ZERO)
         }
     }
 
@@ -298,7 +299,10 @@ impl<T: Element> DistArray<T> {
     ///
     /// # Errors
     /// As [`Redistribution::new`] and [`Redistribution::run`].
+    #[track_caller]
     pub fn redistribute(&self, world: &World, target: &Sharding) -> Result<DistArray<T>> {
-        Redistribution::new(world, self.sharding(), target)?.run(world, self)
+        let at = Location::caller();
+        let moved = Redistribution::new(world, self.sharding(), target).and_then(|there| there.run(world, self));
+        moved.map_err(|error| error.at(at))
     }
 }

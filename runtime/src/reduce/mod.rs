@@ -170,7 +170,7 @@ impl<T: Element> DistArray<T> {
         op: ReduceOp,
     ) -> Result<DistArray<T>> {
         let reduction = Reduction::between(world, self.sharding(), target, procedure)?;
-        let mut reduced = DistArray::filled(world, target, T::ZERO)?;
+        let mut reduced = DistArray::filled_with(world, target, T::ZERO)?;
         reduced.block_mut().copy_from_slice(self.block());
         reduction.run(reduced.block_mut(), op)?;
         Ok(reduced)

@@ -1,34 +1,34 @@
-//! What a world keeps for calls that come again: things of any type, found by what they are.
+//! The values that a world caches for repeated calls, of any type, found by a predicate.
 
 use std::any::Any;
 use std::rc::Rc;
 
-/// How many things a world keeps. A training step needs a few; a program whose lengths never come again should not
-/// fill the memory with them.
+/// How many values a world caches. A training step needs a few; a program whose lengths never recur should not fill the memory
+/// with them.
 const KEPT: usize = 32;
 
-/// The things that a world keeps, those used last at the end.
+/// The cached values, the most recently used last.
 #[derive(Default)]
 pub(crate) struct Cache {
     kept: Vec<Rc<dyn Any>>,
 }
 
 impl Cache {
-    /// Returns the thing of this type that `is` wanted, if it is kept.
-    pub(crate) fn find<T: 'static>(&mut self, is: impl Fn(&T) -> bool) -> Option<Rc<T>> {
-        let at = self.kept.iter().position(|thing| thing.downcast_ref().is_some_and(&is))?;
-        let thing = self.kept.remove(at);
-        self.kept.push(Rc::clone(&thing));
-        thing.downcast().ok()
+    /// Returns the cached value of this type for which `matches` holds.
+    pub(crate) fn find<T: 'static>(&mut self, matches: impl Fn(&T) -> bool) -> Option<Rc<T>> {
+        let at = self.kept.iter().position(|value| value.downcast_ref().is_some_and(&matches))?;
+        let value = self.kept.remove(at);
+        self.kept.push(Rc::clone(&value));
+        value.downcast().ok()
     }
 
-    /// Keeps a thing, and forgets the one that was not used for longest if there are too many.
-    pub(crate) fn keep<T: 'static>(&mut self, thing: Rc<T>) {
-        // Ranks that make the same calls forget the same ones.
+    /// Caches a value, and drops the least recently used one if there are too many.
+    pub(crate) fn keep<T: 'static>(&mut self, value: Rc<T>) {
+        // Ranks that make the same calls drop the same ones.
         if self.kept.len() == KEPT {
             self.kept.remove(0);
         }
-        self.kept.push(thing);
+        self.kept.push(value);
     }
 
     #[cfg(test)]

@@ -167,7 +167,10 @@ fn without_command(error: &clap::Error) -> ExitCode {
 fn show(path: &Path, print: Print) -> Result<String> {
     let text = fs::read_to_string(path).map_err(|why| files::failed("read", path, why))?;
     let trace: Trace = serde_json::from_str(&text).map_err(|why| {
-        let what = format!("`{}` is not a trace: {why}", path.display());
+        let (line, column, said) = (why.line(), why.column(), why.to_string());
+        let said = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
+        let place = if line == 0 { String::new() } else { format!(":{line}:{column}") };
+        let what = format!("`{}{place}` is not a trace: {said}", path.display());
         CliError::refused(what, "`--print trace` of an example writes one")
     })?;
     if let Print::Trace = print {

@@ -212,6 +212,10 @@ impl Communicator for Emulated {
         self.received.get()
     }
 
+    fn is_checked(&self) -> bool {
+        self.messages.comm().is_checked()
+    }
+
     fn abort(&self, message: &str) {
         self.messages.comm().abort(message);
     }

@@ -63,12 +63,7 @@ pub(super) fn world() -> Result<ffi::MPI_Comm> {
     Ok(world)
 }
 
-/// Returns what [`world`] has returned before, if it has.
-pub(super) fn known_world() -> Option<ffi::MPI_Comm> {
-    WORLD.get()
-}
-
-/// Has `last` called before MPI is finalised: a process that is checked tells the others then that it ends.
+/// Has `last` called before MPI is finalised: a process tells the others then that it ends.
 pub(super) fn before_the_end(last: fn()) {
     LAST.set(Some(last));
 }
@@ -110,12 +105,6 @@ pub(super) fn all_say(message: &str) {
     *TOGETHER.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.into());
 }
 
-/// As [`fail`], with a message that is not about this rank.
-pub(super) fn fail_together(message: &str) -> ! {
-    all_say(message);
-    fail(message)
-}
-
 /// Says once why the program ends, and ends all its processes with exit code 1.
 ///
 /// Many ranks often fail alike. Rank 0 speaks at once, the others wait, the higher the longer, so that the abort of a
@@ -133,6 +122,18 @@ pub(crate) fn fail(message: &str) -> ! {
     let text = if is_shared { message.into() } else { crate::error::named(rank as usize, message) };
     let text = format!("{text}\n");
     let _ = io::stderr().write_all(text.as_bytes());
+    abort(1)
+}
+
+/// As [`fail`], with a message that is not about this rank, on any thread, also while another one is inside MPI.
+pub(super) fn fail_for_all(message: &str) -> ! {
+    let _ = io::stderr().write_all(format!("{message}\n").as_bytes());
+    // If the library does not take it from this thread, launchers end what is left when one process fails.
+    let _ = thread::Builder::new().spawn(|| {
+        thread::sleep(Duration::from_secs(5));
+        // SAFETY: ends the process without its exit handlers, which could wait for the others.
+        unsafe { libc::_exit(1) }
+    });
     abort(1)
 }
 

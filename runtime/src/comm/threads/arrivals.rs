@@ -17,7 +17,7 @@ pub(super) type Chunk = OnceLock<Vec<u8>>;
 
 /// What all ranks brought to a collective, by rank in the group.
 pub(super) struct Contributions {
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<Call<'static>>,
     pub(super) data: Vec<Message>,
     /// Chunks of the result of a reduction, each combined by the rank that comes to it first.
     pub(super) combined: Arc<[Chunk]>,
@@ -31,7 +31,7 @@ pub(super) struct Arrivals {
     pub(super) members: Arc<[usize]>,
     /// Members that have not dropped their communicator.
     pub(super) alive: usize,
-    present: Vec<Option<(Call, Message)>>,
+    present: Vec<Option<(Call<'static>, Message)>>,
     arrived: usize,
     /// Members that wait for the others at the fence, and how many fences all have passed.
     at_fence: usize,
@@ -63,7 +63,12 @@ impl Arrivals {
     ///
     /// # Errors
     /// What each rank called, if they do not call the same.
-    pub(super) fn arrive(&mut self, rank: usize, call: Call, data: Message) -> Result<Option<Contributions>, String> {
+    pub(super) fn arrive(
+        &mut self,
+        rank: usize,
+        call: Call<'static>,
+        data: Message,
+    ) -> Result<Option<Contributions>, String> {
         let before = self.present[rank].replace((call, data));
         assert!(before.is_none(), "a rank came twice to one collective: this is a bug of polyshard");
         self.arrived += 1;
@@ -117,7 +122,7 @@ impl Arrivals {
     }
 
     /// Returns the call with which `rank` waits here.
-    pub(super) fn call(&self, rank: usize) -> Option<&Call> {
+    pub(super) fn call(&self, rank: usize) -> Option<&Call<'static>> {
         self.present[rank].as_ref().map(|(call, _)| call)
     }
 }

@@ -21,7 +21,7 @@ impl Shared {
         &self,
         group: GroupId,
         [rank, this]: [usize; 2],
-        call: Call,
+        call: Call<'static>,
         data: &[u8],
         read: impl FnOnce(&Contributions),
     ) -> Result<()> {

@@ -5,7 +5,7 @@
 //! rank blocks or ends while one still waits, nothing can arrive any more: that is a deadlock.
 
 use super::super::call::Call;
-use super::super::words::{Doing, amount, deadlock, within};
+use super::super::words::{Operation, amount, deadlock, within};
 use super::super::{Header, Stranded};
 use super::arrivals::{Arrivals, Contributions};
 use super::failure::Failure;
@@ -200,7 +200,7 @@ impl Shared {
         group: GroupId,
         rank: usize,
         this: usize,
-        call: Call,
+        call: Call<'static>,
         data: Message,
     ) -> Result<Arc<Contributions>> {
         let mut state = self.lock();
@@ -347,7 +347,7 @@ impl State {
             return;
         }
         if self.ranks.iter().any(|rank| !matches!(rank.status, Status::Running | Status::Ended)) {
-            let message = deadlock((0..self.ranks.len()).map(|rank| (rank, self.doing(rank))));
+            let message = deadlock((0..self.ranks.len()).map(|rank| (rank, self.operation(rank))));
             self.fail(Failure::Mismatch(message), wake);
         }
     }
@@ -372,12 +372,12 @@ impl State {
     }
 
     /// Returns what `rank` does.
-    fn doing(&self, rank: usize) -> Doing {
+    fn operation(&self, rank: usize) -> Operation {
         match &self.ranks[rank].status {
-            Status::Running => Doing::Runs,
-            Status::Ended => Doing::Ended,
+            Status::Running => Operation::Runs,
+            Status::Ended => Operation::Ended,
             Status::Receives { from, bytes, .. } => {
-                Doing::Waits(format!("to receive {} from rank {from}", amount(*bytes)))
+                Operation::Waits(format!("to receive {} from rank {from}", amount(*bytes)))
             }
             Status::Sends => {
                 let inboxes = self.ranks.iter().enumerate().flat_map(|(to, other)| {
@@ -385,17 +385,19 @@ impl State {
                     of_rank.flat_map(move |(_, queue)| queue.iter().map(move |message| (to, message)))
                 });
                 match inboxes.into_iter().find(|(_, message)| message.is_borrowed()) {
-                    Some((to, message)) => Doing::Waits(format!("for rank {to} to receive {}", amount(message.len()))),
-                    None => Doing::Runs,
+                    Some((to, message)) => {
+                        Operation::Waits(format!("for rank {to} to receive {}", amount(message.len())))
+                    }
+                    None => Operation::Runs,
                 }
             }
             Status::Meets { group, rank } => {
                 let collective = &self.groups[group];
                 let call = collective.call(*rank).map_or_else(String::new, Call::to_string);
-                Doing::Waits(within(&call, &collective.members, self.ranks.len()))
+                Operation::Waits(within(&call, &collective.members, self.ranks.len()))
             }
             Status::Tells { group, about } => {
-                Doing::Waits(within(about, &self.groups[group].members, self.ranks.len()))
+                Operation::Waits(within(about, &self.groups[group].members, self.ranks.len()))
             }
         }
     }

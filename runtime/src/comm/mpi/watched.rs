@@ -1,0 +1,290 @@
+//! The communicator of programs on MPI: each call is noted, so that a rank that waits long can say where, and compared with
+//! those of the others in checked programs.
+//!
+//! To note a call costs some stores ([`watch`]). A thread of each process looks at what is noted, and finds out with those of
+//! the other processes who is missing ([`watchdog`], [`verdict`]). In a checked program all members of a group agree on what
+//! they call before each collective ([`agreement`]).
+//!
+//! Data travel as in [`MpiCommunicator`], by its methods: results have the same bits.
+
+mod agreement;
+mod header;
+mod memory;
+mod report;
+mod verdict;
+pub(super) mod watch;
+pub(super) mod watchdog;
+
+use super::memory::NodeMemory;
+use super::{MpiCommunicator, process};
+use crate::comm::call::Call;
+use crate::comm::{Broadcast, Communicator, Header, Layout, SharedMemory, Work, check};
+use crate::{DType, ReduceOp, Result};
+use agreement::Agreement;
+use memory::WatchedMemory;
+use std::rc::Rc;
+use watch::{Group, Waiting, Watch};
+
+/// The numbers of groups that all programs have: all ranks in a program, those at its end, and those at the board of a node.
+const WORLD: u64 = 0;
+const ENDS: u64 = 1;
+const BOARD: u64 = 2;
+
+/// One process' view of a group of MPI processes, under watch.
+pub(crate) struct Watched {
+    inner: MpiCommunicator,
+    group: Group,
+    watch: &'static Watch,
+    /// How calls are compared, if they are.
+    agreement: Option<Rc<Agreement>>,
+}
+
+impl Watched {
+    /// All processes, in a program.
+    pub(super) fn world(inner: MpiCommunicator, watch: &'static Watch) -> Self {
+        Self::new(inner, WORLD, watch)
+    }
+
+    /// All processes, where they come to an end.
+    pub(super) fn ends(inner: MpiCommunicator, watch: &'static Watch) -> Self {
+        Self::new(inner, ENDS, watch)
+    }
+
+    fn new(inner: MpiCommunicator, id: u64, watch: &'static Watch) -> Self {
+        let group = Group::new(id, (0..inner.size).collect());
+        watch.add(&group);
+        Self { inner, group, watch, agreement: None }
+    }
+
+    /// Notes that this rank calls this, and agrees with the others that it does.
+    fn call(&self, call: &Call<'_>) -> Result<Waiting<'static>> {
+        let waiting = self.watch.meets(&self.group, call);
+        match &self.agreement {
+            Some(agreement) => agreement.reach(&self.inner, &self.group.members, self.watch.size, call)?,
+            None => {}
+        }
+        Ok(waiting)
+    }
+
+    /// Waits until all processes end this program, or one ends altogether, as `call` says of this one; collective over
+    /// [`ends`](Self::ends). Returns the ranks that do not call the same.
+    pub(super) fn end(&self, call: &Call<'_>) -> Result<Vec<usize>> {
+        let _waiting = self.watch.meets(&self.group, call);
+        let own = u64::from(*call == Call::Exit);
+        let headers = self.inner.gather_headers([own, 0, 0, 0])?;
+        Ok((0..headers.len()).filter(|&rank| headers[rank][0] != own).collect())
+    }
+
+    /// As `end` in a checked program, where a rank that calls something else meanwhile is told so.
+    pub(super) fn agree_to_end(&self) -> Result<()> {
+        self.call(&Call::End).map(drop)
+    }
+
+    /// The same, and calls are compared from here on.
+    pub(super) fn checked(mut self) -> Self {
+        self.agreement = Some(Rc::default());
+        self
+    }
+
+    fn compares(&self) -> bool {
+        self.agreement.is_some()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.watch.remove(&self.group);
+    }
+}
+
+impl Communicator for Watched {
+    fn rank(&self) -> usize {
+        self.inner.rank
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size
+    }
+
+    fn world_rank(&self, rank: usize) -> usize {
+        self.group.members[rank]
+    }
+
+    fn send(&self, to: usize, data: &[u8]) -> Result<()> {
+        check::peer(self.size(), self.rank(), to)?;
+        let _waiting = self.watch.messages([].into_iter(), [(self.group.members[to], data.len())].into_iter());
+        self.inner.send(to, data)
+    }
+
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        check::peer(self.size(), self.rank(), from)?;
+        let _waiting = self.watch.messages([(self.group.members[from], into.len())].into_iter(), [].into_iter());
+        self.inner.receive(from, into)
+    }
+
+    fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
+        check::exchange(self.size(), self.rank(), sends, receives)?;
+        let members = &self.group.members;
+        let from = receives.iter().map(|(from, into)| (members[*from], into.len()));
+        let _waiting = self.watch.messages(from, sends.iter().map(|(to, data)| (members[*to], data.len())));
+        self.inner.exchange(sends, receives)
+    }
+
+    fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
+        let (root, bytes) = match &part {
+            Broadcast::Send(data) => (self.inner.rank, data.len()),
+            Broadcast::Receive { root, into } => {
+                check::root_receives(self.inner.size, self.inner.rank, *root)?;
+                (*root, into.len())
+            }
+        };
+        let _waiting = self.call(&Call::Broadcast { root: self.group.members[root], bytes })?;
+        self.inner.broadcast(part)
+    }
+
+    fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
+        check::counts(self.size(), counts, "into", into.len())?;
+        check::own_count(counts[self.rank()], "send", send.len())?;
+        let _waiting = self.call(&Call::AllGather { counts: counts.into() })?;
+        self.inner.all_gather(send, into, counts)
+    }
+
+    fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()> {
+        check::counts(self.size(), send_counts, "send", send.len())?;
+        check::counts(self.size(), receive_counts, "into", into.len())?;
+        let _waiting = self.call(&Call::AllToAll { send: send_counts.into(), receive: receive_counts.into() })?;
+        self.inner.all_to_all(send, send_counts, into, receive_counts)
+    }
+
+    fn all_to_all_laid_out(
+        &self,
+        sends: &[Option<Layout>],
+        data: &[u8],
+        receives: &[Option<Layout>],
+        into: &mut [u8],
+    ) -> Result<bool> {
+        if self.compares() {
+            // What is sent to whom is compared in bytes that lie together.
+            return Ok(false);
+        }
+        let _waiting = self.call(&Call::AllToAll { send: (&[]).into(), receive: (&[]).into() })?;
+        self.inner.all_to_all_laid_out(sends, data, receives, into)
+    }
+
+    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::member(self.size(), root)?;
+        check::elements(dtype, data)?;
+        let _waiting = self.call(&Call::Reduce { root: self.group.members[root], bytes: data.len(), dtype, op })?;
+        self.inner.reduce(root, data, dtype, op)
+    }
+
+    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::elements(dtype, data)?;
+        let _waiting = self.call(&Call::AllReduce { bytes: data.len(), dtype, op })?;
+        self.inner.all_reduce(data, dtype, op)
+    }
+
+    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::reduce_scatter(self.size(), self.rank(), send, into, counts, dtype)?;
+        let _waiting = self.call(&Call::ReduceScatter { counts: counts.into(), dtype, op })?;
+        self.inner.reduce_scatter(send, into, counts, dtype, op)
+    }
+
+    fn reduce_in_order(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::member(self.size(), root)?;
+        check::elements(dtype, data)?;
+        let _waiting = self.call(&Call::Reduce { root: self.group.members[root], bytes: data.len(), dtype, op })?;
+        self.inner.reduce_in_order(root, data, dtype, op)
+    }
+
+    fn all_reduce_in_order(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        check::elements(dtype, data)?;
+        let _waiting = self.call(&Call::AllReduce { bytes: data.len(), dtype, op })?;
+        self.inner.all_reduce_in_order(data, dtype, op)
+    }
+
+    fn reduce_scatter_in_order(
+        &self,
+        send: &[u8],
+        into: &mut [u8],
+        counts: &[usize],
+        dtype: DType,
+        op: ReduceOp,
+    ) -> Result<()> {
+        check::reduce_scatter(self.size(), self.rank(), send, into, counts, dtype)?;
+        let _waiting = self.call(&Call::ReduceScatter { counts: counts.into(), dtype, op })?;
+        self.inner.reduce_scatter_in_order(send, into, counts, dtype, op)
+    }
+
+    fn barrier(&self) -> Result<()> {
+        let _waiting = self.call(&Call::Barrier)?;
+        // Whoever has agreed has waited for all.
+        if self.compares() { Ok(()) } else { self.inner.barrier() }
+    }
+
+    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
+        let _waiting = self.call(&Call::HEADERS)?;
+        self.inner.gather_headers(header)
+    }
+
+    fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
+        let _waiting = self.call(&Call::Headers { about: about.into() })?;
+        self.inner.gather_headers(header)
+    }
+
+    fn tell(&self, about: &'static str, header: Header, told: Option<&mut Vec<Header>>) -> Result<()> {
+        match told {
+            Some(told) => *told = self.gather_headers_about(about, header)?,
+            None => {
+                let _waiting = self.call(&Call::Headers { about: about.into() })?;
+                if !self.compares() {
+                    self.inner.barrier()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
+        let _waiting = self.call(&Call::Split { color, key })?;
+        let inner = self.inner.divided(color, key)?;
+        let members = (0..inner.size).map(|rank| process::world_rank(inner.raw, rank)).collect();
+        let group = self.group.divided(color, members);
+        self.watch.add(&group);
+        Ok(Box::new(Self { inner, group, watch: self.watch, agreement: self.agreement.clone() }))
+    }
+
+    fn fence(&self) -> Result<()> {
+        let _waiting = self.call(&Call::Fence)?;
+        if self.compares() { Ok(()) } else { self.inner.fence() }
+    }
+
+    fn note(&self, work: Option<Work>) {
+        self.watch.works(work);
+    }
+
+    fn is_checked(&self) -> bool {
+        self.compares()
+    }
+
+    fn count_received(&self, bytes: usize) {
+        self.inner.count_received(bytes);
+    }
+
+    fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
+        let _waiting = self.call(&Call::SharedMemory)?;
+        // At a board nobody compares what ranks call.
+        let inner = NodeMemory::new(&self.inner, !self.compares())?;
+        let group = Group::new(BOARD, self.group.members.clone());
+        self.watch.add(&group);
+        Ok(Rc::new(WatchedMemory { inner, watch: self.watch, group }))
+    }
+
+    fn bytes_received(&self) -> u64 {
+        self.inner.bytes_received()
+    }
+
+    fn abort(&self, message: &str) {
+        self.inner.abort(message);
+    }
+}

@@ -1,0 +1,58 @@
+//! Memory of a node whose ranks wait for each other under watch.
+
+use super::watch::{Group, Watch};
+use crate::comm::call::Call;
+use crate::comm::mpi::memory::NodeMemory;
+use crate::comm::{Header, Located, SharedMemory, Stranded};
+use crate::{Result, Segment};
+use std::io;
+
+/// As [`NodeMemory`], and whoever waits at its board notes that.
+pub(super) struct WatchedMemory {
+    pub(super) inner: NodeMemory,
+    pub(super) watch: &'static Watch,
+    /// All ranks, meeting at the board.
+    pub(super) group: Group,
+}
+
+impl Drop for WatchedMemory {
+    fn drop(&mut self) {
+        self.watch.remove(&self.group);
+    }
+}
+
+impl SharedMemory for WatchedMemory {
+    fn gather(&self, notice: Header, told: &mut Vec<Header>) -> Option<Result<()>> {
+        let _waiting = self.watch.meets(&self.group, &Call::Headers { about: "the start of a run".into() });
+        self.inner.gather(notice, told)
+    }
+
+    fn meet(&self) -> Option<Result<()>> {
+        let _waiting = self.watch.meets(&self.group, &Call::Headers { about: "the end of a run".into() });
+        self.inner.meet()
+    }
+
+    fn reaches(&self, rank: usize) -> bool {
+        self.inner.reaches(rank)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn handle(&self, address: *const u8, segment: Option<(&Segment, usize)>) -> Option<u64> {
+        self.inner.handle(address, segment)
+    }
+
+    fn locate(&self, rank: usize, handle: u64, bytes: usize) -> io::Result<Located> {
+        self.inner.locate(rank, handle, bytes)
+    }
+
+    fn sync(&self) {
+        self.inner.sync();
+    }
+
+    fn strand(&self, memory: Stranded) {
+        self.inner.strand(memory);
+    }
+}

@@ -1,0 +1,121 @@
+//! What a rank says of itself, in messages that MPI does not carry.
+
+use super::header::{read, unreadable, with_text};
+use crate::Result;
+use crate::comm::words::Operation;
+
+/// What a rank does at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Report {
+    /// The number of the question that this answers; 0 if nobody has asked.
+    pub(super) round: usize,
+    pub(super) rank: usize,
+    /// How often the rank has begun or ended to wait.
+    pub(super) turn: usize,
+    /// How long it has waited, in milliseconds.
+    pub(super) waited: usize,
+    pub(super) place: Place,
+    /// Of each group that the rank is in, how many collectives it has begun.
+    pub(super) calls: Vec<(u64, u64)>,
+    /// The same for people.
+    pub(super) operation: Operation,
+}
+
+/// Where a rank is, as far as that says who else must do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In none of our calls.
+    Runs,
+    /// In the collective with this number of a group of the world's ranks; `kind` says which one, and its root.
+    Meets { group: u64, number: u64, kind: [usize; 2], members: Vec<usize> },
+    /// Waiting for messages: the world's ranks, and whether the message goes to the rank; all of them, or some.
+    Messages { peers: Vec<(usize, bool)>, all: bool },
+}
+
+impl Report {
+    pub(super) fn to_bytes(&self, token: u64) -> Vec<u8> {
+        let (code, text) = match &self.operation {
+            Operation::Runs => (0, ""),
+            Operation::Ended => (1, ""),
+            Operation::Left => (2, ""),
+            Operation::Waits(text) => (3, &text[..]),
+            Operation::RunsAfter(text) => (4, &text[..]),
+            Operation::Silent => (5, ""),
+        };
+        let mut words = vec![token as usize, self.round, self.rank, self.turn, self.waited, code];
+        match &self.place {
+            Place::Runs => words.push(0),
+            Place::Meets { group, number, kind, members } => {
+                words.extend([1, *group as usize, *number as usize, kind[0], kind[1], members.len()]);
+                words.extend(members);
+            }
+            Place::Messages { peers, all } => {
+                words.extend([2, usize::from(*all), peers.len()]);
+                words.extend(peers.iter().map(|&(rank, sent)| 2 * rank + usize::from(sent)));
+            }
+        }
+        words.extend(self.calls.iter().flat_map(|&(group, calls)| [group as usize, calls as usize]));
+        with_text(&words, text)
+    }
+
+    /// Reads a report, if it is one of the program with this token.
+    pub(super) fn from_bytes(bytes: &[u8], token: u64) -> Result<Self> {
+        let (words, text) = read(bytes)?;
+        let mut words = words.into_iter();
+        let mut next = || words.next().ok_or_else(unreadable);
+        if next()? as u64 != token {
+            return Err(unreadable());
+        }
+        let [round, rank, turn, waited, code] = [next()?, next()?, next()?, next()?, next()?];
+        let operation = match code {
+            0 => Operation::Runs,
+            1 => Operation::Ended,
+            2 => Operation::Left,
+            3 => Operation::Waits(text.into()),
+            4 => Operation::RunsAfter(text.into()),
+            _ => Operation::Silent,
+        };
+        let place = match next()? {
+            0 => Place::Runs,
+            1 => {
+                let (group, number, kind, count) = (next()? as u64, next()? as u64, [next()?, next()?], next()?);
+                let members = (0..count).map(|_| next()).collect::<Result<_>>()?;
+                Place::Meets { group, number, kind, members }
+            }
+            _ => {
+                let (all, count) = (next()? == 1, next()?);
+                let peers = (0..count).map(|_| next().map(|word| (word / 2, word % 2 == 1))).collect::<Result<_>>()?;
+                Place::Messages { peers, all }
+            }
+        };
+        let rest: Vec<usize> = words.collect();
+        let calls = rest.chunks_exact(2).map(|pair| (pair[0] as u64, pair[1] as u64)).collect();
+        Ok(Self { round, rank, turn, waited, place, calls, operation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_come_back_as_they_were() {
+        let places = [
+            Place::Runs,
+            Place::Meets { group: u64::MAX, number: 7, kind: [1, 2], members: vec![0, 2, 5] },
+            Place::Messages { peers: vec![(3, true), (0, false)], all: false },
+        ];
+        let doings =
+            [Operation::Runs, Operation::Waits("in barrier".into()), Operation::RunsAfter("in barrier".into())];
+        for (place, operation) in places.into_iter().zip(doings) {
+            let calls = vec![(0, 9), (u64::MAX, 3)];
+            let report = Report { round: 3, rank: 1, turn: 70, waited: 1200, place, calls, operation };
+            let bytes = report.to_bytes(u64::MAX - 5);
+            assert_eq!(Report::from_bytes(&bytes, u64::MAX - 5).unwrap(), report);
+            assert!(Report::from_bytes(&bytes, 5).is_err(), "it is another program's");
+            assert!(
+                (0..bytes.len() - 20).step_by(8).all(|len| Report::from_bytes(&bytes[..len], u64::MAX - 5).is_err())
+            );
+        }
+    }
+}
