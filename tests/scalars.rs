@@ -91,7 +91,7 @@ fn scalars_that_differ_by_rank_are_refused_with_the_values_of_the_ranks() {
     );
     check(
         |rank| vec![[("alpha", 1.0), ("beta", 1.0)][rank]],
-        "`alpha` is not the same on all ranks: rank 0 has 1, rank 1 has CAPTURED; give all ranks the same",
+        "`alpha` is not the same on all ranks: rank 0 has 1, rank 1 has 2; give all ranks the same",
     );
     assert_eq!(
         run(|rank| [vec![("alpha", 1.0), ("beta", 3.0)], vec![("beta", 3.0), ("alpha", 1.0)]][rank].clone()),
