@@ -45,15 +45,6 @@ impl<T: Pod> Block<T> {
         Ok(block)
     }
 
-    /// As [`new`](Self::new), in a segment however short it is, if the system has segments.
-    ///
-    /// # Errors
-    /// As for [`new`](Self::new).
-    pub(crate) fn in_segment(len: usize, what: impl Display) -> Result<Self> {
-        let bytes = len.saturating_mul(size_of::<T>());
-        Memory::pages(bytes, what, Seen::OnTheNode).map(|(memory, _)| Self::of(memory, len))
-    }
-
     fn of(memory: Memory, len: usize) -> Self {
         const { assert!(align_of::<T>() <= align_of::<u64>(), "memory is aligned for words") };
         let block = Self { memory: Arc::new(memory), len, elements: PhantomData };
@@ -74,8 +65,8 @@ impl<T> Block<T> {
         Self { len, ..self }
     }
 
-    /// Returns the segment that it is in, if it is in one.
-    pub(crate) fn segment(&self) -> Option<&Segment> {
+    /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    pub(crate) fn segment(&self) -> Option<(&Segment, usize)> {
         self.memory.segment()
     }
 
@@ -84,8 +75,8 @@ impl<T> Block<T> {
         Arc::clone(&self.memory)
     }
 
-    /// Returns the elements, and the segment that they are in, if they are in one.
-    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<&Segment>) {
+    /// Returns the elements, and the [segment](Self::segment) that they are in.
+    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<(&Segment, usize)>) {
         let len = self.len;
         if Arc::get_mut(&mut self.memory).is_none() {
             self.memory = Arc::new(copy(&self.memory));

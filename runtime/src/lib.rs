@@ -21,6 +21,7 @@ mod memory;
 mod npy;
 mod output;
 mod permutation;
+mod publish;
 mod redistribute;
 mod reduce;
 mod reference;

@@ -8,9 +8,10 @@ mod cache;
 mod numbering;
 mod parts;
 
-use crate::comm::{Alone, Communicator, SharedMemory};
+use crate::comm::{Alone, Communicator, Received, SharedMemory};
 use crate::layout::Mesh;
 use crate::memory::Seen;
+use crate::publish::Publisher;
 use crate::{Backend, GroupError, Result, Transport, memory};
 use cache::Cache;
 pub use numbering::Numbering;
@@ -29,6 +30,8 @@ pub struct World {
     transport: Rc<Cell<Transport>>,
     /// Redistributions that this rank has made.
     redistributions: Rc<Cell<u64>>,
+    /// What ranks publish for each other.
+    publisher: Publisher,
     /// How the ranks are numbered, if otherwise than the launcher did.
     numbering: Option<Numbering>,
     /// The same ranks under other numbers.
@@ -47,6 +50,7 @@ impl World {
             memory: OnceCell::new(),
             transport: Rc::default(),
             redistributions: Rc::default(),
+            publisher: Publisher::default(),
             numbering: None,
             renumbered: RefCell::default(),
             kept: RefCell::default(),
@@ -88,7 +92,24 @@ impl World {
         &*self.comm
     }
 
-    /// Returns the bytes that this rank has received from other ranks, in all groups.
+    /// Returns what this rank has received from other ranks, in all groups: how much of it by messages, and how much it has
+    /// read where others have it.
+    ///
+    /// ```
+    /// use polyshard_runtime::{Collectives, Error, spmd};
+    /// let received = spmd(2, |world| {
+    ///     world.all_gather(&[world.rank() as f64])?;
+    ///     Ok::<_, Error>(world.received())
+    /// })?;
+    /// assert_eq!((received[0].bytes_by_messages, received[0].bytes_in_place), (8, 0));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn received(&self) -> Received {
+        self.comm.received()
+    }
+
+    /// Returns the bytes that this rank has [received](Self::received) from other ranks, by messages and in place.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.comm.bytes_received()
@@ -157,6 +178,7 @@ impl World {
         }
         let mut group = Group {
             near: None,
+            publisher: Publisher::default(),
             transport: Rc::clone(&self.transport),
             comm: Rc::clone(&self.comm),
             mesh: mesh.clone(),
@@ -186,6 +208,11 @@ impl World {
         }
         let memory = self.comm.shared_memory()?;
         Ok(Rc::clone(self.memory.get_or_init(|| memory)))
+    }
+
+    /// Returns what all ranks publish for each other.
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.publisher
     }
 
     /// Returns how ranks of one node get at each other's elements, unless what they run says otherwise.
@@ -267,6 +294,8 @@ pub struct Group {
     comm: Rc<dyn Communicator>,
     /// The memory of the world, if all members share it.
     near: Option<Rc<dyn SharedMemory>>,
+    /// What members publish for each other.
+    publisher: Publisher,
     transport: Rc<Cell<Transport>>,
     mesh: Mesh,
     axes: Vec<usize>,
@@ -284,6 +313,11 @@ impl Group {
     /// Returns the memory that all members share, unless they share none or are to send messages.
     pub(crate) fn near(&self) -> Option<&dyn SharedMemory> {
         self.near.as_deref().filter(|_| self.transport.get() != Transport::Messages)
+    }
+
+    /// Returns what members publish for each other.
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.publisher
     }
 
     /// Returns the mesh.

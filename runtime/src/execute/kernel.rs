@@ -118,7 +118,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             counters: vec![0; nest.loops.len()],
             world,
             transport: world.transport(),
-            known: Known::default(),
+            known: Known::of(&(nest.kernel.to_string(), &nest.shardings)),
         })
     }
 

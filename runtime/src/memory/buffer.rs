@@ -39,8 +39,8 @@ impl<T: Pod> Buffer<T> {
         Ok(Self { memory, len: elements, elements: PhantomData })
     }
 
-    /// Returns the segment that it is, if it is one.
-    pub(crate) fn segment(&self) -> Option<&Segment> {
+    /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    pub(crate) fn segment(&self) -> Option<(&Segment, usize)> {
         self.memory.segment()
     }
 

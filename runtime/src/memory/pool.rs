@@ -34,15 +34,15 @@ pub(super) fn reuse(bytes: usize, seen: Seen) -> Option<Pages> {
     POOL.with_borrow_mut(|pool| pool.reuse(bytes, seen))
 }
 
-/// Returns `bytes` bytes of new memory.
+/// Returns `bytes` bytes of new memory, and whether they are zeros.
 ///
 /// # Errors
 /// If the system refuses them.
-pub(super) fn map(bytes: usize, seen: Seen) -> io::Result<Pages> {
+pub(super) fn map(bytes: usize, seen: Seen) -> io::Result<(Pages, bool)> {
     POOL.with_borrow_mut(|pool| pool.make_room(bytes));
-    let pages = Pages::new(bytes, seen)?;
+    let (pages, zeros) = Pages::new(bytes, seen)?;
     POOL.with_borrow_mut(|pool| pool.count(pages.len()));
-    Ok(pages)
+    Ok((pages, zeros))
 }
 
 /// Keeps memory; at the end of the thread it is given back to the system.
@@ -109,7 +109,7 @@ mod tests {
         pool.reuse(bytes, Seen::Here).unwrap_or_else(|| {
             pool.make_room(bytes);
             pool.count(bytes);
-            Pages::new(bytes, Seen::Here).expect("a few pages")
+            Pages::new(bytes, Seen::Here).expect("a few pages").0
         })
     }
 
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn what_another_thread_had_is_not_kept() {
         let mut pool = Pool::default();
-        pool.give_back(Pages::new(4096, Seen::Here).expect("a page"));
+        pool.give_back(Pages::new(4096, Seen::Here).expect("a page").0);
         assert_eq!((pool.kept(), pool.in_use), (0, 0));
     }
 }

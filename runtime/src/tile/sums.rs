@@ -114,7 +114,7 @@ impl<T: Element> OutTile<T> {
         let sums = self.sums();
         let (len, bytes) = (sums.len(), size_of_val(sums));
         let own = root.is_none_or(|root| root == group.rank()).then(|| self.own_part(target, owned_by_this));
-        let Some(mut among) = among_members(group, &mut self.buffer, len, &mut self.met)? else { return Ok(false) };
+        let Some(mut among) = among_members(group, &mut self.buffer, len)? else { return Ok(false) };
         among.sum(piece(len, group.size(), group.rank()), op)?;
         if let Some(own) = own {
             let tiles = among.tiles().into_iter().enumerate();
@@ -122,7 +122,7 @@ impl<T: Element> OutTile<T> {
             combine_pieces(&own, &tiles, target, self.written.as_ref(), op);
         }
         among.end()?;
-        group.comm().count_received(received_in_order(bytes, group.size(), group.rank(), root, T::DTYPE));
+        group.comm().count_in_place(received_in_order(bytes, group.size(), group.rank(), root, T::DTYPE));
         Ok(true)
     }
 
@@ -203,11 +203,11 @@ impl<T: Element> OutTile<T> {
         let (me, len) = (group.rank(), self.sums().len());
         if !self.by_messages {
             let (written, elements) = (self.written.as_ref(), own.len() * (group.size() - 1));
-            if let Some(among) = among_members(group, &mut self.buffer, len, &mut self.met)? {
+            if let Some(among) = among_members(group, &mut self.buffer, len)? {
                 let terms = among.tiles().into_iter().map(|tile| (tile, Place::Region));
                 combine_sum(own, &terms.collect::<Terms<'_, T>>(), target, written, op);
                 among.end()?;
-                group.comm().count_received(elements * size_of::<T>());
+                group.comm().count_in_place(elements * size_of::<T>());
                 return Ok(());
             }
         }

@@ -22,9 +22,10 @@ use super::poll::{all_done, probe, take};
 use super::{MpiCommunicator, TAG, process};
 use crate::comm::call::{Call, disagreement};
 use crate::comm::words::{Doing, amount, deadlock, name, within};
-use crate::comm::{Broadcast, Communicator, Header, SharedMemory, check, checking};
+use crate::comm::{Broadcast, Communicator, Header, Received, SharedMemory, check, checking, exchange_words};
 use crate::{DType, Error, ReduceOp, Result};
 use mpi::ffi;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -67,7 +68,9 @@ impl Start {
         }
         // The least limit of all, so that ranks without one do as the others do.
         let limit = wanted.map_or(u64::MAX, |limit| limit.as_millis() as u64);
-        let limit = plain.gather_headers([limit, 0, 0, 0])?.iter().fold(u64::MAX, |least, header| least.min(header[0]));
+        let limit = exchange_words(&plain, "the longest wait", [limit])?
+            .iter()
+            .fold(u64::MAX, |least, header| least.min(header[0]));
         let comm = process::duplicate(plain.raw)?;
         let watch = Watch::new(comm, plain.rank, plain.size, Duration::from_millis(limit));
         let watch: &'static Watch = Box::leak(Box::new(watch));
@@ -93,7 +96,7 @@ impl Start {
 }
 
 fn is_wanted(comm: &dyn Communicator, wanted: Option<Duration>) -> Result<bool> {
-    let headers = comm.gather_headers_about("the start of the program", [u64::from(wanted.is_some()), 0, 0, 0])?;
+    let headers = exchange_words(comm, "the start of the program", [u64::from(wanted.is_some())])?;
     Ok(headers.iter().any(|header| header[0] != 0))
 }
 
@@ -318,14 +321,9 @@ impl Communicator for Checked {
         self.agree(Call::Barrier)
     }
 
-    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
-        self.agree(Call::HEADERS)?;
-        self.inner.gather_headers(header)
-    }
-
-    fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
-        self.agree(Call::Headers { about: String::from(about).into() })?;
-        self.inner.gather_headers(header)
+    fn exchange_headers(&self, tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
+        self.agree(Call::Headers { about: tag.clone() })?;
+        self.inner.exchange_headers(tag, header, into)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
@@ -339,8 +337,8 @@ impl Communicator for Checked {
         self.agree(Call::Fence)
     }
 
-    fn count_received(&self, bytes: usize) {
-        self.inner.count_received(bytes);
+    fn count_in_place(&self, bytes: usize) {
+        self.inner.count_in_place(bytes);
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
@@ -349,8 +347,8 @@ impl Communicator for Checked {
         Ok(Rc::new(NodeMemory::new(&self.inner, false)?))
     }
 
-    fn bytes_received(&self) -> u64 {
-        self.inner.bytes_received()
+    fn received(&self) -> Received {
+        self.inner.received()
     }
 
     fn abort(&self, message: &str) {
