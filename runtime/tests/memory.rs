@@ -33,7 +33,7 @@ fn short_inputs_and_many_are_read_in_place() {
 
 #[test]
 fn a_tile_stays_where_it_is_until_all_have_summed_it_up() {
-    let (members, elements, rounds) = if is_small() { (3, 1 << 14, 8) } else { (8, 1 << 20, 30) };
+    let (members, elements, rounds) = if is_small() { (3, 1 << 14, 20) } else { (8, 1 << 20, 30) };
     // One half of the ranks adds up tiles until a rank of the other half fails.
     let mesh = Mesh::new([("x", 2), ("y", members)]);
     let by_row = Sharding::new(&mesh, &[elements], &[Placement::block(0, mesh.axes::<2>()[1])]).expect("a sharding");
