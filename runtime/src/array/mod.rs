@@ -88,13 +88,6 @@ impl<T: Element> DistArray<T> {
     ///
     /// # Errors
     /// As for [`from_fn`](Self::from_fn).
-    pub(crate) fn unfilled(world: &World, sharding: &Sharding) -> Result<Self> {
-        let mut array = Self::empty(world, sharding)?;
-        array.make_block(world)?;
-        Ok(array)
-    }
-
-    /// Returns the array with anything in it. Does not communicate.
     pub(crate) fn with_any_elements(world: &World, sharding: &Sharding) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);

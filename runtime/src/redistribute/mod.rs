@@ -198,7 +198,7 @@ impl Redistribution {
     pub(crate) fn allocate<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         world.check_mesh(self.target.mesh())?;
         if self.is_shared() {
-            DistArray::unfilled(world, &self.target)
+            DistArray::with_any_elements(world, &self.target)
         } else {
             DistArray::filled(world, &self.target, T::ZERO)
         }
