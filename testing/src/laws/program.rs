@@ -67,7 +67,6 @@ pub fn run_every_way<T: Element>(
     let (received, output) = runs.pop().expect("it has run");
     let bytes = received.bytes();
     assert!(counted.iter().all(|received| received.bytes() == bytes), "twice each: {counted:?}\n{program}");
-    assert_eq!(counted[0], counted[1], "it is run twice in one way\n{program}");
     assert!(counted[2..].iter().all(|received| received.in_place == 0), "by messages: {counted:?}\n{program}");
     // Threads read all inputs in place.
     let stays = program.nests().all(|nest| matches!(nest.output.route, OutputRoute::InPlace));
