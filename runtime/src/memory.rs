@@ -12,7 +12,7 @@ mod segment;
 mod zeroed;
 
 pub(crate) use buffer::Buffer;
-pub(crate) use pages::Seen;
+pub(crate) use pages::Visibility;
 #[cfg(feature = "mpi")]
 pub(crate) use pages::{ranks_share, share_none};
 pub(crate) use pool::{kept, release};
@@ -48,7 +48,7 @@ pub fn free_memory() -> Option<u64> {
     (system.total_memory() > 0).then(|| limits.map_or(free, |limit| free.min(limit)))
 }
 
-/// The least bytes of shared memory that a rank keeps when they are given back: of less, an arena has room at once.
+/// Threshold in bytes from which on shared memory goes through the pool; an arena finds room for less at once.
 const LEAST_KEPT: usize = 1 << 16;
 
 /// Memory for elements of any type, which goes back where it is from when it is dropped: to the allocator, or to the pool.
@@ -65,16 +65,16 @@ impl Memory {
     ///
     /// # Errors
     /// If they do not fit the memory that is free.
-    pub(crate) fn new<T>(elements: usize, what: impl Display, seen: Seen) -> Result<(Self, bool)> {
+    pub(crate) fn new<T>(elements: usize, what: impl Display, visibility: Visibility) -> Result<(Self, bool)> {
         let bytes = elements.checked_mul(size_of::<T>()).filter(|&bytes| bytes > 0);
         if let Some(bytes) = bytes.filter(|&bytes| bytes + Segment::LINE <= LEAST_KEPT)
-            && let Some((pages, zeros)) = Pages::shared(bytes, seen)
+            && let Some((pages, zeros)) = Pages::shared(bytes, visibility)
         {
             return Ok((Self::Pages(Some(pages)), zeros));
         }
-        let least = if seen == Seen::Here { pool::LEAST } else { LEAST_KEPT - Segment::LINE };
+        let least = if visibility == Visibility::Process { pool::LEAST } else { LEAST_KEPT - Segment::LINE };
         if let Some(bytes) = bytes.filter(|&bytes| bytes >= least) {
-            return Self::pages(bytes, what, seen);
+            return Self::pages(bytes, what, visibility);
         }
         check::<T>(elements, &what)?;
         let words = zeroed(elements.saturating_mul(size_of::<T>()).div_ceil(size_of::<u64>()));
@@ -82,13 +82,13 @@ impl Memory {
     }
 
     /// As [`new`](Self::new), for `bytes` bytes, in whole pages.
-    fn pages(bytes: usize, what: impl Display, seen: Seen) -> Result<(Self, bool)> {
+    fn pages(bytes: usize, what: impl Display, visibility: Visibility) -> Result<(Self, bool)> {
         let whole = bytes.checked_next_multiple_of(PAGE).ok_or_else(|| refused::<u8>(bytes, &what, None))?;
-        if let Some(pages) = pool::reuse(whole, seen) {
+        if let Some(pages) = pool::reuse(whole, visibility) {
             return Ok((Self::Pages(Some(pages)), false));
         }
         check::<u8>(bytes, &what)?;
-        let (pages, zeros) = pool::map(whole, seen).map_err(|_| refused::<u8>(bytes, &what, None))?;
+        let (pages, zeros) = pool::map(whole, visibility).map_err(|_| refused::<u8>(bytes, &what, None))?;
         Ok((Self::Pages(Some(pages)), zeros))
     }
 

@@ -275,6 +275,65 @@ fn said(header: &Header) -> [String; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::{Located, Stranded};
+    use crate::spmd;
+    use std::rc::Rc;
+
+    /// Memory in segments, those of rank 0 of which rank 1 cannot map.
+    struct Unmappable {
+        memory: Rc<dyn SharedMemory>,
+        this: usize,
+    }
+
+    impl SharedMemory for Unmappable {
+        fn reaches(&self, rank: usize) -> bool {
+            self.memory.reaches(rank)
+        }
+
+        fn is_shared(&self) -> bool {
+            true
+        }
+
+        fn handle(&self, address: *const u8, place: Option<(&Segment, usize)>) -> Option<u64> {
+            self.memory.handle(address, place)
+        }
+
+        fn segment(&self, _handle: u64) -> Option<u64> {
+            Some(7)
+        }
+
+        fn map(&self, rank: usize, _handle: u64) -> io::Result<()> {
+            if (self.this, rank) == (1, 0) { Err(io::Error::other("it may map no more")) } else { Ok(()) }
+        }
+
+        fn locate(&self, rank: usize, handle: u64, bytes: usize) -> io::Result<Located> {
+            self.memory.locate(rank, handle, bytes)
+        }
+
+        fn strand(&self, memory: Stranded) {
+            self.memory.strand(memory);
+        }
+    }
+
+    #[test]
+    fn what_one_rank_cannot_map_is_hidden_on_all() {
+        let seen = spmd(3, |world| {
+            let memory = Unmappable { memory: world.memory()?, this: world.rank() };
+            let peers = Peers { comm: world.comm(), memory: &memory, rank: &|rank| rank, are_all: true };
+            let round = Round { purpose: Purpose::Inputs, dtype: DType::F64, program: 1 };
+            let (publisher, data) = (Publisher::default(), [1.0_f64; 4]);
+            let mut seen = Vec::new();
+            for _ in 0..2 {
+                let block = Block { address: data.as_ptr().cast(), bytes: 32, place: None };
+                let headers = publisher.publish(&peers, &round, &[block])?;
+                seen.extend(headers.iter().map(|header| published(header, 0) == (HIDDEN, 32)));
+                drop(headers);
+                publisher.wait(&peers, &round, 0)?;
+            }
+            Ok::<_, Error>(seen)
+        });
+        assert_eq!(seen.expect("all go on"), vec![vec![true; 6]; 3]);
+    }
 
     #[test]
     fn a_first_word_is_read_as_it_was_written() {

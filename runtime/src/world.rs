@@ -10,7 +10,7 @@ mod parts;
 
 use crate::comm::{Alone, Communicator, Received, SharedMemory};
 use crate::layout::Mesh;
-use crate::memory::Seen;
+use crate::memory::Visibility;
 use crate::publish::Publisher;
 use crate::{Backend, GroupError, Result, Transport, memory};
 use cache::Cache;
@@ -238,8 +238,8 @@ impl World {
     }
 
     /// Returns who is to see arrays: the other processes of the node, if the ranks are processes.
-    pub(crate) fn seen(&self) -> Seen {
-        if self.backend == Backend::Mpi && self.size() > 1 { Seen::OnTheNode } else { Seen::Here }
+    pub(crate) fn visibility(&self) -> Visibility {
+        if self.backend == Backend::Mpi && self.size() > 1 { Visibility::Node } else { Visibility::Process }
     }
 
     /// Returns the thing of this type that `is` wanted, if this world keeps it; else what `make` makes, and keeps it: the 32

@@ -80,7 +80,7 @@ impl<T: Element> DistArray<T> {
         let mut array = Self::empty(world, sharding)?;
         let value = if array.has_first_term() { value } else { T::ZERO };
         let len = sharding.local_len(&array.coordinates);
-        array.block = Block::filled(len, value, of_block(sharding), world.seen())?;
+        array.block = Block::filled(len, value, of_block(sharding), world.visibility())?;
         Ok(array)
     }
 
@@ -91,7 +91,7 @@ impl<T: Element> DistArray<T> {
     pub(crate) fn with_any_elements(world: &World, sharding: &Sharding) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);
-        array.block = Block::new(len, of_block(sharding), world.seen())?;
+        array.block = Block::new(len, of_block(sharding), world.visibility())?;
         Ok(array)
     }
 

@@ -2,9 +2,10 @@
 
 use super::leaf::LeafPlan;
 use super::scalars::Scalars;
-use crate::lent::Known;
+use crate::shared_inputs::InputTable;
 use crate::{
-    DistArray, Element, Grid, Group, Lent, OutTile, ReduceOp, Region, Result, Tile, Transport, World, Written, count,
+    DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, Transport, World, Written,
+    count,
 };
 use polyshard_program::{
     Assign, Expr, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route, Symbol, TransferId,
@@ -30,7 +31,7 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     world: &'a World,
     transport: Transport,
     /// Where the inputs of all ranks were in the last run.
-    known: Known,
+    known: InputTable,
 }
 
 /// What a nest says of this rank: its coordinates are numbers, and what depends on nothing else is worked out.
@@ -118,7 +119,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             counters: vec![0; nest.loops.len()],
             world,
             transport: world.transport(),
-            known: Known::of(&(nest.kernel.to_string(), &nest.shardings)),
+            known: InputTable::of(&(nest.kernel.to_string(), &nest.shardings)),
         })
     }
 
@@ -153,14 +154,27 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             nest, grid, op, groups, tiles, out_tile, leaf: own, here, counters, world, transport, known, ..
         } = self;
         let leaf = leaf.as_mut().unwrap_or(own);
-        let lends = *transport != Transport::Messages && nest.reads_others();
-        let lent = match lends {
-            true => Lent::again(world, inputs, std::mem::take(known), *transport)?,
-            false => Lent::nothing(world, inputs),
+        let shares = *transport != Transport::Messages && nest.reads_others();
+        let shared = match shares {
+            true => SharedInputs::publish(world, inputs, std::mem::take(known), *transport)?,
+            false => SharedInputs::none(world, inputs),
         };
-        Walk { nest, here, grid, inputs: &lent, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters }
-            .statements(&nest.body)?;
-        *known = lent.give_back()?;
+        Walk {
+            nest,
+            here,
+            grid,
+            inputs: &shared,
+            output,
+            op: *op,
+            overwrites,
+            groups,
+            tiles,
+            out_tile,
+            leaf,
+            counters,
+        }
+        .statements(&nest.body)?;
+        *known = shared.release_and_keep()?;
         Ok(())
     }
 }
@@ -170,7 +184,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     nest: &'a Nest,
     here: &'r Here,
     grid: &'r Grid<'a>,
-    inputs: &'r Lent<'i, T>,
+    inputs: &'r SharedInputs<'i, T>,
     output: &'r mut DistArray<T>,
     op: ReduceOp,
     /// Whether the leaf overwrites the output, see [`Nest::overwrites`].

@@ -105,7 +105,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             self.memory.push(Some(Block::new(
                 most,
                 "an array between two statements of a program",
-                self.world.seen(),
+                self.world.visibility(),
             )?));
         }
         Ok(())

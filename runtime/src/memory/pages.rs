@@ -6,13 +6,13 @@ use memmap2::MmapMut;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Who can be told of memory.
+/// Which processes can map memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum Visibility {
     /// This process alone.
-    Here,
+    Process,
     /// The other processes of the node, too.
-    OnTheNode,
+    Node,
 }
 
 /// Memory from the system.
@@ -35,9 +35,9 @@ static REFUSED: AtomicBool = AtomicBool::new(false);
 /// Set once ranks are known to be processes that share memory.
 static RANKS_SHARE: AtomicBool = AtomicBool::new(false);
 
-/// Returns who is to see what ranks are to read of each other.
-pub(super) fn seen_by_ranks() -> Seen {
-    if RANKS_SHARE.load(Ordering::Relaxed) { Seen::OnTheNode } else { Seen::Here }
+/// Returns the visibility of memory that ranks are to read of each other.
+pub(super) fn visible_to_ranks() -> Visibility {
+    if RANKS_SHARE.load(Ordering::Relaxed) { Visibility::Node } else { Visibility::Process }
 }
 
 /// Says that ranks are processes that share memory.
@@ -51,8 +51,8 @@ impl Pages {
     ///
     /// # Errors
     /// If the system refuses it.
-    pub(super) fn new(bytes: usize, seen: Seen) -> io::Result<(Self, bool)> {
-        if let Some(shared) = Self::shared(bytes, seen) {
+    pub(super) fn new(bytes: usize, visibility: Visibility) -> io::Result<(Self, bool)> {
+        if let Some(shared) = Self::shared(bytes, visibility) {
             return Ok(shared);
         }
         let map = MmapMut::map_anon(bytes)?;
@@ -62,9 +62,9 @@ impl Pages {
         Ok((Self::Own(map), true))
     }
 
-    /// As [`new`](Self::new), but only where others can be told of it.
-    pub(super) fn shared(bytes: usize, seen: Seen) -> Option<(Self, bool)> {
-        if seen == Seen::Here || SHARES_NONE.load(Ordering::Relaxed) {
+    /// As [`new`](Self::new), but only if other processes can map it.
+    pub(super) fn shared(bytes: usize, visibility: Visibility) -> Option<(Self, bool)> {
+        if visibility == Visibility::Process || SHARES_NONE.load(Ordering::Relaxed) {
             return None;
         }
         let shared = match bytes < arena::LONG {
@@ -74,9 +74,9 @@ impl Pages {
         shared.map_err(|why| refused(&why)).ok()
     }
 
-    /// Returns who can be told of it.
-    pub(super) fn seen(&self) -> Seen {
-        if self.segment().is_some() { Seen::OnTheNode } else { Seen::Here }
+    /// Returns which processes can map it.
+    pub(super) fn visibility(&self) -> Visibility {
+        if self.segment().is_some() { Visibility::Node } else { Visibility::Process }
     }
 
     /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.

@@ -4,8 +4,8 @@
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::leaf::{nest, pointwise};
 use polyshard_runtime::{
-    Backend, Collectives, DistArray, Element, Error, Grid, Lent, OutTile, ReduceOp, Region, Result, Tile, Transport,
-    ViewMut, World,
+    Backend, Collectives, DistArray, Element, Error, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile,
+    Transport, ViewMut, World,
 };
 
 /// A vector in blocks over all ranks.
@@ -24,10 +24,10 @@ pub fn read_all<T: Element>(world: &World, elements: usize) -> Result<()> {
     let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
     let a = DistArray::filled(world, &sharding, T::ONE)?;
     let mut tile = Tile::new("A", elements)?;
-    let inputs = Lent::new(world, [&a])?;
+    let inputs = SharedInputs::new(world, [&a])?;
     let [shards] = inputs.shards();
     tile.all_gather(&group, shards, &all(elements))?;
-    inputs.end()
+    inputs.release()
 }
 
 /// Adds up tiles of so many elements of `T`, of which each rank gets its part.
@@ -115,14 +115,14 @@ pub fn many_arrays_live(world: &World, count: usize) -> Result<()> {
     let arrays = arrays.collect::<Result<Vec<_>>>()?;
     let mut tile = Tile::new("A", elements)?;
     for (nth, array) in arrays.iter().enumerate() {
-        let inputs = Lent::new(world, [array])?;
+        let inputs = SharedInputs::new(world, [array])?;
         let [shards] = inputs.shards();
         tile.all_gather(&group, shards, &all(elements))?;
         let mut sum = [0.0];
         let target = ViewMut::new(&mut sum, vec![0], vec![1]).strided(&[0], &[&[0]]);
         let terms = tile.view(shards).strided(&[0], &[&[1]]);
         nest(&[elements], target, ReduceOp::Sum, &[terms], &pointwise(|[term]: [f64; 1]| term));
-        inputs.end()?;
+        inputs.release()?;
         assert_eq!(sum[0], (0..elements).map(|index| value(nth, index)).sum::<f64>(), "array {nth} of {count}");
     }
     Ok(())

@@ -14,7 +14,7 @@
 //! | `chain` | broadcast and reduce |
 //!
 //! As on MPI, ranks need not find out that they call collectives differently; they do where they then wait in a
-//! circle or for other lengths. Agreeing costs no time: [`gather_headers`](Communicator::gather_headers), [`fence`](Communicator::fence)
+//! circle or for other lengths. Agreeing costs no time: [`exchange_headers`](Communicator::exchange_headers), [`fence`](Communicator::fence)
 //! and [`split`](Communicator::split) are the threads' own. Ranks share no memory here, for what is written there
 //! would pass no port.
 

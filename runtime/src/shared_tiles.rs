@@ -1,4 +1,4 @@
-//! Partial sums that the members of a group lend one another: each reads the others' tiles where they are.
+//! Shared tiles: partial sums that the members of a group publish for one another, each of which reads the others' in place.
 #![expect(unsafe_code, reason = "reads the tiles of other ranks where they are")]
 
 use crate::comm::{Header, Located, SharedMemory, combine_terms};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 /// Elements that are summed up at a time: few enough to stay in the nearest cache.
 const CHUNK: usize = 512;
 
-/// The tiles of the members of a group, lent until all members are [done](Self::end).
-pub(crate) struct Among<'a, T: Element> {
+/// The tiles of the members of a group, published until all members [release](Self::release) them.
+pub(crate) struct SharedTiles<'a, T: Element> {
     group: &'a Group,
-    tile: LentBuffer<'a, T>,
+    tile: PublishedBuffer<'a, T>,
     round: Round,
-    /// How often all members have met.
-    met: usize,
+    /// How often all members have waits.
+    waits: usize,
     /// The first element of this member's tile; no slice of it is made while others read it.
     own: *mut T,
     /// The tiles in the members' order, with what keeps mapped what is mapped.
@@ -27,20 +27,20 @@ pub(crate) struct Among<'a, T: Element> {
     len: usize,
 }
 
-/// Lends the first `len` elements of `buffer` to the members of the group, which all lend as many; collective over the
+/// Publishes the first `len` elements of `buffer` for the members of the group, which all publish as many; collective over the
 /// group. Returns none, on all members, if one of them cannot see another's.
 ///
 /// # Errors
 /// If another rank failed.
-pub(crate) fn among_members<'a, T: Element>(
+pub(crate) fn share_tiles<'a, T: Element>(
     group: &'a Group,
     buffer: &'a mut Buffer<T>,
     len: usize,
-) -> Result<Option<Among<'a, T>>> {
+) -> Result<Option<SharedTiles<'a, T>>> {
     let Some(memory) = group.near() else { return Ok(None) };
     let (own, bytes) = (buffer.as_mut_ptr(), len * size_of::<T>());
     // From here on others may read it, whatever comes of it.
-    let mut tile = LentBuffer { buffer, memory, is_back: false };
+    let mut tile = PublishedBuffer { buffer, memory, is_released: false };
     let round = Round { purpose: Purpose::PartialSums, dtype: T::DTYPE, program: len as u32 };
     let rank = |member| group.world_rank(member);
     let peers = Peers { comm: group.comm(), memory, rank: &rank, are_all: false };
@@ -49,7 +49,7 @@ pub(crate) fn among_members<'a, T: Element>(
         group.publisher().publish(&peers, &round, &[Block { address: own.cast_const().cast(), bytes, place }])?;
     if headers.iter().any(|header| published(header, 0).0 == HIDDEN) {
         // All members see that, and nobody reads.
-        tile.is_back = true;
+        tile.is_released = true;
         return Ok(None);
     }
     let find = |(member, header): (usize, &Header)| {
@@ -63,10 +63,10 @@ pub(crate) fn among_members<'a, T: Element>(
         memory.locate(rank, handle, bytes).map_err(failed)
     };
     let places = headers.iter().enumerate().map(find).collect::<Result<_>>()?;
-    Ok(Some(Among { group, tile, round, met: 0, own, places, len }))
+    Ok(Some(SharedTiles { group, tile, round, waits: 0, own, places, len }))
 }
 
-impl<T: Element> Among<'_, T> {
+impl<T: Element> SharedTiles<'_, T> {
     /// Returns the tiles, in the members' order.
     pub(crate) fn tiles(&self) -> SmallVec<[&[T]; 8]> {
         self.terms(0..self.len).collect()
@@ -78,9 +78,9 @@ impl<T: Element> Among<'_, T> {
         self.places.iter().map(move |place| {
             let start = place.address.cast_const().cast::<T>().wrapping_add(range.start);
             // SAFETY: each member has published where its tile is, of `len` elements of `T`, and gives it back only when all have come
-            // to `end`, or never; `places` keep mapped what is mapped. It is written in `sum` alone, which borrows `self`
+            // to `release`, or never; `places` keep mapped what is mapped. It is written in `sum` alone, which borrows `self`
             // mutably here, and there each member writes nowhere but to its own piece of its own tile, which no other member
-            // reads before all have met.
+            // reads before all have waits.
             unsafe { std::slice::from_raw_parts(start, range.len()) }
         })
     }
@@ -96,42 +96,42 @@ impl<T: Element> Among<'_, T> {
             let sums = &mut sums[..CHUNK.min(piece.end - start)];
             let terms = self.terms(start..start + sums.len()).map(cast_slice);
             combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms);
-            // SAFETY: this is in the piece of this member, which no other reads before all have met, and in its own tile, which is
+            // SAFETY: this is in the piece of this member, which no other reads before all have waits, and in its own tile, which is
             // `len` elements long and borrowed mutably; the terms are no longer used.
             unsafe { std::ptr::copy_nonoverlapping(sums.as_ptr(), self.own.wrapping_add(start), sums.len()) };
         }
-        self.meet()
+        self.wait()
     }
 
     /// Waits until all members are done with the tiles, which are their own again.
     ///
     /// # Errors
     /// If another rank failed.
-    pub(crate) fn end(mut self) -> Result<()> {
-        self.meet()?;
-        self.tile.is_back = true;
+    pub(crate) fn release(mut self) -> Result<()> {
+        self.wait()?;
+        self.tile.is_released = true;
         Ok(())
     }
 
     /// Waits until all members are here, and sees what they have written.
-    fn meet(&mut self) -> Result<()> {
+    fn wait(&mut self) -> Result<()> {
         let rank = |member| self.group.world_rank(member);
         let peers = Peers { comm: self.group.comm(), memory: self.tile.memory, rank: &rank, are_all: false };
-        self.met += 1;
-        self.group.publisher().wait(&peers, &self.round, self.met)
+        self.waits += 1;
+        self.group.publisher().wait(&peers, &self.round, self.waits)
     }
 }
 
 /// A buffer that others may be reading until it is back.
-struct LentBuffer<'a, T: Element> {
+struct PublishedBuffer<'a, T: Element> {
     buffer: &'a mut Buffer<T>,
     memory: &'a dyn SharedMemory,
-    is_back: bool,
+    is_released: bool,
 }
 
-impl<T: Element> Drop for LentBuffer<'_, T> {
+impl<T: Element> Drop for PublishedBuffer<'_, T> {
     fn drop(&mut self) {
-        if !self.is_back {
+        if !self.is_released {
             self.memory.strand(Arc::new(std::mem::take(self.buffer)));
         }
     }
