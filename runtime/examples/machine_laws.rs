@@ -9,6 +9,7 @@
 //! different sizes, and ranks of a node that do not follow one another, are refused on all ranks alike.
 
 use polyshard_machine::{Algorithm, Collective, Exchange, Machine, seconds};
+use polyshard_runtime::comm::exchange_words;
 use polyshard_runtime::machine::{Detect, MeasureOptions, Topology, measure};
 use polyshard_runtime::{Error, Result, World, spmd};
 use polyshard_testing::laws;
@@ -96,7 +97,7 @@ fn measured(world: &World, levels: usize) -> Result<()> {
 fn check(world: &World, machine: &Machine) -> Result<()> {
     let text = machine.to_toml();
     let mut others = vec![0; text.len() * world.size()];
-    let told = world.comm().gather_headers([text.len() as u64, 0, 0, 0])?;
+    let told = exchange_words(world.comm(), "the length of a text", [text.len() as u64])?;
     assert!(told.iter().all(|note| note[0] == text.len() as u64), "machines differ in length");
     world.comm().all_gather(text.as_bytes(), &mut others, &vec![text.len(); world.size()])?;
     assert!(others.chunks(text.len()).all(|other| other == text.as_bytes()), "machines differ by rank");

@@ -2,13 +2,13 @@
 //!
 //! A block looks like a slice wherever it is, and can be dropped at any time, in any order, on any thread.
 //!
-//! Other ranks read a block while it is *lent*, and write into one while a redistribution has borrowed it. What is lent has a
-//! second owner until all are done with it; if a failure keeps that from being known, the second owner stays, the memory is
+//! Other ranks read a block while it is *published*, and write into one while a redistribution has borrowed it. What is published has
+//! a second owner until all are done with it; if a failure keeps that from being known, the second owner stays, the memory is
 //! never given back, and who writes to the block gets a copy. So nobody reads what another writes, whatever happens.
 #![expect(unsafe_code, reason = "makes slices of memory whose elements have another type")]
 
 use crate::Result;
-use crate::memory::{Memory, Seen, Segment};
+use crate::memory::{Memory, Segment, Visibility};
 use bytemuck::Pod;
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -28,30 +28,21 @@ impl<T: Pod> Block<T> {
     ///
     /// # Errors
     /// If they do not fit the memory that is free.
-    pub(crate) fn new(len: usize, what: impl Display, seen: Seen) -> Result<Self> {
-        Memory::new::<T>(len, what, seen).map(|(memory, _)| Self::of(memory, len))
+    pub(crate) fn new(len: usize, what: impl Display, visibility: Visibility) -> Result<Self> {
+        Memory::new::<T>(len, what, visibility).map(|(memory, _)| Self::of(memory, len))
     }
 
     /// Returns a block of `len` elements for `what`, each of them `value`.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
-    pub(crate) fn filled(len: usize, value: T, what: impl Display, seen: Seen) -> Result<Self> {
-        let (memory, zeros) = Memory::new::<T>(len, what, seen)?;
+    pub(crate) fn filled(len: usize, value: T, what: impl Display, visibility: Visibility) -> Result<Self> {
+        let (memory, zeros) = Memory::new::<T>(len, what, visibility)?;
         let mut block = Self::of(memory, len);
         if !zeros || bytemuck::bytes_of(&value).iter().any(|&byte| byte != 0) {
             block.fill(value);
         }
         Ok(block)
-    }
-
-    /// As [`new`](Self::new), in a segment however short it is, if the system has segments.
-    ///
-    /// # Errors
-    /// As for [`new`](Self::new).
-    pub(crate) fn in_segment(len: usize, what: impl Display) -> Result<Self> {
-        let bytes = len.saturating_mul(size_of::<T>());
-        Memory::pages(bytes, what, Seen::OnTheNode).map(|(memory, _)| Self::of(memory, len))
     }
 
     fn of(memory: Memory, len: usize) -> Self {
@@ -74,18 +65,18 @@ impl<T> Block<T> {
         Self { len, ..self }
     }
 
-    /// Returns the segment that it is in, if it is in one.
-    pub(crate) fn segment(&self) -> Option<&Segment> {
+    /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    pub(crate) fn segment(&self) -> Option<(&Segment, usize)> {
         self.memory.segment()
     }
 
-    /// Returns another owner of the memory, for whoever lends the block to other ranks.
+    /// Returns another owner of the memory, for whoever publishes the block for other ranks.
     pub(crate) fn lend(&self) -> Arc<Memory> {
         Arc::clone(&self.memory)
     }
 
-    /// Returns the elements, and the segment that they are in, if they are in one.
-    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<&Segment>) {
+    /// Returns the elements, and the [segment](Self::segment) that they are in.
+    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<(&Segment, usize)>) {
         let len = self.len;
         if Arc::get_mut(&mut self.memory).is_none() {
             self.memory = Arc::new(copy(&self.memory));
@@ -102,8 +93,8 @@ impl<T> Block<T> {
 
 /// What is never given back stays as it is: a failure has kept this rank from knowing whether others read it.
 fn copy(memory: &Memory) -> Memory {
-    let seen = if memory.segment().is_some() { Seen::OnTheNode } else { Seen::Here };
-    let (mut copy, _) = Memory::new::<u8>(memory.bytes().len(), "a copy of what other ranks may read", seen)
+    let visibility = if memory.segment().is_some() { Visibility::Node } else { Visibility::Process };
+    let (mut copy, _) = Memory::new::<u8>(memory.bytes().len(), "a copy of what other ranks may read", visibility)
         .unwrap_or_else(|error| panic!("{error}"));
     let len = memory.bytes().len();
     copy.bytes_mut()[..len].copy_from_slice(memory.bytes());
@@ -151,17 +142,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_writes_to_what_is_lent_gets_a_copy() {
+    fn who_writes_to_what_is_published_gets_a_copy() {
         for len in [3, 1 << 18] {
-            let mut block = Block::filled(len, 1.5_f64, "a block", Seen::Here).expect("a block");
+            let mut block = Block::filled(len, 1.5_f64, "a block", Visibility::Process).expect("a block");
             let address = block.as_ptr();
             block[0] = 2.5;
             assert_eq!(block.as_ptr(), address);
-            let lent = block.lend();
+            let published = block.lend();
             block[1] = 3.5;
             assert_ne!(block.as_ptr(), address);
             assert_eq!(block[..3], [2.5, 3.5, 1.5]);
-            assert_eq!(bytemuck::cast_slice::<u8, f64>(lent.bytes())[..3], [2.5, 1.5, 1.5]);
+            assert_eq!(bytemuck::cast_slice::<u8, f64>(published.bytes())[..3], [2.5, 1.5, 1.5]);
         }
     }
 

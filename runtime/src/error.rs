@@ -104,7 +104,7 @@ pub enum Error {
         /// How much is free, or what the system says.
         why: Box<str>,
     },
-    /// The system does not let this rank see what another rank of its node has lent.
+    /// The system does not let this rank see what another rank of its node has published.
     #[error(
         "cannot map {bytes} bytes of rank {rank}, which is on the same node: {why}; ask for messages, \
          `POLYSHARD_TRANSPORT=messages`"

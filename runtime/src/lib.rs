@@ -16,18 +16,20 @@ mod execute;
 mod grid;
 mod instances;
 pub mod leaf;
-mod lent;
 pub mod machine;
 mod memory;
 mod npy;
 mod output;
 mod permutation;
+mod publish;
 mod redistribute;
 mod reduce;
 mod reference;
 mod region;
 #[cfg(test)]
 mod sample;
+mod shared_inputs;
+mod shared_tiles;
 mod spmd;
 mod subarray;
 mod sweep;
@@ -47,7 +49,6 @@ pub use error::{
 };
 pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;
-pub use lent::{Lent, Shards};
 pub use memory::{Segment, free_memory};
 pub use npy::{NpyFile, npy_header};
 pub use output::{Output, OutputFile};
@@ -55,6 +56,7 @@ pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use polyshard_layout::DType;
 pub use polyshard_program::reduction;
+pub use shared_inputs::{Shards, SharedInputs};
 
 pub use redistribute::Redistribution;
 pub use reduce::Reduction;

@@ -4,6 +4,7 @@
 //! fails; and Linux seldom lets one fail, but ends the process later, when it touches what it was given. So large
 //! amounts are first compared with what is free.
 
+mod arena;
 mod buffer;
 mod pages;
 mod pool;
@@ -11,7 +12,7 @@ mod segment;
 mod zeroed;
 
 pub(crate) use buffer::Buffer;
-pub(crate) use pages::Seen;
+pub(crate) use pages::Visibility;
 #[cfg(feature = "mpi")]
 pub(crate) use pages::{ranks_share, share_none};
 pub(crate) use pool::{kept, release};
@@ -47,8 +48,8 @@ pub fn free_memory() -> Option<u64> {
     (system.total_memory() > 0).then(|| limits.map_or(free, |limit| free.min(limit)))
 }
 
-/// The bytes from which on memory that others can be told of is a segment: the system takes a while to make and to map one.
-const LEAST_SEGMENT: usize = 1 << 16;
+/// Threshold in bytes from which on shared memory goes through the pool; an arena finds room for less at once.
+const LEAST_KEPT: usize = 1 << 16;
 
 /// Memory for elements of any type, which goes back where it is from when it is dropped: to the allocator, or to the pool.
 #[derive(Debug)]
@@ -64,31 +65,31 @@ impl Memory {
     ///
     /// # Errors
     /// If they do not fit the memory that is free.
-    pub(crate) fn new<T>(elements: usize, what: impl Display, seen: Seen) -> Result<(Self, bool)> {
-        let least = if seen == Seen::Here { pool::LEAST } else { LEAST_SEGMENT };
-        match elements.checked_mul(size_of::<T>()).filter(|&bytes| bytes >= least) {
-            Some(bytes) => Self::pages(bytes, what, seen),
-            None => {
-                check::<T>(elements, &what)?;
-                let bytes = elements.saturating_mul(size_of::<T>());
-                let words = zeroed(bytes.div_ceil(size_of::<u64>()));
-                Ok((Self::Words(words.ok_or_else(|| refused::<T>(elements, &what, None))?), true))
-            }
+    pub(crate) fn new<T>(elements: usize, what: impl Display, visibility: Visibility) -> Result<(Self, bool)> {
+        let bytes = elements.checked_mul(size_of::<T>()).filter(|&bytes| bytes > 0);
+        if let Some(bytes) = bytes.filter(|&bytes| bytes + Segment::LINE <= LEAST_KEPT)
+            && let Some((pages, zeros)) = Pages::shared(bytes, visibility)
+        {
+            return Ok((Self::Pages(Some(pages)), zeros));
         }
+        let least = if visibility == Visibility::Process { pool::LEAST } else { LEAST_KEPT - Segment::LINE };
+        if let Some(bytes) = bytes.filter(|&bytes| bytes >= least) {
+            return Self::pages(bytes, what, visibility);
+        }
+        check::<T>(elements, &what)?;
+        let words = zeroed(elements.saturating_mul(size_of::<T>()).div_ceil(size_of::<u64>()));
+        Ok((Self::Words(words.ok_or_else(|| refused::<T>(elements, &what, None))?), true))
     }
 
-    /// As [`new`](Self::new), for `bytes` bytes, in whole pages, however few.
-    ///
-    /// # Errors
-    /// If they do not fit the memory that is free.
-    pub(crate) fn pages(bytes: usize, what: impl Display, seen: Seen) -> Result<(Self, bool)> {
-        let whole = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(|| refused::<u8>(bytes, &what, None))?;
-        if let Some(pages) = pool::reuse(whole, seen) {
+    /// As [`new`](Self::new), for `bytes` bytes, in whole pages.
+    fn pages(bytes: usize, what: impl Display, visibility: Visibility) -> Result<(Self, bool)> {
+        let whole = bytes.checked_next_multiple_of(PAGE).ok_or_else(|| refused::<u8>(bytes, &what, None))?;
+        if let Some(pages) = pool::reuse(whole, visibility) {
             return Ok((Self::Pages(Some(pages)), false));
         }
         check::<u8>(bytes, &what)?;
-        let pages = pool::map(whole, seen).map_err(|_| refused::<u8>(bytes, &what, None))?;
-        Ok((Self::Pages(Some(pages)), true))
+        let (pages, zeros) = pool::map(whole, visibility).map_err(|_| refused::<u8>(bytes, &what, None))?;
+        Ok((Self::Pages(Some(pages)), zeros))
     }
 
     /// Returns the bytes.
@@ -107,8 +108,8 @@ impl Memory {
         }
     }
 
-    /// Returns the segment that it is, if it is one.
-    pub(crate) fn segment(&self) -> Option<&Segment> {
+    /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    pub(crate) fn segment(&self) -> Option<(&Segment, usize)> {
         match self {
             Self::Words(_) => None,
             Self::Pages(pages) => pages.as_ref()?.segment(),
@@ -126,6 +127,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         if let Self::Pages(pages) = self
             && let Some(pages) = pages.take()
+            && pages.len() >= LEAST_KEPT
         {
             pool::give_back(pages);
         }

@@ -5,7 +5,8 @@ use crate::{LaunchError, Result};
 /// How ranks get at each other's elements: those of inputs, or what a redistribution hands out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Through shared memory where all ranks of a group share it and the outputs are in it, else by messages.
+    /// Through shared memory where all ranks of a group share it, the outputs are in it, and it is faster, else by messages: inputs
+    /// of a few KiB go by messages between processes.
     #[default]
     Auto,
     /// By messages, always.

@@ -8,9 +8,10 @@ mod cache;
 mod numbering;
 mod parts;
 
-use crate::comm::{Alone, Communicator, SharedMemory};
+use crate::comm::{Alone, Communicator, Received, SharedMemory};
 use crate::layout::Mesh;
-use crate::memory::Seen;
+use crate::memory::Visibility;
+use crate::publish::Publisher;
 use crate::{Backend, GroupError, Result, Transport, memory};
 use cache::Cache;
 pub use numbering::Numbering;
@@ -29,6 +30,8 @@ pub struct World {
     transport: Rc<Cell<Transport>>,
     /// Redistributions that this rank has made.
     redistributions: Rc<Cell<u64>>,
+    /// What ranks publish for each other.
+    publisher: Publisher,
     /// How the ranks are numbered, if otherwise than the launcher did.
     numbering: Option<Numbering>,
     /// The same ranks under other numbers.
@@ -47,6 +50,7 @@ impl World {
             memory: OnceCell::new(),
             transport: Rc::default(),
             redistributions: Rc::default(),
+            publisher: Publisher::default(),
             numbering: None,
             renumbered: RefCell::default(),
             kept: RefCell::default(),
@@ -88,8 +92,24 @@ impl World {
         &*self.comm
     }
 
-    /// Returns the bytes that this rank has received from other ranks, in all groups; those that it has read where another rank
-    /// has them, too.
+    /// Returns what this rank has received from other ranks, in all groups: how much of it by messages, and how much it has
+    /// read where others have it.
+    ///
+    /// ```
+    /// use polyshard_runtime::{Collectives, Error, spmd};
+    /// let received = spmd(2, |world| {
+    ///     world.all_gather(&[world.rank() as f64])?;
+    ///     Ok::<_, Error>(world.received())
+    /// })?;
+    /// assert_eq!((received[0].bytes_by_messages, received[0].bytes_in_place), (8, 0));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn received(&self) -> Received {
+        self.comm.received()
+    }
+
+    /// Returns the bytes that this rank has [received](Self::received) from other ranks, by messages and in place.
     ///
     /// ```
     /// # use polyshard_runtime::{Collectives, Error, spmd};
@@ -169,6 +189,7 @@ impl World {
         }
         let mut group = Group {
             near: None,
+            publisher: Publisher::default(),
             transport: Rc::clone(&self.transport),
             comm: Rc::clone(&self.comm),
             mesh: mesh.clone(),
@@ -200,6 +221,11 @@ impl World {
         Ok(Rc::clone(self.memory.get_or_init(|| memory)))
     }
 
+    /// Returns what all ranks publish for each other.
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.publisher
+    }
+
     /// Returns how ranks of one node get at each other's elements, unless what they run says otherwise.
     #[must_use]
     pub fn transport(&self) -> Transport {
@@ -223,8 +249,8 @@ impl World {
     }
 
     /// Returns who is to see arrays: the other processes of the node, if the ranks are processes.
-    pub(crate) fn seen(&self) -> Seen {
-        if self.backend == Backend::Mpi && self.size() > 1 { Seen::OnTheNode } else { Seen::Here }
+    pub(crate) fn visibility(&self) -> Visibility {
+        if self.backend == Backend::Mpi && self.size() > 1 { Visibility::Node } else { Visibility::Process }
     }
 
     /// Returns the cached value of this type for which `matches` holds, or creates it with `make` and caches it. The 32 most
@@ -279,6 +305,8 @@ pub struct Group {
     comm: Rc<dyn Communicator>,
     /// The memory of the world, if all members share it.
     near: Option<Rc<dyn SharedMemory>>,
+    /// What members publish for each other.
+    publisher: Publisher,
     transport: Rc<Cell<Transport>>,
     mesh: Mesh,
     axes: Vec<usize>,
@@ -296,6 +324,11 @@ impl Group {
     /// Returns the memory that all members share, unless they share none or are to send messages.
     pub(crate) fn near(&self) -> Option<&dyn SharedMemory> {
         self.near.as_deref().filter(|_| self.transport.get() != Transport::Messages)
+    }
+
+    /// Returns what members publish for each other.
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.publisher
     }
 
     /// Returns the mesh.

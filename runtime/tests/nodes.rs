@@ -30,6 +30,17 @@ fn the_laws_of_communicators_hold_on_nodes() {
 
 #[test]
 #[ignore = "needs nodes, which scripts/nodes makes"]
+fn the_laws_of_memory_hold_on_nodes() {
+    for nodes in LAYOUTS {
+        let ranks = format!("--ranks={}", nodes.size());
+        let ended = run(Start::Nodes(nodes), &example_path!("memory_laws"), &[&ranks], LIMIT);
+        assert!(ended.success, "on {nodes}, after {:?}:\n{}", ended.took, ended.stderr);
+        assert_eq!(ended.stdout, format!("the laws of memory hold on {} ranks\n", nodes.size()), "on {nodes}");
+    }
+}
+
+#[test]
+#[ignore = "needs nodes, which scripts/nodes makes"]
 fn machines_are_found_where_nodes_make_levels_and_refused_elsewhere() {
     let uneven = |ranks: usize, first: usize, second: usize| {
         format!(

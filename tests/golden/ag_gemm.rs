@@ -13,7 +13,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, Lent, ReduceOp, Region, Result, Tile, World, count,
+    DistArray, Grid, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
 };
 
 /// The mesh: x: 4.
@@ -71,8 +71,8 @@ pub fn run_into(
     let along_x = grid.group(&[0])?;
     let mut b_tile = Tile::new("B", 51)?;
     // until the end, ranks of a node read each other's inputs where they are
-    let lent = Lent::new(world, [a, b])?;
-    let [a, b] = lent.shards();
+    let shared = SharedInputs::new(world, [a, b])?;
+    let [a, b] = shared.shards();
     // step 4: shard(A, m @ x): A, local
     // step 2: divide(n, no, ni, 4)
     for no in 0..4i64 {
@@ -93,5 +93,5 @@ pub fn run_into(
             c.view_mut().strided(&[4 * x, 3 * no], &[&[1, 0, 0], &[0, 1, 0]]),
         );
     }
-    lent.end()
+    shared.release()
 }

@@ -15,7 +15,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, Lent, OutTile, ReduceOp, Region, Result, Tile, World, count,
+    DistArray, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -96,8 +96,8 @@ pub fn run_into(
     let mut b_tile = Tile::new("B", 102)?.fixed();
     let mut c_tile = OutTile::new("C", 42)?.fixed();
     // until the end, ranks of a node read each other's inputs where they are
-    let lent = Lent::new(world, [a, b])?;
-    let [a, b] = lent.shards();
+    let shared = SharedInputs::new(world, [a, b])?;
+    let [a, b] = shared.shards();
     // step 7: shard(A, m @ cyclic(x, 2), k @ y): A, allgather(y)
     let a_region = Region::new([2 * x..13, 0..17]).in_blocks(0, 2, 4);
     a_tile.all_gather(&along_y, a, &a_region)?;
@@ -159,5 +159,5 @@ pub fn run_into(
             },
             ReduceOp::Sum,
         )?;
-    lent.end()
+    shared.release()
 }

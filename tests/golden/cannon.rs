@@ -15,7 +15,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, Lent, ReduceOp, Region, Result, Tile, World, count,
+    DistArray, Grid, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -102,8 +102,8 @@ pub fn run_into(
     let mut a_tile = Tile::relay("A", 63)?;
     let mut b_tile = Tile::relay("B", 54)?;
     // until the end, ranks of a node read each other's inputs where they are
-    let lent = Lent::new(world, [a, b])?;
-    let [a, b] = lent.shards();
+    let shared = SharedInputs::new(world, [a, b])?;
+    let [a, b] = shared.shards();
     // step 2: divide(k, ko, ki, 2); step 4: rotate(ko, [mo, no])
     for ko in 0..2i64 {
         // step 8: communicate(A, ko): A, shift(y, 1)
@@ -156,5 +156,5 @@ pub fn run_into(
             c.view_mut().strided(&[7 * x, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
         );
     }
-    lent.end()
+    shared.release()
 }

@@ -10,7 +10,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Element, Grid, Lent, OutTile, ReduceOp, Region, Result, Tile, World, count,
+    DistArray, Element, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile,
+    World, count,
 };
 
 /// The mesh: x: 3, y: 2.
@@ -107,8 +108,8 @@ pub fn run_into(
     let mut d_tile = Tile::new("d", 5)?.fixed();
     let mut c_tile = OutTile::new("C", 25)?.fixed();
     // until the end, ranks of a node read each other's inputs where they are
-    let lent = Lent::new(world, [a, b, d])?;
-    let [a, b, d] = lent.shards();
+    let shared = SharedInputs::new(world, [a, b, d])?;
+    let [a, b, d] = shared.shards();
     // step 2: shard(A, dim(0) @ x, dim(1) @ y): A, exchange
     let a_region = |at: &[i64]| {
         let x = at[0];
@@ -162,5 +163,5 @@ pub fn run_into(
             },
             ReduceOp::Sum,
         )?;
-    lent.end()
+    shared.release()
 }

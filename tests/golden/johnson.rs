@@ -10,7 +10,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, Lent, OutTile, ReduceOp, Region, Result, Tile, World, count,
+    DistArray, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2, z: 2.
@@ -96,8 +96,8 @@ pub fn run_into(
     let mut b_tile = Tile::new("B", 54)?;
     let mut c_tile = OutTile::new("C", 42)?;
     // until the end, ranks of a node read each other's inputs where they are
-    let lent = Lent::new(world, [a, b])?;
-    let [a, b] = lent.shards();
+    let shared = SharedInputs::new(world, [a, b])?;
+    let [a, b] = shared.shards();
     // step 2: shard(A, m @ x, k @ z, pin(y, 0)): A, broadcast(y)
     let a_region = Region::new([7 * x..(7 * x + 7).min(13), 9 * z..(9 * z + 9).min(17)]);
     a_tile.broadcast(&along_y, &[0], a, &a_region)?;
@@ -124,5 +124,5 @@ pub fn run_into(
     );
     // step 4: shard(C, m @ x, n @ y, pin(z, 0)): C, reduce(z)
     c_tile.reduce(&along_z, &[0], c, ReduceOp::Sum)?;
-    lent.end()
+    shared.release()
 }

@@ -12,7 +12,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Grid, Lent, OutTile, ReduceOp, Region, Result, Tile, World, count,
+    DistArray, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2, z: 2.
@@ -97,8 +97,8 @@ pub fn run_into(
     let mut b_tile = Tile::relay("B", 8)?;
     let mut p_tile = OutTile::new("P", 24)?;
     // until the end, ranks of a node read each other's inputs where they are
-    let lent = Lent::new(world, [a, b])?;
-    let [a, b] = lent.shards();
+    let shared = SharedInputs::new(world, [a, b])?;
+    let [a, b] = shared.shards();
     // step 5: shard(A, m @ x, k @ y, pin(z, 0)): A, broadcast(z), permute
     let a_region = Region::new([3 * x..(3 * x + 3).min(5), 4 * y..(4 * y + 4).min(7)]);
     a_tile.broadcast(&along_z, &[0], a, &a_region)?;
@@ -205,5 +205,5 @@ pub fn run_into(
         );
     let (to, from) = permutation;
     p_tile.permute_back(&grid, to, from, p, ReduceOp::Sum)?;
-    lent.end()
+    shared.release()
 }

@@ -11,7 +11,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Factor, Product, Products, Role};
 use polyshard::runtime::{
-    DistArray, Grid, Lent, OutTile, ReduceOp, Region, Result, Tile, World, count,
+    DistArray, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -119,8 +119,8 @@ pub fn run_into(
         vec![],
     )?;
     // until the end, ranks of a node read each other's inputs where they are
-    let lent = Lent::new(world, [x, a, b])?;
-    let [x, a, b] = lent.shards();
+    let shared = SharedInputs::new(world, [x, a, b])?;
+    let [x, a, b] = shared.shards();
     // step 2: shard(X, i @ x, j @ y): X, local
     // step 3: shard(A, j @ y): A, local
     // step 4: shard(B, k @ [x, y]): B, allgather(x, y)
@@ -151,5 +151,5 @@ pub fn run_into(
         );
     // step 5: shard(M, i @ x, r @ y): M, reduce_scatter(y)
     m_tile.reduce_scatter(&along_y, m, ReduceOp::Sum)?;
-    lent.end()
+    shared.release()
 }

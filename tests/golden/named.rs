@@ -14,7 +14,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::Named;
 use polyshard::runtime::{
-    DistArray, Grid, Lent, ReduceOp, Region, Result, Strided, Tile, World, count,
+    DistArray, Grid, ReduceOp, Region, Result, SharedInputs, Strided, Tile, World, count,
 };
 
 /// The mesh: x: 3, y: 2.
@@ -111,8 +111,8 @@ pub fn run_into(
     let mut a_tile = Tile::new("A", 20)?;
     let mut b_tile = Tile::new("B", 20)?;
     // until the end, ranks of a node read each other's inputs where they are
-    let lent = Lent::new(world, [a, b, d])?;
-    let [a, b, d] = lent.shards();
+    let shared = SharedInputs::new(world, [a, b, d])?;
+    let [a, b, d] = shared.shards();
     // d, local
     // step 2: divide(k, ko, ki, 3)
     for ko in 0..3i64 {
@@ -144,5 +144,5 @@ pub fn run_into(
             c.view_mut().strided(&[5 * x, 5 * y], &[&[1, 0, 0], &[0, 1, 0]]),
         );
     }
-    lent.end()
+    shared.release()
 }

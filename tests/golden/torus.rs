@@ -12,7 +12,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Grid, Lent, ReduceOp, Region, Result, Tile, World, count,
+    DistArray, Grid, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
 };
 
 /// The mesh: x: 3, y: 2.
@@ -84,8 +84,8 @@ pub fn run_into(
     let mut a_tile = Tile::new("A", 20)?;
     let mut w_tile = Tile::new("w", 5)?.fixed();
     // until the end, ranks of a node read each other's inputs where they are
-    let lent = Lent::new(world, [a, w])?;
-    let [a, w] = lent.shards();
+    let shared = SharedInputs::new(world, [a, w])?;
+    let [a, w] = shared.shards();
     // step 5: shard(w, dim(0) @ x): w, exchange
     let w_region = |at: &[i64]| {
         let x = at[0];
@@ -156,5 +156,5 @@ pub fn run_into(
             }),
         );
     }
-    lent.end()
+    shared.release()
 }

@@ -19,8 +19,8 @@ pub(super) fn body(nest: &Nest, names: &Names) -> TokenStream {
     let tiles = writer.tiles();
     let groups = writer.groups();
     let coordinates = coordinates(names, &statements);
-    let lent = writer.lent();
-    quote! { #coordinates #groups #tiles #lent #statements }
+    let shared = writer.shared();
+    quote! { #coordinates #groups #tiles #shared #statements }
 }
 
 /// This rank's coordinates, with `_` for those that nothing uses.
@@ -107,7 +107,7 @@ impl Writer<'_> {
     }
 
     /// The inputs, where ranks that share memory see them.
-    fn lent(&self) -> TokenStream {
+    fn shared(&self) -> TokenStream {
         if !self.nest.reads_others() {
             return TokenStream::new();
         }
@@ -115,8 +115,8 @@ impl Writer<'_> {
         let note = comment("until the end, ranks of a node read each other's inputs where they are");
         quote! {
             #note
-            let lent = Lent::new(world, [#(#inputs),*])?;
-            let [#(#inputs),*] = lent.shards();
+            let shared = SharedInputs::new(world, [#(#inputs),*])?;
+            let [#(#inputs),*] = shared.shards();
         }
     }
 

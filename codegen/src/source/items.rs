@@ -53,7 +53,7 @@ pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &Token
         quote! { #ident.expect(#name, &#sharding())?; }
     });
     let end = match nest.reads_others() {
-        true => quote! { lent.end() },
+        true => quote! { shared.release() },
         false => quote! { Ok(()) },
     };
     quote! {

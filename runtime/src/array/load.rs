@@ -50,7 +50,7 @@ impl<T: Element> DistArray<T> {
             })?;
         } else {
             let what = format_args!("this rank's block of the array in `{}`", file.path.display());
-            array.block = Block::new(own.len(), what, world.seen())?;
+            array.block = Block::new(own.len(), what, world.visibility())?;
             let block = &mut array.block[..];
             own.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
                 let row: &mut [u8] = bytemuck::cast_slice_mut(&mut block[to..to + len]);

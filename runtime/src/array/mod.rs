@@ -10,7 +10,7 @@ mod save;
 
 use crate::block::Block;
 use crate::layout::{Name, Sharding};
-use crate::memory::{Memory, Seen, Segment};
+use crate::memory::{Memory, Segment};
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
 use crate::{ArrayError, Element, Region, Result, RunError, View, ViewMut, World};
@@ -86,29 +86,18 @@ impl<T: Element> DistArray<T> {
         let mut array = Self::empty(world, sharding)?;
         let value = if array.has_first_term() { value } else { T::ZERO };
         let len = sharding.local_len(&array.coordinates);
-        array.block = Block::filled(len, value, of_block(sharding), world.seen())?;
-        Ok(array)
-    }
-
-    /// Returns the array with anything in it, in a segment where other ranks are to write into it. Does not communicate.
-    ///
-    /// # Errors
-    /// As for [`from_fn`](Self::from_fn).
-    pub(crate) fn in_segment(world: &World, sharding: &Sharding) -> Result<Self> {
-        let mut array = Self::empty(world, sharding)?;
-        let len = sharding.local_len(&array.coordinates);
-        array.block = match world.seen() {
-            Seen::Here => Block::new(len, of_block(sharding), Seen::Here)?,
-            Seen::OnTheNode => Block::in_segment(len, of_block(sharding))?,
-        };
+        array.block = Block::filled(len, value, of_block(sharding), world.visibility())?;
         Ok(array)
     }
 
     /// Returns the array with anything in it. Does not communicate.
+    ///
+    /// # Errors
+    /// As for [`from_fn`](Self::from_fn).
     pub(crate) fn with_any_elements(world: &World, sharding: &Sharding) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);
-        array.block = Block::new(len, of_block(sharding), world.seen())?;
+        array.block = Block::new(len, of_block(sharding), world.visibility())?;
         Ok(array)
     }
 
@@ -231,12 +220,12 @@ impl<T> DistArray<T> {
     }
 
     /// Returns this rank's elements, and the segment that they are in, if they are in one.
-    pub(crate) fn place(&self) -> (&[T], Option<&Segment>) {
+    pub(crate) fn place(&self) -> (&[T], Option<(&Segment, usize)>) {
         (&self.block, self.block.segment())
     }
 
     /// Returns this rank's elements, to be written by others, and the segment that they are in.
-    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<&Segment>) {
+    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<(&Segment, usize)>) {
         self.block.slice_and_segment()
     }
 

@@ -3,7 +3,7 @@
 //! Ranks tell each other in one small collective before the data move, and with the lengths what they are about to do,
 //! so that ranks with another root or another element type are an error on all of them, on every communicator.
 
-use crate::comm::{Communicator, plural, sentence};
+use crate::comm::{Communicator, exchange_words, plural, sentence};
 use crate::memory::split_mut;
 use crate::{CommError, DType, Element, Error, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -66,7 +66,7 @@ impl Lengths {
         }
         let what = code << 8 | dtype_code::<T>();
         let about = gathering.text(comm, T::DTYPE.name());
-        let told = comm.gather_headers_about(&about, [elements as u64, other as u64, what, root])?;
+        let told = exchange_words(comm, about, [elements as u64, other as u64, what, root])?;
         if told.iter().any(|header| header[2..] != told[0][2..]) {
             let clauses = told.iter().enumerate().map(|(rank, header)| {
                 let text = read(header[2], header[3]).text(comm, name(header[2]));

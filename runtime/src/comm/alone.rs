@@ -5,8 +5,9 @@
 //! and the way to end all ranks.
 
 use super::shared::OneProcess;
-use super::{Broadcast, Communicator, Header, SharedMemory, check};
+use super::{Broadcast, Communicator, Header, Received, SharedMemory, check};
 use crate::{DType, ReduceOp, Result};
+use std::borrow::Cow;
 use std::rc::Rc;
 
 /// The group of one rank, split off from `origin` without communication.
@@ -95,8 +96,10 @@ impl Communicator for Alone {
         Ok(())
     }
 
-    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
-        Ok(vec![header])
+    fn exchange_headers(&self, _tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
+        into.clear();
+        into.push(header);
+        Ok(())
     }
 
     fn split(&self, _color: usize, _key: usize) -> Result<Box<dyn Communicator>> {
@@ -107,16 +110,16 @@ impl Communicator for Alone {
         Ok(())
     }
 
-    fn count_received(&self, bytes: usize) {
-        self.origin.count_received(bytes);
+    fn count_in_place(&self, bytes: usize) {
+        self.origin.count_in_place(bytes);
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
         Ok(Rc::new(OneProcess::default()))
     }
 
-    fn bytes_received(&self) -> u64 {
-        self.origin.bytes_received()
+    fn received(&self) -> Received {
+        self.origin.received()
     }
 
     fn abort(&self, message: &str) {

@@ -36,7 +36,7 @@ pub(super) enum Call<'a> {
         dtype: DType,
         op: ReduceOp,
     },
-    /// What the headers are about, if the caller says so.
+    /// An exchange of headers, and what they are about.
     Headers {
         about: Cow<'a, str>,
     },
@@ -54,11 +54,6 @@ pub(super) enum Call<'a> {
     /// This rank's process ends.
     #[cfg(feature = "mpi")]
     Exit,
-}
-
-impl Call<'_> {
-    /// Headers whose caller does not say what they are about.
-    pub(super) const HEADERS: Self = Self::Headers { about: Cow::Borrowed("all-gather of headers") };
 }
 
 /// Returns what is wrong if the `members` (world ranks) of a group do not call the same, one call each.

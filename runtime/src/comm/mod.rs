@@ -13,6 +13,7 @@
 //! | `shared` | memory that ranks see of one another |
 //! | `call` | what a rank calls, and whether the calls of a group fit |
 //! | `check` | what both refuse alike |
+//! | `received` | what a rank counts of what it receives |
 //! | `in_order` | reductions whose bits do not depend on who carries them out |
 //! | `checking` | whether a program on MPI is checked, and when a rank has waited long |
 //! | `words` | sentences about ranks |
@@ -31,6 +32,7 @@ pub(crate) mod launcher;
 mod layout;
 #[cfg(feature = "mpi")]
 pub mod mpi;
+mod received;
 mod shared;
 pub(crate) mod threads;
 mod words;
@@ -41,10 +43,12 @@ pub(crate) use in_order::received as received_in_order;
 pub(crate) use words::{plural, sentence};
 
 pub use layout::{Layout, Level};
+pub use received::Received;
 pub use shared::{Located, SharedMemory, Stranded};
 
 use crate::layout::Name;
 use crate::{DType, ReduceOp, Result};
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
 use std::rc::Rc;
@@ -62,8 +66,36 @@ pub enum Broadcast<'a> {
     },
 }
 
-/// What a rank tells the others in [`Communicator::gather_headers`].
-pub type Header = [u64; 4];
+/// What a rank tells the others in [`Communicator::exchange_headers`].
+pub type Header = [u64; 8];
+
+/// Returns the words of all ranks, in rank order, as headers with this tag; collective.
+///
+/// ```
+/// use polyshard_runtime::comm::exchange_words;
+/// use polyshard_runtime::{Error, spmd};
+/// spmd(3, |world| {
+///     let squares = exchange_words(world.comm(), "squares", [(world.rank() * world.rank()) as u64])?;
+///     assert_eq!(squares, [[0], [1], [4]]);
+///     Ok::<_, Error>(())
+/// })?;
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// As for [`Communicator::exchange_headers`].
+pub fn exchange_words<const N: usize>(
+    comm: &(impl Communicator + ?Sized),
+    tag: impl Into<Cow<'static, str>>,
+    words: [u64; N],
+) -> Result<Vec<[u64; N]>> {
+    const { assert!(N <= size_of::<Header>() / size_of::<u64>(), "a header has no room for so many words") };
+    let mut header = Header::default();
+    header[..N].copy_from_slice(&words);
+    let mut headers = Vec::new();
+    comm.exchange_headers(tag.into(), header, &mut headers)?;
+    Ok(headers.iter().map(|header| std::array::from_fn(|nth| header[nth])).collect())
+}
 
 /// What a rank calls others for: the kernel that it runs, the tensor that it moves, and the line that had it run.
 #[derive(Clone, Copy, Debug)]
@@ -237,38 +269,14 @@ pub trait Communicator {
     /// As for [`broadcast`](Self::broadcast).
     fn barrier(&self) -> Result<()>;
 
-    /// Gives every rank the headers of all, in rank order (MPI 3.1, section 5.7).
+    /// Gives every rank the headers of all, in rank order, in `into`, whose memory it uses again (MPI 3.1, section 5.7).
     ///
     /// This is how ranks agree on the way in which they are going to communicate: headers are not data, and are
-    /// not counted by [`bytes_received`](Self::bytes_received).
+    /// not counted by [`received`](Self::received). `tag` says what they are about, the same on all ranks.
     ///
     /// # Errors
-    /// As for [`broadcast`](Self::broadcast).
-    fn gather_headers(&self, header: Header) -> Result<Vec<Header>>;
-
-    /// As [`gather_headers`](Self::gather_headers), where ranks that find out that they call different things say `about`.
-    ///
-    /// # Errors
-    /// As for [`broadcast`](Self::broadcast), and where calls are compared, if ranks differ in `about`.
-    fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
-        let _ = about;
-        self.gather_headers(header)
-    }
-
-    /// Waits until all ranks are here, and gives every rank the headers of all in `told`, if that is given: as
-    /// [`gather_headers_about`](Self::gather_headers_about) and [`barrier`](Self::barrier), but it may take no memory for it.
-    ///
-    /// # Errors
-    /// As for [`gather_headers_about`](Self::gather_headers_about).
-    fn tell(&self, about: &'static str, header: Header, told: Option<&mut Vec<Header>>) -> Result<()> {
-        match told {
-            Some(told) => {
-                *told = self.gather_headers_about(about, header)?;
-                Ok(())
-            }
-            None => self.barrier(),
-        }
-    }
+    /// As for [`broadcast`](Self::broadcast), and where calls are compared, if ranks differ in `tag`.
+    fn exchange_headers(&self, tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()>;
 
     /// Waits until all ranks are here, also when a rank has failed meanwhile: a [`barrier`](Self::barrier) that
     /// does not return before all have called it (MPI 3.1, section 5.3).
@@ -287,17 +295,21 @@ pub trait Communicator {
     /// As for [`broadcast`](Self::broadcast).
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>>;
 
-    /// Returns the bytes that this rank has received from other ranks, in this group and in all that share
-    /// its origin.
+    /// Returns what this rank has received from other ranks, in this group and in all that share its origin.
     ///
     /// Counted is what others contribute to this rank's result, however the library moves it: the whole
     /// buffer for a broadcast, the others' parts for all-gather and all-to-all, and for reductions one
     /// contribution of the size of this rank's result from each other rank.
-    fn bytes_received(&self) -> u64;
+    fn received(&self) -> Received;
 
-    /// Counts bytes that other ranks have put into this rank's memory without a message, so that
+    /// Returns the bytes that this rank has [received](Self::received), by messages and in place.
+    fn bytes_received(&self) -> u64 {
+        self.received().bytes()
+    }
+
+    /// Counts bytes that this rank has read in the memory of other ranks, or these have written into its memory, so that
     /// [`bytes_received`](Self::bytes_received) says the same whichever way they came.
-    fn count_received(&self, bytes: usize);
+    fn count_in_place(&self, bytes: usize);
 
     /// Returns the memory that ranks of the group share. All ranks of the group must call it.
     ///

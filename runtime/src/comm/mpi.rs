@@ -26,12 +26,14 @@ pub(crate) mod start;
 mod status;
 mod watched;
 
-use super::{Broadcast, Communicator, Header, Layout, SharedMemory, check};
+use super::received::Counter;
+use super::{Broadcast, Communicator, Header, Layout, Received, SharedMemory, check};
 use crate::{CommError, DType, Error, ReduceOp, Result};
 use mpi::ffi;
 use span::{Parts, Span, address, address_mut};
 use status::checked;
-use std::cell::{Cell, RefCell};
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::rc::Rc;
@@ -49,7 +51,7 @@ pub struct MpiCommunicator {
     /// The largest count to pass to MPI.
     limit: usize,
     /// Shared by all groups of this process.
-    received: Rc<Cell<u64>>,
+    received: Rc<Counter>,
     /// Where reductions put their results; 8-byte words, so that every element type is aligned.
     scratch: RefCell<Vec<u64>>,
 }
@@ -103,7 +105,7 @@ impl MpiCommunicator {
         self
     }
 
-    fn new(raw: ffi::MPI_Comm, owned: bool, limit: usize, received: Rc<Cell<u64>>) -> Result<Self> {
+    fn new(raw: ffi::MPI_Comm, owned: bool, limit: usize, received: Rc<Counter>) -> Result<Self> {
         let (mut rank, mut size) = (0, 0);
         // SAFETY: `raw` is a live communicator, and the pointers are to locals.
         unsafe {
@@ -120,7 +122,7 @@ impl MpiCommunicator {
     }
 
     fn count(&self, bytes: usize) {
-        self.received.set(self.received.get() + bytes as u64);
+        self.received.message(bytes);
     }
 
     /// Returns this rank's part of the group; see [`Communicator::split`].
@@ -304,17 +306,17 @@ impl Communicator for MpiCommunicator {
         checked("barrier", unsafe { ffi::MPI_Barrier(self.raw) })
     }
 
-    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
-        let mut headers = vec![Header::default(); self.size];
-        let (from, to) = (bytemuck::bytes_of(&header), bytemuck::cast_slice_mut(&mut headers));
+    fn exchange_headers(&self, _tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
+        into.clear();
+        into.resize(self.size, Header::default());
+        let (from, to) = (bytemuck::bytes_of(&header), bytemuck::cast_slice_mut(into));
         let count = from.len() as c_int;
         // SAFETY: `from` has `count` bytes, and `to` has as many for each rank.
         let code = unsafe {
             let byte = ffi::RSMPI_UINT8_T;
             ffi::MPI_Allgather(address(from), count, byte, address_mut(to), count, byte, self.raw)
         };
-        checked("telling", code)?;
-        Ok(headers)
+        checked("an exchange of headers", code)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
@@ -326,15 +328,15 @@ impl Communicator for MpiCommunicator {
         self.barrier()
     }
 
-    fn count_received(&self, bytes: usize) {
-        self.count(bytes);
+    fn count_in_place(&self, bytes: usize) {
+        self.received.in_place(bytes);
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
         Ok(Rc::new(memory::NodeMemory::new(self, true)?))
     }
 
-    fn bytes_received(&self) -> u64 {
+    fn received(&self) -> Received {
         self.received.get()
     }
 

@@ -36,16 +36,26 @@ pub trait SharedMemory {
     /// start of that, in bytes; none if other ranks cannot see it.
     fn handle(&self, address: *const u8, segment: Option<(&Segment, usize)>) -> Option<u64>;
 
-    /// Gives every rank the notices of all, in rank order, in `told`, if all ranks share memory and this is quicker there than a
-    /// [`gather_headers`](super::Communicator::gather_headers); else does nothing, alike on all ranks.
-    fn gather(&self, notice: Header, told: &mut Vec<Header>) -> Option<Result<()>> {
-        let _ = (notice, told);
+    /// Gives every rank the headers of all, in rank order, in `into`, if all ranks share memory and this is quicker there than an
+    /// [exchange](super::Communicator::exchange_headers); else does nothing, alike on all ranks.
+    fn gather(&self, header: Header, into: &mut Vec<Header>) -> Option<Result<()>> {
+        let _ = (header, into);
         None
     }
 
-    /// Waits until all ranks are here, as [`gather`](Self::gather) if that is quicker in shared memory.
-    fn meet(&self) -> Option<Result<()>> {
+    /// Returns which of its owner's segments the block with that handle is in, where others must map that first.
+    fn segment(&self, handle: u64) -> Option<u64> {
+        let _ = handle;
         None
+    }
+
+    /// Maps the segment of `rank` that the block with that handle is in, so that blocks in it are found later.
+    ///
+    /// # Errors
+    /// If the system does not let this rank map it.
+    fn map(&self, rank: usize, handle: u64) -> io::Result<()> {
+        let _ = (rank, handle);
+        Ok(())
     }
 
     /// Returns where this rank sees the block of `rank` with that handle, which has `bytes` bytes and is not given back meanwhile.

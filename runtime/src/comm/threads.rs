@@ -21,13 +21,14 @@ pub(crate) use failure::Failure;
 pub(crate) use state::Shared;
 
 use super::call::Call;
+use super::received::Counter;
 use super::shared::OneProcess;
-use super::{Broadcast, Communicator, Header, SharedMemory, check, combine, in_order};
+use super::{Broadcast, Communicator, Header, Received, SharedMemory, check, combine, in_order};
 use crate::{DType, ReduceOp, Result};
 use arrivals::{CHUNK, Chunk, Contributions};
 use group::GroupId;
 use message::Message;
-use std::cell::Cell;
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ pub(crate) struct ThreadComm {
     members: Arc<[usize]>,
     rank: usize,
     /// Shared by all groups of this rank.
-    received: Rc<Cell<u64>>,
+    received: Rc<Counter>,
 }
 
 impl ThreadComm {
@@ -84,11 +85,6 @@ impl ThreadComm {
         Ok(result)
     }
 
-    fn told(&self, call: Call<'static>, header: Header) -> Result<Vec<Header>> {
-        let contributions = self.meet(call, Message::eager(bytemuck::bytes_of(&header)))?;
-        Ok(contributions.data.iter().map(|data| bytemuck::pod_read_unaligned(data)).collect())
-    }
-
     fn take(&self, from: usize, into: &mut [u8]) -> Result<()> {
         let (this, from) = (self.this(), self.members[from]);
         match self.shared.receive_into(self.group, this, from, into)? {
@@ -101,7 +97,7 @@ impl ThreadComm {
     }
 
     fn count(&self, bytes: usize) {
-        self.received.set(self.received.get() + bytes as u64);
+        self.received.message(bytes);
     }
 
     /// Counts one contribution of `bytes` from each other rank.
@@ -272,16 +268,8 @@ impl Communicator for ThreadComm {
         self.meet(Call::Barrier, Message::eager(&[])).map(drop)
     }
 
-    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
-        self.told(Call::HEADERS, header)
-    }
-
-    fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
-        self.told(Call::Headers { about: String::from(about).into() }, header)
-    }
-
-    fn tell(&self, about: &'static str, notice: Header, told: Option<&mut Vec<Header>>) -> Result<()> {
-        self.shared.tell(self.group, [self.rank, self.this()], about, notice, told)
+    fn exchange_headers(&self, tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
+        self.shared.exchange_headers(self.group, [self.rank, self.this()], tag, header, into)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
@@ -301,15 +289,15 @@ impl Communicator for ThreadComm {
         Ok(())
     }
 
-    fn count_received(&self, bytes: usize) {
-        self.count(bytes);
+    fn count_in_place(&self, bytes: usize) {
+        self.received.in_place(bytes);
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
         Ok(Rc::new(OneProcess { stranded: Arc::clone(self.shared.stranded()) }))
     }
 
-    fn bytes_received(&self) -> u64 {
+    fn received(&self) -> Received {
         self.received.get()
     }
 

@@ -3,9 +3,10 @@
 use super::leaf::LeafPlan;
 use crate::comm::Work;
 use crate::layout::Name;
-use crate::lent::Known;
+use crate::shared_inputs::InputTable;
 use crate::{
-    DistArray, Element, Grid, Group, Lent, OutTile, ReduceOp, Region, Result, Tile, Transport, World, Written, count,
+    DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, Transport, World, Written,
+    count,
 };
 use polyshard_program::{
     Assign, Expr, Kernel, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route, Symbol,
@@ -33,7 +34,7 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     world: &'a World,
     transport: Transport,
     /// Where the inputs of all ranks were in the last run.
-    known: Known,
+    known: InputTable,
 }
 
 /// The expressions of a nest on this rank: its coordinates are substituted, and what depends on nothing else is evaluated.
@@ -121,7 +122,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             counters: vec![0; nest.loops.len()],
             world,
             transport: world.transport(),
-            known: Known::default(),
+            known: InputTable::of(&(nest.kernel.to_string(), &nest.shardings)),
         })
     }
 
@@ -161,16 +162,16 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             nest, grid, op, groups, tiles, out_tile, leaf: own, here, counters, world, transport, known, ..
         } = self;
         let leaf = leaf.as_mut().unwrap_or(own);
-        let lends = *transport != Transport::Messages && nest.reads_others();
-        let lent = match lends {
-            true => Lent::again(world, inputs, std::mem::take(known), *transport)?,
-            false => Lent::nothing(world, inputs),
+        let shares = *transport != Transport::Messages && nest.reads_others();
+        let shared = match shares {
+            true => SharedInputs::publish(world, inputs, std::mem::take(known), *transport)?,
+            false => SharedInputs::none(world, inputs),
         };
-        let inputs = &lent;
+        let inputs = &shared;
         Walk { nest, here, grid, inputs, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters, work }
             .statements(&nest.body)?;
         world.comm().note(Some(work));
-        *known = lent.give_back()?;
+        *known = shared.release_and_keep()?;
         Ok(())
     }
 }
@@ -180,7 +181,7 @@ struct Walk<'a, 'r, 'i, T: Element> {
     nest: &'a Nest,
     here: &'r LocalNest,
     grid: &'r Grid<'a>,
-    inputs: &'r Lent<'i, T>,
+    inputs: &'r SharedInputs<'i, T>,
     output: &'r mut DistArray<T>,
     op: ReduceOp,
     /// Whether the leaf overwrites the output, see [`Nest::overwrites`].

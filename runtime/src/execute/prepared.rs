@@ -4,7 +4,6 @@ use super::kernel::PreparedKernel;
 use super::scalars::Scalars;
 use crate::block::Block;
 use crate::comm::Work;
-use crate::memory::Seen;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{ArrayId, ArrayKind, Move, Program, Statement};
@@ -48,7 +47,6 @@ pub struct Prepared<'a, T: Element> {
     slots: Vec<Option<usize>>,
     /// The memory of temporaries, where none is in it.
     memory: Vec<Option<Block<T>>>,
-    transport: Transport,
 }
 
 /// A statement, prepared.
@@ -93,13 +91,12 @@ impl<'a, T: Element> Prepared<'a, T> {
         let slots = program.slots();
         let made = program.arrays().iter().map(|_| None).collect();
         let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
-        let transport = world.transport();
-        let mut prepared = Self { program, world, steps, inputs, outputs, made, slots, memory: Vec::new(), transport };
+        let mut prepared = Self { program, world, steps, inputs, outputs, made, slots, memory: Vec::new() };
         prepared.make_memory()?;
         Ok(prepared)
     }
 
-    /// Makes the memory of temporaries: shared with other ranks where they write into it.
+    /// Makes the memory of temporaries.
     fn make_memory(&mut self) -> Result<()> {
         let count = self.slots.iter().flatten().max().map_or(0, |last| last + 1);
         self.memory = Vec::with_capacity(count);
@@ -107,19 +104,13 @@ impl<'a, T: Element> Prepared<'a, T> {
             let held = |id: &ArrayId| self.slots[id.0] == Some(slot);
             let arrays: Vec<_> = (0..self.slots.len()).map(ArrayId).filter(held).collect();
             let most = arrays.iter().map(|id| self.local_len(&self.program.array(*id).sharding)).max().unwrap_or(0);
-            let moved = self.program.moves().any(|moved| moved.by.is_none() && arrays.contains(&moved.target));
-            self.memory.push(Some(self.allocate(most, moved)?));
+            self.memory.push(Some(Block::new(
+                most,
+                "an array between two statements of a program",
+                self.world.visibility(),
+            )?));
         }
         Ok(())
-    }
-
-    /// Memory for this many elements, where other ranks can write into it if it is to be shared.
-    fn allocate(&self, elements: usize, shared: bool) -> Result<Block<T>> {
-        let what = "an array between two statements of a program";
-        match self.world.seen() {
-            Seen::OnTheNode if shared && self.transport != Transport::Messages => Block::in_segment(elements, what),
-            seen => Block::new(elements, what, seen),
-        }
     }
 
     fn local_len(&self, sharding: &Sharding) -> usize {
@@ -141,9 +132,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             PreparedStatement::Kernel(kernel) => PreparedStatement::Kernel(Box::new(kernel.with_transport(transport))),
             other => other,
         });
-        let mut prepared = Self { steps: steps.collect(), transport, memory: Vec::new(), ..self };
-        prepared.make_memory()?;
-        Ok(prepared)
+        Ok(Self { steps: steps.collect(), ..self })
     }
 
     /// Returns the program.

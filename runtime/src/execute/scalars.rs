@@ -6,7 +6,7 @@
 //! Y.alpha        that of the kernel which writes `Y`, where several have its name
 //! ```
 
-use crate::comm::{Header, sentence};
+use crate::comm::{exchange_words, sentence};
 use crate::{Element, Error, Result, RunError, World};
 use polyshard_layout::Name;
 use polyshard_program::{Kernel, KernelError, Number, Program, Statement};
@@ -62,20 +62,20 @@ impl Scalars {
         let mut values = Vec::new();
         for Stage { statement, kernel, .. } in stages(program) {
             values.extend(
-                self.kernel(statement).unwrap_or(kernel).scalars().iter().map(|&(name, value)| (name, header(value))),
+                self.kernel(statement).unwrap_or(kernel).scalars().iter().map(|&(name, value)| (name, words(value))),
             );
         }
         let mut hasher = DefaultHasher::new();
-        values.iter().for_each(|(_, header)| header.hash(&mut hasher));
+        values.iter().for_each(|(_, value)| value.hash(&mut hasher));
         let about = "the scalars of a run";
-        let told = comm.gather_headers_about(about, [hasher.finish(), 0, 0, 0])?;
-        if told.iter().all(|header| *header == told[0]) {
+        let told = exchange_words(comm, about, [hasher.finish()])?;
+        if told.iter().all(|other| *other == told[0]) {
             return Ok(());
         }
-        for (name, header) in values {
-            let told = comm.gather_headers_about(about, header)?;
-            if told.iter().any(|header| *header != told[0]) {
-                let clause = |(rank, header): (usize, &Header)| (comm.world_rank(rank), had(*header));
+        for (name, value) in values {
+            let told = exchange_words(comm, about, value)?;
+            if told.iter().any(|other| *other != told[0]) {
+                let clause = |(rank, value): (usize, &[u64; 2])| (comm.world_rank(rank), had(*value));
                 let values = sentence(told.iter().enumerate().map(clause), ", ").into();
                 return Err(RunError::ScalarsDiffer { name, values }.into());
             }
@@ -131,16 +131,16 @@ fn unknown(name: Name, stages: &[Stage<'_>]) -> Error {
     }
 }
 
-/// A value as ranks hand it to one another.
-fn header(value: Number) -> Header {
+/// A value as ranks hand it to one another: its kind and its bits.
+fn words(value: Number) -> [u64; 2] {
     match value {
-        Number::Int(value) => [1, value.cast_unsigned(), 0, 0],
-        Number::Float(value) => [2, value.to_bits(), 0, 0],
+        Number::Int(value) => [1, value.cast_unsigned()],
+        Number::Float(value) => [2, value.to_bits()],
     }
 }
 
 /// Says what a rank has, for one and for several.
-fn had([kind, bits, ..]: Header) -> [String; 2] {
+fn had([kind, bits]: [u64; 2]) -> [String; 2] {
     let number = match kind {
         1 => Number::Int(bits.cast_signed()),
         _ => Number::Float(f64::from_bits(bits)),

@@ -7,7 +7,7 @@
 //! alike, and all get the same seconds.
 
 use crate::Result;
-use crate::comm::Communicator;
+use crate::comm::{Communicator, exchange_words};
 use std::time::{Duration, Instant};
 
 /// The most calls of one round, whatever its time.
@@ -84,7 +84,7 @@ impl Clock<'_> {
         // Ranks that share a core begin one after the other, so each waits here until all are done.
         self.comm.barrier()?;
         let seconds = start.elapsed().as_secs_f64();
-        let told = self.comm.gather_headers([seconds.to_bits(), 0, 0, 0])?;
+        let told = exchange_words(self.comm, "the time of a measurement", [seconds.to_bits()])?;
         let longest = told.iter().map(|note| f64::from_bits(note[0])).fold(0.0, f64::max);
         // No clock ticks finer than this.
         Ok(longest.max(1e-9) / calls as f64)

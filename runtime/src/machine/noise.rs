@@ -5,6 +5,7 @@
 
 use super::clock::Timed;
 use super::topology::Topology;
+use crate::comm::exchange_words;
 use crate::{Result, World};
 use polyshard_machine::Machine;
 use polyshard_machine::units::{counted, scaled};
@@ -100,7 +101,7 @@ pub(super) fn plausible(single: f64, double: f64) -> bool {
 /// system does not say. Collective, and the same on all ranks.
 pub(super) fn load(world: &World) -> Result<Option<f64>> {
     let load = System::load_average().one;
-    let loads = world.comm().gather_headers([load.to_bits(), 0, 0, 0])?;
+    let loads = exchange_words(world.comm(), "loads", [load.to_bits()])?;
     let most = loads.iter().map(|header| f64::from_bits(header[0])).fold(0.0, f64::max);
     // Systems without such a figure say 0.
     Ok((most > 0.0).then_some(most))

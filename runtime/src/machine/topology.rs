@@ -5,6 +5,7 @@
 //! a node must follow one another; what lies otherwise is refused, since a machine that says less would give wrong
 //! placements.
 
+use crate::comm::exchange_words;
 use crate::{DetectError, Result, World};
 use serde::Serialize;
 use std::fmt;
@@ -41,7 +42,8 @@ impl Topology {
         let node = (0..world.size()).find(|&rank| memory.reaches(rank)).unwrap_or(world.rank());
         // On systems where it cannot be asked, it is said after all ranks know, so that all ranks fail alike.
         let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-        let told = world.comm().gather_headers([node as u64, cores as u64, installed_memory(), 0])?;
+        let told =
+            exchange_words(world.comm(), "the nodes of the machine", [node as u64, cores as u64, installed_memory()])?;
         let least = |field: usize| told.iter().map(|note| note[field]).min().unwrap_or(0);
         let nodes: Vec<usize> = told.iter().map(|note| note[0] as usize).collect();
         let [nodes, ranks_per_node] = nested(&nodes)?;

@@ -1,6 +1,6 @@
 //! Buffers for tiles and messages, whose memory outlives them.
 
-use super::pages::Seen;
+use super::pages::Visibility;
 use super::{Memory, Segment};
 use crate::Result;
 use bytemuck::Pod;
@@ -23,7 +23,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// If they do not fit the memory that is free.
     pub(crate) fn new(elements: usize, what: impl Display) -> Result<Self> {
-        Self::seen(elements, what, Seen::Here)
+        Self::with_visibility(elements, what, Visibility::Process)
     }
 
     /// As [`new`](Self::new), where other ranks of the node can read it, if ranks are processes.
@@ -31,16 +31,16 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// As for [`new`](Self::new).
     pub(crate) fn to_be_read(elements: usize, what: impl Display) -> Result<Self> {
-        Self::seen(elements, what, super::pages::seen_by_ranks())
+        Self::with_visibility(elements, what, super::pages::visible_to_ranks())
     }
 
-    fn seen(elements: usize, what: impl Display, seen: Seen) -> Result<Self> {
-        let (memory, _) = Memory::new::<T>(elements, what, seen)?;
+    fn with_visibility(elements: usize, what: impl Display, visibility: Visibility) -> Result<Self> {
+        let (memory, _) = Memory::new::<T>(elements, what, visibility)?;
         Ok(Self { memory, len: elements, elements: PhantomData })
     }
 
-    /// Returns the segment that it is, if it is one.
-    pub(crate) fn segment(&self) -> Option<&Segment> {
+    /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    pub(crate) fn segment(&self) -> Option<(&Segment, usize)> {
         self.memory.segment()
     }
 

@@ -1,36 +1,43 @@
 //! Pages: memory that a rank has from the system, its own or a segment that other processes of the node can map.
 
+use super::arena::{self, Piece};
 use super::segment::Segment;
 use memmap2::MmapMut;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Who can be told of memory.
+/// Which processes can map memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum Visibility {
     /// This process alone.
-    Here,
+    Process,
     /// The other processes of the node, too.
-    OnTheNode,
+    Node,
 }
 
 /// Memory from the system.
 #[derive(Debug)]
-pub(crate) struct Pages {
-    // The file becomes empty before it is unmapped, which nobody sees in between.
-    segment: Option<Segment>,
-    map: MmapMut,
+pub(crate) enum Pages {
+    /// This process' own.
+    Own(MmapMut),
+    /// A range of a segment that has other blocks, too.
+    Piece(Piece),
+    /// A segment. The file becomes empty before it is unmapped, which nobody sees in between.
+    Segment(Segment, MmapMut),
 }
 
-/// Set once the system has refused a segment: from then on all memory is this process' own.
+/// Set once all memory is to be this process' own, because nobody can map it.
+static SHARES_NONE: AtomicBool = AtomicBool::new(false);
+
+/// Set once it has been said that the system refuses segments.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Set once ranks are known to be processes that share memory.
 static RANKS_SHARE: AtomicBool = AtomicBool::new(false);
 
-/// Returns who is to see what ranks are to read of each other.
-pub(super) fn seen_by_ranks() -> Seen {
-    if RANKS_SHARE.load(Ordering::Relaxed) { Seen::OnTheNode } else { Seen::Here }
+/// Returns the visibility of memory that ranks are to read of each other.
+pub(super) fn visible_to_ranks() -> Visibility {
+    if RANKS_SHARE.load(Ordering::Relaxed) { Visibility::Node } else { Visibility::Process }
 }
 
 /// Says that ranks are processes that share memory.
@@ -40,62 +47,81 @@ pub(crate) fn ranks_share() {
 }
 
 impl Pages {
-    /// Returns `bytes` zeros from the system; its own where it has no segment.
+    /// Returns `bytes` bytes from the system, and whether they are zeros; its own where it has no segment.
     ///
     /// # Errors
     /// If the system refuses it.
-    pub(super) fn new(bytes: usize, seen: Seen) -> io::Result<Self> {
-        if seen == Seen::OnTheNode && !REFUSED.load(Ordering::Relaxed) {
-            match Segment::new(bytes) {
-                Ok((segment, map)) => return Ok(Self { segment: Some(segment), map }),
-                Err(why) => refused(&why),
-            }
+    pub(super) fn new(bytes: usize, visibility: Visibility) -> io::Result<(Self, bool)> {
+        if let Some(shared) = Self::shared(bytes, visibility) {
+            return Ok(shared);
         }
         let map = MmapMut::map_anon(bytes)?;
         // Where there are no large pages, small ones do.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
-        Ok(Self { segment: None, map })
+        Ok((Self::Own(map), true))
     }
 
-    /// Returns who can be told of it.
-    pub(super) fn seen(&self) -> Seen {
-        if self.segment.is_some() { Seen::OnTheNode } else { Seen::Here }
+    /// As [`new`](Self::new), but only if other processes can map it.
+    pub(super) fn shared(bytes: usize, visibility: Visibility) -> Option<(Self, bool)> {
+        if visibility == Visibility::Process || SHARES_NONE.load(Ordering::Relaxed) {
+            return None;
+        }
+        let shared = match bytes < arena::LONG {
+            true => Piece::new(bytes).map(|piece| (Self::Piece(piece), false)),
+            false => Segment::new(bytes).map(|(segment, map)| (Self::Segment(segment, map), true)),
+        };
+        shared.map_err(|why| refused(&why)).ok()
     }
 
-    /// Returns the segment that it is, if it is one.
-    pub(super) fn segment(&self) -> Option<&Segment> {
-        self.segment.as_ref()
+    /// Returns which processes can map it.
+    pub(super) fn visibility(&self) -> Visibility {
+        if self.segment().is_some() { Visibility::Node } else { Visibility::Process }
+    }
+
+    /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    pub(super) fn segment(&self) -> Option<(&Segment, usize)> {
+        match self {
+            Self::Own(_) => None,
+            Self::Piece(piece) => Some(piece.segment()),
+            Self::Segment(segment, _) => Some((segment, 0)),
+        }
     }
 
     /// Returns the number of bytes.
     pub(super) fn len(&self) -> usize {
-        self.map.len()
+        self.bytes().len()
     }
 
     /// Returns the bytes.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.map
+        match self {
+            Self::Own(map) | Self::Segment(_, map) => map,
+            Self::Piece(piece) => piece.bytes(),
+        }
     }
 
     /// Returns the bytes, to be written.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.map
+        match self {
+            Self::Own(map) | Self::Segment(_, map) => map,
+            Self::Piece(piece) => piece.bytes_mut(),
+        }
     }
 }
 
 /// Has all memory be this process' own from now on, because nobody can map it.
 #[cfg(feature = "mpi")]
 pub(crate) fn share_none() {
-    REFUSED.store(true, Ordering::Relaxed);
+    SHARES_NONE.store(true, Ordering::Relaxed);
 }
 
 /// Says once that arrays are no longer where other processes see them.
 fn refused(why: &io::Error) {
     if !REFUSED.swap(true, Ordering::Relaxed) {
         eprintln!(
-            "polyshard: process {} gets no more memory that other processes of its node can map ({why}); they get its \
-             new arrays by messages",
+            "polyshard: process {} gets no more memory that other processes of its node can map ({why}); what is in \
+             other memory goes by messages",
             std::process::id()
         );
     }

@@ -8,7 +8,7 @@
 //! Ranks are threads, or processes whose work is done by one thread, so the pool is the thread's. What another thread drops
 //! goes back to the system.
 
-use super::pages::{Pages, Seen};
+use super::pages::{Pages, Visibility};
 use std::cell::RefCell;
 use std::io;
 
@@ -30,19 +30,19 @@ thread_local! {
 }
 
 /// Returns memory of at least `bytes` bytes that was given back, if any fits.
-pub(super) fn reuse(bytes: usize, seen: Seen) -> Option<Pages> {
-    POOL.with_borrow_mut(|pool| pool.reuse(bytes, seen))
+pub(super) fn reuse(bytes: usize, visibility: Visibility) -> Option<Pages> {
+    POOL.with_borrow_mut(|pool| pool.reuse(bytes, visibility))
 }
 
-/// Returns `bytes` bytes of new memory.
+/// Returns `bytes` bytes of new memory, and whether they are zeros.
 ///
 /// # Errors
 /// If the system refuses them.
-pub(super) fn map(bytes: usize, seen: Seen) -> io::Result<Pages> {
+pub(super) fn map(bytes: usize, visibility: Visibility) -> io::Result<(Pages, bool)> {
     POOL.with_borrow_mut(|pool| pool.make_room(bytes));
-    let pages = Pages::new(bytes, seen)?;
+    let (pages, zeros) = Pages::new(bytes, visibility)?;
     POOL.with_borrow_mut(|pool| pool.count(pages.len()));
-    Ok(pages)
+    Ok((pages, zeros))
 }
 
 /// Keeps memory; at the end of the thread it is given back to the system.
@@ -75,8 +75,10 @@ impl Pool {
     }
 
     /// The shortest that is long enough, unless most of it would lie idle.
-    fn reuse(&mut self, bytes: usize, seen: Seen) -> Option<Pages> {
-        let fits = |pages: &Pages| pages.seen() == seen && (bytes..=bytes.saturating_mul(2)).contains(&pages.len());
+    fn reuse(&mut self, bytes: usize, visibility: Visibility) -> Option<Pages> {
+        let fits = |pages: &Pages| {
+            pages.visibility() == visibility && (bytes..=bytes.saturating_mul(2)).contains(&pages.len())
+        };
         let fitting = self.kept.iter().enumerate().filter(|(_, pages)| fits(pages));
         let (best, _) = fitting.min_by_key(|(_, pages)| pages.len())?;
         let pages = self.kept.remove(best);
@@ -106,10 +108,10 @@ mod tests {
     use super::*;
 
     fn pages(pool: &mut Pool, bytes: usize) -> Pages {
-        pool.reuse(bytes, Seen::Here).unwrap_or_else(|| {
+        pool.reuse(bytes, Visibility::Process).unwrap_or_else(|| {
             pool.make_room(bytes);
             pool.count(bytes);
-            Pages::new(bytes, Seen::Here).expect("a few pages")
+            Pages::new(bytes, Visibility::Process).expect("a few pages").0
         })
     }
 
@@ -123,7 +125,7 @@ mod tests {
         assert_eq!(pool.kept(), 12288);
         let again = pages(&mut pool, 4000);
         assert_eq!((again.bytes().as_ptr(), pool.kept(), pool.in_use), (address, 8192, 4096));
-        assert!(pool.reuse(4097, Seen::OnTheNode).is_none(), "nobody else sees it");
+        assert!(pool.reuse(4097, Visibility::Node).is_none(), "nobody else sees it");
         assert_eq!(pages(&mut pool, 4097).len(), 8192);
         assert_eq!(pool.kept(), 0);
     }
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn what_another_thread_had_is_not_kept() {
         let mut pool = Pool::default();
-        pool.give_back(Pages::new(4096, Seen::Here).expect("a page"));
+        pool.give_back(Pages::new(4096, Visibility::Process).expect("a page").0);
         assert_eq!((pool.kept(), pool.in_use), (0, 0));
     }
 }

@@ -9,16 +9,19 @@
 #![cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "threads see each other's memory"))]
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
-use std::cell::Cell;
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bits of a handle: the number of the segment, its descriptor, and the cache line at which it starts.
-const BITS: [u32; 3] = [26, 18, 18];
+const BITS: [u32; 3] = [26, 18, 20];
 
-thread_local! {
-    static NEXT: Cell<u64> = const { Cell::new(0) };
-}
+/// The descriptors that are left to the process for other things, such as to map what others have made.
+#[cfg(target_os = "linux")]
+const SPARE: i32 = 32;
+
+/// The number of the segment that this process makes next.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A file in memory that this process has made.
 #[derive(Debug)]
@@ -53,7 +56,36 @@ impl Segment {
         // it as threads do memory: never what another writes at that time. It gets shorter only when the segment is
         // dropped, when nobody uses it any more.
         let pages = unsafe { options(bytes).map_mut(&file)? };
-        Ok((Self { id: NEXT.replace(NEXT.get() + 1), file }, pages))
+        Ok((Self::of(file), pages))
+    }
+
+    /// Makes a segment of `bytes` zeros that takes memory only where it is touched, and maps it.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub(super) fn sparse(bytes: usize) -> io::Result<(Self, MmapRaw)> {
+        let file = create()?;
+        file.set_len(bytes as u64)?;
+        let map = MmapOptions::new().len(bytes).map_raw(&file)?;
+        Ok((Self::of(file), map))
+    }
+
+    fn of(file: File) -> Self {
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), file }
+    }
+
+    /// Gives the memory of whole pages that nobody uses any more back to the system; they are zeros then.
+    pub(super) fn empty(&self, start: usize, len: usize) {
+        // If the system does not do it, they stay until the segment is dropped.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::fs::fallocate(
+            &self.file,
+            rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE,
+            start as u64,
+            len as u64,
+        );
+        #[cfg(not(target_os = "linux"))]
+        let _ = (start, len);
     }
 
     /// Returns the handle of the place `offset` bytes from the start, if there is one for it.
@@ -88,7 +120,7 @@ impl Handle {
         Self { id, descriptor, offset: line as usize * Segment::LINE }
     }
 
-    /// Maps the whole segment of the process with the number `process`, which must have it still.
+    /// Maps the whole segment of the process with the number `process`, which must have it still; touches nothing.
     ///
     /// # Errors
     /// If this process must not see it.
@@ -96,7 +128,7 @@ impl Handle {
         let path = format!("/proc/{process}/fd/{}", self.descriptor);
         let file = File::options().read(true).write(true).open(path)?;
         let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        options(bytes).map_raw(&file)
+        MmapOptions::new().len(bytes).map_raw(&file)
     }
 }
 
@@ -109,7 +141,12 @@ fn options(bytes: usize) -> MmapOptions {
 
 #[cfg(target_os = "linux")]
 fn create() -> io::Result<File> {
-    Ok(File::from(rustix::fs::memfd_create("polyshard", rustix::fs::MemfdFlags::CLOEXEC)?))
+    use std::os::fd::AsRawFd;
+    let file = File::from(rustix::fs::memfd_create("polyshard", rustix::fs::MemfdFlags::CLOEXEC)?);
+    // A copy with a number that much higher is refused if there are no more.
+    rustix::io::fcntl_dupfd_cloexec(&file, file.as_raw_fd() + SPARE)
+        .map_err(|_| io::Error::other("it may have few more files open"))?;
+    Ok(file)
 }
 
 #[cfg(target_os = "linux")]

@@ -5,7 +5,8 @@
 //! affair. Ranks that move nothing between them are in different groups and never wait for each other; a rank
 //! that only keeps what it has is alone and talks to nobody.
 
-use crate::comm::{Communicator, SharedMemory};
+use crate::comm::{Communicator, SharedMemory, exchange_words};
+use crate::publish::Publisher;
 use crate::subarray::Subarray;
 use crate::{Result, World};
 use std::rc::Rc;
@@ -24,6 +25,8 @@ pub(super) struct Hop {
     pub(super) receives: Vec<Subarray>,
     /// Whether any rank of the world talks to another.
     pub(super) talks: bool,
+    /// What the members publish for each other.
+    pub(super) publisher: Publisher,
 }
 
 impl Hop {
@@ -43,7 +46,7 @@ impl Hop {
         let comm = world.part(&labels)?;
         let (sends, receives) = members.iter().map(|&rank| std::mem::take(&mut pieces[rank]).into()).unzip();
         let talks = labels.iter().enumerate().any(|(rank, &label)| label != rank);
-        Ok(Self { comm, members, me, sends, receives, talks })
+        Ok(Self { comm, members, me, sends, receives, talks, publisher: Publisher::default() })
     }
 
     /// Returns the first member, by number in the world, that this rank shares no memory with.
@@ -63,7 +66,7 @@ fn components(world: &World, peers: Vec<usize>) -> Result<Vec<usize>> {
     let mut labels: Vec<usize> = (0..world.size()).collect();
     loop {
         let least = peers.iter().map(|&peer| labels[peer]).fold(labels[world.rank()], usize::min);
-        let told = world.comm().gather_headers([least as u64, 0, 0, 0])?;
+        let told = exchange_words(world.comm(), "the groups of a redistribution", [least as u64])?;
         let told: Vec<_> = told.into_iter().map(|header| header[0] as usize).collect();
         // A label is a rank of the same component, so its own label is one too, and may be less. That makes
         // long chains short: each round at least halves them.

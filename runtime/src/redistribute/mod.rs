@@ -25,10 +25,10 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-use crate::comm::SharedMemory;
+use crate::comm::{SharedMemory, exchange_words};
 use crate::layout::Sharding;
 use crate::subarray::Subarray;
-use crate::{DistArray, Element, RedistributionError, Result, Segment, Transport, World};
+use crate::{DType, DistArray, Element, RedistributionError, Result, Segment, Transport, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use hop::Hop;
 use messages::Staging;
@@ -131,7 +131,11 @@ impl Redistribution {
         let long = hop.as_ref().is_none_or(messages::has_long_rows);
         // A rank that reaches its whole group names itself.
         let other = hop.as_ref().and_then(|hop| hop.apart(&*memory)).unwrap_or(world.rank());
-        let told = world.comm().gather_headers([own[0], own[1], other as u64, u64::from(long)])?;
+        let told = exchange_words(
+            world.comm(),
+            "the pieces of a redistribution",
+            [own[0], own[1], other as u64, u64::from(long)],
+        )?;
         let scattered = [0, 1].map(|side| told.iter().map(|header| header[side] as usize).max().unwrap_or(0));
         let mut others = told.iter().map(|header| header[2] as usize).enumerate();
         Ok(Self {
@@ -195,7 +199,7 @@ impl Redistribution {
     pub(crate) fn allocate<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         world.check_mesh(self.target.mesh())?;
         if self.is_shared() {
-            DistArray::in_segment(world, &self.target)
+            DistArray::with_any_elements(world, &self.target)
         } else {
             DistArray::filled_with(world, &self.target, T::ZERO)
         }
@@ -255,19 +259,20 @@ impl Redistribution {
         let Some(hop) = &self.hop else { return Ok(()) };
         let (block, segment) = target.slice_and_segment();
         let (from, to) = (cast_slice(source), cast_slice_mut(block));
-        self.hand_out(hop, size_of::<T>(), from, to, segment, &mut self.staging.borrow_mut())
+        self.hand_out(hop, T::DTYPE, from, to, segment, &mut self.staging.borrow_mut())
     }
 
     /// Moves the pieces, through shared memory if that is wanted and possible.
     fn hand_out(
         &self,
         hop: &Hop,
-        element: usize,
+        dtype: DType,
         from: &[u8],
         to: &mut [u8],
-        segment: Option<&Segment>,
+        segment: Option<(&Segment, usize)>,
         staging: &mut Staging,
     ) -> Result<()> {
+        let element = dtype.size();
         if self.transport == Transport::Messages {
             return messages::run(hop, element, from, to, self.is_laid_out, staging);
         }
@@ -275,7 +280,7 @@ impl Redistribution {
         if let (Transport::Shared, Some((rank, other))) = (self.transport, self.apart) {
             return Err(RedistributionError::Apart { rank, other }.into());
         }
-        match shared::run(hop, &*self.memory, self.number, element, from, Tile::new(to, segment))? {
+        match shared::run(hop, &*self.memory, self.number, dtype, from, Tile::new(to, segment))? {
             Outcome::Done => Ok(()),
             Outcome::Hidden(rank) if self.transport == Transport::Shared => {
                 Err(RedistributionError::PrivateOutput { rank }.into())

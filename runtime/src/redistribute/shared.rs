@@ -11,25 +11,20 @@
 
 use super::hop::Hop;
 use crate::comm::{Communicator, Header, Located, SharedMemory};
+use crate::publish::{Block, EMPTY, HIDDEN, Peers, Purpose, Round, published};
 use crate::subarray::{Copier, Place, Row};
-use crate::{Error, Result, Segment};
-
-/// The handle of a tile that the others cannot see.
-const HIDDEN: u64 = u64::MAX;
-
-/// The handle of a tile of no bytes, which nobody writes to.
-const EMPTY: u64 = u64::MAX - 1;
+use crate::{DType, Result, Segment};
 
 /// A tile that others write into. It is a pointer because a slice would say that nobody else does.
 pub(super) struct Tile<'a> {
     address: *mut u8,
     bytes: usize,
-    segment: Option<&'a Segment>,
+    segment: Option<(&'a Segment, usize)>,
 }
 
 impl<'a> Tile<'a> {
     /// Returns the tile that is `block`, which is in `segment` if it is in one.
-    pub(super) fn new(block: &'a mut [u8], segment: Option<&'a Segment>) -> Self {
+    pub(super) fn new(block: &'a mut [u8], segment: Option<(&'a Segment, usize)>) -> Self {
         Self { address: block.as_mut_ptr(), bytes: block.len(), segment }
     }
 }
@@ -44,8 +39,8 @@ pub(super) enum Outcome {
     Hidden(usize),
 }
 
-/// Moves the pieces of `hop` from the members' `source` tiles to their target tiles, of elements of
-/// `element` bytes; `number` is the redistribution's.
+/// Moves the pieces of `hop` from the members' `source` tiles to their target tiles, of elements of `dtype`; `number` is the
+/// redistribution's.
 ///
 /// # Errors
 /// If the members run different redistributions, or another rank failed.
@@ -56,11 +51,12 @@ pub(super) fn run(
     hop: &Hop,
     memory: &dyn SharedMemory,
     number: u64,
-    element: usize,
+    dtype: DType,
     source: &[u8],
     tile: Tile<'_>,
 ) -> Result<Outcome> {
     let Tile { address, bytes, segment } = tile;
+    let element = dtype.size();
     let Some(comm) = &hop.comm else {
         // SAFETY: `address` is that of a tile of `bytes` bytes, which nobody else sees.
         unsafe { hand_out(hop, element, source, &[(address, bytes)]) };
@@ -70,33 +66,34 @@ pub(super) fn run(
     if hop.apart(memory).is_some() {
         return Ok(Outcome::Apart);
     }
-    let handle =
-        if bytes == 0 { EMPTY } else { memory.handle(address, segment.map(|segment| (segment, 0))).unwrap_or(HIDDEN) };
-    memory.sync();
-    let headers = comm.gather_headers([handle, bytes as u64, number, element as u64])?;
+    let rank = |member: usize| hop.members[member];
+    let peers = Peers { comm: &**comm, memory, rank: &rank, are_all: false };
+    let round = Round { purpose: Purpose::Redistribution, dtype, program: number as u32 };
+    // If the headers differ, all members are told, and nobody writes.
+    let headers = hop.publisher.publish(&peers, &round, &[Block { address, bytes, place: segment }])?;
     let fence = Fence { comm: &**comm };
     // From here on others may write into this rank's tile. All members have the same headers, and decide alike.
-    let result = match decide(hop, &headers) {
-        Ok(Outcome::Done) => {
+    let outcome = match headers.iter().position(|header| published(header, 0).0 == HIDDEN) {
+        Some(member) => Outcome::Hidden(hop.members[member]),
+        None => {
             let tiles = locate(hop, memory, &headers);
             let addresses: Vec<_> = tiles.iter().map(|(tile, bytes)| (tile.address, *bytes)).collect();
             // SAFETY: the tiles are where their owners told, of the lengths that they told. Each owner has borrowed
             // its tile mutably until it returns from this function, which it does only after all members have
-            // come to the fence: `gather_headers` has succeeded on all of them, since it does so for all or none, and each that it
+            // come to the fence: `publish` has succeeded on all of them, since it does so for all or none, and each that it
             // succeeded for comes to the fence when `fence` is dropped, at the latest by unwinding. The ranks write to
             // different elements, because each element of a tile comes from one rank; nobody reads a tile before
             // all have passed the fence.
             unsafe { hand_out(hop, element, source, &addresses) };
             memory.sync();
-            Ok(Outcome::Done)
+            Outcome::Done
         }
-        other => other,
     };
+    drop(headers);
     fence.now()?;
-    let outcome = result?;
     if matches!(outcome, Outcome::Done) {
         memory.sync();
-        comm.count_received(hop.received() * element);
+        comm.count_in_place(hop.received() * element);
     }
     Ok(outcome)
 }
@@ -121,28 +118,15 @@ impl Drop for Fence<'_> {
     }
 }
 
-/// Says what all members make of their headers.
-fn decide(hop: &Hop, headers: &[Header]) -> Result<Outcome> {
-    if let Some(other) = headers.iter().position(|header| header[2..] != headers[0][2..]) {
-        return Err(Error::Mismatch(format!(
-            "ranks {} and {} run different redistributions, numbers {} and {} of elements of {} and {} bytes: all ranks \
-             must run the same, in the same order",
-            hop.members[0], hop.members[other], headers[0][2], headers[other][2], headers[0][3], headers[other][3]
-        )));
-    }
-    let hidden = headers.iter().position(|header| header[0] == HIDDEN);
-    Ok(hidden.map_or(Outcome::Done, |member| Outcome::Hidden(hop.members[member])))
-}
-
 /// Returns where this rank sees each member's tile, and its length in bytes.
 fn locate(hop: &Hop, memory: &dyn SharedMemory, headers: &[Header]) -> Vec<(Located, usize)> {
     let find = |(&rank, header): (&usize, &Header)| {
-        let bytes = header[1] as usize;
-        if bytes == 0 {
+        let (handle, bytes) = published(header, 0);
+        if handle == EMPTY {
             return (Located { address: std::ptr::NonNull::dangling().as_ptr(), mapping: None }, 0);
         }
         // The others wait at the fence, and then learn that this rank has failed.
-        let found = memory.locate(rank, header[0], bytes);
+        let found = memory.locate(rank, handle, bytes);
         (found.unwrap_or_else(|why| panic!("cannot map the tile of {bytes} bytes of rank {rank}: {why}")), bytes)
     };
     hop.members.iter().zip(headers).map(find).collect()

@@ -232,7 +232,7 @@ impl Pieces {
     fn are_those_of<T: Element>(&self, region: &Region, source: Shards<'_, T>, is_fixed: bool) -> bool {
         self.region == *region
             && self.are_everywhere == source.are_everywhere()
-            && (self.are_everywhere || is_fixed && !source.are_lent())
+            && (self.are_everywhere || is_fixed && !source.are_shared())
     }
 
     /// The elements that are read in place.

@@ -7,16 +7,16 @@ use crate::{Element, Group, Region, Result, Shards};
 use std::convert::Infallible;
 use std::rc::Rc;
 
-/// Where a region is that this rank sees.
+/// A region in the memory of this rank's peers.
 #[derive(Debug)]
-pub(super) struct Found {
-    at: At,
+pub(super) struct PeerTile {
+    at: Source,
     /// The elements of it that this rank owns, as its readers see it.
     own: usize,
 }
 
 #[derive(Clone, Debug)]
-enum At {
+enum Source {
     /// It is one box of one shard.
     OneBox(InPlace),
     /// It is in pieces, each with the rank that owns it.
@@ -37,7 +37,7 @@ impl<T: Element> Tile<T> {
         owners: impl FnOnce() -> Vec<(usize, Subarray)>,
         own: impl FnOnce() -> usize,
     ) -> Result<usize> {
-        self.take(source, region, || Found { at: At::find(source, region, owners), own: own() })
+        self.take(source, region, || PeerTile { at: Source::find(source, region, owners), own: own() })
     }
 
     /// Holds `region` out of this rank's own shard: where it is if it is one box there and in the array, else a copy of it. Moves
@@ -50,20 +50,20 @@ impl<T: Element> Tile<T> {
         let found = || {
             let (sharding, mine) = (source.sharding(), source.coordinates());
             let own = owned(source.array(), mine, region);
-            Found { own: own.len(), at: At::of(sharding.mesh().rank(mine), own, sharding, mine, region) }
+            PeerTile { own: own.len(), at: Source::of(sharding.mesh().rank(mine), own, sharding, mine, region) }
         };
         self.take(source, region, found).map(drop)
     }
 
     /// Holds `region` from where it is known to be, or `find` says that it is.
-    fn take(&mut self, source: Shards<'_, T>, region: &Region, find: impl FnOnce() -> Found) -> Result<usize> {
-        let Ok(&Found { ref at, own }) = self.found.get(region, || Ok::<_, Infallible>(find()));
+    fn take(&mut self, source: Shards<'_, T>, region: &Region, find: impl FnOnce() -> PeerTile) -> Result<usize> {
+        let Ok(&PeerTile { ref at, own }) = self.found.get(region, || Ok::<_, Infallible>(find()));
         match at.clone() {
-            At::OneBox(place) => {
+            Source::OneBox(place) => {
                 source.block_of(place.rank)?;
                 self.held = Held::InPlace(region.clone(), place);
             }
-            At::Pieces(pieces) => {
+            Source::Pieces(pieces) => {
                 let buffer = room(&mut self.buffer, region);
                 for (rank, piece) in &*pieces {
                     piece.copy(Place::Block, source.block_of(*rank)?, Place::Region, buffer);
@@ -104,7 +104,7 @@ impl<T: Element> Tile<T> {
     }
 }
 
-impl At {
+impl Source {
     /// Where `region` is whose part `part` is all of it, of the rank at `owner`.
     fn of(rank: usize, part: Subarray, sharding: &Sharding, owner: &[usize], region: &Region) -> Self {
         if part.is_box() && !region.wraps() && !region.has_blocks() {

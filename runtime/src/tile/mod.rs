@@ -43,7 +43,7 @@ use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;
 use crate::{DistArray, Element, Grid, Group, Region, Result, Shards, View};
 use exchange::Pieces;
-use in_place::Found;
+use in_place::PeerTile;
 use sequence::Sequence;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -64,7 +64,7 @@ pub struct Tile<T> {
     /// What was exchanged last.
     pieces: Option<Pieces>,
     /// Where regions are that were read in place.
-    found: Sequence<Found>,
+    found: Sequence<PeerTile>,
 }
 
 #[derive(Clone, Debug)]
@@ -293,8 +293,8 @@ fn root(group: &Group, coordinates: &[i64], region: &Region) -> usize {
     group.rank_of(&coordinates.iter().map(inside).collect::<SmallVec<[usize; 6]>>())
 }
 
-/// The member `by` further on, round the group.
-fn further_on(group: &Group, by: i64) -> usize {
+/// The member `by` places after this one, cyclically.
+fn cyclic_neighbour(group: &Group, by: i64) -> usize {
     (group.rank() as i64 + by).rem_euclid(group.size() as i64) as usize
 }
 

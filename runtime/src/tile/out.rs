@@ -4,7 +4,6 @@ use super::sequence::Sequence;
 use super::{Written, one_box, owned, room, with_others};
 use crate::comm::{combine as combine_bytes, combine_terms};
 use crate::layout::{Reach, Sharding};
-use crate::lent::Met;
 use crate::memory::Buffer;
 use crate::subarray::{Place, Row, Subarray, mail};
 use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, ViewMut};
@@ -37,7 +36,6 @@ pub struct OutTile<T> {
     unset: Option<T>,
     pub(super) outgoing: Buffer<T>,
     pub(super) incoming: Buffer<T>,
-    pub(super) met: Met,
     /// What this rank owns of regions, in arrays of this sharding.
     owns: (Option<Sharding>, Sequence<Rc<Subarray>>),
     /// What was exchanged last, and the sharding of the array that it was combined into.
@@ -71,7 +69,6 @@ impl<T: Element> OutTile<T> {
             unset: None,
             outgoing: Buffer::default(),
             incoming: Buffer::default(),
-            met: Met::default(),
             owns: Default::default(),
             pieces: None,
         })

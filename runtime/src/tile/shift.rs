@@ -1,6 +1,6 @@
 //! Tiles that travel round a group: each step a rank hands on what it holds.
 
-use super::{Held, Tile, further_on, one_box, room};
+use super::{Held, Tile, cyclic_neighbour, one_box, room};
 use crate::subarray::mail;
 use crate::{Element, Grid, Group, Region, Result, Shards};
 use std::mem::swap;
@@ -31,7 +31,7 @@ impl<T: Element> Tile<T> {
     ) -> Result<()> {
         one_box(region);
         let source = source.into();
-        let [from, to] = [by, -by].map(|by| further_on(group, by));
+        let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
         if source.are_everywhere() {
             return self.read_anywhere(source, region, from != group.rank());
         }

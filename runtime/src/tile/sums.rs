@@ -5,11 +5,11 @@
 //! the tile leaves the order to the library ([`OutTile::in_any_order`]).
 
 use super::out::{combine, combine_pieces, combine_sum, owned_by_this};
-use super::{OutTile, further_on, one_box, owned, room, root};
+use super::{OutTile, cyclic_neighbour, one_box, owned, room, root};
 use crate::comm::received_in_order;
 use crate::layout::SumKind;
-use crate::lent::among_members;
 use crate::memory::split_mut;
+use crate::shared_tiles::share_tiles;
 use crate::subarray::{Place, Subarray, in_order, mail};
 use crate::{DistArray, Element, Group, ReduceOp, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -83,7 +83,7 @@ impl<T: Element> OutTile<T> {
                 };
                 (0..group.size()).map(part).collect()
             };
-            return self.meet_in_parts(group, &own, parts, target, op);
+            return self.reduce_pieces(group, &own, parts, target, op);
         }
         if !self.any_order && !self.by_messages && self.reduce_in_place(group, root, target, op)? {
             return Ok(());
@@ -114,15 +114,15 @@ impl<T: Element> OutTile<T> {
         let sums = self.sums();
         let (len, bytes) = (sums.len(), size_of_val(sums));
         let own = root.is_none_or(|root| root == group.rank()).then(|| self.own_part(target, owned_by_this));
-        let Some(mut among) = among_members(group, &mut self.buffer, len, &mut self.met)? else { return Ok(false) };
-        among.sum(piece(len, group.size(), group.rank()), op)?;
+        let Some(mut shared) = share_tiles(group, &mut self.buffer, len)? else { return Ok(false) };
+        shared.sum(piece(len, group.size(), group.rank()), op)?;
         if let Some(own) = own {
-            let tiles = among.tiles().into_iter().enumerate();
+            let tiles = shared.tiles().into_iter().enumerate();
             let tiles: SmallVec<[_; 8]> = tiles.map(|(nth, tile)| (tile, piece(len, group.size(), nth))).collect();
             combine_pieces(&own, &tiles, target, self.written.as_ref(), op);
         }
-        among.end()?;
-        group.comm().count_received(received_in_order(bytes, group.size(), group.rank(), root, T::DTYPE));
+        shared.release()?;
+        group.comm().count_in_place(received_in_order(bytes, group.size(), group.rank(), root, T::DTYPE));
         Ok(true)
     }
 
@@ -149,7 +149,7 @@ impl<T: Element> OutTile<T> {
         }
         if !self.any_order {
             let own = self.own_part(target, |target, region| parts_of(group, target, region).swap_remove(group.rank()));
-            return self.meet_in_parts(group, &own, |target, region| parts_of(group, target, region), target, op);
+            return self.reduce_pieces(group, &own, |target, region| parts_of(group, target, region), target, op);
         }
         let (parts, total) = (parts_of(group, target, &self.region), self.region.len());
         self.sums();
@@ -187,12 +187,12 @@ impl<T: Element> OutTile<T> {
         tile.buffer[..terms.len()].copy_from_slice(terms);
         tile.region = region.clone();
         let own = parts[group.rank()].clone();
-        tile.meet_in_parts(group, &own, |_, _| parts, target, ReduceOp::Sum)
+        tile.reduce_pieces(group, &own, |_, _| parts, target, ReduceOp::Sum)
     }
 
-    /// Combines the sum of what all members have of this member's part, `own`, into the shard, in one pass over all of it; members
+    /// Reduces this member's piece: combines the sum of what all members have of this member's part, `own`, into the shard, in one pass over all of it; members
     /// read each other's tiles, or get their parts, which `parts` says, by messages.
-    fn meet_in_parts(
+    fn reduce_pieces(
         &mut self,
         group: &Group,
         own: &Subarray,
@@ -203,11 +203,11 @@ impl<T: Element> OutTile<T> {
         let (me, len) = (group.rank(), self.sums().len());
         if !self.by_messages {
             let (written, elements) = (self.written.as_ref(), own.len() * (group.size() - 1));
-            if let Some(among) = among_members(group, &mut self.buffer, len, &mut self.met)? {
-                let terms = among.tiles().into_iter().map(|tile| (tile, Place::Region));
+            if let Some(shared) = share_tiles(group, &mut self.buffer, len)? {
+                let terms = shared.tiles().into_iter().map(|tile| (tile, Place::Region));
                 combine_sum(own, &terms.collect::<Terms<'_, T>>(), target, written, op);
-                among.end()?;
-                group.comm().count_received(elements * size_of::<T>());
+                shared.release()?;
+                group.comm().count_in_place(elements * size_of::<T>());
                 return Ok(());
             }
         }
@@ -244,7 +244,7 @@ impl<T: Element> OutTile<T> {
     /// If `by` leads back to this rank and `region` is not that of its tile: a bug of polyshard.
     pub fn shift(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
         one_box(region);
-        let [from, to] = [by, -by].map(|by| further_on(group, by));
+        let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
         if from == group.rank() {
             assert!(
                 *region == self.region || region.is_empty() && self.region.is_empty(),

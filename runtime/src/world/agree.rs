@@ -5,7 +5,7 @@
 //! differ. All ranks then say the same, whichever is the fastest.
 
 use super::World;
-use crate::comm::Broadcast;
+use crate::comm::{Broadcast, exchange_words};
 use crate::{Error, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -20,9 +20,7 @@ impl World {
     pub fn agree(&self, says: &str) -> Result<()> {
         let mut hasher = DefaultHasher::new();
         says.hash(&mut hasher);
-        let told = self
-            .comm
-            .gather_headers_about("an agreement on what to create", [hasher.finish(), says.len() as u64, 0, 0])?;
+        let told = exchange_words(&*self.comm, "an agreement on what to create", [hasher.finish(), says.len() as u64])?;
         let Some(other) = told.iter().position(|header| *header != told[0]) else { return Ok(()) };
         let text_of = |rank: usize| self.text_of(rank, says, told[rank][1] as usize);
         let (first, second) = (text_of(0)?, text_of(other)?);

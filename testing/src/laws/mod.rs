@@ -3,6 +3,7 @@
 pub mod comm;
 #[cfg(feature = "polyshard")]
 pub mod large;
+pub mod memory;
 pub mod nodes;
 #[cfg(feature = "polyshard")]
 pub mod product;

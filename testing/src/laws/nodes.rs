@@ -1,5 +1,6 @@
 //! Which ranks are on which node, found by the names of hosts: it shares nothing with what the runtime asks of MPI.
 
+use polyshard_runtime::comm::exchange_words;
 use polyshard_runtime::{Error, RedistributionError, Result, World};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -7,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub fn nodes(world: &World) -> Result<Vec<usize>> {
     let mut hasher = DefaultHasher::new();
     sysinfo::System::host_name().expect("a host has a name").hash(&mut hasher);
-    let told = world.comm().gather_headers([hasher.finish(), 0, 0, 0])?;
+    let told = exchange_words(world.comm(), "the name of the host", [hasher.finish()])?;
     let least = |name| told.iter().position(|header| header[0] == name).expect("a rank has its own name");
     Ok(told.iter().map(|header| least(header[0])).collect())
 }
@@ -26,11 +27,11 @@ pub fn unless_apart<T>(world: &World, nodes: &[usize], result: Result<T>) -> Res
     let (header, result) = match result {
         Err(Error::Redistribution(RedistributionError::Apart { rank, other })) => {
             assert_ne!(nodes[rank], nodes[other], "ranks {rank} and {other} share a node");
-            ([1, rank as u64, other as u64, 0], Ok(None))
+            ([1, rank as u64, other as u64], Ok(None))
         }
-        result => ([0; 4], result.map(Some)),
+        result => ([0; 3], result.map(Some)),
     };
-    let told = world.comm().gather_headers(header)?;
+    let told = exchange_words(world.comm(), "a refusal", header)?;
     assert!(told.iter().all(|other| *other == header), "ranks are refused differently: {told:?}");
     result
 }

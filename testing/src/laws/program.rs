@@ -3,7 +3,9 @@
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::{Element, Tensor, Transport, reference};
+use polyshard::runtime::Backend;
+use polyshard::runtime::comm::Received;
+use polyshard::{Element, OutputRoute, Tensor, Transport, reference};
 
 /// The element of a tensor at an index: small integers that tell indices apart, so that sums are exact.
 #[must_use]
@@ -44,11 +46,11 @@ pub fn run_every_way<T: Element>(
     let before = arrays.clone();
     let start = arrays.pop().expect("a kernel has an output");
     let inputs: Vec<_> = arrays.iter().collect();
-    let mut runs: Vec<(u64, DistArray<T>)> = Vec::new();
+    let mut runs: Vec<(Received, DistArray<T>)> = Vec::new();
     for transport in [Transport::Auto, Transport::Messages] {
         let mut prepared = program.prepare(world)?.with_transport(transport)?;
         for _ in 0..2 {
-            let before = world.bytes_received();
+            let before = world.received();
             let output = if into {
                 let mut output = start.clone();
                 prepared.run_into(&inputs, &mut output)?;
@@ -56,18 +58,25 @@ pub fn run_every_way<T: Element>(
             } else {
                 prepared.run(&inputs)?
             };
-            runs.push((world.bytes_received() - before, output));
+            runs.push((world.received().since(&before), output));
         }
     }
     // The caller's arrays are never written.
     assert!(arrays.iter().zip(&before).all(|(a, b)| a.block() == b.block()), "an input was written\n{program}");
     let counted: Vec<_> = runs.iter().map(|run| run.0).collect();
     let (received, output) = runs.pop().expect("it has run");
-    assert_eq!(counted, [received; 4], "in place twice, by messages twice, it receives\n{program}");
+    let bytes = received.bytes();
+    assert!(counted.iter().all(|received| received.bytes() == bytes), "twice each: {counted:?}\n{program}");
+    assert!(counted[2..].iter().all(|received| received.in_place == 0), "by messages: {counted:?}\n{program}");
+    // Threads read all inputs in place.
+    let stays = program.nests().all(|nest| matches!(nest.output.route, OutputRoute::InPlace));
+    if world.backend() == Backend::Threads && stays {
+        assert_eq!((counted[0].messages, counted[0].bytes_in_place), (0, bytes), "in place\n{program}");
+    }
     assert!(runs.iter().all(|run| run.1.block() == output.block()), "runs differ\n{program}");
     let output = match output.sharding().partial() {
         [] => output,
         _ => output.redistribute(world, &output.sharding().closed())?,
     };
-    Ok((received, output.gather(world)?))
+    Ok((bytes, output.gather(world)?))
 }

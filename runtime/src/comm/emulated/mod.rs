@@ -14,7 +14,7 @@
 //! | `chain` | broadcast and reduce |
 //!
 //! As on MPI, ranks need not find out that they call collectives differently; they do where they then wait in a
-//! circle or for other lengths. Agreeing costs no time: [`gather_headers`](Communicator::gather_headers), [`fence`](Communicator::fence)
+//! circle or for other lengths. Agreeing costs no time: [`exchange_headers`](Communicator::exchange_headers), [`fence`](Communicator::fence)
 //! and [`split`](Communicator::split) are the threads' own. Ranks share no memory here, for what is written there
 //! would pass no port.
 
@@ -25,12 +25,13 @@ mod wire;
 
 pub(crate) use network::Network;
 
+use super::received::Counter;
 use super::shared::Apart;
 use super::threads::{Shared, ThreadComm};
-use super::{Broadcast, Communicator, Header, SharedMemory, check};
+use super::{Broadcast, Communicator, Header, Received, SharedMemory, check, exchange_words};
 use crate::{DType, ReduceOp, Result};
 use ring::Blocks;
-use std::cell::Cell;
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use wire::Wire;
@@ -42,7 +43,7 @@ pub(crate) struct Emulated {
     /// What collectives send, which must not meet the caller's messages.
     collectives: Wire,
     /// Shared by all groups of this rank.
-    received: Rc<Cell<u64>>,
+    received: Rc<Counter>,
 }
 
 impl Emulated {
@@ -64,7 +65,7 @@ impl Emulated {
     }
 
     fn count(&self, bytes: usize) {
-        self.received.set(self.received.get() + bytes as u64);
+        self.received.message(bytes);
     }
 
     /// Counts one contribution of `bytes` from each other rank.
@@ -179,17 +180,13 @@ impl Communicator for Emulated {
         Ok(())
     }
 
-    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
-        self.messages.comm().gather_headers(header)
-    }
-
-    fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
-        self.messages.comm().gather_headers_about(about, header)
+    fn exchange_headers(&self, tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
+        self.messages.comm().exchange_headers(tag, header, into)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
         let comm = self.messages.comm().split(color, key)?;
-        let headers = comm.gather_headers([self.messages.world_rank() as u64, 0, 0, 0])?;
+        let headers = exchange_words(&*comm, "split", [self.messages.world_rank() as u64])?;
         let members: Rc<[usize]> = headers.iter().map(|header| header[0] as usize).collect();
         let collectives = self.messages.over(comm.split(0, comm.rank())?, Rc::clone(&members));
         let messages = self.messages.over(comm, members);
@@ -200,15 +197,15 @@ impl Communicator for Emulated {
         self.messages.comm().fence()
     }
 
-    fn count_received(&self, bytes: usize) {
-        self.count(bytes);
+    fn count_in_place(&self, bytes: usize) {
+        self.received.in_place(bytes);
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
         Ok(Rc::new(Apart { rank: self.rank() }))
     }
 
-    fn bytes_received(&self) -> u64 {
+    fn received(&self) -> Received {
         self.received.get()
     }
 

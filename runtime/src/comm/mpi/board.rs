@@ -154,7 +154,7 @@ mod tests {
     fn check(board: &Board) {
         let mut told = Vec::new();
         for round in 0..500_u64 {
-            let notice = |rank: usize| [rank as u64, round, 1 << 40, 7];
+            let notice = |rank: usize| [rank as u64, round, 1 << 40, 7, 1, 2, 3, 4];
             board.gather(notice(board.rank), &mut told, || Ok(())).expect("nothing fails");
             assert_eq!(told, (0..board.size).map(notice).collect::<Vec<_>>());
             if round % 3 == 0 {

@@ -5,12 +5,12 @@
 use super::MpiCommunicator;
 use super::board::Board;
 use super::status::{checked, empty};
-use crate::comm::{Communicator, Header, Located, SharedMemory, Stranded};
+use crate::comm::{Communicator, Header, Located, SharedMemory, Stranded, exchange_words};
 use crate::memory::{Handle, ranks_share, share_none};
 use crate::{Result, Segment};
 use memmap2::MmapRaw;
 use mpi::ffi;
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::ffi::c_int;
 use std::io;
 use std::rc::Rc;
@@ -28,7 +28,33 @@ pub(super) struct NodeMemory {
     board: Option<Board>,
     comm: ffi::MPI_Comm,
     /// The segments that have been mapped, with the ranks that own them and their numbers there, those used last at the end.
-    mapped: RefCell<Vec<(usize, u64, Rc<MmapRaw>)>>,
+    mapped: RefCell<Vec<Mapped>>,
+}
+
+/// A segment of another process that this one has mapped.
+struct Mapped {
+    /// The rank that owns it, and its number there.
+    owner: (usize, u64),
+    pages: Rc<MmapRaw>,
+    /// Which parts of it have been touched, each of [`PART`] bytes.
+    touched: Vec<bool>,
+}
+
+/// The bytes of a segment that are touched at once: page by page takes far longer.
+const PART: usize = 1 << 16;
+
+impl Mapped {
+    /// Has the system find the pages of this range, unless it has; shorter ones are as quick without that.
+    fn touch(&mut self, start: usize, bytes: usize) {
+        let parts = &mut self.touched[start / PART..(start + bytes).div_ceil(PART)];
+        if bytes < PART || parts.iter().all(|touched| *touched) {
+            return;
+        }
+        parts.fill(true);
+        // Where the system does not know this, it finds them when they are read.
+        #[cfg(target_os = "linux")]
+        let _ = self.pages.advise_range(memmap2::Advice::PopulateRead, start, bytes);
+    }
 }
 
 impl NodeMemory {
@@ -47,9 +73,9 @@ impl NodeMemory {
         let node = MpiCommunicator::new(raw, true, comm.limit, Rc::clone(&comm.received))?;
         let refused = if node.size > 1 { refused(&node)? } else { None };
         // The least rank of a node is the node's name.
-        let leader = node.gather_headers([comm.rank as u64, 0, 0, 0])?[0][0];
+        let leader = exchange_words(&node, "the leader of a node", [comm.rank as u64])?[0][0];
         let process = u64::from(std::process::id());
-        let told = comm.gather_headers([leader, process, u64::from(refused.is_some()), 0])?;
+        let told = exchange_words(comm, "the nodes", [leader, process, u64::from(refused.is_some())])?;
         let apart = |leader: u64| told.iter().any(|header| header[0] == leader && header[2] != 0);
         if apart(leader) {
             share_none();
@@ -63,12 +89,12 @@ impl NodeMemory {
                  communicate by messages"
             );
         }
-        let near = |(rank, header): (usize, &[u64; 4])| {
+        let near = |(rank, header): (usize, &[u64; 3])| {
             let same = header[0] == leader && (rank == comm.rank || !apart(leader));
             same.then_some(header[1] as u32)
         };
         let processes = told.iter().enumerate().map(near).collect();
-        let shares = |(rank, header): (usize, &[u64; 4])| header[0] != rank as u64 && !apart(header[0]);
+        let shares = |(rank, header): (usize, &[u64; 3])| header[0] != rank as u64 && !apart(header[0]);
         let is_shared = told.iter().enumerate().any(shares);
         let all = is_shared && told.iter().all(|header| header[0] == told[0][0]);
         if is_shared && !apart(leader) {
@@ -83,13 +109,13 @@ impl NodeMemory {
 fn board(comm: &MpiCommunicator, first: u32) -> Result<Option<Board>> {
     let made = if comm.rank == 0 { Board::make(0, comm.size).ok() } else { None };
     let (board, handle) = made.map_or((None, None), |(board, handle)| (Some(board), Some(handle)));
-    let told = comm.gather_headers([u64::from(handle.is_some()), handle.unwrap_or(0), 0, 0])?;
-    let [has, handle, ..] = told[0];
+    let told = exchange_words(comm, "a board", [u64::from(handle.is_some()), handle.unwrap_or(0)])?;
+    let [has, handle] = told[0];
     let board = match board {
         None if has == 1 && comm.rank > 0 => Board::find(first, handle, comm.rank, comm.size).ok(),
         board => board,
     };
-    let seen = comm.gather_headers([u64::from(board.is_some()), 0, 0, 0])?;
+    let seen = exchange_words(comm, "who sees the board", [u64::from(board.is_some())])?;
     Ok(board.filter(|_| seen.iter().all(|header| header[0] == 1)))
 }
 
@@ -102,9 +128,9 @@ fn refused(node: &MpiCommunicator) -> Result<Option<io::Error>> {
         (segment.handle(0), segment)
     });
     let handle = made.as_ref().ok().and_then(|(handle, _)| *handle);
-    let own = [u64::from(std::process::id()), u64::from(handle.is_some()), handle.unwrap_or(0), 0];
-    let told = node.gather_headers(own)?;
-    let [process, has, handle, _] = told[(node.rank + 1) % node.size];
+    let own = [u64::from(std::process::id()), u64::from(handle.is_some()), handle.unwrap_or(0)];
+    let told = exchange_words(node, "a first segment", own)?;
+    let [process, has, handle] = told[(node.rank + 1) % node.size];
     let seen = match has {
         0 => Err(io::Error::other("it has none to share")),
         // SAFETY: what is mapped has a byte, which the owner has written before it told the handle.
@@ -130,6 +156,28 @@ impl NodeMemory {
     }
 }
 
+impl NodeMemory {
+    /// Returns where the segment of `rank` that the handle is of is mapped, which it is from now on.
+    fn mapping(&self, rank: usize, handle: Handle) -> io::Result<RefMut<'_, Mapped>> {
+        let mut mapped = self.mapped.borrow_mut();
+        let owner = (rank, handle.id);
+        let used = match mapped.iter().rposition(|mapped| mapped.owner == owner) {
+            Some(at) => mapped.remove(at),
+            None => {
+                let process = self.processes[rank];
+                let process = process.ok_or_else(|| io::Error::other("it is on another node"))?;
+                if mapped.len() == KEPT {
+                    mapped.remove(0);
+                }
+                let pages = Rc::new(handle.map(process)?);
+                Mapped { owner, touched: vec![false; pages.len().div_ceil(PART)], pages }
+            }
+        };
+        mapped.push(used);
+        Ok(RefMut::map(mapped, |mapped| mapped.last_mut().expect("it has just been put there")))
+    }
+}
+
 impl SharedMemory for NodeMemory {
     fn reaches(&self, rank: usize) -> bool {
         self.processes[rank].is_some()
@@ -144,34 +192,27 @@ impl SharedMemory for NodeMemory {
         self.is_shared
     }
 
-    fn gather(&self, notice: Header, told: &mut Vec<Header>) -> Option<Result<()>> {
-        self.board.as_ref().map(|board| board.gather(notice, told, || self.progress()))
+    fn gather(&self, header: Header, into: &mut Vec<Header>) -> Option<Result<()>> {
+        self.board.as_ref().map(|board| board.gather(header, into, || self.progress()))
     }
 
-    fn meet(&self) -> Option<Result<()>> {
-        self.board.as_ref().map(|board| board.meet(|| self.progress()))
+    fn segment(&self, handle: u64) -> Option<u64> {
+        Some(Handle::read(handle).id)
+    }
+
+    fn map(&self, rank: usize, handle: u64) -> io::Result<()> {
+        self.mapping(rank, Handle::read(handle)).map(drop)
     }
 
     fn locate(&self, rank: usize, handle: u64, bytes: usize) -> io::Result<Located> {
         let handle = Handle::read(handle);
-        let mut mapped = self.mapped.borrow_mut();
-        let known = mapped.iter().rposition(|(owner, id, _)| (*owner, *id) == (rank, handle.id));
-        let pages = match known {
-            Some(at) => mapped.remove(at).2,
-            None => {
-                let process = self.processes[rank];
-                let process = process.ok_or_else(|| io::Error::other("it is on another node"))?;
-                if mapped.len() == KEPT {
-                    mapped.remove(0);
-                }
-                Rc::new(handle.map(process)?)
-            }
-        };
+        let mut mapped = self.mapping(rank, handle)?;
+        let pages = Rc::clone(&mapped.pages);
         if handle.offset.checked_add(bytes).is_none_or(|end| end > pages.len()) {
             return Err(io::Error::other(format!("it has {} bytes", pages.len())));
         }
+        mapped.touch(handle.offset, bytes);
         let address = pages.as_mut_ptr().wrapping_add(handle.offset);
-        mapped.push((rank, handle.id, Rc::clone(&pages)));
         Ok(Located { address, mapping: Some(pages) })
     }
 

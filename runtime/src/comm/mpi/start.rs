@@ -6,7 +6,7 @@ use super::watched::watchdog::{self, Address};
 use super::{MpiCommunicator, process};
 use crate::comm::call::Call;
 use crate::comm::words::{Operation, deadlock};
-use crate::comm::{Broadcast, Communicator, checking};
+use crate::comm::{Broadcast, Communicator, checking, exchange_words};
 use crate::{Error, Result};
 use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -39,7 +39,7 @@ impl Start {
             _ => begin(&world, limit)?,
         };
         let world = Watched::world(world, watch);
-        let headers = world.gather_headers_about("the start of the program", [u64::from(asked), 0, 0, 0])?;
+        let headers = exchange_words(&world, "the start of the program", [u64::from(asked)])?;
         let is_checked = headers.iter().any(|header| header[0] != 0);
         let world = if is_checked { world.checked() } else { world };
         Ok(Self::Watched(Rc::new(world), ends))
@@ -67,7 +67,7 @@ fn begin(world: &MpiCommunicator, limit: Duration) -> Result<(&'static Watched, 
     let host = sysinfo::System::host_name().unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     host.hash(&mut hasher);
-    let headers = world.gather_headers([limit.as_millis() as u64, hasher.finish(), 0, 0])?;
+    let headers = exchange_words(world, "the longest wait", [limit.as_millis() as u64, hasher.finish()])?;
     let limit = headers.iter().fold(u64::MAX, |least, header| least.min(header[0]));
     let one_host = headers.iter().all(|header| header[1] == headers[0][1]);
     let socket = watchdog::socket(one_host);
@@ -88,8 +88,8 @@ fn begin(world: &MpiCommunicator, limit: Duration) -> Result<(&'static Watched, 
 /// Gives all ranks the address of rank 0; collective.
 fn broadcast(world: &MpiCommunicator, own: Address) -> Result<Address> {
     let host = own.host.as_bytes();
-    let told = world.gather_headers([host.len() as u64, u64::from(own.port), own.token, 0])?;
-    let [len, port, token, _] = told[0];
+    let told = exchange_words(world, "where questions go", [host.len() as u64, u64::from(own.port), own.token])?;
+    let [len, port, token] = told[0];
     let mut name = vec![0; len as usize];
     match world.rank {
         0 => world.broadcast(Broadcast::Send(host))?,

@@ -18,10 +18,11 @@ pub(super) mod watchdog;
 use super::memory::NodeMemory;
 use super::{MpiCommunicator, process};
 use crate::comm::call::Call;
-use crate::comm::{Broadcast, Communicator, Header, Layout, SharedMemory, Work, check};
+use crate::comm::{Broadcast, Communicator, Header, Layout, Received, SharedMemory, Work, check, exchange_words};
 use crate::{DType, ReduceOp, Result};
 use agreement::Agreement;
 use memory::WatchedMemory;
+use std::borrow::Cow;
 use std::rc::Rc;
 use watch::{Group, Waiting, Watch};
 
@@ -71,7 +72,7 @@ impl Watched {
     pub(super) fn end(&self, call: &Call<'_>) -> Result<Vec<usize>> {
         let _waiting = self.watch.meets(&self.group, call);
         let own = u64::from(*call == Call::Exit);
-        let headers = self.inner.gather_headers([own, 0, 0, 0])?;
+        let headers = exchange_words(&self.inner, "the end of a program", [own])?;
         Ok((0..headers.len()).filter(|&rank| headers[rank][0] != own).collect())
     }
 
@@ -222,27 +223,9 @@ impl Communicator for Watched {
         if self.compares() { Ok(()) } else { self.inner.barrier() }
     }
 
-    fn gather_headers(&self, header: Header) -> Result<Vec<Header>> {
-        let _waiting = self.call(&Call::HEADERS)?;
-        self.inner.gather_headers(header)
-    }
-
-    fn gather_headers_about(&self, about: &str, header: Header) -> Result<Vec<Header>> {
-        let _waiting = self.call(&Call::Headers { about: about.into() })?;
-        self.inner.gather_headers(header)
-    }
-
-    fn tell(&self, about: &'static str, header: Header, told: Option<&mut Vec<Header>>) -> Result<()> {
-        match told {
-            Some(told) => *told = self.gather_headers_about(about, header)?,
-            None => {
-                let _waiting = self.call(&Call::Headers { about: about.into() })?;
-                if !self.compares() {
-                    self.inner.barrier()?;
-                }
-            }
-        }
-        Ok(())
+    fn exchange_headers(&self, tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
+        let _waiting = self.call(&Call::Headers { about: tag.clone() })?;
+        self.inner.exchange_headers(tag, header, into)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
@@ -267,8 +250,8 @@ impl Communicator for Watched {
         self.compares()
     }
 
-    fn count_received(&self, bytes: usize) {
-        self.inner.count_received(bytes);
+    fn count_in_place(&self, bytes: usize) {
+        self.inner.count_in_place(bytes);
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
@@ -280,8 +263,8 @@ impl Communicator for Watched {
         Ok(Rc::new(WatchedMemory { inner, watch: self.watch, group }))
     }
 
-    fn bytes_received(&self) -> u64 {
-        self.inner.bytes_received()
+    fn received(&self) -> Received {
+        self.inner.received()
     }
 
     fn abort(&self, message: &str) {

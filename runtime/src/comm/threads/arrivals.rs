@@ -31,15 +31,28 @@ pub(super) struct Arrivals {
     pub(super) members: Arc<[usize]>,
     /// Members that have not dropped their communicator.
     pub(super) alive: usize,
-    present: Vec<Option<(Call<'static>, Message)>>,
+    present: Vec<Option<(Call<'static>, Brings)>>,
     arrived: usize,
     /// Members that wait for the others at the fence, and how many fences all have passed.
     at_fence: usize,
     fences: u64,
-    /// The notices of those who have come to the board, and those of its last round.
-    notices: Vec<Header>,
-    told: Vec<Header>,
-    at_board: usize,
+    /// The headers of the last exchange, by rank in the group.
+    headers: Vec<Header>,
+}
+
+/// What a rank brings to a collective.
+#[derive(Clone)]
+pub(super) enum Brings {
+    Data(Message),
+    /// A header, which takes no memory.
+    Header(Header),
+}
+
+/// What all ranks together have brought.
+pub(super) enum Round {
+    Data(Contributions),
+    /// They are in [`Arrivals::headers`].
+    Headers,
 }
 
 impl Arrivals {
@@ -53,56 +66,61 @@ impl Arrivals {
             arrived: 0,
             at_fence: 0,
             fences: 0,
-            notices: vec![Header::default(); size],
-            told: vec![Header::default(); size],
-            at_board: 0,
+            headers: vec![Header::default(); size],
         }
     }
 
-    /// Adds what `rank` brings; returns the contributions if it was the last to arrive.
+    /// Adds what `rank` brings; returns what all have brought if it was the last to arrive.
     ///
     /// # Errors
     /// What each rank called, if they do not call the same.
-    pub(super) fn arrive(
-        &mut self,
-        rank: usize,
-        call: Call<'static>,
-        data: Message,
-    ) -> Result<Option<Contributions>, String> {
-        let before = self.present[rank].replace((call, data));
+    pub(super) fn arrive(&mut self, rank: usize, call: Call<'static>, brings: Brings) -> Result<Option<Round>, String> {
+        let before = self.present[rank].replace((call, brings));
         assert!(before.is_none(), "a rank came twice to one collective: this is a bug of polyshard");
         self.arrived += 1;
         if self.arrived < self.members.len() {
             return Ok(None);
         }
         self.arrived = 0;
-        let (calls, data): (Vec<_>, Vec<_>) = self.present.iter_mut().filter_map(Option::take).unzip();
+        if self.exchange() {
+            return Ok(Some(Round::Headers));
+        }
+        let (calls, brought): (Vec<_>, Vec<_>) = self.present.iter_mut().filter_map(Option::take).unzip();
         if let Some(message) = disagreement(&self.members, &calls) {
             return Err(message);
         }
+        let data = brought.into_iter().map(|brings| match brings {
+            Brings::Data(data) => data,
+            Brings::Header(_) => panic!("a header got into a collective: this is a bug of polyshard"),
+        });
+        let data = data.collect();
         let chunks = match calls[0] {
             Call::AllReduce { bytes, .. } | Call::Reduce { bytes, .. } => bytes.div_ceil(CHUNK),
             _ => 0,
         };
         let combined = (0..chunks).map(|_| Chunk::new()).collect();
-        Ok(Some(Contributions { calls, data, combined, memberships: Vec::new() }))
+        Ok(Some(Round::Data(Contributions { calls, data, combined, memberships: Vec::new() })))
     }
 
-    /// Puts the notice of `rank` on the board; returns whether it was the last one of its round.
-    pub(super) fn put_up(&mut self, rank: usize, notice: Header) -> bool {
-        self.notices[rank] = notice;
-        self.at_board += 1;
-        let last = self.at_board == self.members.len();
-        if last {
-            self.at_board = 0;
-            std::mem::swap(&mut self.notices, &mut self.told);
+    /// Takes the headers that all have brought, if they have, and they are about the same; takes no memory for it.
+    fn exchange(&mut self) -> bool {
+        let Some((first, _)) = &self.present[0] else { return false };
+        let same =
+            |brought: &Option<(Call, Brings)>| matches!(brought, Some((call, Brings::Header(_))) if call == first);
+        if !self.present.iter().all(same) {
+            return false;
         }
-        last
+        for (into, brought) in self.headers.iter_mut().zip(&mut self.present) {
+            if let Some((_, Brings::Header(header))) = brought.take() {
+                *into = header;
+            }
+        }
+        true
     }
 
-    /// Returns the notices of the last round, by rank in the group.
-    pub(super) fn told(&self) -> &[Header] {
-        &self.told
+    /// Returns the headers of the last exchange, by rank in the group.
+    pub(super) fn headers(&self) -> &[Header] {
+        &self.headers
     }
 
     /// Counts one more member at the fence; returns whether it was the last.

@@ -7,11 +7,12 @@
 use super::super::call::Call;
 use super::super::words::{Operation, amount, deadlock, within};
 use super::super::{Header, Stranded};
-use super::arrivals::{Arrivals, Contributions};
+use super::arrivals::{Arrivals, Brings, Contributions, Round};
 use super::failure::Failure;
 use super::group::{GroupId, Membership, divide};
 use super::message::Message;
-use crate::Result;
+use crate::{Error, Result};
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -38,6 +39,8 @@ struct State {
 
 struct Rank {
     status: Status,
+    /// Whether a failure has ended its wait, and not what it waited for.
+    interrupted: bool,
     /// Messages that have been sent to this rank, by group and sender.
     inbox: HashMap<(GroupId, usize), VecDeque<Message>>,
     /// The messages of this rank that are read in place and have not been yet.
@@ -58,11 +61,6 @@ enum Status {
         group: GroupId,
         rank: usize,
     },
-    /// It has put its notice on the board of the group, which is about something.
-    Tells {
-        group: GroupId,
-        about: &'static str,
-    },
     /// It waits until its messages have been read.
     Sends,
     Ended,
@@ -71,7 +69,13 @@ enum Status {
 impl Shared {
     /// Returns a world of `size` ranks, all of them running.
     pub(crate) fn new(size: usize) -> Self {
-        let rank = |_| Rank { status: Status::Running, inbox: HashMap::new(), unread: 0, contributions: None };
+        let rank = |_| Rank {
+            status: Status::Running,
+            interrupted: false,
+            inbox: HashMap::new(),
+            unread: 0,
+            contributions: None,
+        };
         let world = Arrivals::new((0..size).collect());
         let state = State {
             ranks: (0..size).map(rank).collect(),
@@ -146,9 +150,11 @@ impl Shared {
         if state.next_message(group, this, from).is_none() {
             state = self.wait(state, this, Status::Receives { group, from, bytes })?;
         }
-        let inbox = &mut state.ranks[this].inbox;
-        let queue = inbox.get_mut(&(group, from));
-        Ok(queue.and_then(VecDeque::pop_front).expect("a receiver woke to no message: this is a bug of polyshard"))
+        match state.ranks[this].inbox.get_mut(&(group, from)).and_then(VecDeque::pop_front) {
+            Some(message) => Ok(message),
+            // The sender has withdrawn it because of a failure.
+            None => Err(state.failed()),
+        }
     }
 
     /// Says that a message of `from` has been read in place.
@@ -203,57 +209,58 @@ impl Shared {
         call: Call<'static>,
         data: Message,
     ) -> Result<Arc<Contributions>> {
-        let mut state = self.lock();
-        state.check_failure()?;
-        let collective = state.arrivals(group);
-        let members = Arc::clone(&collective.members);
-        match collective.arrive(rank, call, data) {
-            Ok(Some(contributions)) => {
-                let contributions = Arc::new(state.divide(contributions, &members));
-                for &member in members.iter().filter(|&&member| member != this) {
-                    state.ranks[member].contributions = Some(Arc::clone(&contributions));
-                    state.resume(member, &self.wake);
-                }
-                Ok(contributions)
-            }
-            Ok(None) => {
-                state = self.wait(state, this, Status::Meets { group, rank })?;
-                let contributions = state.ranks[this].contributions.take();
-                Ok(contributions.expect("a rank left a collective that was not over: this is a bug of polyshard"))
-            }
-            Err(message) => {
-                state.fail(Failure::Mismatch(message), &self.wake);
-                state.check_failure().map(|()| unreachable!("the failure has just been set"))
-            }
-        }
+        let mut state = self.arrive(group, [rank, this], call, Brings::Data(data))?;
+        let contributions = state.ranks[this].contributions.take();
+        Ok(contributions.expect("a rank left a collective that was not over: this is a bug of polyshard"))
     }
 
-    /// Puts a notice on the board of the group, waits until all members have, and reads what they have put there, if `told` is
-    /// given; as a collective, but takes no memory if `told` has room.
-    pub(super) fn tell(
+    /// Brings a header to the group's next collective, waits until all members have, and reads what they have brought; takes no
+    /// memory if `into` has room.
+    pub(super) fn exchange_headers(
+        &self,
+        group: GroupId,
+        place: [usize; 2],
+        tag: Cow<'static, str>,
+        header: Header,
+        into: &mut Vec<Header>,
+    ) -> Result<()> {
+        let mut state = self.arrive(group, place, Call::Headers { about: tag }, Brings::Header(header))?;
+        // The next exchange does not end before this rank has come to it.
+        into.clear();
+        into.extend_from_slice(state.arrivals(group).headers());
+        Ok(())
+    }
+
+    /// Takes part in the group's next collective, and waits until all members have come.
+    ///
+    /// A collective to which all have come is over for all of them: none gets a failure that comes after it.
+    fn arrive(
         &self,
         group: GroupId,
         [rank, this]: [usize; 2],
-        about: &'static str,
-        notice: Header,
-        told: Option<&mut Vec<Header>>,
-    ) -> Result<()> {
+        call: Call<'static>,
+        brings: Brings,
+    ) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
         state.check_failure()?;
-        if state.arrivals(group).put_up(rank, notice) {
-            let members = Arc::clone(&state.arrivals(group).members);
-            for &member in members.iter().filter(|&&member| member != this) {
+        let arrivals = state.arrivals(group);
+        let members = Arc::clone(&arrivals.members);
+        let contributions = match arrivals.arrive(rank, call, brings) {
+            Ok(Some(Round::Data(contributions))) => Some(Arc::new(state.divide(contributions, &members))),
+            Ok(Some(Round::Headers)) => None,
+            Ok(None) => return self.wait(state, this, Status::Meets { group, rank }),
+            Err(message) => {
+                state.fail(Failure::Mismatch(message), &self.wake);
+                return Err(state.failed());
+            }
+        };
+        for &member in &*members {
+            state.ranks[member].contributions.clone_from(&contributions);
+            if member != this {
                 state.resume(member, &self.wake);
             }
-        } else {
-            state = self.wait(state, this, Status::Tells { group, about })?;
         }
-        // The next round does not end before this rank has come to it.
-        if let Some(told) = told {
-            told.clear();
-            told.extend_from_slice(state.arrivals(group).told());
-        }
-        Ok(())
+        Ok(state)
     }
 
     /// Waits until all members of `group` have called this, whatever else happens.
@@ -298,10 +305,10 @@ impl Shared {
             state = self.wake[this].wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         // A failure that came after the wish was fulfilled will be seen by the next call.
-        if state.ranks[this].contributions.is_none() {
-            state.check_failure()?;
+        match std::mem::take(&mut state.ranks[this].interrupted) {
+            true => Err(state.failed()),
+            false => Ok(state),
         }
-        Ok(state)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -313,6 +320,11 @@ impl Shared {
 impl State {
     fn check_failure(&self) -> Result<()> {
         self.failure.as_ref().map_or(Ok(()), |failure| Err(failure.to_waiting()))
+    }
+
+    /// The error that the failure is to a rank that waits or would.
+    fn failed(&self) -> Error {
+        self.failure.as_ref().expect("a wait ended without its end: this is a bug of polyshard").to_waiting()
     }
 
     fn arrivals(&mut self, group: GroupId) -> &mut Arrivals {
@@ -336,6 +348,7 @@ impl State {
         self.failure = Some(failure);
         for rank in 0..self.ranks.len() {
             if !matches!(self.ranks[rank].status, Status::Running | Status::Ended) {
+                self.ranks[rank].interrupted = true;
                 self.resume(rank, wake);
             }
         }
@@ -395,9 +408,6 @@ impl State {
                 let collective = &self.groups[group];
                 let call = collective.call(*rank).map_or_else(String::new, Call::to_string);
                 Operation::Waits(within(&call, &collective.members, self.ranks.len()))
-            }
-            Status::Tells { group, about } => {
-                Operation::Waits(within(about, &self.groups[group].members, self.ranks.len()))
             }
         }
     }

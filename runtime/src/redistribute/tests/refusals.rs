@@ -93,8 +93,8 @@ fn ranks_that_mean_different_redistributions_are_told() {
     });
     assert_eq!(
         said,
-        "ranks 0 and 1 run different redistributions, numbers 0 and 1 of elements of 4 and 4 bytes: all ranks must run \
-         the same, in the same order"
+        "rank 0 publishes a tile of redistribution 0 of i32 of 48 bytes, rank 1 publishes a tile of redistribution 1 of \
+         i32 of 48 bytes: all ranks must run the same programs, in the same order"
     );
 }
 

@@ -7,7 +7,7 @@ mod reductions;
 mod typed;
 
 use polyshard_runtime::Result;
-use polyshard_runtime::comm::{Broadcast, Communicator};
+use polyshard_runtime::comm::{Broadcast, Communicator, Received, exchange_words};
 
 /// A law, to be called on all ranks of the group at once. Panics where it does not hold.
 pub type Law = fn(&dyn Communicator) -> Result<()>;
@@ -263,21 +263,25 @@ fn bytes_are_counted(comm: &dyn Communicator) -> Result<()> {
 }
 
 fn notes_reach_all(comm: &dyn Communicator) -> Result<()> {
-    let note = |rank: usize| [rank as u64, u64::MAX - rank as u64, 7, (rank as u64) << 40];
+    let note = |rank: usize| [rank as u64, u64::MAX - rank as u64, 7, (rank as u64) << 40, 1, 2, 3, 4];
     let before = comm.bytes_received();
+    let mut notes = Vec::new();
     for _ in 0..3 {
-        let notes = comm.gather_headers(note(comm.rank()))?;
+        comm.exchange_headers("notes".into(), note(comm.rank()), &mut notes)?;
         assert_eq!(notes, (0..comm.size()).map(note).collect::<Vec<_>>());
         comm.fence()?;
     }
     assert_eq!(comm.bytes_received(), before, "notes are no data");
-    comm.count_received(24);
+    let received = comm.received();
+    comm.count_in_place(24);
     assert_eq!(comm.bytes_received(), before + 24, "what came without a message is counted when it is said");
+    let since = comm.received().since(&received);
+    assert_eq!(since, Received { in_place: 1, bytes_in_place: 24, ..Received::default() });
     Ok(())
 }
 
 fn world_ranks_are_known(comm: &dyn Communicator) -> Result<()> {
-    let numbers = comm.gather_headers_about("world ranks", [comm.world_rank(comm.rank()) as u64, 0, 0, 0])?;
+    let numbers = exchange_words(comm, "world ranks", [comm.world_rank(comm.rank()) as u64])?;
     for (rank, number) in numbers.iter().enumerate() {
         assert_eq!(comm.world_rank(rank) as u64, number[0]);
     }

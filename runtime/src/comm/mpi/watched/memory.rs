@@ -22,14 +22,17 @@ impl Drop for WatchedMemory {
 }
 
 impl SharedMemory for WatchedMemory {
-    fn gather(&self, notice: Header, told: &mut Vec<Header>) -> Option<Result<()>> {
-        let _waiting = self.watch.meets(&self.group, &Call::Headers { about: "the start of a run".into() });
-        self.inner.gather(notice, told)
+    fn gather(&self, header: Header, into: &mut Vec<Header>) -> Option<Result<()>> {
+        let _waiting = self.watch.meets(&self.group, &Call::Headers { about: "the inputs of a run".into() });
+        self.inner.gather(header, into)
     }
 
-    fn meet(&self) -> Option<Result<()>> {
-        let _waiting = self.watch.meets(&self.group, &Call::Headers { about: "the end of a run".into() });
-        self.inner.meet()
+    fn segment(&self, handle: u64) -> Option<u64> {
+        self.inner.segment(handle)
+    }
+
+    fn map(&self, rank: usize, handle: u64) -> io::Result<()> {
+        self.inner.map(rank, handle)
     }
 
     fn reaches(&self, rank: usize) -> bool {

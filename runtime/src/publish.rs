@@ -1,0 +1,349 @@
+//! Publishing: ranks that share memory say where blocks of theirs are, and the others read them there, or write into them,
+//! without further communication.
+//!
+//! ```text
+//! exchange of headers  |  all compare them, and map what is new  |  each reads what it needs  |  exchange of headers: all are done
+//! ```
+//!
+//! A header says who publishes how many bytes of which type for which program, and in which round. All members see all headers and
+//! decide alike: ranks that run different programs find out before anybody touches another's memory, and so do all others.
+//! What one member cannot map, all treat as hidden: it goes by messages.
+
+use crate::comm::{Communicator, Header, SharedMemory, plural, sentence};
+use crate::{DType, Error, Result, Segment};
+use smallvec::SmallVec;
+use std::cell::{Cell, Ref, RefCell};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+
+/// The handle of a block that the others cannot see.
+pub(crate) const HIDDEN: u64 = u64::MAX;
+
+/// The handle of a block without elements.
+pub(crate) const EMPTY: u64 = u64::MAX - 1;
+
+/// The blocks that a rank publishes in one round, at most.
+pub(crate) const BLOCKS: usize = 3;
+
+/// What blocks are published for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Inputs,
+    PartialSums,
+    Redistribution,
+}
+
+impl Purpose {
+    const ALL: [Self; 3] = [Self::Inputs, Self::PartialSums, Self::Redistribution];
+
+    /// What ranks that wait for each other wait in.
+    fn tag(self) -> &'static str {
+        match self {
+            Self::Inputs => "inputs that are read in place",
+            Self::PartialSums => "partial sums that are read in place",
+            Self::Redistribution => "tiles that are written in place",
+        }
+    }
+}
+
+/// What a round is for, which is the same on all members.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    pub(crate) purpose: Purpose,
+    /// The type of the elements.
+    pub(crate) dtype: DType,
+    /// What else must be the same; see [`fingerprint`].
+    pub(crate) program: u32,
+}
+
+/// A block that this rank publishes.
+pub(crate) struct Block<'a> {
+    pub(crate) address: *const u8,
+    pub(crate) bytes: usize,
+    /// The segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    pub(crate) place: Option<(&'a Segment, usize)>,
+}
+
+/// The block number `nth` of a header: its handle, and its bytes.
+pub(crate) fn published(header: &Header, nth: usize) -> (u64, usize) {
+    (header[2 + 2 * nth], header[3 + 2 * nth] as usize)
+}
+
+/// Returns a number that differs between things that differ, on all ranks alike.
+pub(crate) fn fingerprint(of: &(impl Hash + ?Sized)) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish() as u32
+}
+
+/// The ranks that publish for one another.
+pub(crate) struct Peers<'a> {
+    pub(crate) comm: &'a dyn Communicator,
+    pub(crate) memory: &'a dyn SharedMemory,
+    /// The number, in the world whose memory it is, of a member.
+    pub(crate) rank: &'a dyn Fn(usize) -> usize,
+    /// Whether they are all ranks of that world.
+    pub(crate) are_all: bool,
+}
+
+/// What the members of a communicator have published, seen from one of them.
+#[derive(Debug, Default)]
+pub(crate) struct Publisher {
+    /// The rounds so far, the same on all members that are in step.
+    epoch: Cell<u64>,
+    /// The headers of the last exchange.
+    headers: RefCell<Vec<Header>>,
+    /// By member, its segments that have been published, and whether all other members have mapped them.
+    segments: RefCell<Vec<SmallVec<[(u64, bool); 2]>>>,
+}
+
+/// The first word of a header: what it says, of what, of which type, how many blocks, and the program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Publishes = 1,
+    Maps = 2,
+    IsDone = 3,
+}
+
+fn first_word(says: Says, round: &Round, count: usize) -> u64 {
+    let purpose = place(&Purpose::ALL, round.purpose);
+    let dtype = place(&DType::ALL, round.dtype);
+    says as u64 | purpose << 8 | dtype << 16 | (count as u64) << 24 | u64::from(round.program) << 32
+}
+
+/// The place of a value among all.
+fn place<T: PartialEq>(all: &[T], value: T) -> u64 {
+    all.iter().take_while(|&other| *other != value).count() as u64
+}
+
+impl Publisher {
+    /// Publishes blocks of this rank, and returns the headers of all members; collective.
+    ///
+    /// From the exchange on others may use the blocks, also if this fails: then they must stay where they are for ever.
+    ///
+    /// # Errors
+    /// If the members publish different things, which all of them are told, or another rank failed.
+    pub(crate) fn publish(&self, peers: &Peers<'_>, round: &Round, blocks: &[Block<'_>]) -> Result<Ref<'_, [Header]>> {
+        assert!(blocks.len() <= BLOCKS, "{} blocks in a round; this is a bug of polyshard", blocks.len());
+        self.epoch.set(self.epoch.get() + 1);
+        let mut header = Header::default();
+        header[0] = first_word(Says::Publishes, round, blocks.len());
+        for (nth, block) in blocks.iter().enumerate() {
+            header[2 + 2 * nth] = match block.bytes {
+                0 => EMPTY,
+                _ => peers.memory.handle(block.address, block.place).unwrap_or(HIDDEN),
+            };
+            header[3 + 2 * nth] = block.bytes as u64;
+        }
+        self.exchange(peers, round.purpose, header)?;
+        self.map(peers, round, blocks.len())?;
+        Ok(Ref::map(self.headers.borrow(), Vec::as_slice))
+    }
+
+    /// Waits until all members are done with `step` of what has been published last; collective.
+    ///
+    /// # Errors
+    /// As for [`publish`](Self::publish).
+    pub(crate) fn wait(&self, peers: &Peers<'_>, round: &Round, step: usize) -> Result<()> {
+        let mut header = Header::default();
+        header[0] = first_word(Says::IsDone, round, step);
+        self.exchange(peers, round.purpose, header)
+    }
+
+    /// Exchanges headers, and compares what must be the same in them.
+    fn exchange(&self, peers: &Peers<'_>, purpose: Purpose, mut header: Header) -> Result<()> {
+        header[1] = self.epoch.get();
+        let mut headers = self.headers.borrow_mut();
+        peers.memory.sync();
+        let on_the_board = if peers.are_all { peers.memory.gather(header, &mut headers) } else { None };
+        match on_the_board {
+            Some(gathered) => gathered?,
+            None => peers.comm.exchange_headers(purpose.tag().into(), header, &mut headers)?,
+        }
+        peers.memory.sync();
+        if headers.iter().all(|other| other[..2] == header[..2]) {
+            return Ok(());
+        }
+        // All see the same headers, so their next rounds have the same number again.
+        let epochs = headers.iter().filter(|header| read(header[0]).is_some()).map(|header| header[1]);
+        self.epoch.set(epochs.max().unwrap_or(0));
+        Err(disagreement(peers, &headers))
+    }
+
+    /// Maps the segments that are published for the first time, and hides, on all members, what one of them cannot map.
+    fn map(&self, peers: &Peers<'_>, round: &Round, count: usize) -> Result<()> {
+        let mut segments = self.segments.borrow_mut();
+        let mut new: SmallVec<[(usize, u64); 4]> = SmallVec::new();
+        let mut failed = None;
+        {
+            let headers = self.headers.borrow();
+            segments.resize_with(headers.len(), SmallVec::new);
+            for (member, header) in headers.iter().enumerate() {
+                for handle in (0..count).map(|nth| published(header, nth).0) {
+                    let segment = if handle < EMPTY { peers.memory.segment(handle) } else { None };
+                    let Some(segment) = segment.filter(|id| segments[member].iter().all(|known| known.0 != *id)) else {
+                        continue;
+                    };
+                    segments[member].push((segment, true));
+                    new.push((member, segment));
+                    let rank = (peers.rank)(member);
+                    if member != peers.comm.rank() && peers.memory.reaches(rank) && failed.is_none() {
+                        failed = peers.memory.map(rank, handle).err().map(|why| (rank, why));
+                    }
+                }
+            }
+        }
+        if !new.is_empty() {
+            let mut published = self.headers.replace(Vec::new());
+            let mut header = Header::default();
+            header[0] = first_word(Says::Maps, round, count);
+            header[2] = u64::from(failed.is_some());
+            self.exchange(peers, round.purpose, header)?;
+            std::mem::swap(&mut published, &mut *self.headers.borrow_mut());
+            // What was swapped out says who has failed.
+            if published.iter().any(|header| header[2] != 0) {
+                new.iter().for_each(|(member, id)| segments[*member].retain(|known| known.0 != *id));
+                new.iter().for_each(|&(member, id)| segments[member].push((id, false)));
+            }
+            if let Some((rank, why)) = failed {
+                say_not_mapped((peers.rank)(peers.comm.rank()), rank, &why);
+            }
+        }
+        if segments.iter().flatten().any(|(_, mapped)| !mapped) {
+            for (member, header) in self.headers.borrow_mut().iter_mut().enumerate() {
+                let is_hidden =
+                    |handle| peers.memory.segment(handle).is_some_and(|id| segments[member].contains(&(id, false)));
+                for nth in 0..count {
+                    if header[2 + 2 * nth] < EMPTY && is_hidden(header[2 + 2 * nth]) {
+                        header[2 + 2 * nth] = HIDDEN;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn say_not_mapped(this: usize, rank: usize, why: &io::Error) {
+    eprintln!("polyshard: rank {this} cannot map memory of rank {rank} ({why}); what is in it goes by messages");
+}
+
+/// Reads what a header says, of what, of which type, and how many blocks.
+fn read(word: u64) -> Option<(Says, Purpose, DType, usize)> {
+    let part = |nth: u32| (word >> (8 * nth)) as usize & 0xff;
+    let says = [Says::Publishes, Says::Maps, Says::IsDone].into_iter().find(|&says| says as usize == part(0))?;
+    Some((says, *Purpose::ALL.get(part(1))?, *DType::ALL.get(part(2))?, part(3)))
+}
+
+/// Says what each member publishes.
+fn disagreement(peers: &Peers<'_>, headers: &[Header]) -> Error {
+    let differ = |part: &dyn Fn(&Header) -> u64| headers.iter().any(|header| part(header) != part(&headers[0]));
+    let epochs = differ(&|header| header[1]);
+    let programs = headers.iter().all(|header| is_of_inputs(header)) && differ(&|header| header[0] >> 32);
+    let clauses = headers.iter().enumerate().map(|(member, header)| {
+        let [one, several, what] = said(header);
+        let program = if programs { format!(" for program {:08x}", header[0] >> 32) } else { String::new() };
+        let epoch = if epochs { format!(" in round {}", header[1]) } else { String::new() };
+        ((peers.rank)(member), [one, several].map(|verb| format!("{verb} {what}{program}{epoch}")))
+    });
+    Error::Mismatch(format!("{}: all ranks must run the same programs, in the same order", sentence(clauses, ", ")))
+}
+
+fn is_of_inputs(header: &Header) -> bool {
+    read(header[0]).is_some_and(|(says, purpose, ..)| says == Says::Publishes && purpose == Purpose::Inputs)
+}
+
+/// What a member does, in words for one and for several.
+fn said(header: &Header) -> [String; 3] {
+    let Some((says, purpose, dtype, count)) = read(header[0]) else {
+        return ["calls", "call", "something else"].map(String::from);
+    };
+    if says != Says::Publishes {
+        return ["is in", "are in", purpose.tag()].map(String::from);
+    }
+    let bytes: Vec<_> = (0..count.min(BLOCKS)).map(|nth| plural(published(header, nth).1, "byte")).collect();
+    let what = match purpose {
+        Purpose::Inputs => format!("{} of {dtype} of {}", plural(count, "input"), bytes.join(" and ")),
+        Purpose::PartialSums => format!("partial sums of {dtype} of {}", bytes.join(" and ")),
+        Purpose::Redistribution => {
+            format!("a tile of redistribution {} of {dtype} of {}", header[0] >> 32, bytes.join(" and "))
+        }
+    };
+    ["publishes".into(), "publish".into(), what]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::{Located, Stranded};
+    use crate::spmd;
+    use std::rc::Rc;
+
+    /// Memory in segments, those of rank 0 of which rank 1 cannot map.
+    struct Unmappable {
+        memory: Rc<dyn SharedMemory>,
+        this: usize,
+    }
+
+    impl SharedMemory for Unmappable {
+        fn reaches(&self, rank: usize) -> bool {
+            self.memory.reaches(rank)
+        }
+
+        fn is_shared(&self) -> bool {
+            true
+        }
+
+        fn handle(&self, address: *const u8, place: Option<(&Segment, usize)>) -> Option<u64> {
+            self.memory.handle(address, place)
+        }
+
+        fn segment(&self, _handle: u64) -> Option<u64> {
+            Some(7)
+        }
+
+        fn map(&self, rank: usize, _handle: u64) -> io::Result<()> {
+            if (self.this, rank) == (1, 0) { Err(io::Error::other("it may map no more")) } else { Ok(()) }
+        }
+
+        fn locate(&self, rank: usize, handle: u64, bytes: usize) -> io::Result<Located> {
+            self.memory.locate(rank, handle, bytes)
+        }
+
+        fn strand(&self, memory: Stranded) {
+            self.memory.strand(memory);
+        }
+    }
+
+    #[test]
+    fn what_one_rank_cannot_map_is_hidden_on_all() {
+        let seen = spmd(3, |world| {
+            let memory = Unmappable { memory: world.memory()?, this: world.rank() };
+            let peers = Peers { comm: world.comm(), memory: &memory, rank: &|rank| rank, are_all: true };
+            let round = Round { purpose: Purpose::Inputs, dtype: DType::F64, program: 1 };
+            let (publisher, data) = (Publisher::default(), [1.0_f64; 4]);
+            let mut seen = Vec::new();
+            for _ in 0..2 {
+                let block = Block { address: data.as_ptr().cast(), bytes: 32, place: None };
+                let headers = publisher.publish(&peers, &round, &[block])?;
+                seen.extend(headers.iter().map(|header| published(header, 0) == (HIDDEN, 32)));
+                drop(headers);
+                publisher.wait(&peers, &round, 0)?;
+            }
+            Ok::<_, Error>(seen)
+        });
+        assert_eq!(seen.expect("all go on"), vec![vec![true; 6]; 3]);
+    }
+
+    #[test]
+    fn a_first_word_is_read_as_it_was_written() {
+        for purpose in Purpose::ALL {
+            for dtype in DType::ALL {
+                let round = Round { purpose, dtype, program: u32::MAX };
+                let read = read(first_word(Says::IsDone, &round, 2)).expect("it says something");
+                assert!(read.0 == Says::IsDone && (read.1, read.2, read.3) == (purpose, dtype, 2));
+            }
+        }
+        assert!(read(0).is_none() && read(u64::MAX).is_none());
+    }
+}

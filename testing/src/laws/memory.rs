@@ -1,0 +1,129 @@
+//! What holds of memory that ranks read of one another: it is what they take it for, however short and however many there are, and
+//! ranks that run different programs are told before anybody reads.
+
+use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+use polyshard_runtime::leaf::{nest, pointwise};
+use polyshard_runtime::{
+    Backend, Collectives, DistArray, Element, Error, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile,
+    Transport, ViewMut, World,
+};
+
+/// A vector in blocks over all ranks.
+fn blocks(ranks: usize, elements: usize) -> Sharding {
+    let mesh = Mesh::new([("x", ranks)]);
+    Sharding::new(&mesh, &[elements], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding")
+}
+
+fn all(elements: usize) -> Region {
+    Region::new(std::iter::once(0..elements as i64))
+}
+
+/// Publishes an array of so many elements of `T`, and reads all of it on every rank.
+pub fn read_all<T: Element>(world: &World, elements: usize) -> Result<()> {
+    let sharding = blocks(world.size(), elements);
+    let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
+    let a = DistArray::filled(world, &sharding, T::ONE)?;
+    let mut tile = Tile::new("A", elements)?;
+    let inputs = SharedInputs::new(world, [&a])?;
+    let [shards] = inputs.shards();
+    tile.all_gather(&group, shards, &all(elements))?;
+    inputs.release()
+}
+
+/// Adds up tiles of so many elements of `T`, of which each rank gets its part.
+pub fn sum_all<T: Element>(world: &World, elements: usize) -> Result<()> {
+    let sharding = blocks(world.size(), elements);
+    let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
+    let mut sums = DistArray::filled(world, &sharding, T::ZERO)?;
+    let mut tile = OutTile::new("C", elements)?;
+    tile.reset(&all(elements), ReduceOp::Sum);
+    tile.reduce_scatter(&group, &mut sums, ReduceOp::Sum)
+}
+
+/// Rank 0 calls the one, and the others the other; all are told the same, and go on in step. Returns what they are told.
+fn told(world: &World, one: impl Fn() -> Result<()>, other: impl Fn() -> Result<()>) -> Result<String> {
+    let told = if world.rank() == 0 { one() } else { other() };
+    let Err(Error::Mismatch(message)) = told else { panic!("rank {} goes on: {told:?}", world.rank()) };
+    let texts = world.all_gather(&[message.len() as i64])?;
+    assert!(texts.iter().all(|&len| len == message.len() as i64), "ranks are told different things, as: {message}");
+    read_all::<f64>(world, 6)?;
+    Ok(message)
+}
+
+/// Whether all ranks share memory.
+fn is_one_node(world: &World) -> Result<bool> {
+    Ok(super::nodes::nodes(world)?.iter().all(|&node| node == 0))
+}
+
+/// Inputs and tiles of other lengths and other types: 16 bytes where `long` elements are expected, for instance.
+pub fn what_differs_is_told(world: &World, long: usize) -> Result<()> {
+    let ranks = world.size();
+    if ranks == 1 {
+        return Ok(());
+    }
+    // Between nodes nothing may be asked to be in place, and what is short is not.
+    let before = world.transport();
+    let own = if is_one_node(world)? { 2 } else { 2048 };
+    world.set_transport(if own == 2 { Transport::Shared } else { before });
+    for elements in [4 * own * ranks, long] {
+        let message = told(world, || read_all::<f64>(world, own * ranks), || read_all::<f64>(world, elements))?;
+        let [bytes, other] = [8 * own, 8 * elements / ranks];
+        assert!(message.starts_with(&format!("rank 0 publishes 1 input of f64 of {bytes} bytes")), "{message}");
+        assert!(message.contains(&format!("1 input of f64 of {other} bytes")), "{message}");
+    }
+    let message = told(world, || read_all::<f32>(world, 2 * own * ranks), || read_all::<f64>(world, own * ranks))?;
+    assert!(message.contains("publishes 1 input of f32 of") && message.contains("1 input of f64 of"), "{message}");
+    world.set_transport(before);
+    if own == 2 {
+        let message = told(world, || sum_all::<f64>(world, 1 << 16), || sum_all::<f32>(world, 1 << 17))?;
+        assert!(message.starts_with("rank 0 publishes partial sums of f64 of 524288 bytes, "), "{message}");
+    }
+    Ok(())
+}
+
+/// Inputs of a few bytes are read in place where that is asked for, and where messages are, by messages; the counters tell.
+pub fn short_inputs_are_read_in_place(world: &World) -> Result<()> {
+    if !is_one_node(world)? {
+        return Ok(());
+    }
+    let (before, others) = (world.transport(), (world.size() - 1) as u64);
+    for transport in [Transport::Shared, Transport::Messages, Transport::Auto] {
+        world.set_transport(transport);
+        let received = world.received();
+        read_all::<f64>(world, 2 * world.size())?;
+        let received = world.received().since(&received);
+        let by_messages = match transport {
+            Transport::Shared => false,
+            Transport::Messages => true,
+            Transport::Auto => world.backend() == Backend::Mpi,
+        };
+        let expected = if by_messages { [0, 16 * others] } else { [16 * others, 0] };
+        assert_eq!([received.bytes_in_place, received.bytes_by_messages], expected, "{transport:?}: {received:?}");
+        assert_eq!((received.in_place > 0, received.messages > 0), (expected[0] > 0, expected[1] > 0), "{received:?}");
+    }
+    world.set_transport(before);
+    Ok(())
+}
+
+/// Many arrays live at a time, each of them long enough for pages of its own, and all are read.
+pub fn many_arrays_live(world: &World, count: usize) -> Result<()> {
+    let elements = world.size() << 13;
+    let sharding = blocks(world.size(), elements);
+    let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
+    let value = |nth: usize, index: usize| (nth * 7 + index % 5) as f64;
+    let arrays = (0..count).map(|nth| DistArray::from_fn(world, &sharding, |index| value(nth, index[0])));
+    let arrays = arrays.collect::<Result<Vec<_>>>()?;
+    let mut tile = Tile::new("A", elements)?;
+    for (nth, array) in arrays.iter().enumerate() {
+        let inputs = SharedInputs::new(world, [array])?;
+        let [shards] = inputs.shards();
+        tile.all_gather(&group, shards, &all(elements))?;
+        let mut sum = [0.0];
+        let target = ViewMut::new(&mut sum, vec![0], vec![1]).strided(&[0], &[&[0]]);
+        let terms = tile.view(shards).strided(&[0], &[&[1]]);
+        nest(&[elements], target, ReduceOp::Sum, &[terms], &pointwise(|[term]: [f64; 1]| term));
+        inputs.release()?;
+        assert_eq!(sum[0], (0..elements).map(|index| value(nth, index)).sum::<f64>(), "array {nth} of {count}");
+    }
+    Ok(())
+}
