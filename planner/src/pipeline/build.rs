@@ -140,9 +140,7 @@ impl Builder {
         position: usize,
     ) -> Result<ArrayId, Box<PipelineError>> {
         let value = self.arrays[home.0].name;
-        let fits = |array: &Array| {
-            array.name == value && array.sharding.mesh() == wanted.mesh() && array.sharding.has_same_owners(wanted)
-        };
+        let fits = |array: &Array| array.name == value && array.sharding == *wanted;
         if let Some(found) = self.arrays.iter().position(fits) {
             return Ok(ArrayId(found));
         }

@@ -32,7 +32,7 @@ pub use rules::{COLLECTIVES, Effect, Violation};
 pub use state::Context;
 pub use text::listed;
 
-/// A number of things in words.
-fn counted(count: usize, noun: &str) -> String {
+/// A number of things as text.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

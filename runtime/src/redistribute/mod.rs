@@ -86,8 +86,8 @@ impl Redistribution {
     /// keeps. Takes time in proportion to the number of ranks.
     ///
     /// # Errors
-    /// [`RedistributionError`] if the shapes differ, sums are closed between different meshes, or the target has
-    /// partial sums along axes where the source has none. If a mesh has not as many ranks as the world, the ranks give
+    /// [`RedistributionError`] if the shapes differ, or the partial sums of the source cannot become those of the target, as
+    /// [`Sharding::closed_axes`] says. If a mesh has not as many ranks as the world, the ranks give
     /// different shardings, or another rank failed.
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
         check::shardings(world, source, target)?;
