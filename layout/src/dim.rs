@@ -266,7 +266,7 @@ impl Blocks {
         below(&self.0, end)
     }
 
-    /// The owned index that has this many before it, if there are so many.
+    /// The owned index at this position, counted from 0.
     pub(crate) fn nth(&self, position: usize) -> usize {
         nth(&self.0, position)
     }

@@ -70,7 +70,7 @@ pub struct Redistribution {
     apart: Option<(usize, usize)>,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
-    /// Whether the rows of all pieces, on all ranks, are long enough for the library to be told where they are.
+    /// Whether the rows of all pieces, on all ranks, are long enough for derived datatypes.
     is_laid_out: bool,
     staging: RefCell<Staging>,
 }
@@ -167,8 +167,7 @@ impl Redistribution {
         &self.target
     }
 
-    /// Returns the bytes that a run holds besides input and output, at most, on any rank, for elements of so
-    /// many bytes.
+    /// Returns the most bytes that a run holds on any rank besides input and output, for elements of `element_bytes` bytes.
     #[must_use]
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
         if let Some(sums) = &self.sums {
