@@ -1,11 +1,13 @@
 //! A program that is prepared makes what it needs before it runs, or in its first run; when it runs again, it allocates
-//! nothing, whatever its ranks read of each other.
+//! nothing, whatever its ranks read of each other. What is worked out from an index or a sharding takes no memory that grows
+//! with the elements.
 //!
 //! Products are of integers here: the libraries that multiply floats allocate room for what they pack, each time. What is
 //! sent allocates too: a message that others have not taken yet has to be somewhere.
 
 use polyshard::prelude::*;
-use polyshard::{Axis, DType, Element, Mesh};
+use polyshard::runtime::Redistribution;
+use polyshard::{Axis, DType, Element};
 
 /// Checks that no rank allocates when a program runs that was prepared and has run.
 #[track_caller]
@@ -134,4 +136,86 @@ fn pointwise_kernels_and_stencils() {
         }
     };
     check("a stencil on a torus", by_rows(torus));
+}
+
+/// Returns the most bytes that a rank holds at one time while it makes what `make` returns.
+fn held<T>(make: impl FnOnce() -> T) -> u64 {
+    allocation_counter::measure(|| drop(make())).bytes_max
+}
+
+/// Checks that preparing a program in which each rank computes in its shard takes no memory to speak of.
+#[track_caller]
+fn check_prepared(name: &str, schedule: Schedule) {
+    let program = schedule.lower().expect("a legal schedule");
+    let held = polyshard::spmd(program.mesh().size(), |world| {
+        let mut prepared = Ok(());
+        let held = held(|| prepared = program.prepare::<f64>(world).map(drop));
+        prepared?;
+        Ok::<_, polyshard::Error>(held)
+    });
+    let held = held.expect("the program is prepared");
+    assert!(held.iter().all(|&bytes| bytes < 64 << 10), "{name} takes {held:?} bytes\n{program}");
+}
+
+#[test]
+fn what_is_written_takes_no_memory() {
+    vars!(i, io, ii);
+    let diagonal = kernel! { fn diagonal(v: [f64; 1500]) -> C: [f64; 1500, 1500] { C[i, i] += v[i] } };
+    check_prepared("a diagonal", diagonal);
+    let strided = kernel! {
+        fn strided(A: [f64; 60000, 2]) -> C: [f64; 120002] { C[2 * i + 2 * j] += A[i, j] }
+    };
+    check_prepared("overlapping strides", strided);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let odd = kernel! { fn odd(A: [f64; 60000]) -> C: [f64; 120000] { C[2 * i + 1] = A[i] } };
+    let odd = odd.distribute([i], [io], [ii], &mesh).shard("A", [i.at(x)]).shard("C", [dim(0).at(x)]);
+    check_prepared("odd elements", odd);
+}
+
+#[test]
+fn block_cyclic_arrays_are_redistributed_without_lists_of_blocks() {
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let by = |placement: &[Placement]| Sharding::new(&mesh, &[1 << 20], placement).expect("a sharding");
+    let cyclic = |block| by(&[Placement::block_cyclic(0, x, block)]);
+    let ways = [
+        [by(&[Placement::block(0, x)]), cyclic(1)],
+        [cyclic(1), by(&[])],
+        [cyclic(1), by(&[Placement::block(0, x)])],
+        [cyclic(2), cyclic(5)],
+        [by(&[Placement::block(0, x)]), cyclic(7)],
+    ];
+    for [source, target] in ways {
+        let held = polyshard::spmd(3, |world| {
+            let mut made = Ok(());
+            let held = held(|| made = Redistribution::new(world, &source, &target).map(drop));
+            made?;
+            Ok::<_, polyshard::Error>(held)
+        });
+        let held = held.expect("a redistribution");
+        assert!(held.iter().all(|&bytes| bytes < 64 << 10), "{source} to {target} takes {held:?} bytes");
+    }
+}
+
+#[test]
+fn block_cyclic_arrays_are_read_without_lists_of_blocks() {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let scaled = kernel! { fn scaled(A: [f64; 98304]) -> C: [f64; 98304] { C[i] = 2 * A[i] } };
+    let scaled = scaled.distribute([i], [io], [ii], &mesh).shard("A", [i.cyclic(x, 1)]).shard("C", [i.at(x)]);
+    let program = scaled.lower().expect("a legal schedule");
+    let held = polyshard::spmd(3, |world| {
+        let a = DistArray::from_fn(world, program.sharding("A"), |index| index[0] as f64)?;
+        let mut prepared = program.prepare(world)?;
+        let mut ran = None;
+        let held = held(|| ran = Some(prepared.run(&[&a])));
+        let c = ran.expect("it has run")?;
+        assert_eq!(c.get(&[32768 * world.rank() + 5]), Some(2.0 * (32768 * world.rank() + 5) as f64));
+        Ok::<_, polyshard::Error>(held)
+    });
+    // A's tile, the output and what is sent are 256 KiB each.
+    let held = held.expect("the program runs");
+    assert!(held.iter().all(|&bytes| bytes < 5 << 18), "{held:?} bytes");
 }

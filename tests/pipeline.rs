@@ -205,6 +205,20 @@ fn shardings_that_no_plan_is_for_go_by_exchange() {
 }
 
 #[test]
+fn shardings_that_are_the_same_need_no_move() {
+    vars!(m, n);
+    let mesh = Mesh::new([("x", 2), ("y", 2), ("z", 1)]);
+    let [x, y, z] = mesh.axes();
+    let first =
+        product(&mesh, [6; 3], [vec![m.at([x, z])], vec![pin(y, 1), pin(x, 0)], vec![m.cyclic(x, 3), pin(z, 0)]]);
+    let second =
+        product(&mesh, [6; 3], [vec![m.at((x + z) % 2)], vec![pin(x, 0), pin(y, 1)], vec![m.at(x), n.cyclic(z, 1)]]);
+    let sequence = Pipeline::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "B"], "D").build();
+    let sequence = sequence.expect("stages that fit");
+    assert_eq!(sequence.moves().count(), 0, "{}", sequence.explain());
+}
+
+#[test]
 fn options_say_what_redistributions_may_do() {
     vars!(m, n, k);
     let mesh = Mesh::new([("x", 2), ("y", 2)]);

@@ -3,7 +3,7 @@
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{Clause, SourceOptions, reference, rust_source};
+use polyshard::{Array, ArrayId, ArrayKind, Clause, DType, Move, SourceOptions, Statement, reference, rust_source};
 use std::collections::BTreeSet;
 
 /// The same kernel with each operation.
@@ -222,4 +222,33 @@ fn empty_sums_are_written() {
     });
     let expected = [9.0, 0.0, 0.0, 0.0, 0.0, 0.0, 9.0];
     assert_eq!(held.expect("the program runs"), [expected; 2]);
+}
+
+/// An output that the caller gives may be read by later statements.
+#[test]
+fn an_output_that_is_read_later_is_written_where_the_caller_holds_it() {
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, x)]).expect("a sharding");
+    let (rows, columns) = (by(0), by(1));
+    let array = |name: &str, sharding: &Sharding, kind| Array { name: name.into(), sharding: sharding.clone(), kind };
+    let arrays = vec![
+        array("A", &rows, ArrayKind::Input),
+        array("B", &columns, ArrayKind::Output),
+        array("T", &rows, ArrayKind::Temporary),
+    ];
+    let moved = |source, target, shardings| {
+        Statement::Move(Box::new(Move::direct(ArrayId(source), ArrayId(target), shardings, Vec::new())))
+    };
+    let statements = vec![moved(0, 1, [&rows, &columns]), moved(1, 2, [&columns, &rows])];
+    let program = Program::new(&mesh, DType::F64, arrays, statements).expect("a program");
+    polyshard::spmd(2, |world| {
+        let a = DistArray::from_fn(world, &rows, value)?;
+        let mut b = DistArray::filled(world, &columns, 0.0)?;
+        program.run_into(world, &[&a], &mut b)?;
+        assert_eq!(b.block(), DistArray::from_fn(world, &columns, value)?.block());
+        assert_eq!(program.run(world, &[&a])?.block(), b.block());
+        Ok(())
+    })
+    .expect("the program runs");
 }

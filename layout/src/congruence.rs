@@ -3,7 +3,8 @@
 //! Each placement is a congruence, `terms * coordinates = digits * factors + constant` modulo its own
 //! modulus. Elimination as over the rationals brings them into a form in which each has an axis of its
 //! own, the pivot, with factor 1. A pivot's factor must be invertible, and its axis must have as many
-//! coordinates as the modulus has remainders, since the solution takes all of them.
+//! coordinates as the modulus has remainders, since the solution takes all of them. Where there is no such axis, several that
+//! number the remainders together will do, if no other placement has them: `(x + 2 * y + 1) % 6` on (x: 2, y: 3).
 //!
 //! Congruences of different moduli mix as far as one modulus divides the other. What cannot be eliminated
 //! stays: then the axis is solved first, and its coordinate is known to those that depend on it.
@@ -22,7 +23,8 @@ struct Row {
     /// Digits with their factors.
     digits: Vec<(Digit, i64)>,
     constant: i64,
-    pivot: Option<usize>,
+    /// What it is solved for, each axis with its stride: one of stride 1, or the digits of a mixed-radix number.
+    pivots: Vec<(usize, i64)>,
 }
 
 /// Solves the placements that are remainders. `known` are the axes that are pinned or solved by other
@@ -39,16 +41,21 @@ pub(crate) fn solve(
     for at in 0..rows.len() {
         let free = free(&rows, at, known, mesh);
         let Some(axis) = pivot(&mut rows, at, &free) else {
-            return Err(refusal(&rows, at, known, placed[rows[at].placed].1, mesh));
+            let Some((unit, pivots)) = joint_pivots(&rows, at, known, mesh) else {
+                return Err(refusal(&rows, at, known, placed[rows[at].placed].1, mesh));
+            };
+            rows[at].scale(unit);
+            rows[at].pivots = pivots;
+            continue;
         };
         let unit = inverse(rows[at].terms[axis], rows[at].modulus);
         rows[at].scale(unit);
-        rows[at].pivot = Some(axis);
+        rows[at].pivots = vec![(axis, 1)];
         for other in (0..rows.len()).filter(|&other| other != at) {
             eliminate(&mut rows, axis, at, other);
         }
     }
-    ordered(&rows).ok_or_else(|| {
+    ordered(&rows, mesh).ok_or_else(|| {
         let linear = placed[rows[0].placed].1;
         unsolved(linear, mesh)
     })
@@ -69,7 +76,7 @@ impl Row {
             terms[axis] = factor % modulus;
         }
         let constant = -(linear.constant % modulus);
-        Some(Self { placed, modulus, terms, digits: vec![(*digit, 1)], constant, pivot: None })
+        Some(Self { placed, modulus, terms, digits: vec![(*digit, 1)], constant, pivots: Vec::new() })
     }
 
     fn scale(&mut self, factor: i64) {
@@ -98,19 +105,27 @@ impl Row {
         self.constant = less(self.constant, other.constant);
     }
 
-    /// The pivot's coordinate, by the digits and the other coordinates.
-    fn source(&self, pivot: usize) -> AxisSource {
-        let others = self.terms.iter().enumerate().filter(|&(axis, &factor)| axis != pivot && factor != 0);
+    fn is_pivot(&self, axis: usize) -> bool {
+        self.pivots.iter().any(|pivot| pivot.0 == axis)
+    }
+
+    /// The pivots' coordinates, by the digits and the other coordinates.
+    fn sources(&self, mesh: &Mesh) -> impl Iterator<Item = (usize, AxisSource)> {
+        let others = self.terms.iter().enumerate().filter(|&(axis, &factor)| !self.is_pivot(axis) && factor != 0);
         let terms = others.map(|(axis, &factor)| (axis, -factor)).collect();
         let rest = LinearAxes { terms, constant: self.constant, modulus: None };
-        AxisSource::Skew { digits: self.digits.clone(), rest, modulus: self.modulus }
+        let modulus = self.modulus;
+        self.pivots.iter().map(move |&(axis, stride)| {
+            let parts = (modulus / stride).min(mesh.as_slice()[axis].extent as i64);
+            (axis, AxisSource::Skew { digits: self.digits.clone(), rest: rest.clone(), modulus, stride, parts })
+        })
     }
 }
 
 /// The axes that a row may still be solved for: the shortest first, and of these the last.
 fn free(rows: &[Row], at: usize, known: &[usize], mesh: &Mesh) -> Vec<usize> {
     let extent = |axis: usize| mesh.as_slice()[axis].extent as i64;
-    let taken = |axis: usize| known.contains(&axis) || rows.iter().any(|row| row.pivot == Some(axis));
+    let taken = |axis: usize| known.contains(&axis) || rows.iter().any(|row| row.is_pivot(axis));
     let mut free: Vec<_> = (0..mesh.ndim()).filter(|&axis| extent(axis) >= rows[at].modulus && !taken(axis)).collect();
     // An axis that no other row has needs no elimination.
     let shared = |axis: usize| rows.iter().filter(|row| row.terms[axis] != 0).count() > 1;
@@ -139,10 +154,34 @@ fn pivot(rows: &mut [Row], at: usize, free: &[usize]) -> Option<usize> {
     (gcd(rows[at].terms[axis], modulus) == 1).then_some(axis)
 }
 
+/// Axes of this row alone that number its remainders together, each with its stride, once the row is scaled by a unit; the
+/// unit comes first.
+fn joint_pivots(rows: &[Row], at: usize, known: &[usize], mesh: &Mesh) -> Option<(i64, Vec<(usize, i64)>)> {
+    let modulus = rows[at].modulus;
+    let own = |&axis: &usize| {
+        let others = rows.iter().filter(|row| row.terms[axis] != 0).count() > 1;
+        rows[at].terms[axis] != 0 && !others && !known.contains(&axis)
+    };
+    let axes: Vec<usize> = (0..mesh.ndim()).rev().filter(own).collect();
+    let units = axes.iter().map(|&axis| rows[at].terms[axis]).filter(|&factor| gcd(factor, modulus) == 1);
+    units.map(|factor| inverse(factor, modulus)).find_map(|unit| {
+        let scaled = |axis: usize| i128::from(rows[at].terms[axis]) * i128::from(unit);
+        let mut pivots = Vec::new();
+        let mut stride = 1;
+        while stride != modulus {
+            let has_stride = |&axis: &usize| scaled(axis).rem_euclid(modulus.into()) == i128::from(stride);
+            let axis = axes.iter().copied().find(has_stride)?;
+            pivots.push((axis, stride));
+            stride = stride.checked_mul(mesh.as_slice()[axis].extent as i64).filter(|&stride| stride <= modulus)?;
+        }
+        Some((unit, pivots))
+    })
+}
+
 /// Takes the pivot of row `at` out of row `other`, where that leaves the other's own pivot as it is.
 fn eliminate(rows: &mut [Row], axis: usize, at: usize, other: usize) {
     let factor = rows[other].terms[axis];
-    let apart = rows[other].pivot.is_none_or(|pivot| rows[at].terms[pivot] % rows[other].modulus == 0);
+    let apart = rows[other].pivots.iter().all(|pivot| rows[at].terms[pivot.0] % rows[other].modulus == 0);
     if factor == 0 || rows[at].modulus % rows[other].modulus != 0 || !apart {
         return;
     }
@@ -153,15 +192,17 @@ fn eliminate(rows: &mut [Row], axis: usize, at: usize, other: usize) {
 }
 
 /// Each pivot after those that it depends on; nothing if two depend on one another.
-fn ordered(rows: &[Row]) -> Option<Vec<(usize, AxisSource)>> {
-    let mut left: Vec<(usize, &Row)> = rows.iter().filter_map(|row| Some((row.pivot?, row))).collect();
-    left.sort_unstable_by_key(|&(axis, _)| axis);
+fn ordered(rows: &[Row], mesh: &Mesh) -> Option<Vec<(usize, AxisSource)>> {
+    let mut left: Vec<&Row> = rows.iter().collect();
+    left.sort_unstable_by_key(|row| row.pivots[0]);
     let mut order = Vec::with_capacity(left.len());
     while !left.is_empty() {
-        let waits = |row: &Row, pivot: usize| left.iter().any(|&(axis, _)| axis != pivot && row.terms[axis] != 0);
-        let next = left.iter().position(|&(axis, row)| !waits(row, axis))?;
-        let (axis, row) = left.remove(next);
-        order.push((axis, row.source(axis)));
+        let waits = |row: &Row| {
+            let others = left.iter().flat_map(|other| &other.pivots);
+            others.into_iter().any(|&(axis, _)| !row.is_pivot(axis) && row.terms[axis] != 0)
+        };
+        let next = left.iter().position(|row| !waits(row))?;
+        order.extend(left.remove(next).sources(mesh));
     }
     Some(order)
 }

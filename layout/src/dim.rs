@@ -35,18 +35,33 @@ pub struct LevelLayout {
     pub at: LinearAxes,
     /// The number of digits.
     pub parts: usize,
-    /// Indices in a block, at least 1; `ceil(size / parts)` of what is divided, unless it is cyclic.
+    /// Indices in a block, at least 1.
     pub block: usize,
-    /// Whether blocks have their numbers modulo `parts` as digits, else there are `parts` of them.
+    /// Whether there are more than `parts` blocks, which then have their numbers modulo `parts` as digits.
     pub cyclic: bool,
 }
 
 impl LevelLayout {
-    /// The one level that two are where the outer blocks consist of whole inner ones, numbered by axes.
+    /// The one level that says what two do, where the outer blocks consist of whole turns of the inner ones.
     pub(crate) fn joined(outer: &Self, inner: &Self, mesh: &Mesh) -> Option<Self> {
-        let even = !outer.cyclic && !inner.cyclic && outer.block == inner.parts.saturating_mul(inner.block);
-        let at = even.then(|| LinearAxes::joined(&outer.at, &inner.at, mesh)).flatten()?;
-        Some(Self { at, parts: outer.parts * inner.parts, ..inner.clone() })
+        let turn = inner.parts.saturating_mul(inner.block);
+        if inner.cyclic {
+            // Every rank has all outer blocks, and in each the digits begin anew, where they would anyway.
+            return (outer.parts == 1 && outer.block.is_multiple_of(turn)).then(|| inner.clone());
+        }
+        let at = match (outer.block == turn, outer.parts) {
+            (false, _) => return None,
+            (true, 1) => inner.at.clone(),
+            (true, _) => LinearAxes::joined(&outer.at, &inner.at, mesh)?,
+        };
+        Some(Self { at, parts: outer.parts * inner.parts, block: inner.block, cyclic: outer.cyclic })
+    }
+
+    /// Returns whether a level that divides `size` indices is in blocks of `ceil(size / parts)`, so that
+    /// [`Block`](crate::Level::Block) says all of it.
+    #[must_use]
+    pub fn is_in_ceil_blocks(&self, size: usize) -> bool {
+        !self.cyclic && self.block == size.div_ceil(self.parts).max(1)
     }
 
     /// Indices after which digits repeat, if they do.
@@ -84,14 +99,11 @@ impl DimLayout {
         self.levels.iter().any(|level| level.cyclic)
     }
 
-    /// Whether it gives each rank what `other` does of a dimension of `extent`, however it is written: a block that is the
-    /// only one of its rank may be cyclic or not.
-    pub(crate) fn is_alike(&self, other: &Self, extent: usize) -> bool {
-        let single = |layout: &Self| match &layout.levels[..] {
-            [level] if level.block.saturating_mul(level.parts) >= extent => Some((level.at.clone(), level.block)),
-            _ => None,
-        };
-        self == other || self.is_whole() && other.is_whole() || single(self).is_some_and(|it| single(other) == Some(it))
+    /// Returns the distance after which what a rank owns repeats, if the dimension is cyclic.
+    #[must_use]
+    pub fn turn(&self) -> Option<usize> {
+        // A rank has one block of each level outside of the first that is cyclic.
+        self.levels.iter().find_map(LevelLayout::turn)
     }
 
     /// Returns whether each owner has all of the dimension, as there is one digit per level.
@@ -164,6 +176,56 @@ fn max_owned_of(levels: &[LevelLayout], length: usize) -> usize {
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks(Vec<Level>);
 
+/// The indices of a dimension of some extent that a rank owns, ascending; the position of each is the one that it has in the
+/// rank's block.
+///
+/// ```
+/// use polyshard_layout::{Mesh, Placement, Sharding};
+/// let mesh = Mesh::new([("x", 2)]);
+/// let cyclic = Sharding::new(&mesh, &[11], &[Placement::block_cyclic(0, mesh.axes::<1>()[0], 2)])?;
+/// let owned = cyclic.owned(0, &[1]); // 2, 3, 6, 7 and 10
+/// assert_eq!((owned.len(), owned.run(2), owned.run(3), owned.below(7)), (5, 6..8, 7..8, 3));
+/// # Ok::<(), polyshard_layout::ShardingError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Owned {
+    blocks: Blocks,
+    /// Indices from here on are none; 0 if the rank owns nothing.
+    end: usize,
+}
+
+impl Owned {
+    pub(crate) fn new(blocks: Blocks, end: usize) -> Self {
+        Self { blocks, end }
+    }
+
+    /// Returns the number of indices.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.blocks.below(self.end)
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of indices below `index`.
+    #[must_use]
+    pub fn below(&self, index: usize) -> usize {
+        self.blocks.below(index.min(self.end))
+    }
+
+    /// Returns the indices of a block from the one at `position` on; an empty range beyond the last position.
+    #[must_use]
+    pub fn run(&self, position: usize) -> Range<usize> {
+        let start = self.blocks.nth(position);
+        let run = self.blocks.next(start, self.end).filter(|run| run.start == start);
+        run.unwrap_or(self.end..self.end)
+    }
+}
+
 /// One level of them: `start + n * turn .. + block`, of which it owns what the levels inside say.
 #[derive(Clone, Copy, Debug)]
 struct Level {
@@ -204,6 +266,11 @@ impl Blocks {
         below(&self.0, end)
     }
 
+    /// The owned index at this position, counted from 0.
+    pub(crate) fn nth(&self, position: usize) -> usize {
+        nth(&self.0, position)
+    }
+
     /// The first range of owned indices of `0..size` that does not end by `from`, without what is before `from`.
     pub(crate) fn next(&self, from: usize, size: usize) -> Option<Range<usize>> {
         next(&self.0, from, size)
@@ -214,6 +281,13 @@ fn below(levels: &[Level], end: usize) -> usize {
     let Some((level, inner)) = levels.split_first() else { return end };
     let rest = (end % level.turn).saturating_sub(level.start).min(level.block);
     end / level.turn * level.owned + below(inner, rest)
+}
+
+fn nth(levels: &[Level], position: usize) -> usize {
+    let Some((level, inner)) = levels.split_first() else { return position };
+    let owned = level.owned.max(1);
+    let start = level.start.saturating_add((position / owned).saturating_mul(level.turn));
+    start.saturating_add(nth(inner, position % owned))
 }
 
 fn next(levels: &[Level], from: usize, size: usize) -> Option<Range<usize>> {

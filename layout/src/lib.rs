@@ -30,13 +30,13 @@ mod sums;
 
 pub use axis::{Axis, AxisExpr};
 pub use collective::Collective;
-pub use dim::{Digit, DimLayout, LevelLayout};
+pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
 pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
 pub use name::Name;
 pub use placement::{Level, Placement};
 pub use reach::Reach;
-pub use sharding::{Sharding, ShardingError};
+pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use sums::SumKind;

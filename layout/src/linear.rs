@@ -53,6 +53,7 @@ impl LinearAxes {
         self.modulus.map_or(sum.clone(), |modulus| sum % modulus)
     }
 
+    /// The form of an expression as it is written; see [`normal`](Self::normal).
     pub(crate) fn new(expr: &AxisExpr, mesh: &Mesh) -> Result<Self, ShardingError> {
         let unsupported = |[why, help]: [_; 2]| ShardingError::Unsupported { expr: expr.clone(), why, help };
         let (inner, modulus) = match expr {
@@ -122,6 +123,24 @@ impl LinearAxes {
             }
         }
         Ok(())
+    }
+
+    /// The one form of all that have these values on the mesh: without axes of one rank, and without a modulus that changes
+    /// nothing; numbers are the remainders nearest to 0.
+    pub(crate) fn normal(mut self, mesh: &Mesh) -> Self {
+        let extent = |axis: usize| mesh.as_slice()[axis].extent;
+        self.terms.retain(|&(axis, _)| extent(axis) > 1);
+        let Some(modulus) = self.modulus else { return self };
+        let positive = |&(axis, factor): &(usize, i64)| (axis, factor.rem_euclid(modulus));
+        let terms = self.terms.iter().map(positive).filter(|term| term.1 != 0).collect();
+        let constant = self.constant.rem_euclid(modulus);
+        let plain = Self { terms, constant, modulus: None };
+        if plain.radix(mesh).is_some_and(|(parts, _)| parts == modulus) {
+            return plain;
+        }
+        let nearest = |value: i64| if value > modulus - value { value - modulus } else { value };
+        let terms = plain.terms.iter().map(|&(axis, factor)| (axis, nearest(factor))).collect();
+        Self { terms, constant: nearest(constant), modulus: self.modulus }
     }
 
     /// A number of the form, taken modulo the modulus, if there is one; the sign is kept, as it was written.

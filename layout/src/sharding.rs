@@ -1,6 +1,6 @@
 //! Shardings: which rank owns which elements of an array.
 
-use crate::dim::{Blocks, Digit, DimLayout, LevelLayout};
+use crate::dim::{Blocks, Digit, DimLayout, LevelLayout, Owned};
 use crate::linear::LinearAxes;
 use crate::placement::{Level, Placement};
 use crate::solve::solve;
@@ -11,12 +11,21 @@ use std::fmt;
 use std::ops::Range;
 
 mod error;
+mod terms;
 pub use error::ShardingError;
+pub use terms::SumsError;
 
 /// Which rank of a mesh owns which elements of an array; row-major, tiles never need to divide.
 ///
 /// An axis that no clause names replicates. Each element has at least one owner. Along an axis of partial sums, each
 /// coordinate owns a term of every element, and the array is the sum of the terms.
+///
+/// A sharding is kept, compared and printed in a canonical form, whatever it was written as: pins in the order of the mesh, no
+/// axes of one rank, no modulus that changes nothing, and as few levels as say the same; a block-cyclic dimension with a
+/// single turn is in blocks. Two shardings of one mesh and shape that are equal give every rank the same elements. Those that
+/// give every rank the same are equal, unless that is an accident of the size: a dimension has fewer blocks than its placement
+/// numbers, as `0 @ x` and `pin(x, 0)` of one row, or blocks of blocks have fewer than two turns of a cyclic level. Blocks of
+/// blocks of which the outer ones are placed by `(..) % m` may be equal to a single remainder, and are not found to be.
 ///
 /// ```
 /// use polyshard_layout::{Mesh, Placement, Sharding};
@@ -103,8 +112,9 @@ impl Sharding {
                         Level::Block { at } => Ok((LinearAxes::new(at, mesh)?, None)),
                         Level::Cyclic { at, block } => Ok((LinearAxes::new(at, mesh)?, Some(*block))),
                     });
-                    let levels = levels.collect::<Result<Vec<_>, _>>()?;
+                    let mut levels = levels.collect::<Result<Vec<_>, _>>()?;
                     used.extend(levels.iter().flat_map(|(at, _)| at.terms.iter().map(|term| term.0)));
+                    levels = levels.into_iter().map(|(at, block)| (at.normal(mesh), block)).collect();
                     dims[dim] = layout(dim, extent, levels, mesh)?;
                 }
             }
@@ -114,7 +124,12 @@ impl Sharding {
         if let Some(&axis) = partial.iter().find(|axis| used.contains(axis)) {
             return Err(ShardingError::PartialTwice { axis: mesh.as_slice()[axis].name });
         }
-        let digits = placed.iter().flat_map(|&dim| {
+        // What an axis of one rank places, pins or sums up is all of it.
+        let several = |axis: usize| mesh.as_slice()[axis].extent > 1;
+        partial.retain(|&axis| several(axis));
+        pins.retain(|pin| several(pin.0));
+        pins.sort_unstable();
+        let digits = (0..dims.len()).flat_map(|dim| {
             let levels = dims[dim].levels().iter().enumerate();
             levels.map(move |(level, layout)| (Digit { dim, level }, &layout.at))
         });
@@ -160,41 +175,6 @@ impl Sharding {
         &self.pins
     }
 
-    /// Returns the positions of the axes along which each coordinate holds a term of the sum, ascending; none if the
-    /// array is no sum.
-    ///
-    /// ```
-    /// use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding};
-    /// let mesh = Mesh::new([("x", 2), ("z", 3)]);
-    /// let open = Sharding::new(&mesh, &[4], &[Placement::block(0, AxisExpr::axis("x")), Placement::partial("z")])?;
-    /// assert_eq!((open.partial(), open.to_string()), (&[1][..], "[0 @ x, partial(z)]".into()));
-    /// assert_eq!(open.closed().to_string(), "[0 @ x]");
-    /// # Ok::<(), polyshard_layout::ShardingError>(())
-    /// ```
-    #[must_use]
-    pub fn partial(&self) -> &[usize] {
-        &self.partial
-    }
-
-    /// Returns the names of the axes along which each coordinate holds a term of the sum.
-    #[must_use]
-    pub fn partial_axes(&self) -> Vec<Name> {
-        self.partial.iter().map(|&axis| self.mesh.as_slice()[axis].name).collect()
-    }
-
-    /// Returns the sharding of the sum of the terms where each coordinate of the axes that now hold them owns it.
-    #[must_use]
-    pub fn closed(&self) -> Self {
-        self.closed_along(&self.partial)
-    }
-
-    /// As [`closed`](Self::closed), along these axes, given as positions; sums along others stay open.
-    #[must_use]
-    pub fn closed_along(&self, axes: &[usize]) -> Self {
-        let partial = self.partial.iter().copied().filter(|axis| !axes.contains(axis)).collect();
-        Self { partial, ..self.clone() }
-    }
-
     /// Returns the sharding that is the same but that the array is at one coordinate alone of axes along which it is
     /// replicated or partial, given as positions and coordinates.
     #[must_use]
@@ -202,21 +182,29 @@ impl Sharding {
         let mut pinned = self.clone();
         for &(axis, coordinate) in at {
             pinned.partial.retain(|&other| other != axis);
+            if self.mesh.as_slice()[axis].extent == 1 {
+                continue;
+            }
             pinned.pins.push((axis, coordinate));
             if let Some(source) = pinned.sources.iter_mut().find(|source| source.0 == axis) {
                 source.1 = AxisSource::Pin(coordinate);
             }
         }
+        pinned.pins.sort_unstable();
         pinned
     }
 
-    /// Returns the clauses that give this sharding, with placements in normal form.
+    /// Returns the clauses of this sharding in canonical form; [`new`](Self::new) makes the same sharding of them.
     #[must_use]
     pub fn placements(&self) -> Vec<Placement> {
         let dims = self.dims.iter().enumerate().filter_map(|(dim, layout)| {
-            let levels = layout.levels().iter().map(|level| {
+            let levels = layout.levels().iter().enumerate().map(|(number, level)| {
                 let at = level.at.expr(&self.mesh);
-                if level.cyclic { Level::Cyclic { at, block: level.block } } else { Level::Block { at } }
+                if self.is_in_ceil_blocks(dim, number) {
+                    Level::Block { at }
+                } else {
+                    Level::Cyclic { at, block: level.block }
+                }
             });
             let levels: Vec<_> = levels.collect();
             (!levels.is_empty()).then_some(Placement::Divided { dim, levels })
@@ -234,9 +222,13 @@ impl Sharding {
     pub fn clauses(&self, name: impl Fn(usize) -> String) -> Vec<String> {
         let divided = self.dims.iter().enumerate().filter(|(_, layout)| !layout.levels().is_empty());
         let dims = divided.map(|(dim, layout)| {
-            let levels = layout.levels().iter().map(|level| {
+            let levels = layout.levels().iter().enumerate().map(|(number, level)| {
                 let at = level.at.display(&self.mesh);
-                if level.cyclic { format!(" @ cyclic({at}, {})", level.block) } else { format!(" @ {at}") }
+                if self.is_in_ceil_blocks(dim, number) {
+                    format!(" @ {at}")
+                } else {
+                    format!(" @ cyclic({at}, {})", level.block)
+                }
             });
             name(dim) + &levels.collect::<String>()
         });
@@ -244,14 +236,10 @@ impl Sharding {
         dims.chain(pins).chain(self.partial_axes().into_iter().map(|axis| format!("partial({axis})"))).collect()
     }
 
-    /// Returns whether two shardings of one shape and mesh are written alike, up to a block that says nothing: an array
-    /// of one is then taken for an array of the other.
-    #[must_use]
-    pub fn has_same_owners(&self, other: &Self) -> bool {
-        let mut dims = self.dims.iter().zip(&other.dims).zip(&self.shape);
-        self.pins == other.pins
-            && self.partial == other.partial
-            && dims.all(|((left, right), &extent)| left.is_alike(right, extent))
+    /// Whether a block size need not be written at a level of a dimension.
+    fn is_in_ceil_blocks(&self, dim: usize, level: usize) -> bool {
+        let layout = &self.dims[dim];
+        layout.levels()[level].is_in_ceil_blocks(layout.divided(level, self.shape[dim]))
     }
 
     /// Returns whether a coordinate along the axis with this position is part of where an element is.
@@ -307,6 +295,13 @@ impl Sharding {
         })
     }
 
+    /// Returns the indices of dimension `dim` that the rank at `coordinates` owns.
+    #[must_use]
+    pub fn owned(&self, dim: usize, coordinates: &[usize]) -> Owned {
+        let end = if self.keeps(coordinates) { self.shape[dim] } else { 0 };
+        Owned::new(Blocks::of(&self.dims[dim], coordinates), end)
+    }
+
     /// Returns the position of index `index` of dimension `dim` in the block of the rank at `coordinates`, if the rank
     /// owns it.
     #[must_use]
@@ -356,10 +351,11 @@ impl Sharding {
                 AxisSource::Digit { digit, stride, extent } => {
                     (self.digit(*digit, element) as i64 / stride % extent) as usize
                 }
-                AxisSource::Skew { digits, rest, modulus } => {
+                AxisSource::Skew { digits, rest, modulus, stride, parts } => {
                     let value = |digit: Digit| self.digit(digit, element) as i128;
                     let digits = digits.iter().map(|&(digit, factor)| i128::from(factor) * value(digit));
-                    (digits.sum::<i128>() + rest.sum(&owner)).rem_euclid((*modulus).into()) as usize
+                    let remainder = (digits.sum::<i128>() + rest.sum(&owner)).rem_euclid((*modulus).into());
+                    (remainder as i64 / stride % parts) as usize
                 }
             };
         }
@@ -373,10 +369,10 @@ impl Sharding {
     }
 }
 
-/// The layout of a dimension by the expressions of its levels and, where they are cyclic, their blocks.
+/// The layout of a dimension by the expressions of its levels in normal form and, where they are cyclic, their blocks.
 ///
-/// Levels that divide nothing are left out, and those that divide evenly are joined, so that one way of dividing a
-/// dimension is one layout.
+/// Levels that divide nothing are left out, cyclic ones of a single turn are blocks, and two that one level can say are
+/// joined, so that one way of dividing a dimension is one layout.
 fn layout(
     dim: usize,
     extent: usize,
@@ -385,29 +381,30 @@ fn layout(
 ) -> Result<DimLayout, ShardingError> {
     let mut layout: Vec<LevelLayout> = Vec::new();
     let mut size = extent;
-    let mut alone = None;
     for (at, block) in levels {
         let parts = at.parts(mesh)? as usize;
         let (block, cyclic) = match block {
             Some(0) => return Err(ShardingError::EmptyBlock { dim }),
             // A block beyond the size is all of it.
-            Some(block) => (block.min(size.max(1)), true),
+            Some(block) => {
+                let block = block.min(size.max(1));
+                (block, block.saturating_mul(parts) < size)
+            }
             None => (size.div_ceil(parts).max(1), false),
         };
         size = block;
-        let level = LevelLayout { at, parts, block, cyclic };
+        let mut level = LevelLayout { at, parts, block, cyclic };
         if parts == 1 && !cyclic {
-            alone = alone.or(Some(level));
             continue;
         }
-        match layout.last_mut().and_then(|outer| Some((LevelLayout::joined(outer, &level, mesh)?, outer))) {
-            Some((joined, outer)) => *outer = joined,
-            None => layout.push(level),
+        while let Some(joined) = layout.last().and_then(|outer| LevelLayout::joined(outer, &level, mesh)) {
+            layout.pop();
+            level = joined;
         }
+        layout.push(level);
     }
-    if layout.is_empty() {
-        layout.extend(alone);
-    }
+    // Every rank has all blocks of these, and nothing divides them further.
+    while layout.pop_if(|level| level.parts == 1).is_some() {}
     Ok(DimLayout::new(layout))
 }
 

@@ -20,13 +20,17 @@ pub enum AxisSource {
         /// The extent of the axis.
         extent: i64,
     },
-    /// At `(sum of factor * digit + rest) % modulus`, where `rest` is over coordinates that come earlier.
+    /// At `(sum of factor * digit + rest) % modulus / stride % parts`, where `rest` is over coordinates that come earlier.
     Skew {
         /// Digits of the element with their factors.
         digits: Vec<(Digit, i64)>,
         /// What is added; its own modulus is `None`.
         rest: LinearAxes,
-        /// The modulus of the placement, at most the extent of the axis.
+        /// The modulus of the placement.
         modulus: i64,
+        /// The remainders that one step along the axis spans: 1, unless several axes have them together.
+        stride: i64,
+        /// The coordinates that own something, from 0 on; at most the extent of the axis.
+        parts: i64,
     },
 }

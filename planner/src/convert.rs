@@ -81,13 +81,13 @@ fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeEr
     for (dim, layout) in sharding.dims().iter().enumerate() {
         dims.push(match layout.levels() {
             [] => (Vec::new(), sharding.shape()[dim]),
-            [level] if level.cyclic && level.parts == 1 => (Vec::new(), sharding.shape()[dim]),
-            [level] if !level.cyclic => {
+            [level] if level.is_in_ceil_blocks(sharding.shape()[dim]) => {
                 let digits =
                     digits(&level.at, mesh).ok_or_else(|| not(dim, "its blocks are not numbered by whole axes"))?;
                 (digits, level.block)
             }
             _ if layout.is_cyclic() => return Err(not(dim, "it is block-cyclic")),
+            [_] => return Err(not(dim, "its blocks leave ranks without any")),
             // Levels that divide evenly are one.
             _ => return Err(not(dim, "its blocks of blocks are of unequal sizes")),
         });
@@ -96,7 +96,7 @@ fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeEr
 }
 
 fn digits(at: &polyshard_layout::LinearAxes, mesh: &Mesh) -> Option<Vec<AxisPart>> {
-    let mut terms: Vec<_> = at.terms.iter().filter(|(axis, _)| mesh.as_slice()[*axis].extent > 1).collect();
+    let mut terms: Vec<_> = at.terms.iter().collect();
     terms.sort_by_key(|(_, factor)| *factor);
     let mut stride = 1;
     let mut parts = Vec::with_capacity(terms.len());
@@ -108,9 +108,7 @@ fn digits(at: &polyshard_layout::LinearAxes, mesh: &Mesh) -> Option<Vec<AxisPart
         stride *= part.extent as i64;
         parts.push(part);
     }
-    // A modulus at or above all values changes nothing.
-    let plain = at.constant == 0 && at.modulus.is_none_or(|modulus| modulus >= stride);
-    plain.then_some(parts)
+    (at.constant == 0 && at.modulus.is_none()).then_some(parts)
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ impl Sources<'_> {
                         Reach::Around { low, high }
                     }
                 }
-                AxisSource::Skew { digits, rest, modulus } if *modulus == extents[*axis] => {
+                AxisSource::Skew { digits, rest, modulus, .. } if *modulus == extents[*axis] => {
                     let digits = digits.iter().map(|&(digit, factor)| {
                         let (low, high) = self.offsets(region, digit, 1)?.range(slack, ranges);
                         Some((low, high, factor))

@@ -84,11 +84,13 @@ impl Sources<'_> {
                     let quotient = computed.quotient(&digit(*of), *stride);
                     if leads(sharding, source) { quotient } else { computed.remainder(&quotient, *extent) }
                 }
-                AxisSource::Skew { digits, rest, modulus } => {
+                AxisSource::Skew { digits, rest, modulus, stride, parts } => {
                     let digits = digits.iter().map(|&(of, factor)| digit(of).multiply(factor));
                     let terms = rest.terms.iter().map(|&(axis, factor)| rank[axis].multiply(factor));
                     let sum = digits.chain(terms).fold(Form::constant(rest.constant), |sum, term| sum.add(&term));
-                    computed.remainder(&sum, *modulus)
+                    let remainder = computed.remainder(&sum, *modulus);
+                    let quotient = if *stride == 1 { remainder } else { computed.quotient(&remainder, *stride) };
+                    if leads(sharding, source) { quotient } else { computed.remainder(&quotient, *parts) }
                 }
             };
             computed.equal(owner, &value);
@@ -127,13 +129,14 @@ impl Sources<'_> {
                     // A digit of an index inside the array needs no remainder for its leading axis.
                     if leads(self.sharding, source) { quotient } else { quotient.rem(*extent, self.ranges) }
                 }
-                AxisSource::Skew { digits, rest, modulus } => {
+                AxisSource::Skew { digits, rest, modulus, stride, parts } => {
                     let digits = digits.iter().map(|&(digit, factor)| (value(digit), factor));
                     let others = rest.terms.iter().map(|&(axis, factor)| (owner[axis].clone(), factor));
                     let sum = digits.chain(others).fold(Expr::constant(rest.constant), |sum, (value, factor)| {
                         sum.add(&value.multiply_modulo(factor, *modulus))
                     });
-                    sum.rem(*modulus, self.ranges)
+                    let quotient = sum.rem(*modulus, self.ranges).div(*stride, self.ranges);
+                    if leads(self.sharding, source) { quotient } else { quotient.rem(*parts, self.ranges) }
                 }
             };
         }
@@ -147,16 +150,21 @@ pub(crate) fn picked(conditions: &mut Conditions, sharding: &Sharding, owner: &[
     for (axis, source) in sharding.sources() {
         match source {
             AxisSource::Reader => conditions.equal(&owner[*axis], &reader[*axis]),
-            AxisSource::Skew { modulus, .. } => conditions.below(&owner[*axis], &Form::constant(*modulus)),
+            AxisSource::Skew { parts, .. } => conditions.below(&owner[*axis], &Form::constant(*parts)),
             AxisSource::Pin(_) | AxisSource::Digit { .. } => {}
         }
     }
 }
 
-/// Whether an axis has the leading part of a digit, so that no remainder is needed.
+/// Whether an axis has the leading part of a digit or a remainder, so that no further remainder is needed.
 fn leads(sharding: &Sharding, source: &AxisSource) -> bool {
-    let AxisSource::Digit { digit, stride, extent } = source else { return false };
-    stride.saturating_mul(*extent) == sharding.dims()[digit.dim].levels()[digit.level].parts as i64
+    match source {
+        AxisSource::Digit { digit, stride, extent } => {
+            stride.saturating_mul(*extent) == sharding.dims()[digit.dim].levels()[digit.level].parts as i64
+        }
+        AxisSource::Skew { modulus, stride, parts, .. } => stride.saturating_mul(*parts) == *modulus,
+        AxisSource::Reader | AxisSource::Pin(_) => false,
+    }
 }
 
 /// Solves `from(p) = q` for `p`: closed forms of who maps to the rank at the coordinates, where they exist. Along the

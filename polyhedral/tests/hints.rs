@@ -180,8 +180,8 @@ fn a_report_says_what_was_asked_of_each_tensor() {
     .assert_eq(&asked(&program, residency));
     expect![[r#"
         all: every loop around a call has the same number of iterations on all ranks
-        A: its extent and its root are the same for all of y
-        B: its extent and its root are the same for all of x
+        A: its extent and root are independent of y
+        B: its extent and root are independent of x
     "#]]
     .assert_eq(&asked(&program, matching));
 

@@ -84,9 +84,9 @@ fn johnson_broadcasts_twice_and_reduces() {
             - residency of B: the rank that an element is read from owns it; what the leaf reads is in the tile; the tile is inside B; rank (0, y, z) owns the tile
             - delivery of C: what the leaf writes is in the tile; the tile is inside C; one of the ranks along z is the only owner of the tile that all of them have
             - matching: no loop is around a call
-            - matching of A: its extent and its root are the same for all of y
-            - matching of B: its extent and its root are the same for all of x
-            - matching of C: its extent and its root are the same for all of z
+            - matching of A: its extent and root are independent of y
+            - matching of B: its extent and root are independent of x
+            - matching of C: its extent and root are independent of z
         bounds per rank
             - shards 12288 bytes
             - tiles and staging 20480 bytes

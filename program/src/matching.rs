@@ -73,12 +73,12 @@ impl Matching<'_> {
             Route::Broadcast { axes, root } => {
                 self.known(region, root, level)?;
                 self.shared(axes, region, root)?;
-                Ok(Some(format!("its extent and its root are the same for all of {}", self.names(axes))))
+                Ok(Some(format!("its extent and root are independent of {}", self.names(axes))))
             }
             Route::Allgather { axes } => {
                 self.known(region, &[], level)?;
                 self.shared(axes, region, &[])?;
-                Ok(Some(format!("what is gathered is the same for all of {}", self.names(axes))))
+                Ok(Some(format!("what is gathered is independent of {}", self.names(axes))))
             }
             Route::Shift { axis, counter, first, .. } => {
                 self.known(region, &[], level)?;
@@ -89,7 +89,7 @@ impl Matching<'_> {
                 let start = region.fixed(Symbol::Counter(*counter), 0, self.ranges);
                 let first = self.input(first, &start, level - 1)?;
                 let first = first.map(|first| format!("; in the first iteration {first}")).unwrap_or_default();
-                Ok(Some(format!("all of {axis} shift in the same iterations{first}")))
+                Ok(Some(format!("all ranks along {axis} shift in the same iterations{first}")))
             }
             Route::Permute { from, to } => {
                 self.known(region, from, level)?;
@@ -114,12 +114,12 @@ impl Matching<'_> {
             OutputRoute::Reduce { axes, root } => {
                 self.known(region, root, level)?;
                 self.shared(axes, region, root)?;
-                Ok(Some(format!("its extent and its root are the same for all of {}", self.names(axes))))
+                Ok(Some(format!("its extent and root are independent of {}", self.names(axes))))
             }
             OutputRoute::AllReduce { axes } | OutputRoute::ReduceScatter { axes } => {
                 self.known(region, &[], level)?;
                 self.shared(axes, region, &[])?;
-                Ok(Some(format!("what is summed up is the same for all of {}", self.names(axes))))
+                Ok(Some(format!("what is summed up is independent of {}", self.names(axes))))
             }
             OutputRoute::Shift { axis, counter, last, .. } => {
                 self.known(region, &[], level)?;
@@ -130,7 +130,7 @@ impl Matching<'_> {
                 let end = region.fixed(Symbol::Counter(*counter), self.ranges.counters[*counter] - 1, self.ranges);
                 let last = self.output(last, &end, level - 1)?;
                 let last = last.map(|last| format!("; in the last iteration {last}")).unwrap_or_default();
-                Ok(Some(format!("all of {axis} shift in the same iterations{last}")))
+                Ok(Some(format!("all ranks along {axis} shift in the same iterations{last}")))
             }
             OutputRoute::Permute { to, from } => {
                 self.known(region, to, level)?;
@@ -222,7 +222,7 @@ mod tests {
     fn a_group_shares_region_and_root() {
         let broadcast = |root| Route::Broadcast { axes: vec![1], root: vec![Expr::symbol(root)] };
         let proofs = check(broadcast(OUTER), &[X, OUTER]).expect("ranks along y agree");
-        assert_eq!(proofs[1], "its extent and its root are the same for all of y");
+        assert_eq!(proofs[1], "its extent and root are independent of y");
         for (root, symbols) in [(OUTER, [X, Y]), (Y, [X, OUTER])] {
             let mismatch = check(broadcast(root), &symbols).expect_err("ranks along y differ");
             assert!(mismatch.why.contains("ranks along y communicate together"), "{}", mismatch.why);

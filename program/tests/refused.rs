@@ -162,6 +162,32 @@ fn kernels_whose_arrays_do_not_fit() {
         vec![run(&[0], 2)],
         expect!["statement 1: `matmul` reads and writes 3 arrays, but the statement names 2"],
     );
+    let mut short = product();
+    short.shardings.pop();
+    let of = |nest: Nest, inputs: &[usize]| {
+        let inputs = inputs.iter().copied().map(ArrayId).collect();
+        vec![Statement::Nest { nest: Box::new(nest), inputs, output: ArrayId(2) }]
+    };
+    check(
+        DType::F32,
+        operands(),
+        of(short.clone(), &[0]),
+        expect!["statement 1: `matmul` reads and writes 3 arrays, but the statement names 2"],
+    );
+    check(
+        DType::F32,
+        operands(),
+        of(short, &[0, 1]),
+        expect!["statement 1: `matmul` has 3 tensors, but its nest has 2 shardings"],
+    );
+    let mut lost = product();
+    lost.transfers[0].tensor = 7;
+    check(
+        DType::F32,
+        operands(),
+        of(lost, &[0, 1]),
+        expect!["statement 1: `matmul` has 2 inputs, numbered from 0, but its nest reads input 7"],
+    );
     let mut by_column = operands();
     by_column[0].sharding = by_columns();
     check(
@@ -206,4 +232,33 @@ fn reductions_that_do_not_close_the_sums() {
             "statement 1: the reduction of `A` from [partial(x)] to replicated combines the groups {0} {1}; it must combine {0 1}"
         ],
     );
+    // Ranks are neither counted one by one nor held in memory.
+    for ranks in [1 << 40, 1 << 62] {
+        let mesh = Mesh::new([("x", ranks)]);
+        let [terms, whole] = [vec![Placement::partial("x")], vec![]]
+            .map(|clauses| Sharding::new(&mesh, &[4], &clauses).expect("a sharding"));
+        let error = Program::reduction("A", [&terms, &whole], DType::F32, both()).expect_err("it is for 2 ranks");
+        let expected =
+            format!("statement 1: the reduction of `A` is for 2 ranks, but the mesh (x: {ranks}) has {ranks}");
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn open_sums_whose_terms_would_be_on_other_ranks() {
+    let open = |extents: [usize; 2]| {
+        let mesh = Mesh::new(["x", "z"].into_iter().zip(extents));
+        Sharding::new(&mesh, &[4], &[Placement::partial("z")]).expect("a sharding")
+    };
+    let error = Program::redistribution("A", [&open([2, 4]), &open([4, 2])], DType::F32).expect_err("terms are lost");
+    expect![
+        "statement 1: partial sums along z of the mesh (x: 2, z: 4) have their terms on other ranks than those along z of the mesh (x: 4, z: 2), so terms would be lost or count twice; close the sums first, by a sharding over the first mesh without `partial`"
+    ]
+    .assert_eq(&error.to_string());
+    let closed = Sharding::new(&Mesh::new([("r", 8)]), &[4], &[]).expect("a sharding");
+    let error = Program::redistribution("A", [&open([2, 4]), &closed], DType::F32).expect_err("sums are closed there");
+    expect![
+        "statement 1: partial sums of an array on the mesh (x: 2, z: 4) cannot be closed on the mesh (r: 8); write both shardings over one mesh"
+    ]
+    .assert_eq(&error.to_string());
 }

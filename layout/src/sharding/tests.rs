@@ -1,5 +1,5 @@
 use super::*;
-use crate::AxisExpr;
+use crate::{Axis, AxisExpr};
 use proptest::prelude::*;
 
 fn error(mesh: &Mesh, shape: &[usize], placements: &[Placement]) -> String {
@@ -99,7 +99,7 @@ fn levels_that_are_none_are_refused() {
 
 fn shardings() -> impl Strategy<Value = Sharding> {
     let mesh = prop::collection::vec(1usize..5, 1..4);
-    let dims = prop::collection::vec((0usize..14, 0u8..11, 1usize..4), 0..4);
+    let dims = prop::collection::vec((0usize..14, 0u8..12, 1usize..4), 0..4);
     (mesh, dims, 0usize..5).prop_filter_map("a legal sharding", |(extents, dims, pin)| {
         let mesh = Mesh::new(["x", "y", "z"].into_iter().zip(extents));
         let axes: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name).collect();
@@ -120,6 +120,10 @@ fn shardings() -> impl Strategy<Value = Sharding> {
                 7 => Placement::block(dim, axis(own)).at(axis(own + 1)),
                 8 => Placement::block(dim, axis(own)).cyclic(axis(own + 1), block),
                 9 => Placement::block_cyclic(dim, axis(own + 1), block + 2).at(axis(own)),
+                10 => {
+                    let [first, second] = [mesh.extents()[0], parts as usize].map(|extent| extent as i64);
+                    Placement::block_cyclic(dim, (axis(0) * second + last() + block as i64) % (first * second), block)
+                }
                 _ => {
                     axes[1..].iter().fold(Placement::block(dim, axis(0)), |outer, &axis| outer.at(AxisExpr::Axis(axis)))
                 }
@@ -130,6 +134,173 @@ fn shardings() -> impl Strategy<Value = Sharding> {
         }
         Sharding::new(&mesh, &shape, &placements).ok()
     })
+}
+
+/// Ways of placing a dimension over the axes, among them several of writing the same.
+fn placements(dim: usize, [x, y]: [Axis; 2]) -> Vec<Placement> {
+    let (wide, deep) = (x.extent as i64, y.extent as i64);
+    let both = wide * deep;
+    let mut found = vec![Placement::block(dim, 0)];
+    for (one, other, extent) in [(x, y, wide), (y, x, deep)] {
+        let numbered = one + extent * other;
+        let blocks = [
+            AxisExpr::from(one),
+            [one, other].into(),
+            one % extent,
+            (one + other) % extent,
+            (one - other) % extent,
+            (one + other * (extent - 1)) % extent,
+            (one + other * (extent + 1) + 2 * extent) % extent,
+            (one + 1) % extent,
+            (one - (extent - 1)) % extent,
+            numbered.clone(),
+            numbered.clone() % both,
+            (numbered.clone() + 1) % both,
+            (numbered + (1 - both)) % both,
+            (-1 * (one + extent * other)) % both,
+        ];
+        found.extend(blocks.map(|at| Placement::block(dim, at)));
+        for block in 1..5 {
+            found.push(Placement::block_cyclic(dim, one, block));
+            found.push(Placement::block_cyclic(dim, [one, other], block));
+            found.push(Placement::block_cyclic(dim, (one - other) % extent, block));
+            found.push(Placement::block(dim, one).cyclic(other, block));
+            found.push(Placement::block_cyclic(dim, one, block).at(other));
+            found.push(Placement::block_cyclic(dim, one, block * other.extent).at(other));
+            found.extend((1..4).map(|inner| Placement::block_cyclic(dim, one, 2 * block).cyclic(other, inner)));
+        }
+        found.push(Placement::block(dim, one).at(other));
+    }
+    found
+}
+
+/// Which elements each rank owns, and the axes of several ranks along which they are terms.
+fn ownership(sharding: &Sharding) -> (Vec<Vec<Vec<usize>>>, Vec<usize>) {
+    let mesh = sharding.mesh();
+    let owned = |rank| {
+        let at = mesh.coordinates(rank);
+        elements(sharding.shape()).into_iter().filter(|element| sharding.owns(&at, element)).collect()
+    };
+    ((0..mesh.size()).map(owned).collect(), sharding.partial().to_vec())
+}
+
+/// Whether each rank that the pins allow owns something, and levels of several have two turns of each that is cyclic, so that
+/// no two shardings are alike by accident of size.
+fn is_long(sharding: &Sharding) -> bool {
+    let mut ranks = (0..sharding.mesh().size()).map(|rank| sharding.mesh().coordinates(rank));
+    let mut dims = sharding.dims().iter().zip(sharding.shape());
+    ranks.all(|at| !sharding.keeps(&at) || sharding.local_len(&at) > 0)
+        && dims.all(|(layout, &extent)| {
+            let mut levels = layout.levels().iter().enumerate();
+            let turns = |(nth, level): (usize, &LevelLayout)| layout.divided(nth, extent) / (level.block * level.parts);
+            layout.levels().len() < 2 || levels.all(|(nth, level)| !level.cyclic || turns((nth, level)) >= 2)
+        })
+}
+
+/// Checks that of these shardings those are equal that give every rank the same.
+fn check_equality(shardings: &[Sharding]) {
+    let owned: Vec<_> = shardings.iter().map(|sharding| (ownership(sharding), is_long(sharding))).collect();
+    for (a, (owned_a, long_a)) in shardings.iter().zip(&owned) {
+        for (b, (owned_b, long_b)) in shardings.iter().zip(&owned) {
+            let (mesh, shape) = (a.mesh(), a.shape());
+            if a == b {
+                assert_eq!(owned_a, owned_b, "{a:?} and {b:?} of {shape:?} on ({mesh}) are equal");
+            } else {
+                let alike = *long_a && *long_b && owned_a == owned_b;
+                assert!(!alike, "{a} and {b} of {shape:?} on ({mesh}) differ, but are alike: {a:?} {b:?}");
+            }
+        }
+    }
+}
+
+const SMALL_MESHES: [[usize; 2]; 8] = [[1, 1], [1, 3], [2, 1], [2, 2], [2, 3], [3, 2], [4, 2], [3, 3]];
+
+#[test]
+fn shardings_of_one_dimension_are_equal_if_they_give_every_rank_the_same() {
+    for extents in SMALL_MESHES {
+        let mesh = Mesh::new(["x", "y"].into_iter().zip(extents));
+        let axes = mesh.axes();
+        for size in 0..26 {
+            let made = placements(0, axes).into_iter().map(|placement| Sharding::new(&mesh, &[size], &[placement]));
+            check_equality(&made.filter_map(Result::ok).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn clauses_are_in_no_order_and_axes_of_one_rank_say_nothing() {
+    for extents in SMALL_MESHES {
+        let mesh = Mesh::new(["x", "y"].into_iter().zip(extents));
+        let axes: [Axis; 2] = mesh.axes();
+        let mut extras = vec![vec![]];
+        for axis in axes {
+            let last = axis.extent - 1;
+            extras.extend(
+                [Placement::pin(axis, 0), Placement::pin(axis, last), Placement::partial(axis)].map(|one| vec![one]),
+            );
+        }
+        let [x, y] = axes;
+        extras.push(vec![Placement::pin(y, 0), Placement::pin(x, 0)]);
+        extras.push(vec![Placement::pin(x, 0), Placement::pin(y, 0)]);
+        extras.push(vec![Placement::partial(y), Placement::pin(x, 0)]);
+        let mut made = Vec::new();
+        for own in [0, 1].into_iter().flat_map(|dim| [Placement::block(dim, x), Placement::block_cyclic(dim, y, 2)]) {
+            for extra in &extras {
+                let clauses = [&[own.clone()][..], extra].concat();
+                made.push(Sharding::new(&mesh, &[7, 6], &clauses));
+                made.push(Sharding::new(&mesh, &[7, 6], &clauses.into_iter().rev().collect::<Vec<_>>()));
+            }
+        }
+        made.extend(extras.iter().map(|extra| Sharding::new(&mesh, &[7, 6], extra)));
+        for (rows, columns) in [
+            (Placement::block(0, x), Placement::block(1, y)),
+            (Placement::block(0, y), Placement::block(1, (x + y) % extents[0] as i64)),
+        ] {
+            made.push(Sharding::new(&mesh, &[7, 6], &[rows.clone(), columns.clone()]));
+            made.push(Sharding::new(&mesh, &[7, 6], &[columns, rows]));
+        }
+        check_equality(&made.into_iter().filter_map(Result::ok).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn what_is_the_same_prints_in_one_way() {
+    let mesh = Mesh::new([("x", 2), ("y", 3), ("z", 1)]);
+    let [x, y, z] = mesh.axes();
+    let check = |clauses: &[Placement], expected: &str| {
+        let sharding = Sharding::new(&mesh, &[13], clauses).expect("a sharding");
+        assert_eq!(sharding.to_string(), expected);
+        let again = Sharding::new(&mesh, &[13], &sharding.placements());
+        assert_eq!(again, Ok(sharding));
+    };
+    check(&[Placement::pin(y, 1), Placement::pin(z, 0), Placement::pin(x, 0)], "[pin(x, 0), pin(y, 1)]");
+    check(&[Placement::block(0, [x, z])], "[0 @ x]");
+    check(&[Placement::block(0, (x + z) % 2)], "[0 @ x]");
+    check(&[Placement::block(0, x), Placement::partial(z)], "[0 @ x]");
+    check(&[Placement::block_cyclic(0, z, 1)], "replicated");
+    check(&[Placement::block_cyclic(0, x, 7)], "[0 @ x]");
+    check(&[Placement::block_cyclic(0, x, 8)], "[0 @ cyclic(x, 8)]");
+    check(&[Placement::block_cyclic(0, x, 3).at(y)], "[0 @ cyclic([x, y], 1)]");
+    check(&[Placement::block_cyclic(0, z, 4).cyclic(x, 1)], "[0 @ cyclic(x, 1)]");
+    check(&[Placement::block_cyclic(0, z, 5).at(x)], "[0 @ cyclic(0, 5) @ x]");
+    check(&[Placement::block(0, (x + 2 * y) % 6)], "[0 @ [y, x]]");
+    check(&[Placement::block(0, (x + 2 * y + 7) % 6)], "[0 @ (x + 2 * y + 1) % 6]");
+    check(&[Placement::block(0, (x + 5 * y) % 3)], "[0 @ (x - y) % 3]");
+}
+
+#[test]
+fn axes_that_number_all_remainders_may_be_turned() {
+    let mesh = Mesh::new([("x", 2), ("y", 3), ("w", 2)]);
+    let [x, y, w] = mesh.axes();
+    let turned = Sharding::new(&mesh, &[12], &[Placement::block(0, (x + 2 * y + 1) % 6)]).expect("a sharding");
+    assert_eq!(owned(&turned, 0)[..2], [[2, 3], [2, 3]], "w replicates");
+    assert_eq!(turned.owner(&[0, 0, 1], &[0]), [1, 2, 1], "x + 2 * y = 5");
+    // Along with what other clauses place, and with a factor that no axis has as its stride.
+    let beside = [Placement::block(0, w), Placement::block(1, (3 * w - x - 2 * y) % 6)];
+    assert!(Sharding::new(&mesh, &[4, 12], &beside).is_ok());
+    // Its axes are needed elsewhere.
+    let shared = [Placement::block(0, (x + 2 * y + 1) % 6), Placement::block(1, x)];
+    assert!(error(&mesh, &[12, 4], &shared).contains("some blocks have no owner"));
 }
 
 fn elements(shape: &[usize]) -> Vec<Vec<usize>> {
@@ -183,6 +354,14 @@ proptest! {
                 prop_assert!(inside <= layout.max_owned_of(len), "{sharding}: {inside} of {len}");
                 for i in 0..sharding.shape()[dim] {
                     prop_assert_eq!(sharding.local_index(dim, &at, i), owned.iter().position(|&own| own == i));
+                }
+                let indices = sharding.owned(dim, &at);
+                prop_assert_eq!(indices.len(), owned.len());
+                for position in 0..owned.len() + 2 {
+                    let run = indices.run(position);
+                    let len = owned.iter().skip(position).zip(run.start..).take_while(|(own, i)| **own == *i).count();
+                    // Blocks of blocks may be neighbours.
+                    prop_assert!(run.len() <= len && run.is_empty() == (len == 0), "{} of {}", position, sharding);
                 }
                 if let Some(&first) = owned.first() {
                     prop_assert_eq!(layout.first(&at), first);

@@ -144,7 +144,7 @@ impl Builder {
         }
         let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
         let shardings = self.shardings_of(stage.output);
-        let kind = match self.kept.contains(&stage.output) || shardings.iter().any(|asked| same(sharding, asked)) {
+        let kind = match self.kept.contains(&stage.output) || shardings.iter().any(|asked| asked == sharding) {
             true => ArrayKind::Output,
             false => ArrayKind::Temporary,
         };
@@ -181,7 +181,8 @@ impl Builder {
         reader: impl FnOnce() -> String,
     ) -> Result<ArrayId, Box<PipelineError>> {
         let value = self.arrays[home.0].name;
-        if let Some(found) = self.arrays.iter().position(|array| array.name == value && same(&array.sharding, wanted)) {
+        let fits = |array: &Array| array.name == value && array.sharding == *wanted;
+        if let Some(found) = self.arrays.iter().position(fits) {
             return Ok(ArrayId(found));
         }
         let source = self.arrays[home.0].sharding.clone();
@@ -222,11 +223,6 @@ impl Builder {
         }
         values
     }
-}
-
-/// Whether an array in one sharding is also one in the other.
-fn same(left: &Sharding, right: &Sharding) -> bool {
-    left.mesh() == right.mesh() && left.has_same_owners(right)
 }
 
 fn listed(names: impl IntoIterator<Item = Name>) -> String {

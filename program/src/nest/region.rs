@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Region {
     /// A half-open range per dimension; the box is empty if one is.
     pub ranges: Vec<(Expr, Expr)>,
-    /// The box is empty unless each first is below its second.
+    /// The box is nonempty only if `low < high` for each pair.
     pub when: Vec<(Expr, Expr)>,
     /// Per dimension, where indices start again from 0, if they do: then the range may begin below 0 and go on
     /// beyond the end, and index `i` of it is element `i mod period`.

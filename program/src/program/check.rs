@@ -1,10 +1,9 @@
 //! Whether statements and arrays fit together.
 
-use super::moves::closed_axes;
 use super::{Array, ArrayId, ArrayKind, Move, Statement};
 use crate::kernel::Assign;
 use crate::nest::Nest;
-use crate::reduction::{Reduction, listed};
+use crate::reduction::{Reduction, counted, listed};
 use polyshard_layout::{DType, Mesh, Name, NotNative};
 
 /// Why statements are not a program. A statement is given by its number, from 1.
@@ -100,17 +99,17 @@ fn fits(mesh: &Mesh, dtype: DType, arrays: &[Array], statement: &Statement) -> R
                 let ranks = sharding.mesh().size();
                 return Err(format!("`{name}` is on {ranks} ranks, but the program runs on {}", mesh.size()));
             }
-            moved.by.as_ref().map_or(Ok(()), |by| reduction_fits(moved, by, [source, target]))
+            let closed = source.sharding.closed_axes(&target.sharding).map_err(|error| error.to_string())?;
+            moved.by.as_ref().map_or(Ok(()), |by| reduction_fits(moved, by, [source, target], &closed))
         }
         Statement::Free(_) => Err("the program frees arrays after their last use; leave `Free` out".into()),
     }
 }
 
-/// Whether a move that is carried out by a reduction closes sums in its groups, and does nothing else.
-fn reduction_fits(moved: &Move, by: &Reduction, arrays: [&Array; 2]) -> Result<(), String> {
+/// Whether a move that is carried out by a reduction closes sums along `axes` in its groups, and does nothing else.
+fn reduction_fits(moved: &Move, by: &Reduction, arrays: [&Array; 2], axes: &[usize]) -> Result<(), String> {
     let [(name, source), (_, target)] = arrays.map(|array| (array.name, &array.sharding));
-    let axes = closed_axes(source, target);
-    if source.mesh() != target.mesh() || !source.closed_along(&axes).has_same_owners(target) || moved.kept.is_some() {
+    if source.closed_along(axes) != *target || moved.kept.is_some() {
         return Err(format!(
             "a reduction moves no elements, but `{name}` goes from {source} to {target}; move it before or after"
         ));
@@ -118,7 +117,15 @@ fn reduction_fits(moved: &Move, by: &Reduction, arrays: [&Array; 2]) -> Result<(
     if by.op == Assign::Set {
         return Err(format!("`=` combines nothing; reduce `{name}` by `+=`, `*=`, `max=` or `min=`"));
     }
-    let wanted = groups_along(source.mesh(), &axes);
+    let (ranks, size) = (by.procedure.ranks(), source.mesh().size());
+    if ranks != size {
+        return Err(format!(
+            "the reduction of `{name}` is for {}, but the mesh ({}) has {size}",
+            counted(ranks, "rank"),
+            source.mesh()
+        ));
+    }
+    let wanted = groups_along(source.mesh(), axes);
     let in_mesh_order = || by.procedure.groups().iter().all(|group| group.is_sorted());
     if ascending(by.procedure.groups()) != wanted || by.procedure.steps().is_none() && !in_mesh_order() {
         return Err(format!(
@@ -157,17 +164,24 @@ fn nest_fits(mesh: &Mesh, dtype: DType, nest: &Nest, given: &[&Array]) -> Result
     if kernel.dtype() != dtype {
         return Err(format!("`{}` computes {}, but the program's arrays are {dtype}", kernel.name(), kernel.dtype()));
     }
-    if given.len() != nest.shardings.len() {
-        return Err(format!(
-            "`{}` reads and writes {} arrays, but the statement names {}",
-            kernel.name(),
-            nest.shardings.len(),
-            given.len()
-        ));
+    let (name, tensors) = (kernel.name(), kernel.tensors().count());
+    if given.len() != tensors {
+        let given = given.len();
+        return Err(format!("`{name}` reads and writes {tensors} arrays, but the statement names {given}"));
+    }
+    if nest.shardings.len() != tensors {
+        let shardings = counted(nest.shardings.len(), "sharding");
+        return Err(format!("`{name}` has {tensors} tensors, but its nest has {shardings}"));
+    }
+    let read = nest.transfers.iter().map(|transfer| transfer.tensor);
+    let mut read = read.chain(nest.leaf.operands.iter().map(|operand| operand.tensor));
+    if let Some(tensor) = read.find(|&tensor| tensor >= kernel.inputs().len()) {
+        let inputs = counted(kernel.inputs().len(), "input");
+        return Err(format!("`{name}` has {inputs}, numbered from 0, but its nest reads input {tensor}"));
     }
     for ((tensor, wanted), array) in kernel.tensors().zip(&nest.shardings).zip(given) {
         let held = &array.sharding;
-        if held.shape() != wanted.shape() || held.mesh() != wanted.mesh() || !held.has_same_owners(wanted) {
+        if held != wanted {
             return Err(format!(
                 "`{}` is sharded {held}, but the kernel takes it as `{}` {wanted}",
                 array.name, tensor.name

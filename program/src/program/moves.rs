@@ -83,9 +83,9 @@ impl Move {
     }
 }
 
-/// The axes along which the source has partial sums and the target has none.
-pub(super) fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
-    source.partial().iter().copied().filter(|axis| !target.partial().contains(axis)).collect()
+/// The axes along which the sums of the source are closed; none of a move that the check of the program refuses.
+fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
+    source.closed_axes(target).unwrap_or_default()
 }
 
 /// The name of the route between two shardings.
@@ -94,8 +94,7 @@ fn direct_pattern([source, target]: [&Sharding; 2]) -> Pattern {
     let axes = source.mesh().names(&closed);
     let pinned = |axis: &usize| target.pins().iter().any(|pin| pin.0 == *axis);
     if closed.is_empty() {
-        let same = source.mesh() == target.mesh() && source.has_same_owners(target);
-        return if same { Pattern::Local } else { Pattern::Exchange };
+        return if source == target { Pattern::Local } else { Pattern::Exchange };
     }
     if closed.iter().any(|&axis| target.places(axis)) {
         Pattern::ReduceScatter { axes }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Returns the elements of one chunk of `chunks`, of an array of `elements`.
 ///
-/// A reduction speaks of so many equal chunks; an array has as many elements as it has. Chunk `c` of `chunks` is the range
+/// A reduction is planned for equal chunks, but the length of an array need not divide evenly. Chunk `c` of `chunks` is the range
 ///
 /// ```text
 /// c * elements / chunks .. (c + 1) * elements / chunks         7 elements, 4 chunks:  0 | 1 2 | 3 4 | 5 6

@@ -33,6 +33,6 @@ pub use state::Context;
 pub use text::listed;
 
 /// A number with its noun, singular or plural.
-fn counted(count: usize, noun: &str) -> String {
+pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -120,7 +120,7 @@ impl Procedure {
         }
     }
 
-    /// Returns the elements that each rank receives of arrays of so many elements by rank, the same inside a group.
+    /// Returns the elements that each rank receives, of arrays of `elements(rank)` elements, as many on all ranks of a group.
     ///
     /// Of a group of `n` ranks where one holds `e` elements before a step: `(n - 1) e` in an all-reduce, and in a reduce on
     /// the first; `(n - 1) e / n` in a reduce-scatter and `(n - 1) e` in an all-gather if pieces are equal; what the first
@@ -169,7 +169,7 @@ impl Procedure {
         received
     }
 
-    /// Returns the most elements that a rank holds besides its array, of arrays of so many elements: a bound.
+    /// Returns a bound on the elements that a rank holds besides its array of `elements` elements.
     #[must_use]
     pub fn most_staged(&self, elements: usize) -> usize {
         match &self.0 {

@@ -353,10 +353,10 @@ impl<T> DistArray<T> {
     /// [`RunError`] if the shape, the mesh or the placement differ.
     pub fn expect(&self, name: &str, wanted: &Sharding) -> Result<()> {
         let held = &self.sharding;
-        let [shape, mesh] = [held.shape() == wanted.shape(), held.mesh() == wanted.mesh()];
-        if shape && mesh && held.has_same_owners(wanted) {
+        if held == wanted {
             return Ok(());
         }
+        let [shape, mesh] = [held.shape() == wanted.shape(), held.mesh() == wanted.mesh()];
         let (name, given, wanted) = (Name::new(name), Box::new(held.clone()), Box::new(wanted.clone()));
         Err(match (shape, mesh) {
             (false, _) => RunError::Shape { name, given, wanted },

@@ -1,7 +1,7 @@
 //! What can be wrong with a redistribution or a sweep.
 
 use crate::comm::plural;
-use crate::layout::{Mesh, Name, Sharding};
+use crate::layout::{Mesh, Sharding, SumsError};
 
 /// Why an array cannot be redistributed or swept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,30 +18,9 @@ pub enum RedistributionError {
         /// The shape of the target.
         target_shape: Vec<usize>,
     },
-    /// Partial sums are to be closed, but source and target are on different meshes.
-    #[error(
-        "partial sums of an array on the mesh ({source_mesh}) cannot be closed on the mesh ({target_mesh}); write both \
-         shardings over one mesh"
-    )]
-    ClosedAcrossMeshes {
-        /// The mesh of the source.
-        source_mesh: Mesh,
-        /// The mesh of the target.
-        target_mesh: Mesh,
-    },
-    /// The target has partial sums along an axis where the source has none.
-    #[error(
-        "an array sharded {from} cannot be redistributed to {to}: its elements are no sums along {axis}, and a \
-         redistribution opens none; leave that `partial` out"
-    )]
-    OpensSums {
-        /// The source.
-        from: Box<Sharding>,
-        /// The target.
-        to: Box<Sharding>,
-        /// The axis.
-        axis: Name,
-    },
+    /// The partial sums of the source cannot become those of the target.
+    #[error(transparent)]
+    Sums(#[from] SumsError),
     /// Part of an array is to be moved, but elements are partial sums.
     #[error(
         "a part of an array is moved, but one sharded {sharding} holds terms of sums; use `Redistribution::new`, which \

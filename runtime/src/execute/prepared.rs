@@ -65,13 +65,16 @@ struct Arrays<'r, T> {
     ids: &'r [ArrayId],
     /// By array; inputs are not here.
     made: &'r [Option<DistArray<T>>],
+    /// The output, if the caller gave it and it is not written now.
+    given: Option<(ArrayId, &'r DistArray<T>)>,
 }
 
 impl<'r, T: Element> Arrays<'r, T> {
     fn get(&self, id: ArrayId) -> &'r DistArray<T> {
-        match self.ids.binary_search(&id) {
-            Ok(position) => self.inputs[position],
-            Err(_) => self.made[id.0].as_ref().expect("what is read was written; this is a bug of polyshard"),
+        match (self.ids.binary_search(&id), self.given) {
+            (Ok(position), _) => self.inputs[position],
+            (Err(_), Some((given, array))) if given == id => array,
+            (Err(_), _) => self.made[id.0].as_ref().expect("what is read was written; this is a bug of polyshard"),
         }
     }
 }
@@ -311,13 +314,13 @@ impl<'a, T: Element> Prepared<'a, T> {
                 continue;
             }
             let written = statement.writes().expect("a statement writes an array; this is a bug of polyshard");
-            let given = if self.outputs.contains(&written) { into.take() } else { None };
-            let mut made = match &given {
-                Some(_) => None,
-                None => Some(self.target(number, written)?),
+            let is_given = into.is_some() && self.outputs.contains(&written);
+            let mut made = if is_given { None } else { Some(self.target(number, written)?) };
+            let (target, given) = match &mut made {
+                Some(made) => (made, into.as_deref().map(|given| (self.outputs[0], given))),
+                None => (into.as_deref_mut().expect("it is given; this is a bug of polyshard"), None),
             };
-            let target = given.or(made.as_mut()).expect("what is not given is made; this is a bug of polyshard");
-            let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made };
+            let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made, given };
             self.world.comm().note(Some(Work { kernel: None, tensor: Some(program.array(written).name), at }));
             let ran = match (&mut self.steps[number], statement) {
                 (PreparedStatement::Kernel(kernel), Statement::Nest { inputs, .. }) => {

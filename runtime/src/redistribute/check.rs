@@ -11,11 +11,7 @@ pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> 
         return Err(RedistributionError::Shape { source_shape, target_shape }.into());
     }
     world.check_mesh(target.mesh())?;
-    let closes = source.partial_axes() != target.partial_axes();
-    if closes && source.mesh() != target.mesh() {
-        let [source_mesh, target_mesh] = [source, target].map(|sharding| sharding.mesh().clone());
-        return Err(RedistributionError::ClosedAcrossMeshes { source_mesh, target_mesh }.into());
-    }
+    source.closed_axes(target).map_err(RedistributionError::from)?;
     Ok(())
 }
 
@@ -65,6 +61,5 @@ pub(super) fn output<T>(array: &DistArray<T>, wanted: &Sharding) -> Result<()> {
 
 /// Returns both shardings if arrays of one are not laid out as those of the other.
 fn differing(given: &Sharding, wanted: &Sharding) -> Option<[Box<Sharding>; 2]> {
-    let same = given.shape() == wanted.shape() && given.mesh() == wanted.mesh() && given.has_same_owners(wanted);
-    (!same).then(|| [given, wanted].map(|sharding| Box::new(sharding.clone())))
+    (given != wanted).then(|| [given, wanted].map(|sharding| Box::new(sharding.clone())))
 }

@@ -1,7 +1,7 @@
 //! Moving pieces by messages: every member sends to and receives from every other.
 //!
-//! Where the library can be told where the rows of all pieces are, it moves them at once. Where it cannot, or rows are so short that
-//! it would take its time over each, members exchange pieces one pair at a time: in round `r` a member sends to the one `r` places after it and receives from the one `r` places before it,
+//! Where the library has derived datatypes, it moves all pieces at once. Where it has none, or rows are so short that it is slow
+//! with them, members exchange pieces one pair at a time: in round `r` a member sends to the one `r` places after it and receives from the one `r` places before it,
 //! so that no two send to the same one at once. What lies together on a side is sent or received in place. A
 //! piece that is scattered on a side goes in chunks, so that its buffer stays in the cache: what is packed is
 //! not written to memory and read again, and staging does not grow with the tiles.
@@ -17,7 +17,7 @@ use std::ops::Range;
 /// ones leave the cache.
 const CHUNK: usize = 1 << 20;
 
-/// The bytes of a row, on the average, from which on the library is told where rows are.
+/// Minimum mean row length in bytes for a derived datatype.
 const LONG: usize = 256;
 
 /// Returns whether all rows that this rank sends and receives, of elements of at least 4 bytes, are long; arrays of no dimensions

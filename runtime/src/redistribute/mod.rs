@@ -71,7 +71,7 @@ pub struct Redistribution {
     apart: Option<(usize, usize)>,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
-    /// Whether the rows of all pieces, on all ranks, are long enough for the library to be told where they are.
+    /// Whether the rows of all pieces, on all ranks, are long enough for derived datatypes.
     is_laid_out: bool,
     staging: RefCell<Staging>,
 }
@@ -87,8 +87,8 @@ impl Redistribution {
     /// keeps. Takes time in proportion to the number of ranks.
     ///
     /// # Errors
-    /// [`RedistributionError`] if the shapes differ, sums are closed between different meshes, or the target has
-    /// partial sums along axes where the source has none. If a mesh has not as many ranks as the world, the ranks give
+    /// [`RedistributionError`] if the shapes differ, or the partial sums of the source cannot become those of the target, as
+    /// [`Sharding::closed_axes`] says. If a mesh has not as many ranks as the world, the ranks give
     /// different shardings, or another rank failed.
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
         check::shardings(world, source, target)?;
@@ -172,8 +172,7 @@ impl Redistribution {
         &self.target
     }
 
-    /// Returns the bytes that a run holds besides input and output, at most, on any rank, for elements of so
-    /// many bytes.
+    /// Returns the most bytes that a run holds on any rank besides input and output, for elements of `element_bytes` bytes.
     #[must_use]
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
         if let Some(sums) = &self.sums {

@@ -28,14 +28,9 @@ impl Sums {
     /// Works out how to close the sums of `source` along the axes that `target` does not keep open.
     ///
     /// # Errors
-    /// If the target would open sums. As [`Redistribution::new`].
+    /// As [`Sharding::closed_axes`] and [`Redistribution::new`].
     pub(super) fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Option<Self>> {
-        if let Some(&axis) = target.partial().iter().find(|axis| !source.partial().contains(axis)) {
-            let [from, to] = [source, target].map(|sharding| Box::new(sharding.clone()));
-            return Err(RedistributionError::OpensSums { from, to, axis: source.mesh().as_slice()[axis].name }.into());
-        }
-        let axes: Vec<usize> =
-            source.partial().iter().copied().filter(|axis| !target.partial().contains(axis)).collect();
+        let axes = source.closed_axes(target).map_err(RedistributionError::from)?;
         if axes.is_empty() {
             return Ok(None);
         }

@@ -179,7 +179,7 @@ impl<T: Element> DistArray<T> {
 
 /// Whether a reduction in these groups closes what the target does not keep open, and all else stays where it is.
 fn closes(source: &Sharding, target: &Sharding, procedure: &Procedure) -> bool {
-    let axes: Vec<usize> = source.partial().iter().copied().filter(|axis| !target.partial().contains(axis)).collect();
+    let Ok(axes) = source.closed_axes(target) else { return false };
     let mesh = source.mesh();
     let size = axes.iter().map(|&axis| mesh.as_slice()[axis].extent).product::<usize>();
     let along = |group: &Vec<usize>| {
@@ -190,9 +190,7 @@ fn closes(source: &Sharding, target: &Sharding, procedure: &Procedure) -> bool {
         };
         group.len() == size && group.iter().all(|&rank| apart(rank) == apart(group[0]))
     };
-    procedure.ranks() == mesh.size()
-        && procedure.groups().iter().all(along)
-        && source.closed_along(&axes).has_same_owners(target)
+    procedure.ranks() == mesh.size() && procedure.groups().iter().all(along) && source.closed_along(&axes) == *target
 }
 
 /// Refuses a reduction for other ranks, and arrays that no memory can hold.

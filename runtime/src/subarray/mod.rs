@@ -25,6 +25,7 @@
 
 pub(crate) mod mail;
 mod rows;
+mod spans;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -36,26 +37,19 @@ use crate::layout::Sharding;
 use crate::memory::Buffer;
 use crate::{Element, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
+use spans::{Group, Span};
 use std::ops::Range;
 
 /// The part that two arrays have in common: a region and the block of a rank, or the blocks of two ranks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subarray {
-    dims: Vec<Vec<Span>>,
-    /// How many spans of each dimension come before those that have elements again, at other places of the region.
+    dims: Vec<Vec<Group>>,
+    /// How many groups of each dimension come before those that have elements again, at other places of the region.
     once: Vec<usize>,
     /// The shapes of the three places; `shapes[Packed]` is its own.
     shapes: [Vec<usize>; 3],
     /// The global index of the first element.
     first: Vec<usize>,
-    len: usize,
-}
-
-/// Indices along a dimension that follow one another in all places.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    /// The position of the first index in each of the three places.
-    starts: [usize; 3],
     len: usize,
 }
 
@@ -81,13 +75,14 @@ impl Subarray {
                 let pieces = sharding.pieces(dim, coordinates, within);
                 pieces.map(move |(piece, block)| (piece.start, [block, at + piece.start - first], piece.len()))
             });
-            spans(owned)
+            let distance = region.blocks(dim).and_then(|(_, distance)| usize::try_from(distance).ok());
+            spans::group(owned, common_period([sharding.dims()[dim].turn(), distance]))
         };
         let shapes = [sharding.local_shape(coordinates), region.shape()];
         let mut found = Self::new((0..ndim).map(along), shapes);
-        for (dim, spans) in found.dims.iter_mut().enumerate() {
+        for (dim, groups) in found.dims.iter_mut().enumerate() {
             if let Some(period) = region.period(dim) {
-                repeat(spans, period as usize, found.shapes[Place::Region as usize][dim]);
+                spans::repeat(groups, period as usize, found.shapes[Place::Region as usize][dim]);
             }
         }
         if region.is_empty() || !sharding.keeps(coordinates) {
@@ -122,7 +117,8 @@ impl Subarray {
             let owned = kept.pieces(dim, &owned, whole.clone());
             // Where they are in the block that the owner holds.
             let owned = owned.flat_map(|(range, _)| source.pieces(dim, &held, range));
-            spans(common(owned, target.pieces(dim, &wanted, whole)))
+            let turns = [kept, source, target].map(|sharding| sharding.dims()[dim].turn());
+            spans::group(common(owned, target.pieces(dim, &wanted, whole)), common_period(turns))
         };
         let shapes = [source.local_shape(&held), target.local_shape(&wanted)];
         let found = Self::new((0..source.shape().len()).map(along), shapes);
@@ -139,14 +135,14 @@ impl Subarray {
             packed += range.len();
             (range.start, [range.start, packed - range.len()], range.len())
         });
-        let found = spans(ranges);
+        let found = spans::group(ranges, None);
         Self::new([found], [vec![len], vec![packed]])
     }
 
     /// The subarray with the first global index and the spans of each dimension, in a block and a region of these shapes.
-    fn new(along: impl IntoIterator<Item = (usize, Vec<Span>)>, [block, region]: [Vec<usize>; 2]) -> Self {
+    fn new(along: impl IntoIterator<Item = (usize, Vec<Group>)>, [block, region]: [Vec<usize>; 2]) -> Self {
         let (first, dims): (_, Vec<_>) = along.into_iter().unzip();
-        let count = |spans: &Vec<Span>| spans.last().map_or(0, |span| span.end(Place::Packed));
+        let count = |groups: &Vec<Group>| spans::last(groups).map_or(0, |span| span.end(Place::Packed));
         let counts: Vec<usize> = dims.iter().map(count).collect();
         let once = dims.iter().map(Vec::len).collect();
         Self { dims, once, len: counts.iter().product(), shapes: [block, region, counts], first }
@@ -164,7 +160,7 @@ impl Subarray {
 
     /// Returns whether it is one box of the owner's block.
     pub(crate) fn is_box(&self) -> bool {
-        self.len == 0 || self.dims.iter().all(|spans| spans.len() == 1)
+        self.len == 0 || self.dims.iter().all(|groups| spans::count(groups) == 1)
     }
 
     /// Returns the box of global indices that it is, if it is one.
@@ -195,27 +191,26 @@ impl Subarray {
 
     /// Returns the position of the first element in `place`, if there is one.
     pub(crate) fn start(&self, place: Place) -> usize {
-        let first = |spans: &Vec<Span>| spans.first().map_or(0, |span| span.starts[place as usize]);
+        let first = |groups: &[Group]| spans::first(groups).map_or(0, |span| span.starts[place as usize]);
         let dims = self.dims.iter().zip(&self.shapes[place as usize]);
-        dims.fold(0, |at, (spans, extent)| at * extent + first(spans))
+        dims.fold(0, |at, (groups, extent)| at * extent + first(groups))
     }
 
     /// The spans of a dimension, with those that have elements again if the region is one of the places.
-    fn along(&self, dim: usize, places: &[Place]) -> &[Span] {
+    fn along(&self, dim: usize, places: &[Place]) -> &[Group] {
         if places.contains(&Place::Region) { &self.dims[dim] } else { &self.dims[dim][..self.once[dim]] }
     }
 
     /// Whether the indices of a dimension follow one another in `place`, in order and each once.
     fn is_run(&self, dim: usize, place: Place) -> bool {
-        let follows = |pair: &[Span], place: Place| pair[0].end(place) == pair[1].starts[place as usize];
-        self.along(dim, &[place]).windows(2).all(|pair| follows(pair, place) && follows(pair, Place::Packed))
+        spans::is_run(self.along(dim, &[place]), place)
     }
 
     /// Whether the indices of a dimension are, in order, those that `place` has.
     fn is_full(&self, dim: usize, place: Place) -> bool {
-        let spans = self.along(dim, &[place]);
-        let ends = spans.first().zip(spans.last());
-        let of = |(first, last): (&Span, &Span)| first.starts[place as usize]..last.end(place);
+        let groups = self.along(dim, &[place]);
+        let ends = spans::first(groups).zip(spans::last(groups));
+        let of = |(first, last): (Span, Span)| first.starts[place as usize]..last.end(place);
         ends.is_some_and(|ends| of(ends) == (0..self.shapes[place as usize][dim])) && self.is_run(dim, place)
     }
 
@@ -270,7 +265,7 @@ impl Subarray {
     }
 
     fn keep(&mut self, dim: usize, kept: impl Fn(&Span) -> bool) {
-        self.dims[dim].retain(kept);
+        spans::retain(&mut self.dims[dim], kept);
         self.once[dim] = self.dims[dim].len();
     }
 }
@@ -285,31 +280,15 @@ pub(crate) fn in_order<'a>(parts: impl IntoIterator<Item = &'a Subarray>, place:
     })
 }
 
-impl Span {
-    fn end(&self, place: Place) -> usize {
-        self.starts[place as usize] + self.len
-    }
-}
-
-/// Joins pieces of a dimension that are neighbours in both places. A piece is its first global index, its positions in the
-/// block and the region, and its length. Returns the first index of all, and the spans.
-fn spans(pieces: impl IntoIterator<Item = (usize, [usize; 2], usize)>) -> (usize, Vec<Span>) {
-    let (mut first, mut spans) = (0, Vec::<Span>::new());
-    for (global, [block, region], len) in pieces {
-        match spans.last_mut() {
-            None => {
-                first = global;
-                spans.push(Span { starts: [block, region, 0], len });
-            }
-            // Cyclic blocks of an axis of one rank, say, are neighbours in every place.
-            Some(last) if last.end(Place::Block) == block && last.end(Place::Region) == region => last.len += len,
-            Some(last) => {
-                let packed = last.end(Place::Packed);
-                spans.push(Span { starts: [block, region, packed], len });
-            }
+/// The distance after which indices repeat that repeat after each of these, if there are any.
+fn common_period<const N: usize>(turns: [Option<usize>; N]) -> Option<usize> {
+    let divisor = |mut a: usize, mut b: usize| {
+        while b > 0 {
+            (a, b) = (b, a % b);
         }
-    }
-    (first, spans)
+        a
+    };
+    turns.into_iter().flatten().reduce(|a, b| (a / divisor(a, b)).saturating_mul(b))
 }
 
 /// The indices that two ascending lists of ranges share, each list with positions, as pieces.
@@ -361,17 +340,4 @@ fn rounds(range: Range<i64>, period: Option<i64>) -> impl Iterator<Item = (Range
         }
     };
     [first, second].into_iter().filter(|(within, _)| !within.is_empty())
-}
-
-/// Adds the places where what `spans` holds of the first `period` positions is again in `len` positions.
-fn repeat(spans: &mut Vec<Span>, period: usize, len: usize) {
-    let once = spans.clone();
-    for round in (period..len).step_by(period) {
-        for Span { starts: [block, region, packed], len: of } in &once {
-            let start = region + round;
-            if start < len {
-                spans.push(Span { starts: [*block, start, *packed], len: (*of).min(len - start) });
-            }
-        }
-    }
 }

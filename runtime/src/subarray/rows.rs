@@ -3,7 +3,8 @@
 //! Positions of rows are in elements, places are bytes: one copy of this code serves all element types. What is packed is
 //! sent at once and stays in the cache; what is copied or unpacked goes past it where the target is large.
 
-use super::{Copier, Place, Span, Subarray};
+use super::spans::{self, Cursor, Group, Span};
+use super::{Copier, Place, Subarray};
 use crate::comm::{Layout, Level};
 use crate::region::row_major;
 use smallvec::SmallVec;
@@ -27,7 +28,7 @@ pub(crate) struct Rows<'a> {
     /// of them: an index of the last one stands for a run of several elements.
     dims: SmallVec<[Dim<'a>; 4]>,
     /// The next span of the last dimension.
-    next: usize,
+    next: Cursor,
     /// What is left of a row that was cut.
     rest: Option<Row>,
     /// The elements that have been passed.
@@ -37,13 +38,25 @@ pub(crate) struct Rows<'a> {
 
 #[derive(Clone, Debug)]
 struct Dim<'a> {
-    spans: &'a [Span],
+    groups: &'a [Group],
     /// Elements between neighbours along this dimension, in each place.
     strides: [usize; 2],
     /// Where the indices of the dimensions outside of it lead to.
     base: [usize; 2],
-    /// The span and the index inside of it; of no use for the last dimension.
-    at: (usize, usize),
+    /// The span, where it is in both places, and the index inside of it; of no use for the last dimension.
+    cursor: Cursor,
+    starts: [usize; 2],
+    len: usize,
+    index: usize,
+}
+
+impl Dim<'_> {
+    /// Goes to the first index of a span.
+    fn enter(&mut self, cursor: Cursor, places: [Place; 2]) {
+        let span = self.groups[cursor.group].span(cursor.turn, cursor.nth);
+        (self.cursor, self.index, self.len) = (cursor, 0, span.len);
+        self.starts = places.map(|place| span.starts[place as usize]);
+    }
 }
 
 impl<'a> Rows<'a> {
@@ -52,16 +65,20 @@ impl<'a> Rows<'a> {
         // An array of no dimensions is one row of one element.
         let rest = (ndim == 0 && subarray.len == 1).then_some(Row { from: 0, to: 0, len: 1 });
         let whole = |&dim: &usize| places.iter().all(|&place| subarray.is_full(dim, place));
-        let some = subarray.len > 0 && subarray.dims.iter().all(|spans| !spans.is_empty());
+        let some = subarray.len > 0 && subarray.dims.iter().all(|groups| !groups.is_empty());
         let outer = if some { ndim - (1..ndim).rev().take_while(whole).count() } else { 0 };
         let strides = places.map(|place| row_major(&subarray.shapes[place as usize]));
         let dims = (0..outer).map(|dim| Dim {
-            spans: subarray.along(dim, &places),
+            groups: subarray.along(dim, &places),
             strides: [strides[0][dim], strides[1][dim]],
             base: [0; 2],
-            at: (0, 0),
+            cursor: Cursor::default(),
+            starts: [0; 2],
+            len: 0,
+            index: 0,
         });
-        let mut rows = Self { places, dims: dims.collect(), next: 0, rest, gone: 0, done: outer == 0 };
+        let mut rows = Self { places, dims: dims.collect(), next: Cursor::default(), rest, gone: 0, done: outer == 0 };
+        rows.dims.iter_mut().for_each(|dim| dim.enter(Cursor::default(), places));
         rows.rebase(0);
         rows
     }
@@ -77,7 +94,7 @@ impl<'a> Rows<'a> {
         );
         let place = self.places[side] as usize;
         let level = |dim: &Dim<'_>| Level {
-            runs: dim.spans.iter().map(|span| span.starts[place]..span.starts[place] + span.len).collect(),
+            runs: spans::spans(dim.groups).map(|span| span.starts[place]..span.starts[place] + span.len).collect(),
             stride: dim.strides[side] * element,
         };
         Layout { levels: self.dims.iter().map(level).collect() }
@@ -90,10 +107,10 @@ impl<'a> Rows<'a> {
 
     /// Returns the elements of a row, on the average.
     pub(crate) fn mean(&self) -> usize {
-        let count = |dim: &Dim<'_>| dim.spans.iter().map(|span| span.len).sum::<usize>();
+        let count = |dim: &Dim<'_>| dim.groups.iter().map(Group::len).sum::<usize>();
         match &self.dims[..] {
             [] => 1,
-            [.., inner] => count(inner) * inner.strides[0] / inner.spans.len().max(1),
+            [.., inner] => count(inner) * inner.strides[0] / spans::count(inner.groups).max(1),
         }
     }
 
@@ -109,20 +126,57 @@ impl<'a> Rows<'a> {
         let [from, to] = self.places.map(|place| place as usize);
         // Rows may be single elements, so the inner loop asks for no more than it needs.
         while left > 0 && !self.done {
-            let Some(&Dim { spans, strides, base, .. }) = self.dims.last() else { return };
-            for span in &spans[self.next..] {
-                if left == 0 {
-                    break;
-                }
+            let Some(&Dim { groups, strides, base, .. }) = self.dims.last() else { return };
+            let row = |base: [usize; 2], span: &Span| {
                 let [from, to] = [base[0] + span.starts[from] * strides[0], base[1] + span.starts[to] * strides[1]];
-                let row = self.cut(Row { from, to, len: span.len * strides[0] }, left);
+                Row { from, to, len: span.len * strides[0] }
+            };
+            // Most subarrays are boxes, which have one row at a time.
+            if let [Group { pattern, turns: 1, .. }] = groups
+                && let [span] = &pattern[..]
+            {
+                let row = self.cut(row(base, span), left);
                 left -= row.len;
-                self.next += 1;
                 f(row);
-            }
-            if self.next == spans.len() {
-                self.next = 0;
                 self.step();
+                continue;
+            }
+            let Cursor { mut group, mut turn, mut nth } = self.next;
+            'rows: while let Some(Group { pattern, steps, turns }) = groups.get(group) {
+                let steps = [steps[from] * strides[0], steps[to] * strides[1]];
+                let mut base = [base[0] + turn * steps[0], base[1] + turn * steps[1]];
+                if let [span] = &pattern[..] {
+                    let Row { mut from, mut to, len } = row(base, span);
+                    while turn < *turns {
+                        if left == 0 {
+                            break 'rows;
+                        }
+                        let row = self.cut(Row { from, to, len }, left);
+                        left -= row.len;
+                        (turn, from, to) = (turn + 1, from + steps[0], to + steps[1]);
+                        f(row);
+                    }
+                }
+                while turn < *turns {
+                    for span in &pattern[nth..] {
+                        if left == 0 {
+                            break 'rows;
+                        }
+                        let row = self.cut(row(base, span), left);
+                        left -= row.len;
+                        nth += 1;
+                        f(row);
+                    }
+                    base = [base[0] + steps[0], base[1] + steps[1]];
+                    (turn, nth) = (turn + 1, 0);
+                }
+                (group, turn) = (group + 1, 0);
+            }
+            if group == groups.len() {
+                self.next = Cursor::default();
+                self.step();
+            } else {
+                self.next = Cursor { group, turn, nth };
             }
         }
         self.gone += elements - left;
@@ -158,15 +212,18 @@ impl<'a> Rows<'a> {
     /// Goes to the next indices of all dimensions but the last.
     fn step(&mut self) {
         for dim in (0..self.dims.len() - 1).rev() {
-            let Dim { spans, at: (span, index), .. } = &mut self.dims[dim];
-            *index += 1;
-            if *index == spans[*span].len {
-                (*span, *index) = (*span + 1, 0);
-            }
-            if *span < spans.len() {
+            let places = self.places;
+            let outer = &mut self.dims[dim];
+            outer.index += 1;
+            if outer.index < outer.len {
                 return self.rebase(dim);
             }
-            *span = 0;
+            let next = outer.cursor.next(outer.groups);
+            if next.group < outer.groups.len() {
+                outer.enter(next, places);
+                return self.rebase(dim);
+            }
+            outer.enter(Cursor::default(), places);
         }
         self.done = true;
     }
@@ -174,9 +231,8 @@ impl<'a> Rows<'a> {
     /// Works out the bases of the dimensions inside of `dim`.
     fn rebase(&mut self, dim: usize) {
         for inner in dim + 1..self.dims.len() {
-            let Dim { spans, strides, base, at: (span, index) } = &self.dims[inner - 1];
-            let position = |side: usize| spans[*span].starts[self.places[side] as usize] + index;
-            self.dims[inner].base = [0, 1].map(|side| base[side] + position(side) * strides[side]);
+            let &Dim { strides, base, starts, index, .. } = &self.dims[inner - 1];
+            self.dims[inner].base = [0, 1].map(|side| base[side] + (starts[side] + index) * strides[side]);
         }
     }
 }

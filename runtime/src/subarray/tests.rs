@@ -1,6 +1,7 @@
 //! Subarrays against walks over single elements.
 
 use super::*;
+use crate::layout::{Mesh, Placement};
 use crate::sample::{around, blocks, element, indices, pick, region, sharding_pairs, shardings};
 use proptest::prelude::*;
 
@@ -151,7 +152,9 @@ proptest! {
         let along = |(dim, &(before, len, behind)): (usize, &(i64, i64, i64))| {
             let ends = [0, before as usize, (before + len) as usize, (before + len + behind) as usize];
             let spans = ends.windows(2).map(|pair| Span { starts: [pair[0]; 3], len: pair[1] - pair[0] });
-            (dim, spans.filter(|span| span.len > 0).collect())
+            let mut groups = Vec::new();
+            spans.filter(|span| span.len > 0).for_each(|span| spans::push(&mut groups, &[span]));
+            (dim, groups)
         };
         let part = Subarray::new(starts.iter().enumerate().map(along), [shape.clone(), shape.clone()]);
         let positions: Vec<_> = starts.iter().map(|&(before, len, _)| before as usize..(before + len) as usize).collect();
@@ -163,6 +166,28 @@ proptest! {
         let expected: Vec<i32> =
             indices(&whole).iter().map(|index| if inside(index) { UNREAD } else { element(index) }).collect();
         prop_assert_eq!(copied, expected);
+    }
+}
+
+/// What comes again at equal distances is written down once, however often it comes.
+#[test]
+fn blocks_that_come_again_are_one_group() {
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let by = |placement| Sharding::new(&mesh, &[100_003], &[placement]).expect("a sharding");
+    let [blocks, whole] = [by(Placement::block(0, x)), Sharding::replicated(&mesh, &[100_003])];
+    for (source, target, spans) in [
+        (&blocks, &by(Placement::block_cyclic(0, x, 1)), 1),
+        (&by(Placement::block_cyclic(0, x, 4)), &blocks, 1),
+        (&by(Placement::block_cyclic(0, x, 1)), &whole, 1),
+        (&by(Placement::block_cyclic(0, x, 2)), &by(Placement::block_cyclic(0, x, 5)), 6),
+    ] {
+        for (owner, reader) in (0..3).flat_map(|owner| (0..3).map(move |reader| (owner, reader))) {
+            let part = Subarray::between(source, source, owner, target, reader);
+            let written: usize = part.dims[0].iter().map(|group| group.pattern.len()).sum();
+            // And what is cut off at either end.
+            assert!(written <= 4 * spans, "{written} spans of {owner} for {reader}: {source} to {target}");
+        }
     }
 }
 

@@ -2,10 +2,23 @@
 //!
 //! A kernel writes its output at an affine index, `B[2*i + 1]` say, so the elements between those that it writes, and
 //! before and after them, are not its own, even where they lie in its tiles. Each rank knows which of its own
-//! elements are written from the index alone: no schedule changes it.
+//! elements are written from the index alone: no schedule changes it. They are kept as formulas, and found as they are asked
+//! for, so that this takes no memory however large the shard is.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `progressions` | a dimension whose variables are its own: the indices are sums of multiples |
+//! | `joint` | dimensions that share variables, `C[i, i]`: a system of equations for each row |
+
+mod joint;
+mod progressions;
 
 use crate::DistArray;
 use crate::Element;
+use crate::layout::Owned;
+use joint::{Joint, Row};
+use progressions::Progressions;
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// The elements of this rank's shard of an output that some iteration of a kernel writes.
@@ -25,29 +38,29 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// An element is written if each of its local indices is, by dimension; where dimensions share variables, the
-    /// one index here is the position in the block. These are the dimensions but the last.
-    outer: Vec<Vec<bool>>,
-    /// The indices along the last dimension, if there is one.
-    row: Option<Row>,
+    dims: Vec<Dim>,
+    joint: Option<Joint>,
+    /// Whether a variable of the index has no values.
+    nothing: bool,
 }
 
-/// The indices along a dimension that are written.
+/// One dimension of the shard.
 #[derive(Clone, Debug)]
-struct Row {
-    /// As far as they follow one another, ascending.
-    runs: Vec<Range<usize>>,
-    /// The number of all.
+struct Dim {
+    owned: Owned,
     len: usize,
+    indices: Indices,
 }
 
-/// A variable of the index, and how far the variables after it reach.
-struct Variable {
-    count: i64,
-    /// How far one step moves the index, by dimension.
-    steps: Vec<i64>,
-    /// The least and the greatest that the variables after this one add to the index, by dimension.
-    rest: Vec<(i64, i64)>,
+/// Which indices of a dimension are written.
+#[derive(Clone, Debug)]
+enum Indices {
+    /// Those at these positions of the block.
+    Positions(Range<usize>),
+    /// Those of these that the rank owns.
+    Progressions(Progressions),
+    /// It depends on those of other dimensions.
+    Joint,
 }
 
 impl Written {
@@ -64,36 +77,26 @@ impl Written {
             "an output of {ndim} dimensions is written at {} indices, {steps:?}; this is a bug of polyshard",
             base.len()
         );
-        let owned: Vec<Vec<i64>> = (0..ndim).map(|dim| target.owned(dim).map(|index| index as i64).collect()).collect();
-        let shared = (0..counts.len()).any(|l| steps.iter().filter(|steps| steps[l] != 0).count() > 1);
-        if !shared {
-            let dims = owned.iter().zip(base.iter().zip(steps)).map(|(owned, (&base, &steps))| {
-                let variables = variables(&[steps], counts);
-                owned.iter().map(|&index| reached(&[index - base], &variables)).collect()
-            });
-            return Self::of(dims.collect());
-        }
-        let variables = variables(steps, counts);
-        let mut rests = vec![Vec::new()];
-        for (owned, &base) in owned.iter().zip(base) {
-            let longer = |rest: &Vec<i64>| -> Vec<Vec<i64>> {
-                owned.iter().map(|&index| [&rest[..], &[index - base]].concat()).collect()
+        let nothing = counts.contains(&0);
+        let joint = if nothing { None } else { Joint::new(base, steps, counts) };
+        let dim = |dim: usize| {
+            let owned = target.sharding().owned(dim, target.coordinates());
+            let indices = if nothing {
+                Indices::Positions(0..0)
+            } else if joint.as_ref().is_some_and(|joint| joint.dims.contains(&dim)) {
+                Indices::Joint
+            } else {
+                let variables = steps[dim].iter().zip(counts).map(|(&step, &count)| (step, count as i64));
+                let found = Progressions::new(base[dim], variables);
+                let below = |index: i64| owned.below(index.max(0) as usize);
+                match found.as_range() {
+                    Some(range) => Indices::Positions(below(range.start)..below(range.end)),
+                    None => Indices::Progressions(found),
+                }
             };
-            rests = rests.iter().flat_map(longer).collect();
-        }
-        Self::of(vec![rests.iter().map(|rest| reached(rest, &variables)).collect()])
-    }
-
-    fn of(mut dims: Vec<Vec<bool>>) -> Self {
-        let row = dims.pop().map(|row| {
-            let mut next = 0;
-            let runs = row.chunk_by(|left, right| left == right).map(|run| {
-                next += run.len();
-                (run[0], next - run.len()..next)
-            });
-            Row { runs: runs.filter(|(written, _)| *written).map(|(_, run)| run).collect(), len: row.len() }
-        });
-        Self { outer: dims, row }
+            Dim { len: owned.len(), owned, indices }
+        };
+        Self { dims: (0..ndim).map(dim).collect(), joint, nothing }
     }
 
     /// Makes each of these elements `value`, and leaves the others as they are.
@@ -104,83 +107,88 @@ impl Written {
 
     /// Calls `visit` with the positions of the block within `range` that are written, as far as they follow one another.
     pub(super) fn runs(&self, range: Range<usize>, mut visit: impl FnMut(Range<usize>)) {
-        let Some(row) = &self.row else { return visit(range) };
+        let Some((last, outer)) = self.dims.split_last() else { return visit(range) };
         let mut at = range.start;
         while at < range.end {
-            let column = at % row.len;
-            let start = at - column;
-            let end = range.end.min(start + row.len);
-            if is_written(&self.outer, at / row.len) {
-                let first = row.runs.partition_point(|run| run.end <= column);
-                let runs = row.runs[first..].iter().take_while(|run| start + run.start < end);
-                runs.for_each(|run| visit(at.max(start + run.start)..end.min(start + run.end)));
+            let column = at % last.len;
+            let (start, end) = (at - column, range.end.min(at - column + last.len));
+            if !self.nothing {
+                self.row(outer, last, start / last.len, column..end - start, |run| {
+                    visit(start + run.start..start + run.end);
+                });
             }
             at = end;
         }
     }
-}
 
-/// Whether the row with this number, row-major over the dimensions `outer`, has elements that are written.
-fn is_written(outer: &[Vec<bool>], row: usize) -> bool {
-    let mut rest = row;
-    outer.iter().rev().all(|dim| {
-        let index = rest % dim.len();
-        rest /= dim.len();
-        dim[index]
-    })
-}
-
-/// The variables in an order in which each leaves few values to try for those after it.
-fn variables(steps: &[&[i64]], counts: &[usize]) -> Vec<Variable> {
-    let column = |l: usize| -> Vec<i64> { steps.iter().map(|steps| steps[l]).collect() };
-    let mut order: Vec<usize> = (0..counts.len()).collect();
-    // A variable that is alone in a dimension has one value there; after those, great steps leave the fewest.
-    let beside = |l: usize| {
-        let used = steps.iter().filter(|steps| steps[l] != 0);
-        used.map(|steps| steps.iter().filter(|&&step| step != 0).count()).min()
-    };
-    let step = |l: usize| steps.iter().map(|steps| steps[l].abs()).max();
-    order.sort_by_key(|&l| (beside(l), std::cmp::Reverse(step(l))));
-    let mut rest = vec![(0, 0); steps.len()];
-    let mut variables: Vec<Variable> = Vec::new();
-    for l in order.into_iter().rev() {
-        let (count, steps) = (counts[l] as i64, column(l));
-        variables.push(Variable { count, steps: steps.clone(), rest: rest.clone() });
-        for ((least, most), step) in rest.iter_mut().zip(steps) {
-            let reach = step * (count - 1).max(0);
-            *least += reach.min(0);
-            *most += reach.max(0);
+    /// Calls `visit` with the positions within `columns` of the row with this number that are written.
+    fn row(&self, outer: &[Dim], last: &Dim, row: usize, columns: Range<usize>, mut visit: impl FnMut(Range<usize>)) {
+        let mut at: SmallVec<[usize; 4]> = SmallVec::from_elem(0, outer.len());
+        let mut rest = row;
+        for (at, dim) in at.iter_mut().zip(outer).rev() {
+            (*at, rest) = (rest % dim.len, rest / dim.len);
         }
-    }
-    variables.reverse();
-    variables
-}
-
-/// Whether some values of the variables move the index by `rest`.
-fn reached(rest: &[i64], variables: &[Variable]) -> bool {
-    let Some((variable, others)) = variables.split_first() else { return rest.iter().all(|&rest| rest == 0) };
-    // Of a variable that moves nothing, one value is as good as any.
-    let values = if variable.steps.iter().all(|&step| step == 0) { variable.count.min(1) } else { variable.count };
-    let (mut first, mut last) = (0, values - 1);
-    for ((&rest, &step), (least, most)) in rest.iter().zip(&variable.steps).zip(&variable.rest) {
-        // What is left for the others, `rest - step * value`, is within their reach.
-        let (low, high) = if step < 0 { (least - rest, most - rest) } else { (rest - most, rest - least) };
-        match step.abs() {
-            0 => {}
-            size => {
-                first = first.max(-(-low).div_euclid(size));
-                last = last.min(high.div_euclid(size));
+        if !at.iter().zip(outer).all(|(&at, dim)| dim.writes(at)) {
+            return;
+        }
+        let index = |dim: &usize| outer[*dim].owned.run(at[*dim]).start as i64;
+        match (&last.indices, &self.joint) {
+            (Indices::Joint, Some(joint)) => {
+                let Some(row) = joint.row(joint.dims[..joint.dims.len() - 1].iter().map(index)) else { return };
+                last.each_run(
+                    columns,
+                    |indices, put| match &row {
+                        Row::Progressions(progressions) => progressions.within(indices, put),
+                        Row::Solutions(_) => {
+                            indices.filter(|&index| row.contains(index)).for_each(|index| put(index..index + 1));
+                        }
+                    },
+                    visit,
+                );
+            }
+            (_, Some(joint)) if !joint.contains(joint.dims.iter().map(index)) => {}
+            (Indices::Positions(written), _) => {
+                let (start, end) = (columns.start.max(written.start), columns.end.min(written.end));
+                if start < end {
+                    visit(start..end);
+                }
+            }
+            (Indices::Progressions(found), _) => {
+                last.each_run(columns, |indices, put| found.within(indices, put), visit)
+            }
+            (Indices::Joint, None) => {
+                unreachable!("dimensions are joint by what joins them; this is a bug of polyshard")
             }
         }
     }
-    if others.is_empty() {
-        // What it moves, one value moves as far as is left.
-        return first <= last && rest.iter().zip(&variable.steps).all(|(&rest, &step)| step != 0 || rest == 0);
+}
+
+impl Dim {
+    /// Whether the index at this position is written, as far as it does not depend on others.
+    fn writes(&self, position: usize) -> bool {
+        match &self.indices {
+            Indices::Positions(written) => written.contains(&position),
+            Indices::Progressions(found) => found.contains(self.owned.run(position).start as i64),
+            Indices::Joint => true,
+        }
     }
-    (first..=last).any(|value| {
-        let rest: Vec<i64> = rest.iter().zip(&variable.steps).map(|(rest, step)| rest - step * value).collect();
-        reached(&rest, others)
-    })
+
+    /// Calls `visit` with the positions within `columns` whose indices `written` finds within ranges of them.
+    fn each_run(
+        &self,
+        columns: Range<usize>,
+        written: impl Fn(Range<i64>, &mut dyn FnMut(Range<i64>)),
+        mut visit: impl FnMut(Range<usize>),
+    ) {
+        let mut at = columns.start;
+        while at < columns.end {
+            let run = self.owned.run(at);
+            let end = run.end.min(run.start + columns.end - at);
+            let position = |index: i64| at + (index as usize - run.start);
+            written(run.start as i64..end as i64, &mut |found| visit(position(found.start)..position(found.end)));
+            at += end - run.start;
+        }
+    }
 }
 
 #[cfg(test)]

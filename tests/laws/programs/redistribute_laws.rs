@@ -12,7 +12,7 @@
 use polyshard::planner::{Ops, Options, Plan};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
 use polyshard::runtime::{Backend, DistArray, Element, Execute, Redistribution, Transport, World, spmd};
-use polyshard::{Error, Result};
+use polyshard::{DType, Error, Program, Result};
 use polyshard_testing::laws;
 use polyshard_testing::laws::nodes::{even, nodes, unless_apart};
 use std::sync::Mutex;
@@ -47,6 +47,7 @@ fn main() -> Result<()> {
         chunks(world, nodes)?;
         plans(world, nodes)?;
         inside(world, nodes)?;
+        open_sums(world)?;
         refusals(world, nodes)?;
         if std::env::args().any(|argument| argument == "--long") {
             long(world)?;
@@ -277,6 +278,64 @@ fn inside(world: &World, nodes: &[usize]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Sums stay open on their way to another mesh if each term stays on its ranks; else they are refused.
+fn open_sums(world: &World) -> Result<()> {
+    let mut open = Vec::new();
+    for mesh in meshes(world.size()).into_iter().chain(three_axes(world.size())) {
+        for axes in 1..1 << mesh.ndim() {
+            let named = mesh.as_slice().iter().enumerate().filter(|(axis, _)| axes >> axis & 1 == 1);
+            let partial: Vec<_> = named.map(|(_, axis)| Placement::partial(axis.name)).collect();
+            open.push(Sharding::new(&mesh, &[7], &partial)?);
+        }
+    }
+    // The least rank that holds the same term: one that differs along no axis of terms.
+    let first = |sharding: &Sharding, rank: usize| {
+        let term =
+            |rank| sharding.partial().iter().map(|&axis| sharding.mesh().coordinates(rank)[axis]).collect::<Vec<_>>();
+        (0..world.size()).find(|&other| term(other) == term(rank)).expect("a rank holds its own term")
+    };
+    for (source, target) in open.iter().flat_map(|source| open.iter().map(move |target| (source, target))) {
+        if source.mesh() == target.mesh() {
+            continue;
+        }
+        // A byte for each term, and another one for each element.
+        let holders = |sharding: &Sharding| (0..world.size()).map(|rank| first(sharding, rank)).collect::<Vec<_>>();
+        let byte = |holder: usize| 1i64 << (8 * (holder % 8));
+        let mut array = DistArray::filled(world, source, 0)?;
+        let own = byte(first(source, world.rank()));
+        array.block_mut().iter_mut().zip(1..).for_each(|(element, times)| *element = own * times);
+        let made = Redistribution::new(world, source, target);
+        let program = Program::redistribution("A", [source, target], DType::I64);
+        if holders(source) != holders(target) {
+            let error = made.err().expect("terms would be lost").to_string();
+            let why = ["have their terms on other ranks", "no sums along", "cannot be closed on the mesh"];
+            assert!(why.iter().any(|why| error.contains(why)), "{error}");
+            let refused = program.expect_err("terms would be lost").to_string();
+            assert_eq!(refused, format!("statement 1: {error}"));
+            continue;
+        }
+        let mut terms = holders(source);
+        terms.sort_unstable();
+        terms.dedup();
+        let sum = terms.into_iter().map(byte).fold(0, i64::wrapping_add);
+        let expected: Vec<i64> = (1..8).map(|times| sum.wrapping_mul(times)).collect();
+        let moved = [made?.run(world, &array)?, program?.run(world, &[&array])?];
+        for moved in moved {
+            assert_eq!(moved.block(), array.block(), "{source} to {target}: each rank keeps its term");
+            let closed = moved.redistribute(world, &target.closed())?;
+            assert_eq!(closed.block(), expected, "{source} on ({}) to {target} on ({})", source.mesh(), target.mesh());
+        }
+    }
+    Ok(())
+}
+
+/// The meshes of three axes with so many ranks.
+fn three_axes(ranks: usize) -> impl Iterator<Item = Mesh> {
+    let pairs = (1..=ranks).flat_map(move |x| (1..=ranks / x).map(move |y| (x, y)));
+    let whole = pairs.filter(move |(x, y)| ranks.is_multiple_of(x * y));
+    whole.map(move |(x, y)| Mesh::new([("x", x), ("y", y), ("z", ranks / (x * y))]))
 }
 
 /// An output that others cannot see is refused where shared memory is asked for, and served by messages elsewhere.

@@ -1,0 +1,179 @@
+//! Sums of multiples: the indices along a dimension that some variables reach, as formulas.
+
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// The numbers `start + step * v + ..` over all values of some variables, each in `0..count`.
+#[derive(Clone, Debug)]
+pub(super) struct Progressions {
+    start: i64,
+    /// Great steps first, all positive; with several values each. Two that make one progression are one.
+    variables: SmallVec<[Progression; 2]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Progression {
+    step: i64,
+    count: i64,
+    /// The most that the progressions after this one add.
+    rest: i64,
+    /// Where one follows: the greatest common divisor of both steps, and the inverse of this step in units of it, modulo the
+    /// other's.
+    inverse: (i64, i64),
+}
+
+impl Progressions {
+    /// The sums of variables with these steps and counts, of which none is 0.
+    pub(super) fn new(start: i64, variables: impl IntoIterator<Item = (i64, i64)>) -> Self {
+        let mut start = start;
+        let mut found: SmallVec<[(i64, i64); 4]> = SmallVec::new();
+        for (step, count) in variables {
+            start += step.min(0) * (count - 1);
+            if step != 0 && count > 1 {
+                found.push((step.abs(), count));
+            }
+        }
+        found.sort_unstable();
+        // `a * v + k * a * w` has no gaps in steps of `a` where `w` goes on before `v` ends.
+        let mut at = 1;
+        while at < found.len() {
+            let (step, count) = found[at];
+            let joins = |&(fine, values): &(i64, i64)| step % fine == 0 && step / fine <= values;
+            match found[..at].iter().position(joins) {
+                Some(fine) => {
+                    found.remove(at);
+                    found[fine].1 += step / found[fine].0 * (count - 1);
+                    at = 1;
+                }
+                None => at += 1,
+            }
+        }
+        let mut variables: SmallVec<[Progression; 2]> = SmallVec::new();
+        let (mut rest, mut finer) = (0, 0);
+        for (step, count) in found {
+            variables.push(Progression { step, count, rest, inverse: inverse(step, finer) });
+            rest += step * (count - 1);
+            finer = step;
+        }
+        variables.reverse();
+        Self { start, variables }
+    }
+
+    /// Returns the numbers if they follow one another.
+    pub(super) fn as_range(&self) -> Option<Range<i64>> {
+        match &self.variables[..] {
+            [] => Some(self.start..self.start + 1),
+            [Progression { step: 1, count, .. }] => Some(self.start..self.start + count),
+            _ => None,
+        }
+    }
+
+    /// Returns whether this is one of the numbers.
+    pub(super) fn contains(&self, number: i64) -> bool {
+        contains(&self.variables, number - self.start)
+    }
+
+    /// Calls `visit` with the numbers within a range, as far as they follow one another, ascending.
+    pub(super) fn within(&self, range: Range<i64>, mut visit: impl FnMut(Range<i64>)) {
+        let mut from = range.start;
+        while let Some(found) = next(&self.variables, from - self.start) {
+            let found = found.start + self.start..found.end + self.start;
+            if found.start >= range.end {
+                return;
+            }
+            from = found.end;
+            visit(found.start..found.end.min(range.end));
+        }
+    }
+}
+
+fn contains(variables: &[Progression], number: i64) -> bool {
+    let Some((&Progression { step, count, rest, inverse: (divisor, unit) }, finer)) = variables.split_first() else {
+        return number == 0;
+    };
+    // What is left for the others is within their reach.
+    let (first, last) = (ceil((number - rest).max(0), step), number.div_euclid(step).min(count - 1));
+    match finer {
+        [] => first <= last && number % step == 0,
+        [finer] => {
+            // The others have a multiple of their step, for one value of this variable in `modulus`.
+            let modulus = finer.step / divisor;
+            let wanted = i128::from(number / divisor) * i128::from(unit) - i128::from(first);
+            number % divisor == 0 && i128::from(first) + wanted.rem_euclid(modulus.into()) <= i128::from(last)
+        }
+        _ => (first..=last).any(|value| contains(finer, number - step * value)),
+    }
+}
+
+/// The first of the numbers that do not end by `from`, as far as they follow one another and none is below `from`.
+fn next(variables: &[Progression], from: i64) -> Option<Range<i64>> {
+    let from = from.max(0);
+    let Some((&Progression { step, count, rest, .. }, finer)) = variables.split_first() else {
+        return (from == 0).then_some(0..1);
+    };
+    if finer.is_empty() && step == 1 {
+        return (from < count).then_some(from..count);
+    }
+    if step > rest {
+        let value = if finer.is_empty() { ceil(from, step) } else { from / step };
+        return (value..count.min(value + 2)).find_map(|value| {
+            let found = next(finer, from - step * value)?;
+            Some(found.start + step * value..found.end + step * value)
+        });
+    }
+    let end = step * (count - 1) + rest + 1;
+    let start = (from..end).find(|&number| contains(variables, number))?;
+    Some(start..(start..end).find(|&number| !contains(variables, number)).unwrap_or(end))
+}
+
+fn ceil(number: i64, step: i64) -> i64 {
+    -(-number).div_euclid(step)
+}
+
+/// The greatest common divisor of a step and a finer one, and the inverse of the step modulo the finer one, both in units of it.
+fn inverse(step: i64, finer: i64) -> (i64, i64) {
+    // Bézout: `old * step` leaves `rest` modulo `finer` at every step.
+    let (mut rest, mut after) = (step, finer);
+    let (mut old, mut new) = (1i64, 0i64);
+    while after != 0 {
+        let quotient = rest / after;
+        (rest, after) = (after, rest - quotient * after);
+        (old, new) = (new, old - quotient * new);
+    }
+    (rest, old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// The numbers are those that some values of the variables give, in order, from anywhere on.
+        #[test]
+        fn numbers_are_sums(
+            start in -5i64..5,
+            variables in prop::collection::vec((-12i64..13, 1i64..7), 0..5),
+            from in -60i64..60,
+            len in 0i64..200,
+        ) {
+            let mut sums = BTreeSet::from([start]);
+            for &(step, count) in &variables {
+                sums = sums.iter().flat_map(|&sum| (0..count).map(move |value| sum + step * value)).collect();
+            }
+            let found = Progressions::new(start, variables);
+            for number in -400..400 {
+                prop_assert_eq!(found.contains(number), sums.contains(&number), "{} in {:?}", number, found);
+            }
+            let range = from..from + len;
+            let (mut numbers, mut end) = (Vec::new(), None);
+            found.within(range.clone(), |run| {
+                assert!(!run.is_empty() && end.is_none_or(|end| end <= run.start), "{run:?} after {end:?}");
+                end = Some(run.end);
+                numbers.extend(run);
+            });
+            prop_assert_eq!(numbers, sums.range(range).copied().collect::<Vec<_>>());
+        }
+    }
+}
