@@ -17,6 +17,7 @@ mod grid;
 pub mod leaf;
 mod lent;
 pub mod machine;
+mod math;
 mod memory;
 mod npy;
 mod output;

@@ -2,6 +2,7 @@
 
 use super::leaf::LeafPlan;
 use super::scalars::Scalars;
+use crate::leaf::Ramp;
 use crate::lent::Known;
 use crate::{
     DistArray, Element, Grid, Group, Lent, OutTile, ReduceOp, Region, Result, Tile, Transport, World, Written, count,
@@ -43,6 +44,8 @@ struct Here {
     /// Where the first iteration of the leaf reads, by operand, and where it writes.
     operands: Vec<Vec<Expr>>,
     target: Vec<Expr>,
+    /// What the indices that are numbers are in the first iteration.
+    numbers: Vec<Expr>,
 }
 
 impl Here {
@@ -60,6 +63,7 @@ impl Here {
             counts: nest.leaf.loops.iter().map(|l| fixed(&l.count)).collect(),
             operands: nest.leaf.operands.iter().map(base).collect(),
             target: base(&nest.leaf.target),
+            numbers: nest.leaf.numbers.iter().map(|number| fixed(&number.base)).collect(),
         }
     }
 }
@@ -355,13 +359,16 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 view.strided(&values(base), &steps(access))
             })
             .collect();
+        let numbers = nest.leaf.numbers.iter().zip(values(&here.numbers));
+        let numbers: SmallVec<[_; 2]> =
+            numbers.map(|(number, base)| Ramp::along(base, number.strides[..].into())).collect();
         let target = match out_tile {
             Some(tile) => tile.view_mut(),
             None if *overwrites => output.view_mut().overwritten(),
             None => output.view_mut(),
         };
         let target = target.strided(&values(&here.target), &steps(&nest.leaf.target));
-        leaf.run(&counts, &operands, target, *op);
+        leaf.run(&counts, &operands, &numbers, target, *op);
     }
 }
 
