@@ -448,6 +448,7 @@ fn a_sharded_product_is_pinned_compiles_and_agrees() {
 }
 
 /// Two products, of which the first leaves columns and the second wants rows.
+/// The array `scale_of` is number 2, and so is the kernel with the scalar `scale`.
 fn two_products() -> Program {
     vars!(m, n, k, mo, mi, no, ni);
     let mesh = Mesh::new([("x", 3)]);
@@ -456,12 +457,18 @@ fn two_products() -> Program {
     let first = first.distribute([n], [no], [ni], &mesh).shard("W", [n.at(x)]).shard("Y", [n.at(x)]);
     let scale = -3i64;
     let second = kernel! {
-        fn second(Y: [i64; 5, 7], V: [i64; 7, 6]) -> Z: [i64; 5, 6] { Z[m, n] += scale * Y[m, k] * V[k, n] }
+        fn second(Y: [i64; 5, 7], scale_of: [i64; 7, 6]) -> Z: [i64; 5, 6] {
+            Z[m, n] += scale * Y[m, k] * scale_of[k, n]
+        }
     };
     let second = second.distribute([m], [mo], [mi], &mesh).shard("Y", [m.at(x)]).shard("Z", [m.at(x)]);
     let [first, second] =
         [first.tensorize([m, ni, k]), second.tensorize([mi, n, k])].map(|schedule| schedule.lower().expect("legal"));
-    Pipeline::new().stage(&first, ["X", "W"], "Y").stage(&second, ["Y", "V"], "Z").build().expect("stages that fit")
+    Pipeline::new()
+        .stage(&first, ["X", "W"], "Y")
+        .stage(&second, ["Y", "scale_of"], "Z")
+        .build()
+        .expect("stages that fit")
 }
 
 #[test]

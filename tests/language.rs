@@ -59,6 +59,61 @@ kernel! {
 }
 
 kernel! {
+    fn waves(A: [f64; 700], B: [f64; 700]) -> C: [f64; 700] {
+        C[i] = sin(A[i]) * cos(B[i]) + pow(abs(A[i]), B[i] / 100) - sign(B[i]) * floor(B[i]) + sin(1000000 * B[i]) + cos(A[i] + B[i])
+    }
+    mesh(x: 3)
+    .distribute([i], [io], [ii])
+    .shard(A, i @ x)
+}
+
+kernel! {
+    fn waves_of_f32(A: [f32; 700], B: [f32; 700]) -> C: [f32; 700] {
+        C[i] += sin(A[i]) * cos(B[i]) + pow(abs(A[i]), B[i] / 100) - sign(B[i]) * floor(B[i]) + sin(1000000 * B[i])
+    }
+    mesh(x: 2)
+    .distribute([i], [io], [ii])
+    .shard(C, i @ x)
+}
+
+kernel! {
+    fn signs(A: [i32; 700]) -> C: [i32; 700] { C[i] = sign(A[i]) * 3 + sign(-abs(A[i])) }
+    mesh(x: 2)
+    .distribute([i], [io], [ii])
+}
+
+kernel! {
+    /// Half a unit and a little more from the float below: rounded to `f64` first, it would be half a unit.
+    fn rounded(A: [f32; 5]) -> C: [f32; 5] { C[i] = A[i] + 1152921573326323713 }
+    mesh(x: 2)
+    .distribute([i], [io], [ii])
+}
+
+kernel! {
+    fn numbered(A: [f64; 18]) -> B: [f64; 18] { B[i] = A[i - 1] * i + if i > 8 { i / 3 } else { -i } for i in 1..17 }
+    mesh(x: 3)
+    .distribute([i], [io], [ii])
+    .shard(A, i @ x)
+    .shard(B, i @ x)
+}
+
+kernel! {
+    fn weighted(A: [f32; 40, 700]) -> C: [f32; 40] { C[i] += A[i, j] * (j - 2 * i) }
+    mesh(x: 2, y: 2)
+    .distribute([i, j], [io, jo], [ii, ji])
+    .shard(A, i @ x, j @ y)
+    .shard(C, i @ x)
+}
+
+kernel! {
+    /// Nothing is read but the indices.
+    fn table() -> C: [i32; 9, 40] { C[i, j] = 40 * i + j - k for k in -3..2 }
+    mesh(x: 2)
+    .distribute([j], [jo], [ji])
+    .shard(C, j @ cyclic(x, 3))
+}
+
+kernel! {
     fn choose(A: [f64; 700], B: [f64; 700]) -> C: [f64; 700] {
         C[i] = max(A[i], B[i]) - 2 * min(A[i], 0 - 0.5)
             + if A[i] < B[i] { A[i] / B[i] } else if A[i] == B[i] { 7 } else { -if B[i] >= -1 { B[i] } else { 3 } }
@@ -75,6 +130,32 @@ kernel! {
     .distribute([j], [jo], [ji])
     .shard(A, j @ x)
     .shard(C, j @ x)
+}
+
+kernel! {
+    /// The greatest change of a solver, which is no number once one of its values is none.
+    fn change(A: [f64; 700], B: [f64; 700]) -> D: f64 { D[] max= abs(A[i] - B[i]) }
+    mesh(x: 3)
+    .distribute([i], [io], [ii])
+    .shard(A, i @ x)
+    .shard(B, i @ x)
+}
+
+kernel! {
+    fn extremes(A: [f64; 40, 300], B: [f64; 300]) -> C: [f64; 40] {
+        C[i] min= max(A[i, j], B[j]) - max(min(A[i, j], 0), -0.0)
+    }
+    mesh(x: 2, y: 2)
+    .distribute([i, j], [io, jo], [ii, ji])
+    .shard(A, i @ x, j @ y)
+    .shard(C, i @ x)
+}
+
+kernel! {
+    fn least(A: [f32; 300, 40]) -> C: [f32; 40] { C[j] min= min(A[i, j], -A[i, j]) }
+    mesh(x: 3)
+    .distribute([i], [io], [ii])
+    .shard(A, i @ x)
 }
 
 kernel! {
@@ -263,6 +344,93 @@ fn ranges_of_the_running_program_are_any_expressions() {
 fn functions_give_the_same_bits_everywhere() {
     check!(smooth(), f32, odd_f32, |world, a| smooth::run(world, &a[0], &a[1]));
     check!(greatest(), f32, odd_f32, |world, a| greatest::run(world, &a[0]));
+}
+
+#[test]
+fn angles_powers_and_signs_give_the_same_bits_everywhere() {
+    check!(waves(), f64, odd, |world, a| waves::run(world, &a[0], &a[1]));
+    check!(waves_of_f32(), f32, odd_f32, |world, a| waves_of_f32::run(world, &a[0], &a[1]));
+    check!(signs(), i32, |_, i| wide(0, i), |world, a| signs::run(world, &a[0]));
+    let program = signs::schedule().lower().expect("a legal schedule");
+    let found = sequential::<i32>(&program, |_, i| wide(0, i));
+    assert_eq!((found[[1]], found[[2]], found[[4]]), (-4, 0, 2));
+}
+
+#[test]
+fn an_index_is_a_number() {
+    check!(numbered(), f64, small, |world, a| numbered::run(world, &a[0]));
+    check!(weighted(), f32, small, |world, a| weighted::run(world, &a[0]));
+    check!(table(), i32, small, |world, _a| table::run(world));
+    let program = table::schedule().lower().expect("a legal schedule");
+    let found = sequential::<i32>(&program, small);
+    assert_eq!(found[[2, 7]], 5 * 87 + 3 + 2 + 1 - 1);
+}
+
+#[test]
+fn an_index_is_the_same_number_in_every_schedule() {
+    vars!(i, j, io, ii, jo, ji, jt, jj);
+    let kernel = kernel! {
+        fn positions(A: [i64; 13, 17]) -> C: [i64; 13] {
+            C[i] += A[i, j] * (100 * i + j) + if j > i { j } else { -i } for j in 2..15
+        }
+    };
+    let (line, grid) = (Mesh::new([("x", 4)]), Mesh::new([("x", 2), ("y", 3)]));
+    let [x] = line.axes();
+    let [_, y] = grid.axes();
+    let rows = kernel.clone().distribute([i], [io], [ii], &line);
+    let turned = rows.clone().divide(j, jo, ji, 4).reorder([io, jo, ii, ji]).rotate(jo, [io]);
+    let schedules = [
+        kernel.clone(),
+        kernel.clone().split(j, jo, ji, 5).reorder([jo, i, ji]),
+        rows.shard("A", [dim(0).cyclic(x, 2)]).shard("C", [dim(0).cyclic(x, 1)]),
+        turned.shard("A", [dim(1).at(x)]).communicate("A", jo),
+        kernel
+            .clone()
+            .distribute([i, j], [io, jo], [ii, ji], &grid)
+            .split(ji, jt, jj, 2)
+            .shard("A", [dim(1).cyclic(y, 2)]),
+        kernel.distribute([j], [jo], [ji], &line).shard("C", [pin(x, 2)]).tensorize([i, ji]),
+    ];
+    for schedule in schedules {
+        let program = schedule.lower().expect("a legal schedule");
+        let shards = polyshard::spmd(program.mesh().size(), |world| {
+            let arrays = inputs::<i64>(world, &program, small)?;
+            Ok(program.run(world, &[&arrays[0]])?.gather(world)?)
+        });
+        let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
+        assert_eq!(found, sequential::<i64>(&program, small), "{program}");
+    }
+}
+
+#[test]
+fn an_integer_is_rounded_once() {
+    check!(rounded(), f32, small, |world, a| rounded::run(world, &a[0]));
+    let program = rounded::schedule().lower().expect("a legal schedule");
+    assert_eq!(sequential::<f32>(&program, |_, _| 0.0)[[0]], 1152921573326323713_i64 as f32);
+}
+
+/// One number among many that is none.
+fn diverged(tensor: usize, i: usize) -> f64 {
+    if (tensor, i) == (1, 612) { f64::NAN } else { (i % 7) as f64 - 3.0 }
+}
+
+/// Zeros of both signs, and now and then a NaN.
+fn zeros(_: usize, i: usize) -> f64 {
+    if i % 509 == 7 { f64::NAN } else { [0.0, -0.0, -0.0][i * i % 11 % 3] }
+}
+
+#[test]
+fn maxima_and_minima_propagate_nan() {
+    check!(change(), f64, diverged, |world, a| change::run(world, &a[0], &a[1]));
+    check!(extremes(), f64, odd, |world, a| extremes::run(world, &a[0], &a[1]));
+    check!(extremes(), f64, zeros, |world, a| extremes::run(world, &a[0], &a[1]));
+    check!(least(), f32, |tensor, i| zeros(tensor, i) as f32, |world, a| least::run(world, &a[0]));
+    check!(greatest(), f32, |tensor, i| zeros(tensor, i) as f32, |world, a| greatest::run(world, &a[0]));
+    let program = change::schedule().lower().expect("a legal schedule");
+    assert!(sequential::<f64>(&program, diverged)[[]].is_nan());
+    let program = least::schedule().lower().expect("a legal schedule");
+    let least = sequential::<f32>(&program, |tensor, i| zeros(tensor, i) as f32);
+    assert!(least.iter().any(|value| value.is_nan()) && least.iter().any(|value| value.to_bits() == 1 << 31));
 }
 
 #[test]

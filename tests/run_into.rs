@@ -28,9 +28,9 @@ fn value(index: &[usize]) -> f64 {
     (sum % 11) as f64 - 5.5
 }
 
-/// The bits of all elements, where all NaNs that are written are one.
+/// The bits of all elements; those of a NaN that is computed are the processor's.
 fn bits(array: &ArrayD<f64>) -> Vec<u64> {
-    array.iter().map(|value| if value.is_nan() { f64::NAN } else { *value + 0.0 }.to_bits()).collect()
+    array.iter().map(|value| if value.is_nan() { f64::NAN } else { *value }.to_bits()).collect()
 }
 
 /// Runs the program into an output full of `before`, and compares what the kernel writes with the sequential result
@@ -204,6 +204,57 @@ fn emitted_source_keeps_the_same_elements() {
         )*};
     }
     check!(between "B" around "B" greatest "B" diagonal "C");
+}
+
+/// What no term changes keeps every bit, though the kernel writes it: without a value of a contracted index, and on ranks
+/// that have none.
+#[test]
+fn what_no_term_changes_is_kept() {
+    vars!(k, ko, ki);
+    let payload = f64::from_bits(f64::NAN.to_bits() | 5);
+    for terms in [0, 1] {
+        let kernels = [
+            kernel! { fn add(A: [f64; 3, terms]) -> B: [f64; 3] { B[i] += A[i, k] } },
+            kernel! { fn multiply(A: [f64; 3, terms]) -> B: [f64; 3] { B[i] *= A[i, k] } },
+            kernel! { fn greatest(A: [f64; 3, terms]) -> B: [f64; 3] { B[i] max= A[i, k] } },
+            kernel! { fn least(A: [f64; 3, terms]) -> B: [f64; 3] { B[i] min= A[i, k] } },
+            kernel! { fn product(A: [f64; 3, terms], D: [f64; terms, 1]) -> B: [f64; 3, 1] { B[i, j] += A[i, k] * D[k, j] } },
+            kernel! { fn add_0(A: [f64; terms]) -> B: f64 { B[] += A[k] } },
+            kernel! { fn multiply_0(A: [f64; terms]) -> B: f64 { B[] *= A[k] } },
+            kernel! { fn greatest_0(A: [f64; terms]) -> B: f64 { B[] max= A[k] } },
+            kernel! { fn least_0(A: [f64; terms]) -> B: f64 { B[] min= A[k] } },
+        ];
+        // What each of them leaves as it is; `D` is 1.
+        let neutral = [-0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY, -0.0, -0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY];
+        for (kernel, neutral) in kernels.into_iter().zip(neutral) {
+            let mesh = Mesh::new([("x", 3)]);
+            let [x] = mesh.axes();
+            let distributed = kernel.clone().distribute([k], [ko], [ki], &mesh);
+            for schedule in [kernel, distributed.clone(), distributed.shard("B", [pin(x, 1)])] {
+                let program = schedule.lower().expect("a legal schedule");
+                for before in [-0.0, 0.0, 7.5, f64::NAN, payload, f64::NEG_INFINITY, f64::INFINITY] {
+                    let held = polyshard::spmd(program.mesh().size(), |world| {
+                        let inputs = program.kernel().inputs().iter().zip([neutral, 1.0]);
+                        let inputs = inputs.map(|(tensor, value)| {
+                            DistArray::filled(world, program.sharding(tensor.name.as_str()), value)
+                        });
+                        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+                        let mut output = DistArray::filled(world, program.sharding("B"), before)?;
+                        program.run_into(world, &inputs.iter().collect::<Vec<_>>(), &mut output)?;
+                        Ok(output.block().to_vec())
+                    });
+                    for value in held.expect("the program runs").concat() {
+                        let statement = program.kernel().statement();
+                        assert_eq!(
+                            value.to_bits(),
+                            before.to_bits(),
+                            "{before} is now {value}: {statement}\n{program}"
+                        );
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// With no values of a contracted index, `=` writes empty sums, where it writes.

@@ -173,6 +173,10 @@ fn value(tree: &Value) -> TokenStream {
             let read = access(read);
             quote!(Access(#read))
         }
+        Value::Index(index) => {
+            let index = affine(index);
+            quote!(Index(#index))
+        }
         Value::Literal(Number::Int(number)) => quote!(Literal(#p::Number::Int(#number))),
         Value::Literal(Number::Float(number)) => quote!(Literal(#p::Number::Float(#number))),
         Value::Scalar(name) => {
@@ -206,6 +210,10 @@ fn value(tree: &Value) -> TokenStream {
         Value::Min(a, b) => {
             let pair = pair(a, b);
             quote!(Min(#pair))
+        }
+        Value::Pow(a, b) => {
+            let pair = pair(a, b);
+            quote!(Pow(#pair))
         }
         Value::Call(function, inner) => {
             // The variants are named as in `polyhedral`.

@@ -59,9 +59,12 @@ use quote::quote;
 /// - *OP* is `=` (a contracted index sums, as in einsum), `+=`, `*=`, `max=` or `min=`, which go on from what
 ///   the output holds.
 /// - *Values* are made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses, scalars captured from the
-///   surroundings by name, of the element type, functions and choices.
-/// - *Functions* are `abs(a)`, `max(a, b)` and `min(a, b)`, and of floats `exp(a)`, `log(a)` (natural), `sqrt(a)`
-///   and `tanh(a)`. In `max` and `min` a NaN gives way to a number; of equal values, such as 0 and -0, it is the first.
+///   surroundings by name, of the element type, indices, functions and choices. An index is the number that it is in the
+///   statement instance, whatever the schedule: `C[i] = if i > 0 { A[i] * i } else { 0 }`.
+/// - *Functions* are `abs(a)`, `sign(a)`, `max(a, b)` and `min(a, b)`, and of floats `exp(a)`, `log(a)` (natural),
+///   `sqrt(a)`, `tanh(a)`, `sin(a)`, `cos(a)`, `floor(a)` and `pow(a, b)`, with results at most 1 ulp from the exact ones and
+///   the same bits on every processor; `sqrt` and `floor` are exact. `max` and `min`, also `max=` and `min=`, propagate NaN, as NumPy and JAX do, and 0 is greater than -0:
+///   so they have the same bits in any order. Of several NaNs, the bits are those that are set in one of them.
 /// - *Choices* are `if a < b { x } else { y }`, with one of `<`, `<=`, `>`, `>=`, `==` and `!=`, and `else if` for
 ///   more. Only the value that is chosen is computed.
 /// - *Integers* wrap, also the least divided by -1 and its `abs`. They are divided towards 0; where the divisor is

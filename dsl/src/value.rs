@@ -71,6 +71,23 @@ impl Value {
     }
 }
 
+impl Value {
+    /// Returns the names that stand alone: scalars and indices.
+    pub(crate) fn names(&self) -> Vec<&Ident> {
+        match self {
+            Self::Name(name) => vec![name],
+            Self::Access(_) | Self::Literal(_) => Vec::new(),
+            Self::Neg(value) => value.names(),
+            Self::Binary(a, _, b) => a.names().into_iter().chain(b.names()).collect(),
+            Self::Call(_, arguments) => arguments.iter().flat_map(Self::names).collect(),
+            Self::If(choice) => {
+                let Choice { left, right, then, otherwise, .. } = &**choice;
+                [left, right, then, otherwise].into_iter().flat_map(Self::names).collect()
+            }
+        }
+    }
+}
+
 impl Parse for Access {
     fn parse(input: ParseStream) -> Result<Self> {
         let tensor = input.parse()?;
@@ -211,7 +228,8 @@ fn atom(input: ParseStream) -> Result<Value> {
 }
 
 /// The functions that values may call, in messages.
-pub(crate) const FUNCTIONS: &str = "`exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`";
+pub(crate) const FUNCTIONS: &str =
+    "`exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`";
 
 fn choice(input: ParseStream) -> Result<Value> {
     let start: Token![if] = input.parse()?;

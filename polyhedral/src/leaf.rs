@@ -9,8 +9,8 @@ use crate::products::{Plan, Shape};
 use crate::range::{Span, position};
 use crate::state::Tensorized;
 use polyshard_program::{
-    Access, Affine, Assign, Blocks, Expr, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafOp, Number, Output, Ranges,
-    Region, Role, Transfer, Value, list,
+    Access, Affine, Assign, Blocks, Expr, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafNumber, LeafOp, Number,
+    Output, Ranges, Region, Role, Transfer, Value, list,
 };
 
 /// The leaf, and the depth that it is at.
@@ -75,6 +75,7 @@ fn at_depth(context: &Context<'_>, depth: Depth, op: LeafOp, step: Option<usize>
         loops: loops.collect(),
         target: access(kernel.target()),
         operands: kernel.value().accesses().into_iter().map(access).collect(),
+        numbers: kernel.value().indices().into_iter().map(|index| leaf_number(index, kernel, &spans)).collect(),
         op,
         step,
     }
@@ -116,20 +117,22 @@ fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span]) -> LeafAccess {
     // A tile holds what a periodic index touches as if it did not wrap, so that the leaf walks with one stride.
     let access = &access.unwrapped();
     let tensor = kernel.tensors().position(|tensor| tensor.name == access.tensor);
-    let base = access.index.iter().map(|index| {
-        index.terms.iter().fold(Expr::constant(index.constant), |sum, &(name, factor)| {
-            sum.add(&spans[position(kernel, name)].low.multiply(factor))
-        })
-    });
-    let strides = access.index.iter().map(|index| {
-        let vars = kernel.vars().iter().zip(spans);
-        vars.map(|(var, span)| index.coefficient(var.name).saturating_mul(span.stride())).collect()
-    });
+    let dims = access.index.iter().map(|index| leaf_number(index, kernel, spans));
+    let (base, strides) = dims.map(|LeafNumber { base, strides }| (base, strides)).unzip();
     LeafAccess {
         tensor: tensor.expect("a checked kernel declares all its tensors; this is a bug of polyshard"),
-        base: base.collect(),
-        strides: strides.collect(),
+        base,
+        strides,
     }
+}
+
+fn leaf_number(index: &Affine, kernel: &Kernel, spans: &[Span]) -> LeafNumber {
+    let base = index.terms.iter().fold(Expr::constant(index.constant), |sum, &(name, factor)| {
+        sum.add(&spans[position(kernel, name)].low.multiply(factor))
+    });
+    let vars = kernel.vars().iter().zip(spans);
+    let strides = vars.map(|(var, span)| index.coefficient(var.name).saturating_mul(span.stride()));
+    LeafNumber { base, strides: strides.collect() }
 }
 
 /// The roles of the variables and the scalar factor, if the kernel is a sum of products of two tensors.
@@ -214,7 +217,7 @@ fn factors(kernel: &Kernel) -> Result<(Vec<&Access>, Value), String> {
 
 fn flatten<'a>(value: &'a Value, accesses: &mut Vec<&'a Access>, factors: &mut Vec<Value>) -> Option<()> {
     match value {
-        _ if value.accesses().is_empty() => factors.push(value.clone()),
+        _ if value.accesses().is_empty() && value.indices().is_empty() => factors.push(value.clone()),
         Value::Access(access) => accesses.push(access),
         Value::Mul(a, b) => {
             flatten(a, accesses, factors)?;

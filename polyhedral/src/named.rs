@@ -27,6 +27,14 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
             format!("elements of its output tile would overlap, since {both} move `{target}` along one dimension");
         return Err(ErrorKind::NoTiles { leaf: name, why, help: "keep all but one of them outside the leaf" });
     }
+    if let Some(index) = kernel.value().indices().first() {
+        let why = format!("a tile does not say where it lies, and `{index}` stands as a number");
+        return Err(ErrorKind::NoTiles {
+            leaf: name,
+            why,
+            help: "let the leaf be a nest, or read the number from a tensor",
+        });
+    }
     let accesses = kernel.value().accesses();
     let touched = |name: &Name| {
         let mut all = accesses.iter().copied().chain([target]);

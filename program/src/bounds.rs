@@ -6,7 +6,7 @@
 //! With all reaches within 2^60, sums and differences of several forms fit 64 bits. The other numbers
 //! that meet them, digits of mesh coordinates and moduli of placements, fit 31 bits, as ranks do.
 
-use crate::access::Access;
+use crate::access::{Access, Affine};
 use crate::kernel::Kernel;
 use crate::kernel_error::KernelError;
 
@@ -27,18 +27,22 @@ pub(crate) fn kernel(kernel: &Kernel) -> Result<(), KernelError> {
 
 /// The first index expression that goes beyond the limit, if the variables reach this far.
 pub fn beyond(kernel: &Kernel, reaches: &[i128]) -> Option<String> {
+    let is_beyond = |index: &Affine| {
+        // What a modulus takes away need not be counted to.
+        let index = index.unwrapped();
+        let terms = kernel
+            .vars()
+            .iter()
+            .zip(reaches)
+            .map(|(var, reach)| i128::from(index.coefficient(var.name)).saturating_abs().saturating_mul(*reach));
+        let constant = i128::from(index.constant).saturating_abs();
+        terms.fold(constant, i128::saturating_add) > LIMIT
+    };
     let of = |access: &Access| {
-        let index = access.index.iter().find(|index| {
-            // What a modulus takes away need not be counted to.
-            let index = index.unwrapped();
-            let terms =
-                kernel.vars().iter().zip(reaches).map(|(var, reach)| {
-                    i128::from(index.coefficient(var.name)).saturating_abs().saturating_mul(*reach)
-                });
-            let constant = i128::from(index.constant).saturating_abs();
-            terms.fold(constant, i128::saturating_add) > LIMIT
-        })?;
+        let index = access.index.iter().find(|index| is_beyond(index))?;
         Some(format!("index `{index}` of `{}`", access.tensor))
     };
-    [kernel.target()].into_iter().chain(kernel.value().accesses()).find_map(of)
+    let number = || kernel.value().indices().into_iter().find(|index| is_beyond(index));
+    let found = [kernel.target()].into_iter().chain(kernel.value().accesses()).find_map(of);
+    found.or_else(|| Some(format!("the number `{}`", number()?)))
 }

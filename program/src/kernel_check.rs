@@ -4,6 +4,7 @@ use crate::access::{Access, Affine};
 use crate::kernel::{IndexVar, Kernel, KernelSpec, Tensor, Written, span};
 use crate::kernel_error::KernelError;
 use crate::kernel_numbers;
+use crate::number::Number;
 use crate::periodic;
 use crate::value::Value;
 use polyshard_layout::{DType, Name};
@@ -41,10 +42,10 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
         index_count(access, tensor)?;
     }
     let mut good = merged(&mut spec.target);
-    spec.value.rewrite(&mut |value| {
-        if let (Value::Access(access), Ok(())) = (value, &good) {
-            good = merged(access);
-        }
+    spec.value.rewrite(&mut |value| match value {
+        Value::Access(access) if good.is_ok() => good = merged(access),
+        Value::Index(index) if good.is_ok() => good = merged_index(index, || "an index as a number".into()),
+        _ => {}
     });
     good?;
     let vars = variables(&spec, &inputs, &output)?;
@@ -52,14 +53,15 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
     let space: Vec<_> = vars.iter().map(|var| var.extent as i128).collect();
     fits("the index variables", &space, 1)?;
     in_bounds(&spec, &vars, &inputs, &output)?;
+    numbers_fit(&spec, &vars)?;
     let nothing_runs = vars.iter().any(|var| var.extent == 0);
     // With no values of a contracted index, `=` still writes empty sums, where the target says.
     let target = counted(&spec.target, &vars, is_empty(&spec.target, &vars));
     let mut value = spec.value.clone();
-    value.rewrite(&mut |value| {
-        if let Value::Access(access) = value {
-            *access = counted(access, &vars, nothing_runs);
-        }
+    value.rewrite(&mut |value| match value {
+        Value::Access(access) => *access = counted(access, &vars, nothing_runs),
+        Value::Index(index) => *index = counted_index(index, &vars, nothing_runs),
+        _ => {}
     });
     let stated = spec.ranges.into_iter().map(|range| range.0).collect();
     let kernel = Kernel {
@@ -83,6 +85,7 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
 fn names(spec: &KernelSpec) -> Result<(), KernelError> {
     let tensors = spec.inputs.iter().chain([&spec.output]).map(|tensor| tensor.0);
     let places = [&spec.target].into_iter().chain(spec.value.accesses()).flat_map(|access| &access.index);
+    let places = places.chain(spec.value.indices());
     let vars = places.flat_map(|index| index.terms.iter().map(|term| term.0));
     let others = spec.ranges.iter().map(|range| range.0).chain(spec.scalars.iter().map(|scalar| scalar.0));
     match [spec.name].into_iter().chain(tensors).chain(others).chain(vars).find(|name| !name.is_identifier()) {
@@ -161,7 +164,9 @@ fn variables(spec: &KernelSpec, inputs: &[Tensor], output: &Tensor) -> Result<Ve
     }
     let accesses: Vec<_> = [&spec.target].into_iter().chain(spec.value.accesses()).collect();
     let mut order: Vec<Name> = Vec::new();
-    let names = accesses.iter().flat_map(|access| &access.index).flat_map(|index| index.terms.iter().map(|t| t.0));
+    let numbers = spec.value.indices();
+    let indices = accesses.iter().flat_map(|access| &access.index).chain(numbers.iter().copied());
+    let names = indices.flat_map(|index| index.terms.iter().map(|t| t.0));
     for name in names.chain(spec.ranges.iter().map(|range| range.0)) {
         if !order.contains(&name) {
             order.push(name);
@@ -169,6 +174,7 @@ fn variables(spec: &KernelSpec, inputs: &[Tensor], output: &Tensor) -> Result<Ve
     }
     let read = |name: Name| {
         spec.ranges.iter().any(|range| range.0 == name)
+            || numbers.iter().any(|index| index.coefficient(name) != 0)
             || accesses[1..].iter().any(|access| access.index.iter().any(|index| index.coefficient(name) != 0))
     };
     for &name in spec.target.index.iter().flat_map(|index| index.terms.iter().map(|(name, _)| name)) {
@@ -259,6 +265,25 @@ fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &T
     Ok(())
 }
 
+/// Whether elements can be what indices are as numbers.
+fn numbers_fit(spec: &KernelSpec, vars: &[IndexVar]) -> Result<(), KernelError> {
+    for index in spec.value.indices() {
+        if index.modulus.is_some() {
+            return Err(KernelError::PeriodicNumber { index: index.to_string() });
+        }
+        if vars.iter().any(|var| var.extent == 0) {
+            continue;
+        }
+        let (low, high) = span(index, vars);
+        let fits = |value: i128| i64::try_from(value).is_ok_and(|value| Number::Int(value).fits(spec.dtype));
+        if let Some(value) = [low, high - 1].into_iter().find(|&value| !fits(value)) {
+            let number = format!("{index} = {value}");
+            return Err(KernelError::NumberTooLarge { number, dtype: spec.dtype.name() });
+        }
+    }
+    Ok(())
+}
+
 fn saturated(value: i128) -> i64 {
     value.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
@@ -271,47 +296,49 @@ fn is_empty(access: &Access, vars: &[IndexVar]) -> bool {
 
 /// The access with indices that count from 0; it is inside its tensor, or `empty`, and touches nothing.
 fn counted(access: &Access, vars: &[IndexVar], empty: bool) -> Access {
-    let index = access.index.iter().map(|index| {
-        let mut index = index.clone();
-        let mut constant = i128::from(index.constant);
-        for (name, factor) in &mut index.terms {
-            let var = vars.iter().find(|var| var.name == *name);
-            let (start, extent) = var.map_or((0, 0), |var| (var.start, var.extent));
-            constant = constant.saturating_add(i128::from(*factor) * i128::from(start));
-            // Where an index has one value, 0, any factor gives the same, and a small one gives no overflow.
-            if empty || extent == 1 {
-                *factor = factor.signum();
-            }
-        }
-        if let Some(period) = index.period() {
-            constant %= i128::from(period);
-        }
-        index.constant = if empty { 0 } else { saturated(constant) };
-        index
-    });
+    let index = access.index.iter().map(|index| counted_index(index, vars, empty));
     Access { tensor: access.tensor, index: index.collect() }
+}
+
+fn counted_index(index: &Affine, vars: &[IndexVar], empty: bool) -> Affine {
+    let mut index = index.clone();
+    let mut constant = i128::from(index.constant);
+    for (name, factor) in &mut index.terms {
+        let var = vars.iter().find(|var| var.name == *name);
+        let (start, extent) = var.map_or((0, 0), |var| (var.start, var.extent));
+        constant = constant.saturating_add(i128::from(*factor) * i128::from(start));
+        // Where an index has one value, 0, any factor gives the same, and a small one gives no overflow.
+        if empty || extent == 1 {
+            *factor = factor.signum();
+        }
+    }
+    if let Some(period) = index.period() {
+        constant %= i128::from(period);
+    }
+    index.constant = if empty { 0 } else { saturated(constant) };
+    index
 }
 
 /// The index expression as [`Affine`] promises it to be, whoever built it: no variable twice, no factor 0.
 fn merged(access: &mut Access) -> Result<(), KernelError> {
-    for index in &mut access.index {
-        let mut sum: Vec<(Name, i128)> = Vec::new();
-        for &(name, factor) in &index.terms {
-            match sum.iter_mut().find(|term| term.0 == name) {
-                Some(term) => term.1 += i128::from(factor),
-                None => sum.push((name, factor.into())),
-            }
+    let Access { tensor, index } = access;
+    index.iter_mut().try_for_each(|index| merged_index(index, || format!("an index of `{tensor}`")))
+}
+
+fn merged_index(index: &mut Affine, what: impl Fn() -> String) -> Result<(), KernelError> {
+    let mut sum: Vec<(Name, i128)> = Vec::new();
+    for &(name, factor) in &index.terms {
+        match sum.iter_mut().find(|term| term.0 == name) {
+            Some(term) => term.1 += i128::from(factor),
+            None => sum.push((name, factor.into())),
         }
-        let mut terms = Vec::new();
-        for (name, factor) in sum.into_iter().filter(|term| term.1 != 0) {
-            let small = i64::try_from(factor).map_err(|_| KernelError::TooLarge {
-                what: format!("an index of `{}`", access.tensor),
-                product: format!("{factor}*{name}"),
-            })?;
-            terms.push((name, small));
-        }
-        index.terms = terms;
     }
+    let mut terms = Vec::new();
+    for (name, factor) in sum.into_iter().filter(|term| term.1 != 0) {
+        let too_large = |_| KernelError::TooLarge { what: what(), product: format!("{factor}*{name}") };
+        terms.push((name, i64::try_from(factor).map_err(too_large)?));
+    }
+    index.terms = terms;
     Ok(())
 }
 

@@ -184,6 +184,11 @@ pub enum KernelError {
         /// The element type.
         dtype: &'static str,
     },
+    /// An index that stands as a number and has a modulus.
+    PeriodicNumber {
+        /// The index.
+        index: String,
+    },
     /// A literal that is no number.
     NotFinite {
         /// The literal.
@@ -296,6 +301,9 @@ impl KernelError {
             ),
             Self::FloatInInteger { number, dtype } => {
                 (format!("`{number}` is a float, but the elements are {dtype}"), Some("write an integer".into()))
+            }
+            Self::PeriodicNumber { index } => {
+                (format!("`{index}` stands as a number"), Some("leave out the modulus: only accesses wrap".into()))
             }
             Self::NotFinite { number } => (
                 format!("`{number}` is not a number that can be written in a kernel"),

@@ -58,6 +58,7 @@ fn check_value(value: &Value, spec: &KernelSpec) -> Result<(), KernelError> {
         Value::Call(function, _) if function.is_of_floats() && !dtype.is_float() => {
             Err(KernelError::FloatFunction { function: function.name(), dtype: dtype.name() })
         }
+        Value::Pow(..) if !dtype.is_float() => Err(KernelError::FloatFunction { function: "pow", dtype: dtype.name() }),
         Value::Div(_, b) if !dtype.is_float() && integer(b, spec) == Some(0) => {
             Err(KernelError::BadDivisor { divisor: b.to_string() })
         }
@@ -87,7 +88,13 @@ fn integer(value: &Value, spec: &KernelSpec) -> Option<i64> {
     };
     let pair = |a, b| Some((integer(a, spec)?, integer(b, spec)?));
     match value {
-        Value::Access(_) | Value::Call(..) | Value::Max(..) | Value::Min(..) | Value::If(_) => None,
+        Value::Access(_)
+        | Value::Index(_)
+        | Value::Call(..)
+        | Value::Max(..)
+        | Value::Min(..)
+        | Value::Pow(..)
+        | Value::If(_) => None,
         Value::Literal(literal) => number(*literal),
         Value::Scalar(name) => number(spec.scalars.iter().find(|scalar| scalar.0 == *name)?.1),
         Value::Neg(value) => Some(integer(value, spec)?.wrapping_neg()),

@@ -51,8 +51,8 @@ pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use matching::{Matching, Mismatch};
 pub use nest::{
-    Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafOp, Loop, LoopBlock, Nest, NestStatement, Output, OutputRoute,
-    Product, Region, Role, Route, TileOperand, Transfer, TransferId, members, partners,
+    Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Loop, LoopBlock, Nest, NestStatement, Output,
+    OutputRoute, Product, Region, Role, Route, TileOperand, Transfer, TransferId, members, partners,
 };
 pub use number::{Number, ScalarType};
 pub use pattern::{LeafKind, Offsets, Pattern, list};

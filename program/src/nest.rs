@@ -250,6 +250,15 @@ pub struct LeafAccess {
     pub strides: Vec<Vec<i64>>,
 }
 
+/// An index as a number, affine in the leaf's loops.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeafNumber {
+    /// Its value at the first value of every loop.
+    pub base: Expr,
+    /// How far each loop moves it.
+    pub strides: Vec<i64>,
+}
+
 /// What a loop of a contraction is to its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
@@ -339,6 +348,9 @@ pub struct Leaf {
     pub target: LeafAccess,
     /// What it reads, in the order of the kernel's accesses.
     pub operands: Vec<LeafAccess>,
+    /// The indices that the kernel's value holds as numbers, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbers: Vec<LeafNumber>,
     /// What it does.
     pub op: LeafOp,
     /// The step that made it, by number from 1.

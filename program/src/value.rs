@@ -1,6 +1,6 @@
 //! Values: the right-hand side of a kernel, as a tree over elements, numbers and scalars.
 
-use crate::access::Access;
+use crate::access::{Access, Affine};
 use crate::number::Number;
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,8 @@ use std::fmt;
 pub enum Value {
     /// An element of an input.
     Access(Access),
+    /// The value that an index has in the statement instance, as a number: `i`.
+    Index(Affine),
     /// A number written in the kernel.
     Literal(Number),
     /// A scalar captured from the surroundings, by name.
@@ -28,10 +30,12 @@ pub enum Value {
     Div(Box<Value>, Box<Value>),
     /// A function of one value, `exp(a)`.
     Call(Function, Box<Value>),
-    /// `max(a, b)`; a NaN gives way to a number, and of equal values it is the first.
+    /// `max(a, b)`; a NaN if one of them is, and 0 is greater than -0.
     Max(Box<Value>, Box<Value>),
-    /// `min(a, b)`; a NaN gives way to a number, and of equal values it is the first.
+    /// `min(a, b)`; a NaN if one of them is, and -0 is smaller than 0.
     Min(Box<Value>, Box<Value>),
+    /// `pow(a, b)`: a float to the power of a float.
+    Pow(Box<Value>, Box<Value>),
     /// One of two values, chosen by a comparison.
     If(Box<Choice>),
 }
@@ -64,13 +68,22 @@ pub enum Function {
     Sqrt,
     /// The hyperbolic tangent of a float.
     Tanh,
+    /// The sine of a float.
+    Sin,
+    /// The cosine of a float.
+    Cos,
+    /// The greatest whole number that is not greater than a float.
+    Floor,
     /// The absolute value; of the least integer, which has no positive counterpart, itself.
     Abs,
+    /// 1, -1 or 0: the sign; of -0 and NaN, themselves.
+    Sign,
 }
 
 impl Function {
     /// All functions.
-    pub const ALL: [Self; 5] = [Self::Exp, Self::Log, Self::Sqrt, Self::Tanh, Self::Abs];
+    pub const ALL: [Self; 9] =
+        [Self::Exp, Self::Log, Self::Sqrt, Self::Tanh, Self::Sin, Self::Cos, Self::Floor, Self::Abs, Self::Sign];
 
     /// Returns the function's name in a kernel.
     #[must_use]
@@ -80,6 +93,10 @@ impl Function {
             Self::Log => "log",
             Self::Sqrt => "sqrt",
             Self::Tanh => "tanh",
+            Self::Sin => "sin",
+            Self::Cos => "cos",
+            Self::Floor => "floor",
+            Self::Sign => "sign",
             Self::Abs => "abs",
         }
     }
@@ -87,7 +104,7 @@ impl Function {
     /// Returns whether the function is one of floats only.
     #[must_use]
     pub fn is_of_floats(self) -> bool {
-        self != Self::Abs
+        !matches!(self, Self::Abs | Self::Sign)
     }
 }
 
@@ -134,28 +151,30 @@ impl Value {
     /// Returns the values that this one is made of, left to right.
     pub(crate) fn parts(&self) -> Vec<&Value> {
         match self {
-            Self::Access(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),
+            Self::Access(_) | Self::Index(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),
             Self::Neg(value) | Self::Call(_, value) => vec![value],
             Self::Add(a, b)
             | Self::Sub(a, b)
             | Self::Mul(a, b)
             | Self::Div(a, b)
             | Self::Max(a, b)
-            | Self::Min(a, b) => vec![a, b],
+            | Self::Min(a, b)
+            | Self::Pow(a, b) => vec![a, b],
             Self::If(choice) => vec![&choice.left, &choice.right, &choice.then, &choice.otherwise],
         }
     }
 
     fn parts_mut(&mut self) -> Vec<&mut Value> {
         match self {
-            Self::Access(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),
+            Self::Access(_) | Self::Index(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),
             Self::Neg(value) | Self::Call(_, value) => vec![value],
             Self::Add(a, b)
             | Self::Sub(a, b)
             | Self::Mul(a, b)
             | Self::Div(a, b)
             | Self::Max(a, b)
-            | Self::Min(a, b) => vec![a, b],
+            | Self::Min(a, b)
+            | Self::Pow(a, b) => vec![a, b],
             Self::If(choice) => {
                 let Choice { left, right, then, otherwise, .. } = &mut **choice;
                 vec![left, right, then, otherwise]
@@ -169,6 +188,15 @@ impl Value {
         match self {
             Self::Access(access) => vec![access],
             _ => self.parts().into_iter().flat_map(Self::accesses).collect(),
+        }
+    }
+
+    /// Returns the indices that stand as numbers, left to right.
+    #[must_use]
+    pub fn indices(&self) -> Vec<&Affine> {
+        match self {
+            Self::Index(index) => vec![index],
+            _ => self.parts().into_iter().flat_map(Self::indices).collect(),
         }
     }
 
@@ -200,11 +228,14 @@ impl fmt::Display for Comparison {
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sum = |value: &Value| matches!(value, Self::Add(..) | Self::Sub(..)) || is_choice(value);
+        // Where indices count from 0, one that is written as `i` may be `i + 1`.
+        let shifted = |value: &Value| matches!(value, Self::Index(index) if index.as_variable().is_none());
+        let sum = |value: &Value| matches!(value, Self::Add(..) | Self::Sub(..)) || is_choice(value) || shifted(value);
         let product = |value: &Value| matches!(value, Self::Mul(..) | Self::Div(..) | Self::Neg(..)) || sum(value);
         let group = |value: &Value, inside: bool| if inside { format!("({value})") } else { value.to_string() };
         match self {
             Self::Access(access) => write!(f, "{access}"),
+            Self::Index(index) => write!(f, "{index}"),
             Self::Literal(number) => write!(f, "{number}"),
             Self::Scalar(name) => write!(f, "{name}"),
             Self::Neg(value) => write!(f, "-{}", group(value, product(value))),
@@ -215,6 +246,7 @@ impl fmt::Display for Value {
             Self::Call(function, value) => write!(f, "{function}({value})"),
             Self::Max(a, b) => write!(f, "max({a}, {b})"),
             Self::Min(a, b) => write!(f, "min({a}, {b})"),
+            Self::Pow(a, b) => write!(f, "pow({a}, {b})"),
             Self::If(choice) => {
                 let Choice { compare, left, right, then, otherwise } = &**choice;
                 let (left, right) = (group(left, is_choice(left)), group(right, is_choice(right)));

@@ -1,7 +1,8 @@
 //! Element types and the operations that combine elements.
 
 use crate::instances::Instances;
-use polyshard_program::ScalarType;
+use crate::math;
+use polyshard_program::{Function, ScalarType};
 use std::fmt;
 
 /// How two elements meet: the operation of a reduction or of an accumulating write.
@@ -11,15 +12,19 @@ pub enum ReduceOp {
     Sum,
     /// Product; identity 1. Integers wrap.
     Product,
-    /// Maximum; identity minus infinity or the least integer.
+    /// Maximum; identity minus infinity or the least integer. A NaN is greater than any number.
     Max,
-    /// Minimum; identity plus infinity or the greatest integer.
+    /// Minimum; identity plus infinity or the greatest integer. A NaN is smaller than any number.
     Min,
 }
 
 /// A type that arrays hold: `f32`, `f64`, `i32` or `i64`.
 ///
 /// Integer arithmetic wraps in every build, so that a program gives the same bits in debug and release.
+///
+/// Functions of floats are at most 1 ulp (unit in the last place) from the exact value and have the same bits on every
+/// processor and for any number of values at once: they are computed here, not by the C library. Square roots and
+/// [`floored`](Self::floored) values are exact. Which NaN they return is not defined.
 pub trait Element:
     Instances
     + ScalarType
@@ -54,12 +59,37 @@ pub trait Element:
     fn divide(self, other: Self) -> Self;
     /// `-self`.
     fn negate(self) -> Self;
-    /// The greater; a NaN gives way to a number, and of equal values it is `self`.
+    /// The greater, where a NaN is greater than any number and 0 is greater than -0.
+    ///
+    /// The result is the same in any order of any number of values: of two NaNs, it has the bits that are set in either.
+    /// [`LEAST`](Self::LEAST) changes no bit of the other value.
+    ///
+    /// ```
+    /// use polyshard_runtime::Element;
+    /// assert!(f64::NAN.maximum(1.0).is_nan() && 1f32.maximum(f32::NAN).is_nan());
+    /// assert_eq!((-0f64).maximum(0.0).to_bits(), 0f64.to_bits());
+    /// assert_eq!(3.maximum(5), 5);
+    /// ```
     fn maximum(self, other: Self) -> Self;
-    /// The smaller; a NaN gives way to a number, and of equal values it is `self`.
+    /// The smaller, where a NaN is smaller than any number and -0 is smaller than 0; otherwise as
+    /// [`maximum`](Self::maximum), with [`GREATEST`](Self::GREATEST) for [`LEAST`](Self::LEAST).
     fn minimum(self, other: Self) -> Self;
+    /// The [`maximum`](Self::maximum) of two values neither of which is a NaN, in fewer instructions.
+    fn greater(self, other: Self) -> Self;
+    /// The [`minimum`](Self::minimum) of two values neither of which is a NaN, in fewer instructions.
+    fn smaller(self, other: Self) -> Self;
     /// The absolute value; the least integer wraps to itself.
     fn absolute(self) -> Self;
+    /// 1 if `self` is positive and -1 if it is negative; else `self`, which is 0, -0 or a NaN.
+    fn sign(self) -> Self {
+        if self > Self::ZERO {
+            Self::ONE
+        } else if self < Self::ZERO {
+            Self::ONE.negate()
+        } else {
+            self
+        }
+    }
 
     /// e to the power of `self`.
     ///
@@ -92,6 +122,62 @@ pub trait Element:
     fn hyperbolic_tangent(self) -> Self {
         of_floats("tanh", Self::DTYPE.name())
     }
+
+    /// The sine of `self`, an angle in radians of any size.
+    ///
+    /// ```
+    /// use polyshard_runtime::Element;
+    /// assert_eq!((0.5f64.sine(), 1e22.sine()), (0.479425538604203, -0.8522008497671888));
+    /// ```
+    ///
+    /// # Panics
+    /// If the type is an integer: kernels that are checked call it on floats alone.
+    fn sine(self) -> Self {
+        of_floats("sin", Self::DTYPE.name())
+    }
+
+    /// The cosine of `self`, an angle in radians of any size.
+    ///
+    /// # Panics
+    /// If the type is an integer: kernels that are checked call it on floats alone.
+    fn cosine(self) -> Self {
+        of_floats("cos", Self::DTYPE.name())
+    }
+
+    /// The greatest whole number that is not greater than `self`.
+    ///
+    /// # Panics
+    /// If the type is an integer: kernels that are checked call it on floats alone.
+    fn floored(self) -> Self {
+        of_floats("floor", Self::DTYPE.name())
+    }
+
+    /// `self` to the power of `exponent`; a NaN for a negative number to the power of one that is not whole.
+    ///
+    /// # Panics
+    /// If the type is an integer: kernels that are checked call it on floats alone.
+    fn power(self, _exponent: Self) -> Self {
+        of_floats("pow", Self::DTYPE.name())
+    }
+
+    /// The function of `self`.
+    ///
+    /// # Panics
+    /// If the type is an integer and the function one of floats.
+    #[inline(always)]
+    fn call(self, function: Function) -> Self {
+        match function {
+            Function::Exp => self.exponential(),
+            Function::Log => self.logarithm(),
+            Function::Sqrt => self.square_root(),
+            Function::Tanh => self.hyperbolic_tangent(),
+            Function::Sin => self.sine(),
+            Function::Cos => self.cosine(),
+            Function::Floor => self.floored(),
+            Function::Abs => self.absolute(),
+            Function::Sign => self.sign(),
+        }
+    }
 }
 
 #[cold]
@@ -104,8 +190,16 @@ fn division_by_0(given: &str) -> ! {
     panic!("division by 0 in a kernel of {given}; choose around it: `if b != 0 {{ a / b }} else {{ .. }}`")
 }
 
+/// The one of two floats that is a NaN, or the bits that are set in either; without a branch, so that rows are vectors.
+macro_rules! either_nan {
+    ($left:expr, $right:expr) => {{
+        let nan = |value: Self| if value.is_nan() { value.to_bits() } else { 0 };
+        Self::from_bits(nan($left) | nan($right))
+    }};
+}
+
 macro_rules! float {
-    ($type:ident) => {
+    ($type:ident $functions:ident) => {
         impl Element for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -133,12 +227,24 @@ macro_rules! float {
             }
             #[inline(always)]
             fn maximum(self, other: Self) -> Self {
-                // `max` may give either of 0 and -0, so two builds of one kernel might differ. Without a branch, rows are vectors.
-                if (self >= other) | other.is_nan() { self } else { other }
+                if self.is_nan() | other.is_nan() { either_nan!(self, other) } else { self.greater(other) }
             }
             #[inline(always)]
             fn minimum(self, other: Self) -> Self {
-                if (self <= other) | other.is_nan() { self } else { other }
+                if self.is_nan() | other.is_nan() { either_nan!(self, other) } else { self.smaller(other) }
+            }
+            #[inline(always)]
+            fn greater(self, other: Self) -> Self {
+                // Equal values differ in the sign of 0 at most, which is set where both are negative.
+                let (first, second) =
+                    (if self > other { self } else { other }, if other > self { other } else { self });
+                Self::from_bits(first.to_bits() & second.to_bits())
+            }
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                let (first, second) =
+                    (if self < other { self } else { other }, if other < self { other } else { self });
+                Self::from_bits(first.to_bits() | second.to_bits())
             }
             #[inline(always)]
             fn absolute(self) -> Self {
@@ -146,11 +252,11 @@ macro_rules! float {
             }
             #[inline(always)]
             fn exponential(self) -> Self {
-                self.exp()
+                math::$functions::exp(self)
             }
             #[inline(always)]
             fn logarithm(self) -> Self {
-                self.ln()
+                math::$functions::log(self)
             }
             #[inline(always)]
             fn square_root(self) -> Self {
@@ -158,7 +264,22 @@ macro_rules! float {
             }
             #[inline(always)]
             fn hyperbolic_tangent(self) -> Self {
-                self.tanh()
+                math::$functions::tanh(self)
+            }
+            #[inline(always)]
+            fn sine(self) -> Self {
+                math::$functions::sin(self)
+            }
+            #[inline(always)]
+            fn cosine(self) -> Self {
+                math::$functions::cos(self)
+            }
+            #[inline(always)]
+            fn floored(self) -> Self {
+                self.floor()
+            }
+            fn power(self, exponent: Self) -> Self {
+                math::$functions::pow(self, exponent)
             }
         }
     };
@@ -203,6 +324,14 @@ macro_rules! integer {
                 self.min(other)
             }
             #[inline(always)]
+            fn greater(self, other: Self) -> Self {
+                self.max(other)
+            }
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                self.min(other)
+            }
+            #[inline(always)]
             fn absolute(self) -> Self {
                 self.wrapping_abs()
             }
@@ -210,13 +339,14 @@ macro_rules! integer {
     };
 }
 
-float!(f32);
-float!(f64);
+float!(f32 single);
+float!(f64 double);
 integer!(i32);
 integer!(i64);
 
 impl ReduceOp {
-    /// Returns the value that leaves any other unchanged.
+    /// Returns what no terms at all combine to, which an output starts from; combined with another value it leaves that
+    /// unchanged, but that a sum of -0.0 and 0.0 is 0.0.
     #[must_use]
     pub fn identity<T: Element>(self) -> T {
         match self {
@@ -224,6 +354,14 @@ impl ReduceOp {
             Self::Product => T::ONE,
             Self::Max => T::LEAST,
             Self::Min => T::GREATEST,
+        }
+    }
+
+    /// The value that leaves every bit of any other unchanged, which parts of a result start from: of sums, -0.0.
+    pub(crate) fn neutral<T: Element>(self) -> T {
+        match self {
+            Self::Sum => T::ZERO.negate(),
+            _ => self.identity(),
         }
     }
 
@@ -236,6 +374,48 @@ impl ReduceOp {
             Self::Product => left.multiply(right),
             Self::Max => left.maximum(right),
             Self::Min => left.minimum(right),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Also of signalling NaNs and of two that differ in sign.
+    #[test]
+    fn maxima_and_minima_are_the_same_in_any_order() {
+        let odd =
+            [0.0, -0.0, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, f64::MIN_POSITIVE / 8.0];
+        let odd = odd.into_iter().chain([f64::from_bits(0x7ff0_0000_0000_0001), f64::from_bits(0xfff4_0000_0000_0002)]);
+        let odd: Vec<f64> = odd.collect();
+        for op in [ReduceOp::Max, ReduceOp::Min] {
+            for &a in &odd {
+                let identity: f64 = op.identity();
+                assert_eq!(op.combine(a, identity).to_bits(), a.to_bits(), "{a} {op:?} {identity}");
+                for &b in &odd {
+                    let both = op.combine(a, b);
+                    assert_eq!(both.to_bits(), op.combine(b, a).to_bits(), "{a} {op:?} {b}");
+                    assert_eq!(both.is_nan(), a.is_nan() || b.is_nan(), "{a} {op:?} {b}");
+                    for &c in &odd {
+                        let other = op.combine(a, op.combine(b, c));
+                        assert_eq!(op.combine(both, c).to_bits(), other.to_bits(), "{a} {op:?} {b} {op:?} {c}");
+                    }
+                }
+            }
+        }
+        assert_eq!(0.0.maximum(-0.0).to_bits(), 0.0_f64.to_bits());
+        assert_eq!(0.0.minimum(-0.0).to_bits(), (-0.0_f64).to_bits());
+        assert_eq!((3f32.maximum(5.0), (-1f32).minimum(2.0)), (5.0, -1.0));
+    }
+
+    #[test]
+    fn what_is_neutral_changes_no_bit() {
+        for op in [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min] {
+            for value in [0.0, -0.0, 2.5, f64::NEG_INFINITY, f64::NAN, -f64::NAN] {
+                assert_eq!(op.combine(value, op.neutral()).to_bits(), value.to_bits(), "{op:?}");
+                assert_eq!(op.combine(op.neutral(), value).to_bits(), value.to_bits(), "{op:?}");
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ mod grid;
 mod instances;
 pub mod leaf;
 pub mod machine;
+mod math;
 mod memory;
 mod npy;
 mod output;

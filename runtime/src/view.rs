@@ -47,7 +47,7 @@ pub struct ViewMut<'a, T> {
     unset: Option<Unset<T>>,
 }
 
-/// Says of data that what is there is of no account, so that a leaf need not read it.
+/// Says of data that its contents are unspecified and need not be read.
 #[derive(Clone, Copy, Debug)]
 enum Unset<T> {
     /// Nothing has been written there yet, and each element counts as this.
@@ -213,7 +213,7 @@ impl<T: Copy> ViewMut<'_, T> {
 }
 
 impl<T: Copy> StridedMut<'_, T> {
-    /// Whether what is there is of no account, because it was never written.
+    /// Whether the contents are unspecified, because nothing was ever written there.
     pub(crate) fn is_unset(&self) -> bool {
         matches!(self.unset, Some(Unset::All(_)))
     }

@@ -3,10 +3,10 @@
 // program over (x: 3), i64
 //     input         X[5, 4]: replicated
 //     input         W[4, 7]: [1 @ x]
-//     input         V[7, 6]: replicated
+//     input         scale_of[7, 6]: replicated
 //  1  run           Y = first(X, W), Y[m, n] += X[m, k] * W[k, n]
 //  2  move          Y' = Y: [1 @ x] to [0 @ x], all_to_all(x)
-//  3  run           Z = second(Y', V), Z[m, n] += scale * Y[m, k] * V[k, n]
+//  3  run           Z = second(Y', scale_of), Z[m, n] += scale * Y[m, k] * scale_of[k, n]
 //     output        Z[5, 6]: [0 @ x]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
@@ -28,8 +28,8 @@ pub fn sharding_w_1() -> Sharding {
         .expect("the sharding was checked when this was generated")
 }
 
-/// Which rank owns which elements of `V`: replicated.
-pub fn sharding_v_2() -> Sharding {
+/// Which rank owns which elements of `scale_of`: replicated.
+pub fn sharding_scale_of_2() -> Sharding {
     Sharding::replicated(&mesh(), &[7, 6])
 }
 
@@ -59,17 +59,17 @@ pub fn run(
     world: &World,
     x_0: &DistArray<i64>,
     w_1: &DistArray<i64>,
-    v_2: &DistArray<i64>,
-    scale_of_2: i64,
+    scale_of_2: &DistArray<i64>,
+    scale_of_2_: i64,
 ) -> Result<DistArray<i64>> {
     x_0.expect("X", &sharding_x_0())?;
     w_1.expect("W", &sharding_w_1())?;
-    v_2.expect("V", &sharding_v_2())?;
+    scale_of_2.expect("scale_of", &sharding_scale_of_2())?;
     let y_3 = first_1::run(world, x_0, w_1)?;
     let y_4 = Redistribution::new(world, &sharding_y_3(), &sharding_y_4())?
         .run(world, &y_3)?;
     drop(y_3);
-    let z_5 = second_2::run(world, &y_4, v_2, scale_of_2)?;
+    let z_5 = second_2::run(world, &y_4, scale_of_2, scale_of_2_)?;
     drop(y_4);
     Ok(z_5)
 }
@@ -140,7 +140,7 @@ pub mod first_1 {
     }
 }
 
-/// `Z[m, n] += scale * Y[m, k] * V[k, n]`.
+/// `Z[m, n] += scale * Y[m, k] * scale_of[k, n]`.
 pub mod second_2 {
     use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
     use polyshard::runtime::leaf::{Role, contract};
@@ -154,8 +154,8 @@ pub mod second_2 {
         Sharding::new(&mesh(), &[5, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
             .expect("the sharding was checked when this was generated")
     }
-    /// Which rank owns which elements of `V`: replicated.
-    pub fn sharding_v() -> Sharding {
+    /// Which rank owns which elements of `scale_of`: replicated.
+    pub fn sharding_scale_of() -> Sharding {
         Sharding::replicated(&mesh(), &[7, 6])
     }
     /// Which rank owns which elements of `Z`: [0 @ x].
@@ -163,18 +163,18 @@ pub mod second_2 {
         Sharding::new(&mesh(), &[5, 6], &[Placement::block(0usize, AxisExpr::axis("x"))])
             .expect("the sharding was checked when this was generated")
     }
-    /// Runs `Z[m, n] += scale * Y[m, k] * V[k, n]` on all ranks, which each return their shard of the output.
+    /// Runs `Z[m, n] += scale * Y[m, k] * scale_of[k, n]` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(
         world: &World,
         y: &DistArray<i64>,
-        v: &DistArray<i64>,
+        scale_of: &DistArray<i64>,
         scale: i64,
     ) -> Result<DistArray<i64>> {
         let mut z = DistArray::filled(world, &sharding_z(), ReduceOp::Sum.identity())?;
-        run_into(world, y, v, &mut z, scale)?;
+        run_into(world, y, scale_of, &mut z, scale)?;
         Ok(z)
     }
     /// As `run`, but goes on from what the output holds.
@@ -184,13 +184,13 @@ pub mod second_2 {
     pub fn run_into(
         world: &World,
         y: &DistArray<i64>,
-        v: &DistArray<i64>,
+        scale_of: &DistArray<i64>,
         z: &mut DistArray<i64>,
         scale: i64,
     ) -> Result<()> {
         let grid = Grid::new(world, &mesh())?;
         y.expect("Y", &sharding_y())?;
-        v.expect("V", &sharding_v())?;
+        scale_of.expect("scale_of", &sharding_scale_of())?;
         z.expect("Z", &sharding_z())?;
         let [x] = grid.coordinates();
         // step 2: shard(Y, m @ x): Y, local
@@ -201,7 +201,7 @@ pub mod second_2 {
             &[Role::M, Role::N, Role::K],
             scale,
             y.view().strided(&[2 * x, 0], &[&[1, 0, 0], &[0, 0, 1]]),
-            v.view().strided(&[0, 0], &[&[0, 0, 1], &[0, 1, 0]]),
+            scale_of.view().strided(&[0, 0], &[&[0, 0, 1], &[0, 1, 0]]),
             z.view_mut().strided(&[2 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
         );
         Ok(())

@@ -88,7 +88,18 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         names.iter().filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
     let layout = pick(&["AxisExpr", "Level", "Mesh", "Placement", "Reach", "Sharding"]);
-    let leaf = pick(&["Factor", "Named", "Product", "Products", "Role", "contract", "nest", "pointwise"]);
+    let leaf = pick(&[
+        "Factor",
+        "Named",
+        "Product",
+        "Products",
+        "Ramp",
+        "Role",
+        "contract",
+        "nest",
+        "nest_with_numbers",
+        "pointwise",
+    ]);
     let top = pick(&[
         "DistArray",
         "Element",

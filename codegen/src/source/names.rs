@@ -30,6 +30,8 @@ pub(super) struct Names {
     pub written: Ident,
     /// `v0, v1, ..`, the elements that a leaf reads.
     pub elements: Vec<Ident>,
+    /// `n0, n1, ..`, the indices that it takes as numbers.
+    pub numbers: Vec<Ident>,
     /// `along_x` and the like, by axes.
     groups: BTreeMap<Vec<usize>, Ident>,
     wanted: Wanted,
@@ -37,16 +39,32 @@ pub(super) struct Names {
 
 /// The names that placeholders are to get if they are free, the most public ones first.
 #[derive(Default)]
-struct Wanted(Vec<String>);
+pub(super) struct Wanted(Vec<String>);
 
 impl Wanted {
-    fn name(&mut self, wanted: &str) -> Ident {
+    pub(super) fn name(&mut self, wanted: &str) -> Ident {
         self.0.push(identifier(wanted));
         placeholder(self.0.len() - 1)
     }
 
     fn names<'a>(&mut self, wanted: impl IntoIterator<Item = &'a str>) -> Vec<Ident> {
         wanted.into_iter().map(|wanted| self.name(wanted)).collect()
+    }
+
+    /// The names that placeholders get in `code`.
+    pub(super) fn chosen(&self, code: &TokenStream) -> Chosen {
+        let mut taken = BTreeSet::new();
+        identifiers(code, &mut taken);
+        let named = self.0.iter().enumerate().map(|(number, wanted)| {
+            let mut name = wanted.clone();
+            // A keyword is not an identifier, and becomes one by an underscore after it.
+            while taken.contains(&name) || !is_identifier(&name) {
+                name.push('_');
+            }
+            taken.insert(name.clone());
+            (placeholder(number), Ident::new(&name, Span::call_site()))
+        });
+        Chosen(named.collect())
     }
 }
 
@@ -76,7 +94,8 @@ impl Names {
         });
         let groups = groups.collect();
         let elements = (0..kernel.value().accesses().len()).map(|number| wanted.name(&format!("v{number}"))).collect();
-        Self { axes, loops, tensors, scalars, shardings, tiles, regions, written, elements, groups, wanted }
+        let numbers = (0..kernel.value().indices().len()).map(|number| wanted.name(&format!("n{number}"))).collect();
+        Self { axes, loops, tensors, scalars, shardings, tiles, regions, written, elements, numbers, groups, wanted }
     }
 
     pub(super) fn symbol(&self, symbol: Symbol) -> &Ident {
@@ -98,18 +117,7 @@ impl Names {
 
     /// The names that placeholders get in `code`.
     pub(super) fn chosen(&self, code: &TokenStream) -> Chosen {
-        let mut taken = BTreeSet::new();
-        identifiers(code, &mut taken);
-        let named = self.wanted.0.iter().enumerate().map(|(number, wanted)| {
-            let mut name = wanted.clone();
-            // A keyword is not an identifier, and becomes one by an underscore after it.
-            while taken.contains(&name) || !is_identifier(&name) {
-                name.push('_');
-            }
-            taken.insert(name.clone());
-            (placeholder(number), Ident::new(&name, Span::call_site()))
-        });
-        Chosen(named.collect())
+        self.wanted.chosen(code)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Programs of several statements: a module for each kernel, and a function that calls them and moves arrays.
 
 use super::items::{mesh, new_sharding};
+use super::names::Wanted;
 use super::{imports, kernel_module, reduction};
-use polyshard_program::{ArrayId, ArrayKind, Nest, Program, Statement};
+use polyshard_program::{ArrayId, ArrayKind, Program, Statement};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -14,25 +15,54 @@ pub(super) fn header(program: &Program) -> String {
 }
 
 pub(super) fn module(program: &Program, runtime: &syn::Path) -> TokenStream {
-    let items = items(program);
+    let names = Names::new(program);
+    let items = items(program, &names);
     let uses = imports(runtime, &items);
-    let kernels = program.nests().enumerate().map(|(number, nest)| {
-        let (name, module) = (kernel_name(number, nest), kernel_module(nest, runtime));
+    let chosen = names.wanted.chosen(&items);
+    let kernels = program.nests().zip(&names.kernels).map(|(nest, name)| {
+        let (name, module) = (chosen.name(name), kernel_module(nest, runtime));
         let doc = format!(" `{}`.", nest.kernel.statement());
         quote! {
             #[doc = #doc]
             pub mod #name { #module }
         }
     });
+    let items = chosen.write(items);
     quote! { #uses #items #(#kernels)* }
 }
 
-fn items(program: &Program) -> TokenStream {
+/// The placeholders of the outer module; the names that they want end with numbers.
+struct Names {
+    /// By array.
+    shardings: Vec<Ident>,
+    arrays: Vec<Ident>,
+    /// By kernel.
+    kernels: Vec<Ident>,
+    scalars: Vec<Vec<Ident>>,
+    wanted: Wanted,
+}
+
+impl Names {
+    fn new(program: &Program) -> Self {
+        let mut wanted = Wanted::default();
+        let arrays = || program.arrays().iter().enumerate().map(|(id, array)| format!("{}_{id}", array.name));
+        let shardings = arrays().map(|array| wanted.name(&format!("sharding_{array}"))).collect();
+        let arrays = arrays().map(|array| wanted.name(&array)).collect();
+        let nests = || program.nests().map(|nest| &nest.kernel).zip(1..);
+        let kernels = nests().map(|(kernel, number)| wanted.name(&format!("{}_{number}", kernel.name()))).collect();
+        let scalars = nests().map(|(kernel, number)| {
+            let scalars = kernel.scalars().iter();
+            scalars.map(|scalar| wanted.name(&format!("{}_of_{number}", scalar.0))).collect()
+        });
+        let scalars = scalars.collect();
+        Self { shardings, arrays, kernels, scalars, wanted }
+    }
+}
+
+fn items(program: &Program, names: &Names) -> TokenStream {
     let mesh = mesh(program.mesh());
-    let shardings = (0..program.arrays().len()).map(|number| {
-        let (name, array) = (sharding_name(program, ArrayId(number)), &program.arrays()[number]);
-        let doc =
-            format!(" Which rank owns which elements of `{}`: {}.", program.shown(ArrayId(number)), array.sharding);
+    let shardings = program.arrays().iter().zip(&names.shardings).enumerate().map(|(id, (array, name))| {
+        let doc = format!(" Which rank owns which elements of `{}`: {}.", program.shown(ArrayId(id)), array.sharding);
         let sharding = new_sharding(&array.sharding, program.mesh());
         quote! {
             #[doc = #doc]
@@ -42,20 +72,20 @@ fn items(program: &Program) -> TokenStream {
     let element = format_ident!("{}", program.dtype().name());
     let inputs = program.of_kind(ArrayKind::Input);
     let checks = inputs.iter().map(|&id| {
-        let (ident, name, sharding) = (name(program, id), program.array(id).name, sharding_name(program, id));
-        let name = name.as_str();
+        let (ident, sharding) = (&names.arrays[id.0], &names.shardings[id.0]);
+        let name = program.array(id).name.as_str();
         quote! { #ident.expect(#name, &#sharding())?; }
     });
-    let parameters = inputs.iter().map(|&id| name(program, id));
-    let scalars = program.nests().enumerate().flat_map(|(number, nest)| scalars(number, nest));
+    let parameters = inputs.iter().map(|id| &names.arrays[id.0]);
+    let scalars = names.scalars.iter().flatten();
     let mut kernels = 0;
     let statements = program.body().iter().map(|statement| {
-        let text = self::statement(program, statement, kernels);
+        let text = self::statement(program, names, statement, kernels);
         kernels += usize::from(matches!(statement, Statement::Nest { .. }));
         text
     });
     let statements: Vec<_> = statements.collect();
-    let outputs: Vec<_> = program.of_kind(ArrayKind::Output).into_iter().map(|id| name(program, id)).collect();
+    let outputs: Vec<_> = program.of_kind(ArrayKind::Output).into_iter().map(|id| &names.arrays[id.0]).collect();
     let (returned, result) = match &outputs[..] {
         [output] => (quote! { DistArray<#element> }, quote! { #output }),
         outputs => {
@@ -84,9 +114,9 @@ fn items(program: &Program) -> TokenStream {
 }
 
 /// One statement; `number` is that of the next kernel.
-fn statement(program: &Program, statement: &Statement, number: usize) -> TokenStream {
+fn statement(program: &Program, names: &Names, statement: &Statement, number: usize) -> TokenStream {
     let borrowed = |id: ArrayId| {
-        let ident = name(program, id);
+        let ident = &names.arrays[id.0];
         if program.array(id).kind == ArrayKind::Input {
             quote! { #ident }
         } else {
@@ -94,17 +124,17 @@ fn statement(program: &Program, statement: &Statement, number: usize) -> TokenSt
         }
     };
     match statement {
-        Statement::Nest { nest, inputs, output } => {
-            let (kernel, inputs) = (kernel_name(number, nest), inputs.iter().map(|&id| borrowed(id)));
-            let (output, scalars) = (name(program, *output), scalars(number, nest));
+        Statement::Nest { inputs, output, .. } => {
+            let (kernel, inputs) = (&names.kernels[number], inputs.iter().map(|&id| borrowed(id)));
+            let (output, scalars) = (&names.arrays[output.0], &names.scalars[number]);
             quote! { let #output = #kernel::run(world, #(#inputs,)* #(#scalars,)*)?; }
         }
         Statement::Move(moved) => {
-            let [from, to] = [moved.source, moved.target].map(|id| sharding_name(program, id));
-            let (target, source) = (name(program, moved.target), borrowed(moved.source));
+            let [from, to] = [moved.source, moved.target].map(|id| &names.shardings[id.0]);
+            let (target, source) = (&names.arrays[moved.target.0], borrowed(moved.source));
             if let Some(by) = &moved.by {
                 let (procedure, op) = (reduction::procedure(&by.procedure), reduction::op(by.op));
-                let source = name(program, moved.source);
+                let source = &names.arrays[moved.source.0];
                 return quote! { let #target = #source.reduced(world, &#to(), &#procedure, #op)?; };
             }
             let made = match &moved.kept {
@@ -117,27 +147,8 @@ fn statement(program: &Program, statement: &Statement, number: usize) -> TokenSt
             quote! { let #target = #made.run(world, #source)?; }
         }
         Statement::Free(id) => {
-            let ident = name(program, *id);
+            let ident = &names.arrays[id.0];
             quote! { drop(#ident); }
         }
     }
-}
-
-/// The name of an array: its own, which no other has because of the number after it.
-fn name(program: &Program, id: ArrayId) -> Ident {
-    format_ident!("{}_{}", program.array(id).name.as_str().to_lowercase(), id.0)
-}
-
-fn sharding_name(program: &Program, id: ArrayId) -> Ident {
-    format_ident!("sharding_{}", name(program, id))
-}
-
-fn kernel_name(number: usize, nest: &Nest) -> Ident {
-    format_ident!("{}_{}", nest.kernel.name().as_str().to_lowercase(), number + 1)
-}
-
-/// The scalars of a kernel, with its number.
-fn scalars(number: usize, nest: &Nest) -> Vec<Ident> {
-    let names = nest.kernel.scalars().iter().map(|scalar| scalar.0.as_str().to_lowercase());
-    names.map(|name| format_ident!("{name}_of_{}", number + 1)).collect()
 }

@@ -5,20 +5,35 @@ use polyshard_program::{Comparison, DType, Function, Nest, Number, Value};
 use proc_macro2::Literal;
 use syn::parse_quote;
 
-/// Prints values of one program; accesses are numbered left to right, `v0, v1, ..`.
+/// Prints values of one program; accesses are numbered left to right, `v0, v1, ..`, and so are indices, `n0, n1, ..`.
 pub(super) struct Values<'a> {
     pub nest: &'a Nest,
     pub names: &'a Names,
 }
 
 impl Values<'_> {
-    /// The value, with the accesses numbered from `next` on.
-    pub(super) fn expr(&self, value: &Value, next: &mut usize) -> syn::Expr {
+    /// The kernel's value.
+    pub(super) fn of_kernel(&self) -> syn::Expr {
+        self.expr(self.nest.kernel.value(), &mut [0; 2])
+    }
+
+    /// A value without accesses and indices.
+    pub(super) fn constant(&self, value: &Value) -> syn::Expr {
+        self.expr(value, &mut [0; 2])
+    }
+
+    /// The value; `next` are the numbers of the next access and of the next index.
+    fn expr(&self, value: &Value, next: &mut [usize; 2]) -> syn::Expr {
         let float = self.nest.kernel.dtype().is_float();
         match value {
             Value::Access(_) => {
-                let ident = &self.names.elements[*next];
-                *next += 1;
+                next[0] += 1;
+                let ident = &self.names.elements[next[0] - 1];
+                parse_quote!(#ident)
+            }
+            Value::Index(_) => {
+                next[1] += 1;
+                let ident = &self.names.numbers[next[1] - 1];
                 parse_quote!(#ident)
             }
             Value::Literal(number) => self.number(*number),
@@ -52,6 +67,10 @@ impl Values<'_> {
                 let (a, b) = (bare(self.expr(a, next)), bare(self.expr(b, next)));
                 parse_quote!(Element::minimum(#a, #b))
             }
+            Value::Pow(a, b) => {
+                let (a, b) = (bare(self.expr(a, next)), bare(self.expr(b, next)));
+                parse_quote!(Element::power(#a, #b))
+            }
             Value::Call(function, inner) => {
                 let inner = bare(self.expr(inner, next));
                 match function {
@@ -59,7 +78,11 @@ impl Values<'_> {
                     Function::Log => parse_quote!(Element::logarithm(#inner)),
                     Function::Sqrt => parse_quote!(Element::square_root(#inner)),
                     Function::Tanh => parse_quote!(Element::hyperbolic_tangent(#inner)),
+                    Function::Sin => parse_quote!(Element::sine(#inner)),
+                    Function::Cos => parse_quote!(Element::cosine(#inner)),
+                    Function::Floor => parse_quote!(Element::floored(#inner)),
                     Function::Abs => parse_quote!(Element::absolute(#inner)),
+                    Function::Sign => parse_quote!(Element::sign(#inner)),
                 }
             }
             Value::If(choice) => {
@@ -85,7 +108,9 @@ impl Values<'_> {
 
     fn number(&self, number: Number) -> syn::Expr {
         let literal = match (self.nest.kernel.dtype(), number) {
-            (DType::F32, number) => Literal::f32_suffixed(number.as_f64() as f32),
+            // Not by way of `f64`, which would round twice.
+            (DType::F32, Number::Int(value)) => Literal::f32_suffixed(value as f32),
+            (DType::F32, Number::Float(value)) => Literal::f32_suffixed(value as f32),
             (DType::F64, number) => Literal::f64_suffixed(number.as_f64()),
             (DType::I32, Number::Int(value)) => Literal::i32_suffixed(value as i32),
             (DType::I64, Number::Int(value)) => Literal::i64_suffixed(value),

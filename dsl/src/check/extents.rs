@@ -94,7 +94,8 @@ fn unbound(block: &Block, sites: &[&Site], errors: &mut Errors) {
             }
             seen.push(var);
             let written = number == 0 && site.syntax.tensor == *output;
-            let read = sites.iter().skip(1).any(|site| site.vars.contains(var));
+            let read = sites.iter().skip(1).any(|site| site.vars.contains(var))
+                || block.statement.value.names().contains(&var);
             // With the right number of indices it may be another one.
             if written && site.tensor.is_none() {
                 continue;

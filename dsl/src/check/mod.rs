@@ -142,6 +142,11 @@ fn bounds(Range { var, bounds }: &Range) -> Result<Bounds> {
     }
 }
 
+/// Whether the name is that of an index: in an access, or with a range.
+fn is_index(block: &Block, sites: &[&Site], name: &Ident) -> bool {
+    sites.iter().any(|site| site.vars.contains(name)) || block.ranges.iter().any(|range| range.var == *name)
+}
+
 /// A tensor or a range that the statement does not use is a typing error more often than not.
 fn unused(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &mut Errors) {
     // An access to an unknown tensor was meant for one of the unused ones, most likely.
@@ -153,7 +158,7 @@ fn unused(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &mut Errors
         errors.push(name, format!("input `{name}` is never read"), "read it on the right, or remove it");
     }
     for Bounds { var, .. } in ranges {
-        if !sites.iter().any(|site| site.vars.contains(var)) {
+        if !sites.iter().any(|site| site.vars.contains(var)) && !block.statement.value.names().contains(&var) {
             let help = format!("use `{var}` in an access, or remove its range");
             errors.push(var, format!("index `{var}` has a range, but is never used"), help);
         }

@@ -5,7 +5,7 @@ use crate::checked::Element;
 use crate::errors::{Errors, count};
 use crate::syntax::Block;
 use crate::value::{BinaryOp, FUNCTIONS, Value as Syntax};
-use polyshard_program::{Choice, DType, Function, Number, Value};
+use polyshard_program::{Affine, Choice, DType, Function, Number, Value};
 use syn::{Ident, Lit};
 
 /// Returns the value, and adds the names of its scalars to `scalars`.
@@ -74,7 +74,7 @@ impl Context<'_> {
         let text = name.to_string();
         let function = Function::ALL.into_iter().find(|function| function.name() == text);
         let takes = match &*text {
-            "max" | "min" => 2,
+            "max" | "min" | "pow" => 2,
             _ if function.is_some() => 1,
             _ => {
                 let help = format!(
@@ -86,17 +86,15 @@ impl Context<'_> {
         };
         if values.len() != takes {
             let (takes, given) = (count(takes, "argument", "arguments"), count(values.len(), "is", "are"));
-            let help = if text == "max" || text == "min" {
-                format!("write `{text}(a, b)`")
-            } else {
-                format!("write `{text}(a)`")
-            };
+            let arguments = if function.is_some() { "a" } else { "a, b" };
+            let help = format!("write `{text}({arguments})`");
             self.errors.push(name, format!("`{name}` takes {takes}, but {given} given"), help);
             return None;
         }
         let known = self.element.and_then(|element| element.known);
-        if let (Some(function), Some(dtype)) = (function, known)
-            && function.is_of_floats()
+        let is_of_floats = function.map_or(text == "pow", Function::is_of_floats);
+        if let Some(dtype) = known
+            && is_of_floats
             && !dtype.is_float()
         {
             let message = format!("`{name}` is a function of floats, but the elements are `{dtype}`");
@@ -107,8 +105,14 @@ impl Context<'_> {
         let first = values.next()?;
         match function {
             Some(function) => Some(Value::Call(function, first)),
-            None if text == "max" => Some(Value::Max(first, values.next()?)),
-            None => Some(Value::Min(first, values.next()?)),
+            None => {
+                let both = match &*text {
+                    "max" => Value::Max,
+                    "min" => Value::Min,
+                    _ => Value::Pow,
+                };
+                Some(both(first, values.next()?))
+            }
         }
     }
 
@@ -117,10 +121,8 @@ impl Context<'_> {
             let indices = vec![".."; tensor.extents.len()].join(", ");
             let help = format!("write `{name}[{indices}]`");
             self.errors.push(name, format!("the tensor `{name}` is used without indices"), help);
-        } else if self.sites.iter().any(|site| site.vars.contains(name)) {
-            let help =
-                "a value holds accesses, numbers and captured scalars; if this is a scalar, give it another name";
-            self.errors.push(name, format!("the index `{name}` is used as a number"), help);
+        } else if super::is_index(self.block, self.sites, name) {
+            return Some(Value::Index(Affine::new([(crate::name::name(name), 1)], 0)));
         } else if !self.scalars.contains(name) {
             self.scalars.push(name.clone());
         }
@@ -358,12 +360,12 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_no_number() {
+    fn an_index_is_a_number() {
         check(
-            "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = i * A[i] }",
+            "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = (i + 1) * A[i] + if k > 2 * i { alpha } else { -k } for k in 0..3 }",
             expect![[r#"
-                error on `i`: the index `i` is used as a number
-                  help: a value holds accesses, numbers and captured scalars; if this is a scalar, give it another name
+                C[i] = (i + 1) * A[i] + (if k > 2 * i { alpha } else { -k })
+                scalars: alpha
             "#]],
         );
     }

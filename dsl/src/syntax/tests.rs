@@ -281,7 +281,7 @@ fn paths_are_bound_first() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = f32::MAX * A[i] }",
         expect![[r#"
             error on `f32`: a value holds scalars and functions by name only, no paths or macros
-              help: bind it first, `let alpha = ..;`, and write `alpha`; the functions are `exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`
+              help: bind it first, `let alpha = ..;`, and write `alpha`; the functions are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`
         "#]],
     );
 }

@@ -17,14 +17,14 @@ fn functions_and_choices_keep_their_meaning() {
 #[test]
 fn an_unknown_function_lists_the_functions() {
     check(
-        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = sin(A[i]) + A(i) * expm1(alpha) }",
+        "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = tan(A[i]) + A(i) * expm1(alpha) }",
         expect![[r#"
-            error on `sin`: no function `sin`
-              help: the functions are `exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`; bind what depends on no index first, `let alpha = sin(..);`, and write `alpha`
+            error on `tan`: no function `tan`
+              help: the functions are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`; bind what depends on no index first, `let alpha = tan(..);`, and write `alpha`
             error on `A`: the tensor `A` is called like a function
               help: an access is written with brackets: `A[..]`
             error on `expm1`: no function `expm1`
-              help: the functions are `exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`; bind what depends on no index first, `let alpha = expm1(..);`, and write `alpha`
+              help: the functions are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`; bind what depends on no index first, `let alpha = expm1(..);`, and write `alpha`
         "#]],
     );
 }
@@ -139,7 +139,7 @@ fn a_value_has_no_methods() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i].max(0) }",
         expect![[r#"
             error on `max`: a value has no methods
-              help: functions stand before their arguments: `max(a, b)`; they are `exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`
+              help: functions stand before their arguments: `max(a, b)`; they are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`
         "#]],
     );
 }
@@ -150,7 +150,7 @@ fn a_function_has_no_path() {
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = f32::exp(A[i]) }",
         expect![[r#"
             error on `f32`: a value holds scalars and functions by name only, no paths or macros
-              help: bind it first, `let alpha = ..;`, and write `alpha`; the functions are `exp`, `log`, `sqrt`, `tanh`, `abs`, `max` and `min`
+              help: bind it first, `let alpha = ..;`, and write `alpha`; the functions are `exp`, `log`, `sqrt`, `tanh`, `sin`, `cos`, `floor`, `abs`, `sign`, `max`, `min` and `pow`
         "#]],
     );
 }

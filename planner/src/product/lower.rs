@@ -299,6 +299,7 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
             .collect(),
         target: leaf_access(2),
         operands: vec![leaf_access(0), leaf_access(1)],
+        numbers: Vec::new(),
         op: LeafOp::Contraction { roles: loops.iter().map(role).collect(), alpha: Value::Literal(Number::Int(1)) },
         step: None,
     };

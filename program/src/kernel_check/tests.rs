@@ -1,4 +1,4 @@
-use crate::{Access, Affine, Assign, Choice, Comparison, DType, Function, Kernel, KernelSpec, Number, Value};
+use crate::{Access, Affine, Assign, Choice, Comparison, DType, Function, Kernel, KernelSpec, Modulus, Number, Value};
 use expect_test::{Expect, expect};
 use polyshard_layout::Name;
 use std::ops::Range;
@@ -255,6 +255,33 @@ fn numbers_fit_the_element_type() {
 }
 
 #[test]
+fn an_index_as_a_number_fits_the_elements() {
+    let index = |factor| Value::Index(Affine::new([("i".into(), factor)], 0));
+    let with = |value| KernelSpec { dtype: DType::I32, output: ("C".into(), vec![18]), ..stencil(sum(value, int(1))) };
+    check(
+        with(index(1)),
+        expect![[r#"
+            C[i] = i + 1
+            C[i] = i + 1
+            i: 18
+        "#]],
+    );
+    check(
+        with(index(1 << 28)),
+        expect![[r#"
+            error: `268435456*i = 4563402752` does not fit i32; write a smaller number, or let the tensors hold a larger type
+        "#]],
+    );
+    let Value::Index(index) = index(1) else { panic!("it is an index") };
+    check(
+        with(Value::Index(index.modulo(Modulus::Number(3)))),
+        expect![[r#"
+            error: `i % 3` stands as a number; leave out the modulus: only accesses wrap
+        "#]],
+    );
+}
+
+#[test]
 fn integers_have_no_functions_of_floats() {
     let call = |function| Value::Call(function, Box::new(read("A", &["i"])));
     let with = |value| KernelSpec { dtype: DType::I64, output: ("C".into(), vec![18]), ..stencil(sum(value, int(1))) };
@@ -262,6 +289,12 @@ fn integers_have_no_functions_of_floats() {
         with(call(Function::Tanh)),
         expect![[r#"
             error: `tanh` is a function of floats, but the elements are i64; let the tensors hold `f32` or `f64`
+        "#]],
+    );
+    check(
+        with(Value::Pow(Box::new(read("A", &["i"])), Box::new(int(2)))),
+        expect![[r#"
+            error: `pow` is a function of floats, but the elements are i64; let the tensors hold `f32` or `f64`
         "#]],
     );
     check(

@@ -3,6 +3,7 @@
 use super::leaf::LeafPlan;
 use crate::comm::Work;
 use crate::layout::Name;
+use crate::leaf::Ramp;
 use crate::shared_inputs::InputTable;
 use crate::{
     DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, Transport, World, Written,
@@ -47,6 +48,8 @@ struct LocalNest {
     /// Where the first iteration of the leaf reads, by operand, and where it writes.
     operands: Vec<Vec<Expr>>,
     target: Vec<Expr>,
+    /// What the indices that are numbers are in the first iteration.
+    numbers: Vec<Expr>,
 }
 
 impl LocalNest {
@@ -64,6 +67,7 @@ impl LocalNest {
             counts: nest.leaf.loops.iter().map(|l| fixed(&l.count)).collect(),
             operands: nest.leaf.operands.iter().map(base).collect(),
             target: base(&nest.leaf.target),
+            numbers: nest.leaf.numbers.iter().map(|number| fixed(&number.base)).collect(),
         }
     }
 }
@@ -380,13 +384,16 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 view.strided(&values(base), &steps(access))
             })
             .collect();
+        let numbers = nest.leaf.numbers.iter().zip(values(&here.numbers));
+        let numbers: SmallVec<[_; 2]> =
+            numbers.map(|(number, base)| Ramp::along(base, number.strides[..].into())).collect();
         let target = match out_tile {
             Some(tile) => tile.view_mut(),
             None if *overwrites => output.view_mut().overwritten(),
             None => output.view_mut(),
         };
         let target = target.strided(&values(&here.target), &steps(&nest.leaf.target));
-        leaf.run(&counts, &operands, target, *op);
+        leaf.run(&counts, &operands, &numbers, target, *op);
     }
 }
 

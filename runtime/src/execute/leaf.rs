@@ -1,7 +1,7 @@
 //! The leaf: the operation that a program calls, and what it needs between calls.
 
-use super::value::{constant, expression, scalar};
-use crate::leaf::{Expression, Named, Products, contract, nest};
+use super::value::{constant, of_kernel, scalar};
+use crate::leaf::{Expression, Named, Products, Ramp, contract, nest_with_numbers};
 use crate::{Element, ReduceOp, Result, Strided, StridedMut, count};
 use polyshard_layout::Name;
 use polyshard_program::{Kernel, LeafOp, Nest, Role, TileOperand};
@@ -19,16 +19,16 @@ impl<T: Element> LeafPlan<T> {
     pub(super) fn new(program: &Nest, kernel: &Kernel) -> Result<Self> {
         Ok(match &program.leaf.op {
             LeafOp::Contraction { roles, alpha } => {
-                Self::Contraction { roles: roles.clone(), alpha: constant(&expression(alpha, kernel, &mut 0)) }
+                Self::Contraction { roles: roles.clone(), alpha: constant(alpha, kernel) }
             }
             LeafOp::Products { steps, blocks, alpha } => Self::Products {
                 products: Products::new(
                     steps.clone(),
                     blocks.iter().map(|block| (block.number, count(block.size))).collect(),
                 )?,
-                alpha: constant(&expression(alpha, kernel, &mut 0)),
+                alpha: constant(alpha, kernel),
             },
-            LeafOp::Nest => Self::Nest(expression(kernel.value(), kernel, &mut 0)),
+            LeafOp::Nest => Self::Nest(of_kernel(kernel)),
             LeafOp::Named { name, statement, operands, .. } => {
                 let scalars = operands.iter().filter_map(|operand| match operand {
                     TileOperand::Access(_) => None,
@@ -43,11 +43,12 @@ impl<T: Element> LeafPlan<T> {
         })
     }
 
-    /// Computes on the operands, in the order of the kernel's accesses.
+    /// Computes on the operands, in the order of the kernel's accesses, and on the indices that are numbers.
     pub(super) fn run(
         &mut self,
         counts: &[usize],
         operands: &[Strided<'_, T>],
+        numbers: &[Ramp],
         target: StridedMut<'_, T>,
         op: ReduceOp,
     ) {
@@ -59,7 +60,7 @@ impl<T: Element> LeafPlan<T> {
                 contract(counts, roles, *alpha, a.clone(), b.clone(), target);
             }
             Self::Products { products, alpha } => products.run(counts, *alpha, operands, target),
-            Self::Nest(value) => nest(counts, target, op, operands, &*value),
+            Self::Nest(value) => nest_with_numbers(counts, target, op, operands, numbers, &*value),
             Self::Named { leaf, operands: tiles, scalars } => {
                 let mut scalars = scalars.iter();
                 let tiles = tiles.iter().map(|tile| match tile {

@@ -3,16 +3,28 @@
 use crate::Element;
 use crate::leaf::Expression;
 use polyshard_layout::Name;
-use polyshard_program::{Function, Kernel, Number, Value};
+use polyshard_program::{Kernel, Number, Value};
 
-/// The value as an expression over operands, numbered left to right from `next` on.
-pub(super) fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut usize) -> Expression<T> {
+/// The kernel's value as an expression over operands: its accesses, numbered left to right, then the indices in it.
+pub(super) fn of_kernel<T: Element>(kernel: &Kernel) -> Expression<T> {
+    expression(kernel.value(), kernel, &mut [0, kernel.value().accesses().len()])
+}
+
+/// A value without accesses and indices.
+pub(super) fn constant<T: Element>(value: &Value, kernel: &Kernel) -> T {
+    let value: Expression<T> = expression(value, kernel, &mut [0; 2]);
+    value.at(&|_| unreachable!("a factor reads no tensor; this is a bug of polyshard"))
+}
+
+/// The value as an expression; `next` are the numbers of the next access and of the next index.
+fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut [usize; 2]) -> Expression<T> {
     let mut both = |a: &Value, b: &Value| {
         let a = expression(a, kernel, next);
         (Box::new(a), Box::new(expression(b, kernel, next)))
     };
     match value {
-        Value::Access(_) => {
+        Value::Access(_) | Value::Index(_) => {
+            let next = &mut next[usize::from(matches!(value, Value::Index(_)))];
             *next += 1;
             Expression::Operand(*next - 1)
         }
@@ -43,16 +55,11 @@ pub(super) fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut 
             let (a, b) = both(a, b);
             Expression::Min(a, b)
         }
-        Value::Call(function, a) => {
-            let a = Box::new(expression(a, kernel, next));
-            match function {
-                Function::Exp => Expression::Exp(a),
-                Function::Log => Expression::Log(a),
-                Function::Sqrt => Expression::Sqrt(a),
-                Function::Tanh => Expression::Tanh(a),
-                Function::Abs => Expression::Abs(a),
-            }
+        Value::Pow(a, b) => {
+            let (a, b) = both(a, b);
+            Expression::Pow(a, b)
         }
+        Value::Call(function, a) => Expression::Call(*function, Box::new(expression(a, kernel, next))),
         Value::If(choice) => {
             let parts = [&choice.left, &choice.right, &choice.then, &choice.otherwise];
             Expression::If(choice.compare, Box::new(parts.map(|part| expression(part, kernel, next))))
@@ -64,11 +71,6 @@ pub(super) fn expression<T: Element>(value: &Value, kernel: &Kernel, next: &mut 
 pub(super) fn scalar<T: Element>(name: Name, kernel: &Kernel) -> T {
     let scalar = kernel.scalars().iter().find(|scalar| scalar.0 == name);
     element(scalar.expect("a checked kernel declares its scalars; this is a bug of polyshard").1)
-}
-
-/// The value of an expression without operands.
-pub(super) fn constant<T: Element>(expression: &Expression<T>) -> T {
-    expression.at(&|_| unreachable!("a factor reads no tensor; this is a bug of polyshard"))
 }
 
 fn element<T: Element>(number: Number) -> T {

@@ -5,25 +5,30 @@
 
 use super::expression::Expression::{self, Add, Const, Mul, Operand};
 use super::pointwise::in_one_go;
-use super::{Pointwise, Rows, vector};
+use super::{Pointwise, Rows, functions, vector};
 use crate::Element;
-use polyshard_program::Comparison;
+use bytemuck::bytes_of;
+use polyshard_program::{Comparison, Function};
 
 impl<T: Element> Pointwise<T> for Expression<T> {
     fn scratch(&self) -> usize {
         match self {
             Operand(_) | Const(_) => 0,
-            Self::Neg(a) | Self::Abs(a) | Self::Exp(a) | Self::Log(a) | Self::Sqrt(a) | Self::Tanh(a) => a.scratch(),
-            Add(a, b) | Self::Sub(a, b) | Mul(a, b) | Self::Div(a, b) | Self::Max(a, b) | Self::Min(a, b) => {
-                a.scratch().max(1 + b.scratch())
-            }
+            Self::Neg(a) | Self::Call(_, a) => a.scratch(),
+            Add(a, b)
+            | Self::Sub(a, b)
+            | Mul(a, b)
+            | Self::Div(a, b)
+            | Self::Max(a, b)
+            | Self::Min(a, b)
+            | Self::Pow(a, b) => a.scratch().max(1 + b.scratch()),
             Self::If(_, parts) => 3 + parts.iter().map(Self::scratch).max().unwrap_or(0),
         }
     }
 
     fn points(&self) -> usize {
         // In short rows, memory is read on while functions are computed that take longer than that.
-        if self.calls() { 128 } else { in_one_go::<T>() }
+        if self.computes_long() { 128 } else { in_one_go::<T>() }
     }
 
     fn row(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]) {
@@ -51,7 +56,7 @@ struct Evaluation<'a, 'o, T> {
     out: &'a mut [T],
 }
 
-/// Where the values of a subexpression are had.
+/// Where the values of a subexpression come from.
 enum Source<'o, T> {
     Row(&'o [T]),
     Const(T),
@@ -74,11 +79,19 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
             Operand(i) => vector::rows(self.out, [self.operands.get(*i)], &|[a]: [T; 1]| a.add(end)),
             Const(value) => self.out.fill(value.add(end)),
             Expression::Neg(inner) => self.unary(inner, |a| a.negate().add(end)),
-            Expression::Abs(inner) => self.unary(inner, |a| a.absolute().add(end)),
-            Expression::Exp(inner) => self.unary(inner, |a| a.exponential().add(end)),
-            Expression::Log(inner) => self.unary(inner, |a| a.logarithm().add(end)),
-            Expression::Sqrt(inner) => self.unary(inner, |a| a.square_root().add(end)),
-            Expression::Tanh(inner) => self.unary(inner, |a| a.hyperbolic_tangent().add(end)),
+            Expression::Call(Function::Abs, inner) => self.unary(inner, |a| a.absolute().add(end)),
+            Expression::Call(Function::Sqrt, inner) => self.unary(inner, |a| a.square_root().add(end)),
+            Expression::Call(Function::Floor, inner) => self.unary(inner, |a| a.floored().add(end)),
+            Expression::Call(Function::Sign, inner) => self.unary(inner, |a| a.sign().add(end)),
+            Expression::Call(function, inner) => {
+                // Longer functions are compiled once, and not with what comes before and after them.
+                self.of(inner);
+                functions::call(*function, self.out);
+                if bytes_of(&end) != bytes_of(&T::ZERO.negate()) {
+                    vector::update(self.out, [], &|a, []| a.add(end));
+                }
+            }
+            Expression::Pow(left, right) => self.binary(left, right, |a, b| a.power(b).add(end)),
             Add(left, right) => {
                 if !self.sum_of_rows(left, right, end) && !self.plus_four_rows(left, right, end) {
                     self.scaled(left, right, |a, b| a.add(b).add(end));

@@ -1,7 +1,7 @@
 //! Expressions: pointwise kernels that are data, for programs that are executed without being compiled.
 
 use crate::Element;
-use polyshard_program::Comparison;
+use polyshard_program::{Comparison, Function};
 
 /// A function of the operands at one point, as a tree.
 ///
@@ -22,20 +22,14 @@ pub enum Expression<T> {
     Mul(Box<Expression<T>>, Box<Expression<T>>),
     /// A quotient; of integers truncated, and a panic if the divisor is 0.
     Div(Box<Expression<T>>, Box<Expression<T>>),
-    /// The greater of two; a NaN gives way to a number.
+    /// The greater of two; a NaN, if one of them is.
     Max(Box<Expression<T>>, Box<Expression<T>>),
-    /// The smaller of two; a NaN gives way to a number.
+    /// The smaller of two; a NaN, if one of them is.
     Min(Box<Expression<T>>, Box<Expression<T>>),
-    /// An absolute value.
-    Abs(Box<Expression<T>>),
-    /// e to the power of a float.
-    Exp(Box<Expression<T>>),
-    /// The natural logarithm of a float.
-    Log(Box<Expression<T>>),
-    /// The square root of a float.
-    Sqrt(Box<Expression<T>>),
-    /// The hyperbolic tangent of a float.
-    Tanh(Box<Expression<T>>),
+    /// A float to the power of a float.
+    Pow(Box<Expression<T>>, Box<Expression<T>>),
+    /// A function of one value.
+    Call(Function, Box<Expression<T>>),
     /// One of two values: what is compared, left and right, then the value if that holds and the one if not.
     If(Comparison, Box<[Expression<T>; 4]>),
 }
@@ -57,11 +51,8 @@ impl<T: Element> Expression<T> {
             Self::Div(a, b) => value(a).divide(value(b)),
             Self::Max(a, b) => value(a).maximum(value(b)),
             Self::Min(a, b) => value(a).minimum(value(b)),
-            Self::Abs(a) => value(a).absolute(),
-            Self::Exp(a) => value(a).exponential(),
-            Self::Log(a) => value(a).logarithm(),
-            Self::Sqrt(a) => value(a).square_root(),
-            Self::Tanh(a) => value(a).hyperbolic_tangent(),
+            Self::Pow(a, b) => value(a).power(value(b)),
+            Self::Call(function, a) => value(a).call(*function),
             Self::If(comparison, parts) => {
                 let [left, right, then, otherwise] = &**parts;
                 if comparison.holds(value(left), value(right)) { value(then) } else { value(otherwise) }
@@ -69,19 +60,21 @@ impl<T: Element> Expression<T> {
         }
     }
 
-    /// Whether a function is computed by a call per point.
-    pub(super) fn calls(&self) -> bool {
+    /// Whether a function is computed that takes longer than memory takes to be read.
+    pub(super) fn computes_long(&self) -> bool {
         match self {
             Self::Operand(_) | Self::Const(_) => false,
-            Self::Exp(_) | Self::Log(_) | Self::Tanh(_) => true,
-            Self::Neg(a) | Self::Abs(a) | Self::Sqrt(a) => a.calls(),
+            Self::Pow(..) => true,
+            Self::Call(Function::Sqrt | Function::Floor | Function::Abs | Function::Sign, a) => a.computes_long(),
+            Self::Call(..) => true,
+            Self::Neg(a) => a.computes_long(),
             Self::Add(a, b)
             | Self::Sub(a, b)
             | Self::Mul(a, b)
             | Self::Div(a, b)
             | Self::Max(a, b)
-            | Self::Min(a, b) => a.calls() || b.calls(),
-            Self::If(_, parts) => parts.iter().any(Self::calls),
+            | Self::Min(a, b) => a.computes_long() || b.computes_long(),
+            Self::If(_, parts) => parts.iter().any(Self::computes_long),
         }
     }
 
@@ -94,10 +87,13 @@ impl<T: Element> Expression<T> {
                 let integers = !T::DTYPE.is_float();
                 (integers && !number) || a.may_fail() || b.may_fail()
             }
-            Self::Add(a, b) | Self::Sub(a, b) | Self::Mul(a, b) | Self::Max(a, b) | Self::Min(a, b) => {
-                a.may_fail() || b.may_fail()
-            }
-            Self::Neg(a) | Self::Abs(a) | Self::Exp(a) | Self::Log(a) | Self::Sqrt(a) | Self::Tanh(a) => a.may_fail(),
+            Self::Add(a, b)
+            | Self::Sub(a, b)
+            | Self::Mul(a, b)
+            | Self::Max(a, b)
+            | Self::Min(a, b)
+            | Self::Pow(a, b) => a.may_fail() || b.may_fail(),
+            Self::Neg(a) | Self::Call(_, a) => a.may_fail(),
             Self::If(_, parts) => parts.iter().any(Self::may_fail),
         }
     }

@@ -24,9 +24,18 @@ impl<T: Element> Lanes<T> {
         match op {
             ReduceOp::Sum => self.combine_with(values, T::add),
             ReduceOp::Product => self.combine_with(values, T::multiply),
-            ReduceOp::Max => self.combine_with(values, T::maximum),
-            ReduceOp::Min => self.combine_with(values, T::minimum),
+            ReduceOp::Max if self.has_nan(values) => self.combine_with(values, T::maximum),
+            ReduceOp::Max => self.combine_with(values, T::greater),
+            ReduceOp::Min if self.has_nan(values) => self.combine_with(values, T::minimum),
+            ReduceOp::Min => self.combine_with(values, T::smaller),
         }
+    }
+
+    /// Whether a lane or a value is a NaN.
+    fn has_nan(&self, values: &[T]) -> bool {
+        let mut lanes = self.lanes;
+        vector::fold(&mut lanes, values, |lane, value| if is_nan(lane) { lane } else { value });
+        lanes.into_iter().any(is_nan)
     }
 
     fn combine_with(&mut self, values: &[T], op: impl Fn(T, T) -> T) {
@@ -54,6 +63,11 @@ impl<T: Element> Lanes<T> {
         }
         lanes[0]
     }
+}
+
+#[inline(always)]
+fn is_nan<T: Element>(value: T) -> bool {
+    value.ne(&value)
 }
 
 /// Combines values into the elements of `c` from `offset` on, `stride` apart and not 0.

@@ -17,7 +17,7 @@ pub(super) struct Gather<'a, T> {
     operands: &'a [Strided<'a, T>],
     cross: &'a Loop,
     inner: &'a Loop,
-    /// Where the rows of each operand are in `gathered`, and how.
+    /// Where the rows of each operand come from.
     places: Places,
     gathered: &'a mut [T],
     /// The points of the current row at which each operand is read elsewhere.
@@ -26,10 +26,10 @@ pub(super) struct Gather<'a, T> {
     starts: SmallVec<[Start; 10]>,
 }
 
-/// How the rows of each operand are had.
+/// Where the rows of each operand come from.
 pub(super) type Places = SmallVec<[Place; 10]>;
 
-/// How the rows of an operand are had.
+/// Where the rows of an operand come from.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     /// They are read where they lie.
@@ -47,17 +47,19 @@ pub(super) enum Place {
         /// The first of the walks of the interior and of the index.
         walks: usize,
     },
+    /// The row is filled with numbers that grow, from here on.
+    Numbers(usize),
 }
 
-/// Says how the rows of the operands are had, and how many elements of room that takes.
-pub(super) fn places<T>(operands: &[Strided<'_, T>], order: &Order) -> (Places, usize) {
+/// Says where the rows of the operands come from, then those of `numbers`, and how many elements of room that takes.
+pub(super) fn places<T>(operands: &[Strided<'_, T>], numbers: usize, order: &Order) -> (Places, usize) {
     let mut room = 0;
     let mut rows = |rows: usize| {
         room += rows * CHUNK;
         room - rows * CHUNK
     };
     let strides = order.cross.strides.iter().zip(&order.inner.strides).skip(1);
-    let mut walks = 1 + operands.len();
+    let mut walks = 1 + operands.len() + numbers;
     let places = operands.iter().zip(strides).map(|(operand, (&cross, &inner))| {
         if let Some(interior) = &operand.interior {
             let first = walks;
@@ -71,7 +73,9 @@ pub(super) fn places<T>(operands: &[Strided<'_, T>], order: &Order) -> (Places, 
             _ => Place::Row(rows(1)),
         }
     });
-    (places.collect(), room)
+    let mut places: Places = places.collect();
+    places.extend((0..numbers).map(|nth| Place::Numbers(room + nth * CHUNK)));
+    (places, room + numbers * CHUNK)
 }
 
 /// Whether the elements of all operands follow one another along the inner loop, be it in two places: then rows between
@@ -80,14 +84,14 @@ pub(super) fn are_in_place(places: &Places, order: &Order) -> bool {
     places.iter().enumerate().all(|(i, place)| match place {
         Place::Contiguous => true,
         Place::Around { walks, .. } => [i + 1, *walks].iter().all(|&of| order.inner.strides[of] == 1),
-        Place::Repeated(..) | Place::Row(_) | Place::Block(_) => false,
+        Place::Repeated(..) | Place::Row(_) | Place::Block(_) | Place::Numbers(_) => false,
     })
 }
 
 impl<'a, T: Element> Gather<'a, T> {
-    /// The operands, whose rows are had as [`places`] says, in that much room.
+    /// The operands, whose rows come from where [`places`] says, with that much room to gather them.
     pub(super) fn new(operands: &'a [Strided<'a, T>], order: &'a Order, places: Places, gathered: &'a mut [T]) -> Self {
-        let (elsewhere, starts) = (smallvec![0..0; operands.len()], smallvec![Start::Data(0); operands.len()]);
+        let (elsewhere, starts) = (smallvec![0..0; operands.len()], smallvec![Start::Data(0); places.len()]);
         Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, elsewhere, starts }
     }
 
@@ -135,9 +139,19 @@ impl<'a, T: Element> Gather<'a, T> {
 
     /// The operands at the points `chunk` of the row `row`, which has begun, in the block that starts with the row `first`.
     pub(super) fn rows(&mut self, at: &[i64], row: usize, first: usize, chunk: &Range<usize>) -> Rows<'_, T> {
+        for (i, place) in self.places.iter().enumerate().skip(self.operands.len()) {
+            let &Place::Numbers(place) = place else { continue };
+            let (first, step) = self.walk(i + 1, at, row, chunk.start);
+            for (point, value) in self.gathered[place..][..chunk.len()].iter_mut().enumerate() {
+                let number = T::from(first + point as i64 * step);
+                *value = number.expect("a checked kernel's indices fit its elements; this is a bug of polyshard");
+            }
+            self.starts[i] = Start::Gathered(place);
+        }
         for (i, operand) in self.operands.iter().enumerate() {
             let (offset, stride) = self.walk(i + 1, at, row, chunk.start);
             self.starts[i] = match &mut self.places[i] {
+                Place::Numbers(_) => unreachable!("numbers come after operands; this is a bug of polyshard"),
                 Place::Contiguous => Start::Data(offset as usize),
                 Place::Repeated(place, filled) => {
                     // Written out once for as long as the element stays the same.

@@ -35,9 +35,35 @@ use std::ops::Range;
 #[track_caller]
 pub fn nest<T: Element>(
     counts: &[usize],
+    c: StridedMut<'_, T>,
+    op: ReduceOp,
+    operands: &[Strided<'_, T>],
+    kernel: &impl Pointwise<T>,
+) {
+    nest_with_numbers(counts, c, op, operands, &[], kernel);
+}
+
+/// The same as [`nest`] of a kernel that has numbers for further operands.
+///
+/// ```
+/// use polyshard_runtime::leaf::{Ramp, nest_with_numbers, pointwise};
+/// use polyshard_runtime::{ReduceOp, Strided, StridedMut};
+/// let mut c = [0.0; 3];
+/// let (a, i) = (Strided::new(&[0.5, 0.25, 2.0], 0, vec![1]), Ramp::new(10, vec![1]));
+/// let kernel = pointwise(|[a, i]: [f64; 2]| a * i);
+/// nest_with_numbers(&[3], StridedMut::new(&mut c, 0, vec![1]), ReduceOp::Sum, &[a], &[i], &kernel);
+/// assert_eq!(c, [5.0, 2.75, 24.0]);
+/// ```
+///
+/// # Panics
+/// As [`nest`], and if a number does not fit the element type: a bug of polyshard.
+#[track_caller]
+pub fn nest_with_numbers<T: Element>(
+    counts: &[usize],
     mut c: StridedMut<'_, T>,
     op: ReduceOp,
     operands: &[Strided<'_, T>],
+    numbers: &[Ramp],
     kernel: &impl Pointwise<T>,
 ) {
     let overwrites = c.is_overwritten();
@@ -51,6 +77,12 @@ pub fn nest<T: Element>(
     }
     let mut offsets: PerOperand = smallvec![c.offset];
     offsets.extend(operands.iter().map(|operand| operand.offset));
+    // Numbers grow along, too, but take no memory.
+    for Ramp { base, strides: steps } in numbers {
+        assert_eq!(steps.len(), counts.len(), "a number has one stride per loop; this is a bug of polyshard");
+        offsets.push(*base);
+        strides.push(steps.clone());
+    }
     // Where an operand is in two places, its index says in which, and goes along.
     for interior in operands.iter().filter_map(|operand| operand.interior.as_ref()) {
         offsets.push(interior.offset);
@@ -61,7 +93,7 @@ pub fn nest<T: Element>(
         }
     }
     let order = Order::new::<T>(Loop::all(counts, &strides), strides.len(), 1 + operands.len());
-    let (places, room) = gather::places(operands, &order);
+    let (places, room) = gather::places(operands, numbers.len(), &order);
     let in_place = gather::are_in_place(&places, &order);
     let longest = if in_place { kernel.points() } else { CHUNK };
     let mut kept = Scratch::of::<T>(room + (1 + kernel.scratch()) * longest);
@@ -71,6 +103,26 @@ pub fn nest<T: Element>(
     let order = &order;
     let mut rows = RowsOf { c: c.data, overwrites, op, kernel, gather, in_place, longest, values, scratch, order };
     walk(&order.outer, &mut offsets, &mut |at| rows.visit(at));
+}
+
+/// Numbers that grow by a fixed step along each loop of a nest: the values of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ramp {
+    base: i64,
+    strides: Strides,
+}
+
+impl Ramp {
+    /// Returns the numbers that start from `base` and grow by `strides[l]` along loop `l`.
+    #[must_use]
+    pub fn new(base: i64, strides: Vec<i64>) -> Self {
+        Self::along(base, strides.into())
+    }
+
+    /// The same, of strides that need no memory of their own.
+    pub(crate) fn along(base: i64, strides: Strides) -> Self {
+        Self { base, strides }
+    }
 }
 
 /// The rows of the two inner loops, evaluated and accumulated.

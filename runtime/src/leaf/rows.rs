@@ -21,7 +21,7 @@ impl<'a, T> Rows<'a, T> {
     /// If there is no operand `i`: a bug of polyshard.
     #[must_use]
     pub fn get(&self, i: usize) -> &'a [T] {
-        assert!(i < self.operands.len(), "no operand {i} of {}; this is a bug of polyshard", self.operands.len());
+        assert!(i < self.starts.len(), "no operand {i} of {}; this is a bug of polyshard", self.starts.len());
         let (data, start) = match self.starts[i] {
             Start::Data(start) => (self.operands[i].data, start),
             Start::Gathered(start) => (self.gathered, start),

@@ -9,7 +9,7 @@
 //! factor    := NUMBER | tile | "-" factor | "(" value ")" | function "(" value ("," value)? ")"
 //! ```
 
-use super::{Comparison, Expression};
+use super::{Comparison, Expression, Function};
 use crate::{Element, Error, LeafError, ReduceOp, Result};
 
 /// A tile by name, with the index of each of its dimensions.
@@ -219,23 +219,21 @@ impl<'a> Parser<'a> {
     fn call<T: Element>(&mut self, function: &str, start: usize) -> Result<Expression<T>> {
         self.expect("(")?;
         let first = Box::new(self.inside(Self::value)?);
-        let called = match function {
-            "max" | "min" => {
-                self.expect(",")?;
-                let second = Box::new(self.inside(Self::value)?);
-                if function == "max" { Expression::Max(first, second) } else { Expression::Min(first, second) }
-            }
-            "abs" => Expression::Abs(first),
-            "exp" => Expression::Exp(first),
-            "log" => Expression::Log(first),
-            "sqrt" => Expression::Sqrt(first),
-            "tanh" => Expression::Tanh(first),
-            _ => {
-                self.at = start;
-                return Err(self.error(format!(
-                    "no function `{function}`; the functions are abs, exp, log, sqrt, tanh, max and min"
-                )));
-            }
+        let both: Option<fn(_, _) -> _> = match function {
+            "max" => Some(Expression::Max),
+            "min" => Some(Expression::Min),
+            "pow" => Some(Expression::Pow),
+            _ => None,
+        };
+        let called = if let Some(both) = both {
+            self.expect(",")?;
+            both(first, Box::new(self.inside(Self::value)?))
+        } else if let Some(function) = Function::ALL.into_iter().find(|known| known.name() == function) {
+            Expression::Call(function, first)
+        } else {
+            self.at = start;
+            let all = Function::ALL.map(Function::name).join(", ");
+            return Err(self.error(format!("no function `{function}`; the functions are {all}, max, min and pow")));
         };
         self.expect(")")?;
         Ok(called)

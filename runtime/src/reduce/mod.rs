@@ -43,7 +43,7 @@ use step::{CollectiveStep, Staging};
 /// the sums of two procedures differ by at most `2 g (|x_1| + .. + |x_n|)`, their products by at most `2 g |x_1 .. x_n|` unless a
 /// product in between over- or underflows (N. Higham, "Accuracy and Stability of Numerical Algorithms", section 3.1).
 /// [`Procedure::in_order`] combines in one order, and so has the same bits on every machine of one
-/// kind of processor. Which zero is the greater, and which NaN is kept, is not defined.
+/// kind of processor. A NaN is kept by all of them; which bits a sum or a product of several has is not defined.
 ///
 /// **Bytes.** A run receives what the steps say and no more: see [`bytes_received`](Self::bytes_received).
 pub struct Reduction<T> {

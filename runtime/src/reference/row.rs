@@ -2,7 +2,7 @@
 
 use crate::Element;
 use ndarray::{ArrayD, CowArray, IxDyn};
-use polyshard_program::{Access, Affine, Choice, Comparison, Function, Kernel, Number, Value};
+use polyshard_program::{Access, Affine, Choice, Comparison, Kernel, Number, Value};
 
 /// The inputs of a kernel, in row-major order.
 pub(super) struct Arrays<'a, T> {
@@ -46,11 +46,6 @@ pub(super) struct Row {
 impl Row {
     /// Returns the value of an expression in each instance.
     pub(super) fn evaluate<T: Element>(&self, value: &Value, arrays: &Arrays<'_, T>) -> Vec<T> {
-        let one = |a: &Value, by: fn(T) -> T| {
-            let mut values = self.evaluate(a, arrays);
-            values.iter_mut().for_each(|value| *value = by(*value));
-            values
-        };
         match value {
             Value::Access(access) => {
                 let (elements, shape) = arrays.of(access);
@@ -60,6 +55,13 @@ impl Row {
                     Offsets::Each(offsets) => offsets.into_iter().map(|offset| elements[offset]).collect(),
                 }
             }
+            Value::Index(index) => {
+                let (first, by) = (self.first(index, arrays.kernel), self.step(index, arrays.kernel));
+                let number = |nth| i64::try_from(first + i128::from(by) * nth as i128).ok().and_then(T::from);
+                let numbers = (0..self.len).map(number);
+                let numbers = numbers.collect::<Option<Vec<_>>>();
+                numbers.expect("a checked kernel's indices fit its elements; this is a bug of polyshard")
+            }
             Value::Literal(number) => vec![element(*number); self.len],
             Value::Scalar(name) => {
                 let scalar = arrays.kernel.scalars().iter().find(|scalar| scalar.0 == *name);
@@ -67,18 +69,23 @@ impl Row {
                 vec![element(scalar.1); self.len]
             }
             // A closure per operation, so that there is no choice in the loops.
-            Value::Neg(a) => one(a, T::negate),
+            Value::Neg(a) => {
+                let mut values = self.evaluate(a, arrays);
+                values.iter_mut().for_each(|value| *value = value.negate());
+                values
+            }
             Value::Add(a, b) => self.both(a, b, arrays, |a, b| a.add(b)),
             Value::Sub(a, b) => self.both(a, b, arrays, |a, b| a.subtract(b)),
             Value::Mul(a, b) => self.both(a, b, arrays, |a, b| a.multiply(b)),
             Value::Div(a, b) => self.both(a, b, arrays, |a, b| a.divide(b)),
             Value::Max(a, b) => self.both(a, b, arrays, |a, b| a.maximum(b)),
             Value::Min(a, b) => self.both(a, b, arrays, |a, b| a.minimum(b)),
-            Value::Call(Function::Exp, a) => one(a, T::exponential),
-            Value::Call(Function::Log, a) => one(a, T::logarithm),
-            Value::Call(Function::Sqrt, a) => one(a, T::square_root),
-            Value::Call(Function::Tanh, a) => one(a, T::hyperbolic_tangent),
-            Value::Call(Function::Abs, a) => one(a, T::absolute),
+            Value::Pow(a, b) => self.both(a, b, arrays, |a, b| a.power(b)),
+            Value::Call(function, a) => {
+                let mut values = self.evaluate(a, arrays);
+                values.iter_mut().for_each(|value| *value = value.call(*function));
+                values
+            }
             Value::If(choice) => self.choose(choice, arrays),
         }
     }
@@ -112,11 +119,10 @@ impl Row {
 
     /// Returns where the element is that each instance accesses, in row-major order.
     pub(super) fn offsets(&self, access: &Access, kernel: &Kernel, shape: &[usize]) -> Offsets {
-        let along = kernel.vars().get(self.along).map(|var| var.name);
         let mut stride = 1;
         let mut dims = Vec::with_capacity(shape.len());
         for (index, &extent) in access.index.iter().zip(shape).rev() {
-            let by = along.map_or(0, |name| index.coefficient(name));
+            let by = self.step(index, kernel);
             dims.push(Dim { first: self.first(index, kernel), by, period: index.period(), extent, stride });
             stride *= extent;
         }
@@ -130,6 +136,11 @@ impl Row {
             return Offsets::Consecutive(offset(0));
         }
         Offsets::Each((0..self.len).map(offset).collect())
+    }
+
+    /// How far the index moves from one instance to the next.
+    fn step(&self, index: &Affine, kernel: &Kernel) -> i64 {
+        kernel.vars().get(self.along).map_or(0, |var| index.coefficient(var.name))
     }
 
     /// The index in the first instance, before a remainder is taken, when it may be large.

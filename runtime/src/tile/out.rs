@@ -17,13 +17,11 @@ const CHUNK: usize = 512;
 
 /// A buffer for the part of an output tensor that one step writes, dense and row-major.
 ///
-/// It starts from the identity of the operation and is then combined into the owners' shards, so it does not
-/// matter how often, by how many ranks or in how many steps an element is written. Contributions meet in
-/// ascending order of the ranks that wrote them, the same on every run.
+/// It starts from the value that leaves others unchanged, -0.0 for sums, and is then combined into the owners' shards, so
+/// it does not matter how often, by how many ranks or in how many steps an element is written: what no step writes keeps
+/// its value. Contributions meet in ascending order of the ranks that wrote them, the same on every run.
 ///
-/// A tile may hold elements that no step writes. Combined with the identity, most values stay what they are, but not
-/// all: `-0.0 + 0.0` is `0.0`, and the greater of a NaN and a number is the number. So where a kernel does not write
-/// all of its output, the tile is combined [`within`](Self::within) what it writes.
+/// Where a kernel does not write all of its output, the tile is combined [`within`](Self::within) what it writes.
 #[derive(Debug)]
 pub struct OutTile<T> {
     pub(super) region: Region,
@@ -112,14 +110,15 @@ impl<T: Element> OutTile<T> {
         Self { by_messages: true, ..self }
     }
 
-    /// Makes it the tile of `region`, each element of it the identity of `op`. Moves no data.
+    /// Makes it the tile of `region`, each element of it the value that `op` combines with any other without changing
+    /// it: the identity, but -0.0 for sums. Moves no data.
     ///
     /// # Panics
     /// If the region does not fit the buffer, or goes round the end of its array: a bug of polyshard.
     pub fn reset(&mut self, region: &Region, op: ReduceOp) {
         one_box(region);
         let _ = room(&mut self.buffer, region);
-        self.unset = Some(op.identity());
+        self.unset = Some(op.neutral());
         self.region = region.clone();
     }
 

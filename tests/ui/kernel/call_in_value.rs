@@ -4,7 +4,7 @@ fn main() {
     let n = 4;
     let _ = kernel! {
         fn f(A: [f32; n]) -> C: [f32; n] {
-            C[i] = sin(2.0) * A[i]
+            C[i] = tan(2.0) * A[i]
         }
     };
 }

@@ -69,11 +69,11 @@ impl Writer<'_> {
         match &leaf.op {
             LeafOp::Contraction { roles, alpha } => {
                 let roles = roles.iter().map(|role| role_path(*role));
-                let alpha = bare(values.expr(alpha, &mut 0));
+                let alpha = bare(values.constant(alpha));
                 quote! { #note contract(&[#(#counts),*], &[#(#roles),*], #alpha, #(#operands,)* #target); }
             }
             LeafOp::Products { alpha, .. } => {
-                let alpha = bare(values.expr(alpha, &mut 0));
+                let alpha = bare(values.constant(alpha));
                 quote! { #note products.run(&[#(#counts),*], #alpha, &[#(#operands),*], #target); }
             }
             LeafOp::Named { operands: tiles, .. } => {
@@ -89,19 +89,37 @@ impl Writer<'_> {
             LeafOp::Nest => {
                 let op = reduce_op(self.nest);
                 let element_type = format_ident!("{}", self.nest.kernel.dtype().name());
-                let value = bare(values.expr(self.nest.kernel.value(), &mut 0));
-                let (names, count) = (&self.names.elements, literal(operands.len() as i64));
+                let value = bare(values.of_kernel());
+                let names: Vec<_> = self.names.elements.iter().chain(&self.names.numbers).collect();
+                let (count, numbers) = (literal(names.len() as i64), self.numbers());
+                let nest = if leaf.numbers.is_empty() { quote!(nest) } else { quote!(nest_with_numbers) };
                 quote! {
                     #note
-                    nest(
+                    #nest(
                         &[#(#counts),*],
                         #target,
                         #op,
                         &[#(#operands),*],
+                        #numbers
                         &pointwise(|[#(#names),*]: [#element_type; #count]| #value),
                     );
                 }
             }
+        }
+    }
+
+    /// The indices that are numbers, as an argument, if there are any.
+    fn numbers(&self) -> TokenStream {
+        let numbers = self.nest.leaf.numbers.iter().map(|number| {
+            let base = self.index.expr(&number.base);
+            let strides = number.strides.iter().map(|&stride| Literal::i64_unsuffixed(stride));
+            quote! { Ramp::new(#base, vec![#(#strides),*]) }
+        });
+        let numbers: Vec<_> = numbers.collect();
+        if numbers.is_empty() {
+            TokenStream::new()
+        } else {
+            quote! { &[#(#numbers),*], }
         }
     }
 

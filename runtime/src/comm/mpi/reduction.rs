@@ -1,5 +1,7 @@
 //! Reductions, with MPI's own datatypes and operations (MPI 3.1, sections 5.9 and 5.10).
 //!
+//! MPI leaves open what its maximum of a NaN and a number is, so maxima and minima of floats are operations of our own.
+//!
 //! `MPI_IN_PLACE` is a C macro that the bindings cannot see, so results land in a scratch buffer and are
 //! copied. Long reductions go piece by piece, which bounds the scratch and keeps counts small; every rank
 //! knows the length, so every rank cuts it alike.
@@ -8,10 +10,12 @@
 use super::MpiCommunicator;
 use super::span::{address, address_mut};
 use super::status::checked;
-use crate::{DType, ReduceOp, Result};
+use crate::comm::combine;
+use crate::{DType, Element, ReduceOp, Result};
 use mpi::ffi;
-use std::cell::RefMut;
-use std::ffi::c_int;
+use std::cell::{RefCell, RefMut};
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr;
 
 /// Bytes that are reduced in one call, and that the scratch buffer grows to: a multiple of every element.
@@ -27,7 +31,7 @@ impl MpiCommunicator {
             let count = elements(piece.len(), dtype);
             // SAFETY: `piece` has `count` elements, and so has the scratch, which does not overlap it.
             let code = unsafe {
-                let (datatype, op) = (datatype(dtype), operation(op));
+                let (datatype, op) = (datatype(dtype), operation(dtype, op)?);
                 ffi::MPI_Reduce(piece.as_ptr().cast(), result, count, datatype, op, root as c_int, self.raw)
             };
             checked("reduce", code)?;
@@ -45,7 +49,14 @@ impl MpiCommunicator {
             // SAFETY: `piece` has as many elements as is said here, and so has the scratch, which does not overlap it.
             let code = unsafe {
                 let (from, to) = (piece.as_ptr().cast(), scratch.as_mut_ptr().cast());
-                ffi::MPI_Allreduce(from, to, elements(piece.len(), dtype), datatype(dtype), operation(op), self.raw)
+                ffi::MPI_Allreduce(
+                    from,
+                    to,
+                    elements(piece.len(), dtype),
+                    datatype(dtype),
+                    operation(dtype, op)?,
+                    self.raw,
+                )
             };
             checked("all-reduce", code)?;
             piece.copy_from_slice(&bytemuck::cast_slice(&scratch)[..piece.len()]);
@@ -68,7 +79,7 @@ impl MpiCommunicator {
             // SAFETY: the counts sum to the elements of `send`, and `into` has this rank's count.
             let code = unsafe {
                 let (from, to) = (address(send), address_mut(into));
-                ffi::MPI_Reduce_scatter(from, to, counts.as_ptr(), datatype(dtype), operation(op), self.raw)
+                ffi::MPI_Reduce_scatter(from, to, counts.as_ptr(), datatype(dtype), operation(dtype, op)?, self.raw)
             };
             return checked("reduce-scatter", code);
         }
@@ -80,7 +91,7 @@ impl MpiCommunicator {
                 let to = if root == self.rank { into[at..at + len].as_mut_ptr().cast() } else { ptr::null_mut() };
                 // SAFETY: both slices have `len` bytes, and only the root's result has a place.
                 let code = unsafe {
-                    let (datatype, op) = (datatype(dtype), operation(op));
+                    let (datatype, op) = (datatype(dtype), operation(dtype, op)?);
                     ffi::MPI_Reduce(from, to, elements(len, dtype), datatype, op, root as c_int, self.raw)
                 };
                 checked("reduce-scatter", code)?;
@@ -122,14 +133,63 @@ fn datatype(dtype: DType) -> ffi::MPI_Datatype {
     }
 }
 
-fn operation(op: ReduceOp) -> ffi::MPI_Op {
+/// Returns the operation; MPI is initialised.
+fn operation(dtype: DType, op: ReduceOp) -> Result<ffi::MPI_Op> {
     // SAFETY: the constants are set once MPI is initialised.
-    unsafe {
-        match op {
-            ReduceOp::Sum => ffi::RSMPI_SUM,
-            ReduceOp::Product => ffi::RSMPI_PROD,
-            ReduceOp::Max => ffi::RSMPI_MAX,
-            ReduceOp::Min => ffi::RSMPI_MIN,
+    Ok(unsafe {
+        match (op, dtype) {
+            (ReduceOp::Sum, _) => ffi::RSMPI_SUM,
+            (ReduceOp::Product, _) => ffi::RSMPI_PROD,
+            (ReduceOp::Max | ReduceOp::Min, DType::F32 | DType::F64) => extreme(dtype, op)?,
+            (ReduceOp::Max, _) => ffi::RSMPI_MAX,
+            (ReduceOp::Min, _) => ffi::RSMPI_MIN,
         }
-    }
+    })
+}
+
+thread_local! {
+    /// The operations that have been created, which last as long as MPI does; one thread makes all calls of MPI.
+    static EXTREMES: RefCell<Vec<((DType, ReduceOp), ffi::MPI_Op)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns the maximum or minimum of floats, created when it is first asked for (MPI 3.1, section 5.9.5).
+fn extreme(dtype: DType, op: ReduceOp) -> Result<ffi::MPI_Op> {
+    EXTREMES.with_borrow_mut(|known| {
+        if let Some((_, made)) = known.iter().find(|(of, _)| *of == (dtype, op)) {
+            return Ok(*made);
+        }
+        let function: ffi::MPI_User_function = match (dtype, op) {
+            (DType::F32, ReduceOp::Max) => Some(combined::<f32, true>),
+            (DType::F32, _) => Some(combined::<f32, false>),
+            (_, ReduceOp::Max) => Some(combined::<f64, true>),
+            _ => Some(combined::<f64, false>),
+        };
+        let mut made = MaybeUninit::uninit();
+        // SAFETY: the handle has a place, and the function, which commutes, lives as long as the program.
+        let code = unsafe { ffi::MPI_Op_create(function, 1, made.as_mut_ptr()) };
+        checked("create an operation", code)?;
+        // SAFETY: it has been created.
+        let made = unsafe { made.assume_init() };
+        known.push(((dtype, op), made));
+        Ok(made)
+    })
+}
+
+/// Combines `*len` elements of `from` into `into`.
+///
+/// # Safety
+/// Both are arrays of as many elements of this type, which is what MPI passes for a datatype of floats.
+unsafe extern "C" fn combined<T: Element, const GREATEST: bool>(
+    from: *mut c_void,
+    into: *mut c_void,
+    len: *mut c_int,
+    _: *mut ffi::MPI_Datatype,
+) {
+    let op = if GREATEST { ReduceOp::Max } else { ReduceOp::Min };
+    // SAFETY: the caller promises the lengths, and MPI lets the arrays not overlap.
+    let (into, from) = unsafe {
+        let bytes = *len as usize * size_of::<T>();
+        (std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes), std::slice::from_raw_parts(from.cast::<u8>(), bytes))
+    };
+    combine(T::DTYPE, op, into, from);
 }

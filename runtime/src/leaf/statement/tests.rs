@@ -95,8 +95,9 @@ fn what_is_not_a_statement_is_pointed_at() {
     );
     check_refused::<f32>("C[i] += A[i] B[i]", 14, "an operator or the end of the statement is expected here");
     check_refused::<f32>("C[i] += ", 9, "a tile, a scalar, a number or a function is expected here");
-    let functions = "no function `sin`; the functions are abs, exp, log, sqrt, tanh, max and min";
-    check_refused::<f32>("C[i] += sin(A[i])", 9, functions);
+    let functions =
+        "no function `tan`; the functions are exp, log, sqrt, tanh, sin, cos, floor, abs, sign, max, min and pow";
+    check_refused::<f32>("C[i] += tan(A[i])", 9, functions);
     check_refused::<i32>("C[i] += 0.5 * A[i]", 9, "`0.5` is not a number of type i32");
     check_refused::<i32>("C[i] += -3000000000", 9, "`-3000000000` is not a number of type i32");
     check_refused::<f64>("C[i] += 1.2.3", 9, "`1.2.3` is not a number of type f64");

@@ -1,8 +1,8 @@
 //! Expressions evaluated by rows against their values at each point, to the last bit.
 
-use crate::leaf::{Comparison, Expression, nest};
+use crate::leaf::{Comparison, Expression, Function, nest};
 use crate::{Element, ReduceOp, Strided, StridedMut, ViewMut};
-use Expression::{Abs, Add, Const, Div, If, Max, Min, Mul, Neg, Operand, Sub};
+use Expression::{Add, Call, Const, Div, If, Max, Min, Mul, Neg, Operand, Pow, Sub};
 use proptest::prelude::*;
 
 type Boxed = Box<Expression<f64>>;
@@ -36,7 +36,8 @@ fn expressions() -> impl Strategy<Value = Expression<f64>> {
             1 => of_two(Max),
             1 => of_two(Min),
             1 => inner.clone().prop_map(|a| Neg(Box::new(a))),
-            1 => inner.clone().prop_map(|a| Abs(Box::new(a))),
+            3 => (prop::sample::select(&Function::ALL[..]), inner.clone()).prop_map(|(f, a)| Call(f, Box::new(a))),
+            1 => of_two(Pow),
             1 => chosen,
         ]
     })

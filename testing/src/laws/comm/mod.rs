@@ -6,8 +6,8 @@
 mod reductions;
 mod typed;
 
-use polyshard_runtime::Result;
 use polyshard_runtime::comm::{Broadcast, Communicator, Received, exchange_words};
+use polyshard_runtime::{Element, Result};
 
 /// A law, to be called on all ranks of the group at once. Panics where it does not hold.
 pub type Law = fn(&dyn Communicator) -> Result<()>;
@@ -54,6 +54,11 @@ pub fn hold(comm: &dyn Communicator) -> Result<()> {
 fn byte(nth: usize, from: usize, to: usize, i: usize) -> u8 {
     // The factors are odd primes, so a change of any one of the four changes the byte.
     (nth.wrapping_mul(131) ^ from.wrapping_mul(29) ^ to.wrapping_mul(53) ^ i.wrapping_mul(7) ^ (i >> 8)) as u8
+}
+
+/// The bits of a slice, in which no two values are alike that are not the same.
+fn bits<T: Element>(data: &[T]) -> &[u8] {
+    bytemuck::cast_slice(data)
 }
 
 fn message(nth: usize, from: usize, to: usize, len: usize) -> Vec<u8> {

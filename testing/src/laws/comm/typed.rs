@@ -1,5 +1,6 @@
 //! Laws of the collectives on typed slices.
 
+use super::bits;
 use polyshard_runtime::comm::Communicator;
 use polyshard_runtime::{Collectives, Element, ReduceOp, Result};
 
@@ -29,11 +30,6 @@ pub(super) fn sums_are_in_rank_order(comm: &dyn Communicator) -> Result<()> {
 fn uneven<T: Element>(rank: usize, i: usize) -> T {
     let value = ((rank * 7919 + i * 31) % 2003) as f64 - 1001.3;
     num_traits::cast(value * [1.0, 1e5, 1e-3, 1e2][(rank + i) % 4]).expect("the number is of every type")
-}
-
-/// The bits of a slice, in which no two values are alike that are not the same.
-fn bits<T: Element>(data: &[T]) -> &[u8] {
-    bytemuck::cast_slice(data)
 }
 
 fn in_rank_order<T: Element>(comm: &dyn Communicator, op: ReduceOp, len: usize) -> Result<()> {
