@@ -110,7 +110,11 @@ impl TryFrom<String> for Step {
     type Error = String;
 
     fn try_from(text: String) -> std::result::Result<Self, String> {
-        text.parse().map_err(|error| format!("`{text}` is not a schedule step: {error}"))
+        text.parse().map_err(|error: ParseError| {
+            // A step is short, and where it stands the file that it is from says.
+            let messages: Vec<_> = error.mistakes.iter().map(|mistake| &*mistake.message).collect();
+            format!("`{text}` is not a schedule step: {}", messages.join("; "))
+        })
     }
 }
 
