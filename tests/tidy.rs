@@ -56,7 +56,7 @@ fn what_only_the_command_line_needs_is_behind_its_feature() {
 }
 
 /// The crates, each with those that it may depend on, which stand before it.
-const CRATES: [(&str, &[&str]); 13] = [
+const CRATES: [(&str, &[&str]); 14] = [
     ("layout", &[]),
     ("program", &["layout"]),
     ("machine", &["layout"]),
@@ -72,6 +72,7 @@ const CRATES: [(&str, &[&str]); 13] = [
         &["layout", "program", "machine", "planner", "draw", "polyhedral", "runtime", "codegen", "dsl", "dsl-macros"],
     ),
     ("testing", &["layout", "program", "machine", "planner", "runtime", "polyshard"]),
+    ("examples", &["testing", "polyshard"]),
     ("fuzz", &["testing", "polyshard"]),
 ];
 

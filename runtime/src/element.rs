@@ -1,5 +1,6 @@
 //! Element types and the operations that combine elements.
 
+use crate::instances::Instances;
 use polyshard_program::ScalarType;
 use std::fmt;
 
@@ -20,7 +21,16 @@ pub enum ReduceOp {
 ///
 /// Integer arithmetic wraps in every build, so that a program gives the same bits in debug and release.
 pub trait Element:
-    ScalarType + bytemuck::Pod + num_traits::NumCast + PartialOrd + fmt::Debug + fmt::Display + Send + Sync + 'static
+    Instances
+    + ScalarType
+    + bytemuck::Pod
+    + num_traits::NumCast
+    + PartialOrd
+    + fmt::Debug
+    + fmt::Display
+    + Send
+    + Sync
+    + 'static
 {
     /// 0.
     const ZERO: Self;

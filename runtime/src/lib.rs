@@ -14,6 +14,7 @@ mod emulate;
 mod error;
 mod execute;
 mod grid;
+mod instances;
 pub mod leaf;
 mod lent;
 pub mod machine;

@@ -11,7 +11,7 @@
 //! | `bench` | `runtime`; products need `polyshard` | the command line of benchmarks, what they measure by and how they say it |
 //! | `command_line` | `polyshard` | the command line as a user runs it |
 //! | `written` | `polyshard` | programs as files |
-//! | `example` | `polyshard` | the examples' flags, what is said of a run, and the judgement of its answer |
+//! | `example` | `example` | the examples' flags, what is said of a run, and the judgement of its answer |
 #![allow(
     clippy::missing_errors_doc,
     clippy::missing_panics_doc,
@@ -22,7 +22,7 @@
 pub mod bench;
 #[cfg(feature = "polyshard")]
 pub mod command_line;
-#[cfg(feature = "polyshard")]
+#[cfg(feature = "example")]
 pub mod example;
 #[cfg(feature = "runtime")]
 pub mod laws;

@@ -23,6 +23,10 @@ impl<T: Element> DistArray<T> {
     /// If the file cannot be read, is not a whole `.npy` file, or holds another type or shape; if the sharding's
     /// mesh has not as many ranks as the world, or this rank's block does not fit the memory that is free.
     pub fn read_npy(world: &World, path: impl AsRef<Path>, sharding: &Sharding) -> Result<Self> {
+        T::read_npy(world, path.as_ref(), sharding)
+    }
+
+    pub(crate) fn read(world: &World, path: &Path, sharding: &Sharding) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let file = NpyFile::open(path)?;
         file.expect::<T>(Some(sharding.shape()))?;

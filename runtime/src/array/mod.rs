@@ -14,7 +14,7 @@ use crate::memory::{Memory, Seen, Segment};
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
 use crate::{ArrayError, Element, Region, Result, RunError, View, ViewMut, World};
-use ndarray::{ArrayBase, Data, Dimension};
+use ndarray::{ArrayBase, ArrayViewD, Data, Dimension};
 use std::sync::Arc;
 
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
@@ -53,12 +53,10 @@ impl<T: Element> DistArray<T> {
     /// [`ArrayError::TooLarge`] if the array has 2^63 bytes or more. If the sharding's mesh has not as many ranks as
     /// the world, or this rank's block does not fit the memory that is free.
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
-        let mut array = Self::empty(world, sharding)?;
+        let mut array = T::with_block(world, sharding)?;
         if !array.has_first_term() {
-            return Self::filled(world, sharding, T::ZERO);
-        }
-        array.make_block(world)?;
-        if !array.block.is_empty() {
+            array.block.fill(T::ZERO);
+        } else if !array.block.is_empty() {
             let owned: Vec<Vec<usize>> = (0..array.ndim()).map(|dim| array.owned(dim).collect()).collect();
             let mut index = vec![0; owned.len()];
             let (block, mut next) = (&mut array.block[..], 0);
@@ -75,6 +73,10 @@ impl<T: Element> DistArray<T> {
     /// # Errors
     /// As for [`from_fn`](Self::from_fn).
     pub fn filled(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
+        T::filled(world, sharding, value)
+    }
+
+    pub(crate) fn filled_with(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let value = if array.has_first_term() { value } else { T::ZERO };
         let len = sharding.local_len(&array.coordinates);
@@ -96,11 +98,12 @@ impl<T: Element> DistArray<T> {
         Ok(array)
     }
 
-    /// Makes room for this rank's elements, with anything in it.
-    pub(super) fn make_block(&mut self, world: &World) -> Result<()> {
-        let len = self.sharding.local_len(&self.coordinates);
-        self.block = Block::new(len, of_block(&self.sharding), world.seen())?;
-        Ok(())
+    /// Returns the array with anything in it. Does not communicate.
+    pub(crate) fn with_any_elements(world: &World, sharding: &Sharding) -> Result<Self> {
+        let mut array = Self::empty(world, sharding)?;
+        let len = sharding.local_len(&array.coordinates);
+        array.block = Block::new(len, of_block(sharding), world.seen())?;
+        Ok(array)
     }
 
     /// Returns the array whose elements are the first ones of `block`, which has room for them. Does not communicate.
@@ -123,11 +126,14 @@ impl<T: Element> DistArray<T> {
         S: Data<Elem = T>,
         D: Dimension,
     {
+        T::from_array(world, array.view().into_dyn(), sharding)
+    }
+
+    pub(crate) fn part_of(world: &World, array: ArrayViewD<'_, T>, sharding: &Sharding) -> Result<Self> {
         if array.shape() != sharding.shape() {
             let (shape, sharding) = (array.shape().to_vec(), sharding.shape().to_vec());
             return Err(ArrayError::Shape { shape, sharding }.into());
         }
-        let array = array.view().into_dyn();
         Self::from_fn(world, sharding, |index| array[index])
     }
 

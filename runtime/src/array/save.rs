@@ -16,6 +16,10 @@ impl<T: Element> DistArray<T> {
     /// # Errors
     /// On all ranks, if the array holds partial sums, or rank 0 cannot write the file, which then is what it was before. If another rank failed.
     pub fn to_npy(&self, world: &World, path: impl AsRef<Path>) -> Result<()> {
+        T::to_npy(self, world, path.as_ref())
+    }
+
+    pub(crate) fn write(&self, world: &World, path: &Path) -> Result<()> {
         self.closed("written to a file")?;
         let bytes = (self.shape().iter().product::<usize>() * size_of::<T>()) as u128;
         let create = || Output::new(path)?.with_room(bytes)?.create();

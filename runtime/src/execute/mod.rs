@@ -102,7 +102,7 @@ pub trait Execute {
 
 impl Execute for Program {
     fn prepare<'a, T: Element>(&'a self, world: &'a World) -> Result<Prepared<'a, T>> {
-        Prepared::new(self, world)
+        T::prepare(self, world)
     }
 
     fn typed<T: Element>(&self) -> Result<TypedProgram<T>> {

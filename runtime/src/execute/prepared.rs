@@ -77,7 +77,7 @@ impl<'r, T: Element> Arrays<'r, T> {
 }
 
 impl<'a, T: Element> Prepared<'a, T> {
-    pub(super) fn new(program: &'a Program, world: &'a World) -> Result<Self> {
+    pub(crate) fn new(program: &'a Program, world: &'a World) -> Result<Self> {
         world.check_mesh(program.mesh())?;
         super::check_type::<T>(program)?;
         let steps = program.body().iter().map(|statement| {
@@ -130,6 +130,10 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// # Errors
     /// If there is too little memory of the kind that it takes, or another rank failed.
     pub fn with_transport(self, transport: Transport) -> Result<Self> {
+        T::with_transport(self, transport)
+    }
+
+    pub(crate) fn transported(self, transport: Transport) -> Result<Self> {
         let steps = self.steps.into_iter().map(|step| match step {
             PreparedStatement::Move(moved) => PreparedStatement::Move(Box::new(moved.with_transport(transport))),
             PreparedStatement::Kernel(kernel) => PreparedStatement::Kernel(Box::new(kernel.with_transport(transport))),
@@ -167,6 +171,10 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// # Panics
     /// If the program writes no array: a bug of polyshard.
     pub fn output(&mut self) -> Result<DistArray<T>> {
+        T::output(self)
+    }
+
+    pub(crate) fn make_output(&mut self) -> Result<DistArray<T>> {
         let writes =
             |statement: &Statement| statement.writes().filter(|id| self.program.array(*id).kind == ArrayKind::Output);
         let last =
@@ -198,7 +206,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// # Panics
     /// If the program writes no array: a bug of polyshard.
     pub fn run_with(&mut self, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
-        let mut outputs = self.walk(inputs, None, scalars)?;
+        let mut outputs = T::run_program(self, inputs, None, scalars)?;
         Ok(outputs.pop().expect("a program has an output; this is a bug of polyshard").1)
     }
 
@@ -207,7 +215,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// # Errors
     /// As for [`run`](Self::run).
     pub fn run_all(&mut self, inputs: &[&DistArray<T>]) -> Result<Vec<(Name, DistArray<T>)>> {
-        self.walk(inputs, None, &[])
+        T::run_program(self, inputs, None, &[])
     }
 
     /// As [`run`](Self::run), but goes on from what `output` holds; `=` overwrites the elements that the kernel writes, and
@@ -234,7 +242,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         };
         let wanted = self.program.array(wanted);
         output.expect(wanted.name.as_str(), &wanted.sharding)?;
-        self.walk(inputs, Some(output), scalars).map(|_| ())
+        T::run_program(self, inputs, Some(output), scalars).map(|_| ())
     }
 
     fn check_inputs(&self, inputs: &[&DistArray<T>]) -> Result<()> {
@@ -251,7 +259,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     /// Runs the statements. An output that is not given in `into` is made and returned.
-    fn walk(
+    pub(crate) fn walk(
         &mut self,
         inputs: &[&DistArray<T>],
         into: Option<&mut DistArray<T>>,

@@ -39,6 +39,18 @@ pub fn contract<T: Element>(
     alpha: T,
     a: Strided<'_, T>,
     b: Strided<'_, T>,
+    c: StridedMut<'_, T>,
+) {
+    T::contract(counts, roles, alpha, a, b, c);
+}
+
+#[track_caller]
+pub(crate) fn contract_strided<T: Element>(
+    counts: &[usize],
+    roles: &[Role],
+    alpha: T,
+    a: Strided<'_, T>,
+    b: Strided<'_, T>,
     mut c: StridedMut<'_, T>,
 ) {
     assert_eq!(counts.len(), roles.len(), "a contraction has one role per loop; this is a bug of polyshard");

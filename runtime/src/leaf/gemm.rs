@@ -1,4 +1,4 @@
-//! One GEMM on strided panels, through the crates `gemm` and `matrixmultiply`.
+//! One GEMM on strided panels, through the crates `gemm-f32`, `gemm-f64` (parts of `gemm`) and `matrixmultiply`.
 //!
 //! Both pick their kernels (AVX-512, AVX2 with FMA, NEON, scalar) when the program runs, so one binary
 //! runs on any processor of its architecture. They start no threads here: ranks already share the cores.
@@ -59,33 +59,75 @@ pub(super) fn multiply<T: Element>(
     if prefers_packing(sizes, a.strides, b.strides, c.strides) {
         return packed(sizes, alpha, a, b, c, adds);
     }
-    let stride = |stride: i64| stride as isize;
-    // SAFETY: the three checks above say that every element that the strides reach from the first one is
-    // inside its slice. `c` is borrowed mutably, so neither `a` nor `b` overlaps it. The crate takes `f32`
-    // and `f64`, and panics for another type.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            c.data.as_mut_ptr().offset(stride(c.offset)),
-            stride(c.strides[1]),
-            stride(c.strides[0]),
-            adds,
-            a.data.as_ptr().offset(stride(a.offset)),
-            stride(a.strides[1]),
-            stride(a.strides[0]),
-            b.data.as_ptr().offset(stride(b.offset)),
-            stride(b.strides[1]),
-            stride(b.strides[0]),
-            T::ONE,
-            alpha,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
+    small(sizes, alpha, a, b, c, adds);
+}
+
+/// The product through `gemm-f32` or `gemm-f64`, the two of the crate `gemm` that are for our types; panels are inside their data.
+fn small<T: Element>(
+    [m, n, k]: [usize; 3],
+    alpha: T,
+    a: Panel<'_, T>,
+    b: Panel<'_, T>,
+    c: PanelMut<'_, T>,
+    adds: bool,
+) {
+    // Its kernels write columns.
+    if c.strides[0].abs() > c.strides[1].abs() {
+        let c = PanelMut { strides: turned(c.strides), ..c };
+        let (a, b) = (Panel { strides: turned(a.strides), ..a }, Panel { strides: turned(b.strides), ..b });
+        return small([n, m, k], alpha, b, a, c, adds);
     }
+    let (mut a_at, mut b_at, mut c_at) = (a.offset, b.offset, c.offset);
+    let ([mut a_row, mut a_column], [mut b_row, mut b_column], [mut c_row, mut c_column]) =
+        (a.strides, b.strides, c.strides);
+    // They also take the loops in the order in which their strides are positive.
+    if c_row < 0 {
+        reverse(m, [(&mut c_at, &mut c_row), (&mut a_at, &mut a_row)]);
+    }
+    if c_column < 0 {
+        reverse(n, [(&mut c_at, &mut c_column), (&mut b_at, &mut b_column)]);
+    }
+    if a_column < 0 {
+        reverse(k, [(&mut a_at, &mut a_column), (&mut b_at, &mut b_row)]);
+    }
+    let [c_column, c_row, a_column, a_row, b_column, b_row] =
+        [c_column, c_row, a_column, a_row, b_column, b_row].map(|stride| stride as isize);
+    macro_rules! product {
+        ($gemm:path, $type:ty) => {
+            // SAFETY: `T` is this type, as its kind says. The caller has checked that every element that the strides reach
+            // from the first one is inside its slice, and reversing a loop reaches the same. `c` is borrowed mutably, so
+            // neither `a` nor `b` overlaps it.
+            unsafe {
+                let c = c.data.as_mut_ptr().offset(c_at as isize).cast::<$type>();
+                let a = a.data.as_ptr().offset(a_at as isize).cast();
+                let b = b.data.as_ptr().offset(b_at as isize).cast();
+                let (one, alpha) = (1.0, bytemuck::cast(alpha));
+                let alone = gemm_common::Parallelism::None;
+                $gemm()(
+                    m, n, k, c, c_column, c_row, adds, a, a_column, a_row, b, b_column, b_row, one, alpha, false, false,
+                    false, alone,
+                );
+            }
+        };
+    }
+    match T::DTYPE {
+        DType::F32 => product!(gemm_f32::gemm::f32::get_gemm_fn, f32),
+        DType::F64 => product!(gemm_f64::gemm::f64::get_gemm_fn, f64),
+        _ => of_integers(),
+    }
+}
+
+/// Takes a loop of `count` iterations from its last one to its first: where operands begin, and their strides.
+fn reverse(count: usize, operands: [(&mut i64, &mut i64); 2]) {
+    for (at, stride) in operands {
+        *at += (count as i64 - 1) * *stride;
+        *stride = -*stride;
+    }
+}
+
+#[cold]
+fn of_integers() -> ! {
+    unreachable!("products of integers are not for floats' kernels; this is a bug of polyshard")
 }
 
 /// Whether `matrixmultiply` is the faster crate; see the table above.
@@ -150,7 +192,7 @@ fn packed<T: Element>(
     match T::DTYPE {
         DType::F32 => product!(matrixmultiply::sgemm, f32),
         DType::F64 => product!(matrixmultiply::dgemm, f64),
-        _ => unreachable!("products of integers are not for floats' kernels; this is a bug of polyshard"),
+        _ => of_integers(),
     }
 }
 

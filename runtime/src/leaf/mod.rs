@@ -27,6 +27,7 @@ mod vector;
 mod walk;
 
 pub use contract::contract;
+pub(crate) use contract::contract_strided;
 pub use expression::Expression;
 pub use named::{Named, register};
 pub use nest::nest;

@@ -61,7 +61,18 @@ impl<T: Element> Products<T> {
     /// # Panics
     /// If an operand would be touched outside its data, or the products do not fit the loops: a bug of polyshard.
     #[track_caller]
-    pub fn run(&mut self, counts: &[usize], alpha: T, operands: &[Strided<'_, T>], mut c: StridedMut<'_, T>) {
+    pub fn run(&mut self, counts: &[usize], alpha: T, operands: &[Strided<'_, T>], c: StridedMut<'_, T>) {
+        T::products(self, counts, alpha, operands, c);
+    }
+
+    #[track_caller]
+    pub(crate) fn run_strided(
+        &mut self,
+        counts: &[usize],
+        alpha: T,
+        operands: &[Strided<'_, T>],
+        mut c: StridedMut<'_, T>,
+    ) {
         c.set();
         c.strides = c.checked_strides("c", counts);
         let checked = operands.iter().enumerate().map(|(i, operand)| {

@@ -183,7 +183,7 @@ impl Redistribution {
     /// # Errors
     /// If this rank's block does not fit the memory that is free.
     pub fn output<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
-        let mut array = self.allocate(world)?;
+        let mut array: DistArray<T> = self.allocate(world)?;
         if self.is_shared() {
             array.block_mut().fill(T::ZERO);
         }
@@ -210,10 +210,8 @@ impl Redistribution {
     /// # Errors
     /// As [`run_into`](Self::run_into).
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
-        check::input(source, &self.source)?;
-        let mut target = self.allocate(world)?;
-        self.run_into(world, source, &mut target)?;
-        Ok(target)
+        let made = T::redistribute(self, world, source, None)?;
+        Ok(made.expect("it makes what it is not given; this is a bug of polyshard"))
     }
 
     /// Writes `source` to `target`, laid out by the source and by the target; collective over the world.
@@ -225,10 +223,26 @@ impl Redistribution {
     /// [`Shared`](Transport::Shared) and cannot be used. If the ranks run different redistributions, or another rank
     /// failed.
     pub fn run_into<T: Element>(&self, world: &World, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
+        T::redistribute(self, world, source, Some(target)).map(drop)
+    }
+
+    /// Writes `source` to the target, or to one that it makes and returns.
+    pub(crate) fn run_checked<T: Element>(
+        &self,
+        world: &World,
+        source: &DistArray<T>,
+        target: Option<&mut DistArray<T>>,
+    ) -> Result<Option<DistArray<T>>> {
         world.check_mesh(self.source.mesh())?;
         check::input(source, &self.source)?;
+        let Some(target) = target else {
+            let mut made = self.allocate(world)?;
+            self.run_blocks(source.block(), &mut made)?;
+            return Ok(Some(made));
+        };
         check::output(target, &self.target)?;
-        self.run_blocks(source.block(), target)
+        self.run_blocks(source.block(), target)?;
+        Ok(None)
     }
 
     /// Writes the blocks of an array that is laid out as the source says to one as the target says, however their

@@ -64,6 +64,10 @@ impl<T: Element> Reduction<T> {
     /// [`ReductionRunError`] if it is for another number of ranks or memory does not hold that many elements: both are said
     /// before any communication. If the ranks give different reductions, or another rank failed.
     pub fn new(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
+        T::reduction(world, procedure, elements)
+    }
+
+    pub(crate) fn planned(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
         check::<T>(world, procedure, elements)?;
         world.agree(&format!(
             "a reduction of {elements} elements\na reduction of `{}` in the groups {}\nthe reduction {procedure:?}",
@@ -106,6 +110,10 @@ impl<T: Element> Reduction<T> {
     /// # Errors
     /// [`ReductionRunError::Length`] if `data` has not as many elements as the reduction. If another rank failed.
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
+        T::reduce(self, data, op)
+    }
+
+    pub(crate) fn run_steps(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
         if given != elements {
             return Err(ReductionRunError::Length { given, elements }.into());
@@ -145,6 +153,16 @@ impl<T: Element> DistArray<T> {
     /// [`ReductionRunError`] if the target lies otherwise, or the reduction is for other ranks than those along the
     /// axes. As [`Reduction::new`].
     pub fn reduced(
+        &self,
+        world: &World,
+        target: &Sharding,
+        procedure: &Procedure,
+        op: ReduceOp,
+    ) -> Result<DistArray<T>> {
+        T::reduced(self, world, target, procedure, op)
+    }
+
+    pub(crate) fn reduced_by(
         &self,
         world: &World,
         target: &Sharding,

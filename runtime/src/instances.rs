@@ -1,0 +1,108 @@
+//! What every user runs, compiled once for each element type: here, not in each crate that calls it.
+//!
+//! A generic function is compiled by the crate that calls it. The executor, the leaves and what moves tiles would then be
+//! compiled again with every program that uses them, for each of its element types. So public functions that are generic over
+//! the element type are thin: they call a function of this trait, of which each type has its own, compiled with this library.
+//!
+//! ```text
+//! Prepared::<f32>::run            in the user's crate: a call
+//!   -> <f32 as Instances>::walk   in this library
+//!     -> Prepared::<f32>::walk_generic, and all that it calls
+//! ```
+
+use crate::execute::Prepared;
+use crate::layout::{Name, Sharding};
+use crate::leaf::{Products, Role};
+use crate::reduction::Procedure;
+use crate::{DistArray, Element, Redistribution, ReduceOp, Reduction, Result, Strided, StridedMut, Transport, World};
+use ndarray::{ArrayD, ArrayViewD};
+use polyshard_program::{Kernel, Program};
+use std::path::Path;
+
+/// Declares [`Instances`] and implements it for these types: each function calls the generic one after the `=`.
+macro_rules! instances {
+    ([$($type:ident)*] $functions:tt) => {
+        instances!(@declare $functions);
+        $(instances!(@implement $type $functions);)*
+    };
+    (@declare { $(
+        $(#[$attribute:meta])*
+        fn $name:ident $(<$life:lifetime>)? ($($argument:ident: $of:ty),* $(,)?) $(-> $result:ty)? = $generic:expr;
+    )* }) => {
+        /// The functions of one element type; called by thin generic ones alone.
+        pub trait Instances: Sized {
+            $( $(#[$attribute])* fn $name $(<$life>)? ($($argument: $of),*) $(-> $result)? where Self: Element; )*
+        }
+    };
+    (@implement $type:ident { $(
+        $(#[$attribute:meta])*
+        fn $name:ident $(<$life:lifetime>)? ($($argument:ident: $of:ty),* $(,)?) $(-> $result:ty)? = $generic:expr;
+    )* }) => {
+        impl Instances for $type {
+            $(
+                $(#[$attribute])*
+                #[inline(never)]
+                fn $name $(<$life>)? ($($argument: $of),*) $(-> $result)? {
+                    $generic($($argument),*)
+                }
+            )*
+        }
+    };
+}
+
+instances!([f32 f64 i32 i64] {
+    fn prepare<'a>(program: &'a Program, world: &'a World) -> Result<Prepared<'a, Self>> = Prepared::new;
+    fn with_transport<'a>(prepared: Prepared<'a, Self>, transport: Transport) -> Result<Prepared<'a, Self>>
+        = Prepared::transported;
+    fn output(prepared: &mut Prepared<'_, Self>) -> Result<DistArray<Self>> = Prepared::make_output;
+    fn run_program(
+        prepared: &mut Prepared<'_, Self>,
+        inputs: &[&DistArray<Self>],
+        into: Option<&mut DistArray<Self>>,
+        scalars: &[(&str, Self)],
+    ) -> Result<Vec<(Name, DistArray<Self>)>> = Prepared::walk;
+    fn reference(
+        kernel: &Kernel,
+        inputs: &[&ArrayD<Self>],
+        into: Option<ArrayD<Self>>,
+    ) -> Result<ArrayD<Self>> = crate::reference::evaluate;
+    fn with_block(world: &World, sharding: &Sharding) -> Result<DistArray<Self>> = DistArray::with_any_elements;
+    fn filled(world: &World, sharding: &Sharding, value: Self) -> Result<DistArray<Self>> = DistArray::filled_with;
+    fn from_array(world: &World, array: ArrayViewD<'_, Self>, sharding: &Sharding) -> Result<DistArray<Self>>
+        = DistArray::part_of;
+    fn gather(array: &DistArray<Self>, world: &World) -> Result<Option<ArrayD<Self>>> = DistArray::gathered;
+    fn read_npy(world: &World, path: &Path, sharding: &Sharding) -> Result<DistArray<Self>> = DistArray::read;
+    fn to_npy(array: &DistArray<Self>, world: &World, path: &Path) -> Result<()> = DistArray::write;
+    fn redistribute(
+        moved: &Redistribution,
+        world: &World,
+        source: &DistArray<Self>,
+        target: Option<&mut DistArray<Self>>,
+    ) -> Result<Option<DistArray<Self>>> = Redistribution::run_checked;
+    fn reduction(world: &World, procedure: &Procedure, elements: usize) -> Result<Reduction<Self>> = Reduction::planned;
+    fn reduce(reduction: &Reduction<Self>, data: &mut [Self], op: ReduceOp) -> Result<()> = Reduction::run_steps;
+    fn reduced(
+        array: &DistArray<Self>,
+        world: &World,
+        target: &Sharding,
+        procedure: &Procedure,
+        op: ReduceOp,
+    ) -> Result<DistArray<Self>> = DistArray::reduced_by;
+    #[track_caller]
+    fn contract(
+        counts: &[usize],
+        roles: &[Role],
+        alpha: Self,
+        a: Strided<'_, Self>,
+        b: Strided<'_, Self>,
+        c: StridedMut<'_, Self>,
+    ) = crate::leaf::contract_strided;
+    #[track_caller]
+    fn products(
+        products: &mut Products<Self>,
+        counts: &[usize],
+        alpha: Self,
+        operands: &[Strided<'_, Self>],
+        c: StridedMut<'_, Self>,
+    ) = Products::run_strided;
+});
