@@ -225,6 +225,37 @@ kernel! {
     .expect(C, local)
 }
 
+kernel! {
+    /// Walls with values of their own, each row of the last dimension longer than a leaf takes at once.
+    fn walls(A: [f32; 9, 1300]) -> B: [f32; 9, 1300] {
+        B[i, j] = A[i - 1, j] else v0 + A[i + 1, j] else -v0 - A[i, j - 1] else 0 * 2 + A[i, j + 2] else 2.5
+    }
+    mesh(x: 2, y: 2)
+    .distribute([i, j], [io, jo], [ii, ji])
+    .shard(A, i @ x, j @ y)
+    .shard(B, i @ x, j @ y)
+    .expect(A, halo(x: -1..=1, y: -1..=1))
+    .expect(B, local)
+}
+
+kernel! {
+    /// A filter that is as long outside as inside.
+    fn filtered(A: [i64; 20, 3], W: [i64; 5]) -> C: [i64; 20, 3] { C[i, j] += A[i + r - 2, j] else 7 * W[r] }
+    mesh(x: 3)
+    .distribute([i], [io], [ii])
+    .shard(A, dim(0) @ x)
+    .shard(C, i @ x)
+    .tensorize([ii, j, r])
+}
+
+kernel! {
+    /// On one rank, where the leaf reads the array itself; steps of two, and backwards.
+    fn aslant(A: [i32; 6, 7]) -> C: [i32; 4, 9] { C[i, j] = A[2*i - 1, 7 - j] else 3 - A[j - 2, i] else 0 }
+    mesh(x: 1)
+    .distribute([i], [io], [ii])
+    .tensorize([ii, j])
+}
+
 fn inputs<T: Element>(
     world: &World,
     program: &Program,
@@ -320,6 +351,60 @@ fn a_stated_range_holds_where_extents_differ() {
     let found = sequential::<f64>(&program, small);
     assert_eq!((found[[0]], found[[17]]), (0.0, 0.0), "the range leaves out both ends");
     assert_eq!(found[[1]], small::<f64>(0, 0) + 2.0 * small::<f64>(0, 1) + small::<f64>(0, 2));
+}
+
+#[test]
+fn what_is_outside_of_an_array_has_the_value_that_is_said() {
+    check!(walls(0.5), f32, small, |world, a| walls::run(world, &a[0], 0.5));
+    check!(filtered(), i64, small, |world, a| filtered::run(world, &a[0], &a[1]));
+    check!(aslant(), i32, small, |world, a| aslant::run(world, &a[0]));
+    let program = filtered::schedule().lower().expect("a legal schedule");
+    let found = sequential::<i64>(&program, small);
+    let [a, w] = [0, 1].map(|tensor| move |i: usize| small::<i64>(tensor, i));
+    let first = 7 * (w(0) + w(1)) + a(0) * w(2) + a(3) * w(3) + a(6) * w(4);
+    assert_eq!(found[[0, 0]], first);
+}
+
+/// Where nothing but the value outside is read, and where there is nothing to read.
+#[test]
+fn an_array_may_be_missed_altogether() {
+    for n in [0usize, 1, 2, 5] {
+        let kernel = kernel! {
+            fn missed(A: [f64; n], D: [f64; 7]) -> B: [f64; 7] { B[i] = A[i + 4] else 1 + A[i - 9] else 2 * D[i] }
+        };
+        let mesh = Mesh::new([("x", 3)]);
+        let [x] = mesh.axes();
+        let schedule = kernel
+            .distribute(["i"], ["io"], ["ii"], &mesh)
+            .shard("A", [dim(0).at(x)])
+            .shard("B", [dim(0).at(x)])
+            .communicate("A", "ii");
+        let program = schedule.lower().unwrap_or_else(|error| panic!("{error}"));
+        let shards = polyshard::spmd(3, |world| {
+            let arrays = inputs::<f64>(world, &program, small)?;
+            Ok(program.run(world, &[&arrays[0], &arrays[1]])?.gather(world)?)
+        });
+        let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
+        assert_eq!(found, sequential::<f64>(&program, small), "n = {n}");
+    }
+}
+
+/// Scalars are put in when a program runs, outside of arrays too.
+#[test]
+fn a_value_outside_may_be_a_scalar_of_the_run() {
+    let wall = 0.0;
+    let kernel = kernel! { fn shifted(A: [f64; 9]) -> B: [f64; 9] { B[i] = A[i - 1] else -wall } };
+    let mesh = Mesh::new([("x", 2)]);
+    let [x] = mesh.axes();
+    let schedule =
+        kernel.distribute(["i"], ["io"], ["ii"], &mesh).shard("A", [dim(0).at(x)]).shard("B", [dim(0).at(x)]);
+    let program = schedule.lower().expect("a legal schedule");
+    let shards = polyshard::spmd(2, |world| {
+        let arrays = inputs::<f64>(world, &program, small)?;
+        Ok(program.run_with(world, &[&arrays[0]], &[("wall", 4.5)])?.gather(world)?)
+    });
+    let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
+    assert_eq!((found[[0]], found[[1]]), (-4.5, small(0, 0)));
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn named(names: &[String; ROLES]) -> Program {
     let [p, q, ko, ki, a, b, c, alpha] = names.each_ref().map(|name| Name::new(name));
     let [m, n, k, mo, mi, no, ni] = ["m_", "n_", "k_", "mo_", "mi_", "no_", "ni_"].map(Var::new);
     let at = |var: Var| Affine::new([(Name::from(var), 1)], 0);
-    let access = |tensor, index: [Var; 2]| Access { tensor, index: index.map(at).to_vec() };
+    let access = |tensor, index: [Var; 2]| Access::new(tensor, index.map(at).to_vec());
     let product = |left, right| Value::Mul(Box::new(left), Box::new(right));
     let scaled = product(Value::Scalar(alpha), Value::Access(access(a, [m, k])));
     let mut target = access(c, [m, n]);

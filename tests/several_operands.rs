@@ -41,9 +41,8 @@ fn cases() -> impl Strategy<Value = Case> {
 fn schedule<T: Element>(case: &Case, kind: Option<LeafKind>) -> Schedule {
     let index_name = |i: usize| Name::new(["i", "j", "k", "l", "m"][i]);
     let names = ["A", "B", "C", "D"].map(Name::new);
-    let access = |tensor: Name, indices: &[usize]| Access {
-        tensor,
-        index: indices.iter().map(|&i| Affine::new([(index_name(i), 1)], 0)).collect(),
+    let access = |tensor: Name, indices: &[usize]| {
+        Access::new(tensor, indices.iter().map(|&i| Affine::new([(index_name(i), 1)], 0)).collect())
     };
     let shape = |indices: &[usize]| indices.iter().map(|&i| case.extents[i] as i128).collect::<Vec<_>>();
     let (output, inputs) = case.tensors.split_last().expect("a kernel has an output");

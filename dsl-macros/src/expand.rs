@@ -124,10 +124,14 @@ fn scalar(captured: &Ident, variable: &Ident, element: &Element) -> TokenStream 
     quote!((#name, { #typed #p::ScalarType::number(scalar) }))
 }
 
-fn access(Access { tensor, index }: &Access) -> TokenStream {
+fn access(Access { tensor, index, outside }: &Access) -> TokenStream {
     let p = private();
     let (tensor, index) = (interned(*tensor), index.iter().map(affine));
-    quote!(#p::Access { tensor: #tensor, index: ::std::vec![#(#index),*] })
+    let outside = outside.as_ref().map(|outside| {
+        let outside = value(outside);
+        quote!(.or_else(#outside))
+    });
+    quote!(#p::Access::new(#tensor, ::std::vec![#(#index),*]) #outside)
 }
 
 fn affine(Affine { terms, constant, modulus }: &Affine) -> TokenStream {

@@ -204,6 +204,10 @@ fn assign(input: ParseStream) -> Result<Assign> {
             _ => Err(error(quote::quote!(#word #equals), format!("no assignment `{word}=`"), ASSIGNMENTS)),
         };
     }
+    if input.peek(Token![else]) {
+        let at: Token![else] = input.parse()?;
+        return Err(error(at, "nothing is written outside of the output", "only inputs may have a value outside"));
+    }
     if input.peek(Token![-=]) {
         let at: Token![-=] = input.parse()?;
         return Err(error(at, "no assignment `-=`", "add the negated value: `+= -(..)`"));

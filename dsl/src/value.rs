@@ -11,11 +11,13 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Expr, Ident, Lit, Result, Token, braced, bracketed, parenthesized, token};
 
-/// `A[m, k]`.
+/// `A[m, k]`, or `A[m - 1, k] else 0.0`.
 pub(crate) struct Access {
     pub(crate) tensor: Ident,
     pub(crate) bracket: token::Bracket,
     pub(crate) indices: Punctuated<Expr, Token![,]>,
+    /// What is read where an index is outside of the tensor.
+    pub(crate) outside: Option<Box<Value>>,
 }
 
 /// A value.
@@ -93,7 +95,7 @@ impl Parse for Access {
         let tensor = input.parse()?;
         let content;
         let bracket = bracketed!(content in input);
-        let mut access = Self { tensor, bracket, indices: Punctuated::parse_terminated(&content)? };
+        let mut access = Self { tensor, bracket, indices: Punctuated::parse_terminated(&content)?, outside: None };
         if !input.peek(token::Bracket) {
             return Ok(access);
         }
@@ -144,6 +146,9 @@ pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
     let compares = input.peek(Token![<]) || input.peek(Token![>]) || input.peek(Token![<=]) || input.peek(Token![>=]);
     let compares = compares || input.peek(Token![==]) || input.peek(Token![!=]);
     match input.cursor().token_tree() {
+        Some((token, _)) if input.peek(Token![else]) => {
+            error(token, "unexpected `else`", "a value outside stands directly after an access: `A[i - 1] else 0`")
+        }
         Some((token @ TokenTree::Group(_), _)) => error(token, "unexpected group", help),
         Some((token, _)) if compares => {
             error(&token, "a comparison is no number", "choose by it: `if a < b { x } else { y }`")
@@ -201,7 +206,11 @@ fn atom(input: ParseStream) -> Result<Value> {
         return Err(unexpected(input));
     }
     if input.peek2(token::Bracket) {
-        return input.parse().map(Value::Access);
+        let mut access: Access = input.parse()?;
+        if input.peek(Token![else]) {
+            access.outside = Some(Box::new(outside(&access, input)?));
+        }
+        return Ok(Value::Access(access));
     }
     let name: Ident = input.parse()?;
     if input.peek(token::Paren) {
@@ -225,6 +234,28 @@ fn atom(input: ParseStream) -> Result<Value> {
         return Err(error(name, "a value holds scalars and functions by name only, no paths or macros", help));
     }
     Ok(Value::Name(name))
+}
+
+/// `else 0.0`, after an access.
+fn outside(access: &Access, input: ParseStream) -> Result<Value> {
+    let start: Token![else] = input.parse()?;
+    let wrong = |at: Option<TokenTree>| {
+        let at = at.map_or(start.to_token_stream(), TokenStream::from);
+        let message = format!("what `{}` is outside is a number or a scalar", access.tensor);
+        let indices: Vec<_> = access.indices.iter().map(shown).collect();
+        error(at, message, format!("write `{}[{}] else 0`", access.tensor, indices.join(", ")))
+    };
+    let negated = input.parse::<Option<Token![-]>>()?.is_some();
+    let at = input.cursor().token_tree().map(|(at, _)| at);
+    let value = match () {
+        () if input.peek(Lit) => Value::Literal(input.parse()?),
+        () if input.peek(Ident) => Value::Name(input.parse()?),
+        () => return Err(wrong(at)),
+    };
+    if input.peek(token::Bracket) || input.peek(token::Paren) || input.peek(Token![.]) || input.peek(Token![::]) {
+        return Err(wrong(at));
+    }
+    Ok(if negated { Value::Neg(Box::new(value)) } else { value })
 }
 
 /// The functions that values may call, in messages.

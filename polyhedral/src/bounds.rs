@@ -40,7 +40,8 @@ fn reach(nest: &Nest, id: NodeId, known: &mut [Option<i128>]) -> i128 {
     let extent = i128::from(node.extent).max(1);
     let found = match &node.definition {
         Definition::Loop => extent,
-        Definition::Split { outer, inner, factor } => {
+        // The offset is below what is divided, and takes nothing from it but below 0.
+        Definition::Split { outer, inner, factor, .. } => {
             let outer = reach(nest, *outer, known).saturating_mul(i128::from(*factor));
             outer.saturating_add(reach(nest, *inner, known)).max(extent)
         }

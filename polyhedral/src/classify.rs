@@ -169,7 +169,9 @@ impl Context<'_> {
                 trail.tests.extend(start.tests.into_iter().map(|test| format!("  {test}")));
                 let first_proved = start.proved.into_iter();
                 trail.proved.extend(first_proved.map(|(of, asked)| (of, format!("{this} iteration {asked}"))));
-                let next = format!("in each later one it is the tile that the neighbour at {name} + {by} has had");
+                let next = format!(
+                    "in each later one it is the tile that the neighbour at {name} + {by} held in the previous iteration"
+                );
                 trail.proved(Property::Residency, next);
                 return Ok(Some(Route::Shift { axis, by, counter, first }));
             }

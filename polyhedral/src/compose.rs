@@ -50,7 +50,7 @@ impl Context<'_> {
         let held = need.region.where_equal(&axes, &root);
         let timed = self.timed(need.depth, from)?.restrict(&self.needed(need.depth, &held)?)?;
         if !timed.is_injective()? {
-            trail.test(format!("nor does each serve one rank at the same {}", self.names(&axes)));
+            trail.test(format!("nor is there one sender per {}", self.names(&axes)));
             return Ok(None);
         }
         let Some(to) = self.inverse(need.depth, from, &axes, &timed)? else { return Ok(None) };
@@ -88,7 +88,7 @@ impl Context<'_> {
         let timed = self.timed(depth, &inside)?;
         let serving = timed.restrict(needed)?;
         if !serving.is_injective()? {
-            trail.test(format!("nor does each serve one rank per {names}"));
+            trail.test(format!("nor is there one sender per {names}"));
             return Ok(None);
         }
         let Some(to) = self.inverse(depth, &inside, &axes, &serving)? else { return Ok(None) };

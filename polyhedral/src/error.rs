@@ -1,7 +1,8 @@
 //! Errors of schedules and their lowering: which step, where it was written, what exists instead.
 
-use polyshard_layout::{Name, ShardingError};
-use polyshard_program::{KernelError, Pattern};
+use polyshard_dsl::errors::count;
+use polyshard_layout::{Mesh, Name, ShardingError};
+use polyshard_program::{KernelError, Pattern, did_you_mean};
 use std::fmt;
 use std::panic::Location;
 
@@ -165,8 +166,8 @@ pub enum ErrorKind {
         outer: usize,
         /// Inner loops listed.
         inner: usize,
-        /// Axes of the mesh.
-        axes: usize,
+        /// The mesh.
+        mesh: Mesh,
     },
     /// Two `distribute` steps use one axis.
     AxisDistributed {
@@ -308,11 +309,9 @@ impl ErrorKind {
     fn parts(&self) -> (String, Option<String>) {
         match self {
             Self::Kernel { kernel, error } => (format!("kernel `{kernel}`: {}", error.message()), error.help()),
-            Self::UnknownLoop { name, loops } => (format!("no loop `{name}`"), Some(format!("the loops are {loops}"))),
-            Self::UnknownTensor { name, tensors } => {
-                (format!("no tensor `{name}`"), Some(format!("the tensors are {tensors}")))
-            }
-            Self::UnknownAxis { name, axes } => (format!("no axis `{name}`"), Some(format!("the axes are {axes}"))),
+            Self::UnknownLoop { name, loops } => unknown("loop", "loops", name, loops),
+            Self::UnknownTensor { name, tensors } => unknown("tensor", "tensors", name, tensors),
+            Self::UnknownAxis { name, axes } => unknown("axis", "axes", name, axes),
             Self::NameTaken { name, by } => {
                 (format!("the name `{name}` is taken by {by}"), Some("give the new loop another".into()))
             }
@@ -345,10 +344,18 @@ impl ErrorKind {
                 format!("loop `{j}` is not directly inside `{i}`"),
                 Some(format!("the loops are {loops}; reorder them first")),
             ),
-            Self::DistributeCounts { loops, outer, inner, axes } => (
-                format!("distributes {loops} loops into {outer} outer and {inner} inner ones over {axes} axes"),
-                Some("give one of each per axis".into()),
-            ),
+            Self::DistributeCounts { loops, outer, inner, mesh } => {
+                let axes = mesh.ndim();
+                let help = match axes.checked_sub(*loops) {
+                    Some(more @ 1..) if [outer, inner] == [loops; 2] && *loops > 0 => format!(
+                        "list {more} more, so that each axis has a loop, or distribute over a mesh of {}",
+                        count(*loops, "axis", "axes")
+                    ),
+                    _ => "list one loop, one outer and one inner loop per axis".into(),
+                };
+                let (loops, axes) = (count(*loops, "loop", "loops"), count(axes, "axis", "axes"));
+                (format!("distributes {loops} into {outer} outer and {inner} inner over {axes} ({mesh})"), Some(help))
+            }
             Self::AxisDistributed { axis } => (
                 format!("axis `{axis}` already has a distributed loop"),
                 Some("distribute over other axes, or give the inner mesh its own names".into()),
@@ -422,6 +429,12 @@ impl ErrorKind {
             ),
         }
     }
+}
+
+/// What is said of a name that nothing has; `names` are those that there are, with commas between them.
+fn unknown(one: &str, many: &str, name: &Name, names: &str) -> (String, Option<String>) {
+    let meant = did_you_mean(name.as_str(), names.split(", "));
+    (format!("no {one} `{name}`"), Some(format!("{meant}the {many} are {names}")))
 }
 
 polyshard_layout::message_and_help!(ErrorKind);

@@ -2,12 +2,13 @@
 
 use crate::context::Context;
 use crate::leaf::{has_products, max_counts};
-use crate::nest::{Definition, Depth, NodeId};
+use crate::nest::{Definition, Depth, Node, NodeId};
 use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
 use polyshard_layout::{Level, LevelLayout, Name, Placement};
 use polyshard_program::{
-    Access, Hint, Leaf, LeafOp, Output, OutputRoute, Route, Symbol, Tensor, Transfer, largest_shard,
+    Access, Assign, Hint, Kernel, Leaf, LeafOp, Output, OutputRoute, Route, Symbol, Tensor, Transfer, Value,
+    largest_shard,
 };
 
 /// The hints at a program, in the order of its parts.
@@ -23,7 +24,9 @@ pub(crate) fn find(
         return Vec::new();
     }
     let mut hints = empty_iterations(context);
+    hints.extend(repeated_terms(kernel));
     hints.extend(replicated_output(context));
+    hints.extend(moved_output(context, output));
     for transfer in transfers.iter().filter(|transfer| moves(&transfer.route)) {
         let tensor = &kernel.inputs()[transfer.tensor];
         hints.extend(crossed_blocks(context, transfer, tensor));
@@ -45,32 +48,115 @@ fn moves(route: &Route) -> bool {
     !matches!(route, Route::Hold | Route::Copy)
 }
 
-/// Parts beyond those that have indices, of loops that were divided.
+/// Parts that have no indices, of loops that were divided.
 fn empty_iterations(context: &Context<'_>) -> Vec<Hint> {
     let nest = context.nest();
     let steps: Vec<&Step> = context.schedule.steps().collect();
-    let split = nest.nodes.iter().filter_map(|node| match &node.definition {
-        Definition::Split { outer, factor, .. } if node.extent > 0 => Some((node.extent, *outer, *factor)),
+    let split = nest.nodes.iter().enumerate().filter_map(|(id, node)| match &node.definition {
+        Definition::Split { outer, factor, offset, .. } if node.extent > 0 => {
+            Some((NodeId(id), node, *outer, *factor, *offset))
+        }
         _ => None,
     });
-    let empty = split.filter_map(|(extent, outer, factor)| {
-        let filled = extent / factor + i64::from(extent % factor != 0);
-        (filled < nest.node(outer).extent).then_some((outer, nest.node(outer), filled))
+    let hint = |(id, node, outer, factor, offset): (NodeId, &Node, NodeId, i64, i64)| {
+        let end = |values: i64| values / factor + i64::from(values % factor != 0);
+        let (filled, parts) = (offset / factor..end(offset + node.extent), nest.node(outer));
+        if filled == (0..parts.extent) {
+            return None;
+        }
+        let axis = bound_axis(context, outer);
+        match (axis, context.state.written(id)) {
+            // Not all of these ranks would be idle if the loop ran over all that it is divided as.
+            (Some(axis), Some((start, extent))) if start == offset && filled != (0..end(extent)) => {
+                let kernel = context.kernel();
+                let range = kernel.vars()[id.0].range();
+                let (tensor, ranks) = (kernel.output().name, parts.extent);
+                Some(Hint::ShortRange { name: node.name, range, tensor, extent, axis, filled, ranks })
+            }
+            _ => {
+                let step = parts.steps.first().map(|&step| steps[step - 1].to_string()).unwrap_or_default();
+                let (filled, extent) = (filled.end, parts.extent);
+                Some(Hint::EmptyIterations { name: parts.name, filled, extent, axis, step })
+            }
+        }
+    };
+    split.filter_map(hint).collect()
+}
+
+/// The mesh axis that a loop is bound to.
+fn bound_axis(context: &Context<'_>, id: NodeId) -> Option<Name> {
+    let nest = context.nest();
+    let axis = nest.loops[..nest.distributed].iter().position(|&bound| bound == id)?;
+    Some(context.state.mesh.as_slice()[axis].name)
+}
+
+/// Terms that lack an index that the statement sums over.
+fn repeated_terms(kernel: &Kernel) -> Vec<Hint> {
+    if !matches!(kernel.assign(), Assign::Set | Assign::Add) {
+        return Vec::new();
+    }
+    let terms: Vec<_> = terms(kernel.written_value()).into_iter().filter(|term| !term.accesses().is_empty()).collect();
+    let has = |term: &Value, name: Name| {
+        term.accesses().iter().any(|access| access.index.iter().any(|index| index.coefficient(name) != 0))
+    };
+    let summed = kernel.vars().iter().filter(|var| {
+        let target = &kernel.target().index;
+        var.extent > 1 && target.iter().all(|index| index.coefficient(var.name) == 0)
     });
-    empty
-        .map(|(id, node, filled)| {
-            let axis = nest.loops[..nest.distributed].iter().position(|&bound| bound == id);
-            let step = node.steps.first().map(|&step| steps[step - 1].to_string()).unwrap_or_default();
-            let axis = axis.map(|axis| context.state.mesh.as_slice()[axis].name);
-            Hint::EmptyIterations { name: node.name, empty: filled..node.extent, axis, step }
-        })
-        .collect()
+    // What no term depends on is a factor of all of them.
+    let summed: Vec<_> = summed.filter(|var| terms.iter().any(|term| has(term, var.name))).collect();
+    let hint = |term: &&Value| {
+        let lacks: Vec<_> = summed.iter().filter(|var| !has(term, var.name)).collect();
+        let times = lacks.iter().fold(1u64, |times, var| times.saturating_mul(var.extent as u64));
+        let indices: Vec<_> = lacks.iter().map(|var| var.name).collect();
+        let (term, tensor) = (term.to_string(), kernel.output().name);
+        (!indices.is_empty()).then_some(Hint::RepeatedTerm { term, indices, times, tensor })
+    };
+    terms.iter().filter_map(hint).collect()
+}
+
+/// What a value is the sum of, up to signs.
+fn terms(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Add(a, b) | Value::Sub(a, b) => [terms(a), terms(b)].concat(),
+        Value::Neg(inner) => terms(inner),
+        value => vec![value],
+    }
+}
+
+/// A dimension of the output that is sharded in blocks along one axis, over which the loop that writes it is not distributed
+/// as a whole.
+fn moved_output(context: &Context<'_>, output: &Output) -> Option<Hint> {
+    if !matches!(output.route, OutputRoute::Permute { .. } | OutputRoute::Halo { .. } | OutputRoute::Exchange { .. }) {
+        return None;
+    }
+    let (kernel, nest) = (context.kernel(), context.nest());
+    let tensor = kernel.output().name;
+    let sharding = context.state.sharding(tensor);
+    let mesh = &context.state.mesh;
+    let dims = kernel.target().index.iter().zip(sharding.dims());
+    dims.into_iter().find_map(|(index, layout)| {
+        let [LevelLayout { at, cyclic: false, parts, .. }] = layout.levels() else { return None };
+        let (&[(axis, 1)], None, &[(name, 1)], None) = (&at.terms[..], at.modulus, &index.terms[..], index.modulus)
+        else {
+            return None;
+        };
+        let axis = mesh.as_slice()[axis];
+        let id = NodeId(position(kernel, name));
+        let over = match &nest.node(id).definition {
+            Definition::Split { outer, offset, .. } if *offset == index.constant => bound_axis(context, *outer),
+            _ => None,
+        };
+        let moved = axis.extent > 1 && *parts == axis.extent && over != Some(axis.name);
+        moved.then_some(Hint::MovedOutput { tensor, index: name, axis: axis.name, over })
+    })
 }
 
 fn replicated_output(context: &Context<'_>) -> Option<Hint> {
     let tensor = context.kernel().output();
     let sharded = context.state.shards.iter().any(|shard| shard.tensor == tensor.name);
-    if sharded || context.state.mesh.size() == 1 {
+    // One element cannot be sharded.
+    if sharded || context.state.mesh.size() == 1 || tensor.ndim() == 0 {
         return None;
     }
     let size = context.kernel().dtype().size() as u64;

@@ -218,6 +218,8 @@ fn factors(kernel: &Kernel) -> Result<(Vec<&Access>, Value), String> {
 fn flatten<'a>(value: &'a Value, accesses: &mut Vec<&'a Access>, factors: &mut Vec<Value>) -> Option<()> {
     match value {
         _ if value.accesses().is_empty() && value.indices().is_empty() => factors.push(value.clone()),
+        // Matrix products read no values outside.
+        Value::Access(access) if access.outside.is_some() => return None,
         Value::Access(access) => accesses.push(access),
         Value::Mul(a, b) => {
             flatten(a, accesses, factors)?;

@@ -36,6 +36,10 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
         });
     }
     let accesses = kernel.value().accesses();
+    if let Some(access) = accesses.iter().find(|access| access.outside.is_some()) {
+        let why = format!("its tiles hold elements of tensors alone, and `{access}` may be outside of one");
+        return Err(ErrorKind::NoTiles { leaf: name, why, help: "compute it by `tensorize`" });
+    }
     let touched = |name: &Name| {
         let mut all = accesses.iter().copied().chain([target]);
         all.any(|access| access.index.iter().any(|index| index.coefficient(*name) != 0))
@@ -51,7 +55,7 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
                 dims.push(loop_name);
             }
         }
-        Access { tensor: name, index: dims.into_iter().map(|name| Affine::new([(name, 1)], 0)).collect() }
+        Access::new(name, dims.into_iter().map(|name| Affine::new([(name, 1)], 0)).collect())
     };
     let mut tiles = Tiles { kernel, accesses: &accesses, names: Vec::new(), operands: Vec::new(), next: 0 };
     let mut value = kernel.value().clone();

@@ -20,8 +20,8 @@ pub(crate) struct Depth(pub usize);
 pub(crate) enum Definition {
     /// It is a loop itself.
     Loop,
-    /// `outer * factor + inner`, with `inner < factor` and the whole below the extent.
-    Split { outer: NodeId, inner: NodeId, factor: i64 },
+    /// `outer * factor + inner - offset`, with `inner < factor` and the whole in `0..extent`.
+    Split { outer: NodeId, inner: NodeId, factor: i64, offset: i64 },
     /// `fused / inner`: the outer of two fused loops.
     FusedOuter { fused: NodeId, inner: i64 },
     /// `fused % inner`: the inner of two fused loops.
@@ -92,18 +92,19 @@ impl Nest {
         self.loops.push(id);
     }
 
-    /// Replaces the loop at `position` by two, `outer * factor + inner`.
+    /// Replaces the loop at `position` by two, `outer * factor + inner - offset`.
     pub(crate) fn split(
         &mut self,
         position: usize,
         (outer, outer_extent): (Name, i64),
         (inner, factor): (Name, i64),
+        offset: i64,
         step: usize,
     ) {
         let id = self.loops[position];
         let outer = self.add(outer, outer_extent, vec![step]);
         let inner = self.add(inner, factor, vec![step]);
-        self.nodes[id.0].definition = Definition::Split { outer, inner, factor };
+        self.nodes[id.0].definition = Definition::Split { outer, inner, factor, offset };
         self.loops.splice(position..=position, [outer, inner]);
     }
 
@@ -243,7 +244,7 @@ mod tests {
     fn nest() -> Nest {
         let mut nest = Nest::default();
         ["i", "j", "k"].into_iter().for_each(|name| nest.add_variable(Name::new(name), 6));
-        nest.split(0, (Name::new("io"), 3), (Name::new("ii"), 2), 1);
+        nest.split(0, (Name::new("io"), 3), (Name::new("ii"), 2), 0, 1);
         nest.fuse(1, Name::new("f"), 12, 2);
         let by = nest.loops[0];
         nest.rotate(2, vec![by], 3);
@@ -270,7 +271,7 @@ mod tests {
         lost.loops.pop();
         assert!(!lost.is_forest());
         let mut twice = nest();
-        twice.nodes[2].definition = Definition::Split { outer: NodeId(3), inner: NodeId(4), factor: 2 };
+        twice.nodes[2].definition = Definition::Split { outer: NodeId(3), inner: NodeId(4), factor: 2, offset: 0 };
         assert!(!twice.is_forest());
     }
 

@@ -134,8 +134,9 @@ impl Transpose<'_> {
             Route::Allgather { axes } => {
                 let names = names(&axes);
                 trail.test(format!("run backwards, an all-gather is a reduce-scatter: reduce_scatter({names})"));
-                let asked =
-                    format!("each element of the tile that all ranks along {names} have is one rank's of these");
+                let asked = format!(
+                    "each element of the tile that all ranks along {names} hold is owned by one of these ranks"
+                );
                 trail.proved(Property::Delivery, asked);
                 OutputRoute::ReduceScatter { axes }
             }

@@ -113,7 +113,10 @@ impl Fixed<'_> {
         let node = self.nest.node(id);
         match &node.definition {
             Definition::Loop => self.of_loop(id, node.extent),
-            Definition::Split { outer, inner, factor } => self.split(node.extent, *outer, *inner, *factor),
+            Definition::Split { outer, inner, factor, offset } => {
+                let span = self.split(*outer, *inner, *factor);
+                self.clipped(span, *offset, node.extent)
+            }
             Definition::FusedOuter { fused, inner } => {
                 let span = self.span(*fused);
                 let low = span.low.div(*inner, self.ranges);
@@ -158,9 +161,9 @@ impl Fixed<'_> {
         }
     }
 
-    fn split(&self, extent: i64, outer: NodeId, inner: NodeId, factor: i64) -> Span {
+    /// The values of `outer * factor + inner`, which may go on beyond the end.
+    fn split(&self, outer: NodeId, inner: NodeId, factor: i64) -> Span {
         let (o, i) = (self.span(outer), self.span(inner));
-        let end = Expr::constant(extent);
         let low = o.low.multiply(factor).add(&i.low);
         let (high, blocks) = if o.is_point() {
             (o.low.multiply(factor).add(&i.high), i.blocks)
@@ -179,7 +182,22 @@ impl Fixed<'_> {
             };
             (high, blocks)
         };
-        Span { low, high: Expr::min(&high, &end, self.ranges), blocks }
+        Span { low, high, blocks }
+    }
+
+    /// What is in `0..extent` of the span less `offset`.
+    fn clipped(&self, span: Span, offset: i64, extent: i64) -> Span {
+        let (low, high) = (span.low.offset_by(-offset), span.high.offset_by(-offset));
+        let high = Expr::min(&high, &Expr::constant(extent), self.ranges);
+        if low.bounds(self.ranges).0 >= 0 {
+            return Span { low, high, blocks: span.blocks };
+        }
+        let not_below = |first: Expr| Expr::max(&low, &first, self.ranges);
+        match span.even_stride() {
+            // The first value that is not negative, of those that are whole strides apart.
+            Some(stride) => Span { low: not_below(low.rem(stride, self.ranges)), high, blocks: span.blocks },
+            None => Span { low: not_below(Expr::constant(0)), high, blocks: None },
+        }
     }
 
     fn at_most_one(&self, span: &Span) -> bool {

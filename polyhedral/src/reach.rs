@@ -88,11 +88,17 @@ impl Context<'_> {
         conditions
     }
 
-    /// Whether each rank needs all that it owns.
+    /// Whether each rank that needs anything needs all that it owns and that any rank needs.
     fn is_inside(&self, need: &Need<'_>) -> IslResult<bool> {
         let own: Vec<_> = (0..self.nest().distributed).map(|axis| Expr::symbol(Symbol::Coordinate(axis))).collect();
         let owned = self.relation(&self.sources(need.sharding).owned_by(need.depth, &own))?;
-        owned.is_subset(&self.needed(need.depth, need.region)?)
+        let needed = self.needed(need.depth, need.region)?;
+        if owned.is_subset(&needed)? {
+            return Ok(true);
+        }
+        let by_any = needed.reverse()?;
+        let owned = owned.restrict(&needed)?.reverse()?.restrict(&by_any)?.reverse()?;
+        owned.is_subset(&needed)
     }
 }
 
@@ -168,7 +174,7 @@ impl Sources<'_> {
                 AxisSource::Reader if owners == Owners::Source || self.sharding.partial().contains(axis) => Reach::OWN,
                 AxisSource::Reader | AxisSource::Pin(_) => Reach::All,
                 AxisSource::Digit { digit, stride, extent } => {
-                    let Some(offsets) = self.offsets(region, *digit, *stride) else { continue };
+                    let Some(offsets) = self.offsets(region, *digit, *stride, ranges) else { continue };
                     let (low, high) = offsets.range(slack, ranges);
                     let level = self.level(*digit);
                     // The first block follows the last one in the next block outside, in the next turn or round the end.
@@ -181,7 +187,7 @@ impl Sources<'_> {
                 }
                 AxisSource::Skew { digits, rest, modulus, .. } if *modulus == extents[*axis] => {
                     let digits = digits.iter().map(|&(digit, factor)| {
-                        let (low, high) = self.offsets(region, digit, 1)?.range(slack, ranges);
+                        let (low, high) = self.offsets(region, digit, 1, ranges)?.range(slack, ranges);
                         Some((low, high, factor))
                     });
                     let others = rest.terms.iter().map(|&(other, factor)| {
@@ -212,7 +218,7 @@ impl Sources<'_> {
     }
 
     /// Offsets of `floor(digit / stride)` from the rank's own, which is its coordinate up to the axis' extent.
-    fn offsets(&self, region: &Region, digit: Digit, stride: i64) -> Option<Offsets> {
+    fn offsets(&self, region: &Region, digit: Digit, stride: i64, ranges: &Ranges) -> Option<Offsets> {
         let layout = &self.sharding.dims()[digit.dim];
         let LevelLayout { at, parts, block, cyclic } = self.level(digit);
         let (parts, block) = (*parts as i64, *block as i64);
@@ -233,7 +239,7 @@ impl Sources<'_> {
             // Whole turns of a cyclic level lead back to the same ranks.
             let turn = size.saturating_mul((parts / stride).max(1));
             let relative = if *cyclic { relative.without_multiples(turn) } else { relative };
-            quotient(&relative, size, self.ranges)
+            self.quotient(&relative, size, ranges)
         };
         // Where the last block is short or missing, the first is nearer to the end than its number says.
         let divided = match digit.level {
@@ -250,6 +256,18 @@ impl Sources<'_> {
         let sum = terms.fold(Expr::constant(at.constant), |sum, term| sum.add(&term));
         at.modulus.map_or(sum.clone(), |modulus| sum.rem(modulus, self.ranges))
     }
+
+    /// `floor(expr / divisor)`, taken of each of what a minimum or maximum is of, so that its bounds are tight; which of
+    /// them it is, `ranges` may say, which are those of this mesh or of a larger one.
+    fn quotient(&self, expr: &Expr, divisor: i64, ranges: &Ranges) -> Expr {
+        match expr.branches() {
+            None => expr.div(divisor, self.ranges),
+            Some(([a, b], is_max)) => {
+                let (a, b) = (self.quotient(&a, divisor, ranges), self.quotient(&b, divisor, ranges));
+                if is_max { Expr::max(&a, &b, ranges) } else { Expr::min(&a, &b, ranges) }
+            }
+        }
+    }
 }
 
 /// Whether owners are next to the rank, or the rank itself.
@@ -261,15 +279,4 @@ fn is_one_step(reach: Reach) -> bool {
 fn nearest(value: i64, modulus: i64) -> i64 {
     let rest = value.rem_euclid(modulus);
     if rest > modulus / 2 { rest - modulus } else { rest }
-}
-
-/// `floor(expr / divisor)`, taken of each of what a minimum or maximum is of, so that its bounds are tight.
-fn quotient(expr: &Expr, divisor: i64, ranges: &Ranges) -> Expr {
-    match expr.branches() {
-        None => expr.div(divisor, ranges),
-        Some(([a, b], is_max)) => {
-            let (a, b) = (quotient(&a, divisor, ranges), quotient(&b, divisor, ranges));
-            if is_max { Expr::max(&a, &b, ranges) } else { Expr::min(&a, &b, ranges) }
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! Which region of a tensor the leaf touches at a depth of the nest, and that a tile of it serves the leaf.
 
+use crate::conditions::Form;
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
 use crate::isl::IslResult;
@@ -51,11 +52,13 @@ impl Context<'_> {
             Span::hull(&spans, &self.ranges)
         };
         let hulls: Vec<_> = (0..shape.len()).map(hull).collect();
+        // An index that is outside of the tensor is in no block of it.
+        let open = accesses.iter().any(|access| access.outside.is_some());
         let ranges = hulls.iter().map(|hull| (hull.low.clone(), hull.high.clone())).collect();
         let mut region = periodic::clipped(ranges, periods, shape, &self.ranges);
         for (dim, hull) in hulls.into_iter().enumerate() {
             // Blocks are counted from where the range begins, which is not to be clipped then.
-            if region.periods[dim].is_none() && region.ranges[dim].0 == hull.low {
+            if region.periods[dim].is_none() && region.ranges[dim].0 == hull.low && !open {
                 region.blocks[dim] = hull.blocks;
             }
         }
@@ -93,25 +96,29 @@ impl Context<'_> {
         Ok(vec![proof(property, name, asked), proof(property, name, format!("the tile is inside {name}"))])
     }
 
-    /// Whether all that the access touches is in the region.
+    /// Whether all that the access touches of its tensor is in the region.
     fn holds(&self, region: &Region, depth: Depth, access: &Access) -> IslResult<bool> {
         let index = &access.unwrapped().index;
         let tile = Region { periods: vec![None; index.len()], ..region.clone() };
-        let inside = |index: &[Affine], tile: &Region| {
-            let needed = self.relation(&self.relations.needed(depth, index))?;
-            needed.is_subset(&self.relation(&self.relations.elements(depth, tile))?)
+        let open = self.kernel().open_extents(access);
+        let inside = |index: &[Affine], open: &[Option<i64>], tile: &Region| {
+            let mut needed = self.relations.needed(depth, index);
+            for (dim, extent) in open.iter().enumerate() {
+                extent.iter().for_each(|&extent| needed.within(&Form::output(dim), extent));
+            }
+            self.relation(&needed)?.is_subset(&self.relation(&self.relations.elements(depth, tile))?)
         };
         // What is in the range of each dimension is in the box, where no condition ties them together. The converse does
         // not hold where nothing is needed because one dimension has nothing.
         let mut apart = region.when.is_empty();
         for (dim, index) in index.iter().enumerate() {
-            apart = apart && inside(slice::from_ref(index), &tile.restricted(|other| other == dim))?;
+            apart = apart && inside(slice::from_ref(index), &open[dim..=dim], &tile.restricted(|other| other == dim))?;
         }
-        if !apart && !inside(index, &tile)? {
+        if !apart && !inside(index, &open, &tile)? {
             return Ok(false);
         }
         let periods = access.index.iter().map(Affine::period);
-        Ok(periods.eq(region.periods.iter().copied()) || inside(index, &periodic::meant(access, region))?)
+        Ok(periods.eq(region.periods.iter().copied()) || inside(index, &open, &periodic::meant(access, region))?)
     }
 
     fn is_inside_tensor(&self, region: &Region, depth: Depth, shape: &[usize]) -> IslResult<bool> {

@@ -238,9 +238,9 @@ impl Writer<'_> {
         let this = self.value(id);
         match &node.definition {
             Definition::Loop => self.conditions.within(&this, node.extent),
-            Definition::Split { outer, inner, factor } => {
+            Definition::Split { outer, inner, factor, offset } => {
                 let (outer, inner) = (self.value(*outer), self.value(*inner));
-                self.conditions.equal(&this, &outer.multiply(*factor).add(&inner));
+                self.conditions.equal(&this.offset(*offset), &outer.multiply(*factor).add(&inner));
                 self.conditions.within(&inner, *factor);
             }
             Definition::FusedOuter { fused, inner } => {
@@ -261,9 +261,9 @@ impl Writer<'_> {
                 let mut sum = Form::default();
                 for &summand in [rotated].into_iter().chain(by) {
                     let value = self.value(summand);
-                    // The remainder hides the end of what it is taken of, which short tiles anywhere below go by.
+                    // The remainder hides the ends of what it is taken of, which short tiles anywhere below go by.
                     if matches!(self.nest.node(summand).definition, Definition::Split { .. }) {
-                        self.conditions.below(&value, &Form::constant(extent_of(summand)));
+                        self.conditions.within(&value, extent_of(summand));
                     }
                     sum = sum.add(&value);
                 }

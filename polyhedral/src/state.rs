@@ -2,7 +2,7 @@
 
 use crate::bounds;
 use crate::error::ErrorKind;
-use crate::nest::Nest;
+use crate::nest::{Nest, NodeId};
 use polyshard_dsl::{Clause, Dim, Step};
 use polyshard_layout::{Level, Mesh, Name, Placement, ProductError, Sharding};
 use polyshard_program::{Assign, Kernel, LeafKind, Pattern, list};
@@ -75,12 +75,13 @@ impl State {
                 // A tile beyond the extent is the whole loop; so products of tile sizes stay countable.
                 let size = size.min(extent.max(1));
                 self.fresh(&[*outer, *inner])?;
-                self.nest.split(position, (*outer, div_ceil(extent, size)), (*inner, size), number);
+                self.nest.split(position, (*outer, div_ceil(extent, size)), (*inner, size), 0, number);
             }
             Step::Divide { i, outer, inner, parts } => {
                 let position = self.free_loop(*i, "divide")?;
                 self.fresh(&[*outer, *inner])?;
-                self.divide(position, *outer, *inner, count("a number of parts of", *parts)?, number);
+                let parts = count("a number of parts of", *parts)?;
+                self.divide(position, (*outer, *inner), parts, (0, self.extent(position)), number);
             }
             Step::Reorder { order } => return self.reorder(order),
             Step::Fuse { i, j, fused } => self.fuse(*i, *j, *fused, number)?,
@@ -162,9 +163,26 @@ impl State {
         Ok(())
     }
 
-    fn divide(&mut self, position: usize, outer: Name, inner: Name, parts: i64, number: usize) {
-        let factor = div_ceil(self.extent(position), parts).max(1);
-        self.nest.split(position, (outer, parts), (inner, factor), number);
+    /// Divides the loop at `position` as `whole` indices are, of which its own begin at `offset`.
+    fn divide(
+        &mut self,
+        position: usize,
+        (outer, inner): (Name, Name),
+        parts: i64,
+        (offset, whole): (i64, i64),
+        number: usize,
+    ) {
+        let factor = div_ceil(whole, parts).max(1);
+        self.nest.split(position, (outer, parts), (inner, factor), offset, number);
+    }
+
+    /// The dimension of the output that a loop writes: the first one whose index is the loop's and perhaps a constant.
+    /// Returns where the loop begins in it, and its extent.
+    pub(crate) fn written(&self, NodeId(var): NodeId) -> Option<(i64, i64)> {
+        let var = self.kernel.vars().get(var)?;
+        let mut dims = self.kernel.target().index.iter().zip(&self.kernel.output().shape);
+        let (index, &extent) = dims.find(|(index, _)| index.modulus.is_none() && index.terms == [(var.name, 1)])?;
+        Some((index.constant, extent as i64))
     }
 
     fn reorder(&mut self, order: &[Name]) -> Result<(), ErrorKind> {
@@ -209,8 +227,8 @@ impl State {
     ) -> Result<(), ErrorKind> {
         let axes = mesh.ndim();
         if [loops.len(), outer.len(), inner.len()] != [axes; 3] {
-            let (loops, outer, inner) = (loops.len(), outer.len(), inner.len());
-            return Err(ErrorKind::DistributeCounts { loops, outer, inner, axes });
+            let (loops, outer, inner, mesh) = (loops.len(), outer.len(), inner.len(), mesh.clone());
+            return Err(ErrorKind::DistributeCounts { loops, outer, inner, mesh });
         }
         distinct(loops)?;
         let whole = self.mesh.product(mesh).map_err(|error| match error {
@@ -233,7 +251,8 @@ impl State {
         }
         for (((&name, &outer), &inner), axis) in loops.iter().zip(outer).zip(inner).zip(mesh.as_slice()) {
             let position = self.find(name)?;
-            self.divide(position, outer, inner, axis.extent as i64, number);
+            let written = self.written(self.nest.loops[position]).unwrap_or((0, self.extent(position)));
+            self.divide(position, (outer, inner), axis.extent as i64, written, number);
         }
         for (&outer, place) in outer.iter().zip(self.nest.distributed..) {
             let from = self.find(outer)?;

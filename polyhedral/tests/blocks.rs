@@ -68,26 +68,27 @@ fn blocks_of_contiguous_rows_are_exchanged_at_once() {
     check(
         cyclic(64, &line(4), 4).shard("A", [rows("x")]).shard("C", [rows("x")]),
         expect![[r#"
-        A: exchange, once, outside all serial loops
-            exchange with the owners at any x
-            tile [16, 7] of A[4*x .. +52 by blocks of 4 every 16, 0..7]
-            at most 448 bytes received per rank and step
-            messages with at most 3 other ranks
-            - what one rank needs has several owners
-            - axis x: neither aligned, nor the same region for all x
-            - exchange
-        B: local, once, outside all serial loops
-            tile [7, 5] of B[0..7, 0..5]
-            - each rank owns all it needs: local
-        C: exchange, once, outside all serial loops
-            exchange with the owners at any x
-            tile [16, 5] of C[4*x .. +52 by blocks of 4 every 16, 0..5]
-            - an input of this region and sharding would be fetched so:
-            -   what one rank needs has several owners
-            -   axis x: neither aligned, nor the same region for all x
-            -   exchange
-            - run backwards: combining exchange
-    "#]],
+            A: exchange, once, outside all serial loops
+                exchange with the owners at any x
+                tile [16, 7] of A[4*x .. +52 by blocks of 4 every 16, 0..7]
+                at most 336 bytes received per rank and step
+                messages with at most 3 other ranks
+                - what one rank needs has several owners
+                - axis x: neither aligned, nor the same region for all x
+                - exchange
+            B: local, once, outside all serial loops
+                tile [7, 5] of B[0..7, 0..5]
+                - each rank owns all it needs: local
+            C: exchange, once, outside all serial loops
+                exchange with the owners at any x
+                tile [16, 5] of C[4*x .. +52 by blocks of 4 every 16, 0..5]
+                at most 240 bytes received per rank and step
+                - an input of this region and sharding would be fetched so:
+                -   what one rank needs has several owners
+                -   axis x: neither aligned, nor the same region for all x
+                -   exchange
+                - run backwards: combining exchange
+        "#]],
     );
 }
 
@@ -97,25 +98,26 @@ fn ranks_that_read_the_same_blocks_gather_them() {
     check(
         cyclic(37, &mesh, 4).shard("A", [rows("y")]).shard("C", [blocks(4)]),
         expect![[r#"
-        A: allgather(y), once, outside all serial loops
-            allgather along y
-            tile [20, 7] of A[4*x..min(37, 4*x + 36) by blocks of 4 every 8, 0..7]
-            at most 560 bytes received per rank and step
-            - what one rank needs has several owners
-            - axis x: the owners' coordinate is the reader's, aligned
-            - axis y: the region is the same for all y
-            - ranks along y own it together: allgather
-        B: local, once, outside all serial loops
-            tile [7, 2] of B[0..7, 2*y..min(5, 2*y + 2)]
-            - each rank owns all it needs: local
-        C: exchange, once, outside all serial loops
-            exchange with the owners at x, any y
-            tile [20, 2] of C[4*x..min(37, 4*x + 36) by blocks of 4 every 8, 2*y..min(5, 2*y + 2)]
-            - an input of this region and sharding would be fetched so:
-            -   each rank owns all it needs, block-cyclic: local
-            - all ranks along y own it, but not alone or not as one tile: exchange
-            - owners are at the offsets y: any from the rank
-    "#]],
+            A: allgather(y), once, outside all serial loops
+                allgather along y
+                tile [20, 7] of A[4*x..min(37, 4*x + 36) by blocks of 4 every 8, 0..7]
+                at most 392 bytes received per rank and step
+                - what one rank needs has several owners
+                - axis x: the owners' coordinate is the reader's, aligned
+                - axis y: the region is the same for all y
+                - ranks along y own it together: allgather
+            B: local, once, outside all serial loops
+                tile [7, 2] of B[0..7, 2*y..min(5, 2*y + 2)]
+                - each rank owns all it needs: local
+            C: exchange, once, outside all serial loops
+                exchange with the owners at x, any y
+                tile [20, 2] of C[4*x..min(37, 4*x + 36) by blocks of 4 every 8, 2*y..min(5, 2*y + 2)]
+                at most 320 bytes received per rank and step
+                - an input of this region and sharding would be fetched so:
+                -   each rank owns all it needs, block-cyclic: local
+                - all ranks along y own it, but not alone or not as one tile: exchange
+                - owners are at the offsets y: any from the rank
+        "#]],
     );
 }
 
@@ -124,7 +126,7 @@ fn ranks_that_read_the_same_blocks_gather_them() {
 fn blocks_of_a_stencil_have_rims() {
     let read = |by: i64| {
         let index = vec![Affine::new([(Name::new("i"), 1)], by)];
-        Box::new(Value::Access(Access { tensor: Name::new("A"), index }))
+        Box::new(Value::Access(Access::new(Name::new("A"), index)))
     };
     let spec = KernelSpec {
         name: Name::new("stencil"),
@@ -148,22 +150,22 @@ fn blocks_of_a_stencil_have_rims() {
     check(
         schedule,
         expect![[r#"
-        A: exchange, once, outside all serial loops
-            exchange with the owners at x..=x + 1 around the axis
-            tile [24] of A[4*x .. +54 by blocks of 6 every 16]
-            at most 96 bytes received per rank and step
-            messages with at most 1 other ranks
-            - what one rank needs has several owners
-            - axis x: neither aligned, nor the same region for all x
-            - owners are at the offsets x: 0..=1 from the rank
-            - exchange
-        B: local, once, outside all serial loops
-            combined into own shard
-            tile [16] of B[4*x .. +52 by blocks of 4 every 16]
-            - an input of this region and sharding would be fetched so:
-            -   each rank owns all it needs, block-cyclic: local
-            - each rank is the only owner of what it computes: local
-    "#]],
+            A: exchange, once, outside all serial loops
+                exchange with the owners at x..=x + 1 around the axis
+                tile [24] of A[4*x .. +54 by blocks of 6 every 16]
+                at most 32 bytes received per rank and step
+                messages with at most 1 other ranks
+                - what one rank needs has several owners
+                - axis x: neither aligned, nor the same region for all x
+                - owners are at the offsets x: 0..=1 from the rank
+                - exchange
+            B: local, once, outside all serial loops
+                combined into own shard
+                tile [16] of B[4*x .. +52 by blocks of 4 every 16]
+                - an input of this region and sharding would be fetched so:
+                -   each rank owns all it needs, block-cyclic: local
+                - each rank is the only owner of what it computes: local
+        "#]],
     );
 }
 

@@ -1,7 +1,7 @@
 //! Hints at slow schedules, each with what cures it, and what a report says was proved.
 
 use expect_test::{Expect, expect};
-use polyshard_dsl::{Var, pin};
+use polyshard_dsl::{Var, parse_kernel, pin};
 use polyshard_layout::{AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Affine, Hint, KernelSpec, Program, Property, Value, example};
@@ -138,10 +138,10 @@ fn a_box_around_strides_may_be_loose() {
     let mut spec = example::matmul(4, 4, 4);
     spec.inputs[0].1 = vec![4, 13];
     spec.value = Value::Mul(
-        Box::new(Value::Access(polyshard_program::Access {
-            tensor: "A".into(),
-            index: vec![Affine::new([("m".into(), 1)], 0), Affine::new([("k".into(), 4)], 0)],
-        })),
+        Box::new(Value::Access(polyshard_program::Access::new(
+            "A".into(),
+            vec![Affine::new([("m".into(), 1)], 0), Affine::new([("k".into(), 4)], 0)],
+        ))),
         Box::new(Value::Access(example::access("B", &["k", "n"]))),
     );
     let schedule = Schedule::from_spec(spec).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]));
@@ -216,4 +216,79 @@ fn nothing_is_said_of_what_was_not_asked() {
         0,
         "no sharding was asked about"
     );
+}
+
+/// A kernel of elements of `f64`, as text.
+fn kernel(text: &str) -> Schedule {
+    Schedule::from_spec(parse_kernel(text).unwrap_or_else(|error| panic!("{error}")))
+}
+
+#[test]
+fn a_term_without_the_index_of_a_sum_is_added_for_each_of_its_values() {
+    check(
+        kernel("fn f(A: [f64; 6, 7], B: [f64; 7], D: [f64; 6]) -> C: [f64; 6] { C[i] = A[i, k] * B[k] - 2 * D[i] }"),
+        expect![[r#"
+            `2 * D[i]` is added 7 times to each element, once for each value of k, since the sum is of the whole right-hand side: to add it once, let `C` hold it before and add to that with `+=`
+        "#]],
+    );
+    for fine in [
+        "fn f(A: [f64; 6, 7], D: [f64; 6, 7]) -> C: [f64; 6] { C[i] += A[i, k] + D[i, k] - 1 }",
+        "fn f(A: [f64; 6, 7], D: [f64; 6]) -> C: [f64; 6] { C[i] max= A[i, k] + D[i] }",
+        "fn f(A: [f64; 6, 1], D: [f64; 6]) -> C: [f64; 6] { C[i] += A[i, k] + D[i] }",
+        "fn f(A: [f64; 6, 7], D: [f64; 6]) -> C: [f64; 6] { C[i] += (A[i, k] + D[i]) * A[i, k] }",
+        "fn f(A: [f64; 6, 7], D: [f64; 6]) -> C: [f64; 6, 7] { C[i, k] = A[i, k] + D[i] }",
+    ] {
+        check(kernel(fine), expect![""]);
+    }
+}
+
+#[test]
+fn one_element_is_not_to_be_sharded() {
+    let mesh = Mesh::new([("x", 4)]);
+    let sum = kernel("fn f(A: [f64; 64]) -> s: [f64;] { s[] += A[i] }").distribute(["i"], ["io"], ["ii"], &mesh);
+    check(sum.shard("A", [Var::new("i").at(AxisExpr::axis("x"))]), expect![""]);
+}
+
+#[test]
+fn an_output_that_another_division_would_not_move_says_so() {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let scaled = || kernel("fn f(A: [f64; 64, 64]) -> C: [f64; 64, 64] { C[i, j] = 2 * A[i, j] }");
+    let [i, j] = ["i", "j"].map(Var::new);
+    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
+    let across = scaled().distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh);
+    check(
+        across.shard("A", [i.at(x.clone()), j.at(y.clone())]).shard("C", [i.at(y.clone()), j.at(x.clone())]),
+        expect![[r#"
+            `C` is moved to its owners, since `i` is sharded over y and distributed over x: do both over one axis
+        "#]],
+    );
+    let halves = scaled()
+        .split("i", "ib", "il", 16)
+        .distribute(["il", "j"], ["io", "jo"], ["ii", "ji"], &mesh)
+        .shard("A", [i.at(x.clone()), j.at(y.clone())])
+        .shard("C", [i.at(x), j.at(y)]);
+    check(
+        halves,
+        expect![[r#"
+            `C` is moved to its owners, since loop `i` is not divided as `C` is along x: distribute `i` itself over x, before other steps divide it
+        "#]],
+    );
+}
+
+#[test]
+fn a_short_range_leaves_ranks_without_work() {
+    let mesh = Mesh::new([("x", 4)]);
+    let x = AxisExpr::axis("x");
+    let part = kernel("fn f(A: [f64; 64]) -> B: [f64; 64] { B[i] = 2 * A[i] for i in 40..56 }");
+    let part = part.distribute(["i"], ["io"], ["ii"], &mesh);
+    let i = Var::new("i");
+    check(
+        part.shard("A", [i.at(x.clone())]).shard("B", [i.at(x.clone())]),
+        expect![[r#"
+            ranks at x = 0..2 have nothing to compute, since `i` is divided as the 64 indices of `B` that it writes are, but runs `for i in 40..56`: to divide that range, which moves `B` to its owners, `divide` it into 4 first and distribute the outer loop
+        "#]],
+    );
+    let interior = kernel("fn f(A: [f64; 64]) -> B: [f64; 64] { B[i] = A[i - 1] + A[i + 1] for i in 1..63 }");
+    let interior = interior.distribute(["i"], ["io"], ["ii"], &mesh);
+    check(interior.shard("A", [i.at(x.clone())]).shard("B", [i.at(x)]), expect![""]);
 }

@@ -12,7 +12,7 @@ fn stencil(extent: usize, offsets: &[[i64; 2]], periodic: bool) -> KernelSpec {
         let index = Affine::new([(name.into(), 1)], by);
         if periodic { index.modulo(Modulus::Number(extent as i64)) } else { index }
     };
-    let access = |tensor: &str, [i, j]: [Affine; 2]| Access { tensor: tensor.into(), index: vec![i, j] };
+    let access = |tensor: &str, [i, j]: [Affine; 2]| Access::new(tensor.into(), vec![i, j]);
     let reads = offsets.iter().map(|&[a, b]| Value::Access(access("A", [of("i", a), of("j", b)])));
     let rim = if periodic { 0 } else { 1 };
     let extent = extent as i128;
@@ -51,12 +51,11 @@ fn pattern(schedule: &Schedule) -> String {
 
 #[test]
 fn a_stencil_talks_to_its_neighbours_whatever_the_mesh() {
-    // Of what has all its neighbours, tile `x` begins one element after block `x` does, and ends one after it.
-    for (periodic, low, partners) in [(true, -1, 8), (false, 0, 3)] {
+    for periodic in [true, false] {
         for mesh in [[4, 4], [32, 32], [256, 256]] {
             let program = lowered(&tiled(stencil(100 * mesh[0], &FIVE, periodic), mesh));
-            assert_eq!(program.pattern("A"), Some(Pattern::halo([("x", low..=1), ("y", low..=1)])), "{mesh:?}");
-            assert_eq!(program.nest().partners(), partners, "{mesh:?}");
+            assert_eq!(program.pattern("A"), Some(Pattern::halo([("x", -1..=1), ("y", -1..=1)])), "{mesh:?}");
+            assert_eq!(program.nest().partners(), 8, "{mesh:?}");
         }
     }
 }
@@ -105,7 +104,7 @@ fn an_explanation_says_whom_a_rank_looks_at() {
         A: halo(x: 0..=1, y: -1..=0), once, outside all serial loops
             halo from x..=x + 1 around the axis, y - 1..=y around the axis
             tile [26, 21] of A[(25*x .. +26) % 100, (20*y - 1 .. +21) % 100]
-            at most 4368 bytes received per rank and step
+            at most 368 bytes received per rank and step
             messages with at most 3 other ranks
             what a rank owns itself is read where it lies
             - what one rank needs wraps around the end of the tensor

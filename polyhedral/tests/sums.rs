@@ -72,6 +72,7 @@ fn johnson_broadcasts_twice_and_reduces() {
         C: reduce(z), once, outside all serial loops
             reduce along z to z = 0
             tile [32, 32] of C[32*x .. +32, 32*y .. +32]
+            at most 4096 bytes received per rank and step
             - an input of this region and sharding would be fetched so:
             -   what one rank needs has one owner, (x, y, 0)
             -   axis x: the owner's coordinate is the reader's, aligned

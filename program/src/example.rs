@@ -28,5 +28,5 @@ pub fn matmul(m: usize, n: usize, k: usize) -> KernelSpec {
 #[must_use]
 pub fn access(tensor: &str, index: &[&str]) -> Access {
     let index = index.iter().map(|name| Affine::new([(Name::new(name), 1)], 0)).collect();
-    Access { tensor: Name::new(tensor), index }
+    Access::new(Name::new(tensor), index)
 }

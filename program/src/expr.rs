@@ -347,6 +347,13 @@ impl Expr {
         })
     }
 
+    /// The minimum or maximum that this is, if it is one and a number: `min(a, 7) + 1` reads better as `min(a + 1, 8)`.
+    fn distributed(&self) -> Option<Atom> {
+        let (atom, &factor) = self.terms.first_key_value()?;
+        let alone = self.terms.len() == 1 && factor == 1 && self.constant != 0;
+        if alone { atom.offset_by(self.constant) } else { None }
+    }
+
     /// Returns the text that people read, with symbols named by `name`.
     #[must_use]
     pub fn show(&self, name: &impl Fn(Symbol) -> String) -> String {
@@ -354,6 +361,9 @@ impl Expr {
     }
 
     fn text(&self, name: &impl Fn(Symbol) -> String) -> String {
+        if let Some(inner) = self.distributed() {
+            return inner.text(name, false);
+        }
         let mut text = String::new();
         for (atom, factor) in self.positive_first() {
             let sign = match (text.is_empty(), factor < 0) {
@@ -377,6 +387,22 @@ impl Expr {
 }
 
 impl Atom {
+    /// The minimum or maximum with `value` added to what it is of.
+    fn offset_by(&self, value: i64) -> Option<Self> {
+        let both = |a: &Expr, b: &Expr| (Box::new(a.offset_by(value)), Box::new(b.offset_by(value)));
+        match self {
+            Self::Min(a, b) => {
+                let (a, b) = both(a, b);
+                Some(Self::Min(a, b))
+            }
+            Self::Max(a, b) => {
+                let (a, b) = both(a, b);
+                Some(Self::Max(a, b))
+            }
+            _ => None,
+        }
+    }
+
     fn bounds(&self, ranges: &Ranges) -> (i64, i64) {
         match self {
             Self::Symbol(Symbol::Coordinate(axis)) => (0, (ranges.coordinates[*axis] - 1).max(0)),

@@ -27,12 +27,32 @@ pub enum Hint {
     EmptyIterations {
         /// The loop.
         name: Name,
-        /// The iterations that are empty.
-        empty: Range<i64>,
+        /// How many of its iterations, the first ones, are not always empty.
+        filled: i64,
+        /// How many it has.
+        extent: i64,
         /// The mesh axis that the loop is bound to, if it is.
         axis: Option<Name>,
         /// The step that made the loop, as text.
         step: String,
+    },
+    /// Ranks have nothing to compute, since a loop is divided as the dimension that it writes is, of which its range is
+    /// only a part.
+    ShortRange {
+        /// The loop.
+        name: Name,
+        /// Its range, as it is stated.
+        range: String,
+        /// The output.
+        tensor: Name,
+        /// Indices of the dimension of the output that it writes.
+        extent: i64,
+        /// The mesh axis.
+        axis: Name,
+        /// The coordinates along the axis that have something to compute.
+        filled: Range<i64>,
+        /// The number of coordinates along the axis.
+        ranks: i64,
     },
     /// A message carries one element.
     OneElementMessages {
@@ -55,6 +75,28 @@ pub enum Hint {
         block: i64,
         /// The axes that own the blocks, as they are written.
         axes: String,
+    },
+    /// The output is moved because the loop that writes a dimension is not divided as the output is sharded there.
+    MovedOutput {
+        /// The output.
+        tensor: Name,
+        /// The index that walks the dimension.
+        index: Name,
+        /// The mesh axis along which the dimension is sharded.
+        axis: Name,
+        /// The mesh axis over which the index is distributed, if it is.
+        over: Option<Name>,
+    },
+    /// A term of a sum does not depend on an index that is summed over, and so is added once for each of its values.
+    RepeatedTerm {
+        /// The term, as it is written.
+        term: String,
+        /// The indices that it lacks.
+        indices: Vec<Name>,
+        /// How often each output element gets it.
+        times: u64,
+        /// The output.
+        tensor: Name,
     },
     /// The output is replicated because no step shards it.
     ReplicatedOutput {
@@ -87,16 +129,26 @@ impl fmt::Display for Hint {
                  loops that the leaf could run",
                 list(loops)
             ),
-            Self::EmptyIterations { name, empty, axis: None, step } => write!(
+            Self::EmptyIterations { name, filled, extent, axis: None, step } => write!(
                 f,
-                "iterations {}..{} of loop `{name}` are always empty, after `{step}`: {} parts are enough",
-                empty.start, empty.end, empty.start
+                "iterations {filled}..{extent} of loop `{name}` are always empty, after `{step}`: {filled} parts are enough"
             ),
-            Self::EmptyIterations { empty, axis: Some(axis), step, .. } => write!(
+            Self::EmptyIterations { filled, extent, axis: Some(axis), step, .. } => write!(
                 f,
-                "ranks at {axis} = {}..{} have nothing to compute, after `{step}`: {} along {axis} are enough",
-                empty.start, empty.end, empty.start
+                "ranks at {axis} = {filled}..{extent} have nothing to compute, after `{step}`: {filled} along {axis} are \
+                 enough"
             ),
+            Self::ShortRange { name, range, tensor, extent, axis, filled, ranks } => {
+                let idle = [0..filled.start, filled.end..*ranks].into_iter().filter(|idle| !idle.is_empty());
+                let idle: Vec<_> = idle.map(|idle| format!("{}..{}", idle.start, idle.end)).collect();
+                write!(
+                    f,
+                    "ranks at {axis} = {} have nothing to compute, since `{name}` is divided as the {extent} indices of \
+                     `{tensor}` that it writes are, but runs `{range}`: to divide that range, which moves `{tensor}` to its \
+                     owners, `divide` it into {ranks} first and distribute the outer loop",
+                    idle.join(" and ")
+                )
+            }
             Self::OneElementMessages { tensor, at } => write!(
                 f,
                 "`{tensor}` moves one element at a time, in each iteration of `{at}`: communicate it at an outer \
@@ -111,6 +163,22 @@ impl fmt::Display for Hint {
                      `{index}.cyclic({axes}, {panel})`"
                 )
             }
+            Self::MovedOutput { tensor, index, axis, over: Some(over) } if over != axis => write!(
+                f,
+                "`{tensor}` is moved to its owners, since `{index}` is sharded over {axis} and distributed over {over}: do both over \
+                 one axis"
+            ),
+            Self::MovedOutput { tensor, index, axis, .. } => write!(
+                f,
+                "`{tensor}` is moved to its owners, since loop `{index}` is not divided as `{tensor}` is along {axis}: distribute \
+                 `{index}` itself over {axis}, before other steps divide it"
+            ),
+            Self::RepeatedTerm { term, indices, times, tensor } => write!(
+                f,
+                "`{term}` is added {times} times to each element, once for each value of {}, since the sum is of the \
+                 whole right-hand side: to add it once, let `{tensor}` hold it before and add to that with `+=`",
+                list(indices)
+            ),
             Self::ReplicatedOutput { tensor, bytes } => write!(
                 f,
                 "`{tensor}` has no `shard`, so each rank receives and holds all {bytes} bytes of it: shard it"

@@ -221,6 +221,16 @@ impl Kernel {
         self.written.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
     }
 
+    /// Returns, by dimension, the extent of an input if the index of the access may be outside of it.
+    #[must_use]
+    pub fn open_extents(&self, access: &Access) -> Vec<Option<i64>> {
+        let shape = self.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
+        let dims = access.index.iter().zip(shape);
+        let open =
+            dims.map(|(index, &extent)| (access.outside.is_some() && index.modulus.is_none()).then_some(extent as i64));
+        open.collect()
+    }
+
     /// Returns whether the statement never runs, since an index has no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -31,6 +31,7 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
         return Err(KernelError::NotTheOutput { name: spec.target.tensor, output: output.name });
     }
     index_count(&spec.target, &output)?;
+    outside(&spec)?;
     for access in spec.value.accesses() {
         if access.tensor == output.name {
             return Err(KernelError::OutputRead { name: output.name });
@@ -141,6 +142,18 @@ fn index_count(access: &Access, tensor: &Tensor) -> Result<(), KernelError> {
     })
 }
 
+/// What is read outside of inputs is a number, and nothing is written outside of the output.
+fn outside(spec: &KernelSpec) -> Result<(), KernelError> {
+    if spec.target.outside.is_some() {
+        return Err(KernelError::OutsideOutput { access: spec.target.to_string() });
+    }
+    let accesses = spec.value.accesses();
+    match accesses.iter().find(|access| access.outside.as_ref().is_some_and(|value| !value.is_number())) {
+        Some(access) => Err(KernelError::OutsideValue { access: access.to_string() }),
+        None => Ok(()),
+    }
+}
+
 /// The index variables with their ranges: those stated, else from the places where they stand alone.
 fn variables(spec: &KernelSpec, inputs: &[Tensor], output: &Tensor) -> Result<Vec<IndexVar>, KernelError> {
     let mut known = spec.ranges.iter().map(stated).collect::<Result<Vec<_>, _>>()?;
@@ -213,13 +226,14 @@ struct Place<'a> {
     extent: usize,
 }
 
-/// All index expressions: those of the target, then those of the inputs, left to right.
+/// All index expressions that stay inside: those of the target, then those of the inputs, left to right.
 fn places<'a>(target: &'a Access, value: &'a Value, inputs: &[Tensor], output: &Tensor) -> Vec<Place<'a>> {
     let mut places = Vec::new();
     for access in [target].into_iter().chain(value.accesses()) {
         let tensor = inputs.iter().chain([output]).find(|tensor| tensor.name == access.tensor);
         let shape = tensor.map_or(&[][..], |tensor| &tensor.shape);
-        for (dim, (index, &extent)) in access.index.iter().zip(shape).enumerate() {
+        let inside = access.index.iter().zip(shape).enumerate().filter(|_| access.outside.is_none());
+        for (dim, (index, &extent)) in inside {
             places.push(Place { access, dim, index, extent });
         }
     }
@@ -297,7 +311,7 @@ fn is_empty(access: &Access, vars: &[IndexVar]) -> bool {
 /// The access with indices that count from 0; it is inside its tensor, or `empty`, and touches nothing.
 fn counted(access: &Access, vars: &[IndexVar], empty: bool) -> Access {
     let index = access.index.iter().map(|index| counted_index(index, vars, empty));
-    Access { tensor: access.tensor, index: index.collect() }
+    Access { index: index.collect(), ..access.clone() }
 }
 
 fn counted_index(index: &Affine, vars: &[IndexVar], empty: bool) -> Affine {
@@ -321,7 +335,7 @@ fn counted_index(index: &Affine, vars: &[IndexVar], empty: bool) -> Affine {
 
 /// The index expression as [`Affine`] promises it to be, whoever built it: no variable twice, no factor 0.
 fn merged(access: &mut Access) -> Result<(), KernelError> {
-    let Access { tensor, index } = access;
+    let Access { tensor, index, .. } = access;
     index.iter_mut().try_for_each(|index| merged_index(index, || format!("an index of `{tensor}`")))
 }
 

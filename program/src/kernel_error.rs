@@ -170,6 +170,16 @@ pub enum KernelError {
         /// An access whose index wraps elsewhere, or leaves the period of the other.
         second: String,
     },
+    /// A value is given for what is written outside of the output.
+    OutsideOutput {
+        /// The access.
+        access: String,
+    },
+    /// What is read outside of an input is not a number.
+    OutsideValue {
+        /// The access.
+        access: String,
+    },
     /// The output is written at a periodic index.
     PeriodicOutput {
         /// The access.
@@ -294,6 +304,14 @@ impl KernelError {
                     "`{first}` and `{second}` read dimension {dim} of `{tensor}`, but do not wrap at the same place"
                 ),
                 Some("pass the array twice, under two names".into()),
+            ),
+            Self::OutsideOutput { access } => (
+                format!("`{access}` is written, and nothing is written outside of the output"),
+                Some("only accesses to inputs may have an `else`".into()),
+            ),
+            Self::OutsideValue { access } => (
+                format!("what `{access}` is outside of its tensor is not a number"),
+                Some("write a number or a scalar after `else`, as in `A[i - 1] else 0.0`".into()),
             ),
             Self::PeriodicOutput { access, index } => (
                 format!("`{access}` is written, but its index `{index}` wraps"),

@@ -39,7 +39,7 @@ fn report(nest: &Nest, proofs: Vec<Proof>) -> Report {
     let sums = Sums { nest, tile, part: part(nest).saturating_mul(size).min(tile) };
     tile_bytes = tile_bytes.saturating_add(sums.staging(&output.route));
     traffic_bytes = traffic_bytes.saturating_add(sums.received(&output.route, times, ranges));
-    let traffic_bytes = traffic::of_busiest(nest).unwrap_or(traffic_bytes);
+    let traffic_bytes = traffic::of_busiest(nest).map_or(traffic_bytes, |busiest| busiest.total);
     let shard_bytes = shards.iter().fold(0, |sum: u64, &shard| sum.saturating_add(shard));
     Report { proofs, shard_bytes, tile_bytes, traffic_bytes }
 }

@@ -7,8 +7,18 @@ use polyshard_layout::Sharding;
 /// Transfers, of all ranks in all steps, beyond which nothing is counted: a few milliseconds.
 const MAX_TRANSFERS: u64 = 8192;
 
-/// The most bytes that one rank receives; none if there are too many steps to count.
-pub(crate) fn of_busiest(nest: &Nest) -> Option<u64> {
+/// Bytes that the busiest rank receives.
+pub(crate) struct Busiest {
+    /// In all steps, of all tensors.
+    pub total: u64,
+    /// In one step of each transfer.
+    pub inputs: Vec<u64>,
+    /// In one step of the output.
+    pub output: u64,
+}
+
+/// What the busiest rank receives; none if there are too many steps to count.
+pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
     let extents = nest.ranges().counters;
     let steps = |level: usize| {
         let extents = extents[..level].iter();
@@ -25,16 +35,24 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<u64> {
     if transfers.fold(sums, u64::saturating_add).saturating_mul(ranks as u64) > MAX_TRANSFERS {
         return None;
     }
-    let received = |rank| -> u64 {
+    let mut busiest = Busiest { total: 0, inputs: vec![0; nest.transfers.len()], output: 0 };
+    for rank in 0..ranks {
         let rank = Rank::new(nest, nest.mesh.coordinates(rank));
-        let inputs = nest.transfers.iter().map(|transfer| {
-            let received = |counters: &[i64]| rank.received(transfer, &transfer.route, &transfer.region, counters);
-            in_all_steps(transfer.level, &extents, received).saturating_mul(element)
-        });
         let sums = |counters: &[i64]| rank.received_sums(&output.route, &output.region, counters);
-        inputs.fold(in_all_steps(output.level, &extents, sums), u64::saturating_add)
-    };
-    (0..ranks).map(received).max()
+        let (mut total, most) = in_all_steps(output.level, &extents, sums);
+        busiest.output = busiest.output.max(most);
+        for (transfer, busiest) in nest.transfers.iter().zip(&mut busiest.inputs) {
+            let received = |counters: &[i64]| {
+                let elements = rank.received(transfer, &transfer.route, &transfer.region, counters);
+                elements.saturating_mul(element)
+            };
+            let (sum, most) = in_all_steps(transfer.level, &extents, received);
+            total = total.saturating_add(sum);
+            *busiest = (*busiest).max(most);
+        }
+        busiest.total = busiest.total.max(total);
+    }
+    Some(busiest)
 }
 
 /// The ranks whose tiles are looked at to know what one rank receives of the output in one step.
@@ -86,18 +104,19 @@ fn most_blocks(region: &Region, ranges: &Ranges) -> u64 {
     dims.fold(1, |sum, blocks| sum.saturating_add(blocks as u64))
 }
 
-/// The sum over all values of the counters of the first `level` loops.
-fn in_all_steps(level: usize, extents: &[i64], received: impl Fn(&[i64]) -> u64) -> u64 {
+/// The sum over all values of the counters of the first `level` loops, and the most for one of them.
+fn in_all_steps(level: usize, extents: &[i64], received: impl Fn(&[i64]) -> u64) -> (u64, u64) {
     let mut counters = vec![0; extents.len()];
-    let mut sum = 0u64;
+    let (mut sum, mut most) = (0u64, 0);
     if extents[..level].iter().any(|&extent| extent < 1) {
-        return 0;
+        return (0, 0);
     }
     loop {
-        sum = sum.saturating_add(received(&counters));
+        let step = received(&counters);
+        (sum, most) = (sum.saturating_add(step), most.max(step));
         // The next step, the innermost loop fastest.
         let Some(next) = (0..level).rev().find(|&number| counters[number] + 1 < extents[number]) else {
-            return sum;
+            return (sum, most);
         };
         counters[next] += 1;
         counters[next + 1..level].fill(0);

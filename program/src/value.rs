@@ -151,7 +151,8 @@ impl Value {
     /// Returns the values that this one is made of, left to right.
     pub(crate) fn parts(&self) -> Vec<&Value> {
         match self {
-            Self::Access(_) | Self::Index(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),
+            Self::Access(access) => access.outside.as_deref().into_iter().collect(),
+            Self::Index(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),
             Self::Neg(value) | Self::Call(_, value) => vec![value],
             Self::Add(a, b)
             | Self::Sub(a, b)
@@ -166,7 +167,8 @@ impl Value {
 
     fn parts_mut(&mut self) -> Vec<&mut Value> {
         match self {
-            Self::Access(_) | Self::Index(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),
+            Self::Access(access) => access.outside.as_deref_mut().into_iter().collect(),
+            Self::Index(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),
             Self::Neg(value) | Self::Call(_, value) => vec![value],
             Self::Add(a, b)
             | Self::Sub(a, b)
@@ -197,6 +199,15 @@ impl Value {
         match self {
             Self::Index(index) => vec![index],
             _ => self.parts().into_iter().flat_map(Self::indices).collect(),
+        }
+    }
+
+    /// Returns whether it is a number or a scalar, perhaps negated.
+    pub(crate) fn is_number(&self) -> bool {
+        match self {
+            Self::Literal(_) | Self::Scalar(_) => true,
+            Self::Neg(value) => value.is_number(),
+            _ => false,
         }
     }
 

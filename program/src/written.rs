@@ -74,7 +74,7 @@ mod tests {
             ranges: vec![(Name::new("i"), 0..3), (Name::new("j"), 0..2)],
             scalars: vec![],
             moduli: Vec::new(),
-            target: Access { tensor: Name::new("C"), index: index.iter().map(affine).collect() },
+            target: Access::new(Name::new("C"), index.iter().map(affine).collect()),
             assign: Assign::Set,
             value: Value::Access(access("A", &["i", "j"])),
         };

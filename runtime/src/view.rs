@@ -23,6 +23,7 @@ pub struct View<'a, T> {
     strides: Strides,
     blocks: Blocks,
     interior: Option<Interior<'a, T>>,
+    outside: Option<Outside<T>>,
 }
 
 /// A box of indices, one range per dimension.
@@ -35,6 +36,14 @@ struct Interior<'a, T> {
     data: &'a [T],
     origin: Strides,
     strides: Strides,
+}
+
+/// What is read where an index is outside of the array.
+#[derive(Clone, Debug)]
+struct Outside<T> {
+    value: T,
+    /// Per dimension, the array's extent, if the index may be outside.
+    extents: SmallVec<[Option<i64>; 4]>,
 }
 
 /// A [`View`] that is written.
@@ -72,6 +81,7 @@ pub struct Strided<'a, T> {
     pub(crate) strides: Strides,
     pub(crate) runs: Vec<Run>,
     pub(crate) interior: Option<StridedInterior<'a, T>>,
+    pub(crate) outside: Option<StridedOutside<T>>,
 }
 
 /// The iterations of an operand that read from elsewhere: those whose index is in a box.
@@ -82,6 +92,14 @@ pub(crate) struct StridedInterior<'a, T> {
     pub(crate) offset: i64,
     pub(crate) strides: Strides,
     /// Per dimension, the index.
+    pub(crate) indices: SmallVec<[Index; 4]>,
+}
+
+/// The iterations of an operand that read no element, but one value.
+#[derive(Clone, Debug)]
+pub(crate) struct StridedOutside<T> {
+    pub(crate) value: T,
+    /// The indices of which one is outside of its range there.
     pub(crate) indices: SmallVec<[Index; 4]>,
 }
 
@@ -107,7 +125,7 @@ pub struct StridedMut<'a, T> {
 }
 
 macro_rules! view {
-    ($View:ident, $Strided:ident, $data:ty, $other:ident) => {
+    ($View:ident, $Strided:ident, $data:ty, $($other:ident),+) => {
         impl<'a, T> $View<'a, T> {
             /// Returns the box over `data` whose first element has global index `origin`, with `strides` in
             /// elements.
@@ -129,7 +147,7 @@ macro_rules! view {
                     strides.len(),
                     origin.len()
                 );
-                Self { data, origin, strides, blocks: Blocks::default(), $other: None }
+                Self { data, origin, strides, blocks: Blocks::default(), $($other: None),+ }
             }
 
             /// The box without the gaps that `region` has between its blocks.
@@ -158,8 +176,8 @@ macro_rules! view {
                 let loops = steps.first().map_or(0, |step| step.len());
                 let stride = |l: usize| (0..ndim).map(|d| self.blocks.moved(d, steps[d][l]) * self.strides[d]).sum();
                 let runs = self.blocks.runs(distance, steps);
-                let $other = self.$other.map(|other| other.strided(base, steps));
-                $Strided { data: self.data, offset, strides: (0..loops).map(stride).collect(), runs, $other }
+                $(let $other = self.$other.map(|other| other.strided(base, steps));)+
+                $Strided { data: self.data, offset, strides: (0..loops).map(stride).collect(), runs, $($other),+ }
             }
         }
 
@@ -174,7 +192,7 @@ macro_rules! view {
 
             /// The same, of strides that need no memory of their own.
             pub(crate) fn along(data: $data, offset: i64, strides: Strides) -> Self {
-                Self { data, offset, strides, runs: Vec::new(), $other: None }
+                Self { data, offset, strides, runs: Vec::new(), $($other: None),+ }
             }
 
             /// The stride of each of the loops, and a check that all iterations stay inside the data.
@@ -186,7 +204,7 @@ macro_rules! view {
         }
     };
 }
-view!(View, Strided, &'a [T], interior);
+view!(View, Strided, &'a [T], interior, outside);
 view!(ViewMut, StridedMut, &'a mut [T], unset);
 
 impl<T: Copy> ViewMut<'_, T> {
@@ -242,6 +260,36 @@ impl<'a, T> View<'a, T> {
         let View { data, origin, strides, .. } = view;
         Self { interior: Some(Interior { ranges, data, origin, strides }), ..self }
     }
+
+    /// Returns the view for a [`nest`](crate::leaf::nest) that reads `value` where an index is below 0 or not below the
+    /// array's extent, along the dimensions for which one is given.
+    ///
+    /// ```
+    /// use polyshard_runtime::leaf::{nest, pointwise};
+    /// use polyshard_runtime::{ReduceOp, Strided, StridedMut, View};
+    /// let (a, mut b) = ([1.0, 2.0, 3.0], [0.0; 5]);
+    /// let before = View::new(&a, vec![0], vec![1]).outside(9.0, &[Some(3)]).strided(&[-1], &[&[1]]);
+    /// let target = StridedMut::new(&mut b, 0, vec![1]);
+    /// nest(&[5], target, ReduceOp::Sum, &[before], &pointwise(|[a]: [f64; 1]| a));
+    /// assert_eq!(b, [9.0, 1.0, 2.0, 3.0, 9.0]);
+    /// ```
+    #[must_use]
+    pub fn outside(self, value: T, extents: &[Option<i64>]) -> Self
+    where
+        T: Copy,
+    {
+        Self { outside: Some(Outside { value, extents: extents.into() }), ..self }
+    }
+}
+
+impl<T> Outside<T> {
+    fn strided(self, base: &[i64], steps: &[&[i64]]) -> StridedOutside<T> {
+        let dims = self.extents.into_iter().zip(base.iter().zip(steps));
+        let index = |(extent, (&base, &steps)): (Option<i64>, (&i64, &&[i64]))| {
+            Some(Index { base, steps: steps.into(), range: 0..extent? })
+        };
+        StridedOutside { value: self.value, indices: dims.filter_map(index).collect() }
+    }
 }
 
 impl<'a, T> Interior<'a, T> {
@@ -256,26 +304,66 @@ impl<'a, T> Interior<'a, T> {
     }
 }
 
-impl<T> Strided<'_, T> {
+impl<'a, T: Copy> Strided<'a, T> {
     /// Checks that all that is read is in one place.
     #[track_caller]
     pub(crate) fn one_place(&self, name: impl Display) {
         assert!(
-            self.interior.is_none(),
+            self.interior.is_none() && self.outside.is_none(),
             "operand {name} of a leaf that is no nest is in two places; this is a bug of polyshard"
         );
     }
+
+    /// The same operand of a leaf of these loops, where an index counts as one that may be outside only if it is in some
+    /// iteration.
+    pub(crate) fn of_loops(&self, counts: &[usize]) -> Self {
+        let mut operand = self.clone();
+        operand.outside = operand.outside.and_then(|mut outside| {
+            outside.indices.retain(|index| index.leaves(counts));
+            (!outside.indices.is_empty()).then_some(outside)
+        });
+        operand
+    }
+
+    /// As [`checked_strides`](Self::checked_strides), but iterations outside of the array need not be inside the data.
+    #[track_caller]
+    pub(crate) fn operand_strides(&self, number: usize, counts: &[usize]) -> Strides {
+        match &self.outside {
+            None => self.checked_strides(number, counts),
+            // What is read is looked up in the data with a check of each row.
+            Some(_) => padded(number, &self.strides, counts),
+        }
+    }
 }
 
+impl Index {
+    /// Whether it is outside of its range in some iteration of loops that run.
+    fn leaves(&self, counts: &[usize]) -> bool {
+        let (mut least, mut greatest) = (self.base, self.base);
+        for (&step, &count) in self.steps.iter().zip(counts) {
+            let reach = step * (count as i64 - 1).max(0);
+            least += reach.min(0);
+            greatest += reach.max(0);
+        }
+        least < self.range.start || greatest >= self.range.end
+    }
+}
+
+/// A stride for each loop; an operand without strides does not move.
 #[track_caller]
-fn checked_strides(name: impl Display, len: usize, offset: i64, strides: &[i64], counts: &[usize]) -> Strides {
+fn padded(name: impl Display, strides: &[i64], counts: &[usize]) -> Strides {
     assert!(
         strides.is_empty() || strides.len() == counts.len(),
         "operand {name} of a leaf of {} loops has {} strides; this is a bug of polyshard",
         counts.len(),
         strides.len()
     );
-    let strides = if strides.is_empty() { smallvec![0; counts.len()] } else { Strides::from_slice(strides) };
+    if strides.is_empty() { smallvec![0; counts.len()] } else { Strides::from_slice(strides) }
+}
+
+#[track_caller]
+fn checked_strides(name: impl Display + Copy, len: usize, offset: i64, strides: &[i64], counts: &[usize]) -> Strides {
+    let strides = padded(name, strides, counts);
     // A leaf that runs no iteration touches nothing, and its first index may be anywhere.
     if counts.contains(&0) {
         return strides;

@@ -18,9 +18,8 @@ const PLAIN: [&str; ROLES] = ["p", "q", "ko", "ki", "A", "B", "C", "alpha"];
 fn program(names: [&str; ROLES]) -> Program {
     let [p, q, ko, ki, a, b, c, alpha] = names.map(Name::new);
     let [m, n, k, mo, mi, no, ni] = ["m_", "n_", "k_", "mo_", "mi_", "no_", "ni_"].map(Name::new);
-    let access = |tensor: Name, index: [Name; 2]| Access {
-        tensor,
-        index: index.iter().map(|&name| Affine::new([(name, 1)], 0)).collect(),
+    let access = |tensor: Name, index: [Name; 2]| {
+        Access::new(tensor, index.iter().map(|&name| Affine::new([(name, 1)], 0)).collect())
     };
     let product = Value::Mul(
         Box::new(Value::Mul(Box::new(Value::Scalar(alpha)), Box::new(Value::Access(access(a, [m, k]))))),
@@ -34,7 +33,7 @@ fn program(names: [&str; ROLES]) -> Program {
         ranges: vec![],
         scalars: vec![(alpha, polyshard_program::Number::Int(1))],
         moduli: Vec::new(),
-        target: Access { tensor: c, index: vec![Affine::new([(m, 1)], 1), Affine::new([(n, 1)], 0)] },
+        target: Access::new(c, vec![Affine::new([(m, 1)], 1), Affine::new([(n, 1)], 0)]),
         assign: Assign::Set,
         value: product,
     };

@@ -257,8 +257,8 @@ fn a_mesh_that_does_not_fit_the_loops_is_refused() {
     refuse(
         "mesh(x: 2).distribute([m, n], [mo, no], [mi, ni])",
         expect![[r#"
-            error on `distribute`: distributes 2 loops into 2 outer and 2 inner ones over 1 axes
-              help: give one of each per axis
+            error on `distribute`: distributes 2 loops into 2 outer and 2 inner over 1 axis (x: 2)
+              help: list one loop, one outer and one inner loop per axis
         "#]],
     );
 }

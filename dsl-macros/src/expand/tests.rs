@@ -29,38 +29,42 @@ fn a_kernel_expands_to_its_data() {
                 ranges: vec![],
                 scalars: vec![],
                 moduli: vec![],
-                target: __::Access {
-                    tensor: __::Name::new("C"),
-                    index: vec![
+                target: __::Access::new(
+                    __::Name::new("C"),
+                    vec![
                         __::Affine::new([(__::Name::new("m"),
                         1i64)], 0i64),
                         __::Affine::new([(__::Name::new("n"),
                         1i64)], 0i64)
                     ],
-                },
+                ),
                 assign: __::Assign::Add,
                 value: __::Value::Mul(
                     Box::new(
-                        __::Value::Access(__::Access {
-                            tensor: __::Name::new("A"),
-                            index: vec![
-                                __::Affine::new([(__::Name::new("m"),
-                                1i64)], 0i64),
-                                __::Affine::new([(__::Name::new("k"),
-                                1i64)], 0i64)
-                            ],
-                        }),
+                        __::Value::Access(
+                            __::Access::new(
+                                __::Name::new("A"),
+                                vec![
+                                    __::Affine::new([(__::Name::new("m"),
+                                    1i64)], 0i64),
+                                    __::Affine::new([(__::Name::new("k"),
+                                    1i64)], 0i64)
+                                ],
+                            ),
+                        ),
                     ),
                     Box::new(
-                        __::Value::Access(__::Access {
-                            tensor: __::Name::new("B"),
-                            index: vec![
-                                __::Affine::new([(__::Name::new("k"),
-                                1i64)], 0i64),
-                                __::Affine::new([(__::Name::new("n"),
-                                1i64)], 0i64)
-                            ],
-                        }),
+                        __::Value::Access(
+                            __::Access::new(
+                                __::Name::new("B"),
+                                vec![
+                                    __::Affine::new([(__::Name::new("k"),
+                                    1i64)], 0i64),
+                                    __::Affine::new([(__::Name::new("n"),
+                                    1i64)], 0i64)
+                                ],
+                            ),
+                        ),
                     ),
                 ),
             })
@@ -92,13 +96,13 @@ fn scalars_are_of_the_element_type() {
                     __::ScalarType::number(scalar) })
                 ],
                 moduli: vec![],
-                target: __::Access {
-                    tensor: __::Name::new("C"),
-                    index: vec![
+                target: __::Access::new(
+                    __::Name::new("C"),
+                    vec![
                         __::Affine::new([(__::Name::new("i"),
                         1i64)], 0i64)
                     ],
-                },
+                ),
                 assign: __::Assign::Max,
                 value: __::Value::Sub(
                     Box::new(
@@ -117,13 +121,15 @@ fn scalars_are_of_the_element_type() {
                                     Box::new(
                                         __::Value::Add(
                                             Box::new(
-                                                __::Value::Access(__::Access {
-                                                    tensor: __::Name::new("A"),
-                                                    index: vec![
-                                                        __::Affine::new([(__::Name::new("i"),
-                                                        1i64)], 0i64)
-                                                    ],
-                                                }),
+                                                __::Value::Access(
+                                                    __::Access::new(
+                                                        __::Name::new("A"),
+                                                        vec![
+                                                            __::Affine::new([(__::Name::new("i"),
+                                                            1i64)], 0i64)
+                                                        ],
+                                                    ),
+                                                ),
                                             ),
                                             Box::new(
                                                 __::Value::Literal(
@@ -174,18 +180,20 @@ fn affine_indices_and_ranges_expand() {
                 ],
                 scalars: vec![],
                 moduli: vec![],
-                target: __::Access {
-                    tensor: __::Name::new("c"),
-                    index: vec![],
-                },
+                target: __::Access::new(
+                    __::Name::new("c"),
+                    vec![],
+                ),
                 assign: __::Assign::Set,
-                value: __::Value::Access(__::Access {
-                    tensor: __::Name::new("A"),
-                    index: vec![
-                        __::Affine::new([(__::Name::new("i"),
-                        2i64), (__::Name::new("r"), 1i64)], - 1i64)
-                    ],
-                }),
+                value: __::Value::Access(
+                    __::Access::new(
+                        __::Name::new("A"),
+                        vec![
+                            __::Affine::new([(__::Name::new("i"),
+                            2i64), (__::Name::new("r"), 1i64)], - 1i64)
+                        ],
+                    ),
+                ),
             })
         "#]],
     );
@@ -196,40 +204,42 @@ fn a_captured_modulus_is_an_expression_of_the_user() {
     check(
         "fn ring(A: [f64; n]) -> B: [f64; n] { B[i] = A[(i + 1) % n] }",
         expect![[r#"
-        __::Schedule::from_spec(__::KernelSpec {
-            name: __::Name::new("ring"),
-            dtype: __::DType::F64,
-            inputs: vec![
-                (__::Name::new("A"),
-                vec![__::extent(n)])
-            ],
-            output: (
-                __::Name::new("B"),
-                vec![__::extent(n)],
-            ),
-            ranges: vec![],
-            scalars: vec![],
-            moduli: vec![
-                (__::Name::new("n"), __::extent(n))
-            ],
-            target: __::Access {
-                tensor: __::Name::new("B"),
-                index: vec![
-                    __::Affine::new([(__::Name::new("i"),
-                    1i64)], 0i64)
+            __::Schedule::from_spec(__::KernelSpec {
+                name: __::Name::new("ring"),
+                dtype: __::DType::F64,
+                inputs: vec![
+                    (__::Name::new("A"),
+                    vec![__::extent(n)])
                 ],
-            },
-            assign: __::Assign::Set,
-            value: __::Value::Access(__::Access {
-                tensor: __::Name::new("A"),
-                index: vec![
-                    __::Affine::new([(__::Name::new("i"),
-                    1i64)], 1i64)
-                    .modulo(__::Modulus::Captured(__::Name::new("n")))
+                output: (
+                    __::Name::new("B"),
+                    vec![__::extent(n)],
+                ),
+                ranges: vec![],
+                scalars: vec![],
+                moduli: vec![
+                    (__::Name::new("n"), __::extent(n))
                 ],
-            }),
-        })
-    "#]],
+                target: __::Access::new(
+                    __::Name::new("B"),
+                    vec![
+                        __::Affine::new([(__::Name::new("i"),
+                        1i64)], 0i64)
+                    ],
+                ),
+                assign: __::Assign::Set,
+                value: __::Value::Access(
+                    __::Access::new(
+                        __::Name::new("A"),
+                        vec![
+                            __::Affine::new([(__::Name::new("i"),
+                            1i64)], 1i64)
+                            .modulo(__::Modulus::Captured(__::Name::new("n")))
+                        ],
+                    ),
+                ),
+            })
+        "#]],
     );
 }
 

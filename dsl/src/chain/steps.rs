@@ -7,7 +7,7 @@ use crate::errors::{error, listed};
 use crate::form::Form;
 use crate::step::Step;
 use polyshard_layout::Name;
-use polyshard_program::{LeafKind, Offsets, Pattern};
+use polyshard_program::{LeafKind, Offsets, Pattern, did_you_mean};
 use syn::parse::ParseStream;
 use syn::token::Bracket;
 use syn::{Expr, ExprRange, Ident, RangeLimits, Result, Token, parenthesized};
@@ -32,8 +32,9 @@ const STEPS: [(&str, &str); 13] = [
 /// Reads the arguments of `method` to the end.
 pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
     let Some((_, example)) = STEPS.iter().find(|step| *method == step.0) else {
-        let steps = listed(STEPS.iter().map(|step| step.0));
-        return Err(error(method, format!("no schedule step `{method}`"), format!("the steps are {steps}")));
+        let steps = || STEPS.iter().map(|step| step.0);
+        let help = format!("{}the steps are {}", did_you_mean(&method.to_string(), steps()), listed(steps()));
+        return Err(error(method, format!("no schedule step `{method}`"), help));
     };
     let written = arguments(method, input, form).and_then(|written| end(input).map(|()| written));
     written.map_err(|error| match error.to_string().contains("\nhelp: ") {

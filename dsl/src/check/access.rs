@@ -4,7 +4,7 @@ use super::index;
 use crate::errors::{Errors, count, listed};
 use crate::syntax::{Block, Tensor};
 use crate::value;
-use polyshard_program::{Access, Affine};
+use polyshard_program::{Access, Affine, did_you_mean};
 use quote::ToTokens;
 use syn::Ident;
 
@@ -17,6 +17,13 @@ pub(crate) struct Site<'a> {
     pub(crate) access: Access,
     /// The identifiers of its indices, as they appear.
     pub(crate) vars: Vec<Ident>,
+}
+
+impl Site<'_> {
+    /// Whether all indices are inside of the tensor, so that they say how far they run.
+    pub(crate) fn stays_inside(&self) -> bool {
+        self.syntax.outside.is_none()
+    }
 }
 
 /// Returns the access that is written, if it is the output's.
@@ -47,7 +54,11 @@ pub(crate) fn inputs<'a>(block: &'a Block, errors: &mut Errors) -> Vec<Site<'a>>
             let tensors = listed(block.inputs.iter().map(|input| &input.name));
             let help = match block.inputs.is_empty() {
                 true => format!("declare it: `fn {}({name}: [..])`", block.name),
-                false => format!("the inputs are {tensors}"),
+                false => {
+                    let names: Vec<_> = block.inputs.iter().map(|input| input.name.to_string()).collect();
+                    let meant = did_you_mean(&name.to_string(), names.iter().map(String::as_str));
+                    format!("{meant}the inputs are {tensors}")
+                }
             };
             errors.push(name, format!("no tensor `{name}`"), help);
         }
@@ -64,7 +75,7 @@ fn site<'a>(syntax: &'a value::Access, tensor: Option<&'a Tensor>, errors: &mut 
         affine.push(errors.take(index::affine(index)).unwrap_or_else(|| Affine::new([], 0)));
         vars.extend(index::identifiers(index));
     }
-    Site { syntax, tensor: counted, access: Access { tensor: crate::name::name(&syntax.tensor), index: affine }, vars }
+    Site { syntax, tensor: counted, access: Access::new(crate::name::name(&syntax.tensor), affine), vars }
 }
 
 fn right_count(access: &value::Access, tensor: &Tensor, errors: &mut Errors) -> bool {

@@ -46,7 +46,7 @@ fn conflicts(block: &Block, sites: &[&Site], errors: &mut Errors) {
     let output = |site: &&&Site| site.syntax.tensor == block.output.name;
     for site in sites.iter().filter(|site| !output(site)).chain(sites.iter().filter(output)) {
         let extents = site.tensor.map_or(&[][..], |tensor| &tensor.extents);
-        for (index, extent) in site.syntax.indices.iter().zip(extents) {
+        for (index, extent) in site.syntax.indices.iter().zip(extents).filter(|_| site.stays_inside()) {
             let Expr::Path(path) = index else { continue };
             let Some(var) = path.path.get_ident().filter(|var| !stated(var)) else { continue };
             let Some(value) = evaluate(extent).filter(|&value| value >= 0) else { continue };
@@ -74,7 +74,7 @@ fn conflicts(block: &Block, sites: &[&Site], errors: &mut Errors) {
 /// The range of `var` with which its accesses stay inside, as far as extents are numbers.
 fn fitting(var: Name, sites: &[&Site]) -> Option<String> {
     let mut indices = Vec::new();
-    for site in sites {
+    for site in sites.iter().filter(|site| site.stays_inside()) {
         let extents = site.tensor.map_or(&[][..], |tensor| &tensor.extents);
         for (index, extent) in site.access.index.iter().zip(extents).filter(|(index, _)| index.coefficient(var) != 0) {
             indices.push((index, evaluate(extent)?));
@@ -120,6 +120,6 @@ fn may_bind(site: &Site, var: &Ident) -> bool {
     let name = crate::name::name(var);
     match site.tensor {
         None => site.vars.contains(var),
-        Some(_) => site.access.index.iter().any(|index| index.as_variable() == Some(name)),
+        Some(_) => site.stays_inside() && site.access.index.iter().any(|index| index.as_variable() == Some(name)),
     }
 }

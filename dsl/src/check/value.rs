@@ -33,7 +33,11 @@ impl Context<'_> {
         match value {
             Syntax::Access(access) => {
                 let site = self.sites.iter().find(|site| std::ptr::eq(site.syntax, access))?;
-                Some(Value::Access(site.access.clone()))
+                let read = site.access.clone();
+                Some(Value::Access(match &access.outside {
+                    None => read,
+                    Some(outside) => read.or_else(self.value(outside)?),
+                }))
             }
             Syntax::Literal(literal) => self.literal(literal, false),
             Syntax::Name(name) => self.scalar(name),

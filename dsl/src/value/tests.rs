@@ -275,3 +275,78 @@ fn a_name_given_twice_is_one_error() {
         "#]],
     );
 }
+
+#[test]
+fn an_access_has_a_value_outside() {
+    check(
+        "fn f(A: [f32; n, n], B: [f32; n]) -> C: [f32; n, n] { C[i, j] = -A[i - 1, j] else 0.5 * 2 + if B[i + 1] else -alpha < 0 { A[i, j + 7] else beta } else { 0 } }",
+        expect![[r#"
+            C[i, j] = -A[i - 1, j] else 0.5 * 2 + (if B[i + 1] else -alpha < 0 { A[i, j + 7] else beta } else { 0 })
+            scalars: alpha, beta
+        "#]],
+    );
+}
+
+#[test]
+fn a_value_outside_is_a_number_after_an_access_to_an_input() {
+    check(
+        "fn f(A: [i32; n], B: [i32; n]) -> C: [i32; n] { C[i] = A[i - 1] else B[i] }",
+        expect![[r#"
+            error on `B`: what `A` is outside is a number or a scalar
+              help: write `A[i - 1] else 0`
+        "#]],
+    );
+    check(
+        "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = A[i - 1] else (1 + 2) }",
+        expect![[r#"
+            error on `(1 + 2)`: what `A` is outside is a number or a scalar
+              help: write `A[i - 1] else 0`
+        "#]],
+    );
+    check(
+        "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = A[i - 1] else exp(1) }",
+        expect![[r#"
+            error on `exp`: what `A` is outside is a number or a scalar
+              help: write `A[i - 1] else 0`
+        "#]],
+    );
+    check(
+        "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = A[i - 1] else 0.5 }",
+        expect![[r#"
+            error on `0.5`: `0.5` is a float in a kernel of integers
+              help: write an integer, or let the tensors hold `f32` or `f64`
+        "#]],
+    );
+    check(
+        "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = A[i - 1] else }",
+        expect![[r#"
+            error on `else`: what `A` is outside is a number or a scalar
+              help: write `A[i - 1] else 0`
+        "#]],
+    );
+    check(
+        "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = (2 * A[i - 1]) else 0 }",
+        expect![[r#"
+            error on `else`: unexpected `else`
+              help: a value outside stands directly after an access: `A[i - 1] else 0`
+        "#]],
+    );
+    check(
+        "fn f(A: [i32; n]) -> C: [i32; n] { C[i - 1] else 0 = A[i] }",
+        expect![[r#"
+            error on `else`: nothing is written outside of the output
+              help: only inputs may have a value outside
+        "#]],
+    );
+}
+
+#[test]
+fn an_access_that_may_be_outside_says_nothing_of_ranges() {
+    check(
+        "fn f(A: [i32; 9]) -> C: [i32; 12] { C[i] += A[i] else 0 * A[r] else 1 }",
+        expect![[r#"
+            error on `r`: index `r` stands nowhere alone, so its extent is unknown
+              help: give its range: `for r in 0..n`; a constant in an index is written as a number
+        "#]],
+    );
+}

@@ -244,9 +244,9 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
     let tensors = tensor_names(arrays);
     let indices = index_names(&loops, &tensors);
     let position = |name: &String| loops.iter().position(|other| *other == name).unwrap_or(0);
-    let access = |nth: usize| Access {
-        tensor: tensors[nth],
-        index: names[nth].iter().map(|name| Affine::new([(indices[position(name)], 1)], 0)).collect(),
+    let access = |nth: usize| {
+        let index = names[nth].iter().map(|name| Affine::new([(indices[position(name)], 1)], 0));
+        Access::new(tensors[nth], index.collect())
     };
     let extents = |nth: usize| shardings[nth].shape().iter().map(|&extent| extent as i128).collect::<Vec<_>>();
     let spec = KernelSpec {

@@ -11,7 +11,7 @@ use proptest::test_runner::TestRunner;
 fn convolution([a, b]: [i64; 2], [i, j, r, rows]: [i128; 4]) -> KernelSpec {
     let [vi, vj, vr] = ["i", "j", "r"].map(Name::new);
     let rows_of_a = Affine::new([(vi, a), (vr, 1)], b);
-    let read = Access { tensor: Name::new("A"), index: vec![rows_of_a, Affine::new([(vj, 1)], 0)] };
+    let read = Access::new(Name::new("A"), vec![rows_of_a, Affine::new([(vj, 1)], 0)]);
     KernelSpec {
         inputs: vec![(Name::new("A"), vec![rows, j]), (Name::new("W"), vec![r])],
         output: (Name::new("C"), vec![i, j]),

@@ -48,7 +48,7 @@ fn square(a: [&str; 2], b: [&str; 2]) -> Schedule {
 /// `C[i] += A[i + j]`, of 14 by 3.
 fn window() -> KernelSpec {
     let [i, j] = ["i", "j"].map(Name::new);
-    let read = Access { tensor: Name::new("A"), index: vec![Affine::new([(i, 1), (j, 1)], 0)] };
+    let read = Access::new(Name::new("A"), vec![Affine::new([(i, 1), (j, 1)], 0)]);
     KernelSpec {
         inputs: vec![(Name::new("A"), vec![16])],
         output: (Name::new("C"), vec![14]),
@@ -133,7 +133,7 @@ fn what_the_neighbour_has_now_is_shifted() {
         -   each rank sends one tile and receives one: permute
         matching: in the first iteration the rank that a tile is sent to is the one that receives it
         residency: in the first iteration rank (x, (x + y) % 3) owns the tile
-        residency: in each later one it is the tile that the neighbour at y + 1 has had
+        residency: in each later one it is the tile that the neighbour at y + 1 held in the previous iteration
     "#]],
     );
 }

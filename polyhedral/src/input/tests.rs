@@ -11,7 +11,7 @@ use polyshard_program::{Affine, KernelSpec, Value, example};
 fn check(accesses: [[(&str, i64); 2]; 2], rows: i128, homed: bool, expect: &[(&[usize], &str)]) {
     let access = |index: [(&str, i64); 2]| {
         let index = index.map(|(name, offset)| Affine::new([(Name::new(name), 1)], offset));
-        Value::Access(Access { tensor: Name::new("A"), index: index.into() })
+        Value::Access(Access::new(Name::new("A"), index.into()))
     };
     let [first, second] = accesses.map(access);
     let spec = KernelSpec {

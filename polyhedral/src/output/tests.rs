@@ -109,7 +109,7 @@ fn sums_meet_at_one_owner_at_all_of_them_or_part_by_part() {
         -   axis x: the region is the same for all x
         -   ranks along x own it together: allgather
         - run backwards, an all-gather is a reduce-scatter: reduce_scatter(x)
-        delivery: each element of the tile that all ranks along x have is one rank's of these
+        delivery: each element of the tile that all ranks along x hold is owned by one of these ranks
     "#]],
     );
 }
@@ -214,7 +214,7 @@ fn rims_go_to_neighbours() {
         inputs: vec![("A".into(), vec![12])],
         output: (c, vec![14]),
         ranges: vec![(j, 0..3)],
-        target: polyshard_program::Access { tensor: c, index: vec![index] },
+        target: polyshard_program::Access::new(c, vec![index]),
         assign: Assign::Add,
         value: Value::Access(example::access("A", &["i"])),
         ..example::matmul(1, 1, 1)

@@ -19,7 +19,7 @@ fn index(factor: i64, constant: i64, modulus: impl Into<Option<i64>>) -> Affine 
 
 /// `B[i]` of `extent` elements is the sum of `A`, of `of` elements, at these indices.
 fn sum_of(extent: i128, of: i128, indices: impl IntoIterator<Item = Affine>) -> KernelSpec {
-    let access = |index| Value::Access(Access { tensor: "A".into(), index: vec![index] });
+    let access = |index| Value::Access(Access::new("A".into(), vec![index]));
     let value = indices.into_iter().map(access).reduce(|a, b| Value::Add(Box::new(a), Box::new(b)));
     KernelSpec {
         name: "ring".into(),
@@ -29,7 +29,7 @@ fn sum_of(extent: i128, of: i128, indices: impl IntoIterator<Item = Affine>) -> 
         ranges: Vec::new(),
         scalars: Vec::new(),
         moduli: vec![("n".into(), of), ("far".into(), 1 << 70), ("none".into(), 0)],
-        target: Access { tensor: "B".into(), index: vec![index(1, 0, None)] },
+        target: Access::new("B".into(), vec![index(1, 0, None)]),
         assign: Assign::Set,
         value: value.unwrap_or(Value::Literal(Number::Int(0))),
     }
@@ -207,7 +207,7 @@ fn a_program_shows_where_it_wraps() {
         A: halo(x: -1..=1), once, outside all serial loops
             halo from x - 1..=x + 1 around the axis
             tile [6] of A[(4*x - 1 .. +6) % 12]
-            at most 48 bytes received per rank and step
+            at most 16 bytes received per rank and step
             messages with at most 2 other ranks
             what a rank owns itself is read where it lies
             - what one rank needs wraps around the end of the tensor

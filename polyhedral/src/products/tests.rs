@@ -12,7 +12,7 @@ fn einsum(formula: &str, extents: &[(char, i128)]) -> Program {
     let shape = |indices: &str| indices.chars().map(extent).collect::<Vec<_>>();
     let access = |name: Name, indices: &str| {
         let index = indices.chars().map(|c| Affine::new([(Name::new(&c.to_string()), 1)], 0)).collect();
-        Access { tensor: name, index }
+        Access::new(name, index)
     };
     let named: Vec<(Name, &str)> = inputs
         .split(',')

@@ -10,8 +10,7 @@ use polyshard_program::{Assign, KernelSpec, Value, example};
 /// `C[i] = sum of A[coefficient * i + offset]`, where `A` has `extent` elements and `C` has 12, on 4 ranks.
 fn stencil(extent: i128, offsets: &[i64]) -> Schedule {
     let name = Name::new("A");
-    let access =
-        |&offset| Value::Access(Access { tensor: name, index: vec![Affine::new([(Name::new("i"), 1)], offset)] });
+    let access = |&offset| Value::Access(Access::new(name, vec![Affine::new([(Name::new("i"), 1)], offset)]));
     let sum = offsets.iter().map(access).reduce(|a, b| Value::Add(Box::new(a), Box::new(b)));
     let spec = KernelSpec {
         inputs: vec![(name, vec![extent])],

@@ -137,6 +137,39 @@ impl Schedule {
     /// for ii in 0..ceil(m / x) { for ji in 0..ceil(n / y) { S(x*ceil(m / x) + ii, y*ceil(n / y) + ji) } }
     /// ```
     ///
+    /// A loop that writes a dimension of the output is divided as that dimension is, not as its own range: ranks compute
+    /// what they own. So the interior of a stencil is computed where it lies, for any extent and number of ranks. Which
+    /// dimension it is, the output's access says: the first one whose index is the loop's, perhaps with a constant.
+    ///
+    /// ```text
+    /// for i in 1..n - 1 { S(i) }, where S(i) writes B[i], which has n elements
+    ///   =>  distribute([i], [io], [ii], mesh(x)), on the rank at x      b = ceil(n / x)
+    /// for ii in max(0, 1 - x*b)..min(b, n - 1 - x*b) { S(x*b + ii) }
+    /// ```
+    ///
+    /// Other loops are divided as their ranges are: contracted ones, those that other steps have made, and index
+    /// variables whose range [`divide`](Self::divide) or [`split`](Self::split) has divided before.
+    ///
+    /// ```
+    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/law.rs"));
+    /// # use polyshard_layout::Mesh;
+    /// # use polyshard_polyhedral::Schedule;
+    /// # use polyshard_dsl::{Var, parse_kernel};
+    /// # use polyshard_program::Pattern;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mesh, i) = (Mesh::new([("x", 4)]), Var::new("i"));
+    /// let [x] = mesh.axes();
+    /// let text = "fn f(A: [f32; 30, 5]) -> B: [f32; 30, 5] { B[i, j] = A[i - 1, j] + A[i + 1, j] for i in 1..29 }";
+    /// let stencil = Schedule::from_spec(parse_kernel(text)?);
+    /// let owners = stencil.clone().distribute(["i"], ["io"], ["ii"], &mesh);
+    /// let range = stencil.divide("i", "ib", "ii", 4).distribute(["ib"], ["io"], ["il"], &mesh);
+    /// let sharded = |schedule: Schedule| schedule.shard("A", [i.at(x.clone())]).shard("B", [i.at(x.clone())]);
+    /// same_as_sequential(&sharded(owners).expect("B", Pattern::Local).lower()?)?; // rows 1..8, 8..16, 16..24, 24..29
+    /// same_as_sequential(&sharded(range).expect("B", Pattern::Exchange).lower()?)?; // rows 1..8, 8..15, 15..22, 22..29
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// A contracted loop is divided like any other. Each rank then has a term of every sum, and the terms meet where the
     /// output's sharding says:
     ///

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// `A[2*i + r - 1, k]`, with indices as they print.
 fn at(tensor: &str, index: &[&str]) -> Access {
-    Access { tensor: tensor.into(), index: index.iter().map(|text| affine(text)).collect() }
+    Access::new(tensor.into(), index.iter().map(|text| affine(text)).collect())
 }
 
 fn affine(text: &str) -> Affine {

@@ -381,6 +381,10 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                     Some(tile) => tile.view(source),
                     None => source.array().view(),
                 };
+                let view = match leaf.outside(operand) {
+                    Some((value, extents)) => view.outside(*value, extents),
+                    None => view,
+                };
                 view.strided(&values(base), &steps(access))
             })
             .collect();

@@ -4,15 +4,19 @@ use super::value::{constant, of_kernel, scalar};
 use crate::leaf::{Expression, Named, Products, Ramp, contract, nest_with_numbers};
 use crate::{Element, ReduceOp, Result, Strided, StridedMut, count};
 use polyshard_layout::Name;
-use polyshard_program::{Kernel, LeafOp, Nest, Role, TileOperand};
+use polyshard_program::{Access, Kernel, LeafOp, Nest, Role, TileOperand};
+use smallvec::SmallVec;
 
 /// The operation of one nest over elements of one type.
 pub(super) enum LeafPlan<T> {
     Contraction { roles: Vec<Role>, alpha: T },
     Products { products: Products<T>, alpha: T },
-    Nest(Expression<T>),
+    Nest { value: Expression<T>, outside: Vec<Option<Outside<T>>> },
     Named { leaf: Named<T>, operands: Vec<TileOperand>, scalars: Vec<[T; 1]> },
 }
+
+/// What an operand is outside of its array, and along which dimensions, with their extents, its index may be there.
+pub(super) type Outside<T> = (T, SmallVec<[Option<i64>; 4]>);
 
 impl<T: Element> LeafPlan<T> {
     /// The leaf of a nest with the scalars of `kernel`.
@@ -28,7 +32,10 @@ impl<T: Element> LeafPlan<T> {
                 )?,
                 alpha: constant(alpha, kernel),
             },
-            LeafOp::Nest => Self::Nest(of_kernel(kernel)),
+            LeafOp::Nest => {
+                let outside = kernel.value().accesses().into_iter().map(|access| outside(access, kernel));
+                Self::Nest { value: of_kernel(kernel), outside: outside.collect() }
+            }
             LeafOp::Named { name, statement, operands, .. } => {
                 let scalars = operands.iter().filter_map(|operand| match operand {
                     TileOperand::Access(_) => None,
@@ -41,6 +48,14 @@ impl<T: Element> LeafPlan<T> {
                 }
             }
         })
+    }
+
+    /// What an operand is outside of its array.
+    pub(super) fn outside(&self, operand: usize) -> Option<&Outside<T>> {
+        match self {
+            Self::Nest { outside, .. } => outside[operand].as_ref(),
+            _ => None,
+        }
     }
 
     /// Computes on the operands, in the order of the kernel's accesses, and on the indices that are numbers.
@@ -60,7 +75,7 @@ impl<T: Element> LeafPlan<T> {
                 contract(counts, roles, *alpha, a.clone(), b.clone(), target);
             }
             Self::Products { products, alpha } => products.run(counts, *alpha, operands, target),
-            Self::Nest(value) => nest_with_numbers(counts, target, op, operands, numbers, &*value),
+            Self::Nest { value, .. } => nest_with_numbers(counts, target, op, operands, numbers, &*value),
             Self::Named { leaf, operands: tiles, scalars } => {
                 let mut scalars = scalars.iter();
                 let tiles = tiles.iter().map(|tile| match tile {
@@ -74,6 +89,11 @@ impl<T: Element> LeafPlan<T> {
             }
         }
     }
+}
+
+fn outside<T: Element>(access: &Access, kernel: &Kernel) -> Option<Outside<T>> {
+    let value = constant(access.outside.as_deref()?, kernel);
+    Some((value, kernel.open_extents(access).into()))
 }
 
 fn named<T: Element>(nest: &Nest, name: Name, statement: &str) -> Result<Named<T>> {

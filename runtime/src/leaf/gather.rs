@@ -3,6 +3,7 @@
 use super::order::Order;
 use super::rows::{CHUNK, Rows, Start};
 use super::walk::Loop;
+use crate::view::Index;
 use crate::{Element, Strided};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -22,6 +23,8 @@ pub(super) struct Gather<'a, T> {
     gathered: &'a mut [T],
     /// The points of the current row at which each operand is read elsewhere.
     elsewhere: SmallVec<[Range<usize>; 10]>,
+    /// The points of the current row at which the index of each operand is inside of its array.
+    inside: SmallVec<[Range<usize>; 10]>,
     /// Where each operand's current row starts.
     starts: SmallVec<[Start; 10]>,
 }
@@ -40,15 +43,22 @@ pub(super) enum Place {
     Row(usize),
     /// Rows are gathered to here, [`ROWS`] at a time.
     Block(usize),
-    /// Points whose index is in a box are read elsewhere; a row of which some are is gathered to here.
-    Around {
+    /// Points whose index is in a box are read elsewhere, and points outside of the array are a value; a row of which
+    /// some are is gathered to here.
+    Parts {
         /// Where it is gathered.
         place: usize,
-        /// The first of the walks of the interior and of the index.
+        /// The first of the walks of the interior, if there is one, and of the indices.
         walks: usize,
     },
     /// The row is filled with numbers that grow, from here on.
     Numbers(usize),
+}
+
+/// The indices that say where a point of an operand is read: of the interior, then those that may be outside.
+pub(super) fn indices<'a, T>(operand: &'a Strided<'_, T>) -> impl Iterator<Item = &'a Index> {
+    let interior = operand.interior.iter().flat_map(|interior| &interior.indices);
+    interior.chain(operand.outside.iter().flat_map(|outside| &outside.indices))
 }
 
 /// Says where the rows of the operands come from, then those of `numbers`, and how many elements of room that takes.
@@ -61,10 +71,10 @@ pub(super) fn places<T>(operands: &[Strided<'_, T>], numbers: usize, order: &Ord
     let strides = order.cross.strides.iter().zip(&order.inner.strides).skip(1);
     let mut walks = 1 + operands.len() + numbers;
     let places = operands.iter().zip(strides).map(|(operand, (&cross, &inner))| {
-        if let Some(interior) = &operand.interior {
+        if operand.interior.is_some() || operand.outside.is_some() {
             let first = walks;
-            walks += 1 + interior.indices.len();
-            return Place::Around { place: rows(1), walks: first };
+            walks += usize::from(operand.interior.is_some()) + indices(operand).count();
+            return Place::Parts { place: rows(1), walks: first };
         }
         match (cross, inner) {
             (_, 1) => Place::Contiguous,
@@ -80,10 +90,13 @@ pub(super) fn places<T>(operands: &[Strided<'_, T>], numbers: usize, order: &Ord
 
 /// Whether the elements of all operands follow one another along the inner loop, be it in two places: then rows between
 /// [`cuts`](Gather::cut) are read where they lie, and may be of any length.
-pub(super) fn are_in_place(places: &Places, order: &Order) -> bool {
+pub(super) fn are_in_place<T>(operands: &[Strided<'_, T>], places: &Places, order: &Order) -> bool {
+    let consecutive = |of: usize| order.inner.strides[of] == 1;
     places.iter().enumerate().all(|(i, place)| match place {
         Place::Contiguous => true,
-        Place::Around { walks, .. } => [i + 1, *walks].iter().all(|&of| order.inner.strides[of] == 1),
+        Place::Parts { walks, .. } => {
+            consecutive(i + 1) && operands[i].interior.as_ref().is_none_or(|_| consecutive(*walks))
+        }
         Place::Repeated(..) | Place::Row(_) | Place::Block(_) | Place::Numbers(_) => false,
     })
 }
@@ -91,8 +104,9 @@ pub(super) fn are_in_place(places: &Places, order: &Order) -> bool {
 impl<'a, T: Element> Gather<'a, T> {
     /// The operands, whose rows come from where [`places`] says, with that much room to gather them.
     pub(super) fn new(operands: &'a [Strided<'a, T>], order: &'a Order, places: Places, gathered: &'a mut [T]) -> Self {
-        let (elsewhere, starts) = (smallvec![0..0; operands.len()], smallvec![Start::Data(0); places.len()]);
-        Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, elsewhere, starts }
+        let parts = smallvec![0..0; operands.len()];
+        let (elsewhere, starts) = (parts.clone(), smallvec![Start::Data(0); places.len()]);
+        Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, elsewhere, inside: parts, starts }
     }
 
     /// How far the walk number `of` is at a point of a row, and how far it moves to the next.
@@ -104,21 +118,37 @@ impl<'a, T: Element> Gather<'a, T> {
     /// Begins with a row, before its [`rows`](Self::rows) are asked for.
     pub(super) fn begin(&mut self, at: &[i64], row: usize) {
         for (i, operand) in self.operands.iter().enumerate() {
-            let (Place::Around { walks, .. }, Some(interior)) = (self.places[i], &operand.interior) else { continue };
+            let Place::Parts { walks, .. } = self.places[i] else { continue };
             let count = self.inner.count;
-            self.elsewhere[i] = interior.indices.iter().enumerate().fold(0..count, |points, (dim, index)| {
-                let (first, step) = self.walk(walks + 1 + dim, at, row, 0);
-                let here = points_within(first, step, &index.range, count);
-                points.start.max(here.start)..points.end.min(here.end)
-            });
+            let points = |indices: &[Index], walks: usize| {
+                indices.iter().enumerate().fold(0..count, |points, (dim, index)| {
+                    let (first, step) = self.walk(walks + dim, at, row, 0);
+                    let here = points_within(first, step, &index.range, count);
+                    points.start.max(here.start)..points.end.min(here.end)
+                })
+            };
+            let (elsewhere, walks) = match &operand.interior {
+                Some(interior) => (points(&interior.indices, walks + 1), walks + 1 + interior.indices.len()),
+                None => (0..0, walks),
+            };
+            let inside = operand.outside.as_ref().map_or(0..count, |outside| points(&outside.indices, walks));
+            (self.elsewhere[i], self.inside[i]) = (elsewhere, inside);
         }
     }
 
-    /// The first point after `start`, of those up to `end`, from which on some operand of the row is read in another place.
+    /// The first point after `start`, of those up to `end`, from which on some operand of the row is read in another place,
+    /// or is a value of which there is no longer row.
     pub(super) fn cut(&self, start: usize, end: usize) -> usize {
-        let ends =
-            self.elsewhere.iter().filter(|points| !points.is_empty()).flat_map(|points| [points.start, points.end]);
-        ends.filter(|&point| point > start).fold(end, usize::min)
+        let parts = self.places.iter().zip(self.elsewhere.iter().zip(&self.inside));
+        parts.fold(end, |end, (place, (elsewhere, inside))| {
+            if !matches!(place, Place::Parts { .. }) {
+                return end;
+            }
+            let parts = [elsewhere, inside].into_iter().filter(|points| !points.is_empty());
+            let ends = parts.flat_map(|points| [points.start, points.end]);
+            let end = ends.filter(|&point| point > start).fold(end, usize::min);
+            if inside.contains(&start) { end } else { end.min(start + CHUNK) }
+        })
     }
 
     /// Gathers the rows of `block` that lie side by side, at the points of `chunk`; `at` are the offsets of the output
@@ -166,26 +196,38 @@ impl<'a, T: Element> Gather<'a, T> {
                     Start::Gathered(*place)
                 }
                 Place::Block(place) => Start::Gathered(*place + (row - first) * CHUNK),
-                Place::Around { place, walks } => {
-                    let interior = operand.interior.as_ref().expect("it has one; this is a bug of polyshard");
+                Place::Parts { place, walks } => {
                     let (place, walks) = (*place, *walks);
-                    let (within, inside) = self.walk(walks, at, row, chunk.start);
-                    let points = &self.elsewhere[i];
                     let position = |point: usize| point.clamp(chunk.start, chunk.end) - chunk.start;
-                    let points = position(points.start)..position(points.end);
-                    if points.len() == chunk.len() && inside == 1 {
-                        Start::Interior(within as usize)
-                    } else if points.is_empty() && stride == 1 {
-                        Start::Data(offset as usize)
-                    } else {
-                        let points = if points.is_empty() { 0..0 } else { points };
-                        let row = &mut self.gathered[place..][..chunk.len()];
-                        let from = |offset: i64, stride: i64, point: usize| offset + point as i64 * stride;
-                        gather(operand.data, offset, stride, &mut row[..points.start]);
-                        let start = from(within, inside, points.start);
-                        gather(interior.data, start, inside, &mut row[points.clone()]);
-                        gather(operand.data, from(offset, stride, points.end), stride, &mut row[points.end..]);
-                        Start::Gathered(place)
+                    let within = |points: &Range<usize>| position(points.start)..position(points.end);
+                    let inside = within(&self.inside[i]);
+                    let inside = if inside.is_empty() { 0..0 } else { inside };
+                    let points = within(&self.elsewhere[i]);
+                    let points = if points.is_empty() { inside.start..inside.start } else { points };
+                    let all = |points: &Range<usize>| points.len() == chunk.len();
+                    let interior = operand.interior.as_ref().map(|interior| {
+                        let (start, stride) = self.walk(walks, at, row, chunk.start);
+                        (interior.data, start, stride)
+                    });
+                    match interior {
+                        Some((_, start, 1)) if all(&points) => Start::Interior(start as usize),
+                        _ if points.is_empty() && all(&inside) && stride == 1 => Start::Data(offset as usize),
+                        _ => {
+                            let row = &mut self.gathered[place..][..chunk.len()];
+                            let mut part = |data: &[T], start: i64, stride: i64, points: Range<usize>| {
+                                gather(data, start + points.start as i64 * stride, stride, &mut row[points]);
+                            };
+                            part(operand.data, offset, stride, inside.start..points.start);
+                            if let Some((data, start, stride)) = interior {
+                                part(data, start, stride, points.clone());
+                            }
+                            part(operand.data, offset, stride, points.end..inside.end);
+                            if let Some(outside) = &operand.outside {
+                                row[..inside.start].fill(outside.value);
+                                row[inside.end..].fill(outside.value);
+                            }
+                            Start::Gathered(place)
+                        }
                     }
                 }
             };

@@ -28,7 +28,8 @@ use std::ops::Range;
 ///   points `i`, `i + 32`, and so on. Then lane `i` meets lane `i + 16`, the results `i` and `i + 8`, down to one,
 ///   which is combined into `c`. A row of fewer points is combined from first to last.
 ///
-/// An operand may be in two places, as the tile of a halo is: what its rank owns is read where it lies.
+/// An operand may be in two places, as the tile of a halo is: what its rank owns is read where it lies. And it may have a
+/// value where its index is outside of its array ([`View::outside`](crate::View::outside)).
 ///
 /// # Panics
 /// If an operand would be touched outside its data: a bug of polyshard.
@@ -70,8 +71,15 @@ pub fn nest_with_numbers<T: Element>(
     if !overwrites {
         c.set();
     }
+    let kept: SmallVec<[Strided<'_, T>; 10]>;
+    let operands = if operands.iter().any(|operand| operand.outside.is_some()) {
+        kept = operands.iter().map(|operand| operand.of_loops(counts)).collect();
+        &kept[..]
+    } else {
+        operands
+    };
     let mut strides: SmallVec<[Strides; 40]> = smallvec![c.checked_strides("c", counts)];
-    strides.extend(operands.iter().enumerate().map(|(i, operand)| operand.checked_strides(i, counts)));
+    strides.extend(operands.iter().enumerate().map(|(i, operand)| operand.operand_strides(i, counts)));
     if counts.contains(&0) {
         return;
     }
@@ -84,17 +92,19 @@ pub fn nest_with_numbers<T: Element>(
         strides.push(steps.clone());
     }
     // Where an operand is in two places, its index says in which, and goes along.
-    for interior in operands.iter().filter_map(|operand| operand.interior.as_ref()) {
-        offsets.push(interior.offset);
-        strides.push(interior.strides.clone());
-        for index in &interior.indices {
+    for operand in operands {
+        if let Some(interior) = &operand.interior {
+            offsets.push(interior.offset);
+            strides.push(interior.strides.clone());
+        }
+        for index in gather::indices(operand) {
             offsets.push(index.base);
             strides.push(index.steps.clone());
         }
     }
     let order = Order::new::<T>(Loop::all(counts, &strides), strides.len(), 1 + operands.len());
     let (places, room) = gather::places(operands, numbers.len(), &order);
-    let in_place = gather::are_in_place(&places, &order);
+    let in_place = gather::are_in_place(operands, &places, &order);
     let longest = if in_place { kernel.points() } else { CHUNK };
     let mut kept = Scratch::of::<T>(room + (1 + kernel.scratch()) * longest);
     let (gathered, rest) = kept.split(room);

@@ -49,6 +49,9 @@ impl Row {
         match value {
             Value::Access(access) => {
                 let (elements, shape) = arrays.of(access);
+                if let Some(outside) = &access.outside {
+                    return self.inside_or(self.evaluate(outside, arrays), access, arrays.kernel, (elements, shape));
+                }
                 match self.offsets(access, arrays.kernel, shape) {
                     Offsets::Same(offset) => vec![elements[offset]; self.len],
                     Offsets::Consecutive(offset) => elements[offset..offset + self.len].to_vec(),
@@ -117,8 +120,25 @@ impl Row {
         chosen.collect()
     }
 
-    /// Returns where the element is that each instance accesses, in row-major order.
-    pub(super) fn offsets(&self, access: &Access, kernel: &Kernel, shape: &[usize]) -> Offsets {
+    /// Returns the element that each instance accesses, or what stands in `values` where there is none.
+    fn inside_or<T: Element>(
+        &self,
+        mut values: Vec<T>,
+        access: &Access,
+        kernel: &Kernel,
+        (elements, shape): (&[T], &[usize]),
+    ) -> Vec<T> {
+        let dims = self.dims(access, kernel, shape);
+        for (nth, value) in values.iter_mut().enumerate() {
+            if let Some(offset) = dims.iter().map(|dim| dim.inside(nth)).sum::<Option<usize>>() {
+                *value = elements[offset];
+            }
+        }
+        values
+    }
+
+    /// The dimensions of an access along the row, the last one first.
+    fn dims(&self, access: &Access, kernel: &Kernel, shape: &[usize]) -> Vec<Dim> {
         let mut stride = 1;
         let mut dims = Vec::with_capacity(shape.len());
         for (index, &extent) in access.index.iter().zip(shape).rev() {
@@ -126,6 +146,12 @@ impl Row {
             dims.push(Dim { first: self.first(index, kernel), by, period: index.period(), extent, stride });
             stride *= extent;
         }
+        dims
+    }
+
+    /// Returns where the element is that each instance accesses, in row-major order.
+    pub(super) fn offsets(&self, access: &Access, kernel: &Kernel, shape: &[usize]) -> Offsets {
+        let dims = self.dims(access, kernel, shape);
         let offset = |nth| dims.iter().map(|dim| dim.offset(nth)).sum::<usize>();
         if dims.iter().all(|dim| dim.by == 0) {
             return Offsets::Same(offset(0));
@@ -165,10 +191,15 @@ struct Dim {
 
 impl Dim {
     fn offset(&self, nth: usize) -> usize {
+        self.inside(nth).expect("a checked kernel stays inside its tensors; this is a bug of polyshard")
+    }
+
+    /// How far it moves the offset; none if it is outside.
+    fn inside(&self, nth: usize) -> Option<usize> {
         let sum = self.first + i128::from(self.by) * nth as i128;
         let element = self.period.map_or(sum, |period| sum.rem_euclid(i128::from(period)));
-        let element = usize::try_from(element).ok().filter(|&element| element < self.extent);
-        element.expect("a checked kernel stays inside its tensors; this is a bug of polyshard") * self.stride
+        let element = usize::try_from(element).ok().filter(|&element| element < self.extent)?;
+        Some(element * self.stride)
     }
 }
 

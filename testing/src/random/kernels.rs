@@ -9,7 +9,7 @@ pub fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
     let [m, n, k, b] = [(); 4].map(|()| choices.pick(&extents));
     let two = number::<T>(2);
     let three = number::<T>(3);
-    match choices.below(42) {
+    match choices.below(52) {
         0 => kernel! { fn nn(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[i, l] * B[l, j] } },
         1 => kernel! { fn tn(A: [T; k, m], B: [T; k, n]) -> C: [T; m, n] { C[i, j] += A[l, i] * B[l, j] } },
         2 => kernel! { fn nt(A: [T; m, k], B: [T; n, k]) -> C: [T; m, n] { C[i, j] = A[i, l] * B[j, l] } },
@@ -118,6 +118,43 @@ pub fn kernel_of<T: Element>(choices: &mut Choices<'_>) -> Schedule {
         39 => kernel! { fn antisymmetric(A: [T; m, m]) -> C: [T; m, m] { C[i, j] = A[i, j] - two * A[j, i] } },
         40 => kernel! {
             fn corners(A: [T; 2 * m + 2, n]) -> C: [T; m, n] { C[i, j] = A[i, j] - A[2*i, j] + A[i + 1, j] * A[2*i + 1, 0] }
+        },
+        41 => kernel! {
+            fn interior(A: [T; m + 2, n + 2]) -> C: [T; m + 2, n + 2] {
+                C[i, j] = A[i - 1, j] + A[i + 1, j] - two * A[i, j - 1] + A[i, j + 1]
+                for i in 1..m + 1 for j in 1..n + 1
+            }
+        },
+        42 => kernel! {
+            fn part(A: [T; m + n + 3]) -> C: [T; m + n + 5] { C[i + 2] = A[i + 2] - two * A[i] for i in 0..m + 1 }
+        },
+        43 => kernel! {
+            fn some_rows(A: [T; m + 4, k], B: [T; k, n]) -> C: [T; m + 4, n] {
+                C[i, j] += A[i, l] * B[l, j] for i in 2..m + 2
+            }
+        },
+        44 => kernel! {
+            fn zeros_around(A: [T; m]) -> C: [T; m] { C[i] = A[i - 1] else 0 - two * A[i] + A[i + 1] else 0 }
+        },
+        45 => kernel! {
+            fn walls(A: [T; m, n]) -> C: [T; m, n] {
+                C[i, j] = A[i - 1, j] else two + A[i + 1, j] else two - A[i, j - 1] else 0 - A[i, j + 1] else -three + A[i, j]
+            }
+        },
+        46 => kernel! {
+            fn same(A: [T; m, n], W: [T; k]) -> C: [T; m, n] { C[i, j] += A[i + r - 1, j] else 0 * W[r] }
+        },
+        47 => kernel! {
+            fn aslant(A: [T; m, k], B: [T; n, k]) -> C: [T; n, k] { C[i, j] = A[2*i - j + 1, j] else two + B[i, j] }
+        },
+        48 => kernel! {
+            fn channel(A: [T; m, n]) -> C: [T; m, n] { C[i, j] = A[(i + 1) % m, j - 1] else 1 - A[(i - 1) % m, j] }
+        },
+        49 => kernel! {
+            fn pooled(A: [T; m], B: [T; n]) -> C: [T; n] { C[i] max= A[2*i + r - 1] else -three + B[i] for r in 0..3 }
+        },
+        50 => kernel! {
+            fn far(A: [T; m, m]) -> C: [T; m, m] { C[i, j] = A[j - 1, i + 2] else 0 + A[i + 7, j] else three - A[i, j] }
         },
         _ => kernel! { fn inner(u: [T; k], v: [T; k]) -> s: [T;] { s[] += u[l] * v[l] } },
     }

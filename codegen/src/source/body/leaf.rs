@@ -4,7 +4,7 @@ use super::super::items::reduce_op;
 use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
 use super::Writer;
-use polyshard_program::{Factor, LeafAccess, LeafOp, Nest, OutputRoute, Role, TileOperand};
+use polyshard_program::{Access, Factor, LeafAccess, LeafOp, Nest, OutputRoute, Role, TileOperand};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -128,11 +128,26 @@ impl Writer<'_> {
         let (tensor, walk) = (&self.names.tensors[access.tensor], self.walk(access));
         let number = self.nest.transfer_of(operand);
         let tile = &self.names.tiles[number.0];
+        let outside = self.outside(self.nest.kernel.value().accesses()[operand]);
         if self.nest.transfers[number.0].buffers == 0 {
-            quote! { #tensor.view() #walk }
+            quote! { #tensor.view() #outside #walk }
         } else {
-            quote! { #tile.view(#tensor) #walk }
+            quote! { #tile.view(#tensor) #outside #walk }
         }
+    }
+
+    /// What an operand is outside of its array.
+    fn outside(&self, access: &Access) -> Option<TokenStream> {
+        let kernel = &self.nest.kernel;
+        let value = bare(Values { nest: self.nest, names: self.names }.constant(access.outside.as_ref()?));
+        let extents = kernel.open_extents(access).into_iter().map(|extent| match extent {
+            Some(extent) => {
+                let extent = Literal::i64_unsuffixed(extent);
+                quote! { Some(#extent) }
+            }
+            None => quote! { None },
+        });
+        Some(quote! { .outside(#value, &[#(#extents),*]) })
     }
 
     fn target(&self, access: &LeafAccess) -> TokenStream {

@@ -1,4 +1,5 @@
-//! Operands of a nest that are in two places: a box of the index space is read elsewhere.
+//! Operands of a nest that are in two places: a box of the index space is read elsewhere; and those with a value outside of
+//! their array.
 
 use crate::leaf::{nest, pointwise};
 use crate::region::row_major;
@@ -8,6 +9,11 @@ use std::ops::Range;
 
 /// What nobody may read.
 const UNREAD: i64 = i64::MIN / 4;
+
+/// How far outside of the array an index may be.
+const FAR: usize = 6;
+/// What is read there.
+const VALUE: i64 = 1000;
 
 /// An array of two dimensions, the box of it that is elsewhere, the counts of three loops, and how these move the index:
 /// by sums of loops, several steps at a time, and backwards.
@@ -19,14 +25,19 @@ struct Case {
     margin: usize,
     counts: [usize; 3],
     steps: [[i64; 3]; 2],
+    /// How far the indices are from those that are all inside.
+    shift: [i64; 2],
     order: Vec<usize>,
 }
 
 fn cases() -> impl Strategy<Value = Case> {
     let extents = (1usize..9, prop_oneof![1usize..9, 500usize..1100]);
     let steps = prop::array::uniform3(prop_oneof![4 => 0i64..2, 1 => -1i64..3]);
-    (extents, [steps.clone(), steps], prop::array::uniform4(0.0..1.0), 0usize..3, Just(vec![0, 1, 2]).prop_shuffle())
-        .prop_map(|((rows, columns), steps, cuts, margin, order)| {
+    let far = FAR as i64;
+    let shift = prop::array::uniform2(prop_oneof![2 => Just(0), 1 => -far..far + 1]);
+    let order = (shift, Just(vec![0, 1, 2]).prop_shuffle());
+    (extents, [steps.clone(), steps], prop::array::uniform4(0.0..1.0), 0usize..3, order).prop_map(
+        |((rows, columns), steps, cuts, margin, (shift, order))| {
             let shape = [rows, columns];
             let cut = |extent: usize, a: f64, b: f64| {
                 let [a, b] = [a, b].map(|cut| (cut * (extent + 1) as f64) as i64);
@@ -47,9 +58,11 @@ fn cases() -> impl Strategy<Value = Case> {
                 margin,
                 counts: [count(0), count(1), count(2)].map(|count| count.min(700)),
                 steps,
+                shift,
                 order,
             }
-        })
+        },
+    )
 }
 
 proptest! {
@@ -57,7 +70,7 @@ proptest! {
 
     #[test]
     fn it_reads_what_one_place_would_hold(case in cases()) {
-        let Case { shape: [rows, columns], interior, margin, mut counts, steps, order } = case;
+        let Case { shape: [rows, columns], interior, margin, mut counts, steps, shift, order } = case;
         // Few points, many of them along one row.
         while counts.iter().product::<usize>() > 20_000 {
             let longest = (0..3).min_by_key(|&l| (counts[l] == 1, counts[l])).expect("there are three");
@@ -79,10 +92,16 @@ proptest! {
             }
         }
         let strides = vec![columns as i64, 1];
-        // A first index from which no loop leaves the array.
+        // From the first index, if it is not shifted, no loop leaves the array.
         let base = [0, 1].map(|dim| {
-            (0..3).map(|l| (-steps[dim][l]).max(0) * (counts[l] as i64 - 1)).sum::<i64>()
+            (0..3).map(|l| (-steps[dim][l]).max(0) * (counts[l] as i64 - 1)).sum::<i64>() + shift[dim]
         });
+        let padded_columns = columns + 2 * FAR;
+        let mut padded = vec![VALUE; (rows + 2 * FAR) * padded_columns];
+        for (row, from) in padded.chunks_mut(padded_columns).skip(FAR).zip(whole.chunks(columns)) {
+            row[FAR..][..columns].copy_from_slice(from);
+        }
+        let padded = View::new(&padded, vec![-(FAR as i64); 2], vec![padded_columns as i64, 1]);
         let rows_of_steps: Vec<&[i64]> = steps.iter().map(|steps| &steps[..]).collect();
         let kernel = pointwise(|[a, b]: [i64; 2]| 3 * a + b);
         let target = {
@@ -96,12 +115,19 @@ proptest! {
         let run = |view: View<'_, i64>| {
             let mut out = vec![1; counts.iter().product()];
             let c = StridedMut::new(&mut out, 0, target.clone());
-            let beside = View::new(&whole, vec![0, 0], strides.clone()).strided(&base, &rows_of_steps);
+            let beside = padded.clone().strided(&base, &rows_of_steps);
             nest(&counts, c, ReduceOp::Sum, &[view.strided(&base, &rows_of_steps), beside], &kernel);
             out
         };
         let own = View::new(&own, origin.to_vec(), vec![width as i64, 1]);
         let two_places = View::new(&rim, vec![0, 0], strides.clone()).around(interior.iter().cloned().collect(), own);
-        prop_assert_eq!(run(two_places), run(View::new(&whole, vec![0, 0], strides.clone())));
+        let one_place = View::new(&whole, vec![0, 0], strides.clone());
+        let outside = |view: View<'_, i64>| run(view.outside(VALUE, &[Some(rows as i64), Some(columns as i64)]));
+        let expected = run(padded.clone());
+        if shift == [0, 0] {
+            prop_assert_eq!(&run(two_places.clone()), &expected);
+        }
+        prop_assert_eq!(&outside(one_place), &expected);
+        prop_assert_eq!(&outside(two_places), &expected);
     }
 }
