@@ -27,6 +27,9 @@ pub enum Error {
     /// There is no element type of this name.
     #[error(transparent)]
     DType(#[from] UnknownDType),
+    /// Statements and arrays do not make a program.
+    #[error(transparent)]
+    Program(#[from] polyshard_program::ProgramError),
     /// A distributed type is invalid.
     #[error(transparent)]
     Type(#[from] TypeError),

@@ -14,7 +14,7 @@ fn lowered(statement: &str, n: usize, ranks: usize) -> Program {
     let (i, [x]) = (Var::new("i"), mesh.axes());
     let schedule = Schedule::from_spec(kernel)
         .distribute(["i"], ["io"], ["ii"], &mesh)
-        .shard("A", [i.at(x.clone())])
+        .shard("A", [i.at(x)])
         .shard("B", [i.at(x)]);
     schedule.lower().unwrap_or_else(|error| panic!("{n} on {ranks} ranks: {error}"))
 }
@@ -65,7 +65,7 @@ fn a_range_that_is_divided_before_is_divided_itself() {
     };
     let at = |schedule: Schedule| {
         let [x] = mesh.axes();
-        schedule.shard("A", [i.at(x.clone())]).shard("B", [i.at(x)]).lower().expect("a legal schedule")
+        schedule.shard("A", [i.at(x)]).shard("B", [i.at(x)]).lower().expect("a legal schedule")
     };
     let owners = at(kernel().distribute(["i"], ["io"], ["ii"], &mesh));
     assert_eq!(kind(&owners, "B"), "local");

@@ -17,7 +17,7 @@ pub(crate) fn check(spec: &mut KernelSpec) -> Result<(), KernelError> {
         }
     });
     for &(name, number) in &spec.scalars {
-        element(&name.to_string(), number, dtype)?;
+        element(name.as_ref(), number, dtype)?;
     }
     check_value(&spec.value, spec)
 }

@@ -404,9 +404,9 @@ mod tests {
                 }
             }
         }
-        assert_eq!(0.0.maximum(-0.0).to_bits(), 0.0_f64.to_bits());
-        assert_eq!(0.0.minimum(-0.0).to_bits(), (-0.0_f64).to_bits());
-        assert_eq!((3f32.maximum(5.0), (-1f32).minimum(2.0)), (5.0, -1.0));
+        assert_eq!(Element::maximum(0.0_f64, -0.0).to_bits(), 0.0_f64.to_bits());
+        assert_eq!(Element::minimum(0.0_f64, -0.0).to_bits(), (-0.0_f64).to_bits());
+        assert_eq!((Element::maximum(3f32, 5.0), Element::minimum(-1f32, 2.0)), (5.0, -1.0));
     }
 
     #[test]

@@ -94,8 +94,11 @@ pub(crate) struct Publisher {
     /// The headers of the last exchange.
     headers: RefCell<Vec<Header>>,
     /// By member, its segments that have been published, and whether all other members have mapped them.
-    segments: RefCell<Vec<SmallVec<[(u64, bool); 2]>>>,
+    segments: RefCell<Vec<Segments>>,
 }
+
+/// Segments by their numbers, each with whether all other members have mapped it.
+type Segments = SmallVec<[(u64, bool); 2]>;
 
 /// The first word of a header: what it says, of what, of which type, how many blocks, and the program.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,7 +180,7 @@ impl Publisher {
         let mut failed = None;
         {
             let headers = self.headers.borrow();
-            segments.resize_with(headers.len(), SmallVec::new);
+            segments.resize_with(headers.len(), Segments::new);
             for (member, header) in headers.iter().enumerate() {
                 for handle in (0..count).map(|nth| published(header, nth).0) {
                     let segment = if handle < EMPTY { peers.memory.segment(handle) } else { None };
@@ -239,7 +242,7 @@ fn read(word: u64) -> Option<(Says, Purpose, DType, usize)> {
 fn disagreement(peers: &Peers<'_>, headers: &[Header]) -> Error {
     let differ = |part: &dyn Fn(&Header) -> u64| headers.iter().any(|header| part(header) != part(&headers[0]));
     let epochs = differ(&|header| header[1]);
-    let programs = headers.iter().all(|header| is_of_inputs(header)) && differ(&|header| header[0] >> 32);
+    let programs = headers.iter().all(is_of_inputs) && differ(&|header| header[0] >> 32);
     let clauses = headers.iter().enumerate().map(|(member, header)| {
         let [one, several, what] = said(header);
         let program = if programs { format!(" for program {:08x}", header[0] >> 32) } else { String::new() };

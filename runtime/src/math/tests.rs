@@ -67,9 +67,12 @@ fn arguments() -> impl Iterator<Item = f64> {
     ODD.into_iter().chain(dense)
 }
 
+/// A function's name, ours, and one whose results are correctly rounded.
+type Pair<T> = (&'static str, fn(T) -> T, fn(T) -> T);
+
 #[test]
 fn functions_of_f64_are_at_most_1_ulp_off() {
-    let functions: [(&str, fn(f64) -> f64, fn(f64) -> f64); 5] = [
+    let functions: [Pair<f64>; 5] = [
         ("exp", double::exp, core_math::exp),
         ("log", double::log, core_math::log),
         ("tanh", double::tanh, core_math::tanh),
@@ -87,7 +90,7 @@ fn functions_of_f64_are_at_most_1_ulp_off() {
 
 #[test]
 fn functions_of_f32_are_at_most_1_ulp_off() {
-    let functions: [(&str, fn(f32) -> f32, fn(f32) -> f32); 5] = [
+    let functions: [Pair<f32>; 5] = [
         ("exp", single::exp, core_math::expf),
         ("log", single::log, core_math::logf),
         ("tanh", single::tanh, core_math::tanhf),

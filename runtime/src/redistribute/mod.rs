@@ -213,6 +213,9 @@ impl Redistribution {
     ///
     /// # Errors
     /// As [`run_into`](Self::run_into).
+    ///
+    /// # Panics
+    /// If no array is made: a bug of polyshard.
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
         let made = T::redistribute(self, world, source, None)?;
         Ok(made.expect("it makes what it is not given; this is a bug of polyshard"))

@@ -60,9 +60,8 @@ impl Watched {
     /// Notes that this rank calls this, and agrees with the others that it does.
     fn call(&self, call: &Call<'_>) -> Result<Waiting<'static>> {
         let waiting = self.watch.meets(&self.group, call);
-        match &self.agreement {
-            Some(agreement) => agreement.reach(&self.inner, &self.group.members, self.watch.size, call)?,
-            None => {}
+        if let Some(agreement) = &self.agreement {
+            agreement.reach(&self.inner, &self.group.members, self.watch.size, call)?;
         }
         Ok(waiting)
     }

@@ -43,7 +43,7 @@ fn for_each_type(comm: &dyn Communicator, reduction: Reduction) -> Result<()> {
 /// Element `i` of a rank. Whole numbers so small that sums and products of floats are exact in any order; for maxima and
 /// minima of floats, also what has to be chosen with care.
 fn element<T: Element>(op: ReduceOp, rank: usize, i: usize) -> T {
-    if matches!(op, ReduceOp::Max | ReduceOp::Min) && T::DTYPE.is_float() && i % 5 == 0 {
+    if matches!(op, ReduceOp::Max | ReduceOp::Min) && T::DTYPE.is_float() && i.is_multiple_of(5) {
         let odd = [0.0, -0.0, f64::NAN, f64::NEG_INFINITY, f64::INFINITY, 1.0, -f64::NAN];
         return num_traits::cast(odd[(i / 5 + rank * (i / 35 + 1)) % odd.len()]).expect("it is of every float type");
     }

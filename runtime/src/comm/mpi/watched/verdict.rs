@@ -73,7 +73,9 @@ mod tests {
     #[track_caller]
     fn check(mut reports: Vec<Option<Report>>, expected: &[usize]) {
         for (rank, report) in reports.iter_mut().enumerate() {
-            report.as_mut().map(|report| report.rank = rank);
+            if let Some(report) = report {
+                report.rank = rank;
+            }
         }
         let found: Vec<_> = stuck(&reports).iter().enumerate().filter(|rank| *rank.1).map(|rank| rank.0).collect();
         assert_eq!(found, expected);
