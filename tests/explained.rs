@@ -81,3 +81,28 @@ fn several_steps_receive_what_is_stated_of_each() {
     assert_eq!(stated(&program, "A"), 12 * 6 * 8);
     assert_eq!(received(&program), 2 * stated(&program, "A"));
 }
+
+/// Of a route of two steps, the first brings something also to ranks that need nothing in the end.
+#[test]
+fn what_is_only_held_on_the_way_is_stated_too() {
+    vars!(i, j, l, io, jo, lo, ii, ji, li, po, pi);
+    let product = kernel! {
+        fn product(A: [f64; 1, 1], B: [f64; 4, 1]) -> C: [f64; 4, 1] { C[j, i] += A[l, i] * B[j, l] }
+    };
+    let mesh = Mesh::new([("x", 3), ("y", 2), ("z", 2)]);
+    let [x, y, z] = mesh.axes();
+    let program = product
+        .distribute([j, l, i], [jo, lo, io], [ji, li, ii], &mesh)
+        .divide(li, po, pi, 2)
+        .rotate(po, [jo, io])
+        .reorder([po, ji, pi, ii])
+        .shard("A", [l.at(y), i.at(z), pin(x, 0)])
+        .shard("B", [j.at([x, z]), l.at(y)])
+        .shard("C", [j.at(x), i.at(z), partial(y)])
+        .communicate("A", po)
+        .communicate("B", po)
+        .tensorize([ji, pi, ii])
+        .lower()
+        .expect("a legal schedule");
+    assert_eq!(program.report().traffic_bytes, received(&program), "{program}");
+}

@@ -351,7 +351,7 @@ fn a_leaf_that_is_not_registered_is_refused_on_all_ranks() {
             "call `leaf::register(\"{name}\", \"C[i] += A[i]\", function)` before the program runs, on each \
                            rank's process"
         );
-        assert!(told[0].starts_with(&start) && told[0].ends_with(&end), "{}", told[0]);
+        assert!(told[0].starts_with(&start) && told[0].contains(&end), "{}", told[0]);
         assert_eq!(told[0], told[1]);
     }
     let told = polyshard::spmd(1, |world| {
@@ -368,7 +368,9 @@ fn a_leaf_that_computes_something_else_is_refused_on_all_ranks() {
     register("twice", "C[i] += 2 * A[i]", twice).expect("a leaf");
     let message = "leaf `twice` is registered for f64 as `C[i] += 2 * A[i]`, but the kernel needs `C[i] += A[i]`: \
                    register a leaf that computes this, or tensorize with another";
-    assert_eq!(refusals(&copy().tensorize_with(["ii"], "twice")), [message; 2]);
+    for told in refusals(&copy().tensorize_with(["ii"], "twice")) {
+        assert!(told.starts_with(&format!("{message}\n  --> {}:", file!())), "{told}");
+    }
 }
 
 #[test]

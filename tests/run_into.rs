@@ -97,7 +97,7 @@ fn elements_before_and_behind_are_kept() {
     let kernels = with_each_operation!((A: [f64; 10]) -> B [f64; 12], [i + 1], A[i]);
     let shardings: [&[Clause]; 4] = [&[dim(0).at(x)], &[dim(0).cyclic(x, 2)], &[], &[pin(x, 1)]];
     let found = check_all(kernels, &shardings, |kernel| kernel.distribute([i], [io], [ii], &mesh));
-    assert_eq!(found, routes(&["Exchange"]));
+    assert_eq!(found, routes(&["Exchange", "InPlace"]));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn elements_of_one_rank_in_cyclic_blocks_are_kept() {
     let kernels = with_each_operation!((A: [f64; 7]) -> B [f64; 24], [3*i + 2], A[i]);
     let shardings: [&[Clause]; 1] = [&[dim(0).cyclic(x, 2)]];
     let found = check_all(kernels, &shardings, |kernel| kernel.distribute([i], [io], [ii], &mesh));
-    assert_eq!(found, routes(&["Combine"]));
+    assert_eq!(found, routes(&["InPlace"]));
 }
 
 /// A rank computes only a part of the term that it holds; the rest counts as zero, whatever was there.

@@ -6,9 +6,10 @@
 //! With all reaches within 2^60, sums and differences of several forms fit 64 bits. The other numbers
 //! that meet them, digits of mesh coordinates and moduli of placements, fit 31 bits, as ranks do.
 
-use crate::access::{Access, Affine};
+use crate::affine::Affine;
 use crate::kernel::Kernel;
 use crate::kernel_error::KernelError;
+use crate::value::Access;
 
 /// The greatest reach of a loop or an index.
 pub const LIMIT: i128 = 1 << 60;

@@ -3,8 +3,9 @@
 //! A [`KernelSpec`] is what was written; [`KernelSpec::check`] turns it into a [`Kernel`], whose indices
 //! are all bound and whose accesses all stay inside their tensors. Everything downstream relies on that.
 
-use crate::access::{Access, Affine};
+use crate::affine::Affine;
 use crate::number::Number;
+use crate::value::Access;
 use crate::value::Value;
 use polyshard_layout::{DType, Name};
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,12 @@
 //! From what was written to a kernel: names resolved, extents inferred, bounds proved.
 
-use crate::access::{Access, Affine};
+use crate::affine::Affine;
 use crate::kernel::{IndexVar, Kernel, KernelSpec, Tensor, Written, span};
 use crate::kernel_error::KernelError;
 use crate::kernel_numbers;
 use crate::number::Number;
 use crate::periodic;
+use crate::value::Access;
 use crate::value::Value;
 use polyshard_layout::{DType, Name};
 use std::ops::Range;

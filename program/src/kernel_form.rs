@@ -1,9 +1,9 @@
 //! The form in which kernels are written to files: what the user wrote, checked again when it is read.
 
-use crate::access::Access;
 use crate::kernel::{Assign, Kernel, KernelSpec, Tensor};
 use crate::kernel_error::KernelError;
 use crate::number::Number;
+use crate::value::Access;
 use crate::value::Value;
 use polyshard_layout::{DType, Name};
 use serde::de::Error as _;

@@ -12,7 +12,7 @@
 //! | route | how a region gets to its reader; its name is the pattern |
 //! | leaf | the operation inside a tensorized nest |
 
-mod access;
+mod affine;
 pub mod bounds;
 mod by_exchange;
 mod display;
@@ -43,7 +43,7 @@ mod traffic;
 mod value;
 mod written;
 
-pub use access::{Access, Affine, Modulus};
+pub use affine::{Affine, Modulus};
 
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
@@ -63,5 +63,5 @@ pub use polyshard_layout::DType;
 pub use program::{Array, ArrayId, ArrayKind, Move, Program, ProgramError, Statement};
 pub use proof::{Proof, Property, Report, SENT};
 pub use shards::largest_shard;
-pub use value::{Choice, Comparison, Function, Value};
+pub use value::{Access, Choice, Comparison, Function, Value};
 pub use written::Written;

@@ -1,8 +1,9 @@
 //! Periodic indices of kernels, `A[(i + 1) % n]`: their moduli found and checked.
 
-use crate::access::{Access, Affine, Modulus};
+use crate::affine::{Affine, Modulus};
 use crate::kernel::{IndexVar, Kernel, KernelSpec, span};
 use crate::kernel_error::KernelError;
+use crate::value::Access;
 use crate::value::Value;
 use polyshard_layout::Name;
 

@@ -136,6 +136,12 @@ impl<'a> Rank<'a> {
 
     /// The elements that the rank receives of an input.
     fn received(&self, transfer: &Transfer, route: &Route, region: &Region, counters: &[i64]) -> u64 {
+        // What is held in between may be something where the region itself is empty.
+        if let Route::Sequence { first, held, next } = route {
+            let [first, next] =
+                [(first, held), (next, region)].map(|(route, region)| self.received(transfer, route, region, counters));
+            return first.saturating_add(next);
+        }
         let Some(ranges) = self.ranges(region, counters) else { return 0 };
         let all = || ranges.iter().map(Along::count).fold(1, u64::saturating_mul);
         let at = |expr: &Expr| expr.eval(&self.indices, counters);
@@ -162,11 +168,7 @@ impl<'a> Rank<'a> {
                     all()
                 }
             }
-            Route::Sequence { first, held, next } => {
-                let [first, next] = [(first, held), (next, region)]
-                    .map(|(route, region)| self.received(transfer, route, region, counters));
-                first.saturating_add(next)
-            }
+            Route::Sequence { .. } => unreachable!("it has been counted; this is a bug of polyshard"),
             Route::Allgather { .. } | Route::Halo { .. } | Route::Exchange { .. } => {
                 let sharding = &self.nest.shardings[transfer.tensor];
                 let different = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);

@@ -1,6 +1,6 @@
 //! Which elements of its output a kernel writes.
 
-use crate::access::Affine;
+use crate::affine::Affine;
 use crate::kernel::Kernel;
 
 /// The elements of an output that a kernel writes: those at an affine index, which no schedule changes.

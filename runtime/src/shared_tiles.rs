@@ -18,7 +18,7 @@ pub(crate) struct SharedTiles<'a, T: Element> {
     group: &'a Group,
     tile: PublishedBuffer<'a, T>,
     round: Round,
-    /// How often all members have waits.
+    /// How often all members have met.
     waits: usize,
     /// The first element of this member's tile; no slice of it is made while others read it.
     own: *mut T,
@@ -76,11 +76,15 @@ impl<T: Element> SharedTiles<'_, T> {
     fn terms(&self, range: Range<usize>) -> impl Iterator<Item = &[T]> {
         assert!(range.end <= self.len, "a part of the tiles leaves them; this is a bug of polyshard");
         self.places.iter().map(move |place| {
+            // An empty tile is nowhere, so its address need not be one of `T`.
+            if range.is_empty() {
+                return &[][..];
+            }
             let start = place.address.cast_const().cast::<T>().wrapping_add(range.start);
             // SAFETY: each member has published where its tile is, of `len` elements of `T`, and gives it back only when all have come
             // to `release`, or never; `places` keep mapped what is mapped. It is written in `sum` alone, which borrows `self`
             // mutably here, and there each member writes nowhere but to its own piece of its own tile, which no other member
-            // reads before all have waits.
+            // reads before all have met.
             unsafe { std::slice::from_raw_parts(start, range.len()) }
         })
     }
@@ -96,7 +100,7 @@ impl<T: Element> SharedTiles<'_, T> {
             let sums = &mut sums[..CHUNK.min(piece.end - start)];
             let terms = self.terms(start..start + sums.len()).map(cast_slice);
             combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms);
-            // SAFETY: this is in the piece of this member, which no other reads before all have waits, and in its own tile, which is
+            // SAFETY: this is in the piece of this member, which no other reads before all have met, and in its own tile, which is
             // `len` elements long and borrowed mutably; the terms are no longer used.
             unsafe { std::ptr::copy_nonoverlapping(sums.as_ptr(), self.own.wrapping_add(start), sums.len()) };
         }

@@ -81,7 +81,7 @@ fn a_rank_that_computes_for_long_is_named_once_and_waited_for() {
 #[test]
 fn times_that_are_none_are_refused() {
     let ended =
-        run_with(&["POLYSHARD_WAIT_SECONDS=soon"], Start::Mpi(2), &example_path!("comm_checked"), &["none"], LIMIT);
+        run_with(&["POLYSHARD_WAIT_SECONDS=soon"], Start::Mpi(4), &example_path!("comm_checked"), &["none"], LIMIT);
     assert!(!ended.success);
     let message = "`POLYSHARD_WAIT_SECONDS` is `soon`: set it to a number of seconds above 0, such as 10\n";
     assert_eq!(ended.stderr.matches(message).count(), 1, "{}", ended.stderr);

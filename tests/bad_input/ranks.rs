@@ -94,7 +94,7 @@ fn a_world_of_another_size_is_refused_by_arrays_and_programs() {
         let array = DistArray::from_fn(world, program.sharding("A"), |i| i[0] as f64);
         Ok((array.err().map(|e| e.to_string()), program.run::<f64>(world, &[]).err().map(|e| e.to_string())))
     });
-    let line = line!() - 3;
+    let line = line!() - 2;
     let message = "the mesh (x: 2) has 2 ranks, but the program runs on 3: call `spmd(2, ..)`";
     let at = |line: u32, column: u32| format!("{message}\n  --> {}:{line}:{column}", file!());
     let array = at(line - 1, 21);

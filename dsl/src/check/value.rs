@@ -370,6 +370,7 @@ mod tests {
             expect![[r#"
                 C[i] = (i + 1) * A[i] + (if k > 2 * i { alpha } else { -k })
                 scalars: alpha
+                ranges: k in 0..3
             "#]],
         );
     }

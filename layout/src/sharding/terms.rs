@@ -74,11 +74,11 @@ impl Sharding {
         if self.term_digits() == target.term_digits() {
             return Ok(Vec::new());
         }
-        let [from, to] = [self, target].map(|sharding| sharding.mesh.clone());
+        let [from, to] = [self, target].map(|sharding| Box::new(sharding.clone()));
         match (&self.partial[..], &target.partial[..]) {
             ([], [axis, ..]) => Err(self.opens(target, *axis)),
             (_, []) => Err(SumsError::ClosedAcrossMeshes { from, to }),
-            _ => Err(SumsError::OtherRanks { axes: self.partial_axes(), from, others: target.partial_axes(), to }),
+            _ => Err(SumsError::OtherRanks { from, to }),
         }
     }
 
@@ -125,31 +125,30 @@ pub enum SumsError {
     },
     /// Partial sums are to be closed, but source and target are on different meshes.
     #[error(
-        "partial sums of an array on the mesh ({from}) cannot be closed on the mesh ({to}); write both shardings over one \
-         mesh"
+        "partial sums of an array on the mesh ({}) cannot be closed on the mesh ({}); write both shardings over one mesh",
+        .from.mesh,
+        .to.mesh
     )]
     ClosedAcrossMeshes {
-        /// The mesh of the source.
-        from: Mesh,
-        /// The mesh of the target.
-        to: Mesh,
+        /// The source.
+        from: Box<Sharding>,
+        /// The target.
+        to: Box<Sharding>,
     },
     /// Source and target are on different meshes, of which the target's has the terms on other ranks.
     #[error(
-        "partial sums along {} of the mesh ({from}) have their terms on other ranks than those along {} of the mesh ({to}), \
+        "partial sums along {} of the mesh ({}) have their terms on other ranks than those along {} of the mesh ({}), \
          so terms would be lost or count twice; close the sums first, by a sharding over the first mesh without `partial`",
-        names(.axes),
-        names(.others)
+        names(&.from.partial_axes()),
+        .from.mesh,
+        names(&.to.partial_axes()),
+        .to.mesh
     )]
     OtherRanks {
-        /// The axes of the source's terms.
-        axes: Vec<Name>,
-        /// The mesh of the source.
-        from: Mesh,
-        /// The axes of the target's terms.
-        others: Vec<Name>,
-        /// The mesh of the target.
-        to: Mesh,
+        /// The source.
+        from: Box<Sharding>,
+        /// The target.
+        to: Box<Sharding>,
     },
 }
 

@@ -251,7 +251,7 @@ fn shapes_and_meshes_that_do_not_match_are_refused() {
             format!(
                 "an array of shape [3] cannot be laid out by a sharding of shape [4]; make both the same\n  --> {}:{}:21",
                 file!(),
-                line!() - 6
+                line!() - 7
             )
         );
         let other = Sharding::replicated(&Mesh::new([("x", 3)]), &[4]);

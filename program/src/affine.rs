@@ -1,6 +1,5 @@
-//! Accesses to tensors, whose indices are affine, perhaps periodic, perhaps outside of the tensor.
+//! Index expressions: affine, perhaps periodic.
 
-use crate::value::Value;
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -144,45 +143,6 @@ impl Affine {
     }
 }
 
-/// One access to a tensor, `A[2*i + r, k]`, or `A[i - 1] else 0.0`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Access {
-    /// The tensor.
-    pub tensor: Name,
-    /// One index expression per dimension.
-    pub index: Vec<Affine>,
-    /// What is read where an index is outside of the tensor: a number or a scalar, perhaps negated. Without it, the index
-    /// of a checked kernel is always inside.
-    #[serde(default, rename = "else", skip_serializing_if = "Option::is_none")]
-    pub outside: Option<Box<Value>>,
-}
-
-impl Access {
-    /// Returns the access at these indices, all of them inside the tensor.
-    #[must_use]
-    pub fn new(tensor: Name, index: Vec<Affine>) -> Self {
-        Self { tensor, index, outside: None }
-    }
-
-    /// Returns the access that is `value` where an index is outside the tensor.
-    ///
-    /// ```
-    /// use polyshard_program::{Access, Affine, Number, Value};
-    /// let before = Access::new("A".into(), vec![Affine::new([("i".into(), 1)], -1)]);
-    /// assert_eq!(before.or_else(Value::Literal(Number::Float(0.0))).to_string(), "A[i - 1] else 0.0");
-    /// ```
-    #[must_use]
-    pub fn or_else(self, value: Value) -> Self {
-        Self { outside: Some(Box::new(value)), ..self }
-    }
-
-    /// Returns the access with every index [unwrapped](Affine::unwrapped).
-    #[must_use]
-    pub fn unwrapped(&self) -> Self {
-        Self { index: self.index.iter().map(Affine::unwrapped).collect(), ..self.clone() }
-    }
-}
-
 impl fmt::Display for Affine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(modulus) = self.modulus {
@@ -206,17 +166,6 @@ impl fmt::Display for Affine {
             (false, 0) => f.write_str(&text),
             (false, constant) if constant < 0 => write!(f, "{text} - {}", constant.unsigned_abs()),
             (false, constant) => write!(f, "{text} + {constant}"),
-        }
-    }
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let index: Vec<_> = self.index.iter().map(Affine::to_string).collect();
-        write!(f, "{}[{}]", self.tensor, index.join(", "))?;
-        match &self.outside {
-            None => Ok(()),
-            Some(value) => write!(f, " else {value}"),
         }
     }
 }
