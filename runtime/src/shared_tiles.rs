@@ -59,6 +59,11 @@ pub(crate) fn share_tiles<'a, T: Element>(
                 "rank {rank} publishes a tile of {theirs} bytes, where others have {bytes}"
             )));
         }
+        if bytes == 0 {
+            // An empty tile lies nowhere.
+            let address = std::ptr::NonNull::<T>::dangling().as_ptr().cast();
+            return Ok(Located { address, mapping: None });
+        }
         let failed = |why| Error::Mapping { rank, bytes, why: format!("{why}").into() };
         memory.locate(rank, handle, bytes).map_err(failed)
     };
@@ -76,10 +81,6 @@ impl<T: Element> SharedTiles<'_, T> {
     fn terms(&self, range: Range<usize>) -> impl Iterator<Item = &[T]> {
         assert!(range.end <= self.len, "a part of the tiles leaves them; this is a bug of polyshard");
         self.places.iter().map(move |place| {
-            // An empty tile is nowhere, so its address need not be one of `T`.
-            if range.is_empty() {
-                return &[][..];
-            }
             let start = place.address.cast_const().cast::<T>().wrapping_add(range.start);
             // SAFETY: each member has published where its tile is, of `len` elements of `T`, and gives it back only when all have come
             // to `release`, or never; `places` keep mapped what is mapped. It is written in `sum` alone, which borrows `self`

@@ -194,7 +194,7 @@ pub mod second_2 {
         z.expect("Z", &sharding_z())?;
         let [x] = grid.coordinates();
         // step 2: shard(Y, m @ x): Y, local
-        // V, local
+        // scale_of, local
         // step 4: tensorize([mi, n, k])
         contract(
             &[count((2 * x + 2).min(5) - 2 * x), 6, 7],

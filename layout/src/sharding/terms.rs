@@ -1,7 +1,7 @@
 //! Partial sums: which ranks hold the terms, and whether they may become those of another sharding.
 
 use super::Sharding;
-use crate::{Mesh, Name};
+use crate::Name;
 
 impl Sharding {
     /// Returns the positions of the axes along which each coordinate holds a term of the sum, ascending; none if the
