@@ -6,7 +6,6 @@
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Error, Grid, OutTile, ReduceOp, Region, spmd};
 use polyshard_testing::laws::memory;
-use std::path::Path;
 use std::time::Duration;
 
 fn is_small() -> bool {
@@ -70,7 +69,7 @@ fn processes_read_in_place_what_is_short_and_what_is_many() {
     for processes in [2, 3, 4] {
         let program = example_path!("memory_laws");
         let limited = format!("ulimit -n 128 && exec {} --ranks={processes} --arrays=1200", program.display());
-        let shell = Path::new("/bin/sh");
+        let shell = std::path::Path::new("/bin/sh");
         let ended = run(Start::Mpi(processes), shell, &["-c", &limited], Duration::from_secs(120));
         assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
         assert_eq!(ended.stdout, format!("the laws of memory hold on {processes} ranks\n"));
