@@ -6,7 +6,7 @@
 use super::expression::Expression::{self, Add, Const, Mul, Operand};
 use super::pointwise::in_one_go;
 use super::{Pointwise, Rows, functions, vector};
-use crate::Element;
+use crate::{DType, Element};
 use bytemuck::bytes_of;
 use polyshard_program::{Comparison, Function};
 
@@ -65,6 +65,10 @@ enum Source<'o, T> {
 }
 
 impl<'o, T: Element> Evaluation<'_, 'o, T> {
+    /// Whether passes compute more than one operation. Each of them is a loop that is compiled for all vectors of the type, and
+    /// for integers they would cost every build more than they save in the few programs that compute with integers.
+    const FUSES: bool = matches!(T::DTYPE, DType::F32 | DType::F64);
+
     fn of(&mut self, expression: &Expression<T>) {
         match expression {
             Operand(i) => self.out.copy_from_slice(&self.operands.get(*i)[..self.out.len()]),
@@ -81,8 +85,14 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
             Expression::Neg(inner) => self.unary(inner, |a| a.negate().add(end)),
             Expression::Call(Function::Abs, inner) => self.unary(inner, |a| a.absolute().add(end)),
             Expression::Call(Function::Sqrt, inner) => self.unary(inner, |a| a.square_root().add(end)),
-            Expression::Call(Function::Floor, inner) => self.unary(inner, |a| a.floored().add(end)),
-            Expression::Call(Function::Sign, inner) => self.unary(inner, |a| a.sign().add(end)),
+            Expression::Call(Function::Floor, inner) => {
+                self.of(inner);
+                vector::update(self.out, [], &|a, []| a.floored().add(end));
+            }
+            Expression::Call(Function::Sign, inner) => {
+                self.of(inner);
+                vector::update(self.out, [], &|a, []| a.sign().add(end));
+            }
             Expression::Call(function, inner) => {
                 // Longer functions are compiled once, and not with what comes before and after them.
                 self.of(inner);
@@ -91,21 +101,27 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
                     vector::update(self.out, [], &|a, []| a.add(end));
                 }
             }
-            Expression::Pow(left, right) => self.binary(left, right, |a, b| a.power(b).add(end)),
+            Expression::Pow(left, right) => {
+                // A function too long for a loop of vectors.
+                self.of(left);
+                let (out, row) = self.aside(right);
+                out.iter_mut().zip(row).for_each(|(a, &b)| *a = a.power(b).add(end));
+            }
             Add(left, right) => {
-                if !self.sum_of_rows(left, right, end) && !self.plus_four_rows(left, right, end) {
-                    self.scaled(left, right, |a, b| a.add(b).add(end));
+                if Self::FUSES && (self.sum_of_rows(left, right, end) || self.plus_four_rows(left, right, end)) {
+                    return;
                 }
+                self.scaled(left, right, |a, b| a.add(b).add(end));
             }
             Expression::Sub(left, right) => self.scaled(left, right, |a, b| a.subtract(b).add(end)),
-            Mul(left, right) => self.shifted(left, right, |a, b| a.multiply(b).add(end)),
+            Mul(left, right) => self.binary(left, right, |a, b| a.multiply(b).add(end)),
             Expression::Div(left, right) => self.shifted(left, right, |a, b| a.divide(b).add(end)),
             Expression::Max(left, right) => match **right {
-                Const(bound) => self.then(left, |a| a.maximum(bound).add(end)),
+                Const(bound) => self.unary(left, |a| a.maximum(bound).add(end)),
                 _ => self.binary(left, right, |a, b| a.maximum(b).add(end)),
             },
             Expression::Min(left, right) => match **right {
-                Const(bound) => self.then(left, |a| a.minimum(bound).add(end)),
+                Const(bound) => self.unary(left, |a| a.minimum(bound).add(end)),
                 _ => self.binary(left, right, |a, b| a.minimum(b).add(end)),
             },
             Expression::If(comparison, parts) => self.choose(*comparison, parts, end),
@@ -141,17 +157,6 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         vector::update(self.out, [], &|a, []| op(a));
     }
 
-    /// A function of the expression, which costs no pass of its own where that is an operation on two values.
-    fn then(&mut self, inner: &Expression<T>, f: impl Fn(T) -> T) {
-        match inner {
-            Add(left, right) => self.binary(left, right, |a, b| f(a.add(b))),
-            Expression::Sub(left, right) => self.binary(left, right, |a, b| f(a.subtract(b))),
-            Mul(left, right) => self.shifted(left, right, |a, b| f(a.multiply(b))),
-            Expression::Div(left, right) => self.shifted(left, right, |a, b| f(a.divide(b))),
-            _ => self.unary(inner, f),
-        }
-    }
-
     fn binary(&mut self, left: &Expression<T>, right: &Expression<T>, op: impl Fn(T, T) -> T) {
         match (self.source(left), self.source(right)) {
             (Source::Row(a), Source::Row(b)) => vector::rows(self.out, [a, b], &|[a, b]: [T; 2]| op(a, b)),
@@ -184,23 +189,23 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
 
     /// The same as [`binary`](Self::binary) of subexpressions that may be multiplied by constants first; by 1 if only the other one is.
     fn scaled(&mut self, left: &Expression<T>, right: &Expression<T>, op: impl Fn(T, T) -> T) {
-        if factor(left).is_none() && factor(right).is_none() {
-            return self.binary(left, right, op);
+        if Self::FUSES && (factor(left).is_some() || factor(right).is_some()) {
+            let (k, left) = factor(left).unwrap_or((T::ONE, left));
+            let (l, right) = factor(right).unwrap_or((T::ONE, right));
+            return self.binary(left, right, |a, b| op(k.multiply(a), l.multiply(b)));
         }
-        let (k, left) = factor(left).unwrap_or((T::ONE, left));
-        let (l, right) = factor(right).unwrap_or((T::ONE, right));
-        self.binary(left, right, |a, b| op(k.multiply(a), l.multiply(b)));
+        self.binary(left, right, op);
     }
 
     /// The same as [`binary`](Self::binary) of subexpressions to which constants may be added first; -0.0 if only to the other one.
     fn shifted(&mut self, left: &Expression<T>, right: &Expression<T>, op: impl Fn(T, T) -> T) {
-        if shift(left).is_none() && shift(right).is_none() {
-            return self.binary(left, right, op);
+        if Self::FUSES && (shift(left).is_some() || shift(right).is_some()) {
+            let nothing = T::ZERO.negate();
+            let (k, left) = shift(left).unwrap_or((nothing, left));
+            let (l, right) = shift(right).unwrap_or((nothing, right));
+            return self.binary(left, right, |a, b| op(a.add(k), b.add(l)));
         }
-        let nothing = T::ZERO.negate();
-        let (k, left) = shift(left).unwrap_or((nothing, left));
-        let (l, right) = shift(right).unwrap_or((nothing, right));
-        self.binary(left, right, |a, b| op(a.add(k), b.add(l)));
+        self.binary(left, right, op);
     }
 
     /// Adds the sum of four operands, which may be multiplied by a constant, in one pass, and returns whether it is one.
