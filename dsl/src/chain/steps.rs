@@ -164,7 +164,7 @@ fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
         "permute" => Ok(Pattern::Permute),
         "exchange" => Ok(Pattern::Exchange),
         "broadcast" => Ok(Pattern::Broadcast { axes: arguments(input)? }),
-        "allgather" => Ok(Pattern::Allgather { axes: arguments(input)? }),
+        "all_gather" => Ok(Pattern::AllGather { axes: arguments(input)? }),
         "all_to_all" => Ok(Pattern::AllToAll { axes: arguments(input)? }),
         "reduce" => Ok(Pattern::Reduce { axes: arguments(input)? }),
         "all_reduce" => Ok(Pattern::AllReduce { axes: arguments(input)? }),
@@ -191,7 +191,7 @@ fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
             Ok(Pattern::Halo { reach })
         }
         _ => {
-            let help = "the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)`, \
+            let help = "the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, \
                         `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and \
                         `reduce_scatter(x)`";
             Err(error(&word, format!("no pattern `{word}`"), help))
