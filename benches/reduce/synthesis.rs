@@ -1,6 +1,6 @@
 //! How long it takes to find all programs.
 
-use polyshard::planner::reduce::{Hierarchy, AllowedMasters, synthesize};
+use polyshard::planner::reduce::{AllowedMasters, Hierarchy, synthesize};
 use polyshard_testing::bench::record::{Case, Record};
 use std::hint::black_box;
 use std::time::Instant;

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use polyshard_machine::{Algorithm, Machine};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
-use polyshard_planner::reduce::{Hierarchy, AllowedMasters, Options, Ranked, best, best_with, simulate, synthesize};
+use polyshard_planner::reduce::{AllowedMasters, Hierarchy, Options, Ranked, best, best_with, simulate, synthesize};
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -2,7 +2,9 @@
 
 use expect_test::{Expect, expect};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
-use polyshard_planner::reduce::{Form, Hierarchy, Instruction, AllowedMasters, ReduceError, ReductionProgram, synthesize};
+use polyshard_planner::reduce::{
+    AllowedMasters, Form, Hierarchy, Instruction, ReduceError, ReductionProgram, synthesize,
+};
 use polyshard_program::reduction::{Collective, Context, Lowered, LoweredStep, ReductionError};
 use polyshard_testing::planner::sums;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! Synthesis against exhaustive searches at the true sizes: no valid program is missing, and no other is there.
 
 use polyshard_planner::placement::ParallelismMatrix;
-use polyshard_planner::reduce::{Form, Hierarchy, Instruction, AllowedMasters, ReductionProgram, synthesize};
+use polyshard_planner::reduce::{AllowedMasters, Form, Hierarchy, Instruction, ReductionProgram, synthesize};
 use polyshard_program::reduction::{COLLECTIVES, Collective, Context};
 use std::collections::{BTreeSet, HashSet};
 

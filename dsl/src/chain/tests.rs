@@ -303,6 +303,14 @@ fn patterns_are_of_their_kind() {
 }
 
 #[test]
+fn misspelled_names_are_asked_about() {
+    check(
+        ".devide(k, ko, ki, 2) .Shard(A, m @ x) .comunicate(A, ko) .expect(A, allgather(x)) .expect(A, brodcast(x))",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
 fn a_chain_starts_with_a_mesh_or_a_step() {
     check(
         "grid(x: 2) .tensorize([m])",

@@ -5,7 +5,7 @@
 
 use super::lower::Lowering;
 use super::simulate::step_seconds;
-use super::{Hierarchy, AllowedMasters, ReduceError, ReductionProgram, Simulation, synthesize};
+use super::{AllowedMasters, Hierarchy, ReduceError, ReductionProgram, Simulation, synthesize};
 use crate::placement::ParallelismMatrix;
 use polyshard_machine::{Algorithm, Machine, MachineError, Seconds};
 use polyshard_program::reduction::{Collective, Lowered};

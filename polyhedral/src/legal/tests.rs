@@ -60,7 +60,9 @@ fn a_transfer_has_the_pattern_that_is_expected() {
     );
     check(
         &gathered.clone().expect("B", Pattern::Local),
-        expect!["Some(3): the transfer of `B` is all_gather(x), not local; `explain()` prints the tests that led to it"],
+        expect![
+            "Some(3): the transfer of `B` is all_gather(x), not local; `explain()` prints the tests that led to it"
+        ],
     );
     // What stays is no exchange, either.
     check(

@@ -8,7 +8,7 @@ use super::nodes::{nodes, unless_apart};
 use polyshard::{PlacedWorld, Reduction, Result, Strategy};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_planner::placement::{Place, PlacedMesh, matrices};
-use polyshard_planner::reduce::{Hierarchy, AllowedMasters, ReductionProgram, synthesize};
+use polyshard_planner::reduce::{AllowedMasters, Hierarchy, ReductionProgram, synthesize};
 use polyshard_program::reduction::{Collective, Lowered};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Element, Redistribution, ReduceOp, Transport, World};
