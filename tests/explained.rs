@@ -46,7 +46,7 @@ fn one_step_receives_what_is_stated() {
     let sums = kernel! { fn sums(A: [f64; 80, 60]) -> C: [f64; 60] { C[j] += A[i, j] } };
     let cases = [
         (program(&stencil, &[("A", rows()), ("B", rows())]), "A", "halo", 112),
-        (program(&product, &[("A", rows()), ("v", rows()), ("C", rows())]), "v", "allgather", 360),
+        (program(&product, &[("A", rows()), ("v", rows()), ("C", rows())]), "v", "all_gather", 360),
         (program(&product, &[("A", rows()), ("v", vec![pin(x, 2)]), ("C", rows())]), "v", "broadcast", 480),
         (program(&transposed, &[("A", rows()), ("C", rows())]), "A", "exchange", 0),
         (program(&sums, &[("A", rows()), ("C", rows())]), "C", "reduce_scatter", 0),

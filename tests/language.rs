@@ -221,7 +221,7 @@ kernel! {
     .shard(C, m @ node @ rank)
     .tensorize_as([mi, n, k], contraction)
     .expect(A, permute)
-    .expect(B, allgather(node, rank))
+    .expect(B, all_gather(node, rank))
     .expect(C, local)
 }
 

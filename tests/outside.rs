@@ -3,8 +3,9 @@
 //! and random programs, as source, give the bits that the executor gives.
 //!
 //! It is built into this workspace's target folder, with its lock file and profiles, and beside an empty crate that
-//! asks for the features that the tests of this workspace ask of their dependencies; so what both have in common is
-//! built once. `tests/outside/program.rs` is its program.
+//! asks for the features that the tests of this workspace ask of their dependencies, so that what both depend on is built
+//! once. Cargo builds the packages of this workspace again for another one; the largest is not optimised, which takes it
+//! less time. `tests/outside/program.rs` is its program.
 
 #[path = "outside/emitted.rs"]
 mod emitted;
@@ -34,7 +35,8 @@ fn write_crate(more: &[(String, String)]) -> PathBuf {
         "[package]\nname = \"outside\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
          [dependencies]\npolyshard = {{ path = {ROOT:?}{features} }}\n\n\
          [workspace]\nmembers = [\"features\"]\n\n{}\n\
-         [profile.dev.package.outside]\nopt-level = 0\ndebug = false\n",
+         [profile.dev.package.outside]\nopt-level = 0\ndebug = false\n\n\
+         [profile.dev.package.polyshard-runtime]\nopt-level = 0\n",
         profiles(&own)
     );
     write("features/Cargo.toml", &features_manifest());

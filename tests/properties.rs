@@ -309,7 +309,7 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
         "broadcast",
         "shift",
         "permute",
-        "allgather",
+        "all_gather",
         "reduce",
         "all_reduce",
         "reduce_scatter",
@@ -350,7 +350,7 @@ fn random_block_cyclic_loops_are_mostly_legal_and_move_blocks() {
     }
     println!("{lowered} of {cases} lowered: {found:#?}");
     assert!(lowered > cases / 2, "only {lowered} of {cases} are legal: {found:?}");
-    for pattern in ["input local", "input exchange", "input allgather", "output local", "output exchange"] {
+    for pattern in ["input local", "input exchange", "input all_gather", "output local", "output exchange"] {
         assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
     }
 }

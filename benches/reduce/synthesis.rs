@@ -1,6 +1,6 @@
 //! How long it takes to find all programs.
 
-use polyshard::planner::reduce::{Hierarchy, Masters, synthesize};
+use polyshard::planner::reduce::{AllowedMasters, Hierarchy, synthesize};
 use polyshard_testing::bench::record::{Case, Record};
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,7 +13,7 @@ pub(crate) fn measure(runs: usize) {
             let names = ["rack", "node", "device"];
             let hierarchy =
                 Hierarchy::new(names[3 - levels..].iter().map(|name| (*name, factor))).expect("few devices");
-            let programs = || black_box(synthesize(black_box(&hierarchy), 5, Masters::Idle)).len();
+            let programs = || black_box(synthesize(black_box(&hierarchy), 5, AllowedMasters::OthersIdle)).len();
             let print = |quantity: &str, value| {
                 let [backend, dtype, contestant] = ["planner", "-", "synthesize"].map(String::from);
                 let case = Case { backend, grid: levels.to_string(), dtype, size: factor.to_string() };

@@ -141,7 +141,7 @@ use quote::quote;
 /// .shard(A)                               replicated
 /// .tensorize_as([mi, ni, ki], nest)       or contraction
 /// .tensorize_with([mi, ni, ki], name)     the leaf that is registered as `name` when the program runs
-/// .expect(A, shift(y, 1))                 or local, broadcast(x, y), permute, allgather(x), halo(x: -1..=1), exchange,
+/// .expect(A, shift(y, 1))                 or local, broadcast(x, y), permute, all_gather(x), halo(x: -1..=1), exchange,
 ///                                         and of outputs reduce(x), all_reduce(x), reduce_scatter(x)
 /// .expect(A, permute, broadcast(z))       one after the other
 /// ```

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use polyshard_machine::{Algorithm, Machine};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
-use polyshard_planner::reduce::{Hierarchy, Masters, Options, Ranked, best, best_with, simulate, synthesize};
+use polyshard_planner::reduce::{AllowedMasters, Hierarchy, Options, Ranked, best, best_with, simulate, synthesize};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -125,8 +125,8 @@ fn what_cannot_be_reduced_is_refused() {
 fn as_many_programs_are_found_whatever_the_sizes() {
     for factor in [2, 3, 1000] {
         let levels = |names: &[&str]| Hierarchy::new(names.iter().map(|name| (*name, factor))).expect("a hierarchy");
-        assert_eq!(synthesize(&levels(&["node", "gpu"]), 5, Masters::Idle).len(), 47);
-        assert_eq!(synthesize(&levels(&["rack", "node", "gpu"]), 5, Masters::Idle).len(), 931);
+        assert_eq!(synthesize(&levels(&["node", "gpu"]), 5, AllowedMasters::OthersIdle).len(), 47);
+        assert_eq!(synthesize(&levels(&["rack", "node", "gpu"]), 5, AllowedMasters::OthersIdle).len(), 931);
     }
 }
 

@@ -2,7 +2,9 @@
 
 use expect_test::{Expect, expect};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
-use polyshard_planner::reduce::{Form, Hierarchy, Instruction, Masters, ReduceError, ReductionProgram, synthesize};
+use polyshard_planner::reduce::{
+    AllowedMasters, Form, Hierarchy, Instruction, ReduceError, ReductionProgram, synthesize,
+};
 use polyshard_program::reduction::{Collective, Context, Lowered, LoweredStep, ReductionError};
 use polyshard_testing::planner::sums;
 use proptest::prelude::*;
@@ -76,7 +78,7 @@ fn totals_are_those_of_the_papers_tables() {
     let total = |hierarchy: &[usize], axes: &[usize], reduce: &[usize]| -> usize {
         let all = matrices(hierarchy, axes).expect("they fit");
         let programs = |matrix: &ParallelismMatrix| {
-            synthesize(&Hierarchy::reduction(matrix, reduce).expect("axes exist"), 5, Masters::Idle).len()
+            synthesize(&Hierarchy::reduction(matrix, reduce).expect("axes exist"), 5, AllowedMasters::OthersIdle).len()
         };
         all.iter().map(programs).sum()
     };
@@ -96,11 +98,11 @@ fn counts_grow_with_steps_until_no_more_exist() {
     let counts = |levels: usize, masters| -> Vec<usize> {
         (1..=7).map(|steps| synthesize(&hierarchy(&vec![2; levels]), steps, masters).len()).collect()
     };
-    assert_eq!(counts(0, Masters::Idle), [1; 7]);
-    assert_eq!(counts(1, Masters::Idle), [1, 3, 3, 3, 3, 3, 3]);
-    assert_eq!(counts(2, Masters::Idle), [1, 5, 27, 47, 47, 47, 47]);
-    assert_eq!(counts(3, Masters::Idle), [1, 7, 61, 321, 931, 1395, 1395]);
-    assert_eq!(counts(2, Masters::Any), [1, 5, 32, 78, 100, 100, 100]);
+    assert_eq!(counts(0, AllowedMasters::OthersIdle), [1; 7]);
+    assert_eq!(counts(1, AllowedMasters::OthersIdle), [1, 3, 3, 3, 3, 3, 3]);
+    assert_eq!(counts(2, AllowedMasters::OthersIdle), [1, 5, 27, 47, 47, 47, 47]);
+    assert_eq!(counts(3, AllowedMasters::OthersIdle), [1, 7, 61, 321, 931, 1395, 1395]);
+    assert_eq!(counts(2, AllowedMasters::Any), [1, 5, 32, 78, 100, 100, 100]);
 }
 
 #[test]
@@ -277,7 +279,7 @@ fn programs_from_elsewhere_are_proved_or_told_what_is_wrong() {
 #[test]
 fn every_program_of_three_levels_is_proved_and_sums() {
     let matrix = ParallelismMatrix::new(vec![vec![2, 3, 2], vec![1, 2, 1]]).expect("a matrix");
-    for masters in [Masters::Idle, Masters::Any] {
+    for masters in [AllowedMasters::OthersIdle, AllowedMasters::Any] {
         for program in synthesize(&Hierarchy::reduction(&matrix, &[0]).expect("it exists"), 5, masters) {
             let lowered = program.lower(&matrix, &[0]).expect("it can be lowered");
             lowered.prove().unwrap_or_else(|error| panic!("{program}: {error}"));
@@ -306,7 +308,7 @@ proptest! {
     fn lowering_preserves_the_sum((matrix, axes) in reductions()) {
         prop_assume!(matrix.size() <= 150);
         let hierarchy = Hierarchy::reduction(&matrix, &axes).expect("the axes exist");
-        for program in synthesize(&hierarchy, 4, Masters::Any) {
+        for program in synthesize(&hierarchy, 4, AllowedMasters::Any) {
             let lowered = program.lower(&matrix, &axes).expect("it can be lowered");
             prop_assert!(lowered.prove().is_ok(), "{} {}", matrix, program.describe(&hierarchy));
             sums::check(&lowered);
@@ -318,7 +320,7 @@ proptest! {
     fn layouts_agree_with_the_parts_of_steps((matrix, axes) in reductions()) {
         prop_assume!(matrix.size() <= 100);
         let hierarchy = Hierarchy::reduction(&matrix, &axes).expect("the axes exist");
-        for program in synthesize(&hierarchy, 4, Masters::Idle) {
+        for program in synthesize(&hierarchy, 4, AllowedMasters::OthersIdle) {
             let lowered = program.lower(&matrix, &axes).expect("it can be lowered");
             let layout = lowered.layout().expect("it is valid");
             let chunks = |step: usize, rank: usize| layout[step][rank].iter().map(ExactSizeIterator::len).sum::<usize>();
@@ -338,7 +340,7 @@ proptest! {
 #[test]
 fn programs_are_written_by_their_levels() {
     let hierarchy = Hierarchy::new([("node", 4), ("gpu", 16)]).expect("a hierarchy");
-    let programs = synthesize(&hierarchy, 3, Masters::Idle);
+    let programs = synthesize(&hierarchy, 3, AllowedMasters::OthersIdle);
     let by_name: BTreeMap<_, _> =
         programs.iter().map(|program| (program.to_string(), program.describe(&hierarchy))).collect();
     expect!["Reduce(node, Parallel(root)); AllReduce(node, InsideGroup); Broadcast(node, Parallel(root))"]

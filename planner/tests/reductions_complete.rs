@@ -1,7 +1,7 @@
 //! Synthesis against exhaustive searches at the true sizes: no valid program is missing, and no other is there.
 
 use polyshard_planner::placement::ParallelismMatrix;
-use polyshard_planner::reduce::{Form, Hierarchy, Instruction, Masters, ReductionProgram, synthesize};
+use polyshard_planner::reduce::{AllowedMasters, Form, Hierarchy, Instruction, ReductionProgram, synthesize};
 use polyshard_program::reduction::{COLLECTIVES, Collective, Context};
 use std::collections::{BTreeSet, HashSet};
 
@@ -59,7 +59,7 @@ fn steps_of(counts: &[usize], program: &ReductionProgram) -> Vec<(Collective, Ve
 #[test]
 fn what_is_synthesised_for_two_of_each_is_all_there_is_for_any_number() {
     for (counts, steps) in [(vec![3], 5), (vec![6], 5), (vec![2, 3], 5), (vec![3, 2], 5), (vec![4, 3], 4)] {
-        let programs = synthesize(&hierarchy(&counts), steps, Masters::Idle);
+        let programs = synthesize(&hierarchy(&counts), steps, AllowedMasters::OthersIdle);
         let found: BTreeSet<_> = programs.iter().map(|program| steps_of(&counts, program)).collect();
         assert_eq!(found.len(), programs.len(), "{counts:?}: two programs are one");
         assert_eq!(found, by_brute_force(&counts, steps), "{counts:?}");
@@ -89,7 +89,7 @@ fn no_other_program_is_valid() {
             }
         }
     }
-    let known = synthesize(&hierarchy(&counts), 3, Masters::Any);
+    let known = synthesize(&hierarchy(&counts), 3, AllowedMasters::Any);
     let known: BTreeSet<_> = known.iter().map(|program| steps_of(&counts, program)).collect();
     assert_eq!(valid.difference(&known).collect::<Vec<_>>(), Vec::<&Vec<_>>::new(), "valid, and not synthesised");
     assert_eq!(known.difference(&valid).collect::<Vec<_>>(), Vec::<&Vec<_>>::new(), "synthesised, and not valid");

@@ -1,6 +1,6 @@
 //! How a region gets to the ranks that read it: the cheapest pattern that isl can prove.
 //!
-//! The tests follow the order local, broadcast, shift, permute, two steps, allgather, halo, exchange. Closed forms propose
+//! The tests follow the order local, broadcast, shift, permute, two steps, all-gather, halo, exchange. Closed forms propose
 //! (where a root stands, which neighbour to ask) and isl disposes: a pattern is taken only if the relation
 //! of what is needed says so. The exchange needs no test; it is right for every region and sharding.
 
@@ -23,8 +23,8 @@ pub(crate) struct Need<'a> {
 }
 
 impl Need<'_> {
-    /// The iteration of the loop `counter` that no neighbour serves, and the region in it.
-    pub(crate) fn alone(&self, counter: usize, ranges: &Ranges) -> Region {
+    /// The region in the iteration of the loop `counter` that no neighbour serves, so that its owner has to.
+    pub(crate) fn needs_owner(&self, counter: usize, ranges: &Ranges) -> Region {
         let value = if self.written { ranges.counters[counter] - 1 } else { 0 };
         self.region.fixed(Symbol::Counter(counter), value, ranges)
     }
@@ -160,7 +160,7 @@ impl Context<'_> {
                 trail.test(format!(
                     "axis {name}: the next need is what the neighbour at {name} + {by} holds now, shift"
                 ));
-                let region = need.alone(counter, &self.ranges);
+                let region = need.needs_owner(counter, &self.ranges);
                 let (place, this) = if need.written { ("last", "in the last") } else { ("first", "in the first") };
                 trail.test(format!("the {place} iteration on its own:"));
                 let mut start = Trail::default();
@@ -168,7 +168,7 @@ impl Context<'_> {
                 let first = Box::new(self.route_of(&first, false, &mut start)?);
                 trail.tests.extend(start.tests.into_iter().map(|test| format!("  {test}")));
                 let first_proved = start.proved.into_iter();
-                trail.proved.extend(first_proved.map(|(of, asked)| (of, format!("{this} iteration {asked}"))));
+                trail.proved.extend(first_proved.map(|(of, claim)| (of, format!("{this} iteration {claim}"))));
                 let next = format!(
                     "in each later one it is the tile that the neighbour at {name} + {by} held in the previous iteration"
                 );
@@ -279,10 +279,10 @@ impl Context<'_> {
             }
         }
         let names = self.names(&axes);
-        trail.test(format!("ranks along {names} own it together: allgather"));
-        let asked = format!("the owners of the tile differ from its readers along {names} alone");
-        trail.proved(Property::Residency, asked);
-        Ok(Route::Allgather { axes })
+        trail.test(format!("ranks along {names} own it together: all-gather"));
+        let claim = format!("the owners of the tile differ from its readers along {names} alone");
+        trail.proved(Property::Residency, claim);
+        Ok(Route::AllGather { axes })
     }
 }
 

@@ -26,7 +26,7 @@ struct Input<'a> {
     position: usize,
     tensor: &'a Tensor,
     sharding: Sharding,
-    asked: Depth,
+    requested: Depth,
     step: Option<usize>,
 }
 
@@ -34,8 +34,8 @@ struct Input<'a> {
 pub(crate) fn transfers(context: &Context<'_>) -> Result<(Vec<Transfer>, Vec<Proof>), LowerError> {
     let (mut transfers, mut proofs) = (Vec::new(), Vec::new());
     for (position, tensor) in context.kernel().inputs().iter().enumerate() {
-        let (asked, step) = context.asked(tensor.name);
-        let input = Input { position, tensor, sharding: context.state.sharding(tensor.name), asked, step };
+        let (requested, step) = context.requested(tensor.name);
+        let input = Input { position, tensor, sharding: context.state.sharding(tensor.name), requested, step };
         for part in merged(context, parts(context, &input), &input)? {
             let (transfer, proved) = transfer(context, &input, part)?;
             transfers.push(transfer);
@@ -59,7 +59,7 @@ fn parts<'a>(context: &Context<'a>, input: &Input<'_>) -> Vec<Part<'a>> {
         }
     }
     let part = |(operands, accesses): (Vec<usize>, Vec<&'a Access>)| {
-        let (depth, region) = context.hoisted(&accesses, input.asked, &input.tensor.shape);
+        let (depth, region) = context.hoisted(&accesses, input.requested, &input.tensor.shape);
         Part { operands, accesses, depth, region }
     };
     groups.into_iter().map(part).collect()
@@ -119,8 +119,8 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
     let (name, step) = (input.tensor.name, input.step);
     let mut proofs = context.covers(&region, depth, &accesses, input.tensor)?;
     let mut trail = Trail::default();
-    if depth < input.asked {
-        let loops = input.asked.0 - depth.0;
+    if depth < input.requested {
+        let loops = input.requested.0 - depth.0;
         trail.test(format!("the {loops} inner loops do not change what is read, so it is fetched outside them"));
     }
     let need = Need { depth, region: &region, sharding: &input.sharding, written: false };

@@ -62,7 +62,7 @@ fn serial_loops(context: &Context<'_>, depth: Depth) -> Vec<Loop> {
     nodes.map(|node| Loop { name: node.name, extent: node.extent, steps: node.steps.clone() }).collect()
 }
 
-/// What is asked of several regions of one tensor is said once.
+/// What is claimed of several regions of one tensor is said once.
 fn distinct(proofs: Vec<Proof>) -> Vec<Proof> {
     proofs.into_iter().fold(Vec::new(), |mut all, proof| {
         if !all.contains(&proof) {

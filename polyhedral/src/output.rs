@@ -27,11 +27,11 @@ pub(crate) fn output(context: &Context<'_>) -> Result<(Output, Vec<Proof>), Lowe
     if is_in_place(context, &whole, sharding)? {
         return in_place(context, whole, sharding);
     }
-    let (asked, step) = context.asked(tensor.name);
-    let (depth, region) = context.hoisted(&[target], asked, &tensor.shape);
+    let (requested, step) = context.requested(tensor.name);
+    let (depth, region) = context.hoisted(&[target], requested, &tensor.shape);
     let mut trail = Trail::default();
-    if depth < asked {
-        let loops = asked.0 - depth.0;
+    if depth < requested {
+        let loops = requested.0 - depth.0;
         trail.test(format!("the {loops} inner loops do not change what is written, so it is sent outside them"));
     }
     let mut proofs = context.covers(&region, depth, &[target], tensor)?;
@@ -55,7 +55,7 @@ fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Resul
     trail.test(format!("each rank is the only owner{term} of what it computes, and has it as one block: local"));
     trail.proved(Property::Delivery, format!("each rank is the only owner{term} of what it computes"));
     proofs.extend(trail.proofs(tensor.name));
-    let (_, step) = context.asked(tensor.name);
+    let (_, step) = context.requested(tensor.name);
     let route = OutputRoute::InPlace;
     Ok((Output { level: 0, region, route, any_order: false, capacity: 0, step, tests: trail.tests }, proofs))
 }
@@ -126,18 +126,18 @@ impl Transpose<'_> {
             Route::Broadcast { axes, root } => {
                 let names = names(&axes);
                 trail.test(format!("run backwards, a broadcast is a reduction: reduce({names})"));
-                let asked =
+                let claim =
                     format!("one of the ranks along {names} is the only owner of the tile that all of them have");
-                trail.proved(Property::Delivery, asked);
+                trail.proved(Property::Delivery, claim);
                 OutputRoute::Reduce { axes, root }
             }
-            Route::Allgather { axes } => {
+            Route::AllGather { axes } => {
                 let names = names(&axes);
                 trail.test(format!("run backwards, an all-gather is a reduce-scatter: reduce_scatter({names})"));
-                let asked = format!(
+                let claim = format!(
                     "each element of the tile that all ranks along {names} hold is owned by one of these ranks"
                 );
-                trail.proved(Property::Delivery, asked);
+                trail.proved(Property::Delivery, claim);
                 OutputRoute::ReduceScatter { axes }
             }
             Route::Permute { from, to } => {
@@ -148,12 +148,12 @@ impl Transpose<'_> {
             Route::Shift { axis, by, counter, first } => {
                 let name = self.context.names(&[axis]);
                 trail.test(format!("run backwards, the sums travel: shift({name}, {by})"));
-                let asked = format!(
+                let claim = format!(
                     "in each iteration but the first, a rank goes on from the tile that the neighbour at {name} + {by} \
                      had in the one before, so each term is in one tile"
                 );
-                trail.proved(Property::Delivery, asked);
-                let last = need.alone(counter, &self.context.ranges);
+                trail.proved(Property::Delivery, claim);
+                let last = need.needs_owner(counter, &self.context.ranges);
                 let need = Need { depth: Depth(counter), region: &last, ..*need };
                 let last = Box::new(self.route(*first, &need, trail)?);
                 OutputRoute::Shift { axis, by, counter, last }
@@ -181,8 +181,8 @@ impl Transpose<'_> {
         if local && same && self.owned_along(axes, need)? {
             trail
                 .test(format!("its owners are the ranks along {names}, and all compute the same: all_reduce({names})"));
-            let asked = format!("the owners of the tile that all ranks along {names} have are these ranks");
-            trail.proved(Property::Delivery, asked);
+            let claim = format!("the owners of the tile that all ranks along {names} have are these ranks");
+            trail.proved(Property::Delivery, claim);
             return Ok(OutputRoute::AllReduce { axes: axes.clone() });
         }
         let test = format!("all ranks along {names} own it, but not alone or not as one tile: exchange");

@@ -1,4 +1,4 @@
-//! What is proved of a whole schedule, and how passes write down what they asked.
+//! What is proved of a whole schedule, and how passes write down what they proved.
 
 use crate::context::Context;
 use crate::error::LowerError;
@@ -9,8 +9,8 @@ use polyshard_layout::Name;
 use polyshard_program::{Matching, Output, Proof, Property, Transfer};
 
 /// A proof that holds whatever the routes are.
-pub(crate) fn proof(property: Property, tensor: impl Into<Option<Name>>, asked: impl Into<String>) -> Proof {
-    Proof { property, tensor: tensor.into(), asked: asked.into(), of_route: false }
+pub(crate) fn proof(property: Property, tensor: impl Into<Option<Name>>, claim: impl Into<String>) -> Proof {
+    Proof { property, tensor: tensor.into(), claim: claim.into(), of_route: false }
 }
 
 /// How a route was found: the tests made, for people, and what they proved.
@@ -27,14 +27,14 @@ impl Trail {
         self.tests.push(line.into());
     }
 
-    pub(crate) fn proved(&mut self, property: Property, asked: impl Into<String>) {
-        self.proved.push((property, asked.into()));
+    pub(crate) fn proved(&mut self, property: Property, claim: impl Into<String>) {
+        self.proved.push((property, claim.into()));
     }
 
     /// What was proved of the route of a tensor.
     pub(crate) fn proofs(&self, tensor: Name) -> impl Iterator<Item = Proof> {
         let proved = self.proved.iter().cloned();
-        proved.map(move |(property, asked)| Proof { property, tensor: Some(tensor), asked, of_route: true })
+        proved.map(move |(property, claim)| Proof { property, tensor: Some(tensor), claim, of_route: true })
     }
 }
 
@@ -54,9 +54,9 @@ pub(crate) fn every_instance_once(context: &Context<'_>) -> Result<Vec<Proof>, L
         Ok(true)
     };
     context.proved("that every statement instance runs once", bijective())?;
-    let asked =
+    let claim =
         "the relation from the loops of each step to those that they replace is single-valued, injective and onto";
-    Ok(vec![proof(Property::EveryInstanceOnce, None, asked)])
+    Ok(vec![proof(Property::EveryInstanceOnce, None, claim)])
 }
 
 /// The rank that serves an element, as a function of the element and the reader, owns it.

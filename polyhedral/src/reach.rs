@@ -52,16 +52,16 @@ impl Context<'_> {
             let within = self.relation(&self.within(depth, &proposed))?;
             let offsets = self.state.mesh.as_slice().iter().zip(&proposed);
             let offsets: Vec<_> = offsets.filter_map(|(axis, reach)| offsets_text(axis, *reach)).collect();
-            let asked = match &offsets[..] {
+            let claim = match &offsets[..] {
                 [] => "owners have the rank's own coordinates".to_owned(),
                 offsets => format!("owners are at the offsets {} from the rank", offsets.join(", ")),
             };
             if from.is_subset(&within)? {
-                trail.test(asked.clone());
-                trail.proved(Property::Matching, asked);
+                trail.test(claim.clone());
+                trail.proved(Property::Matching, claim);
                 return Ok(proposed);
             }
-            trail.test(format!("not all {asked}"));
+            trail.test(format!("not all {claim}"));
         }
         Ok(vec![Reach::All; self.nest().distributed])
     }

@@ -15,7 +15,7 @@ use std::slice;
 
 impl Context<'_> {
     /// The depth at which a tensor is to be communicated, and the step that says so.
-    pub(crate) fn asked(&self, tensor: Name) -> (Depth, Option<usize>) {
+    pub(crate) fn requested(&self, tensor: Name) -> (Depth, Option<usize>) {
         let Some(found) = self.state.communications.iter().find(|other| other.tensor == tensor) else {
             let shard = self.state.shards.iter().find(|shard| shard.tensor == tensor);
             return (Depth(0), shard.map(|shard| shard.step));
@@ -25,8 +25,8 @@ impl Context<'_> {
     }
 
     /// The hull of what the accesses touch, hoisted out of loops that do not change it.
-    pub(crate) fn hoisted(&self, accesses: &[&Access], asked: Depth, shape: &[usize]) -> (Depth, Region) {
-        let mut depth = asked;
+    pub(crate) fn hoisted(&self, accesses: &[&Access], requested: Depth, shape: &[usize]) -> (Depth, Region) {
+        let mut depth = requested;
         let mut region = self.region(accesses, depth, shape);
         while let Some(innermost) = depth.0.checked_sub(1)
             && !region.mentions(Symbol::Counter(innermost))
@@ -89,11 +89,11 @@ impl Context<'_> {
         };
         self.proved("that tiles hold what the leaf touches and stay inside their tensors", covers())?;
         let name = tensor.name;
-        let (property, asked) = match name == self.kernel().output().name {
+        let (property, claim) = match name == self.kernel().output().name {
             true => (Property::Delivery, "what the leaf writes is in the tile"),
             false => (Property::Residency, "what the leaf reads is in the tile"),
         };
-        Ok(vec![proof(property, name, asked), proof(property, name, format!("the tile is inside {name}"))])
+        Ok(vec![proof(property, name, claim), proof(property, name, format!("the tile is inside {name}"))])
     }
 
     /// Whether all that the access touches of its tensor is in the region.

@@ -414,7 +414,7 @@ impl State {
         }
         let axes = match pattern {
             Pattern::Broadcast { axes }
-            | Pattern::Allgather { axes }
+            | Pattern::AllGather { axes }
             | Pattern::AllToAll { axes }
             | Pattern::Reduce { axes }
             | Pattern::AllReduce { axes }

@@ -98,14 +98,14 @@ fn ranks_that_read_the_same_blocks_gather_them() {
     check(
         cyclic(37, &mesh, 4).shard("A", [rows("y")]).shard("C", [blocks(4)]),
         expect![[r#"
-            A: allgather(y), once, outside all serial loops
-                allgather along y
+            A: all_gather(y), once, outside all serial loops
+                all-gather along y
                 tile [20, 7] of A[4*x..min(37, 4*x + 36) by blocks of 4 every 8, 0..7]
                 at most 392 bytes received per rank and step
                 - what one rank needs has several owners
                 - axis x: the owners' coordinate is the reader's, aligned
                 - axis y: the region is the same for all y
-                - ranks along y own it together: allgather
+                - ranks along y own it together: all-gather
             B: local, once, outside all serial loops
                 tile [7, 2] of B[0..7, 2*y..min(5, 2*y + 2)]
                 - each rank owns all it needs: local

@@ -157,10 +157,10 @@ fn empty_kernels_get_no_hint() {
 }
 
 /// The lines of the report on one property.
-fn asked(program: &Program, property: Property) -> String {
+fn claims(program: &Program, property: Property) -> String {
     let lines = program.report().proofs.iter().filter(|proof| proof.property == property);
-    let line = |tensor: String, asked: &str| format!("{tensor}: {asked}\n");
-    lines.map(|proof| line(proof.tensor.map_or("all".into(), |tensor| tensor.to_string()), &proof.asked)).collect()
+    let line = |tensor: String, claim: &str| format!("{tensor}: {claim}\n");
+    lines.map(|proof| line(proof.tensor.map_or("all".into(), |tensor| tensor.to_string()), &proof.claim)).collect()
 }
 
 #[test]
@@ -177,13 +177,13 @@ fn a_report_says_what_was_asked_of_each_tensor() {
         B: the tile is inside B
         B: rank ((10*ko) / 30, y) owns the tile
     "#]]
-    .assert_eq(&asked(&program, residency));
+    .assert_eq(&claims(&program, residency));
     expect![[r#"
         all: every loop around a call has the same number of iterations on all ranks
         A: its extent and root are independent of y
         B: its extent and root are independent of x
     "#]]
-    .assert_eq(&asked(&program, matching));
+    .assert_eq(&claims(&program, matching));
 
     let exchanged = program.by_exchange();
     expect![[r#"
@@ -194,14 +194,14 @@ fn a_report_says_what_was_asked_of_each_tensor() {
         B: what the leaf reads is in the tile
         B: the tile is inside B
     "#]]
-    .assert_eq(&asked(&exchanged, residency));
+    .assert_eq(&claims(&exchanged, residency));
     expect![[r#"
         all: every loop around a call has the same number of iterations on all ranks
         A: sender and receiver work out the same pieces
         B: sender and receiver work out the same pieces
         C: sender and receiver work out the same pieces
     "#]]
-    .assert_eq(&asked(&exchanged, matching));
+    .assert_eq(&claims(&exchanged, matching));
     assert!(exchanged.report().tile_bytes > program.report().tile_bytes, "an exchange stages what it sends");
 }
 
@@ -209,12 +209,12 @@ fn a_report_says_what_was_asked_of_each_tensor() {
 fn nothing_is_said_of_what_was_not_asked() {
     // One rank: nobody communicates, so nothing has to match.
     let alone = lowered(&Schedule::from_spec(example::matmul(4, 4, 4)));
-    assert_eq!(asked(&alone, Property::Matching), "");
+    assert_eq!(claims(&alone, Property::Matching), "");
     // Nothing is sharded, so no element is read from another rank.
     assert_eq!(
-        asked(&alone, Property::Residency).lines().filter(|line| line.contains("read from")).count(),
+        claims(&alone, Property::Residency).lines().filter(|line| line.contains("read from")).count(),
         0,
-        "no sharding was asked about"
+        "no claim is made about a sharding"
     );
 }
 

@@ -115,8 +115,8 @@ fn panels_fetched_at_once_are_gathered() {
     check(
         outside,
         expect![[r#"
-        A: allgather(y)
-        B: allgather(x)
+        A: all_gather(y)
+        B: all_gather(x)
         C: local
     "#]],
     );
@@ -134,8 +134,8 @@ fn panels_that_cross_blocks_are_gathered() {
         check(
             inside(plain(crossed)),
             expect![[r#"
-            A: allgather(y)
-            B: allgather(x)
+            A: all_gather(y)
+            B: all_gather(x)
             C: local
         "#]],
         );
@@ -196,8 +196,8 @@ fn an_access_that_is_local_does_not_speak_for_another() {
         .shard("A", [M.at(x)])
         .shard("C", [M.at(x)])
         .tensorize(["mi", "n", "k"]);
-    let program = lowered(&schedule.clone().expect("A", Pattern::allgather([x])));
-    assert_eq!(program.patterns("A"), [Pattern::Local, Pattern::allgather([x])]);
+    let program = lowered(&schedule.clone().expect("A", Pattern::all_gather([x])));
+    assert_eq!(program.patterns("A"), [Pattern::Local, Pattern::all_gather([x])]);
     schedule.expect("A", Pattern::Local).lower().expect_err("one of them moves");
 }
 
@@ -211,7 +211,7 @@ fn a_region_inside_of_another_is_read_from_its_tile() {
         .shard("A", [dim(1).at(x)])
         .shard("C", [M.at(x)])
         .tensorize(["mi", "n", "k"]);
-    assert_eq!(lowered(&schedule).patterns("A"), [Pattern::allgather([x])]);
+    assert_eq!(lowered(&schedule).patterns("A"), [Pattern::all_gather([x])]);
 }
 
 #[test]
@@ -346,12 +346,12 @@ fn blocks_of_blocks_are_where_nested_loops_want_them() {
     // Sizes that do not divide, and ranks without rows, are as local as any other.
     for (rows, mesh) in [(16, [2, 2]), (13, [2, 2]), (13, [2, 5]), (29, [3, 4]), (5, [3, 4])] {
         let found = patterns(nested(rows, mesh, |dim| dim.at(node.clone()).at(rank.clone())));
-        assert_eq!(found, ["local", "allgather(node, rank)", "local"], "{rows} rows over {mesh:?}");
+        assert_eq!(found, ["local", "all_gather(node, rank)", "local"], "{rows} rows over {mesh:?}");
     }
     // A list of axes has equal blocks, which are the same only where they divide.
     let list = || AxisExpr::list(&["node", "rank"]);
-    assert_eq!(patterns(nested(16, [2, 2], |dim| dim.at(list()))), ["local", "allgather(node, rank)", "local"]);
-    assert_eq!(patterns(nested(13, [2, 2], |dim| dim.at(list()))), ["exchange", "allgather(node, rank)", "exchange"]);
+    assert_eq!(patterns(nested(16, [2, 2], |dim| dim.at(list()))), ["local", "all_gather(node, rank)", "local"]);
+    assert_eq!(patterns(nested(13, [2, 2], |dim| dim.at(list()))), ["exchange", "all_gather(node, rank)", "exchange"]);
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn sums_of_a_block_are_scattered_in_blocks_of_it() {
             summed,
             expect![[r#"
                 A: local
-                B: allgather(x)
+                B: all_gather(x)
                 C: reduce_scatter(y)
             "#]],
         );

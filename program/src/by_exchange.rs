@@ -44,7 +44,7 @@ impl Nest {
         });
         let kept = kept.cloned().collect::<Vec<_>>();
         let (property, tensor) = (Property::Delivery, Some(self.kernel.output().name));
-        let sent = Proof { property, tensor, asked: SENT.into(), of_route: true };
+        let sent = Proof { property, tensor, claim: SENT.into(), of_route: true };
         program.reported([kept, vec![sent], found].concat())
     }
 }

@@ -84,7 +84,7 @@ impl Nest {
             Route::Permute { from, to } => {
                 format!("permute: from rank {}, to rank {}", self.show_rank(from), self.show_rank(to))
             }
-            Route::Allgather { axes } => format!("allgather along {}", names(axes)),
+            Route::AllGather { axes } => format!("all-gather along {}", names(axes)),
             Route::Sequence { first, held, next } => {
                 format!("{} of {}; then {}", self.show_route(first), self.show_region(held), self.show_route(next))
             }

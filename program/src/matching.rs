@@ -43,10 +43,10 @@ impl Matching<'_> {
         output_name: Name,
     ) -> Result<Vec<Proof>, Mismatch> {
         let mut proofs = Vec::new();
-        let mut record = |tensor, asked: Result<Option<String>, String>| match asked {
+        let mut record = |tensor, claim: Result<Option<String>, String>| match claim {
             Ok(None) => Ok(()),
-            Ok(Some(asked)) => {
-                proofs.push(Proof { property: Property::Matching, tensor: Some(tensor), asked, of_route: true });
+            Ok(Some(claim)) => {
+                proofs.push(Proof { property: Property::Matching, tensor: Some(tensor), claim, of_route: true });
                 Ok(())
             }
             Err(why) => Err(Mismatch { tensor, why }),
@@ -57,11 +57,11 @@ impl Matching<'_> {
         }
         record(output_name, self.output(&output.route, &output.region, output.level))?;
         if !proofs.is_empty() {
-            let asked = match self.loops {
+            let claim = match self.loops {
                 0 => "no loop is around a call".to_owned(),
                 _ => "every loop around a call has the same number of iterations on all ranks".to_owned(),
             };
-            proofs.insert(0, Proof { property: Property::Matching, tensor: None, asked, of_route: false });
+            proofs.insert(0, Proof { property: Property::Matching, tensor: None, claim, of_route: false });
         }
         Ok(proofs)
     }
@@ -75,7 +75,7 @@ impl Matching<'_> {
                 self.shared(axes, region, root)?;
                 Ok(Some(format!("its extent and root are independent of {}", self.names(axes))))
             }
-            Route::Allgather { axes } => {
+            Route::AllGather { axes } => {
                 self.known(region, &[], level)?;
                 self.shared(axes, region, &[])?;
                 Ok(Some(format!("what is gathered is independent of {}", self.names(axes))))
@@ -210,7 +210,7 @@ mod tests {
         let ranges = Ranges { coordinates: vec![2, 3], counters: vec![5, 5] };
         let matching = Matching { mesh: &mesh, ranges: &ranges, loops: 2 };
         let proofs = matching.check(&[transfer], &output, |_| Name::new("A"), Name::new("C"))?;
-        Ok(proofs.into_iter().map(|proof| proof.asked).collect())
+        Ok(proofs.into_iter().map(|proof| proof.claim).collect())
     }
 
     const X: Symbol = Symbol::Coordinate(0);
@@ -227,7 +227,7 @@ mod tests {
             let mismatch = check(broadcast(root), &symbols).expect_err("ranks along y differ");
             assert!(mismatch.why.contains("ranks along y communicate together"), "{}", mismatch.why);
         }
-        let gather = Route::Allgather { axes: vec![0, 1] };
+        let gather = Route::AllGather { axes: vec![0, 1] };
         check(gather.clone(), &[OUTER]).expect("all ranks agree");
         check(gather, &[X]).expect_err("ranks along x differ");
     }
@@ -252,7 +252,7 @@ mod tests {
         let shift = |first| Route::Shift { axis: 1, by: 1, counter: 0, first: Box::new(first) };
         check(shift(Route::Exchange { reach: vec![Reach::All; 2] }), &[X, Y, OUTER])
             .expect("pairs work out the same pieces");
-        check(shift(Route::Allgather { axes: vec![0] }), &[X, OUTER]).expect_err("ranks along x differ");
+        check(shift(Route::AllGather { axes: vec![0] }), &[X, OUTER]).expect_err("ranks along x differ");
     }
 
     #[test]

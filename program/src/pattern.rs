@@ -25,7 +25,7 @@ pub enum Pattern {
     /// Each rank sends one tile and receives one.
     Permute,
     /// All ranks along `axes` need what they own together.
-    Allgather {
+    AllGather {
         /// The axes, in mesh order.
         axes: Vec<Name>,
     },
@@ -82,7 +82,7 @@ impl Pattern {
             Collective::Slice => Self::Local,
             Collective::Permute => Self::Permute,
             Collective::Broadcast => Self::Broadcast { axes },
-            Collective::AllGather => Self::Allgather { axes },
+            Collective::AllGather => Self::AllGather { axes },
             Collective::AllToAll => Self::AllToAll { axes },
             Collective::Exchange => Self::Exchange,
             Collective::Reduce => Self::Reduce { axes },
@@ -105,7 +105,7 @@ impl Pattern {
     /// let [_, y] = Mesh::new([("x", 2), ("y", 3)]).axes();
     /// assert_eq!(Pattern::shift(y, 1), Pattern::shift("y", 1));
     /// assert_eq!(Pattern::broadcast([y]), Pattern::broadcast(["y"]));
-    /// assert_eq!(Pattern::allgather([y]), Pattern::allgather(["y"]));
+    /// assert_eq!(Pattern::all_gather([y]), Pattern::all_gather(["y"]));
     /// ```
     #[must_use]
     pub fn shift(axis: impl Into<Name>, by: i64) -> Self {
@@ -144,10 +144,10 @@ impl Pattern {
         Self::Halo { reach: reach.into_iter().map(offsets).collect() }
     }
 
-    /// An allgather along `axes`, given as values or by name.
+    /// An all-gather along `axes`, given as values or by name.
     #[must_use]
-    pub fn allgather<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
-        Self::Allgather { axes: axes.into_iter().map(Into::into).collect() }
+    pub fn all_gather<N: Into<Name>>(axes: impl IntoIterator<Item = N>) -> Self {
+        Self::AllGather { axes: axes.into_iter().map(Into::into).collect() }
     }
 }
 
@@ -219,7 +219,7 @@ impl fmt::Display for Pattern {
             Self::Broadcast { axes } => write!(f, "broadcast({})", list(axes)),
             Self::Shift { axis, by } => write!(f, "shift({axis}, {by})"),
             Self::Permute => f.write_str("permute"),
-            Self::Allgather { axes } => write!(f, "allgather({})", list(axes)),
+            Self::AllGather { axes } => write!(f, "all_gather({})", list(axes)),
             Self::AllToAll { axes } => write!(f, "all_to_all({})", list(axes)),
             Self::Reduce { axes } => write!(f, "reduce({})", list(axes)),
             Self::AllReduce { axes } => write!(f, "all_reduce({})", list(axes)),

@@ -1,4 +1,4 @@
-//! What was proved of a program: each line is written by the pass that asked, with what it asked.
+//! What was proved of a program: each line is written by the pass that proved it.
 
 use polyshard_layout::Name;
 use serde::{Deserialize, Serialize};
@@ -29,15 +29,15 @@ impl fmt::Display for Property {
     }
 }
 
-/// One thing that was asked of a program, and held.
+/// One property that was proved of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
     /// The property that it is part of.
     pub property: Property,
     /// The tensor that it is about; none if it is about the whole program.
     pub tensor: Option<Name>,
-    /// What was asked, as a sentence that holds.
-    pub asked: String,
+    /// What holds, as a sentence.
+    pub claim: String,
     /// Whether it depends on the route by which the tensor moves.
     pub of_route: bool,
 }
@@ -45,7 +45,7 @@ pub struct Proof {
 /// What was proved, and bounds, per rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was asked and held, by the passes that asked.
+    /// What was proved, by the pass that proved it.
     pub proofs: Vec<Proof>,
     /// The most bytes that one rank owns, of all tensors.
     pub shard_bytes: u64,
@@ -64,14 +64,14 @@ pub(crate) fn lines(proofs: &[Proof]) -> Vec<String> {
     let mut groups: Vec<(Property, Option<Name>, Vec<&str>)> = Vec::new();
     for proof in proofs {
         match groups.iter_mut().find(|group| (group.0, group.1) == (proof.property, proof.tensor)) {
-            Some(group) => group.2.push(&proof.asked),
-            None => groups.push((proof.property, proof.tensor, vec![&proof.asked])),
+            Some(group) => group.2.push(&proof.claim),
+            None => groups.push((proof.property, proof.tensor, vec![&proof.claim])),
         }
     }
     groups.sort_by_key(|group| group.0);
-    let line = |(property, tensor, asked): (Property, Option<Name>, Vec<&str>)| {
+    let line = |(property, tensor, claims): (Property, Option<Name>, Vec<&str>)| {
         let about = tensor.map(|tensor| format!(" of {tensor}")).unwrap_or_default();
-        format!("{property}{about}: {}", asked.join("; "))
+        format!("{property}{about}: {}", claims.join("; "))
     };
     groups.into_iter().map(line).collect()
 }

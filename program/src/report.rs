@@ -55,7 +55,7 @@ fn staging(route: &Route, tile: u64, shard: u64, mesh: &Mesh) -> u64 {
         // What is not contiguous in the shard is packed before it is sent.
         Route::Permute { .. } => tile.min(shard),
         Route::Shift { first, .. } => staging(first, tile, shard, mesh).max(tile.min(shard)),
-        Route::Allgather { .. } => tile.saturating_add(tile.min(shard)),
+        Route::AllGather { .. } => tile.saturating_add(tile.min(shard)),
         Route::Sequence { first, .. } => staging(first, tile, shard, mesh),
         Route::Halo { reach } | Route::Exchange { reach } => {
             tile.saturating_add((partners(reach, mesh) as u64).saturating_mul(tile.min(shard)))

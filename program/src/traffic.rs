@@ -169,7 +169,7 @@ impl<'a> Rank<'a> {
                 }
             }
             Route::Sequence { .. } => unreachable!("it has been counted; this is a bug of polyshard"),
-            Route::Allgather { .. } | Route::Halo { .. } | Route::Exchange { .. } => {
+            Route::AllGather { .. } | Route::Halo { .. } | Route::Exchange { .. } => {
                 let sharding = &self.nest.shardings[transfer.tensor];
                 let different = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
                 different - self.own(sharding, &ranges)

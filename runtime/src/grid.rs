@@ -47,6 +47,7 @@ impl<'w> Grid<'w> {
     ///
     /// # Errors
     /// As [`World::group`].
+    #[track_caller]
     pub fn group(&self, axes: &[usize]) -> Result<Rc<Group>> {
         self.world.group(&self.mesh, axes)
     }

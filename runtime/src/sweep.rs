@@ -14,6 +14,7 @@ use crate::layout::{Mesh, MeshAxis, Placement, Sharding};
 use crate::redistribute::Redistribution;
 use crate::transport::Transport;
 use crate::{DistArray, Element, RedistributionError, Result, World};
+use std::panic::Location;
 
 /// The stages of a sweep, and the moves between them, there and back.
 ///
@@ -76,7 +77,13 @@ impl Sweep {
     /// # Errors
     /// [`RedistributionError`] if the mesh has too many axes or the array has not that many dimensions. If the mesh has
     /// not as many ranks as the world; each is said before any communication. As [`Redistribution::new`] besides.
+    #[track_caller]
     pub fn new(world: &World, mesh: &Mesh, shape: &[usize], swept: usize) -> Result<Self> {
+        let at = Location::caller();
+        Self::planned(world, mesh, shape, swept).map_err(|error| error.at(at))
+    }
+
+    fn planned(world: &World, mesh: &Mesh, shape: &[usize], swept: usize) -> Result<Self> {
         world.check_mesh(mesh)?;
         let (stages, axes) = plan(mesh, shape, swept)?;
         let mut moves = Vec::with_capacity(axes.len());
@@ -158,7 +165,7 @@ impl Sweep {
         match (stage.checked_sub(1).map(|before| &self.moves[before].forward), self.moves.get(stage)) {
             (Some(arriving), _) => arriving.output(world),
             (None, Some(leaving)) => leaving.backward.output(world),
-            (None, None) => DistArray::filled_with(world, sharding, T::ZERO),
+            (None, None) => DistArray::filled(world, sharding, T::ZERO),
         }
     }
 

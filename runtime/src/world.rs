@@ -18,6 +18,7 @@ pub use numbering::Numbering;
 use parts::Part;
 use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::panic::Location;
 use std::rc::Rc;
 
 /// All ranks of a running program, seen from one of them: what [`spmd`](crate::spmd()) hands to each.
@@ -174,7 +175,13 @@ impl World {
     /// # Errors
     /// [`GroupError`] if the mesh has not as many ranks as the world, said before any communication, or if `axes` names
     /// an axis twice or one that the mesh does not have; or as [`Communicator::split`] does.
+    #[track_caller]
     pub fn group(&self, mesh: &Mesh, axes: &[usize]) -> Result<Rc<Group>> {
+        let at = Location::caller();
+        self.group_along(mesh, axes).map_err(|error| error.at(at))
+    }
+
+    fn group_along(&self, mesh: &Mesh, axes: &[usize]) -> Result<Rc<Group>> {
         self.check_mesh(mesh)?;
         if let Some(group) = self.groups.borrow().iter().find(|group| group.axes == axes && group.mesh == *mesh) {
             return Ok(Rc::clone(group));

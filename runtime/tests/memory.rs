@@ -4,7 +4,7 @@
 //! `scripts/test` runs these under a memory checker, too, where they are smaller: `POLYSHARD_SMALL=1`.
 
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{DistArray, Error, Grid, OutTile, ReduceOp, Region, spmd};
+use polyshard_runtime::{DistArray, Error, Grid, OutTile, Redistribution, ReduceOp, Region, spmd};
 use polyshard_testing::laws::memory;
 use std::time::Duration;
 
@@ -75,4 +75,26 @@ fn processes_read_in_place_what_is_short_and_what_is_many() {
         assert_eq!(ended.stdout, format!("the laws of memory hold on {processes} ranks\n"));
         assert_eq!(ended.stderr, "", "nothing is refused");
     }
+}
+
+#[test]
+fn open_sums_keep_every_term_on_another_mesh_or_are_refused() {
+    let partial = |extents: [(&'static str, usize); 2]| {
+        Sharding::new(&Mesh::new(extents), &[5], &[Placement::partial("z")]).expect("a sharding")
+    };
+    let source = partial([("x", 2), ("z", 4)]);
+    let kept = Sharding::new(&Mesh::new([("a", 2), ("z", 4)]), &[5], &[Placement::partial("z")]).expect("a sharding");
+    spmd(8, |world| {
+        // Of (x, z), rank 4 x + z holds term z; of (x: 4, z: 2) it would be the rank's lowest bit.
+        let refused =
+            Redistribution::new(world, &source, &partial([("x", 4), ("z", 2)])).err().expect("terms would be lost");
+        assert!(refused.to_string().contains("have their terms on other ranks"), "{refused}");
+        let term = 1i64 << (8 * (world.rank() % 4));
+        let array = DistArray::filled(world, &source, term)?;
+        let moved = array.redistribute(world, &kept)?;
+        let closed = moved.redistribute(world, &kept.closed())?;
+        assert_eq!(closed.block(), [0x0101_0101; 5]);
+        Ok::<_, Error>(())
+    })
+    .expect("terms are kept");
 }

@@ -45,6 +45,17 @@ fn the_error_names_the_step_its_number_and_the_callers_line() {
 }
 
 #[test]
+fn a_misspelled_loop_tensor_or_axis_is_asked_about() {
+    vars!(koo, inner_rows, innr_rows, mo);
+    check(tiled().reorder([koo, mo]), expect![[r#""#]]);
+    check(tiled().split("ki", inner_rows, "k2", 2).reorder([innr_rows]), expect![[r#""#]]);
+    check(tiled().communicate("c", mo), expect![[r#""#]]);
+    let mesh = Mesh::new([("nodes", 2), ("ranks", 2)]);
+    check(tiled().shard("A", [dim(0).at("rank")]), expect![[r#""#]]);
+    check(matmul().distribute(["m"], ["mo"], ["mi"], &mesh).shard("A", [dim(0).at("node")]), expect![[r#""#]]);
+}
+
+#[test]
 fn the_first_step_that_is_wrong_is_reported() {
     vars!(p, q);
     check(

@@ -98,7 +98,7 @@ pub fn run_into(
     // until the end, ranks of a node read each other's inputs where they are
     let shared = SharedInputs::new(world, [a, b])?;
     let [a, b] = shared.shards();
-    // step 7: shard(A, m @ cyclic(x, 2), k @ y): A, allgather(y)
+    // step 7: shard(A, m @ cyclic(x, 2), k @ y): A, all_gather(y)
     let a_region = Region::new([2 * x..13, 0..17]).in_blocks(0, 2, 4);
     a_tile.all_gather(&along_y, a, &a_region)?;
     // step 8: shard(B, k @ x, n @ y): B, exchange

@@ -123,7 +123,7 @@ pub fn run_into(
     let [x, a, b] = shared.shards();
     // step 2: shard(X, i @ x, j @ y): X, local
     // step 3: shard(A, j @ y): A, local
-    // step 4: shard(B, k @ [x, y]): B, allgather(x, y)
+    // step 4: shard(B, k @ [x, y]): B, all_gather(x, y)
     let b_region = Region::new([0..7, 0..5]);
     b_tile.all_gather(&along_x_y, b, &b_region)?;
     m_tile.reset(&Region::new([7 * x_..(7 * x_ + 7).min(13), 0..5]), ReduceOp::Sum);

@@ -116,7 +116,7 @@ pub fn run_into(
     // d, local
     // step 2: divide(k, ko, ki, 3)
     for ko in 0..3i64 {
-        // step 7: communicate(A, ko): A, allgather(y)
+        // step 7: communicate(A, ko): A, all_gather(y)
         let a_region = Region::new([
             4 * ko..(4 * ko + 4).min(11),
             5 * x..(5 * x + 5).min(13),

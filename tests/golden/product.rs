@@ -3,7 +3,7 @@
 // program over (X: 2, Y: 2), f64
 //     input         A[7, 9]: [0 @ X, 1 @ cyclic(Y, 6)]
 //     input         B[9, 5]: [1 @ cyclic(X, 4)]
-//  1  move          B' = B: [1 @ cyclic(X, 4)] to [0 @ cyclic(Y, 6)], allgather(X)
+//  1  move          B' = B: [1 @ cyclic(X, 4)] to [0 @ cyclic(Y, 6)], all_gather(X)
 //  2  run           C = multiply(A, B'), C[i, k] = A[i, j] * B[j, k]
 //  3  move          C' = C: [0 @ X, partial(Y)] to [0 @ [X, Y]], reduce_scatter(Y)
 //     output        C'[7, 5]: [0 @ [X, Y]]

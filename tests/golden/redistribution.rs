@@ -3,7 +3,7 @@
 // program over (x: 2, y: 6), f32
 //     input         A[24, 10]: [0 @ [y%3, x]]
 //  1  move          A' = A: [0 @ [y%3, x]] to [0 @ y, 1 @ x], permute
-//  2  move          A'' = A': [0 @ y, 1 @ x] to [0 @ y/3, 1 @ x], allgather(y%3)
+//  2  move          A'' = A': [0 @ y, 1 @ x] to [0 @ y/3, 1 @ x], all_gather(y%3)
 //     output        A''[24, 10]: [0 @ y/3, 1 @ x]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};

@@ -203,7 +203,7 @@ impl Writer<'_> {
                 let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
                 quote! { #bound #tile.broadcast(&#group, &[#(#root),*], #source, &#name)?; }
             }
-            Route::Allgather { axes } => {
+            Route::AllGather { axes } => {
                 let group = self.names.group(axes);
                 quote! { #bound #tile.all_gather(&#group, #source, &#name)?; }
             }

@@ -29,6 +29,20 @@ const STEPS: [(&str, &str); 13] = [
     ("expect", "expect(A, shift(y, 1))"),
 ];
 
+/// The patterns of single transfers, which misspelled ones are compared with.
+const PATTERNS: [&str; 10] = [
+    "local",
+    "broadcast",
+    "shift",
+    "permute",
+    "all_gather",
+    "halo",
+    "exchange",
+    "reduce",
+    "all_reduce",
+    "reduce_scatter",
+];
+
 /// Reads the arguments of `method` to the end.
 pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
     let Some((_, example)) = STEPS.iter().find(|step| *method == step.0) else {
@@ -164,7 +178,7 @@ fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
         "permute" => Ok(Pattern::Permute),
         "exchange" => Ok(Pattern::Exchange),
         "broadcast" => Ok(Pattern::Broadcast { axes: arguments(input)? }),
-        "allgather" => Ok(Pattern::Allgather { axes: arguments(input)? }),
+        "all_gather" => Ok(Pattern::AllGather { axes: arguments(input)? }),
         "all_to_all" => Ok(Pattern::AllToAll { axes: arguments(input)? }),
         "reduce" => Ok(Pattern::Reduce { axes: arguments(input)? }),
         "all_reduce" => Ok(Pattern::AllReduce { axes: arguments(input)? }),
@@ -191,9 +205,12 @@ fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
             Ok(Pattern::Halo { reach })
         }
         _ => {
-            let help = "the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)`, \
-                        `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and \
-                        `reduce_scatter(x)`";
+            let meant = did_you_mean(&word.to_string(), PATTERNS);
+            let help = format!(
+                "{meant}the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, \
+                 `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and \
+                 `reduce_scatter(x)`"
+            );
             Err(error(&word, format!("no pattern `{word}`"), help))
         }
     }

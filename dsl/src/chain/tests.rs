@@ -40,13 +40,13 @@ fn every_clause_is_read() {
 #[test]
 fn every_pattern_is_read() {
     check(
-        ".expect(A, local) .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, allgather([x])) .expect(A, exchange)",
+        ".expect(A, local) .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, all_gather([x])) .expect(A, exchange)",
         expect![[r#"
             expect(A, local)
             expect(A, broadcast(x, y))
             expect(A, shift(x, -1))
             expect(A, permute)
-            expect(A, allgather(x))
+            expect(A, all_gather(x))
             expect(A, exchange)
         "#]],
     );
@@ -291,7 +291,7 @@ fn patterns_are_of_their_kind() {
         ".expect(A, ring) .expect(A, shift(x)) .expect(A, broadcast) .tensorize_as([m], gemm)",
         expect![[r#"
             error on `ring`: no pattern `ring`
-              help: the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `allgather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
+              help: the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
             error on `)`: expected `,`
               help: write `.expect(A, shift(y, 1))`
             error on `)`: unexpected end of input, expected parentheses
@@ -299,6 +299,14 @@ fn patterns_are_of_their_kind() {
             error on `gemm`: no leaf `gemm`
               help: the leaves are `contraction` and `nest`
         "#]],
+    );
+}
+
+#[test]
+fn misspelled_names_are_asked_about() {
+    check(
+        ".devide(k, ko, ki, 2) .Shard(A, m @ x) .comunicate(A, ko) .expect(A, allgather(x)) .expect(A, brodcast(x))",
+        expect![[r#""#]],
     );
 }
 

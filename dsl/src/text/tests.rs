@@ -75,7 +75,7 @@ fn pattern() -> impl Strategy<Value = Pattern> {
         Just(Pattern::Permute),
         Just(Pattern::Exchange),
         names().prop_map(Pattern::broadcast),
-        names().prop_map(Pattern::allgather),
+        names().prop_map(Pattern::all_gather),
         names().prop_map(|axes| Pattern::AllToAll { axes }),
         names().prop_map(Pattern::reduce),
         names().prop_map(Pattern::all_reduce),

@@ -56,15 +56,15 @@ fn a_pipeline_prints_what_it_runs() {
     expect![[r#"
         program over (x: 2), f32
             input         A[4, 4]: [0 @ x]
-         1  move          A' = A: [0 @ x] to replicated, allgather(x)
+         1  move          A' = A: [0 @ x] to replicated, all_gather(x)
          2  run           B = matmul(A, A'), C[m, n] += A[m, k] * B[k, n]
          3  run           C = matmul(A, A'), C[m, n] += A[m, k] * B[k, n]
          4  move          A'' = A: [0 @ x] to [1 @ x], all_to_all(x)
          5  run           D = matmul(A'', A'), C[m, n] += A[m, k] * B[k, n]
          6  move          D' = D: [0 @ x] to [1 @ x], all_to_all(x)
-         7  move          B' = B: [0 @ x] to replicated, allgather(x)
+         7  move          B' = B: [0 @ x] to replicated, all_gather(x)
          8  run           E = matmul(D', B'), C[m, n] += A[m, k] * B[k, n]
-         9  move          E' = E: [0 @ x] to replicated, allgather(x)
+         9  move          E' = E: [0 @ x] to replicated, all_gather(x)
         10  run           F = matmul(D, E'), C[m, n] += A[m, k] * B[k, n]
             output        F[4, 4]: [0 @ x]
     "#]]

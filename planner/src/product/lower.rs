@@ -303,7 +303,7 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
         op: LeafOp::Contraction { roles: loops.iter().map(role).collect(), alpha: Value::Literal(Number::Int(1)) },
         step: None,
     };
-    let proof = |property, tensor, asked: &str| Proof { property, tensor, asked: asked.into(), of_route: false };
+    let proof = |property, tensor, claim: &str| Proof { property, tensor, claim: claim.into(), of_route: false };
     let proofs = vec![
         proof(Property::EveryInstanceOnce, None, "each axis of the mesh cuts one loop of the product, or none"),
         proof(Property::Residency, Some(tensors[0]), "a rank's tile is what it multiplies"),

@@ -5,7 +5,7 @@
 
 use super::lower::Lowering;
 use super::simulate::step_seconds;
-use super::{Hierarchy, Masters, ReduceError, ReductionProgram, Simulation, synthesize};
+use super::{AllowedMasters, Hierarchy, ReduceError, ReductionProgram, Simulation, synthesize};
 use crate::placement::ParallelismMatrix;
 use polyshard_machine::{Algorithm, Machine, MachineError, Seconds};
 use polyshard_program::reduction::{Collective, Lowered};
@@ -18,7 +18,7 @@ pub struct Options {
     /// The most steps of a program.
     pub max_steps: usize,
     /// When a `Master` instruction counts.
-    pub masters: Masters,
+    pub masters: AllowedMasters,
     /// How each collective is carried out.
     pub algorithm: Algorithm,
 }
@@ -26,7 +26,7 @@ pub struct Options {
 impl Default for Options {
     /// Five steps, as in the literature, and rings.
     fn default() -> Self {
-        Self { max_steps: 5, masters: Masters::default(), algorithm: Algorithm::default() }
+        Self { max_steps: 5, masters: AllowedMasters::default(), algorithm: Algorithm::default() }
     }
 }
 

@@ -23,9 +23,9 @@ impl ReductionProgram {
     ///
     /// ```
     /// use polyshard_planner::placement::ParallelismMatrix;
-    /// use polyshard_planner::reduce::{Hierarchy, Masters, synthesize};
+    /// use polyshard_planner::reduce::{Hierarchy, AllowedMasters, synthesize};
     /// let matrix = ParallelismMatrix::new(vec![vec![2, 3], vec![2, 2]])?;
-    /// for program in synthesize(&Hierarchy::reduction(&matrix, &[0])?, 5, Masters::Idle) {
+    /// for program in synthesize(&Hierarchy::reduction(&matrix, &[0])?, 5, AllowedMasters::OthersIdle) {
     ///     program.lower(&matrix, &[0])?.prove()?;
     /// }
     /// # Ok::<(), polyshard_planner::reduce::ReduceError>(())

@@ -39,4 +39,4 @@ pub use plan::Plan;
 pub use program::ReductionProgram;
 pub use simulate::{Simulation, simulate};
 pub use strategy::Strategy;
-pub use synthesize::{Masters, synthesize};
+pub use synthesize::{AllowedMasters, synthesize};

@@ -22,9 +22,9 @@ impl ReductionProgram {
     /// Returns the instructions with the names of a hierarchy's levels.
     ///
     /// ```
-    /// use polyshard_planner::reduce::{Hierarchy, Masters, synthesize};
+    /// use polyshard_planner::reduce::{Hierarchy, AllowedMasters, synthesize};
     /// let hierarchy = Hierarchy::new([("node", 4), ("gpu", 16)])?;
-    /// let programs = synthesize(&hierarchy, 3, Masters::Idle);
+    /// let programs = synthesize(&hierarchy, 3, AllowedMasters::OthersIdle);
     /// let written: Vec<_> = programs.iter().map(|program| program.describe(&hierarchy)).collect();
     /// assert!(written.contains(
     ///     &"ReduceScatter(node, InsideGroup); AllReduce(node, Parallel(root)); AllGather(node, InsideGroup)".into()
@@ -42,8 +42,8 @@ impl ReductionProgram {
     /// Returns whether it is one all-reduce of all ranks that have a part of the sum.
     ///
     /// ```
-    /// use polyshard_planner::reduce::{Hierarchy, Masters, synthesize};
-    /// let programs = synthesize(&Hierarchy::new([("gpu", 16)])?, 2, Masters::Idle);
+    /// use polyshard_planner::reduce::{Hierarchy, AllowedMasters, synthesize};
+    /// let programs = synthesize(&Hierarchy::new([("gpu", 16)])?, 2, AllowedMasters::OthersIdle);
     /// let direct: Vec<_> = programs.iter().filter(|program| program.is_direct()).collect();
     /// assert_eq!(direct[0].to_string(), "AllReduce");
     /// # Ok::<(), polyshard_planner::reduce::ReduceError>(())

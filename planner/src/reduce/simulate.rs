@@ -35,10 +35,10 @@ impl fmt::Display for Simulation {
 /// ```
 /// use polyshard_machine::{Algorithm, Machine};
 /// use polyshard_planner::placement::ParallelismMatrix;
-/// use polyshard_planner::reduce::{Hierarchy, Masters, simulate, synthesize};
+/// use polyshard_planner::reduce::{Hierarchy, AllowedMasters, simulate, synthesize};
 /// let machine = Machine::preset("a100")?;
 /// let matrix = ParallelismMatrix::new(vec![vec![4, 16]])?;
-/// let direct = &synthesize(&Hierarchy::on_machine(&machine, &matrix, &[0])?, 1, Masters::Idle)[0];
+/// let direct = &synthesize(&Hierarchy::on_machine(&machine, &matrix, &[0])?, 1, AllowedMasters::OthersIdle)[0];
 /// let lowered = direct.lower(&matrix, &[0])?;
 /// let simulation = simulate(&machine, &lowered, 1e9, Algorithm::Ring)?;
 /// assert_eq!(simulation.steps[0].bottleneck.as_deref(), Some("the ports out of node 0"));

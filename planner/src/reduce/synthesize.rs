@@ -7,9 +7,9 @@
 //!
 //! **Which programs count as one.** An instruction is known by its collective and by the groups that hold something,
 //! so `Parallel` after a `Reduce`, whose other groups are empty, is the `Master` of the same level, and is written
-//! so. With [`Masters::Idle`] that is the only way to have a `Master`, since the ranks that are left out then have nothing to
+//! so. With [`AllowedMasters::OthersIdle`] that is the only way to have a `Master`, since the ranks that are left out then have nothing to
 //! do. This gives 3 programs for one level, 47 for two and 931 for three, of at most 5 steps, and so the totals of
-//! the tables of Xie et al. [`Masters::Any`] adds programs in which others wait with data of their own, or in which
+//! the tables of Xie et al. [`AllowedMasters::Any`] adds programs in which others wait with data of their own, or in which
 //! roots gather and broadcast among themselves first: 100 in all for two levels.
 
 use super::Hierarchy;
@@ -20,7 +20,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Which `Master` instructions a search considers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Masters {
+pub enum AllowedMasters {
     /// Those during which all other ranks hold nothing.
     #[default]
     Idle,
@@ -33,9 +33,9 @@ pub enum Masters {
 /// A hierarchy of one device has one program, which does nothing.
 ///
 /// ```
-/// use polyshard_planner::reduce::{Hierarchy, Masters, synthesize};
+/// use polyshard_planner::reduce::{Hierarchy, AllowedMasters, synthesize};
 /// let programs = |levels: &[(&str, usize)]| -> Result<_, polyshard_planner::reduce::ReduceError> {
-///     Ok(synthesize(&Hierarchy::new(levels.iter().copied())?, 5, Masters::Idle))
+///     Ok(synthesize(&Hierarchy::new(levels.iter().copied())?, 5, AllowedMasters::OthersIdle))
 /// };
 /// let one: Vec<_> = programs(&[("gpu", 8)])?.iter().map(ToString::to_string).collect();
 /// assert_eq!(one, ["AllReduce", "ReduceScatter-AllGather", "Reduce-Broadcast"]);
@@ -43,7 +43,7 @@ pub enum Masters {
 /// # Ok::<(), polyshard_planner::reduce::ReduceError>(())
 /// ```
 #[must_use]
-pub fn synthesize(hierarchy: &Hierarchy, max_steps: usize, masters: Masters) -> Vec<ReductionProgram> {
+pub fn synthesize(hierarchy: &Hierarchy, max_steps: usize, masters: AllowedMasters) -> Vec<ReductionProgram> {
     let mut search = Synthesis::new(hierarchy, masters);
     let mut programs = Vec::new();
     for steps in 0..=max_steps {
@@ -73,7 +73,7 @@ struct Shape {
 }
 
 impl Synthesis {
-    fn new(hierarchy: &Hierarchy, masters: Masters) -> Self {
+    fn new(hierarchy: &Hierarchy, masters: AllowedMasters) -> Self {
         let small =
             Hierarchy::new(hierarchy.names().iter().cloned().zip(hierarchy.counts().iter().map(|n| *n.min(&2))));
         let Ok(small) = small else { panic!("{hierarchy} is a hierarchy, and with fewer members is none: a bug") };
@@ -150,13 +150,13 @@ impl Synthesis {
 }
 
 /// The slices and forms of a hierarchy, those with equal groups once; only such as have groups of two or more.
-fn shapes(hierarchy: &Hierarchy, masters: Masters) -> Vec<Shape> {
+fn shapes(hierarchy: &Hierarchy, masters: AllowedMasters) -> Vec<Shape> {
     let levels = hierarchy.counts().len();
     let all = |slice: usize| {
         let inside = [Form::InsideGroup].into_iter();
         let outer = inside.chain((0..slice).map(Form::Parallel));
         outer
-            .chain((0..slice).filter(move |_| masters == Masters::Any).map(Form::Master))
+            .chain((0..slice).filter(move |_| masters == AllowedMasters::Any).map(Form::Master))
             .map(move |form| (slice, form))
     };
     let groups = |slice, form| match (Instruction { collective: Collective::AllReduce, slice, form }.groups(hierarchy))

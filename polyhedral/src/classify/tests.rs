@@ -14,7 +14,7 @@ fn check(schedule: &Schedule, tensor: &str, expect: Expect) {
     let name = Name::new(tensor);
     let found = context.kernel().inputs().iter().find(|input| input.name == name);
     let shape = &found.expect("an input of the kernel").shape;
-    let (depth, region) = context.hoisted(&context.kernel().accesses_of(name), context.asked(name).0, shape);
+    let (depth, region) = context.hoisted(&context.kernel().accesses_of(name), context.requested(name).0, shape);
     let sharding = context.state.sharding(name);
     let mut trail = Trail::default();
     let need = Need { depth, region: &region, sharding: &sharding, written: false };
@@ -23,8 +23,8 @@ fn check(schedule: &Schedule, tensor: &str, expect: Expect) {
     for test in &trail.tests {
         text += &format!("- {test}\n");
     }
-    for (property, asked) in &trail.proved {
-        text += &format!("{property}: {asked}\n");
+    for (property, claim) in &trail.proved {
+        text += &format!("{property}: {claim}\n");
     }
     expect.assert_eq(&text);
 }
@@ -171,10 +171,10 @@ fn what_ranks_own_among_them_is_gathered() {
         &rows.shard("B", [Var::new("k").at(x)]),
         "B",
         expect![[r#"
-        allgather(x)
+        all_gather(x)
         - what one rank needs has several owners
         - axis x: the region is the same for all x
-        - ranks along x own it together: allgather
+        - ranks along x own it together: all-gather
         residency: the owners of the tile differ from its readers along x alone
     "#]],
     );

@@ -40,13 +40,13 @@ fn accesses_that_differ_in_constants_share_a_transfer() {
 
 #[test]
 fn rows_that_a_rank_owns_are_not_read_from_the_tile_of_all() {
-    check([[("m", 0), ("k", 0)], [("n", 0), ("k", 0)]], 12, true, &[(&[0], "local"), (&[1], "allgather(x)")]);
+    check([[("m", 0), ("k", 0)], [("n", 0), ("k", 0)]], 12, true, &[(&[0], "local"), (&[1], "all_gather(x)")]);
 }
 
 #[test]
 fn what_is_inside_of_a_tile_that_moves_is_read_from_it() {
     // Columns of `A`, of which a rank needs some and all, lie by rows.
-    check([[("k", 0), ("m", 0)], [("k", 0), ("n", 0)]], 12, true, &[(&[0, 1], "allgather(x)")]);
+    check([[("k", 0), ("m", 0)], [("k", 0), ("n", 0)]], 12, true, &[(&[0, 1], "all_gather(x)")]);
 }
 
 #[test]

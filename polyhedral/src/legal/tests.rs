@@ -51,16 +51,18 @@ fn loops_of_the_leaf_stay_innermost() {
 fn a_transfer_has_the_pattern_that_is_expected() {
     let [x] = Mesh::new([("x", 2)]).axes();
     let gathered = rows().shard("B", [Var::new("k").at(x)]);
-    gathered.clone().expect("B", Pattern::allgather([x])).lower().expect("it is an all-gather");
+    gathered.clone().expect("B", Pattern::all_gather([x])).lower().expect("it is an all-gather");
     check(
         &gathered.clone().expect("B", Pattern::broadcast([x])),
         expect![
-            "Some(3): the transfer of `B` is allgather(x), not broadcast(x); `explain()` prints the tests that led to it"
+            "Some(3): the transfer of `B` is all_gather(x), not broadcast(x); `explain()` prints the tests that led to it"
         ],
     );
     check(
         &gathered.clone().expect("B", Pattern::Local),
-        expect!["Some(3): the transfer of `B` is allgather(x), not local; `explain()` prints the tests that led to it"],
+        expect![
+            "Some(3): the transfer of `B` is all_gather(x), not local; `explain()` prints the tests that led to it"
+        ],
     );
     // What stays is no exchange, either.
     check(

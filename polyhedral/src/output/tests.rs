@@ -18,7 +18,7 @@ fn check(schedule: &Schedule, expect: Expect) {
         text += &format!("- {test}\n");
     }
     for proof in proofs.iter().filter(|proof| proof.of_route) {
-        text += &format!("{}: {}\n", proof.property, proof.asked);
+        text += &format!("{}: {}\n", proof.property, proof.claim);
     }
     expect.assert_eq(&text);
 }
@@ -107,7 +107,7 @@ fn sums_meet_at_one_owner_at_all_of_them_or_part_by_part() {
         - an input of this region and sharding would be fetched so:
         -   what one rank needs has several owners
         -   axis x: the region is the same for all x
-        -   ranks along x own it together: allgather
+        -   ranks along x own it together: all-gather
         - run backwards, an all-gather is a reduce-scatter: reduce_scatter(x)
         delivery: each element of the tile that all ranks along x hold is owned by one of these ranks
     "#]],

@@ -43,7 +43,7 @@ fn check(schedule: &Schedule, tensor: &str, depth: usize, expect: Expect) {
     let capacity = context.capacity(&region, None, name).expect("it can be counted");
     expect.assert_eq(&format!("[{}] at depth {}, at most {capacity} elements", ranges.join(", "), depth.0));
     let proofs = context.covers(&region, depth, &accesses, tensor).expect("the tile serves the leaf");
-    assert_eq!(proofs[1].asked, format!("the tile is inside {name}"));
+    assert_eq!(proofs[1].claim, format!("the tile is inside {name}"));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn the_depth_asked_for_is_inside_the_loop_named() {
         .shard("B", [dim(0).at(x)])
         .communicate("B", "n");
     let context = Context::new(&schedule).expect("the steps are legal");
-    assert_eq!(context.asked(Name::new("A")), (Depth(0), Some(2)));
-    assert_eq!(context.asked(Name::new("B")), (Depth(2), Some(4)));
-    assert_eq!(context.asked(Name::new("C")), (Depth(0), None));
+    assert_eq!(context.requested(Name::new("A")), (Depth(0), Some(2)));
+    assert_eq!(context.requested(Name::new("B")), (Depth(2), Some(4)));
+    assert_eq!(context.requested(Name::new("C")), (Depth(0), None));
 }

@@ -14,7 +14,7 @@ impl Nest {
     pub fn groups(&self) -> BTreeSet<Vec<usize>> {
         fn add(route: &Route, groups: &mut BTreeSet<Vec<usize>>) {
             match route {
-                Route::Broadcast { axes, .. } | Route::Allgather { axes } => {
+                Route::Broadcast { axes, .. } | Route::AllGather { axes } => {
                     groups.insert(axes.clone());
                 }
                 Route::Shift { axis, first, .. } => {

@@ -39,7 +39,7 @@ pub enum Route {
         to: Vec<Expr>,
     },
     /// Every rank along the axes contributes the part that it owns.
-    Allgather {
+    AllGather {
         /// The axes' positions, ascending.
         axes: Vec<usize>,
     },
@@ -98,7 +98,7 @@ impl Route {
             Self::Broadcast { axes, .. } => Pattern::Broadcast { axes: mesh.names(axes) },
             Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
             Self::Permute { .. } => Pattern::Permute,
-            Self::Allgather { axes } => Pattern::Allgather { axes: mesh.names(axes) },
+            Self::AllGather { axes } => Pattern::AllGather { axes: mesh.names(axes) },
             Self::Sequence { first, next, .. } => {
                 Pattern::Sequence { patterns: vec![first.pattern(mesh), next.pattern(mesh)] }
             }
@@ -116,7 +116,7 @@ impl Route {
         let group = |axes: &[usize]| members(axes, mesh) as usize - 1;
         match self {
             Self::Hold | Self::Copy => 0,
-            Self::Broadcast { axes, .. } | Self::Allgather { axes } => group(axes),
+            Self::Broadcast { axes, .. } | Self::AllGather { axes } => group(axes),
             Self::Shift { first, .. } => first.partners(mesh).max(2),
             Self::Permute { .. } => 2,
             Self::Sequence { first, next, .. } => first.partners(mesh).max(next.partners(mesh)),

@@ -23,7 +23,7 @@ impl Report {
         for statement in body {
             let (tiles, traffic) = match statement {
                 Statement::Nest { nest, .. } => {
-                    // What is asked of several kernels alike is said once.
+                    // What is claimed of several kernels alike is said once.
                     let new = nest.report.proofs.iter().filter(|proof| !report.proofs.contains(proof));
                     let new: Vec<_> = new.cloned().collect();
                     report.proofs.extend(new);

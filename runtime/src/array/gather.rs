@@ -7,6 +7,7 @@ use crate::subarray::{Place, Subarray, mail};
 use crate::{DistArray, Element, Region, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ndarray::ArrayD;
+use std::panic::Location;
 
 /// Bytes of a piece: the most that collecting needs beside the result, on each rank.
 const PIECE: usize = 8 << 20;
@@ -22,8 +23,10 @@ impl<T: Element> DistArray<T> {
     ///
     /// # Panics
     /// If the pieces do not make the array: a bug of polyshard.
+    #[track_caller]
     pub fn gather(&self, world: &World) -> Result<Option<ArrayD<T>>> {
-        T::gather(self, world)
+        let at = Location::caller();
+        T::gather(self, world).map_err(|error| error.at(at))
     }
 
     pub(crate) fn gathered(&self, world: &World) -> Result<Option<ArrayD<T>>> {

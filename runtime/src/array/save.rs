@@ -2,6 +2,7 @@
 
 use crate::comm::Broadcast;
 use crate::{DistArray, Element, Error, Output, OutputFile, Result, World, npy_header};
+use std::panic::Location;
 use std::path::Path;
 
 impl<T: Element> DistArray<T> {
@@ -15,8 +16,10 @@ impl<T: Element> DistArray<T> {
     ///
     /// # Errors
     /// On all ranks, if the array holds partial sums, or rank 0 cannot write the file, which then is what it was before. If another rank failed.
+    #[track_caller]
     pub fn to_npy(&self, world: &World, path: impl AsRef<Path>) -> Result<()> {
-        T::to_npy(self, world, path.as_ref())
+        let at = Location::caller();
+        T::to_npy(self, world, path.as_ref()).map_err(|error| error.at(at))
     }
 
     pub(crate) fn write(&self, world: &World, path: &Path) -> Result<()> {

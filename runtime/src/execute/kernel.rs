@@ -279,7 +279,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 Ok(())
             }
             Route::Broadcast { axes, root } => tile.broadcast(&self.groups[axes], &self.values(root), source, here),
-            Route::Allgather { axes } => tile.all_gather(&self.groups[axes], source, here),
+            Route::AllGather { axes } => tile.all_gather(&self.groups[axes], source, here),
             Route::Shift { axis, by, counter, first } => {
                 if self.counters[*counter] == 0 {
                     self.tiles[number.0] = Some(tile);

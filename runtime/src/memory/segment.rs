@@ -1,10 +1,10 @@
 //! Segments: memory that other processes of the node can map, by the file in memory that it is.
 //!
-//! A process makes one by itself, when an array needs it, and tells the others its handle when they are to read it. So arrays
-//! are made and dropped at any time, without a word to anybody, which windows of MPI do not allow (MPI 3.1, section 11.2.3:
-//! making and freeing one is collective). Such files have no name, take no room in `/dev/shm`, and are gone with the
-//! processes that have mapped them. They are opened as `/proc/PID/fd/N`, which is possible between processes of one user that
-//! see each other; who cannot communicates by messages.
+//! A process creates a segment when an array needs one, and sends its handle to the processes that are to read it. Arrays are
+//! therefore created and dropped at any time without communication, unlike windows of MPI, whose creation and destruction are
+//! collective (MPI 3.1, section 11.2.3). The files have no name, take no space in `/dev/shm`, and disappear with the last
+//! process that maps them. They are opened as `/proc/PID/fd/N`, which works between processes of one user in one PID
+//! namespace; processes that cannot open them exchange messages.
 #![expect(unsafe_code, reason = "maps files in memory")]
 #![cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "threads see each other's memory"))]
 

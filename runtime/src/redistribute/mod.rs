@@ -90,7 +90,13 @@ impl Redistribution {
     /// [`RedistributionError`] if the shapes differ, or the partial sums of the source cannot become those of the target, as
     /// [`Sharding::closed_axes`] says. If a mesh has not as many ranks as the world, the ranks give
     /// different shardings, or another rank failed.
+    #[track_caller]
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
+        let at = Location::caller();
+        Self::between(world, source, target).map_err(|error| error.at(at))
+    }
+
+    fn between(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
         check::shardings(world, source, target)?;
         let number = world.number_redistribution();
         check::agree(world, number, source, None, target)?;
@@ -111,7 +117,13 @@ impl Redistribution {
     /// # Errors
     /// [`RedistributionError`] if a rank does not hold what it is to keep, or one of the three has partial sums. As
     /// [`new`](Self::new).
+    #[track_caller]
     pub fn of_part(world: &World, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<Self> {
+        let at = Location::caller();
+        Self::of_kept(world, source, kept, target).map_err(|error| error.at(at))
+    }
+
+    fn of_kept(world: &World, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<Self> {
         check::shardings(world, source, kept)?;
         check::shardings(world, source, target)?;
         check::holds(world, source, kept, target)?;
@@ -186,8 +198,10 @@ impl Redistribution {
     ///
     /// # Errors
     /// If this rank's block does not fit the memory that is free.
+    #[track_caller]
     pub fn output<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
-        let mut array: DistArray<T> = self.allocate(world)?;
+        let at = Location::caller();
+        let mut array: DistArray<T> = self.allocate(world).map_err(|error| error.at(at))?;
         if self.is_shared() {
             array.block_mut().fill(T::ZERO);
         }
@@ -216,8 +230,10 @@ impl Redistribution {
     ///
     /// # Panics
     /// If no array is made: a bug of polyshard.
+    #[track_caller]
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
-        let made = T::redistribute(self, world, source, None)?;
+        let at = Location::caller();
+        let made = T::redistribute(self, world, source, None).map_err(|error| error.at(at))?;
         Ok(made.expect("it makes what it is not given; this is a bug of polyshard"))
     }
 
@@ -229,8 +245,10 @@ impl Redistribution {
     /// [`RedistributionError`] if an array is not laid out as the redistribution says, or the transport is
     /// [`Shared`](Transport::Shared) and cannot be used. If the ranks run different redistributions, or another rank
     /// failed.
+    #[track_caller]
     pub fn run_into<T: Element>(&self, world: &World, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
-        T::redistribute(self, world, source, Some(target)).map(drop)
+        let at = Location::caller();
+        T::redistribute(self, world, source, Some(target)).map(drop).map_err(|error| error.at(at))
     }
 
     /// Writes `source` to the target, or to one that it makes and returns.

@@ -14,12 +14,16 @@ pub fn large<T: Element>(ranks: usize) -> Vec<(&'static str, Schedule)> {
     let torus = kernel! {
         fn torus(A: [T; 399, 401]) -> C: [T; 399, 401] { C[i, j] = A[(i - 1) % 399, j] + A[(i + 1) % 399, j] }
     };
+    let walls = kernel! {
+        fn walls(A: [T; 399, 401]) -> C: [T; 399, 401] { C[i, j] = A[i - 1, j] else 2 + A[i + 1, j] else 3 - A[i, j + 1] else 1 }
+    };
     let transpose = kernel! { fn transpose(A: [T; 401, 399]) -> C: [T; 399, 401] { C[i, j] = A[j, i] } };
     let copy = kernel! { fn copy(A: [T; 399, 401]) -> C: [T; 399, 401] { C[i, j] = A[i, j] } };
     let sum = kernel! { fn sum(A: [T; 9, 203, 201]) -> C: [T; 203, 201] { C[i, j] += A[k, i, j] } };
     let terms = sum.distribute([k], [ko], [ki], &mesh).shard("A", [k.at(x)]);
     vec![
         ("a torus", rows(torus).shard("A", [dim(0).at(x)])),
+        ("values outside", rows(walls).shard("A", [dim(0).at(x)])),
         ("a transpose", rows(transpose).shard("A", [j.at(x)])),
         ("a copy of what one rank has", rows(copy).shard("A", [pin(x, ranks / 2)])),
         ("sums to one rank", terms.clone().shard("C", [pin(x, ranks / 2)])),

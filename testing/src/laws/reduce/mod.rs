@@ -8,7 +8,7 @@ use super::nodes::{nodes, unless_apart};
 use polyshard::{PlacedWorld, Reduction, Result, Strategy};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_planner::placement::{Place, PlacedMesh, matrices};
-use polyshard_planner::reduce::{Hierarchy, Masters, ReductionProgram, synthesize};
+use polyshard_planner::reduce::{AllowedMasters, Hierarchy, ReductionProgram, synthesize};
 use polyshard_program::reduction::{Collective, Lowered};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Element, Redistribution, ReduceOp, Transport, World};
@@ -58,7 +58,7 @@ pub fn subsets(ndim: usize) -> impl Iterator<Item = Vec<usize>> {
 /// All programs of a reduction.
 pub fn programs(placed: &PlacedMesh, axes: &[usize]) -> Vec<ReductionProgram> {
     let hierarchy = Hierarchy::on_machine(placed.machine(), placed.matrix(), axes).expect("the axes exist");
-    synthesize(&hierarchy, 5, Masters::Idle)
+    synthesize(&hierarchy, 5, AllowedMasters::OthersIdle)
 }
 
 /// The rank of the mesh that this process is.
