@@ -132,7 +132,7 @@ pub trait AllReduce {
     /// let placed = Mesh::new([("data", 4)]).placed(&machine, &ParallelismMatrix::new(vec![vec![2, 2]])?)?;
     /// let greatest = polyshard::spmd(4, |world| {
     ///     let mut loss = [world.rank() as f32, -(world.rank() as f32)];
-    ///     placed.allreduce(world, &["data"], &mut loss, ReduceOp::Max, Strategy::Best)?;
+    ///     placed.all_reduce(world, &["data"], &mut loss, ReduceOp::Max, Strategy::Best)?;
     ///     Ok(loss)
     /// })?;
     /// assert_eq!(greatest, [[3.0, 0.0]; 4]);
@@ -141,7 +141,7 @@ pub trait AllReduce {
     ///
     /// # Errors
     /// As [`Reduction::new`] and [`Reduction::run`].
-    fn allreduce<T: Element, A: AxisRef>(
+    fn all_reduce<T: Element, A: AxisRef>(
         &self,
         world: &World,
         axes: &[A],
@@ -152,7 +152,7 @@ pub trait AllReduce {
 }
 
 impl AllReduce for PlacedMesh {
-    fn allreduce<T: Element, A: AxisRef>(
+    fn all_reduce<T: Element, A: AxisRef>(
         &self,
         world: &World,
         axes: &[A],
@@ -184,7 +184,7 @@ mod tests {
         polyshard_runtime::spmd(2, |world| -> Result<()> {
             let sum = |len: usize, strategy: Strategy| -> Result<()> {
                 let mut data = vec![world.rank() as i32 + 1; len];
-                placed.allreduce(world, &["x"], &mut data, ReduceOp::Sum, strategy)?;
+                placed.all_reduce(world, &["x"], &mut data, ReduceOp::Sum, strategy)?;
                 assert_eq!(data, vec![3; len]);
                 Ok(())
             };
@@ -200,7 +200,7 @@ mod tests {
             sum(6, Strategy::Best)?;
             assert!(kept(5, Strategy::Direct) && kept(6, Strategy::Best));
             let mut data = [0.5f64; 5];
-            placed.allreduce(world, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
+            placed.all_reduce(world, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
             assert_eq!(data, [1.0; 5], "another type is another one");
             for len in 10..10 + 31 {
                 sum(len, Strategy::Best)?;

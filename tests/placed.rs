@@ -50,7 +50,7 @@ fn a_product_is_the_sequential_one_under_every_placement() {
                 let c = program.run(&world, &[&a, &b])?;
                 // The least of all ranks' first elements, by way of the same world.
                 let mut least = [c.block().iter().copied().min().unwrap_or(i64::MAX)];
-                placed.allreduce(&world, &["x", "y"], &mut least, ReduceOp::Min, Strategy::Best)?;
+                placed.all_reduce(&world, &["x", "y"], &mut least, ReduceOp::Min, Strategy::Best)?;
                 Ok((c.gather(&world)?, least[0]))
             });
             let results = results.unwrap_or_else(|error| panic!("{placed}: {error}"));

@@ -165,7 +165,7 @@ fn reductions_in_passing_are_made_once() {
         for strategy in [Strategy::Best, Strategy::Deterministic] {
             for op in OPS {
                 let mut data = [1 << world.rank(), 3i64, -5];
-                placed.allreduce(world, &["a"], &mut data, op, strategy.clone())?;
+                placed.all_reduce(world, &["a"], &mut data, op, strategy.clone())?;
                 let expected = match op {
                     ReduceOp::Sum => [7, 9, -15],
                     ReduceOp::Product => [8, 27, -125],
@@ -179,7 +179,7 @@ fn reductions_in_passing_are_made_once() {
         for _ in 0..2 {
             for len in 0..40 {
                 let mut data = vec![world.rank() as f32; len];
-                placed.allreduce(world, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
+                placed.all_reduce(world, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
                 assert_eq!(data, vec![3.0; len]);
             }
         }
