@@ -23,7 +23,7 @@ use std::collections::{HashMap, HashSet};
 pub enum AllowedMasters {
     /// Those during which all other ranks hold nothing.
     #[default]
-    Idle,
+    OthersIdle,
     /// All valid ones.
     Any,
 }
