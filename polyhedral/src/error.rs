@@ -1,8 +1,8 @@
 //! Errors of schedules and their lowering: which step, where it was written, what exists instead.
 
 use polyshard_dsl::errors::count;
-use polyshard_layout::{Mesh, Name, ShardingError};
-use polyshard_program::{KernelError, Pattern, did_you_mean};
+use polyshard_layout::{Mesh, Name, ShardingError, did_you_mean};
+use polyshard_program::{KernelError, Pattern};
 use std::fmt;
 use std::panic::Location;
 

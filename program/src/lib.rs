@@ -28,7 +28,6 @@ mod kernel_error;
 mod kernel_form;
 mod kernel_numbers;
 mod matching;
-mod nearest;
 mod nest;
 mod number;
 mod pattern;
@@ -51,7 +50,6 @@ pub use hint::Hint;
 pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use matching::{Matching, Mismatch};
-pub use nearest::{did_you_mean, nearest};
 pub use nest::{
     Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Loop, LoopBlock, Nest, NestStatement, Output,
     OutputRoute, Product, Region, Role, Route, TileOperand, Transfer, TransferId, members, partners,

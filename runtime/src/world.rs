@@ -475,7 +475,7 @@ mod tests {
     fn a_mesh_of_another_size_is_refused_with_what_to_do() {
         let said = spmd(3, |world| -> Result<String> {
             let mesh = Mesh::new([("x", 2), ("y", 2)]);
-            Ok(world.group(&mesh, &[0]).err().expect("the mesh should be refused").to_string())
+            Ok(world.group(&mesh, &[0]).err().expect("the mesh should be refused").cause().to_string())
         });
         let expected = "the mesh (x: 2, y: 2) has 4 ranks, but the program runs on 3: call `spmd(4, ..)`";
         assert_eq!(said.unwrap(), [expected; 3]);
@@ -486,11 +486,12 @@ mod tests {
         spmd(2, |world| -> Result<()> {
             let mesh = Mesh::new([("x", 2)]);
             let refused = |axes: &[usize]| world.group(&mesh, axes).err().expect("the axes should be refused");
-            assert_eq!(refused(&[1]), Error::Group(GroupError::NoAxis { axis: 1, mesh: mesh.clone() }));
-            assert_eq!(refused(&[1]).to_string(), "no axis 1: the mesh (x: 2) has axes 0..1");
-            assert!(matches!(refused(&[0, 0]), Error::Group(GroupError::AxisTwice { axis: 0, .. })));
+            assert_eq!(*refused(&[1]).cause(), Error::Group(GroupError::NoAxis { axis: 1, mesh: mesh.clone() }));
+            assert_eq!(refused(&[1]).cause().to_string(), "no axis 1: the mesh (x: 2) has axes 0..1");
+            assert!(matches!(refused(&[0, 0]).cause(), Error::Group(GroupError::AxisTwice { axis: 0, .. })));
             let twice = "axis 0 of the mesh (x: 2) is given twice for one group";
-            assert_eq!(refused(&[0, 0]).to_string(), twice);
+            assert_eq!(refused(&[0, 0]).cause().to_string(), twice);
+            assert_eq!(refused(&[0, 0]).location().map(|at| at.file()), Some(file!()));
             Ok(())
         })
         .unwrap();

@@ -90,7 +90,8 @@ fn open_sums_keep_every_term_on_another_mesh_or_are_refused() {
             Redistribution::new(world, &source, &partial([("x", 4), ("z", 2)])).err().expect("terms would be lost");
         assert!(refused.to_string().contains("have their terms on other ranks"), "{refused}");
         let term = 1i64 << (8 * (world.rank() % 4));
-        let array = DistArray::filled(world, &source, term)?;
+        let mut array = DistArray::filled(world, &source, 0)?;
+        array.block_mut().fill(term);
         let moved = array.redistribute(world, &kept)?;
         let closed = moved.redistribute(world, &kept.closed())?;
         assert_eq!(closed.block(), [0x0101_0101; 5]);

@@ -47,12 +47,40 @@ fn the_error_names_the_step_its_number_and_the_callers_line() {
 #[test]
 fn a_misspelled_loop_tensor_or_axis_is_asked_about() {
     vars!(koo, inner_rows, innr_rows, mo);
-    check(tiled().reorder([koo, mo]), expect![[r#""#]]);
-    check(tiled().split("ki", inner_rows, "k2", 2).reorder([innr_rows]), expect![[r#""#]]);
-    check(tiled().communicate("c", mo), expect![[r#""#]]);
+    check(
+        tiled().reorder([koo, mo]),
+        expect![[r#"
+        schedule step 3, `reorder([koo, mo])`:
+        no loop `koo`;
+        did you mean `ko`? the loops are mo, no, mi, ni, ko, ki
+    "#]],
+    );
+    check(
+        tiled().split("ki", inner_rows, "k2", 2).reorder([innr_rows]),
+        expect![[r#"
+        schedule step 4, `reorder([innr_rows])`:
+        no loop `innr_rows`;
+        did you mean `inner_rows`? the loops are mo, no, mi, ni, ko, inner_rows, k2
+    "#]],
+    );
+    check(
+        tiled().communicate("c", mo),
+        expect![[r#"
+        schedule step 3, `communicate(c, mo)`:
+        no tensor `c`;
+        did you mean `C`? the tensors are A, B, C
+    "#]],
+    );
     let mesh = Mesh::new([("nodes", 2), ("ranks", 2)]);
-    check(tiled().shard("A", [dim(0).at("rank")]), expect![[r#""#]]);
-    check(matmul().distribute(["m"], ["mo"], ["mi"], &mesh).shard("A", [dim(0).at("node")]), expect![[r#""#]]);
+    let distributed = matmul().distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh);
+    check(
+        distributed.shard("A", [dim(0).at("node")]),
+        expect![[r#"
+            schedule step 2, `shard(A, dim(0) @ node)`:
+            no axis `node`;
+            did you mean `nodes`? the axes are nodes, ranks
+        "#]],
+    );
 }
 
 #[test]

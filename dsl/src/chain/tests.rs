@@ -306,7 +306,18 @@ fn patterns_are_of_their_kind() {
 fn misspelled_names_are_asked_about() {
     check(
         ".devide(k, ko, ki, 2) .Shard(A, m @ x) .comunicate(A, ko) .expect(A, allgather(x)) .expect(A, brodcast(x))",
-        expect![[r#""#]],
+        expect![[r#"
+            error on `devide`: no schedule step `devide`
+              help: did you mean `divide`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+            error on `Shard`: no schedule step `Shard`
+              help: did you mean `shard`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+            error on `comunicate`: no schedule step `comunicate`
+              help: did you mean `communicate`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `rotate`, `shard`, `communicate`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with` and `expect`
+            error on `allgather`: no pattern `allgather`
+              help: did you mean `all_gather`? the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
+            error on `brodcast`: no pattern `brodcast`
+              help: did you mean `broadcast`? the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
+        "#]],
     );
 }
 

@@ -4,7 +4,8 @@ use super::index;
 use crate::errors::{Errors, count, listed};
 use crate::syntax::{Block, Tensor};
 use crate::value;
-use polyshard_program::{Access, Affine, did_you_mean};
+use polyshard_layout::did_you_mean;
+use polyshard_program::{Access, Affine};
 use quote::ToTokens;
 use syn::Ident;
 

@@ -84,6 +84,12 @@ fn the_reason_for_a_refusal_is_true() {
 }
 
 #[test]
+fn remainders_that_are_the_axis_itself_use_it() {
+    let error = sharding(&[2], &[(&[-1], 0, 2), (&[-1], -6, 2)]).expect_err("the diagonal alone has owners");
+    assert_eq!(error, ShardingError::AxisTwice { axis: "x".into() });
+}
+
+#[test]
 fn numbers_are_taken_modulo_the_modulus() {
     let sum = sharding(&[3], &[(&[1], i64::MAX - 1, 3)]).expect("a shift by 0");
     assert_eq!(sum.to_string(), "[0 @ x]");
@@ -128,7 +134,8 @@ proptest! {
                 let again = Sharding::new(sharding.mesh(), sharding.shape(), &sharding.placements());
                 prop_assert_eq!(again, Ok(sharding));
             }
-            Err(ShardingError::NoOwner { .. }) => prop_assert!(!all_owned(&extents, &forms)),
+            // Remainders that are the axis itself in the canonical form, twice.
+            Err(ShardingError::NoOwner { .. } | ShardingError::AxisTwice { .. }) => prop_assert!(!all_owned(&extents, &forms)),
             Err(error) => prop_assert!(error.to_string().contains("no formula"), "{error}"),
         }
     }

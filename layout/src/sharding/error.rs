@@ -1,6 +1,6 @@
 //! Why a sharding is invalid.
 
-use crate::{AxisExpr, Mesh, Name};
+use crate::{AxisExpr, Mesh, Name, did_you_mean};
 
 /// Why a sharding is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +81,10 @@ pub enum ShardingError {
 impl ShardingError {
     fn parts(&self) -> (String, Option<String>) {
         match self {
-            Self::UnknownAxis { name, axes } => (format!("no axis `{name}`"), Some(format!("the axes are {axes}"))),
+            Self::UnknownAxis { name, axes } => {
+                let meant = did_you_mean(name.as_str(), axes.split(", "));
+                (format!("no axis `{name}`"), Some(format!("{meant}the axes are {axes}")))
+            }
             Self::AxisTwice { axis } => (
                 format!("axis `{axis}` is used twice, so that elements off the diagonal would have no owner"),
                 Some("use each axis once, or skew the second, `(x + y) % parts`".into()),

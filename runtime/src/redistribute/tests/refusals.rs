@@ -13,7 +13,10 @@ fn by(mesh: &Mesh, shape: &[usize], dim: usize) -> Sharding {
 fn said<R>(f: impl Fn(&World, &Mesh) -> Result<R> + Sync) -> String {
     let told = spmd(2, |world| {
         let mesh = Mesh::new([("x", 2)]);
-        Ok::<_, Error>(f(world, &mesh).err().expect("it should be refused").to_string())
+        let error = f(world, &mesh).err().expect("it should be refused");
+        let is_of_call = !matches!(error.cause(), Error::Mismatch(_));
+        assert_eq!(error.location().map(|at| at.file()), is_of_call.then_some(file!()), "{error}");
+        Ok::<_, Error>(error.cause().to_string())
     });
     let told = told.expect("both ranks go on");
     assert_eq!(told[0], told[1], "both ranks say the same");

@@ -125,7 +125,7 @@ fn open_sums_are_not_taken_for_elements() {
     on_ranks(4, |world| {
         let a = DistArray::from_fn(world, &open, |index| index[0] as f64 + 1.0)?;
         assert!(a.block().iter().all(|&x| (x == 0.0) == (world.rank() % 2 == 1)), "the first term has the values");
-        let refused = a.gather(world).expect_err("sums are open").to_string();
+        let refused = a.gather(world).expect_err("sums are open").cause().to_string();
         assert_eq!(
             refused,
             "an array sharded [0 @ x, partial(z)] cannot be gathered: its elements are sums that are still open along \
@@ -134,7 +134,7 @@ fn open_sums_are_not_taken_for_elements() {
         let path = std::env::temp_dir().join("polyshard-open-sums.npy");
         assert!(a.to_npy(world, &path).expect_err("sums are open").to_string().contains("written to a file"));
         assert!(!path.exists());
-        let opening = Redistribution::new(world, &closed, &open).err().expect("nothing is opened").to_string();
+        let opening = Redistribution::new(world, &closed, &open).err().expect("nothing is opened").cause().to_string();
         assert!(opening.contains("its elements are no sums along z"), "{opening}");
         let whole = a.redistribute(world, &closed)?.gather(world)?;
         assert!(whole.is_none_or(|whole| whole.iter().copied().eq((1..7).map(f64::from))));
