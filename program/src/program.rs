@@ -281,8 +281,12 @@ impl Program {
         match self.arrays.iter().find(|array| array.name == *name) {
             Some(array) => &array.sharding,
             None => {
-                let mut names: Vec<_> = self.arrays.iter().map(|array| array.name.as_str()).collect();
-                names.dedup();
+                let mut names = Vec::new();
+                for array in &self.arrays {
+                    if !names.contains(&array.name.as_str()) {
+                        names.push(array.name.as_str());
+                    }
+                }
                 panic!("no array `{name}`; the arrays are {}", names.join(", "))
             }
         }

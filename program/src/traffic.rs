@@ -136,14 +136,10 @@ impl<'a> Rank<'a> {
 
     /// The elements that the rank receives of an input.
     fn received(&self, transfer: &Transfer, route: &Route, region: &Region, counters: &[i64]) -> u64 {
-        // What is held in between may be something where the region itself is empty.
-        if let Route::Sequence { first, held, next } = route {
-            let [first, next] =
-                [(first, held), (next, region)].map(|(route, region)| self.received(transfer, route, region, counters));
-            return first.saturating_add(next);
-        }
-        let Some(ranges) = self.ranges(region, counters) else { return 0 };
-        let all = || ranges.iter().map(Along::count).fold(1, u64::saturating_mul);
+        let ranges = self.ranges(region, counters);
+        let product =
+            |ranges: &[Along], count: fn(&Along) -> u64| ranges.iter().map(count).fold(1, u64::saturating_mul);
+        let all = || ranges.as_deref().map_or(0, |ranges| product(ranges, Along::count));
         let at = |expr: &Expr| expr.eval(&self.indices, counters);
         match route {
             Route::Hold | Route::Copy => 0,
@@ -168,11 +164,15 @@ impl<'a> Rank<'a> {
                     all()
                 }
             }
-            Route::Sequence { .. } => unreachable!("it has been counted; this is a bug of polyshard"),
+            Route::Sequence { first, held, next } => {
+                // What is held in between may be something where the region itself is empty.
+                let steps = [(first, held), (next, region)];
+                let [first, next] = steps.map(|(route, region)| self.received(transfer, route, region, counters));
+                first.saturating_add(next)
+            }
             Route::AllGather { .. } | Route::Halo { .. } | Route::Exchange { .. } => {
                 let sharding = &self.nest.shardings[transfer.tensor];
-                let different = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
-                different - self.own(sharding, &ranges)
+                ranges.as_deref().map_or(0, |ranges| product(ranges, Along::distinct) - self.own(sharding, ranges))
             }
         }
     }

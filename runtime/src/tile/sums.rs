@@ -172,12 +172,14 @@ impl<T: Element> OutTile<T> {
         Ok(())
     }
 
-    /// Adds up the members' terms of a tile, of which each gets its part into its shard.
+    /// Adds up the members' terms of a tile, of which each gets its part into its shard; by messages even where members see each
+    /// other's tiles, if `by_messages`.
     ///
     /// # Errors
     /// If there is too little memory, or another rank failed.
     pub(crate) fn scatter(
         group: &Group,
+        by_messages: bool,
         region: &Region,
         terms: &[T],
         parts: Vec<Subarray>,
@@ -186,6 +188,7 @@ impl<T: Element> OutTile<T> {
         let mut tile = Self::new("partial sums", terms.len())?;
         tile.buffer[..terms.len()].copy_from_slice(terms);
         tile.region = region.clone();
+        tile.by_messages = by_messages;
         let own = parts[group.rank()].clone();
         tile.reduce_pieces(group, &own, |_, _| parts, target, ReduceOp::Sum)
     }

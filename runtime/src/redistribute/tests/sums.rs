@@ -58,7 +58,11 @@ fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transp
     assert!(times >= closing * (closing + 1) / 2);
     let expected = DistArray::from_fn(world, &target.closed(), |index| value::<T>(index, times))?;
     for _ in 0..2 {
+        let received = world.received();
         let b = there.run(world, &a)?;
+        if transport == Transport::Messages {
+            assert_eq!(world.received().since(&received).in_place, 0, "{source} to {target}");
+        }
         assert_eq!(b.block(), expected.block(), "rank {} over {transport:?}: {source} to {target}", world.rank());
         assert_eq!(b.sharding(), target);
     }
