@@ -83,12 +83,16 @@ fn check<T: Element>(name: &str, executed: &[T], by_hand: &[T]) {
 }
 
 fn case<T: Element>(world: &World) -> Case {
-    let backend = match world.backend() {
-        Backend::Mpi => "mpi",
-        Backend::Threads => "threads",
-    };
     let (grid, dtype) = (world.size().to_string(), T::DTYPE.name().to_string());
-    Case { backend: backend.into(), grid, dtype, size: SIZE.to_string() }
+    Case { backend: backend(world), grid, dtype, size: SIZE.to_string() }
+}
+
+/// What the world's ranks are, in records.
+pub(crate) fn backend(world: &World) -> String {
+    match world.backend() {
+        Backend::Mpi => "mpi".into(),
+        Backend::Threads => "threads".into(),
+    }
 }
 
 /// Small numbers, all of them positive.

@@ -3,12 +3,14 @@
 //! | part | prints |
 //! | --- | --- |
 //! | `time` | seconds of pointwise kernels and stencils: executed, compiled, and as a loop by hand, on MPI's ranks or on threads |
-//! | `table` | the table, from the lines that the other part has printed |
+//! | `inputs` | seconds of reading an input of each length in place and by messages |
+//! | `table` | the table, from the lines that the other parts have printed |
 //!
 //! What they print are lines of one form, see [`polyshard_testing::bench::record`].
 
 mod contest;
 mod hand;
+mod inputs;
 mod kernels;
 mod table;
 
@@ -30,6 +32,15 @@ enum Part {
         #[arg(long, default_value_t = 7)]
         runs: usize,
     },
+    /// Times programs that read an input of each length, in place and by messages, in turns.
+    Inputs {
+        /// The ranks.
+        #[arg(long)]
+        ranks: usize,
+        /// Timed batches of runs of each, after one that is not timed.
+        #[arg(long, default_value_t = 21)]
+        runs: usize,
+    },
     /// Prints the table of the lines on standard input.
     Table,
 }
@@ -43,6 +54,7 @@ fn main() -> polyshard::Result<()> {
             (_, 1) => contest::measure(1, &kernels::f32_on_1(), runs),
             (_, _) => contest::measure(2, &kernels::f32_on_2(), runs),
         },
+        Some(Part::Inputs { ranks, runs }) => inputs::measure(ranks, runs),
         Some(Part::Table) => {
             table::print();
             Ok(())

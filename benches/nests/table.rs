@@ -1,11 +1,13 @@
 //! The table: medians, ratios, and the figures to reach.
 
+use crate::inputs;
 use polyshard_testing::bench::record::Record;
 use polyshard_testing::bench::tabulate::{first_seen, median_of, read, verdict};
 
 /// Prints the table of the records on standard input.
 pub(crate) fn print() {
-    let records = read();
+    let (inputs, records): (Vec<_>, Vec<_>) =
+        read().into_iter().partition(|record| record.quantity == inputs::QUANTITY);
     let kernel = |record: &Record| record.contestant.split(':').next().unwrap_or_default().to_owned();
     println!("loop nests: median milliseconds from the first rank's start to the last rank's end, and ratios");
     println!(
@@ -38,4 +40,5 @@ pub(crate) fn print() {
         }
     }
     println!();
+    inputs::print(&inputs);
 }
