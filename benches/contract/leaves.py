@@ -19,7 +19,7 @@ def measure(backend, dtype, shape, kernels):
 
 
 def small(*shape, dtype):
-    return (np.arange(np.prod(shape)) % 7).astype(dtype).reshape(shape)
+    return (1 + np.arange(np.prod(shape)) % 7).astype(dtype).reshape(shape)
 
 
 def nests():
@@ -52,6 +52,14 @@ def nests():
     }
 
 
+def functions(dtype):
+    a = small(size, size, dtype=dtype)
+    b = np.zeros_like(a)
+    names = ["exp", "log", "tanh", "sin", "cos", "sqrt"]
+    kernels = {name: lambda function=getattr(np, name): function(a, out=b) for name in names}
+    return kernels | {"row-sums": lambda: a.sum(axis=1), "column-sums": lambda: a.sum(axis=0)}
+
+
 def products():
     n, r = extent, columns
     x, u = small(n, n, n, dtype=np.float32), small(n, r, dtype=np.float32)
@@ -68,4 +76,6 @@ def products():
 
 
 measure("nest", "f64", size, nests())
+measure("function", "f64", size, functions(np.float64))
+measure("function", "f32", size, functions(np.float32))
 measure("product", "f32", f"{extent}x{columns}", products())

@@ -8,6 +8,9 @@ use std::time::Instant;
 /// Prints the seconds of each leaf, which run in turns so that what slows the machine slows all of them.
 pub(crate) fn measure(size: usize, extent: usize, columns: usize, runs: usize) -> polyshard::Result<()> {
     in_turns::<f64>(&Case { size: size.to_string(), ..case("nest", "f64") }, &nests(size), runs)?;
+    let functions = |dtype| Case { size: size.to_string(), ..case("function", dtype) };
+    in_turns::<f64>(&functions("f64"), &functions_of::<f64>(size), runs)?;
+    in_turns::<f32>(&functions("f32"), &functions_of::<f32>(size), runs)?;
     let size = format!("{extent}x{columns}");
     in_turns::<f32>(&Case { size, ..case("product", "f32") }, &products(extent, columns), runs)
 }
@@ -46,6 +49,20 @@ fn nests(n: usize) -> Vec<(&'static str, Schedule)> {
         ("stencil-rows", along_rows),
         ("stencil-columns", along_columns),
         ("transpose", transpose),
+    ]
+}
+
+/// Functions of the elements of a square matrix, and its sums along either dimension, by the names that numpy's figures have too.
+fn functions_of<T: Element>(n: usize) -> Vec<(&'static str, Schedule)> {
+    vec![
+        ("exp", kernel! { fn exp(A: [T; n, n]) -> B: [T; n, n] { B[i, j] = exp(A[i, j]) } }),
+        ("log", kernel! { fn log(A: [T; n, n]) -> B: [T; n, n] { B[i, j] = log(A[i, j]) } }),
+        ("tanh", kernel! { fn tanh(A: [T; n, n]) -> B: [T; n, n] { B[i, j] = tanh(A[i, j]) } }),
+        ("sin", kernel! { fn sin(A: [T; n, n]) -> B: [T; n, n] { B[i, j] = sin(A[i, j]) } }),
+        ("cos", kernel! { fn cos(A: [T; n, n]) -> B: [T; n, n] { B[i, j] = cos(A[i, j]) } }),
+        ("sqrt", kernel! { fn sqrt(A: [T; n, n]) -> B: [T; n, n] { B[i, j] = sqrt(A[i, j]) } }),
+        ("row-sums", kernel! { fn row_sums(A: [T; n, n]) -> s: [T; n] { s[i] = A[i, j] } }),
+        ("column-sums", kernel! { fn column_sums(A: [T; n, n]) -> s: [T; n] { s[j] = A[i, j] } }),
     ]
 }
 
@@ -92,8 +109,8 @@ fn in_turns<T: Element>(case: &Case, kernels: &[(&str, Schedule)], runs: usize) 
     Ok(())
 }
 
-/// Small integers.
+/// Small integers, of which every function has a value.
 fn value<T: Element>(index: &[usize]) -> T {
     let sum: usize = index.iter().sum();
-    num_traits::NumCast::from(sum % 7).expect("a small integer is of every type")
+    num_traits::NumCast::from(1 + sum % 7).expect("a small integer is of every type")
 }

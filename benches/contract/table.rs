@@ -9,6 +9,7 @@ pub(crate) fn print() {
     let of =
         |backend: &str| records.iter().filter(|record| record.case.backend == backend).cloned().collect::<Vec<_>>();
     nests(&of("nest"));
+    functions(&of("function"));
     products(&of("product"));
     words(&of("words"));
     let (lowered, counted): (Vec<_>, Vec<_>) = of("lower").into_iter().partition(|record| record.quantity == "seconds");
@@ -55,6 +56,24 @@ fn nests(records: &[Record]) {
         println!("{}", line.trim_end());
     }
     println!();
+}
+
+fn functions(records: &[Record]) {
+    for case in first_seen(records.iter().map(|record| record.case.clone())) {
+        println!("functions and sums on one core, {} {}: milliseconds, and the rate in numpy's", case.size, case.dtype);
+        println!("{:<16} {:>8} {:>8} {:>8}  target", "what", "ms", "numpy", "/numpy");
+        let here = records.iter().filter(|record| record.case == case && !record.contestant.starts_with("numpy("));
+        for name in first_seen(here.map(|record| record.contestant.as_str())) {
+            let of = |contestant: &str| median_of(records, &case, contestant);
+            let seconds = of(name).expect("the name is of this case");
+            let peer = of(&format!("numpy({name})")).map_or_else(String::new, |peer| {
+                let rate = peer / seconds;
+                format!("{:>8.1} {rate:>8.2}  >= 0.7: {}", peer * 1e3, verdict(rate >= 0.7))
+            });
+            println!("{:<16} {:>8.1} {peer}", name, seconds * 1e3);
+        }
+        println!();
+    }
 }
 
 fn products(records: &[Record]) {
