@@ -7,7 +7,7 @@ mod circles;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Words in backticks and links that look like paths of the repository.
@@ -30,6 +30,38 @@ fn documents_name_files_that_exist() {
         assert!(gone.is_empty(), "{document} names files that are gone: {gone:?}");
         assert!(document == "CHANGELOG.md" || named.len() > 3, "{document} names hardly a file; is the search right?");
     }
+}
+
+/// The files of Rust in a folder and the folders in it.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let found = entries.flat_map(|path| match path.is_dir() {
+        true => sources(&path),
+        false => vec![path],
+    });
+    found.filter(|path| path.extension().is_some_and(|end| end == "rs")).collect()
+}
+
+#[test]
+fn unsafe_code_is_in_the_files_that_the_architecture_names() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the document exists");
+    let (_, rest) = text.split_once("unsafe code is in the MPI files,").expect("the invariant");
+    let mut named: Vec<&str> = paths(rest.split("\n\n").next().expect("a paragraph")).collect();
+    named.sort_unstable();
+    let folders = crates().into_iter().map(|one| {
+        let manifest = one["manifest_path"].as_str().expect("a path").to_owned();
+        Path::new(&manifest).with_file_name("src")
+    });
+    let files = folders.filter(|folder| folder.exists()).flat_map(|folder| sources(&folder));
+    let is_unsafe = |file: &PathBuf| fs::read_to_string(file).expect("a source").contains("(unsafe_code");
+    let relative = |file: PathBuf| file.strip_prefix(root).expect("a file of the workspace").display().to_string();
+    let mut found: Vec<_> = files.filter(is_unsafe).map(relative).collect();
+    let all = found.len();
+    found.retain(|file| !file.starts_with("runtime/src/comm/mpi"));
+    found.sort_unstable();
+    assert_eq!(found, named);
+    assert!(all > found.len(), "the MPI files have unsafe code");
 }
 
 /// The names of the packages that the root needs with these features.

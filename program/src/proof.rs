@@ -51,8 +51,7 @@ pub struct Report {
     pub shard_bytes: u64,
     /// The most bytes of tile buffers and staging on one rank.
     pub tile_bytes: u64,
-    /// The most bytes that one rank receives. Of inputs they are counted, where ranks times steps are in the thousands
-    /// or fewer; else, and of the output, they are a bound.
+    /// The most bytes that one rank receives: counted where ranks times steps are in the thousands or fewer, else a bound.
     pub traffic_bytes: u64,
 }
 

@@ -1,18 +1,19 @@
 //! Communicators: what a group of ranks can do together.
 //!
-//! One small trait, two implementations: threads of one process, and MPI. Data are bytes; typed callers
-//! cast. Counts are in bytes and may differ by rank; both sides of a message know its length.
+//! One trait, [`Communicator`], for threads of one process, for MPI, for the devices of an emulated machine and for a rank
+//! alone. Data are bytes; typed callers cast. Counts are in bytes and may differ by rank; both sides of a message know its
+//! length.
 //!
 //! | module | what |
 //! | --- | --- |
 //! | `threads` | ranks are threads; a deadlock, or collectives called differently, is an error on all ranks |
-//! | [`mpi`] | ranks are processes; the only module that knows MPI, and with unsafe code; it finds ranks that wait for what cannot come, and checks calls if asked to |
+//! | [`mpi`] | ranks are processes; the only module that knows MPI; it finds ranks that wait for what cannot come, and checks calls if asked to |
 //! | `emulated` | threads again, as the devices of a machine whose network takes its time |
 //! | `alone` | a group of one, which needs neither |
 //! | `layout` | where the bytes of a message are in a buffer |
 //! | `shared` | memory that ranks see of one another |
 //! | `call` | what a rank calls, and whether the calls of a group fit |
-//! | `check` | what both refuse alike |
+//! | `check` | what all refuse alike |
 //! | `received` | what a rank counts of what it receives |
 //! | `in_order` | reductions whose bits do not depend on who carries them out |
 //! | `checking` | whether a program on MPI is checked, and when a rank has waited long |
