@@ -99,7 +99,7 @@ fn examples_are_right_on_nodes() {
 #[test]
 #[ignore = "needs nodes, which scripts/nodes makes"]
 fn programs_give_the_sequential_result_on_nodes() {
-    check_laws("program_laws", |nodes| format!("62 programs give the sequential result on {} ranks\n", nodes.size()));
+    check_laws("program_laws", |nodes| format!("64 programs give the sequential result on {} ranks\n", nodes.size()));
 }
 
 #[test]

@@ -54,8 +54,8 @@ pub(crate) fn measure(ranks: usize, runs: usize) -> polyshard::Result<()> {
                         }
                     }
                 }
-                let expected = (0..length).map(|k| (k % 7) as f64).sum();
-                assert!(sums.block().iter().all(|&sum: &f64| sum == expected), "sums of {length} elements are wrong");
+                let expected: f64 = (0..length).map(|k| (k % 7) as f64).sum();
+                assert!(sums.block().iter().all(|&sum| sum == expected), "sums of {length} elements are wrong");
                 Ok(())
             })?;
         }

@@ -309,7 +309,7 @@ fn open_sums(world: &World) -> Result<()> {
         let made = Redistribution::new(world, source, target);
         let program = Program::redistribution("A", [source, target], DType::I64);
         if holders(source) != holders(target) {
-            let error = made.err().expect("terms would be lost").to_string();
+            let error = made.err().expect("terms would be lost").cause().to_string();
             let why = ["have their terms on other ranks", "no sums along", "cannot be closed on the mesh"];
             assert!(why.iter().any(|why| error.contains(why)), "{error}");
             let refused = program.expect_err("terms would be lost").to_string();
