@@ -20,6 +20,8 @@ pub(crate) struct Kernel<T> {
     /// Written by hand, over the blocks of both inputs, or over the block of the only one with a point more on
     /// either side.
     pub(crate) hand: fn(&[T], &[T], &mut [T]),
+    /// The same over the block of the only input itself, where its points have all their neighbours in it.
+    pub(crate) inner: Option<fn(&[T], &mut [T])>,
 }
 
 /// Times the contestants of each kernel `runs` times and prints the seconds of each run on rank 0.
@@ -41,6 +43,7 @@ pub(crate) fn measure<T: Element>(ranks: usize, kernels: &[Kernel<T>], runs: usi
                 [a, b] => [a.block(), b.block()],
                 _ => [&padded[..], &[]],
             };
+            let mut inside = by_hand.clone();
             let mut prepared = program.prepare(world)?;
             for run in 0..=runs {
                 let seconds = [
@@ -55,8 +58,18 @@ pub(crate) fn measure<T: Element>(ranks: usize, kernels: &[Kernel<T>], runs: usi
                         })?,
                     ),
                 ];
+                let inner = match kernel.inner {
+                    Some(inner) => {
+                        let seconds = together(world, || {
+                            inner(arrays[0].block(), &mut inside);
+                            Ok(())
+                        })?;
+                        Some(("inner", seconds))
+                    }
+                    None => None,
+                };
                 // The first run of each maps its memory, and does not count.
-                for (form, value) in seconds.into_iter().filter(|_| run > 0 && world.is_root()) {
+                for (form, value) in seconds.into_iter().chain(inner).filter(|_| run > 0 && world.is_root()) {
                     let contestant = format!("{}:{form}", kernel.name);
                     println!("{}", Record { quantity: "seconds".into(), case: case::<T>(world), contestant, value });
                 }

@@ -17,24 +17,28 @@ macro_rules! kernels {
                     schedule: $name::axpy::schedule(),
                     compiled: |world, inputs, c| $name::axpy::run_into(world, &inputs[0], &inputs[1], c),
                     hand: |a, b, c| hand::pointwise(a, b, c, |a, b| 2.0 * a + b),
+                    inner: None,
                 },
                 Kernel {
                     name: "quotient",
                     schedule: $name::quotient::schedule(),
                     compiled: |world, inputs, c| $name::quotient::run_into(world, &inputs[0], &inputs[1], c),
                     hand: |a, b, c| hand::pointwise(a, b, c, |a, b| (a / (b + 1.0)).max(0.5)),
+                    inner: None,
                 },
                 Kernel {
                     name: "exponential",
                     schedule: $name::exponential::schedule(),
                     compiled: |world, inputs, c| $name::exponential::run_into(world, &inputs[0], &inputs[1], c),
                     hand: |a, b, c| hand::pointwise(a, b, c, |a, b| (-a).exp() * b),
+                    inner: None,
                 },
                 Kernel {
                     name: "5-points",
                     schedule: $name::five_points::schedule(),
                     compiled: |world, inputs, c| $name::five_points::run_into(world, &inputs[0], c),
                     hand: |a, _, c| hand::stencil(a, c, |[_, n, _], [w, m, e], [_, s, _]| 0.5 * m + 0.125 * (n + s + w + e)),
+                    inner: Some(|a, c| hand::inner(a, c, |[_, n, _], [w, m, e], [_, s, _]| 0.5 * m + 0.125 * (n + s + w + e))),
                 },
                 Kernel {
                     name: "9-points",
@@ -45,12 +49,18 @@ macro_rules! kernels {
                             0.25 * m + 0.125 * (n + s + w + e) + 0.0625 * (nw + ne + sw + se)
                         })
                     },
+                    inner: Some(|a, c| {
+                        hand::inner(a, c, |[nw, n, ne], [w, m, e], [sw, s, se]| {
+                            0.25 * m + 0.125 * (n + s + w + e) + 0.0625 * (nw + ne + sw + se)
+                        })
+                    }),
                 },
                 Kernel {
                     name: "torus",
                     schedule: $name::torus::schedule(),
                     compiled: |world, inputs, c| $name::torus::run_into(world, &inputs[0], c),
                     hand: |a, _, c| hand::stencil(a, c, |[_, n, _], [w, m, e], [_, s, _]| 0.5 * m + 0.125 * (n + s + w + e)),
+                    inner: Some(|a, c| hand::inner(a, c, |[_, n, _], [w, m, e], [_, s, _]| 0.5 * m + 0.125 * (n + s + w + e))),
                 },
             ]
         }
