@@ -465,7 +465,7 @@ fn shardings_of_inputs_and_outputs_that_do_not_fit_are_refused_with_what_there_i
     let other = Sharding::new(&Mesh::new([("z", 4)]), &[6, 7], &[]).expect("legal");
     assert_eq!(
         refused(sequence().output("C", &other)),
-        "`C` cannot get from [0 @ x, 1 @ y] to replicated for the output: the source lies on the mesh (x: 2, y: 2), but \
+        "`C` cannot get from [0 @ x, 1 @ y] to replicated for the output: the source is on the mesh (x: 2, y: 2), but \
          the target on (z: 4); give both the same mesh"
     );
 }

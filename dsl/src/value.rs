@@ -147,7 +147,7 @@ pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
     let compares = compares || input.peek(Token![==]) || input.peek(Token![!=]);
     match input.cursor().token_tree() {
         Some((token, _)) if input.peek(Token![else]) => {
-            error(token, "unexpected `else`", "a value outside stands directly after an access: `A[i - 1] else 0`")
+            error(token, "unexpected `else`", "the value outside is written directly after an access: `A[i - 1] else 0`")
         }
         Some((token @ TokenTree::Group(_), _)) => error(token, "unexpected group", help),
         Some((token, _)) if compares => {

@@ -166,7 +166,7 @@ pub enum PlanError {
         target_shape: Vec<usize>,
     },
     /// The meshes are not the same.
-    #[error("the source lies on the mesh ({source_mesh}), but the target on ({target_mesh}); give both the same mesh")]
+    #[error("the source is on the mesh ({source_mesh}), but the target on ({target_mesh}); give both the same mesh")]
     Meshes {
         /// The source's mesh.
         source_mesh: String,

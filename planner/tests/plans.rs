@@ -197,7 +197,7 @@ fn what_cannot_be_planned_is_refused() {
     let other = DistType::parse("[12, 12]", &Mesh::new([("x", 4)])).expect("a type");
     assert_eq!(
         said(&rows, &other, &Options::default()),
-        "the source lies on the mesh (x: 4, y: 6), but the target on (x: 4); give both the same mesh"
+        "the source is on the mesh (x: 4, y: 6), but the target on (x: 4); give both the same mesh"
     );
     let options = Options { memory: MemoryBound::Bytes(40), ..Options::default() };
     assert_eq!(

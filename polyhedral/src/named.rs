@@ -28,7 +28,7 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
         return Err(ErrorKind::NoTiles { leaf: name, why, help: "keep all but one of them outside the leaf" });
     }
     if let Some(index) = kernel.value().indices().first() {
-        let why = format!("a tile does not say where it lies, and `{index}` stands as a number");
+        let why = format!("a leaf does not know where its tile lies in the array, but `{index}` is used as a number");
         return Err(ErrorKind::NoTiles {
             leaf: name,
             why,

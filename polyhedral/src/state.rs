@@ -195,7 +195,7 @@ impl State {
             if place != from && from.min(place) < self.nest.distributed {
                 let fixed = if from < self.nest.distributed { from } else { place };
                 let name = self.nest.node(before[fixed]).name;
-                let instead = "list it where it stands, or leave it out";
+                let instead = "list it in its place, or leave it out";
                 return Err(ErrorKind::Distributed { name, axis: self.mesh.as_slice()[fixed].name, instead });
             }
         }

@@ -106,7 +106,7 @@ fn an_explanation_says_whom_a_rank_looks_at() {
             tile [26, 21] of A[(25*x .. +26) % 100, (20*y - 1 .. +21) % 100]
             at most 368 bytes received per rank and step
             messages with at most 3 other ranks
-            what a rank owns itself is read where it lies
+            what a rank owns itself is read in place
             - what one rank needs wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
             - owners are at the offsets x: 0..=1, y: -1..=0 from the rank

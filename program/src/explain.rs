@@ -43,7 +43,7 @@ impl Nest {
                 writeln!(text, "    messages with at most {} other ranks", transfer.route.partners(&self.mesh))?;
             }
             if self.reads_in_place(TransferId(number)) {
-                writeln!(text, "    what a rank owns itself is read where it lies")?;
+                writeln!(text, "    what a rank owns itself is read in place")?;
             }
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
         }

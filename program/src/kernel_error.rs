@@ -194,7 +194,7 @@ pub enum KernelError {
         /// The element type.
         dtype: &'static str,
     },
-    /// An index that stands as a number and has a modulus.
+    /// An index that is used as a number and has a modulus.
     PeriodicNumber {
         /// The index.
         index: String,
@@ -279,7 +279,7 @@ impl KernelError {
                 (message, Some(format!("make them match{}", range.unwrap_or_default())))
             }
             Self::Unbound { name } => (
-                format!("index `{name}` has no extent, since it stands nowhere alone"),
+                format!("index `{name}` has no extent, since it never appears alone"),
                 Some(format!("give its range: `for {name} in 0..n`")),
             ),
             Self::UnboundOutput { name, output } => (
@@ -321,7 +321,7 @@ impl KernelError {
                 (format!("`{number}` is a float, but the elements are {dtype}"), Some("write an integer".into()))
             }
             Self::PeriodicNumber { index } => {
-                (format!("`{index}` stands as a number"), Some("leave out the modulus: only accesses wrap".into()))
+                (format!("`{index}` is used as a number"), Some("leave out the modulus: only accesses wrap".into()))
             }
             Self::NotFinite { number } => (
                 format!("`{number}` is not a number that can be written in a kernel"),

@@ -229,7 +229,7 @@ fn distributed_loops_are_neither_reordered_nor_tensorized_nor_divided() {
         expect![[r#"
             schedule step 3, `reorder([ko, no])`:
             loop `no` is bound to mesh axis `y` and cannot be moved or changed;
-            list it where it stands, or leave it out
+            list it in its place, or leave it out
         "#]],
     );
     check(

@@ -225,7 +225,7 @@ fn a_distributed_loop_that_is_reordered_is_refused() {
         "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).reorder([mi, mo])",
         expect![[r#"
             error on `reorder`: loop `mo` is bound to mesh axis `x` and cannot be moved or changed
-              help: list it where it stands, or leave it out
+              help: list it in its place, or leave it out
         "#]],
     );
 }

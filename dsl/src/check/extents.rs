@@ -106,7 +106,7 @@ fn unbound(block: &Block, sites: &[&Site], errors: &mut Errors) {
                 let help = format!("use it in an input access or give its range: `for {var} in 0..n`");
                 errors.push(var, message, help);
             } else if !sites.iter().any(|site| may_bind(site, var)) {
-                let message = format!("index `{var}` stands nowhere alone, so its extent is unknown");
+                let message = format!("index `{var}` never appears alone, so its extent is unknown");
                 let help =
                     format!("give its range: `for {var} in 0..n`; a constant in an index is written as a number");
                 errors.push(var, message, help);

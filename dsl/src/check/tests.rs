@@ -82,9 +82,9 @@ fn an_input_index_that_stands_nowhere_alone_needs_a_range() {
     check(
         "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i + r] + A[2*r + OFFSET] }",
         expect![[r#"
-            error on `r`: index `r` stands nowhere alone, so its extent is unknown
+            error on `r`: index `r` never appears alone, so its extent is unknown
               help: give its range: `for r in 0..n`; a constant in an index is written as a number
-            error on `OFFSET`: index `OFFSET` stands nowhere alone, so its extent is unknown
+            error on `OFFSET`: index `OFFSET` never appears alone, so its extent is unknown
               help: give its range: `for OFFSET in 0..n`; a constant in an index is written as a number
         "#]],
     );

@@ -174,7 +174,7 @@ fn mistakes_of_a_kernel_have_their_places() {
         help: the inputs are `A`
         line 2, column 21: this index is not affine
         help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
-        line 2, column 21: index `q` stands nowhere alone, so its extent is unknown
+        line 2, column 21: index `q` never appears alone, so its extent is unknown
         help: give its range: `for q in 0..n`; a constant in an index is written as a number
     "#]],
     );

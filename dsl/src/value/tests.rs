@@ -328,7 +328,7 @@ fn a_value_outside_is_a_number_after_an_access_to_an_input() {
         "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = (2 * A[i - 1]) else 0 }",
         expect![[r#"
             error on `else`: unexpected `else`
-              help: a value outside stands directly after an access: `A[i - 1] else 0`
+              help: the value outside is written directly after an access: `A[i - 1] else 0`
         "#]],
     );
     check(
@@ -345,7 +345,7 @@ fn an_access_that_may_be_outside_says_nothing_of_ranges() {
     check(
         "fn f(A: [i32; 9]) -> C: [i32; 12] { C[i] += A[i] else 0 * A[r] else 1 }",
         expect![[r#"
-            error on `r`: index `r` stands nowhere alone, so its extent is unknown
+            error on `r`: index `r` never appears alone, so its extent is unknown
               help: give its range: `for r in 0..n`; a constant in an index is written as a number
         "#]],
     );

@@ -209,7 +209,7 @@ fn a_program_shows_where_it_wraps() {
             tile [6] of A[(4*x - 1 .. +6) % 12]
             at most 16 bytes received per rank and step
             messages with at most 2 other ranks
-            what a rank owns itself is read where it lies
+            what a rank owns itself is read in place
             - what one rank needs wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
             - owners are at the offsets x: -1..=1 from the rank

@@ -276,7 +276,7 @@ fn an_index_as_a_number_fits_the_elements() {
     check(
         with(Value::Index(index.modulo(Modulus::Number(3)))),
         expect![[r#"
-            error: `i % 3` stands as a number; leave out the modulus: only accesses wrap
+            error: `i % 3` is used as a number; leave out the modulus: only accesses wrap
         "#]],
     );
 }

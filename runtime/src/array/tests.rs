@@ -215,7 +215,7 @@ fn an_array_that_lies_otherwise_is_told_apart() {
         );
         assert_eq!(
             said(&Sharding::replicated(&Mesh::new([("x", 2)]), &[4, 4])),
-            "`A` lies on the mesh (x: 2, y: 1), but the program runs on (x: 2); make the array with the program's sharding"
+            "`A` is on the mesh (x: 2, y: 1), but the program runs on (x: 2); make the array with the program's sharding"
         );
         // An axis of one coordinate shards nothing.
         array(world, &by(y))?.expect("A", &Sharding::replicated(&mesh, &[4, 4]))

@@ -44,7 +44,7 @@ pub enum RunError {
     },
     /// An array is on another mesh than the program's.
     #[error(
-        "`{name}` lies on the mesh ({}), but the program runs on ({}); make the array with the program's sharding",
+        "`{name}` is on the mesh ({}), but the program runs on ({}); make the array with the program's sharding",
         .given.mesh(),
         .wanted.mesh()
     )]
@@ -80,7 +80,7 @@ pub enum RunError {
     },
     /// One output is given, but the program writes several.
     #[error(
-        "`run_into` goes on from one array, but the program writes {} ({}); use `run_all`",
+        "`run_into` continues from one array, but the program writes {} ({}); use `run_all`",
         .outputs.len(),
         joined(.outputs)
     )]
