@@ -84,7 +84,7 @@ fn arrays_are_redistributed_by_messages_and_not_through_memory() {
         assert_eq!(target.block(), DistArray::from_fn(world, &columns, |at| (at[0] * 7 + at[1]) as i64)?.block());
         assert!(world.bytes_received() > before, "the others' rows came by messages");
         let shared = Redistribution::new(world, &rows, &columns)?.with_transport(Transport::Shared);
-        Ok(shared.run(world, &source).expect_err("it should be refused").to_string())
+        Ok(shared.run(world, &source).expect_err("it should be refused").cause().to_string())
     });
     let expected = "cannot redistribute through shared memory: ranks 0 and 1 share none; use `Transport::Auto`";
     assert_eq!(said.unwrap(), [expected; 4]);
