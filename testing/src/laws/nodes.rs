@@ -24,12 +24,16 @@ pub fn even(nodes: &[usize]) -> Option<Vec<Vec<usize>>> {
 /// Hands on what came of a move through shared memory, or nothing if it was refused because ranks are on different
 /// nodes. All ranks are refused alike or none is; collective.
 pub fn unless_apart<T>(world: &World, nodes: &[usize], result: Result<T>) -> Result<Option<T>> {
-    let (header, result) = match result {
-        Err(Error::Redistribution(RedistributionError::Apart { rank, other })) => {
+    let apart = match result.as_ref().map_err(Error::cause) {
+        Err(&Error::Redistribution(RedistributionError::Apart { rank, other })) => Some((rank, other)),
+        _ => None,
+    };
+    let (header, result) = match apart {
+        Some((rank, other)) => {
             assert_ne!(nodes[rank], nodes[other], "ranks {rank} and {other} share a node");
             ([1, rank as u64, other as u64], Ok(None))
         }
-        result => ([0; 3], result.map(Some)),
+        None => ([0; 3], result.map(Some)),
     };
     let told = exchange_words(world.comm(), "a refusal", header)?;
     assert!(told.iter().all(|other| *other == header), "ranks are refused differently: {told:?}");
