@@ -146,9 +146,11 @@ pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
     let compares = input.peek(Token![<]) || input.peek(Token![>]) || input.peek(Token![<=]) || input.peek(Token![>=]);
     let compares = compares || input.peek(Token![==]) || input.peek(Token![!=]);
     match input.cursor().token_tree() {
-        Some((token, _)) if input.peek(Token![else]) => {
-            error(token, "unexpected `else`", "the value outside is written directly after an access: `A[i - 1] else 0`")
-        }
+        Some((token, _)) if input.peek(Token![else]) => error(
+            token,
+            "unexpected `else`",
+            "the value outside is written directly after an access: `A[i - 1] else 0`",
+        ),
         Some((token @ TokenTree::Group(_), _)) => error(token, "unexpected group", help),
         Some((token, _)) if compares => {
             error(&token, "a comparison is no number", "choose by it: `if a < b { x } else { y }`")

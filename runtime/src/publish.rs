@@ -228,7 +228,9 @@ impl Publisher {
 }
 
 fn say_not_mapped(this: usize, rank: usize, why: &io::Error) {
-    eprintln!("polyshard: rank {this} cannot map memory of rank {rank} ({why}); its contents are sent as messages instead");
+    eprintln!(
+        "polyshard: rank {this} cannot map memory of rank {rank} ({why}); its contents are sent as messages instead"
+    );
 }
 
 /// Reads what a header says, of what, of which type, and how many blocks.
