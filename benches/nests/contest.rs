@@ -10,6 +10,9 @@ use polyshard_testing::bench::record::{Case, Record};
 /// A compiled program's `run_into`, on its inputs.
 pub(crate) type Compiled<T> = fn(&World, &[DistArray<T>], &mut DistArray<T>) -> polyshard::runtime::Result<()>;
 
+/// A loop by hand over the block of the only input itself, where its points have all their neighbours in it.
+pub(crate) type Inner<T> = fn(&[T], &mut [T]);
+
 /// A kernel in its three forms.
 pub(crate) struct Kernel<T> {
     pub(crate) name: &'static str,
@@ -20,8 +23,8 @@ pub(crate) struct Kernel<T> {
     /// Written by hand, over the blocks of both inputs, or over the block of the only one with a point more on
     /// either side.
     pub(crate) hand: fn(&[T], &[T], &mut [T]),
-    /// The same over the block of the only input itself, where its points have all their neighbours in it.
-    pub(crate) inner: Option<fn(&[T], &mut [T])>,
+    /// The same over the input itself.
+    pub(crate) inner: Option<Inner<T>>,
 }
 
 /// Times the contestants of each kernel `runs` times and prints the seconds of each run on rank 0.
