@@ -107,10 +107,12 @@ impl<'a, T: Element> SharedInputs<'a, T> {
     ) -> Result<Self> {
         let mut inputs = Self::none(world, arrays);
         let memory = if world.size() > 1 { Some(world.memory()?) } else { None };
-        let pays = transport == Transport::Shared
-            || world.visibility() == Visibility::Process
-            || bytes_of_all(arrays) >= LEAST_IN_PLACE;
-        if let Some(memory) = memory.filter(|memory| memory.is_shared() && !arrays.is_empty() && pays) {
+        let pays = |memory: &dyn SharedMemory| {
+            transport == Transport::Shared
+                || world.visibility() == Visibility::Process
+                || bytes_of_all(arrays) >= least_in_place(memory)
+        };
+        if let Some(memory) = memory.filter(|memory| memory.is_shared() && !arrays.is_empty() && pays(&**memory)) {
             inputs.owners = arrays.iter().map(|array| array.lend() as Stranded).collect();
             inputs.known = Some(inputs.exchange(known, &*memory)?);
         }
@@ -186,18 +188,22 @@ impl<T> Drop for SharedInputs<'_, T> {
     }
 }
 
-/// The bytes of all inputs of a run together from which on processes read them in place, unless they are asked to.
+/// The bytes of all inputs of a run together from which on processes read them in place, unless they are asked to: where each has a
+/// core, and where they wait for one another's cores.
 ///
-/// To publish them and to wait at the end takes as long as two or three messages, whatever their length. What a third of 400
-/// runs on 2 cores took at most, in microseconds, in place and by messages:
+/// To publish the inputs and to wait at the end takes two meetings, whatever their length: 3 us with a core each; asleep, 60 to
+/// 80 us. Medians of `scripts/bench nests` on 2 cores, in microseconds, in place and by messages:
 ///
 /// ```text
 /// bytes on all ranks   all-gather, 2 ranks   4 ranks         4 broadcasts, 2 ranks   4 ranks
-///  2 KiB               5.7 and 4.2           87 and 70       5.7 and 8.6             64 and 60
-///  8 KiB               6.1 and 8.4           89 and 92       5.9 and 21              62 and 89
-/// 32 KiB               8.4 and 11            92 and 108      6.0 and 26              61 and 98
+///   2 KiB               3.3 and 4.2           77 and 24        7.1 and 11              85 and 48
+///  32 KiB               4.2 and 6.5           74 and 32        7.5 and 16              80 and 37
+/// 256 KiB                12 and 19           102 and 89        9.6 and 26              89 and 68
+///   1 MiB                49 and 66           256 and 302        18 and 66             129 and 250
 /// ```
-const LEAST_IN_PLACE: usize = 1 << 13;
+fn least_in_place(memory: &dyn SharedMemory) -> usize {
+    if memory.has_core_each() { 1 << 11 } else { 1 << 19 }
+}
 
 fn bytes_of_all<T>(arrays: &[&DistArray<T>]) -> usize {
     let elements = |array: &&DistArray<T>| array.sharding().shape().iter().product::<usize>();

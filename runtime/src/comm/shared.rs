@@ -32,6 +32,11 @@ pub trait SharedMemory {
     /// Returns whether any two ranks share memory; the same on all ranks.
     fn is_shared(&self) -> bool;
 
+    /// Returns whether there is a core for each rank, so that those that wait take none from the others; the same on all ranks.
+    fn has_core_each(&self) -> bool {
+        true
+    }
+
     /// Returns the handle of the block at `address`, given the segment that it is in, if it is in one, and its distance from the
     /// start of that, in bytes; none if other ranks cannot see it.
     fn handle(&self, address: *const u8, segment: Option<(&Segment, usize)>) -> Option<u64>;

@@ -117,11 +117,11 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
             Mul(left, right) => self.binary(left, right, |a, b| a.multiply(b).add(end)),
             Expression::Div(left, right) => self.shifted(left, right, |a, b| a.divide(b).add(end)),
             Expression::Max(left, right) => match **right {
-                Const(bound) => self.unary(left, |a| a.maximum(bound).add(end)),
+                Const(bound) => self.clamped(left, [bound, T::GREATEST], end),
                 _ => self.binary(left, right, |a, b| a.maximum(b).add(end)),
             },
             Expression::Min(left, right) => match **right {
-                Const(bound) => self.unary(left, |a| a.minimum(bound).add(end)),
+                Const(bound) => self.clamped(left, [T::LEAST, bound], end),
                 _ => self.binary(left, right, |a, b| a.minimum(b).add(end)),
             },
             Expression::If(comparison, parts) => self.choose(*comparison, parts, end),
@@ -155,6 +155,21 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         }
         self.of(inner);
         vector::update(self.out, [], &|a, []| op(a));
+    }
+
+    /// The subexpression between two bounds, of which one may be beyond all values: then it changes none, NaNs included. It
+    /// costs no pass of its own after an operation on two values.
+    fn clamped(&mut self, inner: &Expression<T>, [low, high]: [T; 2], end: T) {
+        let clamp = |a: T| a.maximum(low).minimum(high).add(end);
+        if Self::FUSES {
+            match inner {
+                Add(left, right) => return self.binary(left, right, |a, b| clamp(a.add(b))),
+                Mul(left, right) => return self.binary(left, right, |a, b| clamp(a.multiply(b))),
+                Expression::Div(left, right) => return self.shifted(left, right, |a, b| clamp(a.divide(b))),
+                _ => (),
+            }
+        }
+        self.unary(inner, clamp);
     }
 
     fn binary(&mut self, left: &Expression<T>, right: &Expression<T>, op: impl Fn(T, T) -> T) {

@@ -17,7 +17,6 @@ use rustix::thread::futex;
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::thread::available_parallelism;
 
 /// Words of 8 bytes before the notices: how many ranks have come, and in its own cache line how often all have.
 const HEAD: usize = 16;
@@ -64,8 +63,12 @@ impl Board {
     }
 
     fn over(memory: MmapRaw, rank: usize, size: usize) -> Self {
-        let cores = available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { rank, size, memory, _segment: None, looks: if size <= cores { LOOKS } else { 0 }, turn: Cell::new(0) }
+        Self { rank, size, memory, _segment: None, looks: 0, turn: Cell::new(0) }
+    }
+
+    /// Returns the board, at which a rank looks before it sleeps: of ranks that have a core each.
+    pub(super) fn looked_at(self) -> Self {
+        Self { looks: LOOKS, ..self }
     }
 
     /// Gives every rank the notices of all, in rank order, in `told`. `progress` is called now and then while this rank waits.

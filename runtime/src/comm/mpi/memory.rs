@@ -11,9 +11,11 @@ use crate::{Result, Segment};
 use memmap2::MmapRaw;
 use mpi::ffi;
 use std::cell::{RefCell, RefMut};
+use std::collections::HashSet;
 use std::ffi::c_int;
 use std::io;
 use std::rc::Rc;
+use std::thread::available_parallelism;
 
 /// Mappings that a process keeps for when it is told of the segment again; with more of them, those are given up that were
 /// used longest ago. Linux lets a process have 65530 in all.
@@ -24,6 +26,7 @@ pub(super) struct NodeMemory {
     /// For each rank of the group that this was made for, its process, if it shares memory with this one.
     processes: Vec<Option<u32>>,
     is_shared: bool,
+    has_core_each: bool,
     /// Where all ranks meet, if all share memory.
     board: Option<Board>,
     comm: ffi::MPI_Comm,
@@ -75,7 +78,8 @@ impl NodeMemory {
         // The least rank of a node is the node's name.
         let leader = exchange_words(&node, "the leader of a node", [comm.rank as u64])?[0][0];
         let process = u64::from(std::process::id());
-        let told = exchange_words(comm, "the nodes", [leader, process, u64::from(refused.is_some())])?;
+        let [first, count] = own_cores();
+        let told = exchange_words(comm, "the nodes", [leader, process, u64::from(refused.is_some()), first, count])?;
         let apart = |leader: u64| told.iter().any(|header| header[0] == leader && header[2] != 0);
         if apart(leader) {
             share_none();
@@ -89,19 +93,22 @@ impl NodeMemory {
                  communicate by messages"
             );
         }
-        let near = |(rank, header): (usize, &[u64; 3])| {
+        let near = |(rank, header): (usize, &[u64; 5])| {
             let same = header[0] == leader && (rank == comm.rank || !apart(leader));
             same.then_some(header[1] as u32)
         };
         let processes = told.iter().enumerate().map(near).collect();
-        let shares = |(rank, header): (usize, &[u64; 3])| header[0] != rank as u64 && !apart(header[0]);
+        let shares = |(rank, header): (usize, &[u64; 5])| header[0] != rank as u64 && !apart(header[0]);
         let is_shared = told.iter().enumerate().any(shares);
         let all = is_shared && told.iter().all(|header| header[0] == told[0][0]);
         if is_shared && !apart(leader) {
             ranks_share();
         }
         let board = if has_board && all { board(comm, told[0][1] as u32)? } else { None };
-        Ok(Self { processes, is_shared, board, comm: comm.raw, mapped: RefCell::default() })
+        let has_core_each =
+            have_cores(&told.iter().map(|header| [header[0], header[3], header[4]]).collect::<Vec<_>>());
+        let board = if has_core_each { board.map(Board::looked_at) } else { board };
+        Ok(Self { processes, is_shared, has_core_each, board, comm: comm.raw, mapped: RefCell::default() })
     }
 }
 
@@ -117,6 +124,26 @@ fn board(comm: &MpiCommunicator, first: u32) -> Result<Option<Board>> {
     };
     let seen = exchange_words(comm, "who sees the board", [u64::from(board.is_some())])?;
     Ok(board.filter(|_| seen.iter().all(|header| header[0] == 1)))
+}
+
+/// Whether all nodes have a core for each of their ranks, which say their node, and the first and the number of their cores.
+/// A launcher may have bound ranks to cores, each to its own or several to the same.
+fn have_cores(ranks: &[[u64; 3]]) -> bool {
+    ranks.iter().all(|&[node, ..]| {
+        let here = || ranks.iter().filter(|rank| rank[0] == node);
+        let cores: HashSet<_> = here().map(|&[_, first, count]| (first, count)).collect();
+        cores.into_iter().map(|(_, count)| count).sum::<u64>() >= here().count() as u64
+    })
+}
+
+/// The first core on which this process may run, and how many there are.
+fn own_cores() -> [u64; 2] {
+    #[cfg(target_os = "linux")]
+    if let Ok(cores) = rustix::thread::sched_getaffinity(None) {
+        let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|&core| cores.is_set(core));
+        return [first.unwrap_or(0) as u64, u64::from(cores.count())];
+    }
+    [0, available_parallelism().map_or(1, std::num::NonZero::get) as u64]
 }
 
 /// Returns why this process cannot map memory of the next one of its node, or make some itself; collective over the node.
@@ -192,6 +219,10 @@ impl SharedMemory for NodeMemory {
         self.is_shared
     }
 
+    fn has_core_each(&self) -> bool {
+        self.has_core_each
+    }
+
     fn gather(&self, header: Header, into: &mut Vec<Header>) -> Option<Result<()>> {
         self.board.as_ref().map(|board| board.gather(header, into, || self.progress()))
     }
@@ -219,5 +250,20 @@ impl SharedMemory for NodeMemory {
     fn strand(&self, memory: Stranded) {
         // The process ends soon, and what others have mapped stays theirs.
         std::mem::forget(memory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::have_cores;
+
+    #[test]
+    fn ranks_have_a_core_each_if_those_of_each_node_are_no_more_than_its_cores() {
+        assert!(have_cores(&[[0, 0, 2], [0, 0, 2]]), "two cores for both");
+        assert!(have_cores(&[[0, 0, 1], [0, 1, 1]]), "each bound to its own");
+        assert!(!have_cores(&[[0, 0, 1], [0, 0, 1]]), "both bound to the same");
+        assert!(!have_cores(&[[0, 0, 2]; 3]), "three on two cores");
+        assert!(have_cores(&[[0, 0, 1], [1, 0, 1]]), "a node each");
+        assert!(!have_cores(&[[0, 0, 4], [1, 0, 1], [1, 0, 1]]), "the second node has one core for two ranks");
     }
 }

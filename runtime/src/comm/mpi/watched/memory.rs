@@ -39,6 +39,10 @@ impl SharedMemory for WatchedMemory {
         self.inner.reaches(rank)
     }
 
+    fn has_core_each(&self) -> bool {
+        self.inner.has_core_each()
+    }
+
     fn is_shared(&self) -> bool {
         self.inner.is_shared()
     }
