@@ -361,7 +361,7 @@ fn refusals(world: &World, nodes: &[usize]) -> Result<()> {
     };
     let why = format!("ranks 0 and {other} share none; use `Transport::Auto`");
     let error = shared.expect_err("there are several nodes");
-    assert_eq!(error.to_string(), format!("cannot redistribute through shared memory: {why}"));
+    assert_eq!(error.cause().to_string(), format!("cannot redistribute through shared memory: {why}"));
     assert!(own.block().iter().all(|&x| x == 0.0), "nothing has moved");
     Ok(())
 }
