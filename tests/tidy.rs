@@ -87,8 +87,31 @@ fn what_only_the_command_line_needs_is_behind_its_feature() {
     assert!(!dependencies(&["--no-default-features"]).contains("mpi"));
 }
 
+/// The lines of `cargo tree` for what this package is compiled with.
+fn tree(package: &str, format: &str) -> HashSet<String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["tree", "--offline", "--locked", "--edges", "normal,build", "--prefix", "none", "--format", format]);
+    let tree =
+        cargo.args(["--package", package]).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo starts");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let lines = String::from_utf8(tree.stdout).expect("names are text");
+    lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+}
+
+/// The macros and a program that uses them link the same crates, which are compiled once if their features are the same.
+#[test]
+fn what_macros_and_programs_link_is_compiled_once() {
+    let macros = tree("polyshard-dsl-macros", "{p}|{f}");
+    assert!(macros.iter().any(|line| line.starts_with("serde_core ")), "is this the tree? {macros:?}");
+    for package in ["polyshard", "polyshard-examples"] {
+        let program = tree(package, "{p}|{f}");
+        let twice: Vec<_> = macros.difference(&program).collect();
+        assert!(twice.is_empty(), "`{package}` asks for other features of these than the macros do: {twice:?}");
+    }
+}
+
 /// The crates, each with those that it may depend on, which stand before it.
-const CRATES: [(&str, &[&str]); 14] = [
+const CRATES: [(&str, &[&str]); 15] = [
     ("layout", &[]),
     ("program", &["layout"]),
     ("machine", &["layout"]),
@@ -105,6 +128,7 @@ const CRATES: [(&str, &[&str]); 14] = [
     ),
     ("testing", &["layout", "program", "machine", "planner", "runtime", "polyshard"]),
     ("examples", &["testing", "polyshard"]),
+    ("example-fft3d", &["testing", "polyshard"]),
     ("fuzz", &["testing", "polyshard"]),
 ];
 

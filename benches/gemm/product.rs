@@ -3,7 +3,7 @@
 use crate::bound::Bound;
 use crate::{Problem, Type};
 use polyshard::prelude::*;
-use polyshard::{Backend, Element, Transport};
+use polyshard::{Element, Transport};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::products::{Algorithm, schedule};
 use polyshard_testing::bench::record::{Case, Record};
@@ -44,16 +44,11 @@ pub(crate) fn measure<T: Element>(problem: &Problem) -> polyshard::Result<()> {
 
 /// What a problem is called in the table.
 pub(crate) fn case(world: &World, problem: &Problem) -> Case {
-    let backend = match world.backend() {
-        Backend::Mpi => "mpi",
-        Backend::Threads => "threads",
-    };
     let dtype = match problem.dtype {
         Type::F32 => "f32",
         Type::F64 => "f64",
     };
-    let (grid, size) = (problem.grid.to_string(), problem.size.to_string());
-    Case { backend: backend.into(), grid, dtype: dtype.into(), size }
+    Case::on(world, &problem.grid, dtype, problem.size)
 }
 
 /// The element of operand `A` at row `m` and term `k`: small integers, so that sums are exact.

@@ -2,8 +2,8 @@
 
 use crate::hand;
 use crate::kernels::SIZE;
+use polyshard::Element;
 use polyshard::prelude::*;
-use polyshard::{Backend, Element};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::{Case, Record};
 
@@ -74,7 +74,15 @@ pub(crate) fn measure<T: Element>(ranks: usize, kernels: &[Kernel<T>], runs: usi
                 // The first run of each maps its memory, and does not count.
                 for (form, value) in seconds.into_iter().chain(inner).filter(|_| run > 0 && world.is_root()) {
                     let contestant = format!("{}:{form}", kernel.name);
-                    println!("{}", Record { quantity: "seconds".into(), case: case::<T>(world), contestant, value });
+                    println!(
+                        "{}",
+                        Record {
+                            quantity: "seconds".into(),
+                            case: Case::on(world, world.size(), T::DTYPE.name(), SIZE),
+                            contestant,
+                            value
+                        }
+                    );
                 }
             }
             assert!(executed.block() == compiled.block(), "{}: executed and compiled differ", kernel.name);
@@ -96,19 +104,6 @@ fn check<T: Element>(name: &str, executed: &[T], by_hand: &[T]) {
     let differ = |&(&a, &b): &(&T, &T)| a.subtract(b).absolute() > small.multiply(T::ONE.maximum(b.absolute()));
     let wrong = inner.clone().filter(differ).count();
     assert!(wrong == 0, "{name}: {wrong} points differ from the loop by hand");
-}
-
-fn case<T: Element>(world: &World) -> Case {
-    let (grid, dtype) = (world.size().to_string(), T::DTYPE.name().to_string());
-    Case { backend: backend(world), grid, dtype, size: SIZE.to_string() }
-}
-
-/// What the world's ranks are, in records.
-pub(crate) fn backend(world: &World) -> String {
-    match world.backend() {
-        Backend::Mpi => "mpi".into(),
-        Backend::Threads => "threads".into(),
-    }
 }
 
 /// Small numbers, all of them positive.

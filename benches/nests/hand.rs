@@ -18,12 +18,7 @@ pub(crate) fn pointwise<T: Copy>(a: &[T], b: &[T], c: &mut [T], f: impl Fn(T, T)
 #[inline(always)]
 pub(crate) fn stencil<T: Copy>(a: &[T], c: &mut [T], f: impl Fn([T; 3], [T; 3], [T; 3]) -> T) {
     for (i, c) in c.chunks_exact_mut(SIZE).enumerate() {
-        let row = |i: usize| &a[i * PADDED..][..PADDED];
-        let (north, middle, south) = (row(i), row(i + 1), row(i + 2));
-        for (j, c) in c.iter_mut().enumerate() {
-            let three = |row: &[T]| [row[j], row[j + 1], row[j + 2]];
-            *c = f(three(north), three(middle), three(south));
-        }
+        row_of(c, [i, i + 1, i + 2].map(|i| &a[i * PADDED..][..PADDED]), &f);
     }
 }
 
@@ -32,12 +27,16 @@ pub(crate) fn stencil<T: Copy>(a: &[T], c: &mut [T], f: impl Fn([T; 3], [T; 3], 
 #[inline(always)]
 pub(crate) fn inner<T: Copy>(a: &[T], c: &mut [T], f: impl Fn([T; 3], [T; 3], [T; 3]) -> T) {
     for (i, c) in c.chunks_exact_mut(SIZE).enumerate().skip(1).take(a.len() / SIZE - 2) {
-        let row = |i: usize| &a[i * SIZE..][..SIZE];
-        let (north, middle, south) = (row(i - 1), row(i), row(i + 1));
-        for (j, c) in c[1..SIZE - 1].iter_mut().enumerate() {
-            let three = |row: &[T]| [row[j], row[j + 1], row[j + 2]];
-            *c = f(three(north), three(middle), three(south));
-        }
+        row_of(&mut c[1..SIZE - 1], [i - 1, i, i + 1].map(|i| &a[i * SIZE..][..SIZE]), &f);
+    }
+}
+
+/// Sets each element of a row from its neighbours in three rows, which begin a point before it.
+#[inline(always)]
+fn row_of<T: Copy>(c: &mut [T], [north, middle, south]: [&[T]; 3], f: &impl Fn([T; 3], [T; 3], [T; 3]) -> T) {
+    for (j, c) in c.iter_mut().enumerate() {
+        let three = |row: &[T]| [row[j], row[j + 1], row[j + 2]];
+        *c = f(three(north), three(middle), three(south));
     }
 }
 

@@ -1,6 +1,5 @@
 //! Inputs of several lengths, read where they lie and by messages: from which length on the first is faster.
 
-use crate::contest::backend;
 use polyshard::prelude::*;
 use polyshard::runtime::Transport;
 use polyshard_testing::bench::clock::together;
@@ -47,8 +46,7 @@ pub(crate) fn measure(ranks: usize, runs: usize) -> polyshard::Result<()> {
                         let value = together(world, batch)? / BATCH as f64;
                         // The first batch makes tiles and maps memory.
                         if run > 0 && world.is_root() {
-                            let (size, dtype) = ((length * size_of::<f64>()).to_string(), "f64".into());
-                            let case = Case { backend: backend(world), grid: ranks.to_string(), dtype, size };
+                            let case = Case::on(world, ranks, "f64", length * size_of::<f64>());
                             let contestant = format!("{name}:{way}");
                             println!("{}", Record { quantity: QUANTITY.into(), case, contestant, value });
                         }

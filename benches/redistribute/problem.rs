@@ -1,8 +1,8 @@
 //! What is redistributed: an array, and the grids of ranks that it lies on before and after.
 
+use polyshard::AxisExpr;
 use polyshard::cli::axes::Axes;
 use polyshard::prelude::*;
-use polyshard::{AxisExpr, Backend};
 use polyshard_testing::bench::record::Case;
 use std::fmt;
 use std::str::FromStr;
@@ -74,13 +74,8 @@ impl Problem {
 
     /// Returns what the problem is called in the table.
     pub(crate) fn case(&self, world: &World) -> Case {
-        let backend = match world.backend() {
-            Backend::Mpi => "mpi",
-            Backend::Threads => "threads",
-        };
         let [from, to] = &self.grids;
-        let (grid, size) = (format!("{from}-{to}"), self.size.clone());
-        Case { backend: backend.into(), grid, dtype: "f64".into(), size }
+        Case::on(world, format_args!("{from}-{to}"), "f64", &self.size)
     }
 }
 

@@ -50,26 +50,26 @@ fn a_misspelled_loop_tensor_or_axis_is_asked_about() {
     check(
         tiled().reorder([koo, mo]),
         expect![[r#"
-        schedule step 3, `reorder([koo, mo])`:
-        no loop `koo`;
-        did you mean `ko`? the loops are mo, no, mi, ni, ko, ki
-    "#]],
+            schedule step 3, `reorder([koo, mo])`:
+            no loop `koo`;
+            did you mean `ko`? the loops are mo, no, mi, ni, ko, ki
+        "#]],
     );
     check(
         tiled().split("ki", inner_rows, "k2", 2).reorder([innr_rows]),
         expect![[r#"
-        schedule step 4, `reorder([innr_rows])`:
-        no loop `innr_rows`;
-        did you mean `inner_rows`? the loops are mo, no, mi, ni, ko, inner_rows, k2
-    "#]],
+            schedule step 4, `reorder([innr_rows])`:
+            no loop `innr_rows`;
+            did you mean `inner_rows`? the loops are mo, no, mi, ni, ko, inner_rows, k2
+        "#]],
     );
     check(
         tiled().communicate("c", mo),
         expect![[r#"
-        schedule step 3, `communicate(c, mo)`:
-        no tensor `c`;
-        did you mean `C`? the tensors are A, B, C
-    "#]],
+            schedule step 3, `communicate(c, mo)`:
+            no tensor `c`;
+            did you mean `C`? the tensors are A, B, C
+        "#]],
     );
     let mesh = Mesh::new([("nodes", 2), ("ranks", 2)]);
     let distributed = matmul().distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh);

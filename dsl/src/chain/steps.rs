@@ -29,19 +29,12 @@ const STEPS: [(&str, &str); 13] = [
     ("expect", "expect(A, shift(y, 1))"),
 ];
 
-/// The patterns of single transfers, which misspelled ones are compared with.
-const PATTERNS: [&str; 10] = [
-    "local",
-    "broadcast",
-    "shift",
-    "permute",
-    "all_gather",
-    "halo",
-    "exchange",
-    "reduce",
-    "all_reduce",
-    "reduce_scatter",
-];
+/// The patterns of inputs and outputs, as they are written.
+const PATTERNS: [&str; 7] =
+    ["local", "broadcast(x, y)", "shift(x, 1)", "permute", "all_gather(x)", "halo(x: -1..=1)", "exchange"];
+
+/// Those of outputs alone.
+const SUMS: [&str; 3] = ["reduce(x)", "all_reduce(x)", "reduce_scatter(x)"];
 
 /// Reads the arguments of `method` to the end.
 pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
@@ -205,12 +198,9 @@ fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
             Ok(Pattern::Halo { reach })
         }
         _ => {
-            let meant = did_you_mean(&word.to_string(), PATTERNS);
-            let help = format!(
-                "{meant}the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, \
-                 `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and \
-                 `reduce_scatter(x)`"
-            );
+            let names = PATTERNS.iter().chain(&SUMS).filter_map(|pattern| pattern.split('(').next());
+            let meant = did_you_mean(&word.to_string(), names);
+            let help = format!("{meant}the patterns are {}, and of outputs also {}", listed(PATTERNS), listed(SUMS));
             Err(error(&word, format!("no pattern `{word}`"), help))
         }
     }

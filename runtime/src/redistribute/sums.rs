@@ -68,7 +68,9 @@ impl Sums {
             Self::Group { group, root, then } => {
                 Self::Group { group, root, then: Box::new(then.with_transport(transport)) }
             }
-            Self::Scatter(scatter) => Self::Scatter(Box::new(Scatter { transport, ..*scatter })),
+            Self::Scatter(scatter) => {
+                Self::Scatter(Box::new(Scatter { by_messages: transport == Transport::Messages, ..*scatter }))
+            }
             Self::Layers { mine, layers } => {
                 // A term is received beside the sums, in memory that nobody shares.
                 let transport = if transport == Transport::Shared { Transport::Auto } else { transport };
@@ -134,7 +136,7 @@ impl Sums {
 /// ```
 pub(super) struct Scatter {
     group: Rc<Group>,
-    transport: Transport,
+    by_messages: bool,
     /// This rank's term.
     tile: Region,
     /// By member, its part of the tile.
@@ -166,13 +168,12 @@ impl Scatter {
         let group = world.group(mesh, axes)?;
         let tile = tile(&mesh.coordinates(world.rank())).expect("this rank's tile is a box, as all are");
         let parts = (0..group.size()).map(|member| Subarray::of(target, &group.coordinates(member), &tile)).collect();
-        Ok(Some(Self { group, transport: Transport::Auto, tile, parts }))
+        Ok(Some(Self { group, by_messages: false, tile, parts }))
     }
 
     fn run<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
         target.block_mut().fill(T::ZERO);
-        let by_messages = self.transport == Transport::Messages;
-        OutTile::scatter(&self.group, by_messages, &self.tile, source, self.parts.clone(), target)
+        OutTile::scatter(&self.group, self.by_messages, &self.tile, source, self.parts.clone(), target)
     }
 }
 

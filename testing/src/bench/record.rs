@@ -6,6 +6,7 @@
 //!
 //! ScaLAPACK's driver prints the same form.
 
+use polyshard_runtime::{Backend, World};
 use std::fmt;
 use std::str::FromStr;
 
@@ -33,6 +34,17 @@ pub struct Case {
     pub dtype: String,
     /// The extents, as `4096` or `512x2048x1024`.
     pub size: String,
+}
+
+impl Case {
+    /// The case of what was measured on the ranks of `world`.
+    pub fn on(world: &World, grid: impl fmt::Display, dtype: impl fmt::Display, size: impl fmt::Display) -> Self {
+        let backend = match world.backend() {
+            Backend::Mpi => "mpi",
+            Backend::Threads => "threads",
+        };
+        Self { backend: backend.into(), grid: grid.to_string(), dtype: dtype.to_string(), size: size.to_string() }
+    }
 }
 
 impl fmt::Display for Record {

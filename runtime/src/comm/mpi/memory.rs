@@ -11,7 +11,7 @@ use crate::{Result, Segment};
 use memmap2::MmapRaw;
 use mpi::ffi;
 use std::cell::{RefCell, RefMut};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 use std::io;
 use std::rc::Rc;
@@ -105,8 +105,7 @@ impl NodeMemory {
             ranks_share();
         }
         let board = if has_board && all { board(comm, told[0][1] as u32)? } else { None };
-        let has_core_each =
-            have_cores(&told.iter().map(|header| [header[0], header[3], header[4]]).collect::<Vec<_>>());
+        let has_core_each = have_cores(told.iter().map(|&[node, _, _, first, count]| [node, first, count]));
         let board = if has_core_each { board.map(Board::looked_at) } else { board };
         Ok(Self { processes, is_shared, has_core_each, board, comm: comm.raw, mapped: RefCell::default() })
     }
@@ -128,12 +127,15 @@ fn board(comm: &MpiCommunicator, first: u32) -> Result<Option<Board>> {
 
 /// Whether all nodes have a core for each of their ranks, which say their node, and the first and the number of their cores.
 /// A launcher may have bound ranks to cores, each to its own or several to the same.
-fn have_cores(ranks: &[[u64; 3]]) -> bool {
-    ranks.iter().all(|&[node, ..]| {
-        let here = || ranks.iter().filter(|rank| rank[0] == node);
-        let cores: HashSet<_> = here().map(|&[_, first, count]| (first, count)).collect();
-        cores.into_iter().map(|(_, count)| count).sum::<u64>() >= here().count() as u64
-    })
+fn have_cores(ranks: impl Iterator<Item = [u64; 3]>) -> bool {
+    // By node, its ranks and the sets of cores that these may run on.
+    let mut nodes: HashMap<u64, (u64, HashSet<[u64; 2]>)> = HashMap::new();
+    for [node, first, count] in ranks {
+        let (ranks, cores) = nodes.entry(node).or_default();
+        *ranks += 1;
+        cores.insert([first, count]);
+    }
+    nodes.into_values().all(|(ranks, cores)| ranks <= cores.into_iter().map(|[_, count]| count).sum())
 }
 
 /// The first core on which this process may run, and how many there are.
@@ -259,6 +261,7 @@ mod tests {
 
     #[test]
     fn ranks_have_a_core_each_if_those_of_each_node_are_no_more_than_its_cores() {
+        let have_cores = |ranks: &[[u64; 3]]| have_cores(ranks.iter().copied());
         assert!(have_cores(&[[0, 0, 2], [0, 0, 2]]), "two cores for both");
         assert!(have_cores(&[[0, 0, 1], [0, 1, 1]]), "each bound to its own");
         assert!(!have_cores(&[[0, 0, 1], [0, 0, 1]]), "both bound to the same");
