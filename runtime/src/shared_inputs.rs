@@ -192,7 +192,7 @@ impl<T> Drop for SharedInputs<'_, T> {
 /// core, and where they wait for one another's cores.
 ///
 /// To publish the inputs and to wait at the end takes two meetings, whatever their length: 3 us with a core each; asleep, 60 to
-/// 80 us on this machine and fewer on others. Medians of `scripts/bench nests` on 2 cores, in microseconds, in place and by messages:
+/// 80 us. Medians of `scripts/bench nests` on 2 cores, in microseconds, in place and by messages:
 ///
 /// ```text
 /// bytes on all ranks   all-gather, 2 ranks   4 ranks         4 broadcasts, 2 ranks   4 ranks
@@ -202,7 +202,7 @@ impl<T> Drop for SharedInputs<'_, T> {
 ///   1 MiB                49 and 66           256 and 302        18 and 66             129 and 250
 /// ```
 fn least_in_place(memory: &dyn SharedMemory) -> usize {
-    if memory.has_core_each() { 1 << 11 } else { 1 << 13 }
+    if memory.has_core_each() { 1 << 11 } else { 1 << 19 }
 }
 
 fn bytes_of_all<T>(arrays: &[&DistArray<T>]) -> usize {

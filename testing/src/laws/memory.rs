@@ -1,6 +1,7 @@
 //! What holds of memory that ranks read of one another: it is what they take it for, however short and however many there are, and
 //! ranks that run different programs are told before anybody reads.
 
+use super::nodes::is_one_node;
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::leaf::{nest, pointwise};
 use polyshard_runtime::{
@@ -50,11 +51,6 @@ fn told(world: &World, one: impl Fn() -> Result<()>, other: impl Fn() -> Result<
     Ok(message)
 }
 
-/// Whether all ranks share memory.
-fn is_one_node(world: &World) -> Result<bool> {
-    Ok(super::nodes::nodes(world)?.iter().all(|&node| node == 0))
-}
-
 /// Inputs and tiles of other lengths and other types: 16 bytes where `long` elements are expected, for instance.
 pub fn what_differs_is_told(world: &World, long: usize) -> Result<()> {
     let ranks = world.size();
@@ -63,8 +59,9 @@ pub fn what_differs_is_told(world: &World, long: usize) -> Result<()> {
     }
     // Between nodes nothing may be asked to be in place, and what is short is not.
     let before = world.transport();
-    let own = if is_one_node(world)? { 2 } else { 2048 };
-    world.set_transport(if own == 2 { Transport::Shared } else { before });
+    let one_node = is_one_node(world)?;
+    let own = if one_node { 2 } else { 1 << 16 };
+    world.set_transport(if one_node { Transport::Shared } else { before });
     for elements in [4 * own * ranks, long] {
         let message = told(world, || read_all::<f64>(world, own * ranks), || read_all::<f64>(world, elements))?;
         let [bytes, other] = [8 * own, 8 * elements / ranks];
@@ -74,7 +71,7 @@ pub fn what_differs_is_told(world: &World, long: usize) -> Result<()> {
     let message = told(world, || read_all::<f32>(world, 2 * own * ranks), || read_all::<f64>(world, own * ranks))?;
     assert!(message.contains("publishes 1 input of f32 of") && message.contains("1 input of f64 of"), "{message}");
     world.set_transport(before);
-    if own == 2 {
+    if one_node {
         let message = told(world, || sum_all::<f64>(world, 1 << 16), || sum_all::<f32>(world, 1 << 17))?;
         assert!(message.starts_with("rank 0 publishes partial sums of f64 of 524288 bytes, "), "{message}");
     }
@@ -107,6 +104,10 @@ pub fn short_inputs_are_read_in_place(world: &World) -> Result<()> {
 
 /// Many arrays live at a time, each of them long enough for pages of its own, and all are read.
 pub fn many_arrays_live(world: &World, count: usize) -> Result<()> {
+    let before = world.transport();
+    if is_one_node(world)? {
+        world.set_transport(Transport::Shared);
+    }
     let elements = world.size() << 13;
     let sharding = blocks(world.size(), elements);
     let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
@@ -125,5 +126,6 @@ pub fn many_arrays_live(world: &World, count: usize) -> Result<()> {
         inputs.release()?;
         assert_eq!(sum[0], (0..elements).map(|index| value(nth, index)).sum::<f64>(), "array {nth} of {count}");
     }
+    world.set_transport(before);
     Ok(())
 }

@@ -13,6 +13,11 @@ pub fn nodes(world: &World) -> Result<Vec<usize>> {
     Ok(told.iter().map(|header| least(header[0])).collect())
 }
 
+/// Whether all ranks are on one node, and share memory.
+pub fn is_one_node(world: &World) -> Result<bool> {
+    Ok(nodes(world)?.iter().all(|&node| node == 0))
+}
+
 /// Returns the ranks of each node, if all have as many.
 #[must_use]
 pub fn even(nodes: &[usize]) -> Option<Vec<Vec<usize>>> {
