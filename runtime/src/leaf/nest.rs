@@ -180,7 +180,11 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
                 }
             }
         } else if self.in_place {
-            blocks().for_each(|block| self.block(at, &block, &(0..inner)));
+            // Where rows meet in one row of the output, a piece of it that stays in the cache takes them all.
+            let size = if self.order.meets() { self.longest } else { inner };
+            for block in blocks() {
+                (0..inner).step_by(size).for_each(|start| self.block(at, &block, &(start..inner.min(start + size))));
+            }
         } else if self.order.apart() {
             // Nothing is combined here, so any order will do; this one stays longer on the same pages of memory.
             for chunk in chunks() {

@@ -14,7 +14,8 @@ pub(super) struct Order {
     /// The loops outside, outermost first.
     pub(super) outer: Loops,
     /// A loop directly around the innermost one that moves some operand by one element, where `inner` moves the same
-    /// operand by more: as in a transpose. Otherwise the loop of one iteration.
+    /// operand by more: as in a transpose. Or the next loop around it whose rows are all combined into one row of the output, as in
+    /// sums of columns. Otherwise the loop of one iteration.
     pub(super) cross: Loop,
     /// The innermost loop.
     pub(super) inner: Loop,
@@ -42,7 +43,15 @@ impl Order {
         loops.push(inner);
         let mut outer = merged(loops);
         let inner = outer.pop().unwrap_or_else(|| Loop::once(walks));
-        Self { outer, cross: Loop::once(walks), inner }
+        let in_rows = inner.strides[..operands].iter().all(|&stride| stride == 1);
+        let meets = in_rows && outer.last().is_some_and(|next| next.strides[0] == 0);
+        let cross = if meets { outer.pop() } else { None };
+        Self { outer, cross: cross.unwrap_or_else(|| Loop::once(walks)), inner }
+    }
+
+    /// Whether all rows of the cross loop are combined into one row of the output.
+    pub(super) fn meets(&self) -> bool {
+        self.cross.count > 1 && self.cross.strides[0] == 0
     }
 
     /// Whether no two points of the two inner loops write one element of the output.

@@ -19,7 +19,8 @@ fn the_loop_that_touches_the_least_memory_is_innermost() {
     let rows = order(&[40, 50], &[&[1, 0], &[50, 1]]);
     assert_eq!((rows.inner.count, rows.outer.len(), rows.cross.count), (50, 1, 1));
     let columns = order(&[40, 50], &[&[1, 0], &[1, 40]]);
-    assert_eq!((columns.inner.count, columns.outer.len(), columns.cross.count), (40, 1, 1));
+    assert_eq!((columns.inner.count, columns.outer.len(), columns.cross.count), (40, 0, 50));
+    assert!(columns.meets() && !columns.apart() && !rows.meets());
     // C[i, j] = A[i, j] + B[i, j] is one loop.
     let whole = order(&[40, 50], &[&[50, 1], &[50, 1], &[50, 1]]);
     assert_eq!((whole.inner.count, whole.outer.len()), (2000, 0));
@@ -43,6 +44,25 @@ fn in_lanes(values: &[f32]) -> f32 {
         lanes = left.iter().zip(right).map(|(left, right)| left + right).collect();
     }
     lanes[0]
+}
+
+#[test]
+fn columns_are_summed_from_the_first_row_to_the_last() {
+    // Rows in one piece of the output and in several, and more of them than are taken at a time.
+    for (rows, columns) in [(40usize, 100usize), (17, 4096), (33, 5000)] {
+        let values: Vec<f32> = (0..rows * columns).map(|i| (i * 7919 % 1009) as f32 / 3.0).collect();
+        let mut expected = vec![0.5f32; columns];
+        for row in values.chunks(columns) {
+            expected.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        }
+        let a = || [Strided::new(&values, 0, vec![columns as i64, 1])];
+        let mut sums = [vec![0.5; columns], vec![0.5; columns]];
+        let [expression, closure] = &mut sums;
+        let counts = [rows, columns];
+        nest(&counts, StridedMut::new(expression, 0, vec![0, 1]), ReduceOp::Sum, &a(), &Expression::Operand(0));
+        nest(&counts, StridedMut::new(closure, 0, vec![0, 1]), ReduceOp::Sum, &a(), &pointwise(|[a]: [f32; 1]| a));
+        assert_eq!(sums, [expected.clone(), expected], "{rows} rows of {columns}");
+    }
 }
 
 #[test]
