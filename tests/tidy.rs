@@ -64,15 +64,20 @@ fn unsafe_code_is_in_the_files_that_the_architecture_names() {
     assert!(all > found.len(), "the MPI files have unsafe code");
 }
 
-/// The names of the packages that the root needs with these features.
-fn dependencies(features: &[&str]) -> HashSet<String> {
+/// The lines of `cargo tree` for what this package is compiled with, each as the format says.
+fn tree(package: &str, arguments: &[&str], format: &str) -> HashSet<String> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["tree", "--offline", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
-    cargo.args(["--package", "polyshard"]).args(features).current_dir(env!("CARGO_MANIFEST_DIR"));
-    let tree = cargo.output().expect("cargo starts");
+    cargo.args(["tree", "--offline", "--locked", "--prefix", "none", "--package", package, "--format", format]);
+    let tree = cargo.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo starts");
     assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
     let lines = String::from_utf8(tree.stdout).expect("names are text");
-    lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+    lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+}
+
+/// The names of the packages that the root needs with these features.
+fn dependencies(features: &[&str]) -> HashSet<String> {
+    let lines = tree("polyshard", &[&["--edges", "normal"], features].concat(), "{p}");
+    lines.iter().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
 #[test]
@@ -87,24 +92,18 @@ fn what_only_the_command_line_needs_is_behind_its_feature() {
     assert!(!dependencies(&["--no-default-features"]).contains("mpi"));
 }
 
-/// The lines of `cargo tree` for what this package is compiled with.
-fn tree(package: &str, format: &str) -> HashSet<String> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["tree", "--offline", "--locked", "--edges", "normal,build", "--prefix", "none", "--format", format]);
-    let tree =
-        cargo.args(["--package", package]).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo starts");
-    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
-    let lines = String::from_utf8(tree.stdout).expect("names are text");
-    lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+/// What this package links or is built by, each with its features.
+fn linked_by(package: &str) -> HashSet<String> {
+    tree(package, &["--edges", "normal,build"], "{p}|{f}")
 }
 
 /// The macros and a program that uses them link the same crates, which are compiled once if their features are the same.
 #[test]
 fn what_macros_and_programs_link_is_compiled_once() {
-    let macros = tree("polyshard-dsl-macros", "{p}|{f}");
+    let macros = linked_by("polyshard-dsl-macros");
     assert!(macros.iter().any(|line| line.starts_with("serde_core ")), "is this the tree? {macros:?}");
     for package in ["polyshard", "polyshard-examples"] {
-        let program = tree(package, "{p}|{f}");
+        let program = linked_by(package);
         let twice: Vec<_> = macros.difference(&program).collect();
         assert!(twice.is_empty(), "`{package}` asks for other features of these than the macros do: {twice:?}");
     }

@@ -74,15 +74,8 @@ pub(crate) fn measure<T: Element>(ranks: usize, kernels: &[Kernel<T>], runs: usi
                 // The first run of each maps its memory, and does not count.
                 for (form, value) in seconds.into_iter().chain(inner).filter(|_| run > 0 && world.is_root()) {
                     let contestant = format!("{}:{form}", kernel.name);
-                    println!(
-                        "{}",
-                        Record {
-                            quantity: "seconds".into(),
-                            case: Case::on(world, world.size(), T::DTYPE.name(), SIZE),
-                            contestant,
-                            value
-                        }
-                    );
+                    let case = Case::on(world, world.size(), T::DTYPE.name(), SIZE);
+                    println!("{}", Record { quantity: "seconds".into(), case, contestant, value });
                 }
             }
             assert!(executed.block() == compiled.block(), "{}: executed and compiled differ", kernel.name);

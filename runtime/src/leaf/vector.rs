@@ -100,8 +100,8 @@ impl<T: Element, F: Fn(T, [T; N]) -> T, const N: usize> WithSimd for Update<'_, 
                 *value = (self.f)(*value, rows.map(|row| row[i]));
             }
             *out = values;
-            // No instruction, but the loop over groups is not vectorised itself, so that a vector gathers one element of each of
-            // several groups: sums of columns took twice the time.
+            // Becomes no instruction, but keeps the loop over groups from being vectorised itself. Its vectors would gather one element
+            // from each of several groups, with which sums of columns took twice the time.
             compiler_fence(Ordering::SeqCst);
         }
         for (i, out) in rest.iter_mut().enumerate() {
