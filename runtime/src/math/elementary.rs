@@ -1,0 +1,98 @@
+//! The functions of either type of float, by the tables and numbers that its module has.
+
+/// Defines the functions of a type, which has `$digits` binary digits and `$bias` added to its exponents.
+macro_rules! elementary {
+    ($float:ident, $bits:ident, $digits:literal, $bias:literal) => {
+        /// Added to a float and taken away, it rounds it to an integer, which is in its lower bits in between.
+        pub(super) const ROUND: $float = 1.5 * ((1 as $bits) << ($digits - 1)) as $float;
+
+        /// The bits of a fraction.
+        const FRACTION: $bits = (1 << ($digits - 1)) - 1;
+
+        /// The polynomial at `x`, its coefficients from the constant on.
+        #[inline(always)]
+        pub(super) fn polynomial<const N: usize>(coefficients: &[$float; N], x: $float) -> $float {
+            let mut sum = coefficients[N - 1];
+            for i in (0..N - 1).rev() {
+                sum = sum.mul_add(x, coefficients[i]);
+            }
+            sum
+        }
+
+        /// `2^k`, for `k` of which it is neither subnormal nor infinite.
+        #[inline(always)]
+        fn power_of_two(k: $float) -> $float {
+            $float::from_bits((k + (ROUND + $bias as $float)).to_bits() << ($digits - 1))
+        }
+
+        /// Returns `k` and `h` with `x = k ln(2) + h`, but for what the product of `k` and [`LN_2_REST`] adds.
+        #[inline(always)]
+        fn reduced(x: $float) -> ($float, $float) {
+            let k = x.mul_add(LOG2_E, ROUND) - ROUND;
+            // Exact: both are multiples of a power of two of which the difference is a small one.
+            (k, k.mul_add(-LN_2, x))
+        }
+
+        #[inline(always)]
+        pub(crate) fn exp(x: $float) -> $float {
+            // Beyond, it is infinite or 0; a NaN stays.
+            let x = if x > OVERFLOW { OVERFLOW } else { x };
+            let x = if x < UNDERFLOW { UNDERFLOW } else { x };
+            let (k, high) = reduced(x);
+            let r = k.mul_add(-LN_2_REST, high);
+            let value = polynomial(&EXP, r).mul_add(r, 1.0).mul_add(r, 1.0);
+            // `2^k` itself may be no float.
+            let half = (k * 0.5 + ROUND) - ROUND;
+            value * power_of_two(half) * power_of_two(k - half)
+        }
+
+        #[inline(always)]
+        pub(crate) fn log(x: $float) -> $float {
+            const ROOT: $bits = (std::f64::consts::FRAC_1_SQRT_2 as $float).to_bits();
+            const INTEGER: $float = ((1 as $bits) << ($digits - 1)) as $float;
+            const SCALE: $float = 2.0 * INTEGER;
+            let is_small = x < $float::MIN_POSITIVE;
+            let normal = if is_small { x * SCALE } else { x };
+            // x = 2^k (1 + f), where 1 + f is between the square roots of 1/2 and 2.
+            let bits = normal.to_bits().wrapping_add((1.0 as $float).to_bits() - ROOT);
+            let k = $float::from_bits((bits >> ($digits - 1)) | INTEGER.to_bits()) - (INTEGER + $bias as $float);
+            let k = if is_small { k - $digits as $float } else { k };
+            let f = $float::from_bits((bits & FRACTION).wrapping_add(ROOT)) - 1.0;
+            let s = f / (2.0 + f);
+            let z = s * s;
+            let half = 0.5 * f * f;
+            let rest = s.mul_add(z.mul_add(polynomial(&LOG, z), half), k * LN_2_REST);
+            let value = k.mul_add(LN_2, f - (half - rest));
+            let value = if x < $float::INFINITY { value } else { x };
+            let value = if x == 0.0 { $float::NEG_INFINITY } else { value };
+            if x < 0.0 { $float::NAN } else { value }
+        }
+
+        #[inline(always)]
+        pub(crate) fn tanh(x: $float) -> $float {
+            let a = x.abs();
+            // From there on, it rounds to 1.
+            let a = if a > 20.0 { 20.0 } else { a };
+            let (k, high) = reduced(2.0 * a);
+            let low = k * LN_2_REST;
+            let r = high - low;
+            let c = (high - r) - low;
+            // exp(2a) - 1 = n + n_low, from exp(r) - 1 = p + p_low.
+            let u = polynomial(&EXP, r).mul_add(r * r, c);
+            let p = r + u;
+            let p_low = (r - p) + u;
+            let scale = power_of_two(k);
+            let (scaled, below) = (scale * p, scale - 1.0);
+            let n = below + scaled;
+            let n_low = scale.mul_add(p_low, (below - n) + scaled);
+            // exp(2a) + 1 = d + d_low
+            let d = n + 2.0;
+            let d_low = ((2.0 - d) + n) + n_low;
+            let inverse = 1.0 / d;
+            let q = n * inverse;
+            // What q (d + d_low) lacks of n + n_low; the first product is exact.
+            let rest = q.mul_add(-d_low, q.mul_add(-d, n) + n_low);
+            rest.mul_add(inverse, q).copysign(x)
+        }
+    };
+}
