@@ -10,7 +10,7 @@ use pulp::{Arch, Simd, WithSimd};
 const GROUP: usize = 32;
 
 /// Replaces each value by the function of it, which is what [`Element`]'s methods give for one value.
-pub(crate) fn call<T: Element>(function: Function, values: &mut [T]) {
+pub(super) fn call<T: Element>(function: Function, values: &mut [T]) {
     match T::DTYPE {
         DType::F32 => of_f32(function, cast_slice_mut(values)),
         DType::F64 => of_f64(function, cast_slice_mut(values)),

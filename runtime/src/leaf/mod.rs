@@ -11,7 +11,7 @@ mod contract;
 mod evaluate;
 mod expression;
 mod fold;
-pub(crate) mod functions;
+mod functions;
 mod gather;
 mod gemm;
 mod integer;

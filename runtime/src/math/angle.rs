@@ -25,7 +25,8 @@ const TWO_OVER_PI: [u64; 20] = [
     0xf0cfbc209af4361d,
 ];
 
-const PI_OVER_2: [f64; 2] = [std::f64::consts::FRAC_PI_2, 6.123233995736766e-17];
+/// `pi/2` as a sum of two floats.
+pub(super) const PI_OVER_2: [f64; 2] = [std::f64::consts::FRAC_PI_2, 6.123233995736766e-17];
 
 /// Returns the multiple of `pi/2` that is nearest to `x`, modulo 4, and what is left in two parts; `x` is finite and `|x| >= 2^26`.
 pub(super) fn reduced_far(x: f64) -> (u64, f64, f64) {

@@ -1,13 +1,14 @@
 //! Functions of `f32`.
 
+use super::angle::PI_OVER_2;
 use super::double::{self, sin_far};
 use std::f32::consts::{LN_2, LOG2_E};
-use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
+use std::f64::consts::FRAC_2_PI;
 
-/// `(exp(r) - 1 - r) / r^2` for `|r| <= ln(2)/2`, to 2e-9.
+/// `(exp(r) - 1 - r) / r^2` for `|r| <= ln(2)/2`, to 5e-9.
 const EXP: [f32; 6] = [0.5, 0.16666667, 0.041666467, 0.0083333105, 0.001393365, 0.00019890991];
 
-/// As [`LOG`](super::double) of `f64`, to 2e-9.
+/// As [`LOG`](super::double) of `f64`, to 3e-8.
 const LOG: [f32; 4] = [0.6666667, 0.40000123, 0.2855082, 0.23330562];
 
 /// What `LN_2` lacks of ln(2).
@@ -25,9 +26,6 @@ const SIN: [f64; 4] = [-0.16666666663853044, 0.008333331873837089, -0.0001984008
 /// `(cos(a) - 1 + a^2/2) / a^4` in terms of `a^2`, for `|a| <= pi/4`, to 3e-12.
 const COS: [f64; 4] = [0.04166666666431933, -0.0013888887671288108, 2.480059998353171e-05, -2.7300908167996537e-07];
 
-/// What `FRAC_PI_2` lacks of `pi/2`.
-const PI_2_REST: f64 = 6.123233995736766e-17;
-
 /// The largest argument of a sine or cosine that is reduced without long integers.
 pub(crate) const NEAR: f32 = 1e8;
 
@@ -36,7 +34,7 @@ fn sine(x: f32, quarters: u64) -> f32 {
     let x = f64::from(x);
     let rounded = x.mul_add(FRAC_2_PI, double::ROUND);
     let n = rounded - double::ROUND;
-    let a = n.mul_add(-PI_2_REST, n.mul_add(-FRAC_PI_2, x));
+    let a = n.mul_add(-PI_OVER_2[1], n.mul_add(-PI_OVER_2[0], x));
     let quadrant = rounded.to_bits().wrapping_add(quarters);
     let z = a * a;
     let sine = double::polynomial(&SIN, z).mul_add(a * z, a);

@@ -1,7 +1,6 @@
 //! The values of a row of statement instances: those along one index, while the others stand still.
 
 use crate::Element;
-use crate::leaf::functions;
 use ndarray::{ArrayD, CowArray, IxDyn};
 use polyshard_program::{Access, Affine, Choice, Comparison, Kernel, Number, Value};
 
@@ -87,7 +86,7 @@ impl Row {
             Value::Pow(a, b) => self.both(a, b, arrays, |a, b| a.power(b)),
             Value::Call(function, a) => {
                 let mut values = self.evaluate(a, arrays);
-                functions::call(*function, &mut values);
+                values.iter_mut().for_each(|value| *value = value.call(*function));
                 values
             }
             Value::If(choice) => self.choose(choice, arrays),
