@@ -72,8 +72,8 @@ pub use polyshard_planner::{
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{
-    Array, ArrayId, ArrayKind, Assign, DType, Hint, Kernel, KernelError, LeafKind, Move, Nest, OutputRoute, Pattern,
-    Program, ProgramError, Proof, Property, Route, Statement, Tensor, Transfer,
+    Array, ArrayId, ArrayKind, Assign, DType, Direction, Hint, Kernel, KernelError, LeafKind, Leg, Move, Nest, Owners,
+    Pattern, Program, ProgramError, Proof, Property, Route, Statement, Tensor, Transfer,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::machine::Detect;

@@ -2,7 +2,7 @@
 
 use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
-use polyshard::{Element, Route, reference};
+use polyshard::{Element, Leg, Owners, reference};
 
 /// Another value for every element of a tensor, small enough for sums to be exact.
 fn value<T: Element>(tensor: usize, index: &[usize]) -> T {
@@ -138,7 +138,7 @@ fn what_all_ranks_read_is_gathered_once() {
     };
     let schedule = schedule.distribute(["f"], ["fo"], ["fi"], &mesh).shard("c", [dim(0).at(x)]);
     let program = schedule.lower().expect("a legal schedule");
-    assert_eq!(program.nest().transfers[0].route, Route::AllGather { axes: vec![0] });
+    assert_eq!(program.nest().transfers[0].route, Leg::Collective { axes: vec![0], owners: Owners::Parts }.into());
 }
 
 /// Tables shorter than what is computed, strides, and indices that go round several times.

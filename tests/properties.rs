@@ -3,7 +3,7 @@
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{Clause, Element, ErrorKind, OutputRoute, Route, Transfer};
+use polyshard::{Clause, Direction, Element, ErrorKind, Leg, Transfer};
 use polyshard_testing::laws::program::{run_every_way, sequential};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
@@ -65,7 +65,7 @@ fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<A
     let stated = program.report().traffic_bytes;
     assert!(received <= stated, "{received} bytes received, {stated} stated\n{program}");
     // Where there are few steps, what is stated is counted. A sum of integers is carried out by the library.
-    let levels = program.nest().transfers.iter().map(|transfer| transfer.level).chain([program.nest().output.level]);
+    let levels = program.nest().transfers.iter().map(|transfer| transfer.level);
     let steps = levels.map(|level| program.nest().loops[..level].iter().map(|l| l.extent as usize).product::<usize>());
     let most_partners = program.mesh().size();
     if steps.sum::<usize>() * program.mesh().size() * most_partners <= 8192 {
@@ -289,10 +289,10 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
                 let nested = program.shardings().any(levels);
                 *found.entry("blocks of blocks".into()).or_default() += usize::from(nested);
                 *found.entry("partial sums".into()).or_default() += usize::from(partial);
-                let travels = matches!(program.nest().output.route, OutputRoute::Shift { .. });
+                let travels = program.nest().output().route.shift().is_some();
                 *found.entry("shift of sums".into()).or_default() += usize::from(travels);
-                let moved = |t: &&Transfer| matches!(&t.route, Route::Shift { first, .. } if **first != Route::Hold);
-                let count = program.nest().transfers.iter().filter(moved).count();
+                let moved = |t: &&Transfer| t.route.shift().is_some() && t.route.at_owners() != [Leg::InPlace];
+                let count = program.nest().inputs().iter().filter(moved).count();
                 *found.entry("shift after a first step".into()).or_default() += count;
             }
             Err(error) => {
@@ -338,13 +338,10 @@ fn random_block_cyclic_loops_are_mostly_legal_and_move_blocks() {
         let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
         let Ok(program) = cyclic::<i64>(&drawn).lower() else { continue };
         lowered += 1;
-        let of_blocks = program.nest().transfers.iter().filter(|transfer| transfer.region.has_blocks());
-        let inputs = of_blocks.map(|transfer| transfer.route.pattern(program.mesh()));
-        let output =
-            program.nest().output.region.has_blocks().then(|| program.nest().output.route.pattern(program.mesh()));
-        for (pattern, of) in inputs.map(|pattern| (pattern, "input")).chain(output.map(|pattern| (pattern, "output"))) {
-            let pattern = pattern.to_string();
+        for transfer in program.nest().transfers.iter().filter(|transfer| transfer.region.has_blocks()) {
+            let pattern = program.nest().pattern_of(transfer).to_string();
             let kind = pattern.split('(').next().unwrap_or_default();
+            let of = if transfer.direction == Direction::In { "input" } else { "output" };
             *found.entry(format!("{of} {kind}")).or_default() += 1;
         }
     }

@@ -5,7 +5,7 @@
 
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{Grid, View, ViewMut, count};
-use polyshard::{DistArray, Element, OutputRoute, Program, World};
+use polyshard::{DistArray, Element, Program, World};
 use polyshard_program::{LeafAccess, LeafOp, Role as SymbolicRole};
 
 /// The leaves of a program on one rank, with operands of their own.
@@ -41,8 +41,8 @@ impl<T: Element> Bound<T> {
         };
         let extents: Vec<i64> = program.nest().loops.iter().map(|serial| serial.extent).collect();
         let leaves = points(&extents).iter().map(|counters| Leaf::new(program, grid.coords(), counters)).collect();
-        let in_place = program.nest().output.route == OutputRoute::InPlace;
-        let sums = (!in_place).then(|| vec![T::ZERO; program.nest().output.capacity]);
+        let in_place = program.nest().output().route.is_in_place();
+        let sums = (!in_place).then(|| vec![T::ZERO; program.nest().output().tile.capacity]);
         Ok(Self { roles: roles.iter().map(|&role| concrete(role)).collect(), leaves, sums })
     }
 

@@ -11,7 +11,7 @@ use crate::proofs::Trail;
 use crate::relation::owners;
 use crate::source::invert;
 use polyshard_layout::{DimLayout, Sharding};
-use polyshard_program::{Expr, Property, Ranges, Region, Route, Symbol};
+use polyshard_program::{Expr, Leg, Owners, Property, Ranges, Region, Route, Shift, Symbol};
 
 /// A region that ranks need at a depth, and how the array lies that it is of.
 pub(crate) struct Need<'a> {
@@ -55,7 +55,7 @@ impl Context<'_> {
                 false => "each rank owns all it needs: local",
             });
             trail.proved(Property::Residency, "each rank owns its tile");
-            return Ok(if is_cyclic || need.region.wraps() { Route::Copy } else { Route::Hold });
+            return Ok(if is_cyclic || need.region.wraps() { Leg::Copy } else { Leg::InPlace }.into());
         }
         if need.region.wraps() {
             trail.test("what one rank needs wraps around the end of the tensor");
@@ -103,13 +103,13 @@ impl Context<'_> {
         if other.is_empty() && broadcast.iter().all(|&axis| free(&from[axis])) {
             let root = broadcast.iter().map(|&axis| from[axis].clone()).collect();
             trail.proved(Property::Residency, owned_there);
-            return Ok(Route::Broadcast { axes: broadcast, root });
+            return Ok(Leg::Collective { axes: broadcast, owners: Owners::One(root) }.into());
         }
         if may_shift && let Some(route) = self.shift(need, &other, trail)? {
             return Ok(route);
         }
         let route = self.permute(need, needed, from, &broadcast, trail)?;
-        if matches!(route, Route::Permute { .. } | Route::Sequence { .. }) {
+        if route.legs.iter().any(|leg| matches!(leg, Leg::Permute { .. })) {
             trail.proved(Property::Residency, owned_there);
         }
         Ok(route)
@@ -165,7 +165,7 @@ impl Context<'_> {
                 trail.test(format!("the {place} iteration on its own:"));
                 let mut start = Trail::default();
                 let first = Need { depth: Depth(counter), region: &region, ..*need };
-                let first = Box::new(self.route_of(&first, false, &mut start)?);
+                let first = self.route_of(&first, false, &mut start)?;
                 trail.tests.extend(start.tests.into_iter().map(|test| format!("  {test}")));
                 let first_proved = start.proved.into_iter();
                 trail.proved.extend(first_proved.map(|(of, claim)| (of, format!("{this} iteration {claim}"))));
@@ -173,7 +173,7 @@ impl Context<'_> {
                     "in each later one it is the tile that the neighbour at {name} + {by} held in the previous iteration"
                 );
                 trail.proved(Property::Residency, next);
-                return Ok(Some(Route::Shift { axis, by, counter, first }));
+                return Ok(Some(first.then_shift(Shift { axis, by, counter })));
             }
             trail.test(format!("axis {name}: the next need is not what the neighbour at {name} + {by} holds now"));
         }
@@ -227,7 +227,7 @@ impl Context<'_> {
             Some(to) => {
                 trail.test("each rank sends one tile and receives one: permute");
                 trail.proved(Property::Matching, "the rank that a tile is sent to is the one that receives it");
-                Ok(Route::Permute { from, to })
+                Ok(Leg::Permute { owner: from, served: to }.into())
             }
             None => {
                 trail.test("no closed form of the rank that it serves");
@@ -282,7 +282,7 @@ impl Context<'_> {
         trail.test(format!("ranks along {names} own it together: all-gather"));
         let claim = format!("the owners of the tile differ from its readers along {names} alone");
         trail.proved(Property::Residency, claim);
-        Ok(Route::AllGather { axes })
+        Ok(Leg::Collective { axes, owners: Owners::Parts }.into())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::classify::Need;
 use crate::context::Context;
 use crate::isl::{IslResult, Relation};
 use crate::proofs::Trail;
-use polyshard_program::{Expr, Property, Route, Symbol};
+use polyshard_program::{Expr, Leg, Owners, Property, Route, Symbol};
 
 const PAIRED: &str = "the rank that a tile is sent to is the one that receives it";
 
@@ -60,8 +60,8 @@ impl Context<'_> {
         ));
         trail.proved(Property::Residency, format!("the tile is the same for all {names}"));
         trail.proved(Property::Matching, PAIRED);
-        let first = Box::new(Route::Permute { from: from.to_vec(), to });
-        Ok(Some(Route::Sequence { first, held, next: Box::new(Route::Broadcast { axes, root }) }))
+        let first = Leg::Permute { owner: from.to_vec(), served: to };
+        Ok(Some(Route::of_two(first, held, Leg::Collective { axes, owners: Owners::One(root) })))
     }
 
     fn broadcast_permute(
@@ -111,7 +111,7 @@ impl Context<'_> {
         trail.proved(Property::Residency, format!("what is sent along {names} is what one rank needs at each {names}"));
         trail.proved(Property::Matching, PAIRED);
         let root = axes.iter().map(|&axis| from[axis].clone()).collect();
-        let next = Box::new(Route::Permute { from: inside, to });
-        Ok(Some(Route::Sequence { first: Box::new(Route::Broadcast { axes, root }), held, next }))
+        let first = Leg::Collective { axes, owners: Owners::One(root) };
+        Ok(Some(Route::of_two(first, held, Leg::Permute { owner: inside, served: to })))
     }
 }

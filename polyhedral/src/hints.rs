@@ -7,18 +7,11 @@ use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
 use polyshard_layout::{Level, LevelLayout, Name, Placement};
 use polyshard_program::{
-    Access, Assign, Hint, Kernel, Leaf, LeafOp, Output, OutputRoute, Route, Symbol, Tensor, Transfer, Value,
-    largest_shard,
+    Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, Symbol, Tensor, Transfer, Value, largest_shard,
 };
 
 /// The hints at a program, in the order of its parts.
-pub(crate) fn find(
-    context: &Context<'_>,
-    transfers: &[Transfer],
-    output: &Output,
-    leaf: &Leaf,
-    depth: Depth,
-) -> Vec<Hint> {
+pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, depth: Depth) -> Vec<Hint> {
     let kernel = context.kernel();
     if kernel.vars().iter().any(|var| var.extent == 0) {
         return Vec::new();
@@ -26,26 +19,22 @@ pub(crate) fn find(
     let mut hints = empty_iterations(context);
     hints.extend(repeated_terms(kernel));
     hints.extend(replicated_output(context));
-    hints.extend(moved_output(context, output));
-    for transfer in transfers.iter().filter(|transfer| moves(&transfer.route)) {
+    let (outputs, inputs): (Vec<_>, Vec<_>) =
+        transfers.iter().partition(|transfer| transfer.direction != Direction::In);
+    hints.extend(outputs.iter().find_map(|output| moved_output(context, output)));
+    let moved = |transfer: &&&Transfer| !transfer.route.is_local();
+    for transfer in inputs.iter().filter(moved) {
         let tensor = &kernel.inputs()[transfer.tensor];
         hints.extend(crossed_blocks(context, transfer, tensor));
-        hints.extend(one_element(context, tensor.name, transfer.capacity, transfer.level));
+        hints.extend(one_element(context, tensor.name, transfer));
     }
-    for transfer in transfers.iter().filter(|transfer| transfer.capacity > 0) {
+    for transfer in inputs.iter().filter(|transfer| transfer.tile.capacity > 0) {
         let tensor = &kernel.inputs()[transfer.tensor];
         hints.extend(loose_tile(context, tensor, transfer));
     }
-    if !matches!(output.route, OutputRoute::InPlace | OutputRoute::Combine) {
-        hints.extend(one_element(context, kernel.output().name, output.capacity, output.level));
-    }
+    hints.extend(outputs.iter().filter(moved).find_map(|output| one_element(context, kernel.output().name, output)));
     hints.extend(leaf_hint(context, leaf, depth));
     hints
-}
-
-/// Whether ranks communicate.
-fn moves(route: &Route) -> bool {
-    !matches!(route, Route::Hold | Route::Copy)
 }
 
 /// Parts that have no indices, of loops that were divided.
@@ -126,8 +115,8 @@ fn terms(value: &Value) -> Vec<&Value> {
 
 /// A dimension of the output that is sharded in blocks along one axis, over which the loop that writes it is not distributed
 /// as a whole.
-fn moved_output(context: &Context<'_>, output: &Output) -> Option<Hint> {
-    if !matches!(output.route, OutputRoute::Permute { .. } | OutputRoute::Halo { .. } | OutputRoute::Exchange { .. }) {
+fn moved_output(context: &Context<'_>, output: &Transfer) -> Option<Hint> {
+    if !matches!(output.route.legs[..], [Leg::Permute { .. } | Leg::Halo { .. } | Leg::Exchange { .. }]) {
         return None;
     }
     let (kernel, nest) = (context.kernel(), context.nest());
@@ -164,19 +153,15 @@ fn replicated_output(context: &Context<'_>) -> Option<Hint> {
     Some(Hint::ReplicatedOutput { tensor: tensor.name, bytes })
 }
 
-fn one_element(context: &Context<'_>, tensor: Name, capacity: usize, level: usize) -> Option<Hint> {
-    let around = &context.nest().inside(Depth(0))[..level];
+fn one_element(context: &Context<'_>, tensor: Name, transfer: &Transfer) -> Option<Hint> {
+    let around = &context.nest().inside(Depth(0))[..transfer.level];
     let repeats = around.iter().map(|&id| context.state.nest.node(id)).rfind(|node| node.extent > 1)?;
-    (capacity == 1).then_some(Hint::OneElementMessages { tensor, at: repeats.name })
+    (transfer.tile.capacity == 1).then_some(Hint::OneElementMessages { tensor, at: repeats.name })
 }
 
 /// A region that fits a block, walks along it and may start anywhere in it.
 fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -> Option<Hint> {
-    let routes_of_several_owners = match &transfer.route {
-        Route::Shift { first, .. } => &**first,
-        route => route,
-    };
-    if !matches!(routes_of_several_owners, Route::Exchange { .. }) {
+    if !matches!(transfer.route.at_owners(), [Leg::Exchange { .. }]) {
         return None;
     }
     let sharding = context.state.sharding(tensor.name);

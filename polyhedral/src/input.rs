@@ -11,7 +11,7 @@ use crate::isl::IslResult;
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use polyshard_layout::Sharding;
-use polyshard_program::{Access, Proof, Region, Route, Tensor, Transfer};
+use polyshard_program::{Access, Direction, Proof, Region, Tensor, Tile, Transfer};
 
 /// A region that some operands of the leaf read.
 struct Part<'a> {
@@ -126,26 +126,26 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
     let need = Need { depth, region: &region, sharding: &input.sharding, written: false };
     let route = context.decided(&format!("the route of `{name}`"), context.route(&need, &mut trail))?;
     proofs.extend(trail.proofs(name));
-    let buffers = route.buffers();
     let mut capacity = 0;
-    if buffers > 0 {
+    if !route.is_in_place() {
         capacity = context.capacity(&region, step, name)?;
         // The closed forms of what is passed on need not be as tight.
-        if let Some(held) = held(&route) {
+        if let Some(held) = &route.held {
             capacity = capacity.max(context.capacity(held, step, name)?);
         }
     }
-    let (tensor, level, tests) = (input.position, depth.0, trail.tests);
-    Ok((Transfer { tensor, operands, level, region, route, capacity, buffers, step, tests }, proofs))
-}
-
-/// What ranks pass on, if they do.
-fn held(route: &Route) -> Option<&Region> {
-    match route {
-        Route::Sequence { held, .. } => Some(held),
-        Route::Shift { first, .. } => held(first),
-        _ => None,
-    }
+    let transfer = Transfer {
+        tensor: input.position,
+        direction: Direction::In,
+        operands,
+        level: depth.0,
+        region,
+        route,
+        tile: Tile { capacity, ..Tile::default() },
+        step,
+        tests: trail.tests,
+    };
+    Ok((transfer, proofs))
 }
 
 #[cfg(test)]

@@ -10,21 +10,17 @@ use crate::range::{Span, position};
 use crate::state::Tensorized;
 use polyshard_program::{
     Access, Affine, Assign, Blocks, Expr, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafNumber, LeafOp, Number,
-    Output, Ranges, Region, Role, Transfer, Value, list,
+    Ranges, Region, Role, Transfer, Value, list,
 };
 
 /// The leaf, and the depth that it is at.
-pub(crate) fn leaf(
-    context: &Context<'_>,
-    transfers: &[Transfer],
-    output: &Output,
-) -> Result<(Leaf, Depth), LowerError> {
+pub(crate) fn leaf(context: &Context<'_>, transfers: &[Transfer]) -> Result<(Leaf, Depth), LowerError> {
     if let Some(tensorized) = &context.state.tensorized {
         let depth = Depth(context.nest().innermost().0 - tensorized.loops.len());
         return Ok((asked_for(context, tensorized, depth)?, depth));
     }
     // Without `tensorize`, the loops inside the last transfer run as one nest as far as they are boxes.
-    let outermost = transfers.iter().map(|transfer| transfer.level).chain([output.level]).max().unwrap_or(0);
+    let outermost = transfers.iter().map(|transfer| transfer.level).max().unwrap_or(0);
     for depth in (outermost..=context.nest().innermost().0).map(Depth) {
         let leaf = at_depth(context, depth, LeafOp::Nest, None);
         if is_box(context, &leaf, depth)? {
@@ -77,6 +73,7 @@ fn at_depth(context: &Context<'_>, depth: Depth, op: LeafOp, step: Option<usize>
         operands: kernel.value().accesses().into_iter().map(access).collect(),
         numbers: kernel.value().indices().into_iter().map(|index| leaf_number(index, kernel, &spans)).collect(),
         op,
+        overwrites: false,
         step,
     }
 }

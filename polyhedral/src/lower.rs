@@ -31,11 +31,12 @@ fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
     legal::order(context)?;
     let instances = proofs::every_instance_once(context)?;
     let owners = proofs::served_by_owners(context)?;
-    let (transfers, fetched) = input::transfers(context)?;
+    let (mut transfers, fetched) = input::transfers(context)?;
     let (output, delivered) = output::output(context)?;
-    let (leaf, depth) = leaf::leaf(context, &transfers, &output)?;
-    let matched = proofs::matching(context, &transfers, &output, depth)?;
-    let hints = hints::find(context, &transfers, &output, &leaf, depth);
+    transfers.push(output);
+    let (leaf, depth) = leaf::leaf(context, &transfers)?;
+    let matched = proofs::matching(context, &transfers, depth)?;
+    let hints = hints::find(context, &transfers, &leaf, depth);
     let kernel = context.kernel();
     let nest = Nest {
         kernel: kernel.clone(),
@@ -43,15 +44,14 @@ fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
         mesh: context.state.mesh.clone(),
         shardings: kernel.tensors().map(|tensor| context.state.sharding(tensor.name)).collect(),
         loops: serial_loops(context, depth),
-        body: Nest::body_of(depth.0, &transfers, &output),
+        body: Vec::new(),
         transfers,
-        output,
         leaf,
         report: Report::default(),
         hints,
     };
     let proofs = [distinct([instances, owners, fetched, delivered].concat()), matched].concat();
-    let nest = nest.reported(proofs);
+    let nest = nest.completed(proofs);
     legal::expectations(context, &nest)?;
     Ok(nest.into())
 }

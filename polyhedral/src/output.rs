@@ -14,13 +14,13 @@ use crate::error::LowerError;
 use crate::isl::IslResult;
 use crate::nest::Depth;
 use crate::proofs::Trail;
-use crate::reach::Owners;
+use crate::reach::WhichOwners;
 use crate::relation::owners_of_one_term;
 use polyshard_layout::{AxisSource, DimLayout, Sharding};
-use polyshard_program::{Output, OutputRoute, Proof, Property, Region, Route, SENT, Symbol};
+use polyshard_program::{Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, Tile, Transfer};
 
 /// The output, and what was proved of it.
-pub(crate) fn output(context: &Context<'_>) -> Result<(Output, Vec<Proof>), LowerError> {
+pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), LowerError> {
     let (tensor, target) = (context.kernel().output(), context.kernel().target());
     let sharding = &context.state.sharding(tensor.name);
     let whole = context.region(&[target], Depth(0), &tensor.shape);
@@ -43,11 +43,13 @@ pub(crate) fn output(context: &Context<'_>) -> Result<(Output, Vec<Proof>), Lowe
     }
     proofs.extend(trail.proofs(tensor.name));
     let capacity = context.capacity(&region, step, tensor.name)?;
-    Ok((Output { level: depth.0, region, route, any_order, capacity, step, tests: trail.tests }, proofs))
+    let tile = Tile { capacity, ..Tile::default() };
+    let output = Transfer { level: depth.0, route, tile, tests: trail.tests, ..in_place_of(context, region) };
+    Ok((Transfer { direction: Direction::Out { any_order }, step, ..output }, proofs))
 }
 
 /// The output that the leaf accumulates where it lies.
-fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Result<(Output, Vec<Proof>), LowerError> {
+fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Result<(Transfer, Vec<Proof>), LowerError> {
     let tensor = context.kernel().output();
     let mut proofs = context.covers(&region, Depth(0), &[context.kernel().target()], tensor)?;
     let term = if sharding.partial().is_empty() { "" } else { " of its term" };
@@ -56,12 +58,26 @@ fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Resul
     trail.proved(Property::Delivery, format!("each rank is the only owner{term} of what it computes"));
     proofs.extend(trail.proofs(tensor.name));
     let (_, step) = context.requested(tensor.name);
-    let route = OutputRoute::InPlace;
-    Ok((Output { level: 0, region, route, any_order: false, capacity: 0, step, tests: trail.tests }, proofs))
+    Ok((Transfer { step, tests: trail.tests, ..in_place_of(context, region) }, proofs))
+}
+
+/// The transfer of an output that is where it belongs.
+fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
+    Transfer {
+        tensor: context.kernel().inputs().len(),
+        direction: Direction::Out { any_order: false },
+        operands: Vec::new(),
+        level: 0,
+        region,
+        route: Leg::InPlace.into(),
+        tile: Tile::default(),
+        step: None,
+        tests: Vec::new(),
+    }
 }
 
 /// The route of an input of this region and sharding, run backwards.
-fn transposed(context: &Context<'_>, need: &Need<'_>, trail: &mut Trail) -> IslResult<OutputRoute> {
+fn transposed(context: &Context<'_>, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
     let mut found = Trail::default();
     let route = context.route(need, &mut found)?;
     trail.test("an input of this region and sharding would be fetched so:");
@@ -72,12 +88,8 @@ fn transposed(context: &Context<'_>, need: &Need<'_>, trail: &mut Trail) -> IslR
 }
 
 /// Whether a collective adds up the sums at the end.
-fn is_collective(route: &OutputRoute) -> bool {
-    match route {
-        OutputRoute::Reduce { .. } | OutputRoute::AllReduce { .. } | OutputRoute::ReduceScatter { .. } => true,
-        OutputRoute::Shift { last, .. } => is_collective(last),
-        _ => false,
-    }
+fn is_collective(route: &Route) -> bool {
+    route.legs.iter().any(|leg| matches!(leg, Leg::Collective { .. }))
 }
 
 /// The axes along which all coordinates own the same elements.
@@ -111,79 +123,70 @@ struct Transpose<'a> {
 }
 
 impl Transpose<'_> {
-    /// The partner of the route by which an input of this region would be fetched.
-    fn route(&self, route: Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<OutputRoute> {
-        if !self.replicated.is_empty() && !matches!(route, Route::Shift { .. }) {
+    /// The route by which an input of this region would be fetched, as that of an output.
+    fn route(&self, route: Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
+        if let Some(shift) = route.shift() {
+            return self.shift(shift, route, need, trail);
+        }
+        if !self.replicated.is_empty() {
             return self.to_all_owners(&route, need, trail);
         }
-        let names = |axes: &[usize]| self.context.names(axes);
-        Ok(match route {
-            Route::Hold | Route::Copy => {
+        let [leg] = &route.legs[..] else { return self.exchange("run backwards: combining exchange", need, trail) };
+        let (test, claim): (String, String) = match leg {
+            Leg::InPlace | Leg::Copy => {
                 trail.test("each rank is the only owner of what it computes: local");
                 trail.proved(Property::Delivery, "each rank is the only owner of its tile");
-                OutputRoute::Combine
+                return Ok(Leg::Copy.into());
             }
-            Route::Broadcast { axes, root } => {
-                let names = names(&axes);
-                trail.test(format!("run backwards, a broadcast is a reduction: reduce({names})"));
+            Leg::Collective { axes, owners: Owners::One(_) } => {
+                let names = self.context.names(axes);
                 let claim =
                     format!("one of the ranks along {names} is the only owner of the tile that all of them have");
-                trail.proved(Property::Delivery, claim);
-                OutputRoute::Reduce { axes, root }
+                (format!("run backwards, a broadcast is a reduction: reduce({names})"), claim)
             }
-            Route::AllGather { axes } => {
-                let names = names(&axes);
-                trail.test(format!("run backwards, an all-gather is a reduce-scatter: reduce_scatter({names})"));
+            Leg::Collective { axes, owners: Owners::All | Owners::Parts } => {
+                let names = self.context.names(axes);
                 let claim = format!(
                     "each element of the tile that all ranks along {names} hold is owned by one of these ranks"
                 );
-                trail.proved(Property::Delivery, claim);
-                OutputRoute::ReduceScatter { axes }
+                (format!("run backwards, an all-gather is a reduce-scatter: reduce_scatter({names})"), claim)
             }
-            Route::Permute { from, to } => {
-                trail.test("run backwards: permute");
-                trail.proved(Property::Delivery, "one rank is the only owner of a tile");
-                OutputRoute::Permute { to: from, from: to }
-            }
-            Route::Shift { axis, by, counter, first } => {
-                let name = self.context.names(&[axis]);
-                trail.test(format!("run backwards, the sums travel: shift({name}, {by})"));
-                let claim = format!(
-                    "in each iteration but the first, a rank goes on from the tile that the neighbour at {name} + {by} \
-                     had in the one before, so each term is in one tile"
-                );
-                trail.proved(Property::Delivery, claim);
-                let last = need.needs_owner(counter, &self.context.ranges);
-                let need = Need { depth: Depth(counter), region: &last, ..*need };
-                let last = Box::new(self.route(*first, &need, trail)?);
-                OutputRoute::Shift { axis, by, counter, last }
-            }
-            Route::Sequence { .. } => return self.exchange("run backwards: combining exchange", need, trail),
-            Route::Halo { reach } => {
-                trail.test("run backwards, neighbours get their rims: halo");
-                trail.proved(Property::Delivery, SENT);
-                OutputRoute::Halo { reach }
-            }
-            Route::Exchange { reach } => {
-                trail.test("run backwards: combining exchange");
-                trail.proved(Property::Delivery, SENT);
-                OutputRoute::Exchange { reach }
-            }
-        })
+            Leg::Permute { .. } => ("run backwards: permute".into(), "one rank is the only owner of a tile".into()),
+            Leg::Halo { .. } => ("run backwards, neighbours get their rims: halo".into(), SENT.into()),
+            Leg::Exchange { .. } | Leg::Shift(_) => ("run backwards: combining exchange".into(), SENT.into()),
+        };
+        trail.test(test);
+        trail.proved(Property::Delivery, claim);
+        Ok(route)
+    }
+
+    /// Sums that travel, and go home in the last iteration as `route` begins.
+    fn shift(&self, shift: Shift, mut route: Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
+        let Shift { axis, by, counter } = shift;
+        let name = self.context.names(&[axis]);
+        trail.test(format!("run backwards, the sums travel: shift({name}, {by})"));
+        let claim = format!(
+            "in each iteration but the first, a rank goes on from the tile that the neighbour at {name} + {by} had in the \
+             one before, so each term is in one tile"
+        );
+        trail.proved(Property::Delivery, claim);
+        let last = need.needs_owner(counter, &self.context.ranges);
+        let need = Need { depth: Depth(counter), region: &last, ..*need };
+        route.legs.pop();
+        Ok(self.route(route, &need, trail)?.then_shift(shift))
     }
 
     /// Elements have several owners: an all-reduce if these are those who compute them.
-    fn to_all_owners(&self, route: &Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<OutputRoute> {
+    fn to_all_owners(&self, route: &Route, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let axes = &self.replicated;
         let names = self.context.names(axes);
-        let local = matches!(route, Route::Hold | Route::Copy);
         let same = axes.iter().all(|&axis| !need.region.mentions(Symbol::Coordinate(axis)));
-        if local && same && self.owned_along(axes, need)? {
+        if route.is_local() && same && self.owned_along(axes, need)? {
             trail
                 .test(format!("its owners are the ranks along {names}, and all compute the same: all_reduce({names})"));
             let claim = format!("the owners of the tile that all ranks along {names} have are these ranks");
             trail.proved(Property::Delivery, claim);
-            return Ok(OutputRoute::AllReduce { axes: axes.clone() });
+            return Ok(Leg::Collective { axes: axes.clone(), owners: Owners::All }.into());
         }
         let test = format!("all ranks along {names} own it, but not alone or not as one tile: exchange");
         self.exchange(&test, need, trail)
@@ -202,14 +205,14 @@ impl Transpose<'_> {
     }
 
     /// To each of several owners.
-    fn exchange(&self, test: &str, need: &Need<'_>, trail: &mut Trail) -> IslResult<OutputRoute> {
+    fn exchange(&self, test: &str, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         trail.test(test);
         let sources = self.context.sources(need.sharding);
         let owners = self.context.relation(&sources.all_owners(need.depth, need.region))?;
-        let proposed = sources.reach(need.region, Owners::Every);
+        let proposed = sources.reach(need.region, WhichOwners::Every);
         let reach = self.context.reach(need.depth, proposed, &owners, trail)?;
         trail.proved(Property::Delivery, SENT);
-        Ok(OutputRoute::Exchange { reach })
+        Ok(Leg::Exchange { reach }.into())
     }
 }
 

@@ -6,7 +6,7 @@ use crate::isl::IslResult;
 use crate::nest::Depth;
 use crate::source::Sources;
 use polyshard_layout::Name;
-use polyshard_program::{Matching, Output, Proof, Property, Transfer};
+use polyshard_program::{Matching, Proof, Property, Transfer};
 
 /// A proof that holds whatever the routes are.
 pub(crate) fn proof(property: Property, tensor: impl Into<Option<Name>>, claim: impl Into<String>) -> Proof {
@@ -74,16 +74,11 @@ pub(crate) fn served_by_owners(context: &Context<'_>) -> Result<Vec<Proof>, Lowe
 }
 
 /// Ranks that communicate with one another make the same calls.
-pub(crate) fn matching(
-    context: &Context<'_>,
-    transfers: &[Transfer],
-    output: &Output,
-    depth: Depth,
-) -> Result<Vec<Proof>, LowerError> {
+pub(crate) fn matching(context: &Context<'_>, transfers: &[Transfer], depth: Depth) -> Result<Vec<Proof>, LowerError> {
     let kernel = context.kernel();
     let matching = Matching { mesh: &context.state.mesh, ranges: &context.ranges, loops: depth.0 };
-    let name = |input: usize| kernel.inputs()[input].name;
-    matching.check(transfers, output, name, kernel.output().name).map_err(|mismatch| {
+    let tensors: Vec<_> = kernel.tensors().map(|tensor| tensor.name).collect();
+    matching.check(transfers, |tensor| tensors[tensor]).map_err(|mismatch| {
         context.unproved(&format!("that ranks agree on the transfer of `{}`: {}", mismatch.tensor, mismatch.why))
     })
 }

@@ -12,11 +12,11 @@ use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::source::Sources;
 use polyshard_layout::{AxisSource, Digit, LevelLayout, LinearAxes, MeshAxis, Reach};
-use polyshard_program::{Expr, Property, Ranges, Region, Route, Symbol};
+use polyshard_program::{Expr, Leg, Property, Ranges, Region, Route, Symbol};
 
 /// Which owners of an element count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owners {
+pub(crate) enum WhichOwners {
     /// The one from which it is read.
     Source,
     /// All of them.
@@ -28,13 +28,13 @@ impl Context<'_> {
     pub(crate) fn exchange(&self, need: &Need<'_>, trail: &mut Trail) -> IslResult<Route> {
         let sources = self.sources(need.sharding);
         let from = self.relation(&sources.relation(need.depth, need.region))?;
-        let reach = self.reach(need.depth, sources.reach(need.region, Owners::Source), &from, trail)?;
+        let reach = self.reach(need.depth, sources.reach(need.region, WhichOwners::Source), &from, trail)?;
         if sources.is_near(need.region, &reach) && self.is_inside(need)? {
             trail.test("a few neighbours own it, around what the rank owns itself: halo");
-            return Ok(Route::Halo { reach });
+            return Ok(Leg::Halo { reach }.into());
         }
         trail.test("exchange");
-        Ok(Route::Exchange { reach })
+        Ok(Leg::Exchange { reach }.into())
     }
 
     /// The first reach proposed of which isl confirms that `from`, iterations to owners, stays within it; else all ranks.
@@ -133,13 +133,13 @@ impl Sources<'_> {
     ///
     /// Where a dimension wraps around, its last block may be short, or missing: then owners on the other side of the end
     /// may be further away than the numbers of their blocks say, which is proposed second.
-    pub(crate) fn reach(&self, region: &Region, owners: Owners) -> Vec<Vec<Reach>> {
+    pub(crate) fn reach(&self, region: &Region, owners: WhichOwners) -> Vec<Vec<Reach>> {
         let mut proposed: Vec<_> = [false, true].map(|slack| self.clamped_reach(region, owners, slack)).into();
         proposed.dedup();
         proposed
     }
 
-    fn clamped_reach(&self, region: &Region, owners: Owners, slack: bool) -> Vec<Reach> {
+    fn clamped_reach(&self, region: &Region, owners: WhichOwners, slack: bool) -> Vec<Reach> {
         let mut reach = self.reach_on(region, owners, slack, self.ranges);
         for (reach, &extent) in reach.iter_mut().zip(&self.ranges.coordinates) {
             let covers = reach.offsets().is_some_and(|(low, high)| high.saturating_sub(low) >= extent - 1);
@@ -154,7 +154,7 @@ impl Sources<'_> {
     fn is_near(&self, region: &Region, reach: &[Reach]) -> bool {
         let mut larger = self.ranges.clone();
         larger.coordinates.iter_mut().for_each(|extent| *extent += 1);
-        let on_larger = self.reach_on(region, Owners::Source, false, &larger);
+        let on_larger = self.reach_on(region, WhichOwners::Source, false, &larger);
         let near = |(axis, reach): (usize, &Reach)| {
             let Some((low, high)) = reach.offsets() else { return false };
             let on_any_mesh = is_one_step(*reach) && on_larger[axis].offsets() == Some((low, high));
@@ -163,7 +163,7 @@ impl Sources<'_> {
         reach.iter().enumerate().all(near)
     }
 
-    fn reach_on(&self, region: &Region, owners: Owners, slack: bool, ranges: &Ranges) -> Vec<Reach> {
+    fn reach_on(&self, region: &Region, owners: WhichOwners, slack: bool, ranges: &Ranges) -> Vec<Reach> {
         let extents = &self.ranges.coordinates;
         let mut reach = vec![Reach::OWN; extents.len()];
         for (axis, source) in self.sharding.sources() {
@@ -171,7 +171,9 @@ impl Sources<'_> {
                 continue;
             }
             reach[*axis] = match source {
-                AxisSource::Reader if owners == Owners::Source || self.sharding.partial().contains(axis) => Reach::OWN,
+                AxisSource::Reader if owners == WhichOwners::Source || self.sharding.partial().contains(axis) => {
+                    Reach::OWN
+                }
                 AxisSource::Reader | AxisSource::Pin(_) => Reach::All,
                 AxisSource::Digit { digit, stride, extent } => {
                     let Some(offsets) = self.offsets(region, *digit, *stride, ranges) else { continue };

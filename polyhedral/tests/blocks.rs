@@ -180,7 +180,7 @@ fn the_number_of_messages_does_not_grow_with_the_number_of_blocks() {
                 |level: usize| program.nest().loops[..level].iter().map(|l| l.extent as usize).product::<usize>();
             let a = &program.nest().transfers[0];
             let inputs = executions(a.level) * a.route.partners(program.mesh());
-            (inputs, executions(program.nest().output.level) * program.nest().output.route.partners(program.mesh()))
+            (inputs, executions(program.nest().output().level) * program.nest().output().route.partners(program.mesh()))
         };
         assert_eq!(messages(&schedule), (3, 3), "{rounds} rounds");
         let (inputs, outputs) = messages(&schedule.communicate("A", "mt").communicate("C", "mt"));
@@ -196,6 +196,9 @@ fn ragged_blocks_and_ranks_without_blocks_keep_the_patterns() {
             lowered(&cyclic(rows, &line(ranks), block).shard("A", [blocks(block)]).shard("C", [blocks(block)]));
         assert_eq!(["A", "C"].map(|tensor| program.pattern(tensor)), [Some(Pattern::Local), Some(Pattern::Local)]);
         let most = rows.div_ceil(block).div_ceil(ranks) * block;
-        assert!(program.nest().output.capacity <= 5 * most, "{rows} rows, {ranks} ranks, blocks of {block}: {program}");
+        assert!(
+            program.nest().output().tile.capacity <= 5 * most,
+            "{rows} rows, {ranks} ranks, blocks of {block}: {program}"
+        );
     }
 }

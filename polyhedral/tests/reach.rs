@@ -4,7 +4,7 @@ use expect_test::expect;
 use polyshard_dsl::{dim, pin};
 use polyshard_layout::{Mesh, Reach};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Modulus, Offsets, Pattern, Program, Route, Value};
+use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Leg, Modulus, Offsets, Pattern, Program, Value};
 
 /// `C[i, j] = A[i + a, j + b] + ..` over the offsets, of square tensors: of what has all its neighbours, or periodic.
 fn stencil(extent: usize, offsets: &[[i64; 2]], periodic: bool) -> KernelSpec {
@@ -121,11 +121,9 @@ fn replicated_axes_are_the_readers_own_and_far_owners_are_anywhere() {
     let [x, y] = mesh.axes();
     let tiles =
         || Schedule::from_spec(stencil(64, &FIVE, true)).distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh);
-    let reach = |schedule: Schedule| match &lowered(&schedule.shard("C", [dim(0).at(x), dim(1).at(y)])).nest().transfers
-        [0]
-    .route
-    {
-        Route::Halo { reach } | Route::Exchange { reach } => reach.clone(),
+    let lies = |schedule: Schedule| lowered(&schedule.shard("C", [dim(0).at(x), dim(1).at(y)]));
+    let reach = |schedule: Schedule| match &lies(schedule).nest().transfers[0].route.legs[..] {
+        [Leg::Halo { reach } | Leg::Exchange { reach }] => reach.clone(),
         other => panic!("{other:?}"),
     };
     let (near, own) = (Reach::Around { low: -1, high: 1 }, Reach::OWN);

@@ -168,14 +168,14 @@ fn the_order_of_sums_is_left_to_the_library_where_the_schedule_says_so() {
     let [x, y, z] = Mesh::new([("x", 2), ("y", 2), ("z", 2)]).axes();
     let reduced = || cube([2, 2, 2], [64, 64, 64]).shard("C", [m.at(x), n.at(y), pin(z, 0)]);
     let (in_order, in_any) = (lowered(&reduced()), lowered(&reduced().reassociate("C")));
-    assert!(!in_order.nest().output.any_order && in_any.nest().output.any_order);
-    assert_eq!(in_order.nest().output.route, in_any.nest().output.route);
+    assert!(!in_order.nest().any_order() && in_any.nest().any_order());
+    assert_eq!(in_order.nest().output().route, in_any.nest().output().route);
     let shown = in_any.to_string();
     expect!["    C <- C_tile: reduce along z to z = 0, in any order"]
         .assert_eq(shown.lines().find(|line| line.contains("C <- C_tile")).unwrap_or_default());
     // What no collective adds up has the order that it has.
     let scattered = cube([2, 2, 2], [64, 64, 64]).shard("C", [m.at(y), n.at(x), pin(z, 0)]).reassociate("C");
-    assert!(!lowered(&scattered).nest().output.any_order);
+    assert!(!lowered(&scattered).nest().any_order());
 
     let message = |schedule: Schedule| schedule.lower().expect_err("it is refused").kind().to_string();
     expect!["`A` is an input, so ranks do not sum it; reassociate the sums of the output, `C`"]

@@ -1,9 +1,9 @@
 //! The program whose transfers are all exchanges: what any other must agree with.
 
 use crate::matching::Matching;
-use crate::nest::{Nest, OutputRoute, Route};
+use crate::nest::{Direction, Leg, Nest};
 use crate::proof::{Proof, Property, SENT};
-use polyshard_layout::{Reach, Sharding};
+use polyshard_layout::Reach;
 
 impl Nest {
     /// Returns the same program with every transfer by exchange, which is right for any region and sharding: what
@@ -18,33 +18,27 @@ impl Nest {
     #[doc(hidden)]
     #[must_use]
     pub fn by_exchange(&self) -> Self {
-        let mut program = self.clone();
+        let mut nest = self.clone();
         let ranges = self.ranges();
-        for transfer in &mut program.transfers {
-            let extents = transfer.region.max_extents(&ranges);
-            transfer.capacity = extents.into_iter().product::<i64>() as usize;
-            transfer.buffers = 1;
-            transfer.route = Route::Exchange { reach: vec![Reach::All; self.mesh.ndim()] };
+        for transfer in &mut nest.transfers {
+            let partial = match transfer.direction {
+                Direction::In => &[][..],
+                Direction::Out { .. } => self.output_sharding().partial(),
+            };
+            let reach = |axis: usize| if partial.contains(&axis) { Reach::OWN } else { Reach::All };
+            transfer.route = Leg::Exchange { reach: (0..self.mesh.ndim()).map(reach).collect() }.into();
+            transfer.tile.capacity = transfer.region.max_extents(&ranges).into_iter().product::<i64>() as usize;
             transfer.tests = vec!["asked for: exchange".into()];
         }
-        let output = &mut program.output;
-        output.capacity = output.region.max_extents(&ranges).into_iter().product::<i64>() as usize;
-        let partial = self.shardings.last().map_or(&[][..], Sharding::partial);
-        let reach = |axis: usize| if partial.contains(&axis) { Reach::OWN } else { Reach::All };
-        output.route = OutputRoute::Exchange { reach: (0..self.mesh.ndim()).map(reach).collect() };
-        output.tests = vec!["asked for: exchange".into()];
-        program.body = Self::body_of(self.loops.len(), &program.transfers, &program.output);
-        let inputs: Vec<_> = self.kernel.inputs().iter().map(|tensor| tensor.name).collect();
         let kept = self.report.proofs.iter().filter(|proof| proof.property != Property::Matching && !proof.of_route);
         let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
-        let found =
-            matching.check(&program.transfers, &program.output, |input| inputs[input], self.kernel.output().name);
+        let found = matching.check(&nest.transfers, |tensor| self.tensor_name(tensor));
         let found = found.unwrap_or_else(|mismatch| {
             panic!("ranks differ on an exchange of {}: {}; this is a bug of polyshard", mismatch.tensor, mismatch.why)
         });
         let kept = kept.cloned().collect::<Vec<_>>();
         let (property, tensor) = (Property::Delivery, Some(self.kernel.output().name));
         let sent = Proof { property, tensor, claim: SENT.into(), of_route: true };
-        program.reported([kept, vec![sent], found].concat())
+        nest.completed([kept, vec![sent], found].concat())
     }
 }

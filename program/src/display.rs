@@ -2,7 +2,8 @@
 
 use crate::expr::Expr;
 use crate::nest::{
-    Factor, LeafOp, Loop, LoopBlock, Nest, NestStatement, OutputRoute, Product, Region, Route, Transfer, TransferId,
+    Direction, Factor, LeafOp, Leg, Loop, LoopBlock, Nest, NestStatement, Owners, Product, Region, Shift, Transfer,
+    TransferId,
 };
 use crate::pattern::list;
 use polyshard_layout::{Reach, Sharding};
@@ -60,36 +61,62 @@ impl Nest {
         format!("[{ranges}]{when}")
     }
 
-    /// What a route does, as text.
-    pub(crate) fn show_route(&self, route: &Route) -> String {
-        let name = |axis: usize| self.mesh.as_slice()[axis].name;
+    /// What a transfer does, as text.
+    pub(crate) fn show_route(&self, transfer: &Transfer) -> String {
+        let Transfer { route, direction, .. } = transfer;
+        let legs: Vec<_> = route.at_owners().iter().map(|leg| self.show_leg(leg, *direction)).collect();
+        let at_owners = match (&legs[..], &route.held) {
+            ([first, next], Some(held)) => format!("{first} of {}; then {next}", self.show_region(held)),
+            (legs, _) => legs.join("; then "),
+        };
+        let Some(Shift { axis, by, counter }) = route.shift() else { return at_owners };
+        let at = transfer.iteration_at_owners(counter, &self.ranges());
+        let (axis, counter) = (self.mesh.as_slice()[axis].name, self.loops[counter].name);
+        match direction {
+            Direction::In => {
+                let sign = if by < 0 { '-' } else { '+' };
+                let from = format!("{axis} {sign} {}", by.unsigned_abs());
+                format!("shift along {axis} by {by}: from {axis} = {from}; at {counter} = {at}: {at_owners}")
+            }
+            Direction::Out { .. } => format!("sums shift along {axis} by {by}; at {counter} = {at}: {at_owners}"),
+        }
+    }
+
+    /// What a leg between owners and tiles does, as text.
+    fn show_leg(&self, leg: &Leg, direction: Direction) -> String {
         let names = |axes: &[usize]| list(&self.mesh.names(axes));
-        match route {
-            Route::Hold => "own shard".into(),
-            Route::Copy => "gathered from own shard".into(),
-            Route::Broadcast { axes, root } => {
-                format!("broadcast along {} from {}", names(axes), self.show_root(axes, root))
+        match (leg, direction) {
+            (Leg::InPlace, Direction::In) => "own shard".into(),
+            (Leg::InPlace, Direction::Out { .. }) => "own shard, in place".into(),
+            (Leg::Copy, Direction::In) => "gathered from own shard".into(),
+            (Leg::Copy, Direction::Out { .. }) => "combined into own shard".into(),
+            (Leg::Collective { axes, owners }, Direction::In) => match owners {
+                Owners::One(root) => format!("broadcast along {} from {}", names(axes), self.show_root(axes, root)),
+                Owners::Parts => format!("all-gather along {}", names(axes)),
+                Owners::All => format!("own shard, as all along {} have it", names(axes)),
+            },
+            (Leg::Collective { axes, owners }, Direction::Out { any_order }) => {
+                let order = if any_order { ", in any order" } else { "" };
+                match owners {
+                    Owners::One(root) => {
+                        format!("reduce along {} to {}{order}", names(axes), self.show_root(axes, root))
+                    }
+                    Owners::All => format!("all-reduce along {}{order}", names(axes)),
+                    Owners::Parts => format!("reduce-scatter along {}{order}", names(axes)),
+                }
             }
-            Route::Shift { axis, by, counter, first } => {
-                let sign = if *by < 0 { '-' } else { '+' };
-                let from = format!("{} {sign} {}", name(*axis), by.unsigned_abs());
-                let at_first = self.show_route(first);
-                format!(
-                    "shift along {} by {by}: from {} = {from}; at {} = 0: {at_first}",
-                    name(*axis),
-                    name(*axis),
-                    self.loops[*counter].name,
-                )
+            (Leg::Permute { owner, served }, Direction::In) => {
+                format!("permute: from rank {}, to rank {}", self.show_rank(owner), self.show_rank(served))
             }
-            Route::Permute { from, to } => {
-                format!("permute: from rank {}, to rank {}", self.show_rank(from), self.show_rank(to))
+            (Leg::Permute { owner, served }, Direction::Out { .. }) => {
+                format!("permute: to rank {}, from rank {}", self.show_rank(owner), self.show_rank(served))
             }
-            Route::AllGather { axes } => format!("all-gather along {}", names(axes)),
-            Route::Sequence { first, held, next } => {
-                format!("{} of {}; then {}", self.show_route(first), self.show_region(held), self.show_route(next))
+            (Leg::Halo { reach }, Direction::In) => format!("halo from {}", self.show_reach(reach)),
+            (Leg::Halo { reach }, Direction::Out { .. }) => format!("halo to {}", self.show_reach(reach)),
+            (Leg::Exchange { reach }, _) => format!("exchange with the owners at {}", self.show_reach(reach)),
+            (Leg::Shift(Shift { axis, by, .. }), _) => {
+                format!("shift along {} by {by}", self.mesh.as_slice()[*axis].name)
             }
-            Route::Halo { reach } => format!("halo from {}", self.show_reach(reach)),
-            Route::Exchange { reach } => format!("exchange with the owners at {}", self.show_reach(reach)),
         }
     }
 
@@ -123,36 +150,11 @@ impl Nest {
         coordinates.collect::<Vec<_>>().join(", ")
     }
 
-    pub(crate) fn show_output_route(&self, route: &OutputRoute) -> String {
-        let name = |axis: usize| self.mesh.as_slice()[axis].name;
-        let names = |axes: &[usize]| list(&self.mesh.names(axes));
-        let order = if self.output.any_order { ", in any order" } else { "" };
-        match route {
-            OutputRoute::InPlace => "own shard, in place".into(),
-            OutputRoute::Combine => "combined into own shard".into(),
-            OutputRoute::Reduce { axes, root } => {
-                format!("reduce along {} to {}{order}", names(axes), self.show_root(axes, root))
-            }
-            OutputRoute::AllReduce { axes } => format!("all-reduce along {}{order}", names(axes)),
-            OutputRoute::ReduceScatter { axes } => format!("reduce-scatter along {}{order}", names(axes)),
-            OutputRoute::Shift { axis, by, counter, last } => {
-                let (axis, end) = (name(*axis), self.loops[*counter].extent - 1);
-                let (counter, at_last) = (self.loops[*counter].name, self.show_output_route(last));
-                format!("sums shift along {axis} by {by}; at {counter} = {end}: {at_last}")
-            }
-            OutputRoute::Permute { to, from } => {
-                format!("permute: to rank {}, from rank {}", self.show_rank(to), self.show_rank(from))
-            }
-            OutputRoute::Halo { reach } => format!("halo to {}", self.show_reach(reach)),
-            OutputRoute::Exchange { reach } => format!("exchange with the owners at {}", self.show_reach(reach)),
-        }
-    }
-
     /// What a transfer is of: the tensor, or the accesses that read what it brings if others read something else.
-    pub(crate) fn show_read(&self, transfer: &Transfer) -> String {
+    pub(crate) fn show_moved(&self, transfer: &Transfer) -> String {
         let same = self.transfers.iter().filter(|other| other.tensor == transfer.tensor).count();
         if same == 1 {
-            return self.kernel.inputs()[transfer.tensor].name.to_string();
+            return self.tensor_name(transfer.tensor).to_string();
         }
         let accesses = self.kernel.written_value().accesses();
         let read: Vec<_> = transfer.operands.iter().map(|&operand| accesses[operand].to_string()).collect();
@@ -173,14 +175,21 @@ struct Page<'a, 'f, 'b> {
 
 impl Page<'_, '_, '_> {
     fn statements(&mut self, statements: &[NestStatement], depth: usize) -> fmt::Result {
-        statements.iter().try_for_each(|statement| self.statement(statement, depth))
+        let each = |nth: usize| self.statement(&statements[nth], [&statements[..nth], &statements[nth + 1..]], depth);
+        (0..statements.len()).try_for_each(each)
     }
 
     fn line(&mut self, depth: usize, text: &str) -> fmt::Result {
         writeln!(self.f, "{:indent$}{text}", "", indent = 4 * depth)
     }
 
-    fn statement(&mut self, statement: &NestStatement, depth: usize) -> fmt::Result {
+    /// A statement between those before and after it.
+    fn statement(
+        &mut self,
+        statement: &NestStatement,
+        [before, after]: [&[NestStatement]; 2],
+        depth: usize,
+    ) -> fmt::Result {
         let program = self.program;
         match statement {
             NestStatement::Loop { counter, body } => {
@@ -190,37 +199,41 @@ impl Page<'_, '_, '_> {
                 self.line(depth, &format!("for {name} in 0..{extent}:{note}"))?;
                 self.statements(body, depth + 1)
             }
-            NestStatement::Fetch(number) => self.fetch(*number, depth),
-            NestStatement::Start => {
-                let output = &program.output;
-                let (name, most) = (program.kernel.output().name, program.show_extents(&output.region));
-                let start = match &output.route {
-                    OutputRoute::Shift { axis, by, counter, .. } => {
-                        let (axis, sign) = (program.mesh.as_slice()[*axis].name, if *by < 0 { '-' } else { '+' });
-                        let (counter, by) = (program.loops[*counter].name, by.unsigned_abs());
+            NestStatement::Fill(number) => {
+                let output = &program.transfers[number.0];
+                let (name, most) = (program.tensor_name(output.tensor), program.show_extents(&output.region));
+                let start = match output.route.shift() {
+                    Some(Shift { axis, by, counter }) => {
+                        let (axis, sign) = (program.mesh.as_slice()[axis].name, if by < 0 { '-' } else { '+' });
+                        let (counter, by) = (program.loops[counter].name, by.unsigned_abs());
                         format!("empty at {counter} = 0, then the sums of {axis} {sign} {by}")
                     }
-                    _ => "empty".into(),
+                    None => "empty".into(),
                 };
                 let region = program.show_region(&output.region);
                 self.line(depth, &format!("{name}_tile{most} = {region} of {name}, {start}"))
             }
-            NestStatement::Finish => {
-                let output = &program.output;
-                let name = program.kernel.output().name;
-                self.line(depth, &format!("{name} <- {name}_tile: {}", program.show_output_route(&output.route)))
+            NestStatement::Begin(number) if after.first() == Some(&NestStatement::Await(*number)) => {
+                self.transfer(*number, depth)
             }
-            NestStatement::Leaf => self.leaf(depth),
+            NestStatement::Begin(number) => {
+                self.line(depth, "begin")?;
+                self.transfer(*number, depth + 1)
+            }
+            NestStatement::Await(number) if before.last() == Some(&NestStatement::Begin(*number)) => Ok(()),
+            NestStatement::Await(number) => self.line(depth, &format!("await {}", program.tile_name(*number))),
+            NestStatement::Compute => self.leaf(depth),
         }
     }
 
-    fn fetch(&mut self, number: TransferId, depth: usize) -> fmt::Result {
+    fn transfer(&mut self, number: TransferId, depth: usize) -> fmt::Result {
         let program = self.program;
         let (transfer, tile) = (&program.transfers[number.0], program.tile_name(number));
-        let name = program.kernel.inputs()[transfer.tensor].name;
-        let region = program.show_region(&transfer.region);
-        let route = program.show_route(&transfer.route);
-        let most = program.show_extents(&transfer.region);
+        let (name, route) = (program.tensor_name(transfer.tensor), program.show_route(transfer));
+        if transfer.direction != Direction::In {
+            return self.line(depth, &format!("{name} <- {tile}: {route}"));
+        }
+        let (region, most) = (program.show_region(&transfer.region), program.show_extents(&transfer.region));
         self.line(depth, &format!("{tile}{most} = {name}{region}: {route}"))
     }
 

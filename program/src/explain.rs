@@ -1,6 +1,6 @@
 //! Why each transfer has its pattern, what it moves, and what was proved.
 
-use crate::nest::{LeafOp, Nest, OutputRoute, Route, TransferId};
+use crate::nest::{Direction, LeafOp, Leg, Nest, Transfer};
 use crate::traffic;
 use std::fmt::Write;
 
@@ -10,58 +10,42 @@ impl Nest {
         let size = self.kernel.dtype().size();
         let busiest = traffic::of_busiest(self);
         for (number, transfer) in self.transfers.iter().enumerate() {
-            let name = self.kernel.inputs()[transfer.tensor].name;
-            let read = self.show_read(transfer);
-            let pattern = transfer.route.pattern(&self.mesh);
-            writeln!(text, "{read}: {pattern}, {}", self.place(transfer.level))?;
-            if !matches!(transfer.route, Route::Hold) {
-                writeln!(text, "    {}", self.show_route(&transfer.route))?;
+            let Transfer { route, region, tile, .. } = transfer;
+            let (name, moved) = (self.tensor_name(transfer.tensor), self.show_moved(transfer));
+            writeln!(text, "{moved}: {}, {}", self.pattern_of(transfer), self.place(transfer.level))?;
+            if !route.is_in_place() {
+                writeln!(text, "    {}", self.show_route(transfer))?;
             }
-            writeln!(
-                text,
-                "    tile {} of {name}{}",
-                self.show_extents(&transfer.region),
-                self.show_region(&transfer.region)
-            )?;
-            if !matches!(transfer.route, Route::Hold | Route::Copy) {
+            if !route.is_in_place() || transfer.direction == Direction::In {
+                writeln!(text, "    tile {} of {name}{}", self.show_extents(region), self.show_region(region))?;
+            }
+            if !route.is_local() {
                 match &busiest {
                     Some(busiest) => {
-                        writeln!(text, "    at most {} bytes received per rank and step", busiest.inputs[number])?;
+                        writeln!(text, "    at most {} bytes received per rank and step", busiest.per_step[number])?;
                     }
                     // Too many steps to count what a rank has of them itself.
-                    None => {
-                        let distinct: i64 = transfer.region.max_distinct(&self.ranges()).into_iter().product();
-                        let bytes = (distinct as usize * size) as u64 * transfer.route.tiles_received();
+                    None if transfer.direction == Direction::In => {
+                        let distinct: i64 = region.max_distinct(&self.ranges()).into_iter().product();
+                        let bytes = (distinct as usize * size) as u64 * route.tiles_received();
                         writeln!(
                             text,
                             "    at most {bytes} bytes received per rank and step, counting what it owns itself"
                         )?;
                     }
+                    None => {}
                 }
             }
-            if let Route::Halo { .. } | Route::Exchange { .. } = &transfer.route {
-                writeln!(text, "    messages with at most {} other ranks", transfer.route.partners(&self.mesh))?;
+            if transfer.direction == Direction::In
+                && matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }])
+            {
+                writeln!(text, "    messages with at most {} other ranks", route.partners(&self.mesh))?;
             }
-            if self.reads_in_place(TransferId(number)) {
+            if tile.own_in_place {
                 writeln!(text, "    what a rank owns itself is read in place")?;
             }
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
         }
-        let (name, output) = (self.kernel.output().name, &self.output);
-        writeln!(text, "{name}: {}, {}", output.route.pattern(&self.mesh), self.place(output.level))?;
-        if output.route != OutputRoute::InPlace {
-            writeln!(text, "    {}", self.show_output_route(&output.route))?;
-            writeln!(
-                text,
-                "    tile {} of {name}{}",
-                self.show_extents(&output.region),
-                self.show_region(&output.region)
-            )?;
-            if let (Some(busiest), false) = (&busiest, output.route == OutputRoute::Combine) {
-                writeln!(text, "    at most {} bytes received per rank and step", busiest.output)?;
-            }
-        }
-        output.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
         if let LeafOp::Named { name, statement, .. } = &self.leaf.op {
             writeln!(text, "leaf: {name}, to be registered as {statement}")?;
         }

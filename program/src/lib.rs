@@ -51,8 +51,9 @@ pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use matching::{Matching, Mismatch};
 pub use nest::{
-    Blocks, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Loop, LoopBlock, Nest, NestStatement, Output,
-    OutputRoute, Product, Region, Role, Route, TileOperand, Transfer, TransferId, members, partners,
+    Blocks, Buffers, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg, Loop, LoopBlock, Nest,
+    NestStatement, Owners, Product, Region, Role, Route, Shift, Tile, TileOperand, Transfer, TransferId, members,
+    partners,
 };
 pub use number::{Number, ScalarType};
 pub use pattern::{LeafKind, Offsets, Pattern, list};

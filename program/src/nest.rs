@@ -5,33 +5,32 @@
 //! ```text
 //! body      = statement*
 //! statement = Loop counter body         counter in 0..extent, the same on all ranks
-//!           | Fetch transfer            bring the transfer's region of an input here
-//!           | Start                     an output tile of identities, or the sums of a neighbour
-//!           | Leaf                      compute on tiles
-//!           | Finish                    combine the output tile into its owners' shards
+//!           | Fill transfer             an output tile of identities, or the sums of a neighbour
+//!           | Begin transfer            bring the transfer's region of an input here, or the output tile to its owners
+//!           | Await transfer            until it is there
+//!           | Compute                   the leaf, on tiles
 //! ```
 
 mod body;
+mod complete;
 mod products;
 mod queries;
 mod region;
 mod route;
 
+pub use products::{Factor, LoopBlock, Product};
 pub use region::{Blocks, Region};
-pub use route::Route;
-use route::halo;
-pub use route::{members, partners};
+pub(crate) use route::Hop;
+pub use route::{Direction, Leg, Owners, Route, Shift, members, partners};
 use serde::{Deserialize, Serialize};
 
 use crate::expr::Expr;
 use crate::hint::Hint;
 use crate::kernel::Kernel;
-use crate::pattern::{LeafKind, Pattern};
+use crate::pattern::LeafKind;
 use crate::proof::Report;
 use crate::value::Value;
-use polyshard_layout::{Mesh, Name, Reach, Sharding};
-
-pub use products::{Factor, LoopBlock, Product};
+use polyshard_layout::{Mesh, Name, Sharding};
 
 /// A kernel with the loops, transfers and leaf that its schedule lowered to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,10 +45,8 @@ pub struct Nest {
     pub shardings: Vec<Sharding>,
     /// The serial loops by number, outermost first.
     pub loops: Vec<Loop>,
-    /// How inputs get to their readers, by number.
+    /// How inputs get to their readers, by number, and last how the output gets to its owners.
     pub transfers: Vec<Transfer>,
-    /// How the output gets to its owners.
-    pub output: Output,
     /// The innermost operation.
     pub leaf: Leaf,
     /// The statements.
@@ -85,143 +82,74 @@ pub enum NestStatement {
         /// What it repeats.
         body: Vec<NestStatement>,
     },
-    /// Performs the transfer with this number.
-    Fetch(TransferId),
     /// Fills the output tile with the identity of the kernel's operation, or takes over the sums of a neighbour.
-    Start,
+    Fill(TransferId),
+    /// Starts the transfer with this number.
+    Begin(TransferId),
+    /// Waits until the transfer with this number is done.
+    Await(TransferId),
     /// Computes.
-    Leaf,
-    /// Combines the output tile into the shards of its owners.
-    Finish,
+    Compute,
 }
 
-/// One `communicate` of an input made concrete: how a region of it gets here.
+/// One `communicate` made concrete: how a region of an input gets here, or what is computed of the output to its owners.
 ///
 /// An input has one transfer per region that its accesses touch: one for accesses that differ in constants alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// The position of the input.
+    /// The tensor: an input's position, or the number of inputs for the output.
     pub tensor: usize,
+    /// Which way it goes.
+    pub direction: Direction,
     /// The leaf's operands that read what it brings, by their numbers, ascending.
     pub operands: Vec<usize>,
     /// The number of serial loops around it.
     pub level: usize,
-    /// What it brings.
+    /// What it brings or takes away.
     pub region: Region,
     /// How.
     pub route: Route,
-    /// Elements of one tile buffer; 0 if the leaf reads the shard.
-    pub capacity: usize,
-    /// The number of such buffers.
-    pub buffers: usize,
-    /// The steps that led here, by number from 1.
+    /// Where the region lies on this rank.
+    pub tile: Tile,
+    /// The step that led here, by number from 1.
     pub step: Option<usize>,
     /// The tests that led to the route, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
 }
 
-/// How the output gets from the rank that computes it to its owners.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Output {
-    /// The number of serial loops around [`NestStatement::Start`] and [`NestStatement::Finish`].
-    pub level: usize,
-    /// What one tile holds.
-    pub region: Region,
-    /// How it gets to its owners.
-    pub route: OutputRoute,
-    /// Whether the communication library chooses the order in which collectives add up partial sums, else it is that of
-    /// the ranks.
-    pub any_order: bool,
-    /// Elements of the tile; 0 if the leaf writes the shard.
+/// What a rank holds of a transfer's region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tile {
+    /// Elements of one buffer; 0 if the leaf reads or writes the shard.
     pub capacity: usize,
-    /// The step that led here, by number from 1.
-    pub step: Option<usize>,
-    /// The tests that led to the route.
-    pub tests: Vec<String>,
+    /// Its buffers.
+    pub buffers: Buffers,
+    /// Whether its region is the same in all iterations, so that the messages of an exchange are made out once.
+    pub is_fixed: bool,
+    /// Whether what the rank owns itself of a halo's region is read where it lies, not copied into the tile.
+    pub own_in_place: bool,
 }
 
-/// How an output tile gets to its owners.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum OutputRoute {
-    /// The leaf accumulates into the rank's own shard.
-    InPlace,
-    /// The rank owns it, but block-cyclic: the tile is combined into the rank's own shard.
-    Combine,
-    /// The tiles of all ranks along the axes are summed up at one of them: a broadcast run backwards.
-    Reduce {
-        /// The axes' positions, ascending.
-        axes: Vec<usize>,
-        /// The coordinates of the owner along them.
-        root: Vec<Expr>,
-    },
-    /// The tiles of all ranks along the axes are summed up at each of them, as all own it.
-    AllReduce {
-        /// The axes' positions, ascending.
-        axes: Vec<usize>,
-    },
-    /// The tiles of all ranks along the axes are summed up part by part, each at the rank that owns it: an
-    /// all-gather run backwards.
-    ReduceScatter {
-        /// The axes' positions, ascending.
-        axes: Vec<usize>,
-    },
-    /// The sums travel: in each iteration but the first of the innermost loop around, a rank goes on from the tile
-    /// that its neighbour had in the one before; after the last, they go home by another route.
-    Shift {
-        /// The axis' position.
-        axis: usize,
-        /// The neighbour's distance along the axis, modulo its extent.
-        by: i64,
-        /// The loop.
-        counter: usize,
-        /// The route of the last iteration.
-        last: Box<OutputRoute>,
-    },
-    /// To one rank, and one tile from another.
-    Permute {
-        /// The coordinates of the rank that owns this rank's tile.
-        to: Vec<Expr>,
-        /// The coordinates of the rank whose tile this rank owns.
-        from: Vec<Expr>,
-    },
-    /// To neighbours, who own what the rank writes beyond what it owns itself.
-    Halo {
-        /// Per axis, how far owners are from the rank that writes.
-        reach: Vec<Reach>,
-    },
-    /// To every owner of each piece.
-    Exchange {
-        /// Per axis, how far owners are from the rank that writes.
-        reach: Vec<Reach>,
-    },
+/// The buffers of a tile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Buffers {
+    /// None: the leaf reads or writes the rank's shard.
+    #[default]
+    Shard,
+    /// One.
+    One,
+    /// Two in turns: what one holds is sent on while the other receives.
+    Relay,
 }
 
-impl OutputRoute {
-    /// Returns the most other ranks that a rank looks at in one step, as [`Route::partners`].
+impl Buffers {
+    /// Returns how many there are.
     #[must_use]
-    pub fn partners(&self, mesh: &Mesh) -> usize {
-        let group = |axes: &[usize]| members(axes, mesh) as usize - 1;
+    pub fn count(self) -> u64 {
         match self {
-            Self::InPlace | Self::Combine => 0,
-            Self::Reduce { axes, .. } | Self::AllReduce { axes } | Self::ReduceScatter { axes } => group(axes),
-            Self::Shift { last, .. } => last.partners(mesh).max(2),
-            Self::Permute { .. } => 2,
-            Self::Halo { reach } | Self::Exchange { reach } => partners(reach, mesh),
-        }
-    }
-
-    /// Returns the pattern, with axes by name.
-    #[must_use]
-    pub fn pattern(&self, mesh: &Mesh) -> Pattern {
-        match self {
-            Self::InPlace | Self::Combine => Pattern::Local,
-            Self::Reduce { axes, .. } => Pattern::Reduce { axes: mesh.names(axes) },
-            Self::AllReduce { axes } => Pattern::AllReduce { axes: mesh.names(axes) },
-            Self::ReduceScatter { axes } => Pattern::ReduceScatter { axes: mesh.names(axes) },
-            Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
-            Self::Permute { .. } => Pattern::Permute,
-            Self::Halo { reach } => halo(reach, mesh),
-            Self::Exchange { .. } => Pattern::Exchange,
+            Self::Shard => 0,
+            Self::One => 1,
+            Self::Relay => 2,
         }
     }
 }
@@ -353,6 +281,8 @@ pub struct Leaf {
     pub numbers: Vec<LeafNumber>,
     /// What it does.
     pub op: LeafOp,
+    /// Whether it overwrites the output where it lies, which `=` need not clear first.
+    pub overwrites: bool,
     /// The step that made it, by number from 1.
     pub step: Option<usize>,
 }

@@ -1,7 +1,7 @@
 //! What the busiest rank receives, counted as the runtime counts it, where ranks and steps are few.
 
 use crate::expr::{Expr, Ranges};
-use crate::nest::{Nest, OutputRoute, Region, Route, Transfer, members, partners};
+use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer, members, partners};
 use polyshard_layout::Sharding;
 
 /// Transfers, of all ranks in all steps, beyond which nothing is counted: a few milliseconds.
@@ -12,41 +12,29 @@ pub(crate) struct Busiest {
     /// In all steps, of all tensors.
     pub total: u64,
     /// In one step of each transfer.
-    pub inputs: Vec<u64>,
-    /// In one step of the output.
-    pub output: u64,
+    pub per_step: Vec<u64>,
 }
 
 /// What the busiest rank receives; none if there are too many steps to count.
 pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
-    let extents = nest.ranges().counters;
-    let steps = |level: usize| {
-        let extents = extents[..level].iter();
-        extents.fold(1u64, |product, &extent| product.saturating_mul(extent.max(0) as u64))
+    let (ranges, ranks) = (nest.ranges(), nest.mesh.size());
+    let looked_at = |transfer: &Transfer| {
+        let extents = ranges.counters[..transfer.level].iter();
+        let steps = extents.fold(1u64, |product, &extent| product.saturating_mul(extent.max(0) as u64));
+        let tiles = writers(transfer, nest).max(1).saturating_mul(most_blocks(&transfer.region, &ranges));
+        steps.saturating_mul(tiles)
     };
-    let (output, element) = (&nest.output, nest.kernel.dtype().size() as u64);
-    let ranges = nest.ranges();
-    let sums = writers(&output.route, nest).max(1).saturating_mul(most_blocks(&output.region, &ranges));
-    let sums = steps(output.level).saturating_mul(sums);
-    let transfers = nest.transfers.iter();
-    let transfers =
-        transfers.map(|transfer| steps(transfer.level).saturating_mul(most_blocks(&transfer.region, &ranges)));
-    let ranks = nest.mesh.size();
-    if transfers.fold(sums, u64::saturating_add).saturating_mul(ranks as u64) > MAX_TRANSFERS {
+    let all = nest.transfers.iter().map(looked_at).fold(0, u64::saturating_add);
+    if all.saturating_mul(ranks as u64) > MAX_TRANSFERS {
         return None;
     }
-    let mut busiest = Busiest { total: 0, inputs: vec![0; nest.transfers.len()], output: 0 };
+    let mut busiest = Busiest { total: 0, per_step: vec![0; nest.transfers.len()] };
     for rank in 0..ranks {
         let rank = Rank::new(nest, nest.mesh.coordinates(rank));
-        let sums = |counters: &[i64]| rank.received_sums(&output.route, &output.region, counters);
-        let (mut total, most) = in_all_steps(output.level, &extents, sums);
-        busiest.output = busiest.output.max(most);
-        for (transfer, busiest) in nest.transfers.iter().zip(&mut busiest.inputs) {
-            let received = |counters: &[i64]| {
-                let elements = rank.received(transfer, &transfer.route, &transfer.region, counters);
-                elements.saturating_mul(element)
-            };
-            let (sum, most) = in_all_steps(transfer.level, &extents, received);
+        let mut total = 0u64;
+        for (transfer, busiest) in nest.transfers.iter().zip(&mut busiest.per_step) {
+            let received = |counters: &[i64]| rank.received(transfer, counters);
+            let (sum, most) = in_all_steps(transfer.level, &ranges.counters, received);
             total = total.saturating_add(sum);
             *busiest = (*busiest).max(most);
         }
@@ -56,10 +44,9 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
 }
 
 /// The ranks whose tiles are looked at to know what one rank receives of the output in one step.
-fn writers(route: &OutputRoute, nest: &Nest) -> u64 {
-    match route {
-        OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => partners(reach, &nest.mesh) as u64,
-        OutputRoute::Shift { last, .. } => writers(last, nest),
+fn writers(transfer: &Transfer, nest: &Nest) -> u64 {
+    match (transfer.direction, transfer.route.at_owners()) {
+        (Direction::Out { .. }, [Leg::Halo { reach } | Leg::Exchange { reach }]) => partners(reach, &nest.mesh) as u64,
         _ => 1,
     }
 }
@@ -134,108 +121,114 @@ impl<'a> Rank<'a> {
         Self { nest, indices: coordinates.iter().map(|&at| at as i64).collect(), coordinates }
     }
 
-    /// The elements that the rank receives of an input.
-    fn received(&self, transfer: &Transfer, route: &Route, region: &Region, counters: &[i64]) -> u64 {
-        let ranges = self.ranges(region, counters);
-        let product =
-            |ranges: &[Along], count: fn(&Along) -> u64| ranges.iter().map(count).fold(1, u64::saturating_mul);
-        let all = || ranges.as_deref().map_or(0, |ranges| product(ranges, Along::count));
-        let at = |expr: &Expr| expr.eval(&self.indices, counters);
-        match route {
-            Route::Hold | Route::Copy => 0,
-            Route::Broadcast { axes, root } => {
-                let is_root = axes.iter().zip(root).all(|(&axis, root)| self.indices[axis] == at(root));
-                if is_root { 0 } else { all() }
-            }
-            Route::Permute { from, .. } => {
-                if from.iter().map(at).eq(self.indices.iter().copied()) {
-                    0
-                } else {
-                    all()
-                }
-            }
-            Route::Shift { counter, first, .. } if counters[*counter] == 0 => {
-                self.received(transfer, first, region, counters)
-            }
-            Route::Shift { axis, by, .. } => {
-                if self.leads_home(*axis, *by) {
-                    0
-                } else {
-                    all()
-                }
-            }
-            Route::Sequence { first, held, next } => {
-                // What is held in between may be something where the region itself is empty.
-                let steps = [(first, held), (next, region)];
-                let [first, next] = steps.map(|(route, region)| self.received(transfer, route, region, counters));
-                first.saturating_add(next)
-            }
-            Route::AllGather { .. } | Route::Halo { .. } | Route::Exchange { .. } => {
-                let sharding = &self.nest.shardings[transfer.tensor];
-                ranges.as_deref().map_or(0, |ranges| product(ranges, Along::distinct) - self.own(sharding, ranges))
-            }
-        }
+    /// The bytes that the rank receives by a transfer in one step.
+    fn received(&self, transfer: &Transfer, counters: &[i64]) -> u64 {
+        let Transfer { route, region, direction, .. } = transfer;
+        let Some(shift) = route.shift() else { return self.received_at_owners(transfer, counters) };
+        let leads_home = shift.by.rem_euclid(self.nest.mesh.as_slice()[shift.axis].extent as i64) == 0;
+        let at = counters[shift.counter];
+        let shifted = if at > 0 && !leads_home { self.bytes(region, counters) } else { 0 };
+        let at_owners = match direction {
+            Direction::In => at == 0,
+            Direction::Out { .. } => at + 1 == self.nest.loops[shift.counter].extent,
+        };
+        shifted.saturating_add(if at_owners { self.received_at_owners(transfer, counters) } else { 0 })
     }
 
-    fn leads_home(&self, axis: usize, by: i64) -> bool {
-        by.rem_euclid(self.nest.mesh.as_slice()[axis].extent as i64) == 0
+    /// The bytes that the rank receives by the legs between owners and tiles.
+    fn received_at_owners(&self, transfer: &Transfer, counters: &[i64]) -> u64 {
+        let legs = transfer.route.at_owners().iter().enumerate().map(|(nth, leg)| {
+            // What is held in between may be something where the region itself is empty.
+            let held = transfer.route.held.as_ref().filter(|_| nth == 0);
+            let region = held.unwrap_or(&transfer.region);
+            match transfer.direction {
+                Direction::In => self.brought(leg, transfer.tensor, region, counters),
+                Direction::Out { .. } => self.combined(leg, region, counters),
+            }
+        });
+        legs.fold(0, u64::saturating_add)
+    }
+
+    /// The bytes of a region here.
+    fn bytes(&self, region: &Region, counters: &[i64]) -> u64 {
+        let element = self.nest.kernel.dtype().size() as u64;
+        let count = |ranges: Vec<Along>| ranges.iter().map(Along::count).fold(element, u64::saturating_mul);
+        self.ranges(region, counters).map_or(0, count)
+    }
+
+    fn values(&self, exprs: &[Expr], counters: &[i64]) -> Vec<i64> {
+        exprs.iter().map(|expr| expr.eval(&self.indices, counters)).collect()
+    }
+
+    /// The bytes that the rank receives of an input.
+    fn brought(&self, leg: &Leg, tensor: usize, region: &Region, counters: &[i64]) -> u64 {
+        match leg {
+            Leg::InPlace | Leg::Copy | Leg::Shift(_) | Leg::Collective { owners: Owners::All, .. } => 0,
+            Leg::Collective { axes, owners: Owners::One(root) } => {
+                let root = self.values(root, counters);
+                let is_root = axes.iter().zip(root).all(|(&axis, root)| self.indices[axis] == root);
+                if is_root { 0 } else { self.bytes(region, counters) }
+            }
+            Leg::Permute { owner, .. } => {
+                if self.values(owner, counters) == self.indices {
+                    0
+                } else {
+                    self.bytes(region, counters)
+                }
+            }
+            Leg::Collective { owners: Owners::Parts, .. } | Leg::Halo { .. } | Leg::Exchange { .. } => {
+                let Some(ranges) = self.ranges(region, counters) else { return 0 };
+                let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
+                let others = distinct - self.own(&self.nest.shardings[tensor], &ranges);
+                others.saturating_mul(self.nest.kernel.dtype().size() as u64)
+            }
+        }
     }
 
     /// The bytes that the rank receives of the output.
-    fn received_sums(&self, route: &OutputRoute, region: &Region, counters: &[i64]) -> u64 {
+    fn combined(&self, leg: &Leg, region: &Region, counters: &[i64]) -> u64 {
         let (nest, sums) = (self.nest, self.nest.sum_kind());
-        let bytes = |rank: &Rank<'_>| {
-            let count = |ranges: Vec<Along>| ranges.iter().map(Along::count).fold(sums.element, u64::saturating_mul);
-            rank.ranges(region, counters).map_or(0, count)
-        };
-        let values = |exprs: &[Expr], rank: &Rank<'_>| -> Vec<i64> {
-            exprs.iter().map(|expr| expr.eval(&rank.indices, counters)).collect()
-        };
-        match route {
-            OutputRoute::InPlace | OutputRoute::Combine => 0,
-            OutputRoute::Reduce { axes, root } => {
-                let root: Vec<_> = values(root, self).into_iter().map(|at| at.max(0) as usize).collect();
-                let root = Some(self.member(axes, &root));
-                sums.received(bytes(self), members(axes, &nest.mesh), self.own_member(axes), root)
-            }
-            OutputRoute::AllReduce { axes } => {
-                sums.received(bytes(self), members(axes, &nest.mesh), self.own_member(axes), None)
-            }
-            OutputRoute::ReduceScatter { axes } => {
-                let Some(ranges) = self.ranges(region, counters) else { return 0 };
-                let own = self.owned(self.output(), &ranges).0;
+        let own = |ranges: &[Along]| self.owned(nest.output_sharding(), ranges).0;
+        match leg {
+            Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
+            Leg::Collective { axes, owners: Owners::Parts } => {
+                let own = self.ranges(region, counters).map_or(0, |ranges| own(&ranges));
                 (members(axes, &nest.mesh) - 1).saturating_mul(own).saturating_mul(sums.element)
             }
-            OutputRoute::Permute { to, from } => {
+            Leg::Collective { axes, owners } => {
+                let root = match owners {
+                    Owners::One(root) => Some(self.values(root, counters)),
+                    Owners::All | Owners::Parts => None,
+                };
+                let root = root.map(|root| root.into_iter().map(|at| at.max(0) as usize).collect::<Vec<_>>());
+                let root = root.map(|root| self.member(axes, &root));
+                let bytes = self.bytes(region, counters);
+                sums.received(bytes, members(axes, &nest.mesh), self.own_member(axes), root)
+            }
+            Leg::Permute { owner, served } => {
                 // The rank whose tile is this rank's, if there is one.
-                let from = values(from, self).into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>();
+                let served = self.values(served, counters).into_iter().map(usize::try_from);
+                let served = served.collect::<Result<Vec<_>, _>>();
                 let extents = nest.mesh.extents();
-                let inside = |from: &Vec<usize>| from.iter().zip(extents.iter()).all(|(at, extent)| at < extent);
-                match from.ok().filter(inside).map(|from| Rank::new(nest, from)) {
-                    Some(from) if from.indices != self.indices && values(to, &from) == self.indices => bytes(&from),
+                let inside = |served: &Vec<usize>| served.iter().zip(extents.iter()).all(|(at, extent)| at < extent);
+                match served.ok().filter(inside).map(|served| Rank::new(nest, served)) {
+                    Some(writer)
+                        if writer.indices != self.indices && writer.values(owner, counters) == self.indices =>
+                    {
+                        writer.bytes(region, counters)
+                    }
                     _ => 0,
                 }
             }
-            OutputRoute::Shift { axis, by, counter, last } => {
-                let taken = if counters[*counter] > 0 && !self.leads_home(*axis, *by) { bytes(self) } else { 0 };
-                let ends = counters[*counter] + 1 == nest.ranges().counters[*counter];
-                taken.saturating_add(if ends { self.received_sums(last, region, counters) } else { 0 })
-            }
-            OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
+            Leg::Halo { reach } | Leg::Exchange { reach } => {
                 let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
                 let writers = nest.mesh.in_reach(&self.coordinates, &mirrored);
                 let others = writers.filter(|writer| *writer != self.coordinates);
-                let received = others.map(|writer| {
-                    let ranges = Rank::new(nest, writer).ranges(region, counters);
-                    ranges.map_or(0, |ranges| self.owned(self.output(), &ranges).0)
-                });
+                let received = others
+                    .map(|writer| Rank::new(nest, writer).ranges(region, counters).map_or(0, |ranges| own(&ranges)));
                 received.fold(0, u64::saturating_add).saturating_mul(sums.element)
             }
         }
-    }
-
-    fn output(&self) -> &Sharding {
-        self.nest.shardings.last().expect("a kernel has an output; this is a bug of polyshard")
     }
 
     /// The number, among the ranks that differ from this one along `axes` alone, of the one at these coordinates along `axes`.

@@ -9,7 +9,9 @@ use super::items::reduce_op;
 use super::names::Names;
 use super::{comment, mentions};
 use polyshard_layout::Reach;
-use polyshard_program::{Expr, Nest, NestStatement, OutputRoute, Region, Route, Symbol, TransferId};
+use polyshard_program::{
+    Buffers, Direction, Expr, Leg, Nest, NestStatement, Owners, Region, Shift, Transfer, TransferId,
+};
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 
@@ -49,10 +51,11 @@ impl Writer<'_> {
     fn statement(&self, statement: &NestStatement) -> TokenStream {
         match statement {
             NestStatement::Loop { counter, body } => self.serial_loop(*counter, body),
-            NestStatement::Fetch(number) => self.fetch(*number),
-            NestStatement::Start => self.start(),
-            NestStatement::Leaf => self.leaf(),
-            NestStatement::Finish => self.finish(),
+            NestStatement::Fill(number) => self.fill(*number),
+            NestStatement::Begin(number) => self.transfer(*number),
+            // The calls that begin a transfer return when it is done.
+            NestStatement::Await(_) => TokenStream::new(),
+            NestStatement::Compute => self.leaf(),
         }
     }
 
@@ -78,32 +81,25 @@ impl Writer<'_> {
 
     /// The tile buffers, allocated once.
     fn tiles(&self) -> TokenStream {
-        let tiled = self.nest.transfers.iter().zip(&self.names.tiles).enumerate();
-        let tiled = tiled.filter(|(_, (transfer, _))| transfer.buffers > 0);
-        let inputs = tiled.map(|(number, (transfer, tile))| {
-            let fixed = self.nest.is_fixed(TransferId(number)).then(|| quote! { .fixed() });
-            let capacity = literal(transfer.capacity as i64);
-            let new = if transfer.buffers == 2 {
-                quote! { relay }
-            } else {
-                quote! { new }
+        let tiles = self.nest.transfers.iter().zip(&self.names.tiles).map(|(transfer, name)| {
+            let (tensor, tile) = (self.nest.tensor_name(transfer.tensor), transfer.tile);
+            let (tensor, capacity) = (tensor.as_str(), literal(tile.capacity as i64));
+            let new = match (transfer.direction, tile.buffers) {
+                (_, Buffers::Shard) => return TokenStream::new(),
+                (Direction::In, Buffers::One) => quote! { Tile::new(#tensor, #capacity)? },
+                (Direction::In, Buffers::Relay) => quote! { Tile::relay(#tensor, #capacity)? },
+                (Direction::Out { any_order }, _) => {
+                    let written = &self.names.written;
+                    let within = self.nest.kernel.written().map(|_| quote! { .within(#written) });
+                    let order = any_order.then(|| quote! { .in_any_order() });
+                    quote! { OutTile::new(#tensor, #capacity)?#within #order }
+                }
             };
-            let name = self.nest.kernel.inputs()[transfer.tensor].name.as_str();
-            quote! { let mut #tile = Tile::#new(#name, #capacity)?#fixed; }
-        });
-        let output = &self.nest.output;
-        let tile = (output.route != OutputRoute::InPlace).then(|| {
-            let tile = self.names.tiles.last().expect("a kernel has an output; this is a bug of polyshard");
-            let capacity = literal(output.capacity as i64);
-            let written = &self.names.written;
-            let within = self.nest.kernel.written().map(|_| quote! { .within(#written) });
-            let name = self.nest.kernel.output().name.as_str();
-            let order = self.nest.output.any_order.then(|| quote! { .in_any_order() });
-            let fixed = self.nest.is_output_fixed().then(|| quote! { .fixed() });
-            quote! { let mut #tile = OutTile::new(#name, #capacity)?#within #order #fixed; }
+            let fixed = tile.is_fixed.then(|| quote! { .fixed() });
+            quote! { let mut #name = #new #fixed; }
         });
         let products = self.products();
-        quote! { #(#inputs)* #tile #products }
+        quote! { #(#tiles)* #products }
     }
 
     /// The inputs, where ranks that share memory see them.
@@ -182,94 +178,98 @@ impl Writer<'_> {
         quote! { vec![#(#coordinates),*] }
     }
 
-    fn fetch(&self, number: TransferId) -> TokenStream {
+    fn transfer(&self, number: TransferId) -> TokenStream {
         let transfer = &self.nest.transfers[number.0];
-        let tensor = self.nest.kernel.inputs()[transfer.tensor].name;
+        let tensor = self.nest.tensor_name(transfer.tensor);
         let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
-        let note = comment(&format!("{by}{tensor}, {}", transfer.route.pattern(&self.nest.mesh)));
-        let moved = self.moved(number, &transfer.route, &transfer.region);
-        quote! { #note #moved }
-    }
-
-    fn moved(&self, number: TransferId, route: &Route, region: &Region) -> TokenStream {
-        let (tile, name) = (&self.names.tiles[number.0], &self.names.regions[number.0]);
-        let source = &self.names.tensors[self.nest.transfers[number.0].tensor];
-        let shown = self.region(region);
-        let bound = quote! { let #name = #shown; };
-        match route {
-            Route::Hold => TokenStream::new(),
-            Route::Copy => quote! { #bound #tile.copy(#source, &#name); },
-            Route::Broadcast { axes, root } => {
-                let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
-                quote! { #bound #tile.broadcast(&#group, &[#(#root),*], #source, &#name)?; }
-            }
-            Route::AllGather { axes } => {
-                let group = self.names.group(axes);
-                quote! { #bound #tile.all_gather(&#group, #source, &#name)?; }
-            }
-            Route::Shift { axis, by, counter, first } => {
-                let (group, counter) = (self.names.group(&[*axis]), &self.names.loops[*counter]);
-                let start = self.first(number, first);
-                let by = proc_macro2::Literal::i64_unsuffixed(*by);
+        let note = comment(&format!("{by}{tensor}, {}", self.nest.pattern_of(transfer)));
+        let Some(Shift { axis, by, counter }) = transfer.route.shift() else {
+            let moved = self.at_owners(number, &transfer.region);
+            return quote! { #note #moved };
+        };
+        let at_owners = self.at_owners(number, &transfer.region_at_owners(counter, &self.index.ranges));
+        let (group, counter) = (self.names.group(&[axis]), &self.names.loops[counter]);
+        match transfer.direction {
+            Direction::In => {
+                let (tile, name, source) =
+                    (&self.names.tiles[number.0], &self.names.regions[number.0], self.tensor(transfer));
+                let (shown, by) = (self.region(&transfer.region), proc_macro2::Literal::i64_unsuffixed(by));
                 quote! {
+                    #note
                     if #counter == 0 {
-                        #start
+                        #at_owners
                     } else {
-                        #bound
+                        let #name = #shown;
                         #tile.shift(&#group, #by, #source, &#name)?;
                     }
                 }
             }
-            Route::Permute { from, to } => {
-                let permutation = self.permutation(from, to, shown, name);
-                quote! { #permutation let (from, to) = permutation; #tile.permute(&grid, from, to, #source, &#name(grid.coords()))?; }
-            }
-            Route::Sequence { first, held, next } => {
-                let (first, next) = (self.moved(number, first, held), self.passed_on(number, next, region));
-                quote! { #first #next }
-            }
-            Route::Halo { reach } | Route::Exchange { reach } => {
-                let (closure, reach) = (self.of_rank(shown), reach_of(reach));
-                let fetch = if self.nest.reads_in_place(number) { quote!(halo) } else { quote!(exchange) };
-                quote! { let #name = #closure; #tile.#fetch(&grid, #reach, #source, #name)?; }
+            Direction::Out { .. } => {
+                let extent = proc_macro2::Literal::i64_unsuffixed(self.extent_of(transfer));
+                // On the way, sums stay in the tile.
+                quote! { #note if #counter + 1 == #extent { #at_owners } }
             }
         }
     }
 
-    /// The second of two steps: out of tiles, not of shards.
-    fn passed_on(&self, number: TransferId, route: &Route, region: &Region) -> TokenStream {
-        let (tile, name) = (&self.names.tiles[number.0], &self.names.regions[number.0]);
-        let source = &self.names.tensors[self.nest.transfers[number.0].tensor];
-        let shown = self.region(region);
-        match route {
-            Route::Broadcast { axes, root } => {
-                let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
-                quote! { let #name = #shown; #tile.broadcast_held(&#group, &[#(#root),*], #source, &#name)?; }
+    /// The iterations of the loop of a transfer that shifts.
+    fn extent_of(&self, transfer: &Transfer) -> i64 {
+        transfer.route.shift().map_or(1, |shift| self.nest.loops[shift.counter].extent)
+    }
+
+    fn tensor(&self, transfer: &Transfer) -> &Ident {
+        &self.names.tensors[transfer.tensor]
+    }
+
+    /// The legs between owners and tiles.
+    fn at_owners(&self, number: TransferId, region: &Region) -> TokenStream {
+        let Transfer { route, direction, .. } = &self.nest.transfers[number.0];
+        let legs = route.at_owners().iter().enumerate().map(|(nth, leg)| {
+            let held = route.held.as_ref().filter(|_| nth == 0);
+            let region = held.unwrap_or(region);
+            match direction {
+                Direction::In => self.brought(number, leg, region, nth > 0),
+                Direction::Out { .. } => self.sent(number, leg, region),
             }
-            Route::Permute { from, to } => {
-                let permutation = self.permutation(from, to, shown, name);
+        });
+        legs.collect()
+    }
+
+    /// A leg of an input's route; the second of two takes what it moves out of tiles, not of shards.
+    fn brought(&self, number: TransferId, leg: &Leg, region: &Region, is_second: bool) -> TokenStream {
+        let transfer = &self.nest.transfers[number.0];
+        let (tile, name, source) = (&self.names.tiles[number.0], &self.names.regions[number.0], self.tensor(transfer));
+        let shown = self.region(region);
+        let bound = quote! { let #name = #shown; };
+        match leg {
+            Leg::InPlace if transfer.tile.buffers == Buffers::Shard => TokenStream::new(),
+            Leg::InPlace => quote! { #tile.hold(&#shown); },
+            Leg::Copy | Leg::Collective { owners: Owners::All, .. } => quote! { #bound #tile.copy(#source, &#name); },
+            Leg::Collective { axes, owners: Owners::One(root) } => {
+                let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
+                let broadcast = if is_second { quote!(broadcast_held) } else { quote!(broadcast) };
+                quote! { #bound #tile.#broadcast(&#group, &[#(#root),*], #source, &#name)?; }
+            }
+            Leg::Collective { axes, owners: Owners::Parts } => {
+                let group = self.names.group(axes);
+                quote! { #bound #tile.all_gather(&#group, #source, &#name)?; }
+            }
+            Leg::Permute { owner, served } => {
+                let permutation = self.permutation(owner, served, shown, name);
+                let permute = if is_second { quote!(permute_held) } else { quote!(permute) };
                 quote! {
                     #permutation
                     let (from, to) = permutation;
-                    #tile.permute_held(&grid, from, to, #source, &#name(grid.coords()))?;
+                    #tile.#permute(&grid, from, to, #source, &#name(grid.coords()))?;
                 }
             }
-            _ => unreachable!("tiles are broadcast or permuted; this is a bug of polyshard"),
+            Leg::Halo { reach } | Leg::Exchange { reach } => {
+                let (closure, reach) = (self.of_rank(shown), reach_of(reach));
+                let fetch = if transfer.tile.own_in_place { quote!(halo) } else { quote!(exchange) };
+                quote! { let #name = #closure; #tile.#fetch(&grid, #reach, #source, #name)?; }
+            }
+            Leg::Shift(_) => unreachable!("a shift is not at owners; this is a bug of polyshard"),
         }
-    }
-
-    /// The first iteration of a shift: its counter is 0 there.
-    fn first(&self, number: TransferId, first: &Route) -> TokenStream {
-        let transfer = &self.nest.transfers[number.0];
-        let Some(counter) = transfer.level.checked_sub(1) else {
-            unreachable!("a shift is inside a loop; this is a bug of polyshard")
-        };
-        let region = transfer.region.fixed(Symbol::Counter(counter), 0, &self.index.ranges);
-        if *first == Route::Hold {
-            let (tile, shown) = (&self.names.tiles[number.0], self.region(&region));
-            return quote! { #tile.hold(&#shown); };
-        }
-        self.moved(number, first, &region)
     }
 
     /// The rank to which `image` maps this one, and the one that it maps here, as `permutation`.
@@ -282,68 +282,47 @@ impl Writer<'_> {
         }
     }
 
-    fn start(&self) -> TokenStream {
-        let output = &self.nest.output;
-        let (tile, region) = (self.names.tiles.last(), self.region(&output.region));
+    fn fill(&self, number: TransferId) -> TokenStream {
+        let Transfer { region, route, .. } = &self.nest.transfers[number.0];
+        let (tile, region) = (&self.names.tiles[number.0], self.region(region));
         let op = reduce_op(self.nest);
-        match &output.route {
-            OutputRoute::Shift { axis, by, counter, .. } => {
-                let (group, counter) = (self.names.group(&[*axis]), &self.names.loops[*counter]);
-                let by = proc_macro2::Literal::i64_unsuffixed(*by);
-                quote! {
-                    if #counter == 0 {
-                        #tile.reset(&#region, #op);
-                    } else {
-                        #tile.shift(&#group, #by, &#region)?;
-                    }
-                }
+        let Some(Shift { axis, by, counter }) = route.shift() else { return quote! { #tile.reset(&#region, #op); } };
+        let (group, counter) = (self.names.group(&[axis]), &self.names.loops[counter]);
+        let by = proc_macro2::Literal::i64_unsuffixed(by);
+        quote! {
+            if #counter == 0 {
+                #tile.reset(&#region, #op);
+            } else {
+                #tile.shift(&#group, #by, &#region)?;
             }
-            _ => quote! { #tile.reset(&#region, #op); },
         }
     }
 
-    fn finish(&self) -> TokenStream {
-        let output = &self.nest.output;
-        let by = output.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
-        let tensor = self.nest.kernel.output().name;
-        let note = comment(&format!("{by}{tensor}, {}", output.route.pattern(&self.nest.mesh)));
-        let sent = self.sent(&output.route, &output.region);
-        quote! { #note #sent }
-    }
-
-    fn sent(&self, route: &OutputRoute, symbolic: &Region) -> TokenStream {
-        let (tile, c) = (self.names.tiles.last(), self.names.tensors.last());
-        let name = self.names.regions.last().expect("a kernel has an output; this is a bug of polyshard");
-        let op = reduce_op(self.nest);
-        let region = self.region(symbolic);
-        match route {
-            OutputRoute::InPlace => TokenStream::new(),
-            OutputRoute::Combine => quote! { #tile.combine_local(#c, #op); },
-            OutputRoute::Reduce { axes, root } => {
+    /// A leg of an output's route.
+    fn sent(&self, number: TransferId, leg: &Leg, symbolic: &Region) -> TokenStream {
+        let (tile, name, c) = (&self.names.tiles[number.0], &self.names.regions[number.0], self.names.tensors.last());
+        let (op, region) = (reduce_op(self.nest), self.region(symbolic));
+        match leg {
+            Leg::InPlace | Leg::Shift(_) => TokenStream::new(),
+            Leg::Copy => quote! { #tile.combine_local(#c, #op); },
+            Leg::Collective { axes, owners: Owners::One(root) } => {
                 let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
                 quote! { #tile.reduce(&#group, &[#(#root),*], #c, #op)?; }
             }
-            OutputRoute::AllReduce { axes } => {
+            Leg::Collective { axes, owners: Owners::All } => {
                 let group = self.names.group(axes);
                 quote! { #tile.all_reduce(&#group, #c, #op)?; }
             }
-            OutputRoute::ReduceScatter { axes } => {
+            Leg::Collective { axes, owners: Owners::Parts } => {
                 let group = self.names.group(axes);
                 quote! { #tile.reduce_scatter(&#group, #c, #op)?; }
             }
-            OutputRoute::Shift { counter, last, .. } => {
-                let extent = self.nest.loops[*counter].extent;
-                let end = symbolic.fixed(Symbol::Counter(*counter), extent - 1, &self.index.ranges);
-                let (last, counter) = (self.sent(last, &end), &self.names.loops[*counter]);
-                let extent = proc_macro2::Literal::i64_unsuffixed(extent);
-                // On the way, sums stay in the tile.
-                quote! { if #counter + 1 == #extent { #last } }
-            }
-            OutputRoute::Permute { to, from } => {
-                let permutation = self.permutation(to, from, region, name);
+            Leg::Permute { owner, served } => {
+                // The roles are those of an input, reversed: the owner of a rank's tile receives it.
+                let permutation = self.permutation(owner, served, region, name);
                 quote! { #permutation let (to, from) = permutation; #tile.permute_back(&grid, to, from, #c, #op)?; }
             }
-            OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
+            Leg::Halo { reach } | Leg::Exchange { reach } => {
                 let (closure, reach) = (self.of_rank(region), reach_of(reach));
                 quote! { #tile.write_back(&grid, #reach, #c, #closure, #op)?; }
             }

@@ -4,7 +4,7 @@ use super::index::literal;
 use super::mentions;
 use super::names::Names;
 use polyshard_layout::{AxisExpr, Level, Mesh, Placement, Sharding};
-use polyshard_program::{Assign, LeafOp, Nest, OutputRoute, Written};
+use polyshard_program::{Assign, LeafOp, Nest, Written};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -41,7 +41,7 @@ pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &Token
         _ => format!(" If the {arrays} are not sharded as the program expects them, or communication fails."),
     });
     let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
-    let restart = (kernel.assign() == Assign::Set && !nest.overwrites()).then_some(zero);
+    let restart = (kernel.assign() == Assign::Set && !nest.leaf.overwrites).then_some(zero);
     let restart = restart_output(nest, names, restart);
     // Where all ranks do the same, what is left is that there are as many as the nest is for.
     let grid = match mentions(body, "grid") {
@@ -108,7 +108,7 @@ fn restart_output(nest: &Nest, names: &Names, zero: Option<syn::Lit>) -> TokenSt
         quote! { &[#(#strides),*] }
     });
     let fill = zero.map(|zero| quote! { #name.fill(#c, #zero); });
-    if fill.is_none() && nest.output.route == OutputRoute::InPlace {
+    if fill.is_none() && nest.output().route.is_in_place() {
         return TokenStream::new();
     }
     quote! { let #name = Written::new(#c, &[#(#base),*], &[#(#strides),*], &[#(#counts),*]); #fill }

@@ -22,9 +22,9 @@ pub(super) struct Names {
     pub scalars: Vec<Ident>,
     /// `sharding_a` and the like, per tensor.
     pub shardings: Vec<Ident>,
-    /// `a_tile` and the like, per transfer, then of the output.
+    /// `a_tile` and the like, per transfer.
     pub tiles: Vec<Ident>,
-    /// `a_region` and the like, per transfer, then of the output.
+    /// `a_region` and the like, per transfer.
     pub regions: Vec<Ident>,
     /// `c_written`, the elements of the output that the kernel writes.
     pub written: Ident,
@@ -80,11 +80,10 @@ impl Names {
         let scalars = wanted.names(kernel.scalars().iter().map(|scalar| scalar.0.as_str()));
         let loops = wanted.names(nest.loops.iter().map(|l| l.name.as_str()));
         let axes = wanted.names(nest.mesh.as_slice().iter().map(|axis| axis.name.as_str()));
-        let output = kernel.output().name;
         let tiles: Vec<_> = (0..nest.transfers.len()).map(|number| nest.tile_name(TransferId(number))).collect();
         let regions: Vec<_> = tiles.iter().map(|tile| tile.replacen("_tile", "_region", 1)).collect();
-        let tiles = wanted.names(tiles.iter().map(String::as_str).chain([&*format!("{output}_tile")]));
-        let regions = wanted.names(regions.iter().map(String::as_str).chain([&*format!("{output}_region")]));
+        let tiles = wanted.names(tiles.iter().map(String::as_str));
+        let regions = wanted.names(regions.iter().map(String::as_str));
         let written = wanted.name(&format!("{}_written", kernel.output().name));
         let axis = |axis: &usize| nest.mesh.as_slice()[*axis].name.as_str();
         let groups = nest.groups().into_iter().map(|axes| {

@@ -4,9 +4,9 @@
 use super::{Operand, Product, ProductError, ProductPlan, ProductStep, Sequence, Sharded, StepCost};
 use polyshard_layout::{Collective, Mesh, Name, Sharding};
 use polyshard_program::{
-    Access, Affine, Array, ArrayId, ArrayKind, Assign, DType, Expr, KernelSpec, Leaf, LeafAccess, LeafLoop, LeafOp,
-    Move, Nest, Number, Output, OutputRoute, Pattern, Program, Proof, Property, Ranges, Region, Report, Role, Route,
-    Statement, Symbol, Transfer, Value,
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, DType, Direction, Expr, KernelSpec, Leaf, LeafAccess, LeafLoop,
+    LeafOp, Leg, Move, Nest, Number, Pattern, Program, Proof, Property, Ranges, Region, Report, Role, Statement,
+    Symbol, Tile, Transfer, Value,
 };
 
 impl ProductPlan {
@@ -265,21 +265,20 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
         spec.check().unwrap_or_else(|error| panic!("a product is no kernel: {error}; this is a bug of polyshard"));
     let region = |nth: usize| Region::of_ranges(names[nth].iter().map(|name| spans[position(name)].clone()).collect());
     let tests = || vec!["each rank multiplies what it holds".to_owned()];
-    let transfers: Vec<_> = [0, 1]
-        .map(|nth| Transfer {
-            tensor: nth,
-            operands: vec![nth],
-            level: 0,
-            region: region(nth),
-            route: Route::Hold,
-            capacity: 0,
-            buffers: 0,
-            step: None,
-            tests: tests(),
-        })
-        .into();
-    let (route, any_order) = (OutputRoute::InPlace, false);
-    let output = Output { level: 0, region: region(2), route, any_order, capacity: 0, step: None, tests: tests() };
+    let transfer = |tensor: usize, direction, operands| Transfer {
+        tensor,
+        direction,
+        operands,
+        level: 0,
+        region: region(tensor),
+        route: Leg::InPlace.into(),
+        tile: Tile::default(),
+        step: None,
+        tests: tests(),
+    };
+    let out = Direction::Out { any_order: false };
+    let transfers =
+        vec![transfer(0, Direction::In, vec![0]), transfer(1, Direction::In, vec![1]), transfer(2, out, Vec::new())];
     let leaf_access = |nth: usize| LeafAccess {
         tensor: nth,
         base: names[nth].iter().map(|name| spans[position(name)].0.clone()).collect(),
@@ -301,6 +300,7 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
         operands: vec![leaf_access(0), leaf_access(1)],
         numbers: Vec::new(),
         op: LeafOp::Contraction { roles: loops.iter().map(role).collect(), alpha: Value::Literal(Number::Int(1)) },
+        overwrites: false,
         step: None,
     };
     let proof = |property, tensor, claim: &str| Proof { property, tensor, claim: claim.into(), of_route: false };
@@ -310,7 +310,6 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
         proof(Property::Residency, Some(tensors[1]), "a rank's tile is what it multiplies"),
         proof(Property::Delivery, Some(tensors[2]), "a rank holds its terms; sums over ranks are partial sums"),
     ];
-    let body = Nest::body_of(0, &transfers, &output);
     let nest = Nest {
         kernel,
         steps: Vec::new(),
@@ -318,13 +317,12 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
         shardings: shardings.map(Sharding::clone).into(),
         loops: Vec::new(),
         transfers,
-        output,
         leaf,
-        body,
+        body: Vec::new(),
         report: Report::default(),
         hints: Vec::new(),
     };
-    nest.reported(proofs)
+    nest.completed(proofs)
 }
 
 /// The indices of a dimension that a rank holds: one block, which is numbered by the rank's coordinates.

@@ -5,7 +5,7 @@ use crate::Schedule;
 use expect_test::{Expect, expect};
 use polyshard_dsl::{Var, pin};
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{Access, Affine, Assign, KernelSpec, Value, example};
+use polyshard_program::{Access, Affine, Assign, Direction, KernelSpec, Value, example};
 
 /// The route of an input, the tests made, and what they proved.
 #[track_caller]
@@ -19,7 +19,7 @@ fn check(schedule: &Schedule, tensor: &str, expect: Expect) {
     let mut trail = Trail::default();
     let need = Need { depth, region: &region, sharding: &sharding, written: false };
     let route = context.route(&need, &mut trail).expect("isl decides");
-    let mut text = format!("{}\n", route.pattern(&context.state.mesh));
+    let mut text = format!("{}\n", route.pattern(Direction::In, &context.state.mesh));
     for test in &trail.tests {
         text += &format!("- {test}\n");
     }

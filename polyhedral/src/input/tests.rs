@@ -28,7 +28,8 @@ fn check(accesses: [[(&str, i64); 2]; 2], rows: i128, homed: bool, expect: &[(&[
     }
     let context = Context::new(&schedule).expect("the steps are legal");
     let (transfers, _) = transfers(&context).expect("there are routes");
-    let found: Vec<_> = transfers.iter().map(|t| (&t.operands[..], t.route.pattern(&mesh).to_string())).collect();
+    let found: Vec<_> =
+        transfers.iter().map(|t| (&t.operands[..], t.route.pattern(t.direction, &mesh).to_string())).collect();
     let expect: Vec<_> = expect.iter().map(|&(operands, pattern)| (operands, pattern.to_owned())).collect();
     assert_eq!(found, expect);
 }
@@ -64,6 +65,6 @@ fn a_transfer_says_which_loops_it_is_outside_of() {
         .communicate("B", "mi");
     let context = Context::new(&rows).expect("the steps are legal");
     let (transfers, _) = transfers(&context).expect("there are routes");
-    assert_eq!((transfers[1].level, transfers[1].capacity, transfers[1].buffers), (0, 16, 1));
+    assert_eq!((transfers[1].level, transfers[1].tile.capacity), (0, 16));
     assert_eq!(transfers[1].tests[0], "the 1 inner loops do not change what is read, so it is fetched outside them");
 }

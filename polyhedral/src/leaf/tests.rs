@@ -81,9 +81,9 @@ fn what_is_no_product_of_two_says_why() {
 /// The leaf of a schedule and the number of serial loops around it.
 fn found(schedule: &Schedule) -> (Leaf, usize) {
     let context = &Context::new(schedule).expect("the steps are legal");
-    let (transfers, _) = transfers(context).expect("inputs have transfers");
-    let (output, _) = output(context).expect("the output has a route");
-    let (leaf, depth) = leaf(context, &transfers, &output).expect("there is a leaf");
+    let (mut transfers, _) = transfers(context).expect("inputs have transfers");
+    transfers.push(output(context).expect("the output has a route").0);
+    let (leaf, depth) = leaf(context, &transfers).expect("there is a leaf");
     (leaf, depth.0)
 }
 

@@ -93,7 +93,7 @@ impl Schedule {
     ///     .shard("C", [m.at(x)]);
     /// let at_once = rows.clone().expect("C", Pattern::reduce_scatter([x])).lower()?;
     /// let per_panel = rows.communicate("C", "mo").expect("C", Pattern::reduce([x])).lower()?;
-    /// assert!(per_panel.nest().output.capacity < at_once.nest().output.capacity);
+    /// assert!(per_panel.nest().output().tile.capacity < at_once.nest().output().tile.capacity);
     /// same_as_sequential(&at_once)?;
     /// same_as_sequential(&per_panel)?;
     /// # Ok(())
@@ -140,7 +140,7 @@ impl Schedule {
     ///     .shard("C", [pin(x, 0)])
     ///     .expect("C", Pattern::reduce([x]));
     /// let in_any_order = in_order.reassociate("C").lower()?;
-    /// assert!(in_any_order.nest().output.any_order);
+    /// assert!(in_any_order.nest().any_order());
     /// same_as_sequential(&in_any_order)?;
     /// # Ok(())
     /// # }

@@ -1,112 +1,60 @@
 //! What a nest says of itself.
 
-use super::{LeafOp, Nest, Output, OutputRoute, Region, Route, Transfer, TransferId};
+use super::{Direction, Nest, Transfer, TransferId};
 use crate::expr::{Ranges, Symbol};
-use crate::kernel::Assign;
 use crate::pattern::Pattern;
-use polyshard_layout::{Name, SumKind};
+use polyshard_layout::{Name, Sharding, SumKind};
 use std::collections::BTreeSet;
 
 impl Nest {
+    /// Returns the transfer of the output.
+    ///
+    /// # Panics
+    /// If there is none: a bug of polyshard.
+    #[must_use]
+    pub fn output(&self) -> &Transfer {
+        self.transfers.last().expect("a kernel has an output; this is a bug of polyshard")
+    }
+
+    /// Returns the transfers of inputs.
+    #[must_use]
+    pub fn inputs(&self) -> &[Transfer] {
+        &self.transfers[..self.transfers.len() - 1]
+    }
+
+    /// Returns how the output lies.
+    ///
+    /// # Panics
+    /// If that is missing: a bug of polyshard.
+    #[must_use]
+    pub fn output_sharding(&self) -> &Sharding {
+        self.shardings.last().expect("a kernel has an output; this is a bug of polyshard")
+    }
+
     /// Returns the sets of axes along which ranks communicate as groups, ascending: both back ends make their
     /// sub-communicators in this order, which all ranks share.
     #[must_use]
     pub fn groups(&self) -> BTreeSet<Vec<usize>> {
-        fn add(route: &Route, groups: &mut BTreeSet<Vec<usize>>) {
-            match route {
-                Route::Broadcast { axes, .. } | Route::AllGather { axes } => {
-                    groups.insert(axes.clone());
-                }
-                Route::Shift { axis, first, .. } => {
-                    groups.insert(vec![*axis]);
-                    add(first, groups);
-                }
-                Route::Sequence { first, next, .. } => {
-                    add(first, groups);
-                    add(next, groups);
-                }
-                Route::Hold | Route::Copy | Route::Permute { .. } | Route::Halo { .. } | Route::Exchange { .. } => {}
-            }
-        }
-        fn add_output(route: &OutputRoute, groups: &mut BTreeSet<Vec<usize>>) {
-            match route {
-                OutputRoute::Reduce { axes, .. }
-                | OutputRoute::AllReduce { axes }
-                | OutputRoute::ReduceScatter { axes } => {
-                    groups.insert(axes.clone());
-                }
-                OutputRoute::Shift { axis, last, .. } => {
-                    groups.insert(vec![*axis]);
-                    add_output(last, groups);
-                }
-                OutputRoute::InPlace
-                | OutputRoute::Combine
-                | OutputRoute::Permute { .. }
-                | OutputRoute::Halo { .. }
-                | OutputRoute::Exchange { .. } => {}
-            }
-        }
-        let mut groups = BTreeSet::new();
-        add_output(&self.output.route, &mut groups);
-        self.transfers.iter().for_each(|transfer| add(&transfer.route, &mut groups));
-        groups
-    }
-
-    /// Returns whether what a rank owns itself of a transfer's region is read where it lies, not copied into the tile: of a
-    /// halo without gaps, where the leaf is a nest.
-    #[must_use]
-    pub fn reads_in_place(&self, transfer: TransferId) -> bool {
-        let Transfer { route, region, .. } = &self.transfers[transfer.0];
-        matches!(route, Route::Halo { .. }) && !region.has_blocks() && self.leaf.op == LeafOp::Nest
+        self.transfers.iter().flat_map(|transfer| &transfer.route.legs).filter_map(super::Leg::group).collect()
     }
 
     /// Returns whether a rank reads what others own of an input.
     #[must_use]
     pub fn reads_others(&self) -> bool {
-        let is_own = |transfer: &Transfer| transfer.buffers == 0 || matches!(transfer.route, Route::Hold | Route::Copy);
-        !self.transfers.iter().all(is_own)
-    }
-
-    /// Returns whether an exchange has the same regions each time, so that its messages are, too.
-    #[must_use]
-    pub fn is_fixed(&self, transfer: TransferId) -> bool {
-        let Transfer { route, region, .. } = &self.transfers[transfer.0];
-        matches!(route, Route::Halo { .. } | Route::Exchange { .. }) && !self.varies(region)
-    }
-
-    /// Returns whether the output is exchanged, and has the same regions each time, so that its messages are the same, too.
-    #[must_use]
-    pub fn is_output_fixed(&self) -> bool {
-        let Output { route, region, .. } = &self.output;
-        matches!(route, OutputRoute::Halo { .. } | OutputRoute::Exchange { .. }) && !self.varies(region)
-    }
-
-    /// Whether a region depends on a loop.
-    fn varies(&self, region: &Region) -> bool {
-        (0..self.loops.len()).any(|number| region.mentions(Symbol::Counter(number)))
-    }
-
-    /// Returns whether the leaf overwrites the output where it lies: with `=`, of a nest that gives each element one
-    /// value, so that the output need not be cleared first. Of partial sums, a rank holds more than it computes.
-    #[must_use]
-    pub fn overwrites(&self) -> bool {
-        let is_partial = self.shardings.last().is_some_and(|sharding| !sharding.partial().is_empty());
-        let in_place = self.output.route == OutputRoute::InPlace && self.leaf.op == LeafOp::Nest && !is_partial;
-        self.kernel.assign() == Assign::Set && in_place && self.kernel.writes_once()
+        !self.inputs().iter().all(|transfer| transfer.route.is_local())
     }
 
     /// What the nest sums up, and in which order.
     pub(crate) fn sum_kind(&self) -> SumKind {
         let dtype = self.kernel.dtype();
-        SumKind { element: dtype.size() as u64, any_order: self.output.any_order || !dtype.is_float() }
+        SumKind { element: dtype.size() as u64, any_order: self.any_order() || !dtype.is_float() }
     }
 
     /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working
     /// out its messages takes time for. See [`Route::partners`].
     #[must_use]
     pub fn partners(&self) -> usize {
-        let inputs = self.transfers.iter().map(|transfer| transfer.route.partners(&self.mesh));
-        inputs.chain([self.output.route.partners(&self.mesh)]).max().unwrap_or(0)
+        self.transfers.iter().map(|transfer| transfer.route.partners(&self.mesh)).max().unwrap_or(0)
     }
 
     /// Returns the ranges of coordinates and counters.
@@ -140,13 +88,23 @@ impl Nest {
     #[must_use]
     pub fn patterns(&self, tensor: &str) -> Vec<Pattern> {
         let Some(position) = self.kernel.tensors().position(|other| other.name == *tensor) else { return Vec::new() };
-        if position == self.kernel.inputs().len() {
-            return vec![self.output.route.pattern(&self.mesh)];
-        }
         let transfers = self.transfers.iter().filter(|transfer| transfer.tensor == position);
-        let patterns: Vec<_> = transfers.map(|transfer| transfer.route.pattern(&self.mesh)).collect();
+        let patterns: Vec<_> = transfers.map(|transfer| self.pattern_of(transfer)).collect();
         // What the value does not read is not moved.
         if patterns.is_empty() { vec![Pattern::Local] } else { patterns }
+    }
+
+    /// Returns the pattern of a transfer of this nest.
+    #[must_use]
+    pub fn pattern_of(&self, transfer: &Transfer) -> Pattern {
+        transfer.route.pattern(transfer.direction, &self.mesh)
+    }
+
+    /// Returns whether the communication library chooses the order in which collectives add up partial sums, else it is that
+    /// of the ranks.
+    #[must_use]
+    pub fn any_order(&self) -> bool {
+        self.output().direction == Direction::Out { any_order: true }
     }
 
     /// Returns the number of the transfer that brings what an operand of the leaf reads.
@@ -161,6 +119,15 @@ impl Nest {
             .unwrap_or_else(|| panic!("no operand {operand}; the leaf has {}", self.leaf.operands.len()))
     }
 
+    /// Returns the name of a tensor by its position; the output's is after those of the inputs.
+    ///
+    /// # Panics
+    /// If there is no such tensor.
+    #[must_use]
+    pub fn tensor_name(&self, tensor: usize) -> Name {
+        self.kernel.tensors().nth(tensor).expect("a tensor of the kernel; this is a bug of polyshard").name
+    }
+
     /// Returns the name of a transfer's tile: `A_tile`, and `A_tile_2` if it is the second one of its tensor.
     ///
     /// # Panics
@@ -169,7 +136,7 @@ impl Nest {
     pub fn tile_name(&self, transfer: TransferId) -> String {
         let tensor = self.transfers[transfer.0].tensor;
         let nth = self.transfers[..=transfer.0].iter().filter(|other| other.tensor == tensor).count();
-        let name = self.kernel.inputs()[tensor].name;
+        let name = self.tensor_name(tensor);
         if nth == 1 { format!("{name}_tile") } else { format!("{name}_tile_{nth}") }
     }
 }

@@ -1,109 +1,174 @@
-//! Routes: how a region of an input gets to the ranks that read it.
+//! Routes: how a region gets from its owners to the rank that reads it, or from the rank that writes it to its owners.
+//!
+//! An output's route is that of an input of the same region and sharding, run backwards, so one vocabulary serves both
+//! directions:
+//!
+//! | leg | in: to a reader | out: from a writer |
+//! | --- | --- | --- |
+//! | `InPlace` | the leaf reads the shard | the leaf writes the shard |
+//! | `Copy` | gathered from the rank's own shard | combined into the rank's own shard |
+//! | `Collective`, one owner | broadcast | reduce |
+//! | `Collective`, all own it | (nobody sends) | all-reduce |
+//! | `Collective`, each owns a part | all-gather | reduce-scatter |
+//! | `Shift` | the neighbour's last tile | the sums travel |
+//! | `Permute` | from one rank | to one rank |
+//! | `Halo` | neighbours' parts | to neighbours |
+//! | `Exchange` | all parts | to all owners |
 
-use super::Region;
-use crate::expr::Expr;
+use super::{Region, Transfer};
+use crate::expr::{Expr, Ranges, Symbol};
 use crate::pattern::Pattern;
 use polyshard_layout::{Mesh, Reach};
 use serde::{Deserialize, Serialize};
 
-/// How a region gets to the rank that reads it.
+/// Which way a transfer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Direction {
+    /// From the owners of an input to the ranks that read it.
+    In,
+    /// From the ranks that compute an output to its owners, who combine what they get.
+    Out {
+        /// Whether the communication library chooses the order in which collectives add up partial sums, else it is that of
+        /// the ranks.
+        any_order: bool,
+    },
+}
+
+/// How a region gets from its owners to a rank, or backwards: legs, one after the other, the first one at the owners.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Route {
-    /// It lies in the rank's own shard, which the leaf reads in place.
-    Hold,
-    /// The rank owns it, but block-cyclic: it is gathered from the rank's own shard.
+pub struct Route {
+    /// One leg, or two of which the second passes on what the first left in tiles; then perhaps a shift, which takes the
+    /// place of the others in all iterations but the one next to the owners: the first of an input, the last of an output.
+    pub legs: Vec<Leg>,
+    /// What the first of two legs leaves in tiles; empty on ranks that pass nothing on.
+    pub held: Option<Region>,
+}
+
+/// A part of a [`Route`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Leg {
+    /// It lies in the rank's own shard, which the leaf reads or writes where it is.
+    InPlace,
+    /// The rank owns it, but block-cyclic: it is copied between its own shard and the tile.
     Copy,
-    /// One rank along the axes sends it to all of them.
-    Broadcast {
+    /// Between the tiles of all ranks that differ along some axes, and the shards of those that own it.
+    Collective {
         /// The axes' positions, ascending.
         axes: Vec<usize>,
-        /// The root's coordinates along them.
-        root: Vec<Expr>,
+        /// Which of these ranks own it.
+        owners: Owners,
     },
-    /// In the first iteration of the innermost loop around by another route; then from the neighbour.
-    Shift {
-        /// The axis' position.
-        axis: usize,
-        /// The neighbour's distance along the axis, modulo its extent.
-        by: i64,
-        /// The loop.
-        counter: usize,
-        /// The route of the first iteration.
-        first: Box<Route>,
-    },
-    /// From one rank, and what this rank owns to one rank.
+    /// From the tile that a neighbour had in the iteration before.
+    Shift(Shift),
+    /// With one rank each way.
     Permute {
         /// The coordinates of the rank that owns this rank's region.
-        from: Vec<Expr>,
+        owner: Vec<Expr>,
         /// The coordinates of the rank whose region this rank owns.
-        to: Vec<Expr>,
+        served: Vec<Expr>,
     },
-    /// Every rank along the axes contributes the part that it owns.
-    AllGather {
-        /// The axes' positions, ascending.
-        axes: Vec<usize>,
-    },
-    /// By one route to ranks that pass it on, and from their tiles by another: a broadcast or a permutation.
-    Sequence {
-        /// How ranks get what they pass on.
-        first: Box<Route>,
-        /// What they pass on; empty on those that do not.
-        held: Region,
-        /// How it gets to those that read it.
-        next: Box<Route>,
-    },
-    /// Neighbours send what they own of the region, whose rest is what the rank owns itself.
+    /// With neighbours, who own what of the region the rank does not own itself.
     Halo {
-        /// Per axis, how far owners are from the rank that reads.
+        /// Per axis, how far owners are from the rank that reads or writes.
         reach: Vec<Reach>,
     },
-    /// Each owner sends each reader the intersection of what it owns and what the other reads.
+    /// With each owner, the intersection of what it owns and what the rank reads or writes.
     Exchange {
-        /// Per axis, how far owners are from the rank that reads.
+        /// Per axis, how far owners are from the rank that reads or writes.
         reach: Vec<Reach>,
     },
 }
 
+/// Which ranks along the axes of a collective own the region.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Owners {
+    /// The one at these coordinates along the axes.
+    One(Vec<Expr>),
+    /// Every one owns all of it.
+    All,
+    /// Every one owns a part of it.
+    Parts,
+}
+
+/// A tile that goes from rank to rank, an iteration after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shift {
+    /// The axis' position.
+    pub axis: usize,
+    /// The neighbour's distance along the axis, modulo its extent.
+    pub by: i64,
+    /// The loop, the innermost one around the transfer.
+    pub counter: usize,
+}
+
+impl From<Leg> for Route {
+    fn from(leg: Leg) -> Self {
+        Self { legs: vec![leg], held: None }
+    }
+}
+
 impl Route {
-    /// Returns the most tiles that a rank receives in one step.
-    pub fn tiles_received(&self) -> u64 {
-        match self {
-            Self::Hold | Self::Copy => 0,
-            Self::Shift { first, .. } => first.tiles_received().max(1),
-            // The ranks that a tile is permuted to are those that broadcast it, so that none receives it twice.
-            Self::Sequence { first, next, .. } => match (&**first, &**next) {
-                (Self::Permute { .. }, Self::Broadcast { .. }) => 1,
-                (first, next) => first.tiles_received() + next.tiles_received(),
-            },
-            _ => 1,
+    /// The route by two legs, the first of which leaves `held` in tiles.
+    #[must_use]
+    pub fn of_two(first: Leg, held: Region, next: Leg) -> Self {
+        Self { legs: vec![first, next], held: Some(held) }
+    }
+
+    /// The route that is this one in the iteration next to the owners, and else the shift.
+    #[must_use]
+    pub fn then_shift(mut self, shift: Shift) -> Self {
+        self.legs.push(Leg::Shift(shift));
+        self
+    }
+
+    /// Returns the shift, if there is one.
+    #[must_use]
+    pub fn shift(&self) -> Option<Shift> {
+        match self.legs.last() {
+            Some(&Leg::Shift(shift)) => Some(shift),
+            _ => None,
         }
     }
 
-    /// Returns the number of tile buffers that it takes turns with.
-    pub fn buffers(&self) -> usize {
-        match self {
-            Self::Hold => 0,
-            Self::Shift { .. } => 2,
-            // A tile that is handed on is still sent while the next one is received.
-            Self::Sequence { next, .. } if matches!(**next, Self::Permute { .. }) => 2,
-            _ => 1,
+    /// Returns the legs between owners and tiles, without the shift.
+    #[must_use]
+    pub fn at_owners(&self) -> &[Leg] {
+        &self.legs[..self.legs.len() - usize::from(self.shift().is_some())]
+    }
+
+    /// Returns whether the leaf reads or writes the rank's own shard, in all iterations.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.legs == [Leg::InPlace]
+    }
+
+    /// Returns whether ranks move nothing but what they own themselves.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        matches!(self.legs[..], [Leg::InPlace | Leg::Copy])
+    }
+
+    /// Returns the most tiles that a rank receives of an input in one step.
+    #[must_use]
+    pub fn tiles_received(&self) -> u64 {
+        let received = |leg: &Leg| u64::from(!matches!(leg, Leg::InPlace | Leg::Copy));
+        match self.at_owners() {
+            // The ranks that a tile is permuted to are those that broadcast it, so that none receives it twice.
+            [Leg::Permute { .. }, Leg::Collective { .. }] => 1,
+            legs => legs.iter().map(received).sum::<u64>().max(u64::from(self.shift().is_some())),
         }
     }
 
     /// Returns the pattern, with axes by name.
     #[must_use]
-    pub fn pattern(&self, mesh: &Mesh) -> Pattern {
-        match self {
-            Self::Hold | Self::Copy => Pattern::Local,
-            Self::Broadcast { axes, .. } => Pattern::Broadcast { axes: mesh.names(axes) },
-            Self::Shift { axis, by, .. } => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
-            Self::Permute { .. } => Pattern::Permute,
-            Self::AllGather { axes } => Pattern::AllGather { axes: mesh.names(axes) },
-            Self::Sequence { first, next, .. } => {
-                Pattern::Sequence { patterns: vec![first.pattern(mesh), next.pattern(mesh)] }
-            }
-            Self::Halo { reach } => halo(reach, mesh),
-            Self::Exchange { .. } => Pattern::Exchange,
+    pub fn pattern(&self, direction: Direction, mesh: &Mesh) -> Pattern {
+        if let Some(Shift { axis, by, .. }) = self.shift() {
+            return Pattern::Shift { axis: mesh.as_slice()[axis].name, by };
+        }
+        let mut patterns: Vec<_> = self.legs.iter().map(|leg| leg.pattern(direction, mesh)).collect();
+        match patterns.len() {
+            1 => patterns.remove(0),
+            _ => Pattern::Sequence { patterns },
         }
     }
 
@@ -113,24 +178,99 @@ impl Route {
     /// For a halo it does not depend on the mesh.
     #[must_use]
     pub fn partners(&self, mesh: &Mesh) -> usize {
-        let group = |axes: &[usize]| members(axes, mesh) as usize - 1;
+        self.legs.iter().map(|leg| leg.partners(mesh)).max().unwrap_or(0)
+    }
+}
+
+impl Leg {
+    /// Returns the axes along which ranks communicate as a group, if they do.
+    #[must_use]
+    pub fn group(&self) -> Option<Vec<usize>> {
         match self {
-            Self::Hold | Self::Copy => 0,
-            Self::Broadcast { axes, .. } | Self::AllGather { axes } => group(axes),
-            Self::Shift { first, .. } => first.partners(mesh).max(2),
-            Self::Permute { .. } => 2,
-            Self::Sequence { first, next, .. } => first.partners(mesh).max(next.partners(mesh)),
+            Self::Collective { axes, .. } => Some(axes.clone()),
+            Self::Shift(shift) => Some(vec![shift.axis]),
+            Self::InPlace | Self::Copy | Self::Permute { .. } | Self::Halo { .. } | Self::Exchange { .. } => None,
+        }
+    }
+
+    /// Returns the pattern, with axes by name.
+    #[must_use]
+    pub fn pattern(&self, direction: Direction, mesh: &Mesh) -> Pattern {
+        match self {
+            Self::InPlace | Self::Copy => Pattern::Local,
+            Self::Collective { axes, owners } => {
+                let axes = mesh.names(axes);
+                match (direction, owners) {
+                    (Direction::In, Owners::One(_)) => Pattern::Broadcast { axes },
+                    (Direction::In, Owners::All) => Pattern::Local,
+                    (Direction::In, Owners::Parts) => Pattern::AllGather { axes },
+                    (Direction::Out { .. }, Owners::One(_)) => Pattern::Reduce { axes },
+                    (Direction::Out { .. }, Owners::All) => Pattern::AllReduce { axes },
+                    (Direction::Out { .. }, Owners::Parts) => Pattern::ReduceScatter { axes },
+                }
+            }
+            Self::Shift(Shift { axis, by, .. }) => Pattern::Shift { axis: mesh.as_slice()[*axis].name, by: *by },
+            Self::Permute { .. } => Pattern::Permute,
+            Self::Halo { reach } => {
+                let along = mesh.as_slice().iter().zip(reach);
+                let offsets = along.filter_map(|(axis, reach)| Some((axis.name, reach.offsets()?)));
+                let moved = offsets.filter(|(_, offsets)| *offsets != (0, 0));
+                Pattern::halo(moved.map(|(axis, (low, high))| (axis, low..=high)))
+            }
+            Self::Exchange { .. } => Pattern::Exchange,
+        }
+    }
+
+    /// As [`Route::partners`].
+    fn partners(&self, mesh: &Mesh) -> usize {
+        match self {
+            Self::InPlace | Self::Copy => 0,
+            Self::Collective { axes, .. } => members(axes, mesh) as usize - 1,
+            Self::Shift(_) | Self::Permute { .. } => 2,
             Self::Halo { reach } | Self::Exchange { reach } => partners(reach, mesh),
         }
     }
 }
 
-/// The pattern of neighbours, along the axes on which there are any.
-pub(super) fn halo(reach: &[Reach], mesh: &Mesh) -> Pattern {
-    let along = mesh.as_slice().iter().zip(reach);
-    let offsets = along.filter_map(|(axis, reach)| Some((axis.name, reach.offsets()?)));
-    let moved = offsets.filter(|(_, offsets)| *offsets != (0, 0));
-    Pattern::halo(moved.map(|(axis, (low, high))| (axis, low..=high)))
+/// A leg of a transfer, with what it moves.
+pub(crate) struct Hop<'a> {
+    pub leg: &'a Leg,
+    pub region: Region,
+    /// The number of serial loops that the region may depend on.
+    pub level: usize,
+}
+
+impl Transfer {
+    /// The legs with what each of them moves, those at the owners first.
+    pub(crate) fn hops(&self, ranges: &Ranges) -> Vec<Hop<'_>> {
+        let (region, level) = match self.route.shift() {
+            None => (self.region.clone(), self.level),
+            Some(shift) => (self.region_at_owners(shift.counter, ranges), self.level - 1),
+        };
+        let at_owners = self.route.at_owners().iter().enumerate().map(|(nth, leg)| {
+            let held = self.route.held.as_ref().filter(|_| nth == 0);
+            Hop { leg, region: held.unwrap_or(&region).clone(), level }
+        });
+        let shifted = self.route.legs[self.route.at_owners().len()..].iter();
+        at_owners.chain(shifted.map(|leg| Hop { leg, region: self.region.clone(), level: self.level })).collect()
+    }
+
+    /// Returns the region in the iteration next to the owners of a transfer that shifts, see
+    /// [`iteration_at_owners`](Self::iteration_at_owners).
+    #[must_use]
+    pub fn region_at_owners(&self, counter: usize, ranges: &Ranges) -> Region {
+        self.region.fixed(Symbol::Counter(counter), self.iteration_at_owners(counter, ranges), ranges)
+    }
+
+    /// Returns the iteration of a shift's loop in which its tile comes from the owners or goes to them: the first for an
+    /// input, the last for an output.
+    #[must_use]
+    pub fn iteration_at_owners(&self, counter: usize, ranges: &Ranges) -> i64 {
+        match self.direction {
+            Direction::In => 0,
+            Direction::Out { .. } => ranges.counters[counter] - 1,
+        }
+    }
 }
 
 /// The number of ranks that differ along `axes` alone.

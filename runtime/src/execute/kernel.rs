@@ -10,8 +10,8 @@ use crate::{
     count,
 };
 use polyshard_program::{
-    Assign, Expr, Kernel, LeafAccess, Nest, NestStatement, OutputRoute, Region as SymbolicRegion, Route, Symbol,
-    TransferId,
+    Assign, Buffers, Direction, Expr, Kernel, LeafAccess, Leg, Nest, NestStatement, Owners, Region as SymbolicRegion,
+    Symbol, Transfer, TransferId,
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     grid: Grid<'a>,
     op: ReduceOp,
     groups: BTreeMap<Vec<usize>, Rc<Group>>,
-    /// By transfer; `None` where the leaf reads the shard.
+    /// By transfer of an input; `None` where the leaf reads the shard.
     tiles: Vec<Option<Tile<T>>>,
     out_tile: Option<OutTile<T>>,
     /// The elements of the output that `=` clears before it sums up, if it does not clear all.
@@ -40,9 +40,8 @@ pub(super) struct PreparedKernel<'a, T: Element> {
 
 /// The expressions of a nest on this rank: its coordinates are substituted, and what depends on nothing else is evaluated.
 struct LocalNest {
-    /// By transfer, what it brings.
+    /// By transfer, what it brings or takes away.
     regions: Vec<SymbolicRegion>,
-    output: SymbolicRegion,
     /// By loop of the leaf, its iterations.
     counts: Vec<Expr>,
     /// Where the first iteration of the leaf reads, by operand, and where it writes.
@@ -63,7 +62,6 @@ impl LocalNest {
         let base = |access: &LeafAccess| access.base.iter().map(fixed).collect();
         Self {
             regions: nest.transfers.iter().map(|transfer| transfer.region.map(fixed)).collect(),
-            output: nest.output.region.map(fixed),
             counts: nest.leaf.loops.iter().map(|l| fixed(&l.count)).collect(),
             operands: nest.leaf.operands.iter().map(base).collect(),
             target: base(&nest.leaf.target),
@@ -78,38 +76,37 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let here = LocalNest::new(nest, grid.coords());
         let kernel = &nest.kernel;
         let leaf = LeafPlan::new(nest, kernel)?;
-        let mut tiles = Vec::with_capacity(nest.transfers.len());
-        for (number, transfer) in nest.transfers.iter().enumerate() {
-            let name = kernel.inputs()[transfer.tensor].name.as_str();
-            let tile = match transfer.buffers {
-                0 => None,
-                1 => Some(Tile::new(name, transfer.capacity)?),
-                _ => Some(Tile::relay(name, transfer.capacity)?),
+        let tiles = nest.inputs().iter().map(|transfer| {
+            let (name, tile) = (nest.tensor_name(transfer.tensor), transfer.tile);
+            let made = match tile.buffers {
+                Buffers::Shard => return Ok(None),
+                Buffers::One => Tile::new(name.as_str(), tile.capacity)?,
+                Buffers::Relay => Tile::relay(name.as_str(), tile.capacity)?,
             };
-            tiles.push(if nest.is_fixed(TransferId(number)) { tile.map(Tile::fixed) } else { tile });
-        }
+            Ok(Some(if tile.is_fixed { made.fixed() } else { made }))
+        });
+        let tiles = tiles.collect::<Result<_>>()?;
         let mut groups = BTreeMap::new();
         for axes in nest.groups() {
             let group = grid.group(&axes)?;
             groups.insert(axes, group);
         }
-        let out = &nest.output;
         let written = kernel.written().map(|written| {
-            let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug of polyshard");
             let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
-            let array = DistArray::<T>::empty(world, sharding);
+            let array = DistArray::<T>::empty(world, nest.output_sharding());
             array.map(|array| Written::new(&array, &written.base, &steps, &written.counts))
         });
         let written = written.transpose()?;
-        let out_tile = match &out.route {
-            OutputRoute::InPlace => None,
-            _ => {
-                let tile = OutTile::new(kernel.output().name.as_str(), out.capacity)?;
-                let tile = if out.any_order { tile.in_any_order() } else { tile };
-                let tile = if nest.is_output_fixed() { tile.fixed() } else { tile };
+        let Transfer { tile, direction, .. } = nest.output();
+        let out_tile = match tile.buffers {
+            Buffers::Shard => None,
+            Buffers::One | Buffers::Relay => {
+                let made = OutTile::new(kernel.output().name.as_str(), tile.capacity)?;
+                let made = if *direction == (Direction::Out { any_order: true }) { made.in_any_order() } else { made };
+                let made = if tile.is_fixed { made.fixed() } else { made };
                 Some(match &written {
-                    Some(written) => tile.within(written.clone()),
-                    None => tile,
+                    Some(written) => made.within(written.clone()),
+                    None => made,
                 })
             }
         };
@@ -154,8 +151,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
     ) -> Result<()> {
         let work = Work { kernel: Some(self.nest.kernel.name()), tensor: None, at };
         self.world.comm().note(Some(work));
-        let overwrites = self.nest.overwrites();
-        if self.nest.kernel.assign() == Assign::Set && !overwrites {
+        if self.nest.kernel.assign() == Assign::Set && !self.nest.leaf.overwrites {
             match &self.cleared {
                 Some(written) => written.fill(output, T::ZERO),
                 None => output.block_mut().fill(T::ZERO),
@@ -172,7 +168,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             false => SharedInputs::none(world, inputs),
         };
         let inputs = &shared;
-        Walk { nest, here, grid, inputs, output, op: *op, overwrites, groups, tiles, out_tile, leaf, counters, work }
+        Walk { nest, here, grid, inputs, output, op: *op, groups, tiles, out_tile, leaf, counters, work }
             .statements(&nest.body)?;
         world.comm().note(Some(work));
         *known = shared.release_and_keep()?;
@@ -188,8 +184,6 @@ struct Walk<'a, 'r, 'i, T: Element> {
     inputs: &'r SharedInputs<'i, T>,
     output: &'r mut DistArray<T>,
     op: ReduceOp,
-    /// Whether the leaf overwrites the output, see [`Nest::overwrites`].
-    overwrites: bool,
     groups: &'r BTreeMap<Vec<usize>, Rc<Group>>,
     tiles: &'r mut [Option<Tile<T>>],
     out_tile: &'r mut Option<OutTile<T>>,
@@ -212,40 +206,13 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 }
                 Ok(())
             }
-            NestStatement::Fetch(number) => {
-                let transfer = &self.nest.transfers[number.0];
-                let here = self.region_here(&self.here.regions[number.0]);
-                if !matches!(transfer.route, Route::Hold | Route::Copy) {
-                    self.note(self.nest.kernel.inputs()[transfer.tensor].name);
-                }
-                self.fetch(*number, &transfer.route, &transfer.region, &here)
-            }
-            NestStatement::Start => {
-                let output = &self.nest.output;
-                let region = self.region_here(&self.here.output);
-                let Some(tile) = &mut self.out_tile else { return Ok(()) };
-                match &output.route {
-                    OutputRoute::Shift { axis, by, counter, .. } if self.counters[*counter] > 0 => {
-                        let work = Work { tensor: Some(self.nest.kernel.output().name), ..self.work };
-                        self.grid.world().comm().note(Some(work));
-                        tile.shift(&self.groups[&[*axis][..]], *by, &region)
-                    }
-                    _ => {
-                        tile.reset(&region, self.op);
-                        Ok(())
-                    }
-                }
-            }
-            NestStatement::Leaf => {
+            NestStatement::Fill(number) => self.fill(*number),
+            NestStatement::Begin(number) => self.transfer(*number),
+            // A transfer is done when what began it returns.
+            NestStatement::Await(_) => Ok(()),
+            NestStatement::Compute => {
                 self.run_leaf();
                 Ok(())
-            }
-            NestStatement::Finish => {
-                let output = &self.nest.output;
-                if !matches!(output.route, OutputRoute::InPlace | OutputRoute::Combine) {
-                    self.note(self.nest.kernel.output().name);
-                }
-                self.finish(&output.route, &output.region)
             }
         }
     }
@@ -255,119 +222,159 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         self.grid.world().comm().note(Some(Work { tensor: Some(tensor), ..self.work }));
     }
 
-    fn region_here(&self, region: &SymbolicRegion) -> Region {
-        region_at(region, self.grid.coords(), self.counters)
+    /// The region of a transfer on this rank, now.
+    fn region(&self, number: TransferId) -> Region {
+        region_at(&self.here.regions[number.0], self.grid.coords(), self.counters)
     }
 
     fn values(&self, exprs: &[Expr]) -> SmallVec<[i64; 6]> {
         values_at(exprs, self.grid.coords(), self.counters)
     }
 
-    /// Brings a region by this route, that of this rank being `here`.
-    fn fetch(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion, here: &Region) -> Result<()> {
-        let source = self.inputs.array(self.nest.transfers[number.0].tensor);
-        let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
-        let counters = &*self.counters;
-        let region_of = |at: &[i64]| region_at(region, at, counters);
-        let done = match route {
-            Route::Hold => {
-                tile.hold(here);
+    /// Fills the output's tile with identities, or takes over the sums of a neighbour.
+    fn fill(&mut self, number: TransferId) -> Result<()> {
+        let (transfer, region) = (&self.nest.transfers[number.0], self.region(number));
+        let shift = transfer.route.shift().filter(|shift| self.counters[shift.counter] > 0);
+        if shift.is_some() {
+            self.note(self.nest.tensor_name(transfer.tensor));
+        }
+        let Some(tile) = &mut self.out_tile else { return Ok(()) };
+        match shift {
+            Some(shift) => tile.shift(&self.groups[&[shift.axis][..]], shift.by, &region),
+            None => {
+                tile.reset(&region, self.op);
                 Ok(())
             }
-            Route::Copy => {
-                tile.copy(source, here);
-                Ok(())
-            }
-            Route::Broadcast { axes, root } => tile.broadcast(&self.groups[axes], &self.values(root), source, here),
-            Route::AllGather { axes } => tile.all_gather(&self.groups[axes], source, here),
-            Route::Shift { axis, by, counter, first } => {
-                if self.counters[*counter] == 0 {
-                    self.tiles[number.0] = Some(tile);
-                    return self.fetch(number, first, region, here);
-                }
-                tile.shift(&self.groups[&[*axis][..]], *by, source, here)
-            }
-            Route::Permute { from, to } => {
-                let (from, to) = self.permutation(from, to, region_of);
-                tile.permute(self.grid, from, to, source, here)
-            }
-            Route::Sequence { first, held, next } => {
-                self.tiles[number.0] = Some(tile);
-                let held_here = self.region_here(held);
-                self.fetch(number, first, held, &held_here)?;
-                return self.pass_on(number, next, region, here);
-            }
-            Route::Halo { reach } if self.nest.reads_in_place(number) => tile.halo(self.grid, reach, source, region_of),
-            Route::Halo { reach } | Route::Exchange { reach } => tile.exchange(self.grid, reach, source, region_of),
-        };
-        self.tiles[number.0] = Some(tile);
-        done
+        }
     }
 
-    /// The second of two steps: out of tiles, not of shards.
-    fn pass_on(&mut self, number: TransferId, route: &Route, region: &SymbolicRegion, here: &Region) -> Result<()> {
-        let source = self.inputs.array(self.nest.transfers[number.0].tensor);
-        let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
+    fn transfer(&mut self, number: TransferId) -> Result<()> {
+        let transfer = &self.nest.transfers[number.0];
+        if !transfer.route.is_local() {
+            self.note(self.nest.tensor_name(transfer.tensor));
+        }
+        let at = transfer.route.shift().map(|shift| (shift, self.counters[shift.counter]));
+        let Transfer { region, route, .. } = transfer;
+        match transfer.direction {
+            Direction::In => {
+                let Some(mut tile) = self.tiles[number.0].take() else { return Ok(()) };
+                let here = self.region(number);
+                let done = match at {
+                    Some((shift, at)) if at > 0 => {
+                        let source = self.inputs.array(transfer.tensor);
+                        tile.shift(&self.groups[&[shift.axis][..]], shift.by, source, &here)
+                    }
+                    _ => route.at_owners().iter().enumerate().try_for_each(|(nth, leg)| {
+                        match route.held.as_ref().filter(|_| nth == 0) {
+                            Some(held) => {
+                                let here = region_at(held, self.grid.coords(), self.counters);
+                                self.bring(&mut tile, transfer, leg, held, &here, false)
+                            }
+                            None => self.bring(&mut tile, transfer, leg, region, &here, nth > 0),
+                        }
+                    }),
+                };
+                self.tiles[number.0] = Some(tile);
+                done
+            }
+            Direction::Out { .. } => {
+                let Some(mut tile) = self.out_tile.take() else { return Ok(()) };
+                let done = match at {
+                    // On the way, sums stay in the tile.
+                    Some((shift, at)) if at + 1 < self.nest.loops[shift.counter].extent => Ok(()),
+                    _ => route.at_owners().iter().try_for_each(|leg| self.send(&mut tile, leg, region)),
+                };
+                *self.out_tile = Some(tile);
+                done
+            }
+        }
+    }
+
+    /// Brings a region by this leg, that of this rank being `here`; the second of two takes it out of tiles, not of shards.
+    fn bring(
+        &self,
+        tile: &mut Tile<T>,
+        transfer: &Transfer,
+        leg: &Leg,
+        region: &SymbolicRegion,
+        here: &Region,
+        is_second: bool,
+    ) -> Result<()> {
+        let source = self.inputs.array(transfer.tensor);
         let counters = &*self.counters;
-        let done = match route {
-            Route::Broadcast { axes, root } => {
-                tile.broadcast_held(&self.groups[axes], &self.values(root), source, here)
+        let region_of = |at: &[i64]| region_at(region, at, counters);
+        match leg {
+            Leg::InPlace => tile.hold(here),
+            Leg::Copy | Leg::Collective { owners: Owners::All, .. } => tile.copy(source, here),
+            Leg::Collective { axes, owners: Owners::One(root) } => {
+                let (group, root) = (&self.groups[axes], self.values(root));
+                return match is_second {
+                    false => tile.broadcast(group, &root, source, here),
+                    true => tile.broadcast_held(group, &root, source, here),
+                };
             }
-            Route::Permute { from, to } => {
-                let (from, to) = self.permutation(from, to, |at: &[i64]| region_at(region, at, counters));
-                tile.permute_held(self.grid, from, to, source, here)
+            Leg::Collective { axes, owners: Owners::Parts } => {
+                return tile.all_gather(&self.groups[axes], source, here);
             }
-            _ => unreachable!("tiles are broadcast or permuted; this is a bug of polyshard"),
-        };
-        self.tiles[number.0] = Some(tile);
-        done
+            Leg::Permute { owner, served } => {
+                let (from, to) = self.permutation(owner, served, region_of);
+                return match is_second {
+                    false => tile.permute(self.grid, from, to, source, here),
+                    true => tile.permute_held(self.grid, from, to, source, here),
+                };
+            }
+            Leg::Halo { reach } if transfer.tile.own_in_place => {
+                return tile.halo(self.grid, reach, source, region_of);
+            }
+            Leg::Halo { reach } | Leg::Exchange { reach } => {
+                return tile.exchange(self.grid, reach, source, region_of);
+            }
+            Leg::Shift(_) => unreachable!("a shift is not at owners; this is a bug of polyshard"),
+        }
+        Ok(())
     }
 
     fn permutation(
         &self,
-        from: &[Expr],
-        to: &[Expr],
+        owner: &[Expr],
+        served: &[Expr],
         region_of: impl Fn(&[i64]) -> Region,
     ) -> (usize, Option<(usize, Region)>) {
-        let (counters, to) = (&*self.counters, self.values(to));
-        self.grid.permutation(|at: &[i64]| values_at(from, at, counters), &to, region_of)
+        let (counters, served) = (&*self.counters, self.values(served));
+        self.grid.permutation(|at: &[i64]| values_at(owner, at, counters), &served, region_of)
     }
 
-    fn finish(&mut self, route: &OutputRoute, region: &SymbolicRegion) -> Result<()> {
-        if let OutputRoute::Shift { counter, last, .. } = route {
-            // On the way, sums stay in the tile.
-            let end = self.counters[*counter] + 1 == self.nest.loops[*counter].extent;
-            return if end { self.finish(last, region) } else { Ok(()) };
-        }
-        let Some(mut tile) = self.out_tile.take() else { return Ok(()) };
+    /// Combines the output's tile into the shards of its owners by this leg.
+    fn send(&mut self, tile: &mut OutTile<T>, leg: &Leg, region: &SymbolicRegion) -> Result<()> {
         let counters = &*self.counters;
         let region_of = |at: &[i64]| region_at(region, at, counters);
-        let done = match route {
-            OutputRoute::InPlace | OutputRoute::Shift { .. } => Ok(()),
-            OutputRoute::Combine => {
+        match leg {
+            Leg::InPlace | Leg::Shift(_) => Ok(()),
+            Leg::Copy => {
                 tile.combine_local(self.output, self.op);
                 Ok(())
             }
-            OutputRoute::Reduce { axes, root } => {
-                tile.reduce(&self.groups[axes], &self.values(root), self.output, self.op)
+            Leg::Collective { axes, owners } => {
+                let group = &self.groups[axes];
+                match owners {
+                    Owners::One(root) => tile.reduce(group, &self.values(root), self.output, self.op),
+                    Owners::All => tile.all_reduce(group, self.output, self.op),
+                    Owners::Parts => tile.reduce_scatter(group, self.output, self.op),
+                }
             }
-            OutputRoute::AllReduce { axes } => tile.all_reduce(&self.groups[axes], self.output, self.op),
-            OutputRoute::ReduceScatter { axes } => tile.reduce_scatter(&self.groups[axes], self.output, self.op),
-            OutputRoute::Permute { to, from } => {
-                // The roles are those of an input, reversed: the owner of my tile receives it.
-                let (to, from) = self.permutation(to, from, region_of);
+            Leg::Permute { owner, served } => {
+                // The roles are those of an input, reversed: the owner of a rank's tile receives it.
+                let (to, from) = self.permutation(owner, served, region_of);
                 tile.permute_back(self.grid, to, from, self.output, self.op)
             }
-            OutputRoute::Halo { reach } | OutputRoute::Exchange { reach } => {
+            Leg::Halo { reach } | Leg::Exchange { reach } => {
                 tile.write_back(self.grid, reach, self.output, region_of, self.op)
             }
-        };
-        *self.out_tile = Some(tile);
-        done
+        }
     }
 
     fn run_leaf(&mut self) {
-        let Self { nest, here, grid, inputs, output, op, overwrites, tiles, out_tile, leaf, counters, .. } = self;
+        let Self { nest, here, grid, inputs, output, op, tiles, out_tile, leaf, counters, .. } = self;
         let values = |exprs: &[Expr]| values_at(exprs, grid.coords(), counters);
         let steps = |access: &'a LeafAccess| -> SmallVec<[&'a [i64]; 6]> {
             access.strides.iter().map(|steps| &steps[..]).collect()
@@ -393,7 +400,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
             numbers.map(|(number, base)| Ramp::along(base, number.strides[..].into())).collect();
         let target = match out_tile {
             Some(tile) => tile.view_mut(),
-            None if *overwrites => output.view_mut().overwritten(),
+            None if nest.leaf.overwrites => output.view_mut().overwritten(),
             None => output.view_mut(),
         };
         let target = target.strided(&values(&here.target), &steps(&nest.leaf.target));

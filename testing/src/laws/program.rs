@@ -6,7 +6,7 @@ use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
 use polyshard::runtime::Backend;
 use polyshard::runtime::comm::Received;
-use polyshard::{Element, OutputRoute, Tensor, Transport, reference};
+use polyshard::{Element, Tensor, Transport, reference};
 
 /// The element of a tensor at an index: small integers that tell indices apart, so that sums are exact.
 #[must_use]
@@ -72,7 +72,7 @@ pub fn run_every_way<T: Element>(
     assert!(counted.iter().all(|received| received.bytes() == bytes), "twice each: {counted:?}\n{program}");
     assert!(counted[2..4].iter().all(|received| received.in_place == 0), "by messages: {counted:?}\n{program}");
     // Threads read all inputs in place.
-    let stays = program.nests().all(|nest| matches!(nest.output.route, OutputRoute::InPlace));
+    let stays = program.nests().all(|nest| nest.output().route.is_in_place());
     if world.backend() == Backend::Threads && stays {
         assert_eq!((counted[0].messages, counted[0].bytes_in_place), (0, bytes), "in place\n{program}");
     }

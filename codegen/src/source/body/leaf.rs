@@ -4,7 +4,7 @@ use super::super::items::reduce_op;
 use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
 use super::Writer;
-use polyshard_program::{Access, Factor, LeafAccess, LeafOp, Nest, OutputRoute, Role, TileOperand};
+use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafOp, Nest, Role, TileOperand};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -129,7 +129,7 @@ impl Writer<'_> {
         let number = self.nest.transfer_of(operand);
         let tile = &self.names.tiles[number.0];
         let outside = self.outside(self.nest.kernel.value().accesses()[operand]);
-        if self.nest.transfers[number.0].buffers == 0 {
+        if self.nest.transfers[number.0].tile.buffers == Buffers::Shard {
             quote! { #tensor.view() #outside #walk }
         } else {
             quote! { #tile.view(#tensor) #outside #walk }
@@ -152,10 +152,10 @@ impl Writer<'_> {
 
     fn target(&self, access: &LeafAccess) -> TokenStream {
         let (tensor, tile, walk) = (self.names.tensors.last(), self.names.tiles.last(), self.walk(access));
-        match self.nest.output.route {
-            OutputRoute::InPlace if self.nest.overwrites() => quote! { #tensor.view_mut().overwritten() #walk },
-            OutputRoute::InPlace => quote! { #tensor.view_mut() #walk },
-            _ => quote! { #tile.view_mut() #walk },
+        match self.nest.output().tile.buffers {
+            Buffers::Shard if self.nest.leaf.overwrites => quote! { #tensor.view_mut().overwritten() #walk },
+            Buffers::Shard => quote! { #tensor.view_mut() #walk },
+            Buffers::One | Buffers::Relay => quote! { #tile.view_mut() #walk },
         }
     }
 

@@ -1,0 +1,44 @@
+//! What follows from the parts of a nest: its statements, what its tiles are, and its report.
+
+use super::body::body;
+use super::{Buffers, Direction, LeafOp, Leg, Nest, Tile, Transfer};
+use crate::expr::Symbol;
+use crate::kernel::Assign;
+use crate::proof::Proof;
+use crate::report::report;
+
+impl Nest {
+    /// Returns the nest with what follows from its transfers and its leaf, and with these proofs in its report.
+    #[must_use]
+    pub fn completed(mut self, proofs: Vec<Proof>) -> Self {
+        let tiles: Vec<_> = self.transfers.iter().map(|transfer| self.tile(transfer)).collect();
+        self.transfers.iter_mut().zip(tiles).for_each(|(transfer, tile)| transfer.tile = tile);
+        self.leaf.overwrites = self.overwrites();
+        self.body = body(0, self.loops.len(), &self.transfers);
+        self.report = report(&self, proofs);
+        self
+    }
+
+    /// What a transfer's tile is, of the capacity that it has.
+    fn tile(&self, Transfer { route, region, direction, tile, .. }: &Transfer) -> Tile {
+        let buffers = match (direction, &route.legs[..]) {
+            (_, [Leg::InPlace]) => Buffers::Shard,
+            // A tile that is handed on is still sent while the next one is received.
+            (Direction::In, [.., Leg::Shift(_)] | [_, Leg::Permute { .. }]) => Buffers::Relay,
+            _ => Buffers::One,
+        };
+        let varies = || (0..self.loops.len()).any(|number| region.mentions(Symbol::Counter(number)));
+        let is_fixed = matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }]) && !varies();
+        let is_halo = matches!(route.legs[..], [Leg::Halo { .. }]) && *direction == Direction::In;
+        let own_in_place = is_halo && !region.has_blocks() && self.leaf.op == LeafOp::Nest;
+        Tile { buffers, is_fixed, own_in_place, ..*tile }
+    }
+
+    /// Whether the leaf overwrites the output where it lies: with `=`, of a nest that gives each element one
+    /// value. Of partial sums, a rank holds more than it computes.
+    fn overwrites(&self) -> bool {
+        let is_partial = self.shardings.last().is_some_and(|sharding| !sharding.partial().is_empty());
+        let in_place = self.output().route.is_in_place() && self.leaf.op == LeafOp::Nest && !is_partial;
+        self.kernel.assign() == Assign::Set && in_place && self.kernel.writes_once()
+    }
+}
