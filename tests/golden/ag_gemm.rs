@@ -13,7 +13,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
+    DistArray, Grid, Group, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
 };
 
 /// The mesh: x: 4.
@@ -42,56 +42,101 @@ pub fn sharding_c() -> Sharding {
 /// Runs `C[m, n] += A[k, m] * B[k, n]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     a: &DistArray<f32>,
     b: &DistArray<f32>,
 ) -> Result<DistArray<f32>> {
-    let mut c = DistArray::filled(world, &sharding_c(), ReduceOp::Sum.identity())?;
-    run_into(world, a, b, &mut c)?;
-    Ok(c)
+    Prepared::new(world)?.run(a, b)
 }
 
 /// As `run`, but goes on from what the output holds.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run_into`.
 pub fn run_into(
     world: &World,
     a: &DistArray<f32>,
     b: &DistArray<f32>,
     c: &mut DistArray<f32>,
 ) -> Result<()> {
-    let grid = Grid::new(world, &mesh())?;
-    a.expect("A", &sharding_a())?;
-    b.expect("B", &sharding_b())?;
-    c.expect("C", &sharding_c())?;
-    let [x] = grid.coordinates();
-    let along_x = grid.group(&[0])?;
-    let mut b_tile = Tile::new("B", 51)?;
-    // until the end, ranks of a node read each other's inputs where they are
-    let shared = SharedInputs::new(world, [a, b])?;
-    let [a, b] = shared.shards();
-    // step 4: shard(A, m @ x): A, local
-    // step 2: divide(n, no, ni, 4)
-    for no in 0..4i64 {
-        // step 7: communicate(B, no): B, broadcast(x)
-        let b_region = Region::new([0..17, 3 * no..(3 * no + 3).min(11)]);
-        b_tile.broadcast(&along_x, &[no], b, &b_region)?;
-        // step 8: tensorize([mi, ni, k])
-        contract(
-            &[
-                count((4 * x + 4).min(13) - 4 * x),
-                count((3 * no + 3).min(11) - 3 * no),
-                17,
-            ],
-            &[Role::M, Role::N, Role::K],
-            1f32,
-            a.view().strided(&[0, 4 * x], &[&[0, 0, 1], &[1, 0, 0]]),
-            b_tile.view(b).strided(&[0, 3 * no], &[&[0, 0, 1], &[0, 1, 0]]),
-            c.view_mut().strided(&[4 * x, 3 * no], &[&[1, 0, 0], &[0, 1, 0]]),
-        );
+    Prepared::new(world)?.run_into(a, b, c)
+}
+
+/// What runs of `C[m, n] += A[k, m] * B[k, n]` need, made once.
+pub struct Prepared<'world> {
+    grid: Grid<'world>,
+    along_x: std::rc::Rc<Group>,
+    b_tile: Tile<f32>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        let grid = Grid::new(world, &mesh())?;
+        let along_x = grid.group(&[0])?;
+        let b_tile = Tile::new("B", 51)?;
+        Ok(Self { grid, along_x, b_tile })
     }
-    shared.release()
+    /// Runs the program on all ranks, which each return their shard of the output.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        a: &DistArray<f32>,
+        b: &DistArray<f32>,
+    ) -> Result<DistArray<f32>> {
+        let mut c = DistArray::filled(
+            self.grid.world(),
+            &sharding_c(),
+            ReduceOp::Sum.identity(),
+        )?;
+        self.run_into(a, b, &mut c)?;
+        Ok(c)
+    }
+    /// As `run`, but goes on from what the output holds.
+    ///
+    /// # Errors
+    /// If the tensors are not sharded as the program expects them, or communication fails.
+    pub fn run_into(
+        &mut self,
+        a: &DistArray<f32>,
+        b: &DistArray<f32>,
+        c: &mut DistArray<f32>,
+    ) -> Result<()> {
+        let Self { grid, along_x, b_tile } = self;
+        a.expect("A", &sharding_a())?;
+        b.expect("B", &sharding_b())?;
+        c.expect("C", &sharding_c())?;
+        let [x] = grid.coordinates();
+        // until the end, ranks of a node read each other's inputs where they are
+        let shared = SharedInputs::new(grid.world(), [a, b])?;
+        let [a, b] = shared.shards();
+        // step 4: shard(A, m @ x): A, local
+        // step 2: divide(n, no, ni, 4)
+        for no in 0..4i64 {
+            // step 7: communicate(B, no): B, broadcast(x)
+            let b_region = Region::new([0..17, 3 * no..(3 * no + 3).min(11)]);
+            b_tile.broadcast(along_x, &[no], b, &b_region)?;
+            // step 8: tensorize([mi, ni, k])
+            contract(
+                &[
+                    count((4 * x + 4).min(13) - 4 * x),
+                    count((3 * no + 3).min(11) - 3 * no),
+                    17,
+                ],
+                &[Role::M, Role::N, Role::K],
+                1f32,
+                a.view().strided(&[0, 4 * x], &[&[0, 0, 1], &[1, 0, 0]]),
+                b_tile.view(b).strided(&[0, 3 * no], &[&[0, 0, 1], &[0, 1, 0]]),
+                c.view_mut().strided(&[4 * x, 3 * no], &[&[1, 0, 0], &[0, 1, 0]]),
+            );
+        }
+        shared.release()
+    }
 }

@@ -15,7 +15,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
+    DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World,
+    count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -65,99 +66,159 @@ pub fn sharding_c() -> Sharding {
 /// Runs `C[m, n] += A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     a: &DistArray<f64>,
     b: &DistArray<f64>,
 ) -> Result<DistArray<f64>> {
-    let mut c = DistArray::filled(world, &sharding_c(), ReduceOp::Sum.identity())?;
-    run_into(world, a, b, &mut c)?;
-    Ok(c)
+    Prepared::new(world)?.run(a, b)
 }
 
 /// As `run`, but goes on from what the output holds.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run_into`.
 pub fn run_into(
     world: &World,
     a: &DistArray<f64>,
     b: &DistArray<f64>,
     c: &mut DistArray<f64>,
 ) -> Result<()> {
-    let grid = Grid::new(world, &mesh())?;
-    a.expect("A", &sharding_a())?;
-    b.expect("B", &sharding_b())?;
-    c.expect("C", &sharding_c())?;
-    let [x, y] = grid.coordinates();
-    let along_y = grid.group(&[1])?;
-    let mut a_tile = Tile::new("A", 119)?;
-    let mut b_tile = Tile::new("B", 102)?.fixed();
-    let mut c_tile = OutTile::new("C", 42)?.fixed();
-    // until the end, ranks of a node read each other's inputs where they are
-    let shared = SharedInputs::new(world, [a, b])?;
-    let [a, b] = shared.shards();
-    // step 7: shard(A, m @ cyclic(x, 2), k @ y): A, all_gather(y)
-    let a_region = Region::new([2 * x..13, 0..17]).in_blocks(0, 2, 4);
-    a_tile.all_gather(&along_y, a, &a_region)?;
-    // step 8: shard(B, k @ x, n @ y): B, exchange
-    let b_region = |at: &[i64]| {
-        let y = at[1];
-        Region::new([0..17, 3 * y..(3 * y + 9).min(11)]).in_blocks(1, 3, 6)
-    };
-    b_tile
-        .exchange(
-            &grid,
-            &[Reach::Within { low: -1, high: 1 }, Reach::Within { low: -1, high: 1 }],
-            b,
-            b_region,
-        )?;
-    c_tile
-        .reset(
-            &Region::new([2 * x..13, 3 * y..(3 * y + 9).min(11)])
-                .in_blocks(0, 2, 4)
-                .in_blocks(1, 3, 6),
-            ReduceOp::Sum,
-        );
-    // step 2: split(mb, mt, mp, 2)
-    for mt in 0..4i64 {
-        // step 4: split(nb, nt, np, 2)
-        for nt in 0..2i64 {
-            // step 10: tensorize([ml, mi, nl, ni, k])
-            contract(
-                &[
-                    count((2 * (x + 2 * mt + 1).min(7)).min(13) - 2 * x - 4 * mt),
-                    count((3 * y + 6 * nt + 3).min(11) - 3 * y - 6 * nt),
-                    17,
-                ],
-                &[Role::M, Role::N, Role::K],
-                1f64,
-                a_tile.view(a).strided(&[2 * x + 4 * mt, 0], &[&[1, 0, 0], &[0, 0, 1]]),
-                b_tile.view(b).strided(&[0, 3 * y + 6 * nt], &[&[0, 0, 1], &[0, 1, 0]]),
-                c_tile
-                    .view_mut()
-                    .strided(
-                        &[2 * x + 4 * mt, 3 * y + 6 * nt],
-                        &[&[1, 0, 0], &[0, 1, 0]],
-                    ),
-            );
-        }
+    Prepared::new(world)?.run_into(a, b, c)
+}
+
+/// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
+pub struct Prepared<'world> {
+    grid: Grid<'world>,
+    along_y: std::rc::Rc<Group>,
+    a_tile: Tile<f64>,
+    b_tile: Tile<f64>,
+    c_tile: OutTile<f64>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        let grid = Grid::new(world, &mesh())?;
+        let along_y = grid.group(&[1])?;
+        let a_tile = Tile::new("A", 119)?;
+        let b_tile = Tile::new("B", 102)?.fixed();
+        let c_tile = OutTile::new("C", 42)?.fixed();
+        Ok(Self {
+            grid,
+            along_y,
+            a_tile,
+            b_tile,
+            c_tile,
+        })
     }
-    // step 9: shard(C, m @ x, n @ cyclic(y, 3)): C, exchange
-    c_tile
-        .write_back(
-            &grid,
-            &[Reach::Within { low: -1, high: 1 }, Reach::Around { low: 0, high: 0 }],
-            c,
-            |at: &[i64]| {
-                let x = at[0];
-                let y = at[1];
-                Region::new([2 * x..13, 3 * y..(3 * y + 9).min(11)])
-                    .in_blocks(0, 2, 4)
-                    .in_blocks(1, 3, 6)
-            },
-            ReduceOp::Sum,
+    /// Runs the program on all ranks, which each return their shard of the output.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        a: &DistArray<f64>,
+        b: &DistArray<f64>,
+    ) -> Result<DistArray<f64>> {
+        let mut c = DistArray::filled(
+            self.grid.world(),
+            &sharding_c(),
+            ReduceOp::Sum.identity(),
         )?;
-    shared.release()
+        self.run_into(a, b, &mut c)?;
+        Ok(c)
+    }
+    /// As `run`, but goes on from what the output holds.
+    ///
+    /// # Errors
+    /// If the tensors are not sharded as the program expects them, or communication fails.
+    pub fn run_into(
+        &mut self,
+        a: &DistArray<f64>,
+        b: &DistArray<f64>,
+        c: &mut DistArray<f64>,
+    ) -> Result<()> {
+        let Self { grid, along_y, a_tile, b_tile, c_tile } = self;
+        a.expect("A", &sharding_a())?;
+        b.expect("B", &sharding_b())?;
+        c.expect("C", &sharding_c())?;
+        let [x, y] = grid.coordinates();
+        // until the end, ranks of a node read each other's inputs where they are
+        let shared = SharedInputs::new(grid.world(), [a, b])?;
+        let [a, b] = shared.shards();
+        // step 7: shard(A, m @ cyclic(x, 2), k @ y): A, all_gather(y)
+        let a_region = Region::new([2 * x..13, 0..17]).in_blocks(0, 2, 4);
+        a_tile.all_gather(along_y, a, &a_region)?;
+        // step 8: shard(B, k @ x, n @ y): B, exchange
+        let b_region = |at: &[i64]| {
+            let y = at[1];
+            Region::new([0..17, 3 * y..(3 * y + 9).min(11)]).in_blocks(1, 3, 6)
+        };
+        b_tile
+            .exchange(
+                grid,
+                &[
+                    Reach::Within { low: -1, high: 1 },
+                    Reach::Within { low: -1, high: 1 },
+                ],
+                b,
+                b_region,
+            )?;
+        c_tile
+            .reset(
+                &Region::new([2 * x..13, 3 * y..(3 * y + 9).min(11)])
+                    .in_blocks(0, 2, 4)
+                    .in_blocks(1, 3, 6),
+                ReduceOp::Sum,
+            );
+        // step 2: split(mb, mt, mp, 2)
+        for mt in 0..4i64 {
+            // step 4: split(nb, nt, np, 2)
+            for nt in 0..2i64 {
+                // step 10: tensorize([ml, mi, nl, ni, k])
+                contract(
+                    &[
+                        count((2 * (x + 2 * mt + 1).min(7)).min(13) - 2 * x - 4 * mt),
+                        count((3 * y + 6 * nt + 3).min(11) - 3 * y - 6 * nt),
+                        17,
+                    ],
+                    &[Role::M, Role::N, Role::K],
+                    1f64,
+                    a_tile
+                        .view(a)
+                        .strided(&[2 * x + 4 * mt, 0], &[&[1, 0, 0], &[0, 0, 1]]),
+                    b_tile
+                        .view(b)
+                        .strided(&[0, 3 * y + 6 * nt], &[&[0, 0, 1], &[0, 1, 0]]),
+                    c_tile
+                        .view_mut()
+                        .strided(
+                            &[2 * x + 4 * mt, 3 * y + 6 * nt],
+                            &[&[1, 0, 0], &[0, 1, 0]],
+                        ),
+                );
+            }
+        }
+        // step 9: shard(C, m @ x, n @ cyclic(y, 3)): C, exchange
+        c_tile
+            .write_back(
+                grid,
+                &[Reach::Within { low: -1, high: 1 }, Reach::Around { low: 0, high: 0 }],
+                c,
+                |at: &[i64]| {
+                    let x = at[0];
+                    let y = at[1];
+                    Region::new([2 * x..13, 3 * y..(3 * y + 9).min(11)])
+                        .in_blocks(0, 2, 4)
+                        .in_blocks(1, 3, 6)
+                },
+                ReduceOp::Sum,
+            )?;
+        shared.release()
+    }
 }

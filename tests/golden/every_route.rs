@@ -71,7 +71,7 @@ pub fn sharding_c() -> Sharding {
 /// Runs `C[i, j] = factor * A[i + 2, j] - B[i, j] / 2 * d[j]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     a: &DistArray<i32>,
@@ -79,15 +79,13 @@ pub fn run(
     d: &DistArray<i32>,
     factor: i32,
 ) -> Result<DistArray<i32>> {
-    let mut c = DistArray::filled(world, &sharding_c(), ReduceOp::Sum.identity())?;
-    run_into(world, a, b, d, &mut c, factor)?;
-    Ok(c)
+    Prepared::new(world)?.run(a, b, d, factor)
 }
 
 /// As `run`, into an output that exists, whose elements are overwritten.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run_into`.
 pub fn run_into(
     world: &World,
     a: &DistArray<i32>,
@@ -96,72 +94,136 @@ pub fn run_into(
     c: &mut DistArray<i32>,
     factor: i32,
 ) -> Result<()> {
-    let grid = Grid::new(world, &mesh())?;
-    a.expect("A", &sharding_a())?;
-    b.expect("B", &sharding_b())?;
-    d.expect("d", &sharding_d())?;
-    c.expect("C", &sharding_c())?;
-    c.block_mut().fill(0i32);
-    let [x, y] = grid.coordinates();
-    let mut a_tile = Tile::new("A", 25)?.fixed();
-    let mut b_tile = Tile::new("B", 25)?.fixed();
-    let mut d_tile = Tile::new("d", 5)?.fixed();
-    let mut c_tile = OutTile::new("C", 25)?.fixed();
-    // until the end, ranks of a node read each other's inputs where they are
-    let shared = SharedInputs::new(world, [a, b, d])?;
-    let [a, b, d] = shared.shards();
-    // step 2: shard(A, dim(0) @ x, dim(1) @ y): A, exchange
-    let a_region = |at: &[i64]| {
-        let x = at[0];
-        let y = at[1];
-        Region::new([5 * x + 2..(5 * x + 5).min(14) + 2, 5 * y..(5 * y + 5).min(9)])
-    };
-    a_tile
-        .exchange(&grid, &[Reach::Within { low: 0, high: 1 }, Reach::OWN], a, a_region)?;
-    // step 3: shard(B, i @ cyclic(x, 2), j @ y): B, exchange
-    let b_region = |at: &[i64]| {
-        let x = at[0];
-        let y = at[1];
-        Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)])
-    };
-    b_tile.exchange(&grid, &[Reach::All, Reach::OWN], b, b_region)?;
-    // step 4: shard(d, pin(x, 1), pin(y, 0)): d, exchange
-    let d_region = |at: &[i64]| {
-        let y = at[1];
-        Region::new(std::iter::once(5 * y..(5 * y + 5).min(9)))
-    };
-    d_tile.exchange(&grid, &[Reach::All, Reach::All], d, d_region)?;
-    c_tile
-        .reset(
-            &Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)]),
-            ReduceOp::Sum,
-        );
-    nest(
-        &[count((5 * x + 5).min(14) - 5 * x), count((5 * y + 5).min(9) - 5 * y)],
-        c_tile.view_mut().strided(&[5 * x, 5 * y], &[&[1, 0], &[0, 1]]),
-        ReduceOp::Sum,
-        &[
-            a_tile.view(a).strided(&[5 * x + 2, 5 * y], &[&[1, 0], &[0, 1]]),
-            b_tile.view(b).strided(&[5 * x, 5 * y], &[&[1, 0], &[0, 1]]),
-            d_tile.view(d).strided(&[5 * y], &[&[0, 1]]),
-        ],
-        &pointwise(|[v0, v1, v2]: [i32; 3]| Element::subtract(
-            Element::multiply(factor, v0),
-            Element::multiply(Element::divide(v1, 2i32), v2),
-        )),
-    );
-    // step 5: shard(C, i @ cyclic(x, 3), j @ y): C, exchange
-    c_tile
-        .write_back(
-            &grid,
-            &[Reach::All, Reach::OWN],
-            c,
-            |at: &[i64]| {
-                let x = at[0];
-                let y = at[1];
-                Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)])
-            },
-            ReduceOp::Sum,
+    Prepared::new(world)?.run_into(a, b, d, c, factor)
+}
+
+/// What runs of `C[i, j] = factor * A[i + 2, j] - B[i, j] / 2 * d[j]` need, made once.
+pub struct Prepared<'world> {
+    grid: Grid<'world>,
+    a_tile: Tile<i32>,
+    b_tile: Tile<i32>,
+    d_tile: Tile<i32>,
+    c_tile: OutTile<i32>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        let grid = Grid::new(world, &mesh())?;
+        let a_tile = Tile::new("A", 25)?.fixed();
+        let b_tile = Tile::new("B", 25)?.fixed();
+        let d_tile = Tile::new("d", 5)?.fixed();
+        let c_tile = OutTile::new("C", 25)?.fixed();
+        Ok(Self {
+            grid,
+            a_tile,
+            b_tile,
+            d_tile,
+            c_tile,
+        })
+    }
+    /// Runs the program on all ranks, which each return their shard of the output.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        a: &DistArray<i32>,
+        b: &DistArray<i32>,
+        d: &DistArray<i32>,
+        factor: i32,
+    ) -> Result<DistArray<i32>> {
+        let mut c = DistArray::filled(
+            self.grid.world(),
+            &sharding_c(),
+            ReduceOp::Sum.identity(),
         )?;
-    shared.release()
+        self.run_into(a, b, d, &mut c, factor)?;
+        Ok(c)
+    }
+    /// As `run`, into an output that exists, whose elements are overwritten.
+    ///
+    /// # Errors
+    /// If the tensors are not sharded as the program expects them, or communication fails.
+    pub fn run_into(
+        &mut self,
+        a: &DistArray<i32>,
+        b: &DistArray<i32>,
+        d: &DistArray<i32>,
+        c: &mut DistArray<i32>,
+        factor: i32,
+    ) -> Result<()> {
+        let Self { grid, a_tile, b_tile, d_tile, c_tile } = self;
+        a.expect("A", &sharding_a())?;
+        b.expect("B", &sharding_b())?;
+        d.expect("d", &sharding_d())?;
+        c.expect("C", &sharding_c())?;
+        c.block_mut().fill(0i32);
+        let [x, y] = grid.coordinates();
+        // until the end, ranks of a node read each other's inputs where they are
+        let shared = SharedInputs::new(grid.world(), [a, b, d])?;
+        let [a, b, d] = shared.shards();
+        // step 2: shard(A, dim(0) @ x, dim(1) @ y): A, exchange
+        let a_region = |at: &[i64]| {
+            let x = at[0];
+            let y = at[1];
+            Region::new([5 * x + 2..(5 * x + 5).min(14) + 2, 5 * y..(5 * y + 5).min(9)])
+        };
+        a_tile
+            .exchange(
+                grid,
+                &[Reach::Within { low: 0, high: 1 }, Reach::OWN],
+                a,
+                a_region,
+            )?;
+        // step 3: shard(B, i @ cyclic(x, 2), j @ y): B, exchange
+        let b_region = |at: &[i64]| {
+            let x = at[0];
+            let y = at[1];
+            Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)])
+        };
+        b_tile.exchange(grid, &[Reach::All, Reach::OWN], b, b_region)?;
+        // step 4: shard(d, pin(x, 1), pin(y, 0)): d, exchange
+        let d_region = |at: &[i64]| {
+            let y = at[1];
+            Region::new(std::iter::once(5 * y..(5 * y + 5).min(9)))
+        };
+        d_tile.exchange(grid, &[Reach::All, Reach::All], d, d_region)?;
+        c_tile
+            .reset(
+                &Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)]),
+                ReduceOp::Sum,
+            );
+        nest(
+            &[count((5 * x + 5).min(14) - 5 * x), count((5 * y + 5).min(9) - 5 * y)],
+            c_tile.view_mut().strided(&[5 * x, 5 * y], &[&[1, 0], &[0, 1]]),
+            ReduceOp::Sum,
+            &[
+                a_tile.view(a).strided(&[5 * x + 2, 5 * y], &[&[1, 0], &[0, 1]]),
+                b_tile.view(b).strided(&[5 * x, 5 * y], &[&[1, 0], &[0, 1]]),
+                d_tile.view(d).strided(&[5 * y], &[&[0, 1]]),
+            ],
+            &pointwise(|[v0, v1, v2]: [i32; 3]| Element::subtract(
+                Element::multiply(factor, v0),
+                Element::multiply(Element::divide(v1, 2i32), v2),
+            )),
+        );
+        // step 5: shard(C, i @ cyclic(x, 3), j @ y): C, exchange
+        c_tile
+            .write_back(
+                grid,
+                &[Reach::All, Reach::OWN],
+                c,
+                |at: &[i64]| {
+                    let x = at[0];
+                    let y = at[1];
+                    Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)])
+                },
+                ReduceOp::Sum,
+            )?;
+        shared.release()
+    }
 }

@@ -14,7 +14,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, OutTile, ReduceOp, Region, Result, World, count,
+    DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, World, count,
 };
 
 /// The mesh: x: 4.
@@ -43,91 +43,141 @@ pub fn sharding_c() -> Sharding {
 /// Runs `C[m, n] += A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     a: &DistArray<f32>,
     b: &DistArray<f32>,
 ) -> Result<DistArray<f32>> {
-    let mut c = DistArray::filled(world, &sharding_c(), ReduceOp::Sum.identity())?;
-    run_into(world, a, b, &mut c)?;
-    Ok(c)
+    Prepared::new(world)?.run(a, b)
 }
 
 /// As `run`, but goes on from what the output holds.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run_into`.
 pub fn run_into(
     world: &World,
     a: &DistArray<f32>,
     b: &DistArray<f32>,
     c: &mut DistArray<f32>,
 ) -> Result<()> {
-    let grid = Grid::new(world, &mesh())?;
-    a.expect("A", &sharding_a())?;
-    b.expect("B", &sharding_b())?;
-    c.expect("C", &sharding_c())?;
-    let [x] = grid.coordinates();
-    let along_x = grid.group(&[0])?;
-    let mut c_tile = OutTile::new("C", 44)?;
-    // step 5: shard(A, k @ x): A, local
-    // step 6: shard(B, k @ x): B, local
-    // step 2: divide(m, mo, mi, 4); step 4: rotate(mo, [ko])
-    for mo in 0..4i64 {
-        if mo == 0 {
-            c_tile
-                .reset(
-                    &Region::new([
-                        4 * ((x + mo) % 4)..(4 * ((x + mo) % 4) + 4).min(14),
-                        0..11,
-                    ]),
-                    ReduceOp::Sum,
-                );
-        } else {
-            c_tile
-                .shift(
-                    &along_x,
-                    1,
-                    &Region::new([
-                        4 * ((x + mo) % 4)..(4 * ((x + mo) % 4) + 4).min(14),
-                        0..11,
-                    ]),
-                )?;
-        }
-        // step 9: tensorize([mi, n, ki])
-        contract(
-            &[
-                count((4 * ((x + mo) % 4) + 4).min(14) - 4 * ((x + mo) % 4)),
-                11,
-                count((5 * x + 5).min(17) - 5 * x),
-            ],
-            &[Role::M, Role::N, Role::K],
-            1f32,
-            a.view().strided(&[4 * ((x + mo) % 4), 5 * x], &[&[1, 0, 0], &[0, 0, 1]]),
-            b.view().strided(&[5 * x, 0], &[&[0, 0, 1], &[0, 1, 0]]),
-            c_tile
-                .view_mut()
-                .strided(&[4 * ((x + mo) % 4), 0], &[&[1, 0, 0], &[0, 1, 0]]),
-        );
-        // step 8: communicate(C, mo): C, shift(x, 1)
-        if mo + 1 == 4 {
-            let c_region = |at: &[i64]| {
-                let x = at[0];
-                Region::new([4 * ((x + 3) % 4)..(4 * ((x + 3) % 4) + 4).min(14), 0..11])
-            };
-            let permutation = grid
-                .permutation(
-                    |at: &[i64]| {
-                        let x = at[0];
-                        vec![(x + 3) % 4]
-                    },
-                    &[(x + 1) % 4],
-                    c_region,
-                );
-            let (to, from) = permutation;
-            c_tile.permute_back(&grid, to, from, c, ReduceOp::Sum)?;
-        }
+    Prepared::new(world)?.run_into(a, b, c)
+}
+
+/// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
+pub struct Prepared<'world> {
+    grid: Grid<'world>,
+    along_x: std::rc::Rc<Group>,
+    c_tile: OutTile<f32>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        let grid = Grid::new(world, &mesh())?;
+        let along_x = grid.group(&[0])?;
+        let c_tile = OutTile::new("C", 44)?;
+        Ok(Self { grid, along_x, c_tile })
     }
-    Ok(())
+    /// Runs the program on all ranks, which each return their shard of the output.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        a: &DistArray<f32>,
+        b: &DistArray<f32>,
+    ) -> Result<DistArray<f32>> {
+        let mut c = DistArray::filled(
+            self.grid.world(),
+            &sharding_c(),
+            ReduceOp::Sum.identity(),
+        )?;
+        self.run_into(a, b, &mut c)?;
+        Ok(c)
+    }
+    /// As `run`, but goes on from what the output holds.
+    ///
+    /// # Errors
+    /// If the tensors are not sharded as the program expects them, or communication fails.
+    pub fn run_into(
+        &mut self,
+        a: &DistArray<f32>,
+        b: &DistArray<f32>,
+        c: &mut DistArray<f32>,
+    ) -> Result<()> {
+        let Self { grid, along_x, c_tile } = self;
+        a.expect("A", &sharding_a())?;
+        b.expect("B", &sharding_b())?;
+        c.expect("C", &sharding_c())?;
+        let [x] = grid.coordinates();
+        // step 5: shard(A, k @ x): A, local
+        // step 6: shard(B, k @ x): B, local
+        // step 2: divide(m, mo, mi, 4); step 4: rotate(mo, [ko])
+        for mo in 0..4i64 {
+            if mo == 0 {
+                c_tile
+                    .reset(
+                        &Region::new([
+                            4 * ((x + mo) % 4)..(4 * ((x + mo) % 4) + 4).min(14),
+                            0..11,
+                        ]),
+                        ReduceOp::Sum,
+                    );
+            } else {
+                c_tile
+                    .shift(
+                        along_x,
+                        1,
+                        &Region::new([
+                            4 * ((x + mo) % 4)..(4 * ((x + mo) % 4) + 4).min(14),
+                            0..11,
+                        ]),
+                    )?;
+            }
+            // step 9: tensorize([mi, n, ki])
+            contract(
+                &[
+                    count((4 * ((x + mo) % 4) + 4).min(14) - 4 * ((x + mo) % 4)),
+                    11,
+                    count((5 * x + 5).min(17) - 5 * x),
+                ],
+                &[Role::M, Role::N, Role::K],
+                1f32,
+                a
+                    .view()
+                    .strided(&[4 * ((x + mo) % 4), 5 * x], &[&[1, 0, 0], &[0, 0, 1]]),
+                b.view().strided(&[5 * x, 0], &[&[0, 0, 1], &[0, 1, 0]]),
+                c_tile
+                    .view_mut()
+                    .strided(&[4 * ((x + mo) % 4), 0], &[&[1, 0, 0], &[0, 1, 0]]),
+            );
+            // step 8: communicate(C, mo): C, shift(x, 1)
+            if mo + 1 == 4 {
+                let c_region = |at: &[i64]| {
+                    let x = at[0];
+                    Region::new([
+                        4 * ((x + 3) % 4)..(4 * ((x + 3) % 4) + 4).min(14),
+                        0..11,
+                    ])
+                };
+                let permutation = grid
+                    .permutation(
+                        |at: &[i64]| {
+                            let x = at[0];
+                            vec![(x + 3) % 4]
+                        },
+                        &[(x + 1) % 4],
+                        c_region,
+                    );
+                let (to, from) = permutation;
+                c_tile.permute_back(grid, to, from, c, ReduceOp::Sum)?;
+            }
+        }
+        Ok(())
+    }
 }

@@ -10,7 +10,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
+    DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World,
+    count,
 };
 
 /// The mesh: x: 2, y: 2, z: 2.
@@ -63,66 +64,129 @@ pub fn sharding_c() -> Sharding {
 /// Runs `C[m, n] += A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     a: &DistArray<f64>,
     b: &DistArray<f64>,
 ) -> Result<DistArray<f64>> {
-    let mut c = DistArray::filled(world, &sharding_c(), ReduceOp::Sum.identity())?;
-    run_into(world, a, b, &mut c)?;
-    Ok(c)
+    Prepared::new(world)?.run(a, b)
 }
 
 /// As `run`, but goes on from what the output holds.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run_into`.
 pub fn run_into(
     world: &World,
     a: &DistArray<f64>,
     b: &DistArray<f64>,
     c: &mut DistArray<f64>,
 ) -> Result<()> {
-    let grid = Grid::new(world, &mesh())?;
-    a.expect("A", &sharding_a())?;
-    b.expect("B", &sharding_b())?;
-    c.expect("C", &sharding_c())?;
-    let [x, y, z] = grid.coordinates();
-    let along_x = grid.group(&[0])?;
-    let along_y = grid.group(&[1])?;
-    let along_z = grid.group(&[2])?;
-    let mut a_tile = Tile::new("A", 63)?;
-    let mut b_tile = Tile::new("B", 54)?;
-    let mut c_tile = OutTile::new("C", 42)?;
-    // until the end, ranks of a node read each other's inputs where they are
-    let shared = SharedInputs::new(world, [a, b])?;
-    let [a, b] = shared.shards();
-    // step 2: shard(A, m @ x, k @ z, pin(y, 0)): A, broadcast(y)
-    let a_region = Region::new([7 * x..(7 * x + 7).min(13), 9 * z..(9 * z + 9).min(17)]);
-    a_tile.broadcast(&along_y, &[0], a, &a_region)?;
-    // step 3: shard(B, k @ z, n @ y, pin(x, 0)): B, broadcast(x)
-    let b_region = Region::new([9 * z..(9 * z + 9).min(17), 6 * y..(6 * y + 6).min(11)]);
-    b_tile.broadcast(&along_x, &[0], b, &b_region)?;
-    c_tile
-        .reset(
-            &Region::new([7 * x..(7 * x + 7).min(13), 6 * y..(6 * y + 6).min(11)]),
-            ReduceOp::Sum,
+    Prepared::new(world)?.run_into(a, b, c)
+}
+
+/// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
+pub struct Prepared<'world> {
+    grid: Grid<'world>,
+    along_x: std::rc::Rc<Group>,
+    along_y: std::rc::Rc<Group>,
+    along_z: std::rc::Rc<Group>,
+    a_tile: Tile<f64>,
+    b_tile: Tile<f64>,
+    c_tile: OutTile<f64>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        let grid = Grid::new(world, &mesh())?;
+        let along_x = grid.group(&[0])?;
+        let along_y = grid.group(&[1])?;
+        let along_z = grid.group(&[2])?;
+        let a_tile = Tile::new("A", 63)?;
+        let b_tile = Tile::new("B", 54)?;
+        let c_tile = OutTile::new("C", 42)?;
+        Ok(Self {
+            grid,
+            along_x,
+            along_y,
+            along_z,
+            a_tile,
+            b_tile,
+            c_tile,
+        })
+    }
+    /// Runs the program on all ranks, which each return their shard of the output.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        a: &DistArray<f64>,
+        b: &DistArray<f64>,
+    ) -> Result<DistArray<f64>> {
+        let mut c = DistArray::filled(
+            self.grid.world(),
+            &sharding_c(),
+            ReduceOp::Sum.identity(),
+        )?;
+        self.run_into(a, b, &mut c)?;
+        Ok(c)
+    }
+    /// As `run`, but goes on from what the output holds.
+    ///
+    /// # Errors
+    /// If the tensors are not sharded as the program expects them, or communication fails.
+    pub fn run_into(
+        &mut self,
+        a: &DistArray<f64>,
+        b: &DistArray<f64>,
+        c: &mut DistArray<f64>,
+    ) -> Result<()> {
+        let Self { grid, along_x, along_y, along_z, a_tile, b_tile, c_tile } = self;
+        a.expect("A", &sharding_a())?;
+        b.expect("B", &sharding_b())?;
+        c.expect("C", &sharding_c())?;
+        let [x, y, z] = grid.coordinates();
+        // until the end, ranks of a node read each other's inputs where they are
+        let shared = SharedInputs::new(grid.world(), [a, b])?;
+        let [a, b] = shared.shards();
+        // step 2: shard(A, m @ x, k @ z, pin(y, 0)): A, broadcast(y)
+        let a_region = Region::new([
+            7 * x..(7 * x + 7).min(13),
+            9 * z..(9 * z + 9).min(17),
+        ]);
+        a_tile.broadcast(along_y, &[0], a, &a_region)?;
+        // step 3: shard(B, k @ z, n @ y, pin(x, 0)): B, broadcast(x)
+        let b_region = Region::new([
+            9 * z..(9 * z + 9).min(17),
+            6 * y..(6 * y + 6).min(11),
+        ]);
+        b_tile.broadcast(along_x, &[0], b, &b_region)?;
+        c_tile
+            .reset(
+                &Region::new([7 * x..(7 * x + 7).min(13), 6 * y..(6 * y + 6).min(11)]),
+                ReduceOp::Sum,
+            );
+        // step 5: tensorize([mi, ni, ki])
+        contract(
+            &[
+                count((7 * x + 7).min(13) - 7 * x),
+                count((6 * y + 6).min(11) - 6 * y),
+                count((9 * z + 9).min(17) - 9 * z),
+            ],
+            &[Role::M, Role::N, Role::K],
+            1f64,
+            a_tile.view(a).strided(&[7 * x, 9 * z], &[&[1, 0, 0], &[0, 0, 1]]),
+            b_tile.view(b).strided(&[9 * z, 6 * y], &[&[0, 0, 1], &[0, 1, 0]]),
+            c_tile.view_mut().strided(&[7 * x, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
         );
-    // step 5: tensorize([mi, ni, ki])
-    contract(
-        &[
-            count((7 * x + 7).min(13) - 7 * x),
-            count((6 * y + 6).min(11) - 6 * y),
-            count((9 * z + 9).min(17) - 9 * z),
-        ],
-        &[Role::M, Role::N, Role::K],
-        1f64,
-        a_tile.view(a).strided(&[7 * x, 9 * z], &[&[1, 0, 0], &[0, 0, 1]]),
-        b_tile.view(b).strided(&[9 * z, 6 * y], &[&[0, 0, 1], &[0, 1, 0]]),
-        c_tile.view_mut().strided(&[7 * x, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-    );
-    // step 4: shard(C, m @ x, n @ y, pin(z, 0)): C, reduce(z)
-    c_tile.reduce(&along_z, &[0], c, ReduceOp::Sum)?;
-    shared.release()
+        // step 4: shard(C, m @ x, n @ y, pin(z, 0)): C, reduce(z)
+        c_tile.reduce(along_z, &[0], c, ReduceOp::Sum)?;
+        shared.release()
+    }
 }

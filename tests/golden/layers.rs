@@ -12,7 +12,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
+    DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World,
+    count,
 };
 
 /// The mesh: x: 2, y: 2, z: 2.
@@ -65,145 +66,204 @@ pub fn sharding_p() -> Sharding {
 /// Runs `P[k, m, n] = A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     a: &DistArray<f32>,
     b: &DistArray<f32>,
 ) -> Result<DistArray<f32>> {
-    let mut p = DistArray::filled(world, &sharding_p(), ReduceOp::Sum.identity())?;
-    run_into(world, a, b, &mut p)?;
-    Ok(p)
+    Prepared::new(world)?.run(a, b)
 }
 
 /// As `run`, into an output that exists, whose elements are overwritten.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run_into`.
 pub fn run_into(
     world: &World,
     a: &DistArray<f32>,
     b: &DistArray<f32>,
     p: &mut DistArray<f32>,
 ) -> Result<()> {
-    let grid = Grid::new(world, &mesh())?;
-    a.expect("A", &sharding_a())?;
-    b.expect("B", &sharding_b())?;
-    p.expect("P", &sharding_p())?;
-    p.block_mut().fill(0f32);
-    let [x, y, z] = grid.coordinates();
-    let along_z = grid.group(&[2])?;
-    let mut a_tile = Tile::relay("A", 12)?;
-    let mut b_tile = Tile::relay("B", 8)?;
-    let mut p_tile = OutTile::new("P", 24)?;
-    // until the end, ranks of a node read each other's inputs where they are
-    let shared = SharedInputs::new(world, [a, b])?;
-    let [a, b] = shared.shards();
-    // step 5: shard(A, m @ x, k @ y, pin(z, 0)): A, broadcast(z), permute
-    let a_region = Region::new([3 * x..(3 * x + 3).min(5), 4 * y..(4 * y + 4).min(7)]);
-    a_tile.broadcast(&along_z, &[0], a, &a_region)?;
-    let a_region = |at: &[i64]| {
-        let x = at[0];
-        let y = at[1];
-        let z = at[2];
-        Region::new([
+    Prepared::new(world)?.run_into(a, b, p)
+}
+
+/// What runs of `P[k, m, n] = A[m, k] * B[k, n]` need, made once.
+pub struct Prepared<'world> {
+    grid: Grid<'world>,
+    along_z: std::rc::Rc<Group>,
+    a_tile: Tile<f32>,
+    b_tile: Tile<f32>,
+    p_tile: OutTile<f32>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        let grid = Grid::new(world, &mesh())?;
+        let along_z = grid.group(&[2])?;
+        let a_tile = Tile::relay("A", 12)?;
+        let b_tile = Tile::relay("B", 8)?;
+        let p_tile = OutTile::new("P", 24)?;
+        Ok(Self {
+            grid,
+            along_z,
+            a_tile,
+            b_tile,
+            p_tile,
+        })
+    }
+    /// Runs the program on all ranks, which each return their shard of the output.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        a: &DistArray<f32>,
+        b: &DistArray<f32>,
+    ) -> Result<DistArray<f32>> {
+        let mut p = DistArray::filled(
+            self.grid.world(),
+            &sharding_p(),
+            ReduceOp::Sum.identity(),
+        )?;
+        self.run_into(a, b, &mut p)?;
+        Ok(p)
+    }
+    /// As `run`, into an output that exists, whose elements are overwritten.
+    ///
+    /// # Errors
+    /// If the tensors are not sharded as the program expects them, or communication fails.
+    pub fn run_into(
+        &mut self,
+        a: &DistArray<f32>,
+        b: &DistArray<f32>,
+        p: &mut DistArray<f32>,
+    ) -> Result<()> {
+        let Self { grid, along_z, a_tile, b_tile, p_tile } = self;
+        a.expect("A", &sharding_a())?;
+        b.expect("B", &sharding_b())?;
+        p.expect("P", &sharding_p())?;
+        p.block_mut().fill(0f32);
+        let [x, y, z] = grid.coordinates();
+        // until the end, ranks of a node read each other's inputs where they are
+        let shared = SharedInputs::new(grid.world(), [a, b])?;
+        let [a, b] = shared.shards();
+        // step 5: shard(A, m @ x, k @ y, pin(z, 0)): A, broadcast(z), permute
+        let a_region = Region::new([
             3 * x..(3 * x + 3).min(5),
-            4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
-        ])
-    };
-    let permutation = grid
-        .permutation(
-            |at: &[i64]| {
-                let x = at[0];
-                let y = at[1];
-                let z = at[2];
-                vec![x, (x + y + z) % 2, z]
-            },
-            &[x, (y - x - z).rem_euclid(2), z],
-            a_region,
-        );
-    let (from, to) = permutation;
-    a_tile.permute_held(&grid, from, to, a, &a_region(grid.coords()))?;
-    // step 6: shard(B, k @ x, n @ y, pin(z, 0)): B, broadcast(z), permute
-    let b_region = Region::new([4 * x..(4 * x + 4).min(7), 2 * y..(2 * y + 2).min(3)]);
-    b_tile.broadcast(&along_z, &[0], b, &b_region)?;
-    let b_region = |at: &[i64]| {
-        let x = at[0];
-        let y = at[1];
-        let z = at[2];
-        Region::new([
-            4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
+            4 * y..(4 * y + 4).min(7),
+        ]);
+        a_tile.broadcast(along_z, &[0], a, &a_region)?;
+        let a_region = |at: &[i64]| {
+            let x = at[0];
+            let y = at[1];
+            let z = at[2];
+            Region::new([
+                3 * x..(3 * x + 3).min(5),
+                4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
+            ])
+        };
+        let permutation = grid
+            .permutation(
+                |at: &[i64]| {
+                    let x = at[0];
+                    let y = at[1];
+                    let z = at[2];
+                    vec![x, (x + y + z) % 2, z]
+                },
+                &[x, (y - x - z).rem_euclid(2), z],
+                a_region,
+            );
+        let (from, to) = permutation;
+        a_tile.permute_held(grid, from, to, a, &a_region(grid.coords()))?;
+        // step 6: shard(B, k @ x, n @ y, pin(z, 0)): B, broadcast(z), permute
+        let b_region = Region::new([
+            4 * x..(4 * x + 4).min(7),
             2 * y..(2 * y + 2).min(3),
-        ])
-    };
-    let permutation = grid
-        .permutation(
-            |at: &[i64]| {
-                let x = at[0];
-                let y = at[1];
-                let z = at[2];
-                vec![(x + y + z) % 2, y, z]
-            },
-            &[(x - y - z).rem_euclid(2), y, z],
-            b_region,
+        ]);
+        b_tile.broadcast(along_z, &[0], b, &b_region)?;
+        let b_region = |at: &[i64]| {
+            let x = at[0];
+            let y = at[1];
+            let z = at[2];
+            Region::new([
+                4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
+                2 * y..(2 * y + 2).min(3),
+            ])
+        };
+        let permutation = grid
+            .permutation(
+                |at: &[i64]| {
+                    let x = at[0];
+                    let y = at[1];
+                    let z = at[2];
+                    vec![(x + y + z) % 2, y, z]
+                },
+                &[(x - y - z).rem_euclid(2), y, z],
+                b_region,
+            );
+        let (from, to) = permutation;
+        b_tile.permute_held(grid, from, to, b, &b_region(grid.coords()))?;
+        p_tile
+            .reset(
+                &Region::new([
+                    4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
+                    3 * x..(3 * x + 3).min(5),
+                    2 * y..(2 * y + 2).min(3),
+                ]),
+                ReduceOp::Sum,
+            );
+        nest(
+            &[
+                count((4 * ((x + y + z) % 2) + 4).min(7) - 4 * ((x + y + z) % 2)),
+                count((3 * x + 3).min(5) - 3 * x),
+                count((2 * y + 2).min(3) - 2 * y),
+            ],
+            p_tile
+                .view_mut()
+                .strided(
+                    &[4 * ((x + y + z) % 2), 3 * x, 2 * y],
+                    &[&[1, 0, 0], &[0, 1, 0], &[0, 0, 1]],
+                ),
+            ReduceOp::Sum,
+            &[
+                a_tile
+                    .view(a)
+                    .strided(&[3 * x, 4 * ((x + y + z) % 2)], &[&[0, 1, 0], &[1, 0, 0]]),
+                b_tile
+                    .view(b)
+                    .strided(&[4 * ((x + y + z) % 2), 2 * y], &[&[1, 0, 0], &[0, 0, 1]]),
+            ],
+            &pointwise(|[v0, v1]: [f32; 2]| v0 * v1),
         );
-    let (from, to) = permutation;
-    b_tile.permute_held(&grid, from, to, b, &b_region(grid.coords()))?;
-    p_tile
-        .reset(
-            &Region::new([
+        // step 7: shard(P, m @ x, n @ y, k @ z): P, permute
+        let p_region = |at: &[i64]| {
+            let x = at[0];
+            let y = at[1];
+            let z = at[2];
+            Region::new([
                 4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
                 3 * x..(3 * x + 3).min(5),
                 2 * y..(2 * y + 2).min(3),
-            ]),
-            ReduceOp::Sum,
-        );
-    nest(
-        &[
-            count((4 * ((x + y + z) % 2) + 4).min(7) - 4 * ((x + y + z) % 2)),
-            count((3 * x + 3).min(5) - 3 * x),
-            count((2 * y + 2).min(3) - 2 * y),
-        ],
-        p_tile
-            .view_mut()
-            .strided(
-                &[4 * ((x + y + z) % 2), 3 * x, 2 * y],
-                &[&[1, 0, 0], &[0, 1, 0], &[0, 0, 1]],
-            ),
-        ReduceOp::Sum,
-        &[
-            a_tile
-                .view(a)
-                .strided(&[3 * x, 4 * ((x + y + z) % 2)], &[&[0, 1, 0], &[1, 0, 0]]),
-            b_tile
-                .view(b)
-                .strided(&[4 * ((x + y + z) % 2), 2 * y], &[&[1, 0, 0], &[0, 0, 1]]),
-        ],
-        &pointwise(|[v0, v1]: [f32; 2]| v0 * v1),
-    );
-    // step 7: shard(P, m @ x, n @ y, k @ z): P, permute
-    let p_region = |at: &[i64]| {
-        let x = at[0];
-        let y = at[1];
-        let z = at[2];
-        Region::new([
-            4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
-            3 * x..(3 * x + 3).min(5),
-            2 * y..(2 * y + 2).min(3),
-        ])
-    };
-    let permutation = grid
-        .permutation(
-            |at: &[i64]| {
-                let x = at[0];
-                let y = at[1];
-                let z = at[2];
-                vec![x, y, (x + y + z) % 2]
-            },
-            &[x, y, (z - x - y).rem_euclid(2)],
-            p_region,
-        );
-    let (to, from) = permutation;
-    p_tile.permute_back(&grid, to, from, p, ReduceOp::Sum)?;
-    shared.release()
+            ])
+        };
+        let permutation = grid
+            .permutation(
+                |at: &[i64]| {
+                    let x = at[0];
+                    let y = at[1];
+                    let z = at[2];
+                    vec![x, y, (x + y + z) % 2]
+                },
+                &[x, y, (z - x - y).rem_euclid(2)],
+                p_region,
+            );
+        let (to, from) = permutation;
+        p_tile.permute_back(grid, to, from, p, ReduceOp::Sum)?;
+        shared.release()
+    }
 }

@@ -11,7 +11,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Factor, Product, Products, Role};
 use polyshard::runtime::{
-    DistArray, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
+    DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World,
+    count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -64,22 +65,20 @@ pub fn sharding_m() -> Sharding {
 /// Runs `M[i, r] += X[i, j, k] * A[j, r] * B[k, r]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     x: &DistArray<f32>,
     a: &DistArray<f32>,
     b: &DistArray<f32>,
 ) -> Result<DistArray<f32>> {
-    let mut m = DistArray::filled(world, &sharding_m(), ReduceOp::Sum.identity())?;
-    run_into(world, x, a, b, &mut m)?;
-    Ok(m)
+    Prepared::new(world)?.run(x, a, b)
 }
 
 /// As `run`, but goes on from what the output holds.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run_into`.
 pub fn run_into(
     world: &World,
     x: &DistArray<f32>,
@@ -87,69 +86,128 @@ pub fn run_into(
     b: &DistArray<f32>,
     m: &mut DistArray<f32>,
 ) -> Result<()> {
-    let grid = Grid::new(world, &mesh())?;
-    x.expect("X", &sharding_x())?;
-    a.expect("A", &sharding_a())?;
-    b.expect("B", &sharding_b())?;
-    m.expect("M", &sharding_m())?;
-    let [x_, y] = grid.coordinates();
-    let along_x_y = grid.group(&[0, 1])?;
-    let along_y = grid.group(&[1])?;
-    let mut b_tile = Tile::new("B", 35)?;
-    let mut m_tile = OutTile::new("M", 35)?;
-    let mut products = Products::new(
-        Vec::from([
-            Product {
-                factors: [Factor::Operand(1), Factor::Operand(2)],
-                loops: vec![1, 2, 3],
-                roles: vec![],
-                kept: vec![2, 3, 1],
-                level: 0,
-                capacity: 175,
-            },
-            Product {
-                factors: [Factor::Operand(0), Factor::Scratch(0)],
-                loops: vec![0, 1, 2, 3],
-                roles: vec![Role::M, Role::N, Role::K, Role::K],
-                kept: vec![],
-                level: 0,
-                capacity: 0,
-            },
-        ]),
-        vec![],
-    )?;
-    // until the end, ranks of a node read each other's inputs where they are
-    let shared = SharedInputs::new(world, [x, a, b])?;
-    let [x, a, b] = shared.shards();
-    // step 2: shard(X, i @ x, j @ y): X, local
-    // step 3: shard(A, j @ y): A, local
-    // step 4: shard(B, k @ [x, y]): B, all_gather(x, y)
-    let b_region = Region::new([0..7, 0..5]);
-    b_tile.all_gather(&along_x_y, b, &b_region)?;
-    m_tile.reset(&Region::new([7 * x_..(7 * x_ + 7).min(13), 0..5]), ReduceOp::Sum);
-    // step 6: tensorize([ii, r, ji, k])
-    products
-        .run(
-            &[
-                count((7 * x_ + 7).min(13) - 7 * x_),
-                5,
-                count((5 * y + 5).min(9) - 5 * y),
-                7,
-            ],
-            1f32,
-            &[
-                x
-                    .view()
-                    .strided(
-                        &[7 * x_, 5 * y, 0],
-                        &[&[1, 0, 0, 0], &[0, 0, 1, 0], &[0, 0, 0, 1]],
-                    ),
-                a.view().strided(&[5 * y, 0], &[&[0, 0, 1, 0], &[0, 1, 0, 0]]),
-                b_tile.view(b).strided(&[0, 0], &[&[0, 0, 0, 1], &[0, 1, 0, 0]]),
-            ],
-            m_tile.view_mut().strided(&[7 * x_, 0], &[&[1, 0, 0, 0], &[0, 1, 0, 0]]),
-        );
-    // step 5: shard(M, i @ x, r @ y): M, reduce_scatter(y)
-    m_tile.reduce_scatter(&along_y, m, ReduceOp::Sum)?;
-    shared.release()
+    Prepared::new(world)?.run_into(x, a, b, m)
+}
+
+/// What runs of `M[i, r] += X[i, j, k] * A[j, r] * B[k, r]` need, made once.
+pub struct Prepared<'world> {
+    grid: Grid<'world>,
+    along_x_y: std::rc::Rc<Group>,
+    along_y: std::rc::Rc<Group>,
+    b_tile: Tile<f32>,
+    m_tile: OutTile<f32>,
+    products: Products<f32>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        let grid = Grid::new(world, &mesh())?;
+        let along_x_y = grid.group(&[0, 1])?;
+        let along_y = grid.group(&[1])?;
+        let b_tile = Tile::new("B", 35)?;
+        let m_tile = OutTile::new("M", 35)?;
+        let products = Products::new(
+            Vec::from([
+                Product {
+                    factors: [Factor::Operand(1), Factor::Operand(2)],
+                    loops: vec![1, 2, 3],
+                    roles: vec![],
+                    kept: vec![2, 3, 1],
+                    level: 0,
+                    capacity: 175,
+                },
+                Product {
+                    factors: [Factor::Operand(0), Factor::Scratch(0)],
+                    loops: vec![0, 1, 2, 3],
+                    roles: vec![Role::M, Role::N, Role::K, Role::K],
+                    kept: vec![],
+                    level: 0,
+                    capacity: 0,
+                },
+            ]),
+            vec![],
+        )?;
+        Ok(Self {
+            grid,
+            along_x_y,
+            along_y,
+            b_tile,
+            m_tile,
+            products,
+        })
+    }
+    /// Runs the program on all ranks, which each return their shard of the output.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        x: &DistArray<f32>,
+        a: &DistArray<f32>,
+        b: &DistArray<f32>,
+    ) -> Result<DistArray<f32>> {
+        let mut m = DistArray::filled(
+            self.grid.world(),
+            &sharding_m(),
+            ReduceOp::Sum.identity(),
+        )?;
+        self.run_into(x, a, b, &mut m)?;
+        Ok(m)
+    }
+    /// As `run`, but goes on from what the output holds.
+    ///
+    /// # Errors
+    /// If the tensors are not sharded as the program expects them, or communication fails.
+    pub fn run_into(
+        &mut self,
+        x: &DistArray<f32>,
+        a: &DistArray<f32>,
+        b: &DistArray<f32>,
+        m: &mut DistArray<f32>,
+    ) -> Result<()> {
+        let Self { grid, along_x_y, along_y, b_tile, m_tile, products } = self;
+        x.expect("X", &sharding_x())?;
+        a.expect("A", &sharding_a())?;
+        b.expect("B", &sharding_b())?;
+        m.expect("M", &sharding_m())?;
+        let [x_, y] = grid.coordinates();
+        // until the end, ranks of a node read each other's inputs where they are
+        let shared = SharedInputs::new(grid.world(), [x, a, b])?;
+        let [x, a, b] = shared.shards();
+        // step 2: shard(X, i @ x, j @ y): X, local
+        // step 3: shard(A, j @ y): A, local
+        // step 4: shard(B, k @ [x, y]): B, all_gather(x, y)
+        let b_region = Region::new([0..7, 0..5]);
+        b_tile.all_gather(along_x_y, b, &b_region)?;
+        m_tile.reset(&Region::new([7 * x_..(7 * x_ + 7).min(13), 0..5]), ReduceOp::Sum);
+        // step 6: tensorize([ii, r, ji, k])
+        products
+            .run(
+                &[
+                    count((7 * x_ + 7).min(13) - 7 * x_),
+                    5,
+                    count((5 * y + 5).min(9) - 5 * y),
+                    7,
+                ],
+                1f32,
+                &[
+                    x
+                        .view()
+                        .strided(
+                            &[7 * x_, 5 * y, 0],
+                            &[&[1, 0, 0, 0], &[0, 0, 1, 0], &[0, 0, 0, 1]],
+                        ),
+                    a.view().strided(&[5 * y, 0], &[&[0, 0, 1, 0], &[0, 1, 0, 0]]),
+                    b_tile.view(b).strided(&[0, 0], &[&[0, 0, 0, 1], &[0, 1, 0, 0]]),
+                ],
+                m_tile.view_mut().strided(&[7 * x_, 0], &[&[1, 0, 0, 0], &[0, 1, 0, 0]]),
+            );
+        // step 5: shard(M, i @ x, r @ y): M, reduce_scatter(y)
+        m_tile.reduce_scatter(along_y, m, ReduceOp::Sum)?;
+        shared.release()
+    }
 }

@@ -14,7 +14,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::Named;
 use polyshard::runtime::{
-    DistArray, Grid, ReduceOp, Region, Result, SharedInputs, Strided, Tile, World, count,
+    DistArray, Grid, Group, ReduceOp, Region, Result, SharedInputs, Strided, Tile, World,
+    count,
 };
 
 /// The mesh: x: 3, y: 2.
@@ -69,7 +70,7 @@ pub fn sharding_c() -> Sharding {
 /// Runs `C[i, j] = factor * A[k, i] * B[k, j] * d[j]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If leaf `weighted` is not registered as `C[i, j] += factor * A[k, i] * B[k, j] * d[j]`, the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     a: &DistArray<i32>,
@@ -77,15 +78,13 @@ pub fn run(
     d: &DistArray<i32>,
     factor: i32,
 ) -> Result<DistArray<i32>> {
-    let mut c = DistArray::filled(world, &sharding_c(), ReduceOp::Sum.identity())?;
-    run_into(world, a, b, d, &mut c, factor)?;
-    Ok(c)
+    Prepared::new(world)?.run(a, b, d, factor)
 }
 
 /// As `run`, into an output that exists, whose elements are overwritten.
 ///
 /// # Errors
-/// If leaf `weighted` is not registered as `C[i, j] += factor * A[k, i] * B[k, j] * d[j]`, the tensors are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run_into`.
 pub fn run_into(
     world: &World,
     a: &DistArray<i32>,
@@ -94,55 +93,116 @@ pub fn run_into(
     c: &mut DistArray<i32>,
     factor: i32,
 ) -> Result<()> {
-    let grid = Grid::new(world, &mesh())?;
-    a.expect("A", &sharding_a())?;
-    b.expect("B", &sharding_b())?;
-    d.expect("d", &sharding_d())?;
-    c.expect("C", &sharding_c())?;
-    let leaf = Named::find(
-        "weighted",
-        &["i", "j", "k"],
-        "C[i, j] += factor * A[k, i] * B[k, j] * d[j]",
-    )?;
-    c.block_mut().fill(0i32);
-    let [x, y] = grid.coordinates();
-    let along_x = grid.group(&[0])?;
-    let along_y = grid.group(&[1])?;
-    let mut a_tile = Tile::new("A", 20)?;
-    let mut b_tile = Tile::new("B", 20)?;
-    // until the end, ranks of a node read each other's inputs where they are
-    let shared = SharedInputs::new(world, [a, b, d])?;
-    let [a, b, d] = shared.shards();
-    // d, local
-    // step 2: divide(k, ko, ki, 3)
-    for ko in 0..3i64 {
-        // step 7: communicate(A, ko): A, all_gather(y)
-        let a_region = Region::new([
-            4 * ko..(4 * ko + 4).min(11),
-            5 * x..(5 * x + 5).min(13),
-        ]);
-        a_tile.all_gather(&along_y, a, &a_region)?;
-        // step 8: communicate(B, ko): B, broadcast(x)
-        let b_region = Region::new([
-            4 * ko..(4 * ko + 4).min(11),
-            5 * y..(5 * y + 5).min(9),
-        ]);
-        b_tile.broadcast(&along_x, &[ko], b, &b_region)?;
-        // step 9: tensorize_with([ii, ji, ki], weighted)
-        leaf.run(
-            &[
-                count((5 * x + 5).min(13) - 5 * x),
-                count((5 * y + 5).min(9) - 5 * y),
-                count((4 * ko + 4).min(11) - 4 * ko),
-            ],
-            &[
-                Strided::new(&[factor], 0, vec![]),
-                a_tile.view(a).strided(&[4 * ko, 5 * x], &[&[0, 0, 1], &[1, 0, 0]]),
-                b_tile.view(b).strided(&[4 * ko, 5 * y], &[&[0, 0, 1], &[0, 1, 0]]),
-                d.view().strided(&[5 * y], &[&[0, 1, 0]]),
-            ],
-            c.view_mut().strided(&[5 * x, 5 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-        );
+    Prepared::new(world)?.run_into(a, b, d, c, factor)
+}
+
+/// What runs of `C[i, j] = factor * A[k, i] * B[k, j] * d[j]` need, made once.
+pub struct Prepared<'world> {
+    grid: Grid<'world>,
+    leaf: Named<i32>,
+    along_x: std::rc::Rc<Group>,
+    along_y: std::rc::Rc<Group>,
+    a_tile: Tile<i32>,
+    b_tile: Tile<i32>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, leaf `weighted` is not registered as `C[i, j] += factor * A[k, i] * B[k, j] * d[j]`, or there is too little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        let grid = Grid::new(world, &mesh())?;
+        let leaf = Named::find(
+            "weighted",
+            &["i", "j", "k"],
+            "C[i, j] += factor * A[k, i] * B[k, j] * d[j]",
+        )?;
+        let along_x = grid.group(&[0])?;
+        let along_y = grid.group(&[1])?;
+        let a_tile = Tile::new("A", 20)?;
+        let b_tile = Tile::new("B", 20)?;
+        Ok(Self {
+            grid,
+            leaf,
+            along_x,
+            along_y,
+            a_tile,
+            b_tile,
+        })
     }
-    shared.release()
+    /// Runs the program on all ranks, which each return their shard of the output.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        a: &DistArray<i32>,
+        b: &DistArray<i32>,
+        d: &DistArray<i32>,
+        factor: i32,
+    ) -> Result<DistArray<i32>> {
+        let mut c = DistArray::filled(
+            self.grid.world(),
+            &sharding_c(),
+            ReduceOp::Sum.identity(),
+        )?;
+        self.run_into(a, b, d, &mut c, factor)?;
+        Ok(c)
+    }
+    /// As `run`, into an output that exists, whose elements are overwritten.
+    ///
+    /// # Errors
+    /// If the tensors are not sharded as the program expects them, or communication fails.
+    pub fn run_into(
+        &mut self,
+        a: &DistArray<i32>,
+        b: &DistArray<i32>,
+        d: &DistArray<i32>,
+        c: &mut DistArray<i32>,
+        factor: i32,
+    ) -> Result<()> {
+        let Self { grid, leaf, along_x, along_y, a_tile, b_tile } = self;
+        a.expect("A", &sharding_a())?;
+        b.expect("B", &sharding_b())?;
+        d.expect("d", &sharding_d())?;
+        c.expect("C", &sharding_c())?;
+        c.block_mut().fill(0i32);
+        let [x, y] = grid.coordinates();
+        // until the end, ranks of a node read each other's inputs where they are
+        let shared = SharedInputs::new(grid.world(), [a, b, d])?;
+        let [a, b, d] = shared.shards();
+        // d, local
+        // step 2: divide(k, ko, ki, 3)
+        for ko in 0..3i64 {
+            // step 7: communicate(A, ko): A, all_gather(y)
+            let a_region = Region::new([
+                4 * ko..(4 * ko + 4).min(11),
+                5 * x..(5 * x + 5).min(13),
+            ]);
+            a_tile.all_gather(along_y, a, &a_region)?;
+            // step 8: communicate(B, ko): B, broadcast(x)
+            let b_region = Region::new([
+                4 * ko..(4 * ko + 4).min(11),
+                5 * y..(5 * y + 5).min(9),
+            ]);
+            b_tile.broadcast(along_x, &[ko], b, &b_region)?;
+            // step 9: tensorize_with([ii, ji, ki], weighted)
+            leaf.run(
+                &[
+                    count((5 * x + 5).min(13) - 5 * x),
+                    count((5 * y + 5).min(9) - 5 * y),
+                    count((4 * ko + 4).min(11) - 4 * ko),
+                ],
+                &[
+                    Strided::new(&[factor], 0, vec![]),
+                    a_tile.view(a).strided(&[4 * ko, 5 * x], &[&[0, 0, 1], &[1, 0, 0]]),
+                    b_tile.view(b).strided(&[4 * ko, 5 * y], &[&[0, 0, 1], &[0, 1, 0]]),
+                    d.view().strided(&[5 * y], &[&[0, 1, 0]]),
+                ],
+                c.view_mut().strided(&[5 * x, 5 * y], &[&[1, 0, 0], &[0, 1, 0]]),
+            );
+        }
+        shared.release()
+    }
 }

@@ -78,29 +78,62 @@ pub fn run(
     a_0: &DistArray<f64>,
     b_1: &DistArray<f64>,
 ) -> Result<DistArray<f64>> {
-    a_0.expect("A", &sharding_a_0())?;
-    b_1.expect("B", &sharding_b_1())?;
-    let b_2 = Redistribution::of_part(
+    Prepared::new(world)?.run(a_0, b_1)
+}
+
+/// What runs of the program need, made once.
+pub struct Prepared<'world> {
+    world: &'world World,
+    step_1: Redistribution,
+    step_2: multiply_1::Prepared<'world>,
+    step_3: Redistribution,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
+    /// little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        Ok(Self {
             world,
-            &sharding_b_1(),
-            &Sharding::new(
-                    &mesh(),
-                    &[9, 5],
-                    &[
-                        Placement::block_cyclic(0usize, AxisExpr::axis("Y"), 6usize),
-                        Placement::block_cyclic(1usize, AxisExpr::axis("X"), 4usize),
-                    ],
-                )
-                .expect("the sharding was checked when this was generated"),
-            &sharding_b_2(),
-        )?
-        .run(world, b_1)?;
-    let c_3 = multiply_1::run(world, a_0, &b_2)?;
-    drop(b_2);
-    let c_4 = Redistribution::new(world, &sharding_c_3(), &sharding_c_4())?
-        .run(world, &c_3)?;
-    drop(c_3);
-    Ok(c_4)
+            step_1: Redistribution::of_part(
+                world,
+                &sharding_b_1(),
+                &Sharding::new(
+                        &mesh(),
+                        &[9, 5],
+                        &[
+                            Placement::block_cyclic(0usize, AxisExpr::axis("Y"), 6usize),
+                            Placement::block_cyclic(1usize, AxisExpr::axis("X"), 4usize),
+                        ],
+                    )
+                    .expect("the sharding was checked when this was generated"),
+                &sharding_b_2(),
+            )?,
+            step_2: multiply_1::Prepared::new(world)?,
+            step_3: Redistribution::new(world, &sharding_c_3(), &sharding_c_4())?,
+        })
+    }
+    /// Runs the program on all ranks, which each return their shards of what it computes.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        a_0: &DistArray<f64>,
+        b_1: &DistArray<f64>,
+    ) -> Result<DistArray<f64>> {
+        a_0.expect("A", &sharding_a_0())?;
+        b_1.expect("B", &sharding_b_1())?;
+        let b_2 = self.step_1.run(self.world, b_1)?;
+        let c_3 = self.step_2.run(a_0, &b_2)?;
+        drop(b_2);
+        let c_4 = self.step_3.run(self.world, &c_3)?;
+        drop(c_3);
+        Ok(c_4)
+    }
 }
 
 /// `C[i, k] = A[i, j] * B[j, k]`.
@@ -145,42 +178,87 @@ pub mod multiply_1 {
     /// Runs `C[i, k] = A[i, j] * B[j, k]` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
-    /// If the inputs are not sharded as the program expects them, or communication fails.
+    /// As `Prepared::new` and `Prepared::run`.
     pub fn run(
         world: &World,
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(world, &sharding_c(), ReduceOp::Sum.identity())?;
-        run_into(world, a, b, &mut c)?;
-        Ok(c)
+        Prepared::new(world)?.run(a, b)
     }
     /// As `run`, into an output that exists, whose elements are overwritten.
     ///
     /// # Errors
-    /// If the tensors are not sharded as the program expects them, or communication fails.
+    /// As `Prepared::new` and `Prepared::run_into`.
     pub fn run_into(
         world: &World,
         a: &DistArray<f64>,
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let grid = Grid::new(world, &mesh())?;
-        a.expect("A", &sharding_a())?;
-        b.expect("B", &sharding_b())?;
-        c.expect("C", &sharding_c())?;
-        c.block_mut().fill(0f64);
-        let [x, y] = grid.coordinates();
-        // A, local
-        // B, local
-        contract(
-            &[count((4 * x + 4).min(7) - 4 * x), count((6 * y + 6).min(9) - 6 * y), 5],
-            &[Role::M, Role::K, Role::N],
-            1f64,
-            a.view().strided(&[4 * x, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-            b.view().strided(&[6 * y, 0], &[&[0, 1, 0], &[0, 0, 1]]),
-            c.view_mut().strided(&[4 * x, 0], &[&[1, 0, 0], &[0, 0, 1]]),
-        );
-        Ok(())
+        Prepared::new(world)?.run_into(a, b, c)
+    }
+    /// What runs of `C[i, k] = A[i, j] * B[j, k]` need, made once.
+    pub struct Prepared<'world> {
+        grid: Grid<'world>,
+    }
+    impl<'world> Prepared<'world> {
+        /// Makes what runs need; all ranks must call it.
+        ///
+        /// # Errors
+        /// If the world has not as many ranks as the mesh, or there is too little memory.
+        pub fn new(world: &'world World) -> Result<Self> {
+            let grid = Grid::new(world, &mesh())?;
+            Ok(Self { grid })
+        }
+        /// Runs the program on all ranks, which each return their shard of the output.
+        ///
+        /// # Errors
+        /// If the inputs are not sharded as the program expects them, or communication fails.
+        pub fn run(
+            &mut self,
+            a: &DistArray<f64>,
+            b: &DistArray<f64>,
+        ) -> Result<DistArray<f64>> {
+            let mut c = DistArray::filled(
+                self.grid.world(),
+                &sharding_c(),
+                ReduceOp::Sum.identity(),
+            )?;
+            self.run_into(a, b, &mut c)?;
+            Ok(c)
+        }
+        /// As `run`, into an output that exists, whose elements are overwritten.
+        ///
+        /// # Errors
+        /// If the tensors are not sharded as the program expects them, or communication fails.
+        pub fn run_into(
+            &mut self,
+            a: &DistArray<f64>,
+            b: &DistArray<f64>,
+            c: &mut DistArray<f64>,
+        ) -> Result<()> {
+            let Self { grid } = self;
+            a.expect("A", &sharding_a())?;
+            b.expect("B", &sharding_b())?;
+            c.expect("C", &sharding_c())?;
+            c.block_mut().fill(0f64);
+            let [x, y] = grid.coordinates();
+            // A, local
+            // B, local
+            contract(
+                &[
+                    count((4 * x + 4).min(7) - 4 * x),
+                    count((6 * y + 6).min(9) - 6 * y),
+                    5,
+                ],
+                &[Role::M, Role::K, Role::N],
+                1f64,
+                a.view().strided(&[4 * x, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
+                b.view().strided(&[6 * y, 0], &[&[0, 1, 0], &[0, 0, 1]]),
+                c.view_mut().strided(&[4 * x, 0], &[&[1, 0, 0], &[0, 0, 1]]),
+            );
+            Ok(())
+        }
     }
 }

@@ -55,24 +55,51 @@ pub fn sharding_a_2() -> Sharding {
 /// # Errors
 /// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(world: &World, a_0: &DistArray<f32>) -> Result<DistArray<f32>> {
-    a_0.expect("A", &sharding_a_0())?;
-    let a_1 = Redistribution::of_part(
+    Prepared::new(world)?.run(a_0)
+}
+
+/// What runs of the program need, made once.
+pub struct Prepared<'world> {
+    world: &'world World,
+    step_1: Redistribution,
+    step_2: Redistribution,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
+    /// little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        Ok(Self {
             world,
-            &sharding_a_0(),
-            &Sharding::new(
-                    &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
-                    &[24, 10],
-                    &[
-                        Placement::block(0usize, AxisExpr::list(&["y%3", "x"])),
-                        Placement::block(1usize, AxisExpr::axis("y/3")),
-                    ],
-                )
-                .expect("the sharding was checked when this was generated"),
-            &sharding_a_1(),
-        )?
-        .run(world, a_0)?;
-    let a_2 = Redistribution::new(world, &sharding_a_1(), &sharding_a_2())?
-        .run(world, &a_1)?;
-    drop(a_1);
-    Ok(a_2)
+            step_1: Redistribution::of_part(
+                world,
+                &sharding_a_0(),
+                &Sharding::new(
+                        &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
+                        &[24, 10],
+                        &[
+                            Placement::block(0usize, AxisExpr::list(&["y%3", "x"])),
+                            Placement::block(1usize, AxisExpr::axis("y/3")),
+                        ],
+                    )
+                    .expect("the sharding was checked when this was generated"),
+                &sharding_a_1(),
+            )?,
+            step_2: Redistribution::new(world, &sharding_a_1(), &sharding_a_2())?,
+        })
+    }
+    /// Runs the program on all ranks, which each return their shards of what it computes.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(&mut self, a_0: &DistArray<f32>) -> Result<DistArray<f32>> {
+        a_0.expect("A", &sharding_a_0())?;
+        let a_1 = self.step_1.run(self.world, a_0)?;
+        let a_2 = self.step_2.run(self.world, &a_1)?;
+        drop(a_1);
+        Ok(a_2)
+    }
 }

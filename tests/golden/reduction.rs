@@ -7,7 +7,7 @@
 
 use polyshard::runtime::layout::{Mesh, Placement, Sharding};
 use polyshard::runtime::reduction::{Collective, Lowered, LoweredStep, Procedure};
-use polyshard::runtime::{DistArray, ReduceOp, Result, World};
+use polyshard::runtime::{DistArray, ReduceOp, Reduction, Result, World};
 
 /// The mesh: data: 4.
 pub fn mesh() -> Mesh {
@@ -30,27 +30,60 @@ pub fn sharding_gradient_1() -> Sharding {
 /// # Errors
 /// If the inputs are not sharded as the program expects them, or communication fails.
 pub fn run(world: &World, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>> {
-    gradient_0.expect("gradient", &sharding_gradient_0())?;
-    let gradient_1 = gradient_0
-        .reduced(
+    Prepared::new(world)?.run(gradient_0)
+}
+
+/// What runs of the program need, made once.
+pub struct Prepared<'world> {
+    world: &'world World,
+    step_1: Reduction<f64>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
+    /// little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        Ok(Self {
             world,
+            step_1: Reduction::between(
+                world,
+                &sharding_gradient_0(),
+                &sharding_gradient_1(),
+                &Lowered::from_steps(
+                        vec![vec![0usize, 1usize, 2usize, 3usize]],
+                        2usize,
+                        vec![
+                            LoweredStep { collective : Collective::ReduceScatter, groups
+                            : vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
+                            parts : 1usize }, LoweredStep { collective :
+                            Collective::AllReduce, groups : vec![vec![0usize, 2usize],
+                            vec![1usize, 3usize]] .into(), parts : 2usize }, LoweredStep
+                            { collective : Collective::AllGather, groups :
+                            vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
+                            parts : 2usize }
+                        ],
+                    )
+                    .and_then(Procedure::by_steps)
+                    .expect("the steps were proved when this was generated"),
+            )?,
+        })
+    }
+    /// Runs the program on all ranks, which each return their shards of what it computes.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(&mut self, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>> {
+        gradient_0.expect("gradient", &sharding_gradient_0())?;
+        let mut gradient_1 = DistArray::filled(
+            self.world,
             &sharding_gradient_1(),
-            &Lowered::from_steps(
-                    vec![vec![0usize, 1usize, 2usize, 3usize]],
-                    2usize,
-                    vec![
-                        LoweredStep { collective : Collective::ReduceScatter, groups :
-                        vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(), parts :
-                        1usize }, LoweredStep { collective : Collective::AllReduce,
-                        groups : vec![vec![0usize, 2usize], vec![1usize, 3usize]]
-                        .into(), parts : 2usize }, LoweredStep { collective :
-                        Collective::AllGather, groups : vec![vec![0usize, 1usize],
-                        vec![2usize, 3usize]] .into(), parts : 2usize }
-                    ],
-                )
-                .and_then(Procedure::by_steps)
-                .expect("the steps were proved when this was generated"),
-            ReduceOp::Sum,
+            0f64,
         )?;
-    Ok(gradient_1)
+        gradient_1.block_mut().copy_from_slice(gradient_0.block());
+        self.step_1.run(gradient_1.block_mut(), ReduceOp::Sum)?;
+        Ok(gradient_1)
+    }
 }

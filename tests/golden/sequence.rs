@@ -62,16 +62,52 @@ pub fn run(
     scale_of_2: &DistArray<i64>,
     scale_of_2_: i64,
 ) -> Result<DistArray<i64>> {
-    x_0.expect("X", &sharding_x_0())?;
-    w_1.expect("W", &sharding_w_1())?;
-    scale_of_2.expect("scale_of", &sharding_scale_of_2())?;
-    let y_3 = first_1::run(world, x_0, w_1)?;
-    let y_4 = Redistribution::new(world, &sharding_y_3(), &sharding_y_4())?
-        .run(world, &y_3)?;
-    drop(y_3);
-    let z_5 = second_2::run(world, &y_4, scale_of_2, scale_of_2_)?;
-    drop(y_4);
-    Ok(z_5)
+    Prepared::new(world)?.run(x_0, w_1, scale_of_2, scale_of_2_)
+}
+
+/// What runs of the program need, made once.
+pub struct Prepared<'world> {
+    world: &'world World,
+    step_1: first_1::Prepared<'world>,
+    step_2: Redistribution,
+    step_3: second_2::Prepared<'world>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
+    /// little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        Ok(Self {
+            world,
+            step_1: first_1::Prepared::new(world)?,
+            step_2: Redistribution::new(world, &sharding_y_3(), &sharding_y_4())?,
+            step_3: second_2::Prepared::new(world)?,
+        })
+    }
+    /// Runs the program on all ranks, which each return their shards of what it computes.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        x_0: &DistArray<i64>,
+        w_1: &DistArray<i64>,
+        scale_of_2: &DistArray<i64>,
+        scale_of_2_: i64,
+    ) -> Result<DistArray<i64>> {
+        x_0.expect("X", &sharding_x_0())?;
+        w_1.expect("W", &sharding_w_1())?;
+        scale_of_2.expect("scale_of", &sharding_scale_of_2())?;
+        let y_3 = self.step_1.run(x_0, w_1)?;
+        let y_4 = self.step_2.run(self.world, &y_3)?;
+        drop(y_3);
+        let z_5 = self.step_3.run(&y_4, scale_of_2, scale_of_2_)?;
+        drop(y_4);
+        Ok(z_5)
+    }
 }
 
 /// `Y[m, n] += X[m, k] * W[k, n]`.
@@ -100,43 +136,84 @@ pub mod first_1 {
     /// Runs `Y[m, n] += X[m, k] * W[k, n]` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
-    /// If the inputs are not sharded as the program expects them, or communication fails.
+    /// As `Prepared::new` and `Prepared::run`.
     pub fn run(
         world: &World,
         x: &DistArray<i64>,
         w: &DistArray<i64>,
     ) -> Result<DistArray<i64>> {
-        let mut y = DistArray::filled(world, &sharding_y(), ReduceOp::Sum.identity())?;
-        run_into(world, x, w, &mut y)?;
-        Ok(y)
+        Prepared::new(world)?.run(x, w)
     }
     /// As `run`, but goes on from what the output holds.
     ///
     /// # Errors
-    /// If the tensors are not sharded as the program expects them, or communication fails.
+    /// As `Prepared::new` and `Prepared::run_into`.
     pub fn run_into(
         world: &World,
         x: &DistArray<i64>,
         w: &DistArray<i64>,
         y: &mut DistArray<i64>,
     ) -> Result<()> {
-        let grid = Grid::new(world, &mesh())?;
-        x.expect("X", &sharding_x())?;
-        w.expect("W", &sharding_w())?;
-        y.expect("Y", &sharding_y())?;
-        let [x_] = grid.coordinates();
-        // X, local
-        // step 2: shard(W, n @ x): W, local
-        // step 4: tensorize([m, ni, k])
-        contract(
-            &[5, count((3 * x_ + 3).min(7) - 3 * x_), 4],
-            &[Role::M, Role::N, Role::K],
-            1i64,
-            x.view().strided(&[0, 0], &[&[1, 0, 0], &[0, 0, 1]]),
-            w.view().strided(&[0, 3 * x_], &[&[0, 0, 1], &[0, 1, 0]]),
-            y.view_mut().strided(&[0, 3 * x_], &[&[1, 0, 0], &[0, 1, 0]]),
-        );
-        Ok(())
+        Prepared::new(world)?.run_into(x, w, y)
+    }
+    /// What runs of `Y[m, n] += X[m, k] * W[k, n]` need, made once.
+    pub struct Prepared<'world> {
+        grid: Grid<'world>,
+    }
+    impl<'world> Prepared<'world> {
+        /// Makes what runs need; all ranks must call it.
+        ///
+        /// # Errors
+        /// If the world has not as many ranks as the mesh, or there is too little memory.
+        pub fn new(world: &'world World) -> Result<Self> {
+            let grid = Grid::new(world, &mesh())?;
+            Ok(Self { grid })
+        }
+        /// Runs the program on all ranks, which each return their shard of the output.
+        ///
+        /// # Errors
+        /// If the inputs are not sharded as the program expects them, or communication fails.
+        pub fn run(
+            &mut self,
+            x: &DistArray<i64>,
+            w: &DistArray<i64>,
+        ) -> Result<DistArray<i64>> {
+            let mut y = DistArray::filled(
+                self.grid.world(),
+                &sharding_y(),
+                ReduceOp::Sum.identity(),
+            )?;
+            self.run_into(x, w, &mut y)?;
+            Ok(y)
+        }
+        /// As `run`, but goes on from what the output holds.
+        ///
+        /// # Errors
+        /// If the tensors are not sharded as the program expects them, or communication fails.
+        pub fn run_into(
+            &mut self,
+            x: &DistArray<i64>,
+            w: &DistArray<i64>,
+            y: &mut DistArray<i64>,
+        ) -> Result<()> {
+            let Self { grid } = self;
+            x.expect("X", &sharding_x())?;
+            w.expect("W", &sharding_w())?;
+            y.expect("Y", &sharding_y())?;
+            let [x_] = grid.coordinates();
+            // X, local
+            // step 2: shard(W, n @ x): W, local
+            // step 4: tensorize([m, ni, k])
+            contract(
+                &[5, count((3 * x_ + 3).min(7) - 3 * x_), 4],
+                &[Role::M, Role::N, Role::K],
+                1i64,
+                x.view().strided(&[0, 0], &[&[1, 0, 0], &[0, 0, 1]]),
+                w.view().strided(&[0, 3 * x_], &[&[0, 0, 1], &[0, 1, 0]]),
+                y.view_mut().strided(&[0, 3 * x_], &[&[1, 0, 0], &[0, 1, 0]]),
+            );
+            Ok(())
+        }
     }
 }
 
@@ -166,21 +243,19 @@ pub mod second_2 {
     /// Runs `Z[m, n] += scale * Y[m, k] * scale_of[k, n]` on all ranks, which each return their shard of the output.
     ///
     /// # Errors
-    /// If the inputs are not sharded as the program expects them, or communication fails.
+    /// As `Prepared::new` and `Prepared::run`.
     pub fn run(
         world: &World,
         y: &DistArray<i64>,
         scale_of: &DistArray<i64>,
         scale: i64,
     ) -> Result<DistArray<i64>> {
-        let mut z = DistArray::filled(world, &sharding_z(), ReduceOp::Sum.identity())?;
-        run_into(world, y, scale_of, &mut z, scale)?;
-        Ok(z)
+        Prepared::new(world)?.run(y, scale_of, scale)
     }
     /// As `run`, but goes on from what the output holds.
     ///
     /// # Errors
-    /// If the tensors are not sharded as the program expects them, or communication fails.
+    /// As `Prepared::new` and `Prepared::run_into`.
     pub fn run_into(
         world: &World,
         y: &DistArray<i64>,
@@ -188,22 +263,67 @@ pub mod second_2 {
         z: &mut DistArray<i64>,
         scale: i64,
     ) -> Result<()> {
-        let grid = Grid::new(world, &mesh())?;
-        y.expect("Y", &sharding_y())?;
-        scale_of.expect("scale_of", &sharding_scale_of())?;
-        z.expect("Z", &sharding_z())?;
-        let [x] = grid.coordinates();
-        // step 2: shard(Y, m @ x): Y, local
-        // scale_of, local
-        // step 4: tensorize([mi, n, k])
-        contract(
-            &[count((2 * x + 2).min(5) - 2 * x), 6, 7],
-            &[Role::M, Role::N, Role::K],
-            scale,
-            y.view().strided(&[2 * x, 0], &[&[1, 0, 0], &[0, 0, 1]]),
-            scale_of.view().strided(&[0, 0], &[&[0, 0, 1], &[0, 1, 0]]),
-            z.view_mut().strided(&[2 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
-        );
-        Ok(())
+        Prepared::new(world)?.run_into(y, scale_of, z, scale)
+    }
+    /// What runs of `Z[m, n] += scale * Y[m, k] * scale_of[k, n]` need, made once.
+    pub struct Prepared<'world> {
+        grid: Grid<'world>,
+    }
+    impl<'world> Prepared<'world> {
+        /// Makes what runs need; all ranks must call it.
+        ///
+        /// # Errors
+        /// If the world has not as many ranks as the mesh, or there is too little memory.
+        pub fn new(world: &'world World) -> Result<Self> {
+            let grid = Grid::new(world, &mesh())?;
+            Ok(Self { grid })
+        }
+        /// Runs the program on all ranks, which each return their shard of the output.
+        ///
+        /// # Errors
+        /// If the inputs are not sharded as the program expects them, or communication fails.
+        pub fn run(
+            &mut self,
+            y: &DistArray<i64>,
+            scale_of: &DistArray<i64>,
+            scale: i64,
+        ) -> Result<DistArray<i64>> {
+            let mut z = DistArray::filled(
+                self.grid.world(),
+                &sharding_z(),
+                ReduceOp::Sum.identity(),
+            )?;
+            self.run_into(y, scale_of, &mut z, scale)?;
+            Ok(z)
+        }
+        /// As `run`, but goes on from what the output holds.
+        ///
+        /// # Errors
+        /// If the tensors are not sharded as the program expects them, or communication fails.
+        pub fn run_into(
+            &mut self,
+            y: &DistArray<i64>,
+            scale_of: &DistArray<i64>,
+            z: &mut DistArray<i64>,
+            scale: i64,
+        ) -> Result<()> {
+            let Self { grid } = self;
+            y.expect("Y", &sharding_y())?;
+            scale_of.expect("scale_of", &sharding_scale_of())?;
+            z.expect("Z", &sharding_z())?;
+            let [x] = grid.coordinates();
+            // step 2: shard(Y, m @ x): Y, local
+            // scale_of, local
+            // step 4: tensorize([mi, n, k])
+            contract(
+                &[count((2 * x + 2).min(5) - 2 * x), 6, 7],
+                &[Role::M, Role::N, Role::K],
+                scale,
+                y.view().strided(&[2 * x, 0], &[&[1, 0, 0], &[0, 0, 1]]),
+                scale_of.view().strided(&[0, 0], &[&[0, 0, 1], &[0, 1, 0]]),
+                z.view_mut().strided(&[2 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
+            );
+            Ok(())
+        }
     }
 }

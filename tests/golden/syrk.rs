@@ -12,7 +12,7 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
+    DistArray, Grid, Group, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -49,80 +49,131 @@ pub fn sharding_c() -> Sharding {
 /// Runs `C[i, j] += A[i, k] * A[j, k]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(world: &World, a: &DistArray<f64>) -> Result<DistArray<f64>> {
-    let mut c = DistArray::filled(world, &sharding_c(), ReduceOp::Sum.identity())?;
-    run_into(world, a, &mut c)?;
-    Ok(c)
+    Prepared::new(world)?.run(a)
 }
 
 /// As `run`, but goes on from what the output holds.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run_into`.
 pub fn run_into(
     world: &World,
     a: &DistArray<f64>,
     c: &mut DistArray<f64>,
 ) -> Result<()> {
-    let grid = Grid::new(world, &mesh())?;
-    a.expect("A", &sharding_a())?;
-    c.expect("C", &sharding_c())?;
-    let [x, y] = grid.coordinates();
-    let along_x = grid.group(&[0])?;
-    let along_y = grid.group(&[1])?;
-    let mut a_tile = Tile::new("A", 28)?;
-    let mut a_tile_2 = Tile::new("A", 28)?;
-    // until the end, ranks of a node read each other's inputs where they are
-    let shared = SharedInputs::new(world, [a])?;
-    let [a] = shared.shards();
-    // step 2: divide(k, ko, ki, 2)
-    for ko in 0..2i64 {
-        // step 6: communicate(A, ko): A, broadcast(y)
-        let a_region = Region::new([
-            7 * x..(7 * x + 7).min(13),
-            4 * ko..(4 * ko + 4).min(7),
-        ]);
-        a_tile.broadcast(&along_y, &[ko], a, &a_region)?;
-        // step 6: communicate(A, ko): A, permute, broadcast(x)
-        let a_region_2 = |at: &[i64]| {
-            let x = at[0];
-            let y = at[1];
-            if x < y + 1 && y < x + 1 {
-                Region::new([7 * y..(7 * y + 7).min(13), 4 * ko..(4 * ko + 4).min(7)])
-            } else {
-                Region::empty(2usize)
-            }
-        };
-        let permutation = grid
-            .permutation(
-                |at: &[i64]| {
-                    let y = at[1];
-                    vec![y, ko]
-                },
-                &[x, x],
-                a_region_2,
-            );
-        let (from, to) = permutation;
-        a_tile_2.permute(&grid, from, to, a, &a_region_2(grid.coords()))?;
-        let a_region_2 = Region::new([
-            7 * y..(7 * y + 7).min(13),
-            4 * ko..(4 * ko + 4).min(7),
-        ]);
-        a_tile_2.broadcast_held(&along_x, &[y], a, &a_region_2)?;
-        // step 7: tensorize([ii, ji, ki])
-        contract(
-            &[
-                count((7 * x + 7).min(13) - 7 * x),
-                count((7 * y + 7).min(13) - 7 * y),
-                count((4 * ko + 4).min(7) - 4 * ko),
-            ],
-            &[Role::M, Role::N, Role::K],
-            1f64,
-            a_tile.view(a).strided(&[7 * x, 4 * ko], &[&[1, 0, 0], &[0, 0, 1]]),
-            a_tile_2.view(a).strided(&[7 * y, 4 * ko], &[&[0, 1, 0], &[0, 0, 1]]),
-            c.view_mut().strided(&[7 * x, 7 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-        );
+    Prepared::new(world)?.run_into(a, c)
+}
+
+/// What runs of `C[i, j] += A[i, k] * A[j, k]` need, made once.
+pub struct Prepared<'world> {
+    grid: Grid<'world>,
+    along_x: std::rc::Rc<Group>,
+    along_y: std::rc::Rc<Group>,
+    a_tile: Tile<f64>,
+    a_tile_2: Tile<f64>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        let grid = Grid::new(world, &mesh())?;
+        let along_x = grid.group(&[0])?;
+        let along_y = grid.group(&[1])?;
+        let a_tile = Tile::new("A", 28)?;
+        let a_tile_2 = Tile::new("A", 28)?;
+        Ok(Self {
+            grid,
+            along_x,
+            along_y,
+            a_tile,
+            a_tile_2,
+        })
     }
-    shared.release()
+    /// Runs the program on all ranks, which each return their shard of the output.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(&mut self, a: &DistArray<f64>) -> Result<DistArray<f64>> {
+        let mut c = DistArray::filled(
+            self.grid.world(),
+            &sharding_c(),
+            ReduceOp::Sum.identity(),
+        )?;
+        self.run_into(a, &mut c)?;
+        Ok(c)
+    }
+    /// As `run`, but goes on from what the output holds.
+    ///
+    /// # Errors
+    /// If the tensors are not sharded as the program expects them, or communication fails.
+    pub fn run_into(
+        &mut self,
+        a: &DistArray<f64>,
+        c: &mut DistArray<f64>,
+    ) -> Result<()> {
+        let Self { grid, along_x, along_y, a_tile, a_tile_2 } = self;
+        a.expect("A", &sharding_a())?;
+        c.expect("C", &sharding_c())?;
+        let [x, y] = grid.coordinates();
+        // until the end, ranks of a node read each other's inputs where they are
+        let shared = SharedInputs::new(grid.world(), [a])?;
+        let [a] = shared.shards();
+        // step 2: divide(k, ko, ki, 2)
+        for ko in 0..2i64 {
+            // step 6: communicate(A, ko): A, broadcast(y)
+            let a_region = Region::new([
+                7 * x..(7 * x + 7).min(13),
+                4 * ko..(4 * ko + 4).min(7),
+            ]);
+            a_tile.broadcast(along_y, &[ko], a, &a_region)?;
+            // step 6: communicate(A, ko): A, permute, broadcast(x)
+            let a_region_2 = |at: &[i64]| {
+                let x = at[0];
+                let y = at[1];
+                if x < y + 1 && y < x + 1 {
+                    Region::new([
+                        7 * y..(7 * y + 7).min(13),
+                        4 * ko..(4 * ko + 4).min(7),
+                    ])
+                } else {
+                    Region::empty(2usize)
+                }
+            };
+            let permutation = grid
+                .permutation(
+                    |at: &[i64]| {
+                        let y = at[1];
+                        vec![y, ko]
+                    },
+                    &[x, x],
+                    a_region_2,
+                );
+            let (from, to) = permutation;
+            a_tile_2.permute(grid, from, to, a, &a_region_2(grid.coords()))?;
+            let a_region_2 = Region::new([
+                7 * y..(7 * y + 7).min(13),
+                4 * ko..(4 * ko + 4).min(7),
+            ]);
+            a_tile_2.broadcast_held(along_x, &[y], a, &a_region_2)?;
+            // step 7: tensorize([ii, ji, ki])
+            contract(
+                &[
+                    count((7 * x + 7).min(13) - 7 * x),
+                    count((7 * y + 7).min(13) - 7 * y),
+                    count((4 * ko + 4).min(7) - 4 * ko),
+                ],
+                &[Role::M, Role::N, Role::K],
+                1f64,
+                a_tile.view(a).strided(&[7 * x, 4 * ko], &[&[1, 0, 0], &[0, 0, 1]]),
+                a_tile_2.view(a).strided(&[7 * y, 4 * ko], &[&[0, 1, 0], &[0, 0, 1]]),
+                c.view_mut().strided(&[7 * x, 7 * y], &[&[1, 0, 0], &[0, 1, 0]]),
+            );
+        }
+        shared.release()
+    }
 }

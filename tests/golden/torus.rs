@@ -55,106 +55,151 @@ pub fn sharding_b() -> Sharding {
 /// Runs `B[i, j] = A[(i - 1) % 7, j] + A[(i + 1) % 7, j] + A[i, (j - 1) % 5] + A[i, (j + 1) % 5] - w[(i + j) % 4] * A[i, j]` on all ranks, which each return their shard of the output.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     a: &DistArray<f64>,
     w: &DistArray<f64>,
 ) -> Result<DistArray<f64>> {
-    let mut b = DistArray::filled(world, &sharding_b(), ReduceOp::Sum.identity())?;
-    run_into(world, a, w, &mut b)?;
-    Ok(b)
+    Prepared::new(world)?.run(a, w)
 }
 
 /// As `run`, into an output that exists, whose elements are overwritten.
 ///
 /// # Errors
-/// If the tensors are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run_into`.
 pub fn run_into(
     world: &World,
     a: &DistArray<f64>,
     w: &DistArray<f64>,
     b: &mut DistArray<f64>,
 ) -> Result<()> {
-    let grid = Grid::new(world, &mesh())?;
-    a.expect("A", &sharding_a())?;
-    w.expect("w", &sharding_w())?;
-    b.expect("B", &sharding_b())?;
-    let [x, y] = grid.coordinates();
-    let mut a_tile = Tile::new("A", 20)?;
-    let mut w_tile = Tile::new("w", 5)?.fixed();
-    // until the end, ranks of a node read each other's inputs where they are
-    let shared = SharedInputs::new(world, [a, w])?;
-    let [a, w] = shared.shards();
-    // step 5: shard(w, dim(0) @ x): w, exchange
-    let w_region = |at: &[i64]| {
-        let x = at[0];
-        let y = at[1];
-        Region::new(
-                std::iter::once(
-                    3 * x + 3 * y..(3 * y + 3).min(5) + (3 * x + 3).min(7) - 1,
-                ),
-            )
-            .periodic(0, 4)
-    };
-    w_tile.exchange(&grid, &[Reach::All, Reach::OWN], w, w_region)?;
-    // step 2: split(ii, it, ie, 2)
-    for it in 0..2i64 {
-        // step 7: communicate(A, it): A, exchange
-        let a_region = |at: &[i64]| {
+    Prepared::new(world)?.run_into(a, w, b)
+}
+
+/// What runs of `B[i, j] = A[(i - 1) % 7, j] + A[(i + 1) % 7, j] + A[i, (j - 1) % 5] + A[i, (j + 1) % 5] - w[(i + j) % 4] * A[i, j]` need, made once.
+pub struct Prepared<'world> {
+    grid: Grid<'world>,
+    a_tile: Tile<f64>,
+    w_tile: Tile<f64>,
+}
+
+impl<'world> Prepared<'world> {
+    /// Makes what runs need; all ranks must call it.
+    ///
+    /// # Errors
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
+    pub fn new(world: &'world World) -> Result<Self> {
+        let grid = Grid::new(world, &mesh())?;
+        let a_tile = Tile::new("A", 20)?;
+        let w_tile = Tile::new("w", 5)?.fixed();
+        Ok(Self { grid, a_tile, w_tile })
+    }
+    /// Runs the program on all ranks, which each return their shard of the output.
+    ///
+    /// # Errors
+    /// If the inputs are not sharded as the program expects them, or communication fails.
+    pub fn run(
+        &mut self,
+        a: &DistArray<f64>,
+        w: &DistArray<f64>,
+    ) -> Result<DistArray<f64>> {
+        let mut b = DistArray::filled(
+            self.grid.world(),
+            &sharding_b(),
+            ReduceOp::Sum.identity(),
+        )?;
+        self.run_into(a, w, &mut b)?;
+        Ok(b)
+    }
+    /// As `run`, into an output that exists, whose elements are overwritten.
+    ///
+    /// # Errors
+    /// If the tensors are not sharded as the program expects them, or communication fails.
+    pub fn run_into(
+        &mut self,
+        a: &DistArray<f64>,
+        w: &DistArray<f64>,
+        b: &mut DistArray<f64>,
+    ) -> Result<()> {
+        let Self { grid, a_tile, w_tile } = self;
+        a.expect("A", &sharding_a())?;
+        w.expect("w", &sharding_w())?;
+        b.expect("B", &sharding_b())?;
+        let [x, y] = grid.coordinates();
+        // until the end, ranks of a node read each other's inputs where they are
+        let shared = SharedInputs::new(grid.world(), [a, w])?;
+        let [a, w] = shared.shards();
+        // step 5: shard(w, dim(0) @ x): w, exchange
+        let w_region = |at: &[i64]| {
             let x = at[0];
             let y = at[1];
-            if 3 * x + 2 * it < (3 * x + (2 * it + 2).min(3)).min(7) {
-                Region::new([
-                        3 * x + 2 * it - 1..(3 * x + (2 * it + 2).min(3)).min(7) + 1,
-                        3 * y - 1..(3 * y + 3).min(5) + 1,
-                    ])
-                    .periodic(0, 7)
-                    .periodic(1, 5)
-            } else {
-                Region::empty(2usize)
-            }
+            Region::new(
+                    std::iter::once(
+                        3 * x + 3 * y..(3 * y + 3).min(5) + (3 * x + 3).min(7) - 1,
+                    ),
+                )
+                .periodic(0, 4)
         };
-        a_tile
-            .exchange(
-                &grid,
+        w_tile.exchange(grid, &[Reach::All, Reach::OWN], w, w_region)?;
+        // step 2: split(ii, it, ie, 2)
+        for it in 0..2i64 {
+            // step 7: communicate(A, it): A, exchange
+            let a_region = |at: &[i64]| {
+                let x = at[0];
+                let y = at[1];
+                if 3 * x + 2 * it < (3 * x + (2 * it + 2).min(3)).min(7) {
+                    Region::new([
+                            3 * x + 2 * it - 1..(3 * x + (2 * it + 2).min(3)).min(7) + 1,
+                            3 * y - 1..(3 * y + 3).min(5) + 1,
+                        ])
+                        .periodic(0, 7)
+                        .periodic(1, 5)
+                } else {
+                    Region::empty(2usize)
+                }
+            };
+            a_tile
+                .exchange(
+                    grid,
+                    &[
+                        Reach::Around { low: -1, high: 1 },
+                        Reach::Around { low: -1, high: 1 },
+                    ],
+                    a,
+                    a_region,
+                )?;
+            nest(
                 &[
-                    Reach::Around { low: -1, high: 1 },
-                    Reach::Around { low: -1, high: 1 },
+                    count((3 * x + (2 * it + 2).min(3)).min(7) - 3 * x - 2 * it),
+                    count((3 * y + 3).min(5) - 3 * y),
                 ],
-                a,
-                a_region,
-            )?;
-        nest(
-            &[
-                count((3 * x + (2 * it + 2).min(3)).min(7) - 3 * x - 2 * it),
-                count((3 * y + 3).min(5) - 3 * y),
-            ],
-            b
-                .view_mut()
-                .overwritten()
-                .strided(&[3 * x + 2 * it, 3 * y], &[&[1, 0], &[0, 1]]),
-            ReduceOp::Sum,
-            &[
-                a_tile
-                    .view(a)
-                    .strided(&[3 * x + 2 * it - 1, 3 * y], &[&[1, 0], &[0, 1]]),
-                a_tile
-                    .view(a)
-                    .strided(&[3 * x + 2 * it + 1, 3 * y], &[&[1, 0], &[0, 1]]),
-                a_tile
-                    .view(a)
-                    .strided(&[3 * x + 2 * it, 3 * y - 1], &[&[1, 0], &[0, 1]]),
-                a_tile
-                    .view(a)
-                    .strided(&[3 * x + 2 * it, 3 * y + 1], &[&[1, 0], &[0, 1]]),
-                w_tile.view(w).strided(&[3 * x + 3 * y + 2 * it], &[&[1, 1]]),
-                a_tile.view(a).strided(&[3 * x + 2 * it, 3 * y], &[&[1, 0], &[0, 1]]),
-            ],
-            &pointwise(|[v0, v1, v2, v3, v4, v5]: [f64; 6]| {
-                (((v0 + v1) + v2) + v3) - (v4 * v5)
-            }),
-        );
+                b
+                    .view_mut()
+                    .overwritten()
+                    .strided(&[3 * x + 2 * it, 3 * y], &[&[1, 0], &[0, 1]]),
+                ReduceOp::Sum,
+                &[
+                    a_tile
+                        .view(a)
+                        .strided(&[3 * x + 2 * it - 1, 3 * y], &[&[1, 0], &[0, 1]]),
+                    a_tile
+                        .view(a)
+                        .strided(&[3 * x + 2 * it + 1, 3 * y], &[&[1, 0], &[0, 1]]),
+                    a_tile
+                        .view(a)
+                        .strided(&[3 * x + 2 * it, 3 * y - 1], &[&[1, 0], &[0, 1]]),
+                    a_tile
+                        .view(a)
+                        .strided(&[3 * x + 2 * it, 3 * y + 1], &[&[1, 0], &[0, 1]]),
+                    w_tile.view(w).strided(&[3 * x + 3 * y + 2 * it], &[&[1, 1]]),
+                    a_tile.view(a).strided(&[3 * x + 2 * it, 3 * y], &[&[1, 0], &[0, 1]]),
+                ],
+                &pointwise(|[v0, v1, v2, v3, v4, v5]: [f64; 6]| {
+                    (((v0 + v1) + v2) + v3) - (v4 * v5)
+                }),
+            );
+        }
+        shared.release()
     }
-    shared.release()
 }

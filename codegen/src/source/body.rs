@@ -1,28 +1,40 @@
-//! The statements of `run_into`: loops, transfers and leaves, in the order of the nest.
+//! What runs need, made once, and the statements of `run_into`: loops, transfers and leaves, in the order of the nest.
 
 mod leaf;
 
-pub(super) use leaf::named_leaf;
-
 use super::index::{Index, literal};
-use super::items::reduce_op;
+use super::items::{element, reduce_op};
 use super::names::Names;
 use super::{comment, mentions};
 use polyshard_layout::Reach;
 use polyshard_program::{
-    Buffers, Direction, Expr, Leg, Nest, NestStatement, Owners, Region, Shift, Transfer, TransferId,
+    Buffers, Direction, Expr, Leg, Nest, NestStatement, Owners, Region, Shift, Transfer, TransferId, Written,
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 
+/// Something that is made once for all runs.
+pub(super) struct Field {
+    pub name: Ident,
+    pub r#type: TokenStream,
+    /// The expression that makes it.
+    pub new: TokenStream,
+}
+
+/// What runs of a nest need, in the order in which it is made.
+pub(super) fn fields(nest: &Nest, names: &Names) -> Vec<Field> {
+    let writer = Writer { nest, names, index: Index::new(nest, names) };
+    let made = writer.registered().into_iter().chain(writer.groups()).chain(writer.written());
+    made.chain(writer.tiles()).chain(writer.products()).collect()
+}
+
+/// The statements of a run.
 pub(super) fn body(nest: &Nest, names: &Names) -> TokenStream {
     let writer = Writer { nest, names, index: Index::new(nest, names) };
     let statements = writer.statements(&nest.body);
-    let tiles = writer.tiles();
-    let groups = writer.groups();
     let coordinates = coordinates(names, &statements);
     let shared = writer.shared();
-    quote! { #coordinates #groups #tiles #shared #statements }
+    quote! { #coordinates #shared #statements }
 }
 
 /// This rank's coordinates, with `_` for those that nothing uses.
@@ -79,27 +91,48 @@ impl Writer<'_> {
         quote! { #note for #name in 0..#extent { #body } }
     }
 
-    /// The tile buffers, allocated once.
-    fn tiles(&self) -> TokenStream {
-        let tiles = self.nest.transfers.iter().zip(&self.names.tiles).map(|(transfer, name)| {
+    /// The tile buffers.
+    fn tiles(&self) -> Vec<Field> {
+        let element = element(self.nest);
+        let tiles = self.nest.transfers.iter().zip(&self.names.tiles).filter_map(|(transfer, name)| {
             let (tensor, tile) = (self.nest.tensor_name(transfer.tensor), transfer.tile);
             let (tensor, capacity) = (tensor.as_str(), literal(tile.capacity as i64));
             let new = match (transfer.direction, tile.buffers) {
-                (_, Buffers::Shard) => return TokenStream::new(),
+                (_, Buffers::Shard) => return None,
                 (Direction::In, Buffers::One) => quote! { Tile::new(#tensor, #capacity)? },
                 (Direction::In, Buffers::Relay) => quote! { Tile::relay(#tensor, #capacity)? },
                 (Direction::Out { any_order }, _) => {
                     let written = &self.names.written;
-                    let within = self.nest.kernel.written().map(|_| quote! { .within(#written) });
+                    let within = self.nest.kernel.written().map(|_| quote! { .within(#written.clone()) });
                     let order = any_order.then(|| quote! { .in_any_order() });
                     quote! { OutTile::new(#tensor, #capacity)?#within #order }
                 }
             };
             let fixed = tile.is_fixed.then(|| quote! { .fixed() });
-            quote! { let mut #name = #new #fixed; }
+            let r#type = match transfer.direction {
+                Direction::In => quote! { Tile<#element> },
+                Direction::Out { .. } => quote! { OutTile<#element> },
+            };
+            Some(Field { name: name.clone(), r#type, new: quote! { #new #fixed } })
         });
-        let products = self.products();
-        quote! { #(#tiles)* #products }
+        tiles.collect()
+    }
+
+    /// The elements of the output that the kernel writes, where something has to know.
+    fn written(&self) -> Option<Field> {
+        let Written { base, strides, counts } = self.nest.kernel.written()?;
+        if !super::items::clears(self.nest) && self.nest.output().route.is_in_place() {
+            return None;
+        }
+        let number = |&number: &i64| proc_macro2::Literal::i64_unsuffixed(number);
+        let (base, counts) = (base.iter().map(number), counts.iter().map(|&count| literal(count as i64)));
+        let strides = strides.iter().map(|strides| {
+            let strides = strides.iter().map(number);
+            quote! { &[#(#strides),*] }
+        });
+        let sharding = self.names.shardings.last();
+        let new = quote! { Written::new(world, &#sharding(), &[#(#base),*], &[#(#strides),*], &[#(#counts),*]) };
+        Some(Field { name: self.names.written.clone(), r#type: quote! { Written }, new })
     }
 
     /// The inputs, where ranks that share memory see them.
@@ -111,18 +144,19 @@ impl Writer<'_> {
         let note = comment("until the end, ranks of a node read each other's inputs where they are");
         quote! {
             #note
-            let shared = SharedInputs::new(world, [#(#inputs),*])?;
+            let shared = SharedInputs::new(grid.world(), [#(#inputs),*])?;
             let [#(#inputs),*] = shared.shards();
         }
     }
 
-    /// The sub-communicators, made once per set of axes.
-    fn groups(&self) -> TokenStream {
+    /// The sub-communicators, one per set of axes.
+    fn groups(&self) -> Vec<Field> {
         let groups = self.nest.groups().into_iter().map(|axes| {
-            let (name, axes) = (self.names.group(&axes), axes.iter().map(|&axis| literal(axis as i64)));
-            quote! { let #name = grid.group(&[#(#axes),*])?; }
+            let (name, axes) = (self.names.group(&axes).clone(), axes.iter().map(|&axis| literal(axis as i64)));
+            let (r#type, new) = (quote! { std::rc::Rc<Group> }, quote! { grid.group(&[#(#axes),*])? });
+            Field { name, r#type, new }
         });
-        quote! { #(#groups)* }
+        groups.collect()
     }
 
     fn region(&self, region: &Region) -> TokenStream {
@@ -200,7 +234,7 @@ impl Writer<'_> {
                         #at_owners
                     } else {
                         let #name = #shown;
-                        #tile.shift(&#group, #by, #source, &#name)?;
+                        #tile.shift(#group, #by, #source, &#name)?;
                     }
                 }
             }
@@ -248,11 +282,11 @@ impl Writer<'_> {
             Leg::Collective { axes, owners: Owners::One(root) } => {
                 let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
                 let broadcast = if is_second { quote!(broadcast_held) } else { quote!(broadcast) };
-                quote! { #bound #tile.#broadcast(&#group, &[#(#root),*], #source, &#name)?; }
+                quote! { #bound #tile.#broadcast(#group, &[#(#root),*], #source, &#name)?; }
             }
             Leg::Collective { axes, owners: Owners::Parts } => {
                 let group = self.names.group(axes);
-                quote! { #bound #tile.all_gather(&#group, #source, &#name)?; }
+                quote! { #bound #tile.all_gather(#group, #source, &#name)?; }
             }
             Leg::Permute { owner, served } => {
                 let permutation = self.permutation(owner, served, shown, name);
@@ -260,13 +294,13 @@ impl Writer<'_> {
                 quote! {
                     #permutation
                     let (from, to) = permutation;
-                    #tile.#permute(&grid, from, to, #source, &#name(grid.coords()))?;
+                    #tile.#permute(grid, from, to, #source, &#name(grid.coords()))?;
                 }
             }
             Leg::Halo { reach } | Leg::Exchange { reach } => {
                 let (closure, reach) = (self.of_rank(shown), reach_of(reach));
                 let fetch = if transfer.tile.own_in_place { quote!(halo) } else { quote!(exchange) };
-                quote! { let #name = #closure; #tile.#fetch(&grid, #reach, #source, #name)?; }
+                quote! { let #name = #closure; #tile.#fetch(grid, #reach, #source, #name)?; }
             }
             Leg::Shift(_) => unreachable!("a shift is not at owners; this is a bug of polyshard"),
         }
@@ -293,7 +327,7 @@ impl Writer<'_> {
             if #counter == 0 {
                 #tile.reset(&#region, #op);
             } else {
-                #tile.shift(&#group, #by, &#region)?;
+                #tile.shift(#group, #by, &#region)?;
             }
         }
     }
@@ -307,24 +341,24 @@ impl Writer<'_> {
             Leg::Copy => quote! { #tile.combine_local(#c, #op); },
             Leg::Collective { axes, owners: Owners::One(root) } => {
                 let (group, root) = (self.names.group(axes), root.iter().map(|root| self.index.expr(root)));
-                quote! { #tile.reduce(&#group, &[#(#root),*], #c, #op)?; }
+                quote! { #tile.reduce(#group, &[#(#root),*], #c, #op)?; }
             }
             Leg::Collective { axes, owners: Owners::All } => {
                 let group = self.names.group(axes);
-                quote! { #tile.all_reduce(&#group, #c, #op)?; }
+                quote! { #tile.all_reduce(#group, #c, #op)?; }
             }
             Leg::Collective { axes, owners: Owners::Parts } => {
                 let group = self.names.group(axes);
-                quote! { #tile.reduce_scatter(&#group, #c, #op)?; }
+                quote! { #tile.reduce_scatter(#group, #c, #op)?; }
             }
             Leg::Permute { owner, served } => {
                 // The roles are those of an input, reversed: the owner of a rank's tile receives it.
                 let permutation = self.permutation(owner, served, region, name);
-                quote! { #permutation let (to, from) = permutation; #tile.permute_back(&grid, to, from, #c, #op)?; }
+                quote! { #permutation let (to, from) = permutation; #tile.permute_back(grid, to, from, #c, #op)?; }
             }
             Leg::Halo { reach } | Leg::Exchange { reach } => {
                 let (closure, reach) = (self.of_rank(region), reach_of(reach));
-                quote! { #tile.write_back(&grid, #reach, #c, #closure, #op)?; }
+                quote! { #tile.write_back(grid, #reach, #c, #closure, #op)?; }
             }
         }
     }

@@ -1,15 +1,16 @@
 //! The items of an emitted module: mesh, shardings, `run` and `run_into`.
 
+use super::body::Field;
 use super::index::literal;
 use super::mentions;
 use super::names::Names;
 use polyshard_layout::{AxisExpr, Level, Mesh, Placement, Sharding};
-use polyshard_program::{Assign, LeafOp, Nest, Written};
-use proc_macro2::{Literal, TokenStream};
+use polyshard_program::{Assign, LeafOp, Nest};
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-/// The items around `body`, the statements of `run_into`; `leaf` comes before anything is written or sent.
-pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &TokenStream) -> TokenStream {
+/// The items of a module: `fields` are made before the first run, which has `body` for statements.
+pub(super) fn items(nest: &Nest, names: &Names, fields: &[Field], body: &TokenStream) -> TokenStream {
     let kernel = &nest.kernel;
     let mesh = mesh(&nest.mesh);
     let shardings = kernel.tensors().zip(&nest.shardings).zip(&names.shardings).map(|((tensor, sharding), name)| {
@@ -20,11 +21,12 @@ pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &Token
             pub fn #name() -> Sharding { #sharding }
         }
     });
-    let element = format_ident!("{}", kernel.dtype().name());
+    let element = element(nest);
     let (inputs, output) = names.tensors.split_at(kernel.inputs().len());
     let (c, scalars) = (&output[0], &names.scalars);
     let sharding_c = &names.shardings[inputs.len()];
     let identity = reduce_op(nest);
+    let prepared_doc = format!(" What runs of `{}` need, made once.", kernel.statement());
     let run_doc = format!(" Runs `{}` on all ranks, which each return their shard of the output.", kernel.statement());
     let into_doc = match kernel.assign() {
         Assign::Set if kernel.written().is_some() => {
@@ -33,21 +35,16 @@ pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &Token
         Assign::Set => " As `run`, into an output that exists, whose elements are overwritten.",
         _ => " As `run`, but goes on from what the output holds.",
     };
-    let [input_errors, tensor_errors] = ["inputs", "tensors"].map(|arrays| match &nest.leaf.op {
+    let new_errors = match &nest.leaf.op {
         LeafOp::Named { name, statement, .. } => format!(
-            " If leaf `{name}` is not registered as `{statement}`, the {arrays} are not sharded as the program expects them, or \
-             communication fails."
+            " If the world has not as many ranks as the mesh, leaf `{name}` is not registered as `{statement}`, or there is too \
+             little memory."
         ),
-        _ => format!(" If the {arrays} are not sharded as the program expects them, or communication fails."),
-    });
-    let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
-    let restart = (kernel.assign() == Assign::Set && !nest.leaf.overwrites).then_some(zero);
-    let restart = restart_output(nest, names, restart);
-    // Where all ranks do the same, what is left is that there are as many as the nest is for.
-    let grid = match mentions(body, "grid") {
-        true => quote! { let grid = Grid::new(world, &mesh())?; },
-        false => quote! { Grid::new(world, &mesh())?; },
+        _ => " If the world has not as many ranks as the mesh, or there is too little memory.".into(),
     };
+    let [input_errors, tensor_errors] = ["inputs", "tensors"]
+        .map(|arrays| format!(" If the {arrays} are not sharded as the program expects them, or communication fails."));
+    let restart = restart_output(nest, names);
     let checks = kernel.tensors().zip(&names.tensors).zip(&names.shardings).map(|((tensor, ident), sharding)| {
         let name = tensor.name.as_str();
         quote! { #ident.expect(#name, &#sharding())?; }
@@ -56,6 +53,17 @@ pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &Token
         true => quote! { shared.release() },
         false => quote! { Ok(()) },
     };
+    let statements = quote! { #restart #body };
+    // A field that is there for another field, or where all ranks do the same, is not named.
+    let used: Vec<_> = std::iter::once(format_ident!("grid"))
+        .chain(fields.iter().map(|field| field.name.clone()))
+        .filter(|name| mentions(&statements, &name.to_string()))
+        .collect();
+    let rest = (used.len() <= fields.len()).then(|| quote! { .. });
+    let own = (!used.is_empty()).then(|| quote! { let Self { #(#used,)* #rest } = self; });
+    let declared = fields.iter().map(|Field { name, r#type, .. }| quote! { #name: #r#type });
+    let made = fields.iter().map(|Field { name, new, .. }| quote! { let #name = #new; });
+    let made_names = fields.iter().map(|field| &field.name);
     quote! {
         #mesh
         #(#shardings)*
@@ -63,55 +71,97 @@ pub(super) fn items(nest: &Nest, names: &Names, leaf: &TokenStream, body: &Token
         #[doc = #run_doc]
         ///
         /// # Errors
-        #[doc = #input_errors]
+        /// As `Prepared::new` and `Prepared::run`.
         pub fn run(
             world: &World,
             #(#inputs: &DistArray<#element>,)*
             #(#scalars: #element,)*
         ) -> Result<DistArray<#element>> {
-            let mut #c = DistArray::filled(world, &#sharding_c(), #identity.identity())?;
-            run_into(world, #(#inputs,)* &mut #c, #(#scalars,)*)?;
-            Ok(#c)
+            Prepared::new(world)?.run(#(#inputs,)* #(#scalars,)*)
         }
 
         #[doc = #into_doc]
         ///
         /// # Errors
-        #[doc = #tensor_errors]
+        /// As `Prepared::new` and `Prepared::run_into`.
         pub fn run_into(
             world: &World,
             #(#inputs: &DistArray<#element>,)*
             #c: &mut DistArray<#element>,
             #(#scalars: #element,)*
         ) -> Result<()> {
-            #grid
-            #(#checks)*
-            #leaf
-            #restart
-            #body
-            #end
+            Prepared::new(world)?.run_into(#(#inputs,)* #c, #(#scalars,)*)
+        }
+
+        #[doc = #prepared_doc]
+        pub struct Prepared<'world> {
+            grid: Grid<'world>,
+            #(#declared,)*
+        }
+
+        impl<'world> Prepared<'world> {
+            /// Makes what runs need; all ranks must call it.
+            ///
+            /// # Errors
+            #[doc = #new_errors]
+            pub fn new(world: &'world World) -> Result<Self> {
+                let grid = Grid::new(world, &mesh())?;
+                #(#made)*
+                Ok(Self { grid, #(#made_names,)* })
+            }
+
+            /// Runs the program on all ranks, which each return their shard of the output.
+            ///
+            /// # Errors
+            #[doc = #input_errors]
+            pub fn run(
+                &mut self,
+                #(#inputs: &DistArray<#element>,)*
+                #(#scalars: #element,)*
+            ) -> Result<DistArray<#element>> {
+                let mut #c = DistArray::filled(self.grid.world(), &#sharding_c(), #identity.identity())?;
+                self.run_into(#(#inputs,)* &mut #c, #(#scalars,)*)?;
+                Ok(#c)
+            }
+
+            #[doc = #into_doc]
+            ///
+            /// # Errors
+            #[doc = #tensor_errors]
+            pub fn run_into(
+                &mut self,
+                #(#inputs: &DistArray<#element>,)*
+                #c: &mut DistArray<#element>,
+                #(#scalars: #element,)*
+            ) -> Result<()> {
+                #own
+                #(#checks)*
+                #statements
+                #end
+            }
         }
     }
 }
 
-/// What an output holds before the first contribution: `zero` where the kernel writes, if it does not go on from what
+/// Whether `=` clears the output before it sums up.
+pub(super) fn clears(nest: &Nest) -> bool {
+    nest.kernel.assign() == Assign::Set && !nest.leaf.overwrites
+}
+
+/// What an output holds before the first contribution: zeros where the kernel writes, if it does not go on from what
 /// is there, and elsewhere what it held.
-fn restart_output(nest: &Nest, names: &Names, zero: Option<syn::Lit>) -> TokenStream {
+fn restart_output(nest: &Nest, names: &Names) -> Option<TokenStream> {
     let (c, name) = (names.tensors.last(), &names.written);
-    let Some(Written { base, strides, counts }) = nest.kernel.written() else {
-        return zero.map(|zero| quote! { #c.block_mut().fill(#zero); }).unwrap_or_default();
-    };
-    let number = |&number: &i64| Literal::i64_unsuffixed(number);
-    let (base, counts) = (base.iter().map(number), counts.iter().map(|&count| literal(count as i64)));
-    let strides = strides.iter().map(|strides| {
-        let strides = strides.iter().map(number);
-        quote! { &[#(#strides),*] }
-    });
-    let fill = zero.map(|zero| quote! { #name.fill(#c, #zero); });
-    if fill.is_none() && nest.output().route.is_in_place() {
-        return TokenStream::new();
-    }
-    quote! { let #name = Written::new(#c, &[#(#base),*], &[#(#strides),*], &[#(#counts),*]); #fill }
+    let zero: syn::Lit = syn::parse_str(&format!("0{}", element(nest))).expect("a literal with a suffix");
+    clears(nest).then(|| match nest.kernel.written() {
+        Some(_) => quote! { #name.fill(#c, #zero); },
+        None => quote! { #c.block_mut().fill(#zero); },
+    })
+}
+
+/// The element type.
+pub(super) fn element(nest: &Nest) -> Ident {
+    format_ident!("{}", nest.kernel.dtype().name())
 }
 
 /// The operation that combines values in the output.

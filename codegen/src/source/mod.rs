@@ -30,10 +30,11 @@ impl Default for SourceOptions {
     }
 }
 
-/// Returns a Rust module with `mesh()`, a `sharding_..()` per array, `run(..)`, and for one kernel `run_into(..)`.
+/// Returns a Rust module with `mesh()`, a `sharding_..()` per array, `run(..)`, `Prepared`, and for one kernel `run_into(..)`.
 ///
 /// `run(world, &a, &b, .., scalars..)` takes the inputs in the program's order and returns the output, or a tuple of several;
-/// `run_into(world, &a, &b, .., &mut c, scalars..)` goes on from what the output holds. Of a program of several statements,
+/// `run_into(world, &a, &b, .., &mut c, scalars..)` goes on from what the output holds. `Prepared::new(world)` makes what runs
+/// need, once, and has both as methods, to be called any number of times. Of a program of several statements,
 /// each kernel is a module of its own, and names of arrays end with their numbers.
 ///
 /// # Panics
@@ -77,8 +78,7 @@ fn kernel_module(nest: &Nest, runtime: &syn::Path) -> TokenStream {
 
 /// The items of a kernel's module, with placeholders for names.
 fn items(nest: &Nest, names: &Names) -> TokenStream {
-    let body = body::body(nest, names);
-    items::items(nest, names, &body::named_leaf(nest), &body)
+    items::items(nest, names, &body::fields(nest, names), &body::body(nest, names))
 }
 
 /// What the items use of the runtime; nothing else, so that no import is unused.
@@ -104,9 +104,11 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         "DistArray",
         "Element",
         "Grid",
+        "Group",
         "OutTile",
         "Redistribution",
         "ReduceOp",
+        "Reduction",
         "Region",
         "Result",
         "SharedInputs",

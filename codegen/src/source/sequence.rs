@@ -1,5 +1,6 @@
 //! Programs of several statements: a module for each kernel, and a function that calls them and moves arrays.
 
+use super::body::Field;
 use super::items::{mesh, new_sharding};
 use super::names::Wanted;
 use super::{imports, kernel_module, reduction};
@@ -38,6 +39,10 @@ struct Names {
     arrays: Vec<Ident>,
     /// By kernel.
     kernels: Vec<Ident>,
+    /// By kernel, the number of its step.
+    nests: Vec<usize>,
+    /// By step, a kernel or a move.
+    steps: Vec<Ident>,
     scalars: Vec<Vec<Ident>>,
     wanted: Wanted,
 }
@@ -55,7 +60,11 @@ impl Names {
             scalars.map(|scalar| wanted.name(&format!("{}_of_{number}", scalar.0))).collect()
         });
         let scalars = scalars.collect();
-        Self { shardings, arrays, kernels, scalars, wanted }
+        let all = program.body().iter().filter(|statement| !matches!(statement, Statement::Free(_)));
+        let is_nest: Vec<bool> = all.map(|statement| matches!(statement, Statement::Nest { .. })).collect();
+        let nests = (0..is_nest.len()).filter(|&step| is_nest[step]).collect();
+        let steps = (1..=is_nest.len()).map(|number| wanted.name(&format!("step_{number}"))).collect();
+        Self { shardings, arrays, kernels, nests, steps, scalars, wanted }
     }
 }
 
@@ -78,13 +87,16 @@ fn items(program: &Program, names: &Names) -> TokenStream {
     });
     let parameters = inputs.iter().map(|id| &names.arrays[id.0]);
     let scalars = names.scalars.iter().flatten();
-    let mut kernels = 0;
-    let statements = program.body().iter().map(|statement| {
-        let text = self::statement(program, names, statement, kernels);
-        kernels += usize::from(matches!(statement, Statement::Nest { .. }));
-        text
-    });
-    let statements: Vec<_> = statements.collect();
+    let parameters: Vec<_> = parameters.collect();
+    let scalars: Vec<_> = scalars.collect();
+    let (mut fields, mut statements) = (Vec::new(), Vec::new());
+    for statement in program.body() {
+        let (field, text) = self::statement(program, names, statement, fields.len());
+        fields.extend(field);
+        statements.push(text);
+    }
+    let declared = fields.iter().map(|Field { name, r#type, .. }| quote! { #name: #r#type });
+    let made = fields.iter().map(|Field { name, new, .. }| quote! { #name: #new });
     let outputs: Vec<_> = program.of_kind(ArrayKind::Output).into_iter().map(|id| &names.arrays[id.0]).collect();
     let (returned, result) = match &outputs[..] {
         [output] => (quote! { DistArray<#element> }, quote! { #output }),
@@ -106,15 +118,44 @@ fn items(program: &Program, names: &Names) -> TokenStream {
             #(#parameters: &DistArray<#element>,)*
             #(#scalars: #element,)*
         ) -> Result<#returned> {
-            #(#checks)*
-            #(#statements)*
-            Ok(#result)
+            Prepared::new(world)?.run(#(#parameters,)* #(#scalars,)*)
+        }
+
+        /// What runs of the program need, made once.
+        pub struct Prepared<'world> {
+            world: &'world World,
+            #(#declared,)*
+        }
+
+        impl<'world> Prepared<'world> {
+            /// Makes what runs need; all ranks must call it.
+            ///
+            /// # Errors
+            /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
+            /// little memory.
+            pub fn new(world: &'world World) -> Result<Self> {
+                Ok(Self { world, #(#made,)* })
+            }
+
+            /// Runs the program on all ranks, which each return their shards of what it computes.
+            ///
+            /// # Errors
+            /// If the inputs are not sharded as the program expects them, or communication fails.
+            pub fn run(
+                &mut self,
+                #(#parameters: &DistArray<#element>,)*
+                #(#scalars: #element,)*
+            ) -> Result<#returned> {
+                #(#checks)*
+                #(#statements)*
+                Ok(#result)
+            }
         }
     }
 }
 
-/// One statement; `number` is that of the next kernel.
-fn statement(program: &Program, names: &Names, statement: &Statement, number: usize) -> TokenStream {
+/// What a statement needs, and the statement; `number` is that of the next field.
+fn statement(program: &Program, names: &Names, statement: &Statement, number: usize) -> (Option<Field>, TokenStream) {
     let borrowed = |id: ArrayId| {
         let ident = &names.arrays[id.0];
         if program.array(id).kind == ArrayKind::Input {
@@ -123,32 +164,51 @@ fn statement(program: &Program, names: &Names, statement: &Statement, number: us
             quote! { &#ident }
         }
     };
+    let name = names.steps.get(number).cloned();
     match statement {
         Statement::Nest { inputs, output, .. } => {
-            let (kernel, inputs) = (&names.kernels[number], inputs.iter().map(|&id| borrowed(id)));
-            let (output, scalars) = (&names.arrays[output.0], &names.scalars[number]);
-            quote! { let #output = #kernel::run(world, #(#inputs,)* #(#scalars,)*)?; }
+            let nth = names.nests.iter().position(|&step| step == number).expect("a nest; this is a bug of polyshard");
+            let (kernel, inputs) = (&names.kernels[nth], inputs.iter().map(|&id| borrowed(id)));
+            let (output, scalars) = (&names.arrays[output.0], &names.scalars[nth]);
+            let field = name.clone().map(|name| Field {
+                name,
+                r#type: quote! { #kernel::Prepared<'world> },
+                new: quote! { #kernel::Prepared::new(world)? },
+            });
+            (field, quote! { let #output = self.#name.run(#(#inputs,)* #(#scalars,)*)?; })
         }
         Statement::Move(moved) => {
             let [from, to] = [moved.source, moved.target].map(|id| &names.shardings[id.0]);
             let (target, source) = (&names.arrays[moved.target.0], borrowed(moved.source));
-            if let Some(by) = &moved.by {
+            let element = format_ident!("{}", program.dtype().name());
+            let (r#type, new, run) = if let Some(by) = &moved.by {
                 let (procedure, op) = (reduction::procedure(&by.procedure), reduction::op(by.op));
                 let source = &names.arrays[moved.source.0];
-                return quote! { let #target = #source.reduced(world, &#to(), &#procedure, #op)?; };
-            }
-            let made = match &moved.kept {
-                None => quote! { Redistribution::new(world, &#from(), &#to())? },
-                Some(kept) => {
-                    let kept = new_sharding(kept, program.mesh());
-                    quote! { Redistribution::of_part(world, &#from(), &#kept, &#to())? }
-                }
+                let zero: syn::Lit = syn::parse_str(&format!("0{element}")).expect("a literal with a suffix");
+                (
+                    quote! { Reduction<#element> },
+                    quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? },
+                    quote! {
+                        let mut #target = DistArray::filled(self.world, &#to(), #zero)?;
+                        #target.block_mut().copy_from_slice(#source.block());
+                        self.#name.run(#target.block_mut(), #op)?;
+                    },
+                )
+            } else {
+                let new = match &moved.kept {
+                    None => quote! { Redistribution::new(world, &#from(), &#to())? },
+                    Some(kept) => {
+                        let kept = new_sharding(kept, program.mesh());
+                        quote! { Redistribution::of_part(world, &#from(), &#kept, &#to())? }
+                    }
+                };
+                (quote! { Redistribution }, new, quote! { let #target = self.#name.run(self.world, #source)?; })
             };
-            quote! { let #target = #made.run(world, #source)?; }
+            (name.map(|name| Field { name, r#type, new }), run)
         }
         Statement::Free(id) => {
             let ident = &names.arrays[id.0];
-            quote! { drop(#ident); }
+            (None, quote! { drop(#ident); })
         }
     }
 }

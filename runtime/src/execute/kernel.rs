@@ -93,10 +93,8 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         }
         let written = kernel.written().map(|written| {
             let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
-            let array = DistArray::<T>::empty(world, nest.output_sharding());
-            array.map(|array| Written::new(&array, &written.base, &steps, &written.counts))
+            Written::new(world, nest.output_sharding(), &written.base, &steps, &written.counts)
         });
-        let written = written.transpose()?;
         let Transfer { tile, direction, .. } = nest.output();
         let out_tile = match tile.buffers {
             Buffers::Shard => None,

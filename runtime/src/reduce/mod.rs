@@ -9,7 +9,7 @@ mod step;
 
 use crate::comm::Communicator;
 use crate::layout::Sharding;
-use crate::{DistArray, Element, ReduceOp, ReductionRunError, Result, World};
+use crate::{Element, ReduceOp, ReductionRunError, Result, World};
 use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -78,7 +78,20 @@ impl<T: Element> Reduction<T> {
     }
 
     /// As [`new`](Self::new), of the blocks of arrays from one sharding to another: blocks may be shorter in some groups.
-    pub(crate) fn between(world: &World, source: &Sharding, target: &Sharding, procedure: &Procedure) -> Result<Self> {
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`ReductionRunError::Groups`] if the target is not the source but for the axes that the
+    /// procedure closes.
+    pub fn between(world: &World, source: &Sharding, target: &Sharding, procedure: &Procedure) -> Result<Self> {
+        T::reduction_between(world, source, target, procedure)
+    }
+
+    pub(crate) fn planned_between(
+        world: &World,
+        source: &Sharding,
+        target: &Sharding,
+        procedure: &Procedure,
+    ) -> Result<Self> {
         world.check_mesh(source.mesh())?;
         if source.shape() != target.shape() || source.mesh() != target.mesh() || !closes(source, target, procedure) {
             let [from, to] = [source, target].map(|sharding| Box::new(sharding.clone()));
@@ -140,40 +153,6 @@ impl<T: Element> Reduction<T> {
     #[must_use]
     pub fn staging_bytes(&self) -> usize {
         self.staging.borrow().len() * size_of::<T>()
-    }
-}
-
-impl<T: Element> DistArray<T> {
-    /// Returns the array with its partial results combined by `op`: laid out by `target`, which is this array's sharding but
-    /// for the axes that are closed; collective over the world.
-    ///
-    /// To do the same many times, prepare a program with such a move.
-    ///
-    /// # Errors
-    /// [`ReductionRunError`] if the target lies otherwise, or the reduction is for other ranks than those along the
-    /// axes. As [`Reduction::new`].
-    pub fn reduced(
-        &self,
-        world: &World,
-        target: &Sharding,
-        procedure: &Procedure,
-        op: ReduceOp,
-    ) -> Result<DistArray<T>> {
-        T::reduced(self, world, target, procedure, op)
-    }
-
-    pub(crate) fn reduced_by(
-        &self,
-        world: &World,
-        target: &Sharding,
-        procedure: &Procedure,
-        op: ReduceOp,
-    ) -> Result<DistArray<T>> {
-        let reduction = Reduction::between(world, self.sharding(), target, procedure)?;
-        let mut reduced = DistArray::filled_with(world, target, T::ZERO)?;
-        reduced.block_mut().copy_from_slice(self.block());
-        reduction.run(reduced.block_mut(), op)?;
-        Ok(reduced)
     }
 }
 

@@ -15,7 +15,8 @@ mod progressions;
 
 use crate::DistArray;
 use crate::Element;
-use crate::layout::Owned;
+use crate::World;
+use crate::layout::{Owned, Sharding};
 use joint::{Joint, Row};
 use progressions::Progressions;
 use smallvec::SmallVec;
@@ -30,7 +31,7 @@ use std::ops::Range;
 /// let held = spmd(1, |world| -> Result<_, Error> {
 ///     let mut b = DistArray::filled(world, &whole, 9)?;
 ///     // B[2*i + 1] for i in 0..3
-///     Written::new(&b, &[1], &[&[2]], &[3]).fill(&mut b, 0);
+///     Written::new(world, &whole, &[1], &[&[2]], &[3]).fill(&mut b, 0);
 ///     Ok(b.block().to_vec())
 /// })?;
 /// assert_eq!(held, [[9, 0, 9, 0, 9, 0, 9]]);
@@ -64,14 +65,14 @@ enum Indices {
 }
 
 impl Written {
-    /// Returns the elements of `target` at the global indices `base[d] + steps[d][0] * v[0] + steps[d][1] * v[1] + ..`
+    /// Returns the elements of this rank's shard of an array that lies so at the global indices `base[d] + steps[d][0] * v[0] + steps[d][1] * v[1] + ..`
     /// where each variable `v[l]` runs over `0..counts[l]`. Moves no data.
     ///
     /// # Panics
     /// If `base` or `steps` do not fit the number of dimensions: a bug of polyshard.
     #[must_use]
-    pub fn new<T>(target: &DistArray<T>, base: &[i64], steps: &[&[i64]], counts: &[usize]) -> Self {
-        let ndim = target.ndim();
+    pub fn new(world: &World, sharding: &Sharding, base: &[i64], steps: &[&[i64]], counts: &[usize]) -> Self {
+        let (ndim, coordinates) = (sharding.shape().len(), sharding.mesh().coordinates(world.rank()));
         assert!(
             base.len() == ndim && steps.len() == ndim && steps.iter().all(|steps| steps.len() == counts.len()),
             "an output of {ndim} dimensions is written at {} indices, {steps:?}; this is a bug of polyshard",
@@ -80,7 +81,7 @@ impl Written {
         let nothing = counts.contains(&0);
         let joint = if nothing { None } else { Joint::new(base, steps, counts) };
         let dim = |dim: usize| {
-            let owned = target.sharding().owned(dim, target.coordinates());
+            let owned = sharding.owned(dim, &coordinates);
             let indices = if nothing {
                 Indices::Positions(0..0)
             } else if joint.as_ref().is_some_and(|joint| joint.dims.contains(&dim)) {
@@ -229,7 +230,7 @@ mod tests {
             on_ranks(sharding.mesh().size(), |world| {
                 let mut held = DistArray::filled(world, &sharding, 9)?;
                 let rows: Vec<&[i64]> = steps.iter().map(|steps| &steps[..]).collect();
-                Written::new(&held, base, &rows, &counts).fill(&mut held, 0);
+                Written::new(world, &sharding, base, &rows, &counts).fill(&mut held, 0);
                 for index in indices(&Region::whole(sharding.shape())) {
                     let global: Vec<i64> = index.iter().map(|&i| i as i64).collect();
                     if let Some(element) = held.get(&index) {
@@ -245,8 +246,7 @@ mod tests {
     #[test]
     fn an_index_that_does_not_fit_the_output_is_a_bug() {
         let message = spmd(1, |world| -> Result<()> {
-            let target = DistArray::filled(world, &Sharding::replicated(&Mesh::default(), &[3]), 0)?;
-            let _ = Written::new(&target, &[], &[], &[]);
+            let _ = Written::new(world, &Sharding::replicated(&Mesh::default(), &[3]), &[], &[], &[]);
             Ok(())
         });
         let message = message.expect_err("there is one dimension").to_string();

@@ -1,24 +1,25 @@
 //! The leaf: the call that computes, and what it needs between calls.
 
-use super::super::items::reduce_op;
+use super::super::items::{element, reduce_op};
 use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
-use super::Writer;
-use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafOp, Nest, Role, TileOperand};
+use super::{Field, Writer};
+use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafOp, Role, TileOperand};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
-/// The leaf that the user has registered, if the nest calls one.
-pub(in super::super) fn named_leaf(nest: &Nest) -> TokenStream {
-    let LeafOp::Named { name, statement, .. } = &nest.leaf.op else { return TokenStream::new() };
-    let (name, loops) = (name.as_str(), nest.leaf.loops.iter().map(|l| l.var.as_str()));
-    quote! { let leaf = Named::find(#name, &[#(#loops),*], #statement)?; }
-}
-
 impl Writer<'_> {
-    /// The products of a leaf of several operands with their scratch, allocated once.
-    pub(super) fn products(&self) -> TokenStream {
-        let LeafOp::Products { steps, blocks, .. } = &self.nest.leaf.op else { return TokenStream::new() };
+    /// The leaf that the user has registered, if the nest calls one.
+    pub(super) fn registered(&self) -> Option<Field> {
+        let LeafOp::Named { name, statement, .. } = &self.nest.leaf.op else { return None };
+        let (name, loops) = (name.as_str(), self.nest.leaf.loops.iter().map(|l| l.var.as_str()));
+        let (element, new) = (element(self.nest), quote! { Named::find(#name, &[#(#loops),*], #statement)? });
+        Some(Field { name: format_ident!("leaf"), r#type: quote! { Named<#element> }, new })
+    }
+
+    /// The products of a leaf of several operands with their scratch.
+    pub(super) fn products(&self) -> Option<Field> {
+        let LeafOp::Products { steps, blocks, .. } = &self.nest.leaf.op else { return None };
         let number = |&number: &usize| Literal::usize_unsuffixed(number);
         let steps = steps.iter().map(|step| {
             let factors = step.factors.map(|factor| match factor {
@@ -50,7 +51,9 @@ impl Writer<'_> {
             quote! { (#l, #size) }
         });
         // The formatter does not look into macros, so the long list is no `vec!`.
-        quote! { let mut products = Products::new(Vec::from([#(#steps),*]), vec![#(#blocks),*])?; }
+        let (element, new) =
+            (element(self.nest), quote! { Products::new(Vec::from([#(#steps),*]), vec![#(#blocks),*])? });
+        Some(Field { name: format_ident!("products"), r#type: quote! { Products<#element> }, new })
     }
 
     pub(super) fn leaf(&self) -> TokenStream {
@@ -88,7 +91,7 @@ impl Writer<'_> {
             }
             LeafOp::Nest => {
                 let op = reduce_op(self.nest);
-                let element_type = format_ident!("{}", self.nest.kernel.dtype().name());
+                let element_type = element(self.nest);
                 let value = bare(values.of_kernel());
                 let names: Vec<_> = self.names.elements.iter().chain(&self.names.numbers).collect();
                 let (count, numbers) = (literal(names.len() as i64), self.numbers());
