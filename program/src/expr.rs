@@ -36,7 +36,7 @@ pub enum Atom {
 
 /// `sum of coefficient * atom + constant`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Expr {
     terms: BTreeMap<Atom, i64>,
     constant: i64,
@@ -56,9 +56,15 @@ impl From<Expr> for Written {
     }
 }
 
-impl From<Written> for Expr {
-    fn from(Written { terms, constant }: Written) -> Self {
-        Self { terms: terms.into_iter().collect(), constant }
+impl TryFrom<Written> for Expr {
+    type Error = String;
+
+    fn try_from(Written { terms, constant }: Written) -> Result<Self, String> {
+        let divides = |(atom, _): &&(Atom, i64)| matches!(atom, Atom::Div(_, by) | Atom::Mod(_, by) if *by < 1);
+        match terms.iter().find(divides) {
+            Some(_) => Err("an expression divides by a number below 1".into()),
+            None => Ok(Self { terms: terms.into_iter().collect(), constant }),
+        }
     }
 }
 
@@ -296,6 +302,16 @@ impl Expr {
             _ => return None,
         };
         Some(([rest.add_multiple(a, factor), rest.add_multiple(b, factor)], is_max == (factor > 0)))
+    }
+
+    /// Returns the symbols that occur, perhaps more than once.
+    pub(crate) fn symbols(&self) -> Vec<Symbol> {
+        let of_atom = |atom: &Atom| match atom {
+            Atom::Symbol(symbol) => vec![*symbol],
+            Atom::Div(inner, _) | Atom::Mod(inner, _) => inner.symbols(),
+            Atom::Min(a, b) | Atom::Max(a, b) => [a.symbols(), b.symbols()].concat(),
+        };
+        self.terms.keys().flat_map(of_atom).collect()
     }
 
     /// Returns whether `symbol` occurs.

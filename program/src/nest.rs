@@ -12,6 +12,7 @@
 //! ```
 
 mod body;
+mod check;
 mod complete;
 mod products;
 mod queries;

@@ -25,7 +25,8 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
         steps.saturating_mul(tiles)
     };
     let all = nest.transfers.iter().map(looked_at).fold(0, u64::saturating_add);
-    if all.saturating_mul(ranks as u64) > MAX_TRANSFERS {
+    // A loop without iterations does not make ranks fewer.
+    if all.max(1).saturating_mul(ranks as u64) > MAX_TRANSFERS {
         return None;
     }
     let mut busiest = Busiest { total: 0, per_step: vec![0; nest.transfers.len()] };

@@ -6,7 +6,8 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Assign, DType, Move, Nest, Program, ProgramError, Statement, example,
+    Array, ArrayId, ArrayKind, Assign, DType, Expr, LeafOp, Leg, Move, Nest, Number, Owners, Program, ProgramError,
+    Route, Shift, Statement, Symbol, Value, example,
 };
 
 fn mesh() -> (Mesh, Axis) {
@@ -146,6 +147,76 @@ fn moves_between_arrays_that_do_not_fit() {
     );
 }
 
+/// A file may say anything: each part that does not fit is named, and nothing that prints, explains or emits a program sees it.
+#[test]
+fn nests_whose_parts_do_not_fit() {
+    let refused = |change: fn(&mut Nest), expect: Expect| {
+        let mut nest = product();
+        change(&mut nest);
+        let statement =
+            Statement::Nest { nest: Box::new(nest), inputs: vec![ArrayId(0), ArrayId(1)], output: ArrayId(2) };
+        check(DType::F32, operands(), vec![statement], expect);
+    };
+    refused(
+        |nest| nest.transfers.truncate(2),
+        expect!["statement 1: `matmul` has transfers that are not those of its inputs and then one of its output"],
+    );
+    refused(
+        |nest| nest.transfers[0].operands.clear(),
+        expect!["statement 1: `matmul` has transfers that do not bring what each operand reads once"],
+    );
+    refused(
+        |nest| nest.transfers[0].level = 1,
+        expect!["statement 1: `matmul` has a transfer, number 0, inside 1 loops, but there are 0"],
+    );
+    refused(
+        |nest| nest.transfers[0].region.ranges[0].1 = Expr::symbol(Symbol::Coordinate(1)),
+        expect!["statement 1: `matmul` has a transfer, number 0, of a region that is not of its tensor"],
+    );
+    refused(
+        |nest| nest.transfers[0].region.periods.clear(),
+        expect!["statement 1: `matmul` has a transfer, number 0, of a region that is not of its tensor"],
+    );
+    refused(
+        |nest| nest.transfers[1].route = Leg::Collective { axes: vec![1], owners: Owners::Parts }.into(),
+        expect!["statement 1: `matmul` has a transfer, number 1, along axes [1] of a mesh of 1"],
+    );
+    refused(
+        |nest| nest.transfers[1].route = Leg::Permute { owner: Vec::new(), served: Vec::new() }.into(),
+        expect!["statement 1: `matmul` has a transfer, number 1, with a rank that has no such coordinates"],
+    );
+    refused(
+        |nest| nest.transfers[1].route = Route::from(Leg::Copy).then_shift(Shift { axis: 0, by: 1, counter: 0 }),
+        expect![
+            "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
+        ],
+    );
+    refused(
+        |nest| nest.transfers[1].route.legs.clear(),
+        expect!["statement 1: `matmul` has a transfer, number 1, by legs that do not follow one another"],
+    );
+    refused(
+        |nest| nest.transfers[1].route = Leg::Copy.into(),
+        expect!["statement 1: `matmul` has a transfer, number 1, of 16 elements into a tile of 0"],
+    );
+    refused(
+        |nest| nest.transfers[0].step = Some(9),
+        expect!["statement 1: `matmul` has a transfer, number 0, made by step 9 of 3"],
+    );
+    refused(
+        |nest| nest.leaf.operands[0].strides.clear(),
+        expect!["statement 1: `matmul` has a leaf that does not access what its kernel does"],
+    );
+    refused(
+        |nest| nest.leaf.op = LeafOp::Contraction { roles: Vec::new(), alpha: Value::Literal(Number::Int(1)) },
+        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+    );
+    refused(
+        |nest| nest.body.clear(),
+        expect!["statement 1: `matmul` has statements, tiles or bounds that do not follow from its transfers"],
+    );
+}
+
 #[test]
 fn kernels_whose_arrays_do_not_fit() {
     let statements = || vec![run(&[0, 1], 2)];
@@ -186,7 +257,7 @@ fn kernels_whose_arrays_do_not_fit() {
         DType::F32,
         operands(),
         of(lost, &[0, 1]),
-        expect!["statement 1: `matmul` has 2 inputs, numbered from 0, but its nest reads input 7"],
+        expect!["statement 1: `matmul` has transfers that are not those of its inputs and then one of its output"],
     );
     let mut by_column = operands();
     by_column[0].sharding = by_columns();

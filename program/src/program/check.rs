@@ -2,7 +2,7 @@
 
 use super::{Array, ArrayId, ArrayKind, Move, Statement};
 use crate::kernel::Assign;
-use crate::nest::{Direction, Nest};
+use crate::nest::Nest;
 use crate::reduction::{Reduction, counted, listed};
 use polyshard_layout::{DType, Mesh, Name, NotNative};
 
@@ -169,21 +169,7 @@ fn nest_fits(mesh: &Mesh, dtype: DType, nest: &Nest, given: &[&Array]) -> Result
         let given = given.len();
         return Err(format!("`{name}` reads and writes {tensors} arrays, but the statement names {given}"));
     }
-    if nest.shardings.len() != tensors {
-        let shardings = counted(nest.shardings.len(), "sharding");
-        return Err(format!("`{name}` has {tensors} tensors, but its nest has {shardings}"));
-    }
-    let directions = nest.transfers.iter().rev().map(|transfer| transfer.direction);
-    let mut are_out = directions.map(|direction| matches!(direction, Direction::Out { .. }));
-    if are_out.next() != Some(true) || are_out.any(|is_out| is_out) {
-        return Err(format!("the transfers of `{name}` must be those of its inputs and then one of its output"));
-    }
-    let read = nest.inputs().iter().map(|transfer| transfer.tensor);
-    let mut read = read.chain(nest.leaf.operands.iter().map(|operand| operand.tensor));
-    if let Some(tensor) = read.find(|&tensor| tensor >= kernel.inputs().len()) {
-        let inputs = counted(kernel.inputs().len(), "input");
-        return Err(format!("`{name}` has {inputs}, numbered from 0, but its nest reads input {tensor}"));
-    }
+    nest.check().map_err(|why| format!("`{name}` {why}"))?;
     for ((tensor, wanted), array) in kernel.tensors().zip(&nest.shardings).zip(given) {
         let held = &array.sharding;
         if held != wanted {

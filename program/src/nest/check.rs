@@ -1,0 +1,244 @@
+//! Whether the parts of a nest fit one another, so that nothing that reads it finds a number without a thing.
+//!
+//! This is what a nest that comes from a file has to pass. It asks what can be seen from the nest itself: numbers are in
+//! range, expressions are over symbols that have values where they stand, routes are of legs that follow one another, tiles
+//! have room for their regions, ranks that communicate together make the same calls. Whether the right elements move is not
+//! asked: that isl proved when the schedule was lowered, and the file says so.
+
+use super::{Direction, Leaf, LeafAccess, LeafOp, Leg, Nest, Owners, Region, Role, Transfer};
+use crate::bounds::LIMIT;
+use crate::expr::{Expr, Symbol};
+use crate::matching::Matching;
+use crate::reduction::counted;
+use polyshard_layout::Reach;
+
+impl Nest {
+    /// Checks it; the report's proofs are taken over.
+    ///
+    /// # Errors
+    /// What does not fit, as a clause after the kernel's name.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let tensors = self.kernel.tensors().count();
+        if self.shardings.len() != tensors {
+            let shardings = counted(self.shardings.len(), "sharding");
+            return Err(format!("has {tensors} tensors, but its nest has {shardings}"));
+        }
+        for (tensor, sharding) in self.kernel.tensors().zip(&self.shardings) {
+            if sharding.shape() != tensor.shape || *sharding.mesh() != self.mesh {
+                return Err(format!("has a sharding of `{}` that is not of its shape on its mesh", tensor.name));
+            }
+        }
+        for inner in &self.loops {
+            if !(0..=LIMIT).contains(&i128::from(inner.extent)) {
+                return Err(format!("has a loop `{}` of {} iterations", inner.name, inner.extent));
+            }
+            inner.steps.iter().try_for_each(|&step| self.step(Some(step)))?;
+        }
+        self.transfers_are_in_order()?;
+        for (number, transfer) in self.transfers.iter().enumerate() {
+            self.transfer(transfer).map_err(|why| format!("has a transfer, number {number}, {why}"))?;
+        }
+        self.leaf_fits(&self.leaf)?;
+        let ranges = self.ranges();
+        let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
+        if let Err(mismatch) = matching.check(&self.transfers, |tensor| self.tensor_name(tensor)) {
+            return Err(format!("has ranks that differ on the transfer of `{}`: {}", mismatch.tensor, mismatch.why));
+        }
+        let completed = self.clone().completed(self.report.proofs.clone());
+        match completed == *self {
+            true => Ok(()),
+            false => Err("has statements, tiles or bounds that do not follow from its transfers".into()),
+        }
+    }
+
+    /// One transfer per region of an input, by which each operand is brought once, and then one of the output.
+    fn transfers_are_in_order(&self) -> Result<(), String> {
+        let Some((output, inputs)) = self.transfers.split_last() else {
+            return Err("has no transfer of its output".into());
+        };
+        let tensors = self.kernel.inputs().len();
+        let is_in = |transfer: &Transfer| transfer.direction == Direction::In && transfer.tensor < tensors;
+        if !inputs.iter().all(is_in) || output.direction == Direction::In || output.tensor != tensors {
+            return Err("has transfers that are not those of its inputs and then one of its output".into());
+        }
+        let mut brought: Vec<_> = inputs.iter().flat_map(|transfer| &transfer.operands).copied().collect();
+        brought.sort_unstable();
+        let same = |transfer: &Transfer| {
+            let tensor = |&operand: &usize| self.leaf.operands.get(operand).map(|operand| operand.tensor);
+            transfer.operands.iter().all(|operand| tensor(operand) == Some(transfer.tensor))
+        };
+        if !brought.iter().copied().eq(0..self.leaf.operands.len()) || !inputs.iter().all(same) {
+            return Err("has transfers that do not bring what each operand reads once".into());
+        }
+        match output.operands.is_empty() {
+            true => Ok(()),
+            false => Err("has an operand that reads the output".into()),
+        }
+    }
+
+    fn transfer(&self, transfer: &Transfer) -> Result<(), String> {
+        let Transfer { level, region, route, tile, direction, .. } = transfer;
+        if *level > self.loops.len() {
+            return Err(format!("inside {level} loops, but there are {}", self.loops.len()));
+        }
+        self.step(transfer.step)?;
+        let ndim = self.shardings[transfer.tensor].shape().len();
+        self.region(region, ndim, *level)?;
+        let at_owners = route.at_owners();
+        let follows = match (at_owners, &route.held) {
+            ([leg], None) => !matches!(leg, Leg::Shift(_)),
+            ([first, next], Some(held)) => {
+                self.region(held, ndim, *level)?;
+                let passes =
+                    |leg: &Leg| matches!(leg, Leg::Permute { .. } | Leg::Collective { owners: Owners::One(_), .. });
+                *direction == Direction::In && passes(first) && passes(next)
+            }
+            _ => false,
+        };
+        if !follows {
+            return Err("by legs that do not follow one another".into());
+        }
+        if let Some(shift) = route.shift()
+            && (shift.counter + 1 != *level || shift.axis >= self.mesh.ndim() || self.loops[shift.counter].extent < 1)
+        {
+            return Err("that shifts along an axis, or in a loop, that is not there".into());
+        }
+        at_owners.iter().try_for_each(|leg| self.leg(leg, *direction, *level))?;
+        let ranges = self.ranges();
+        let largest = [Some(region), route.held.as_ref()].into_iter().flatten().map(|region| {
+            region.max_extents(&ranges).into_iter().fold(1i128, |all, extent| all.saturating_mul(extent.into()))
+        });
+        let largest = largest.max().unwrap_or(0);
+        let fits = if route.is_in_place() { tile.capacity == 0 } else { largest <= tile.capacity as i128 };
+        if !fits || largest > LIMIT || tile.capacity as i128 > LIMIT {
+            return Err(format!("of {largest} elements into a tile of {}", tile.capacity));
+        }
+        Ok(())
+    }
+
+    fn leg(&self, leg: &Leg, direction: Direction, level: usize) -> Result<(), String> {
+        let ndim = self.mesh.ndim();
+        let ranks = |exprs: &[Expr], count: usize| {
+            let fits = exprs.len() == count && exprs.iter().all(|expr| self.is_in_scope(expr, level));
+            fits.then_some(()).ok_or_else(|| "with a rank that has no such coordinates".to_owned())
+        };
+        match leg {
+            Leg::InPlace | Leg::Copy | Leg::Shift(_) => Ok(()),
+            Leg::Collective { axes, owners } => {
+                if !axes.is_sorted_by(|a, b| a < b) || axes.last().is_some_and(|&axis| axis >= ndim) {
+                    return Err(format!("along axes {axes:?} of a mesh of {ndim}"));
+                }
+                match owners {
+                    Owners::One(root) => ranks(root, axes.len()),
+                    Owners::All if direction == Direction::In => Err("of what every rank has".into()),
+                    Owners::All | Owners::Parts => Ok(()),
+                }
+            }
+            Leg::Permute { owner, served } => ranks(owner, ndim).and_then(|()| ranks(served, ndim)),
+            Leg::Halo { reach } | Leg::Exchange { reach } => {
+                let ordered = |reach: &Reach| match reach {
+                    Reach::All => true,
+                    Reach::Within { low, high } | Reach::Around { low, high } => {
+                        low <= high && low.unsigned_abs().max(high.unsigned_abs()) <= u64::from(u32::MAX)
+                    }
+                };
+                match reach.len() == ndim && reach.iter().all(ordered) {
+                    true => Ok(()),
+                    false => Err("with ranks whose distance cannot be".into()),
+                }
+            }
+        }
+    }
+
+    fn region(&self, region: &Region, ndim: usize, level: usize) -> Result<(), String> {
+        let Region { ranges, when, periods, blocks } = region;
+        let lengths = [ranges.len(), periods.len(), blocks.len()];
+        let positive = periods.iter().flatten().all(|&period| period > 0)
+            && blocks.iter().flatten().all(|blocks| blocks.stride > 0)
+            && periods.iter().zip(blocks).all(|(period, blocks)| period.is_none() || blocks.is_none());
+        let sizes = blocks.iter().flatten().map(|blocks| &blocks.size);
+        let mut exprs = ranges.iter().chain(when).flat_map(|(a, b)| [a, b]).chain(sizes);
+        match lengths == [ndim; 3] && positive && exprs.all(|expr| self.is_in_scope(expr, level)) {
+            true => Ok(()),
+            false => Err("of a region that is not of its tensor".into()),
+        }
+    }
+
+    /// Whether all symbols have values inside the first `level` loops, and the value is within the limit.
+    fn is_in_scope(&self, expr: &Expr, level: usize) -> bool {
+        expr.symbols().into_iter().all(|symbol| match symbol {
+            Symbol::Coordinate(axis) => axis < self.mesh.ndim(),
+            Symbol::Counter(counter) => counter < level,
+        }) && {
+            let (low, high) = expr.bounds(&self.ranges());
+            i128::from(low).abs().max(i128::from(high).abs()) <= LIMIT
+        }
+    }
+
+    fn step(&self, step: Option<usize>) -> Result<(), String> {
+        match step.filter(|step| !(1..=self.steps.len()).contains(step)) {
+            None => Ok(()),
+            Some(step) => Err(format!("made by step {step} of {}", self.steps.len())),
+        }
+    }
+
+    fn leaf_fits(&self, leaf: &Leaf) -> Result<(), String> {
+        self.step(leaf.step).map_err(|why| format!("has a leaf {why}"))?;
+        let (all, loops) = (self.loops.len(), leaf.loops.len());
+        let access = |access: &LeafAccess| {
+            let ndim = self.shardings.get(access.tensor).map_or(usize::MAX, |sharding| sharding.shape().len());
+            access.base.len() == ndim
+                && access.strides.len() == ndim
+                && access.base.iter().all(|base| self.is_in_scope(base, all))
+                && access.strides.iter().all(|strides| strides.len() == loops)
+        };
+        let loops_fit = leaf.loops.iter().all(|l| self.is_in_scope(&l.low, all) && self.is_in_scope(&l.count, all));
+        let accesses = self.kernel.value().accesses();
+        let reads = leaf.operands.len() == accesses.len()
+            && leaf.operands.iter().zip(&accesses).all(|(operand, read)| {
+                let tensor = self.kernel.inputs().get(operand.tensor);
+                tensor.is_some_and(|tensor| tensor.name == read.tensor) && access(operand)
+            });
+        let numbers = leaf.numbers.len() == self.kernel.value().indices().len()
+            && leaf.numbers.iter().all(|n| n.strides.len() == loops && self.is_in_scope(&n.base, all));
+        if !loops_fit || !reads || !numbers || !access(&leaf.target) || leaf.target.tensor != self.kernel.inputs().len()
+        {
+            return Err("has a leaf that does not access what its kernel does".into());
+        }
+        match operation_fits(leaf) {
+            true => Ok(()),
+            false => Err("has a leaf whose operation is not over its loops and operands".into()),
+        }
+    }
+}
+
+/// Whether an operation is over the loops and operands that the leaf has.
+fn operation_fits(leaf: &Leaf) -> bool {
+    let (loops, operands) = (leaf.loops.len(), leaf.operands.len());
+    match &leaf.op {
+        LeafOp::Nest => true,
+        LeafOp::Contraction { roles, alpha } => roles.len() == loops && operands == 2 && alpha.accesses().is_empty(),
+        LeafOp::Products { steps, blocks, alpha } => {
+            let step = |(number, step): (usize, &super::Product)| {
+                let factor = |factor: &super::Factor| match *factor {
+                    super::Factor::Operand(operand) => operand < operands,
+                    super::Factor::Scratch(other) => other < number,
+                };
+                let within = |numbers: &[usize]| numbers.iter().all(|&number| number < loops);
+                let roles: &[Role] = &step.roles;
+                step.factors.iter().all(factor)
+                    && within(&step.loops)
+                    && within(&step.kept)
+                    && (roles.is_empty() || roles.len() == step.loops.len())
+                    && step.level <= blocks.len()
+                    && step.capacity as i128 <= LIMIT
+            };
+            let blocked = blocks.iter().all(|block| block.number < loops && block.size > 0);
+            alpha.accesses().is_empty() && !steps.is_empty() && blocked && steps.iter().enumerate().all(step)
+        }
+        LeafOp::Named { operands: tiles, .. } => tiles.iter().all(|tile| match tile {
+            super::TileOperand::Access(operand) => *operand < operands,
+            super::TileOperand::Scalar(_) => true,
+        }),
+    }
+}
