@@ -43,9 +43,6 @@
 //! [`polyshard_program`]'s, running them is [`polyshard_runtime`]'s, emitting them [`polyshard_codegen`]'s, and plans are
 //! [`planner`]'s.
 
-#[cfg(feature = "arguments")]
-#[doc(hidden)]
-pub mod cli;
 mod error;
 mod reduce;
 mod world;
