@@ -52,7 +52,7 @@ pub enum Error {
     #[error(transparent)]
     Pipeline(#[from] Box<PipelineError>),
     /// A world is to be placed that is placed already.
-    #[error("the world is placed already, {name}; call `placed` on the world that `spmd` gives")]
+    #[error("the world is placed already, {name}; give `place` the world that `spmd` gives")]
     PlacedAlready {
         /// What messages call the placement that the world has.
         name: String,

@@ -31,6 +31,7 @@ use polyshard_program::Program;
 ///
 /// ```
 /// use polyshard::prelude::*;
+/// use polyshard::Pipeline;
 /// let mesh = Mesh::new([("x", 2)]);
 /// let [x] = mesh.axes();
 /// let product = kernel! { fn product(A: [f32; 4, 4], B: [f32; 4, 4]) -> C: [f32; 4, 4] { C[m, n] += A[m, k] * B[k, n] } };
@@ -101,6 +102,7 @@ impl Pipeline {
     ///
     /// ```
     /// use polyshard::prelude::*;
+    /// use polyshard::Pipeline;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let [x] = mesh.axes();
     /// let twice = kernel! { fn twice(A: [f32; 4, 4]) -> B: [f32; 4, 4] { B[i, j] = 2.0 * A[i, j] } };

@@ -39,11 +39,12 @@ impl PlacedMesh {
     /// ```
     /// use polyshard_layout::Mesh;
     /// use polyshard_machine::Machine;
-    /// use polyshard_planner::placement::{ParallelismMatrix, Place};
+    /// use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
     /// use polyshard_planner::reduce::Strategy;
     /// use polyshard_program::DType;
     /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
-    /// let placed = Mesh::new([("data", 4)]).placed(&machine, &ParallelismMatrix::new(vec![vec![2, 2]])?)?;
+    /// let matrix = ParallelismMatrix::new(vec![vec![2, 2]])?;
+    /// let placed = PlacedMesh::new(&Mesh::new([("data", 4)]), &machine, &matrix)?;
     /// let sum = placed.reduction(&["data"], 1 << 20, DType::F32, Strategy::Best)?;
     /// assert!(sum.explain().contains("ReduceScatter(node, InsideGroup)"), "{}", sum.explain());
     /// assert_eq!(sum.program("G").to_string(), "\

@@ -9,7 +9,7 @@ use crate::error::{CliError, Result};
 use crate::values::element;
 use polyshard::machine::units::counted;
 use polyshard::planner::reduce::Ranked;
-use polyshard::{Mesh, Place, ReduceOp, Strategy};
+use polyshard::{Mesh, PlacedMesh, ReduceOp, Strategy};
 use serde::Serialize;
 use std::fmt;
 
@@ -50,7 +50,7 @@ pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -
     threads::check_memory("the arrays of all ranks", 4 * ranks as u128 * elements as u128 * size_of::<i64>() as u128)?;
     let extents = reduction.matrix.axes();
     let mesh = Mesh::new(extents.iter().enumerate().map(|(axis, extent)| (format!("axis{axis}"), *extent)));
-    let placed = mesh.placed(&reduction.machine, &reduction.matrix)?;
+    let placed = PlacedMesh::new(&mesh, &reduction.machine, &reduction.matrix)?;
     let groups = reduction.matrix.groups(&reduction.axes)?;
     let mut sums: Vec<&[i64]> = vec![&[]; ranks];
     let group_sums: Vec<Vec<i64>> = groups.iter().map(|group| sequential(group, elements)).collect();
