@@ -2,7 +2,7 @@
 
 use polyshard_dsl::errors::count;
 use polyshard_layout::{Mesh, Name, ShardingError, did_you_mean};
-use polyshard_program::{KernelError, Pattern};
+use polyshard_program::{KernelError, Pattern, list};
 use std::fmt;
 use std::panic::Location;
 
@@ -75,21 +75,21 @@ pub enum ErrorKind {
         /// The name asked for.
         name: Name,
         /// The loops, outermost first.
-        loops: String,
+        loops: Vec<Name>,
     },
     /// There is no such tensor.
     UnknownTensor {
         /// The name asked for.
         name: Name,
         /// The kernel's tensors.
-        tensors: String,
+        tensors: Vec<Name>,
     },
     /// There is no such axis.
     UnknownAxis {
         /// The name asked for.
         name: Name,
         /// The mesh's axes.
-        axes: String,
+        axes: Vec<Name>,
     },
     /// A new loop has a name that is in use.
     NameTaken {
@@ -431,10 +431,10 @@ impl ErrorKind {
     }
 }
 
-/// What is said of a name that nothing has; `names` are those that there are, with commas between them.
-fn unknown(one: &str, many: &str, name: &Name, names: &str) -> (String, Option<String>) {
-    let meant = did_you_mean(name.as_str(), names.split(", "));
-    (format!("no {one} `{name}`"), Some(format!("{meant}the {many} are {names}")))
+/// What is said of a name that nothing has; `names` are those that there are.
+fn unknown(one: &str, many: &str, name: &Name, names: &[Name]) -> (String, Option<String>) {
+    let meant = did_you_mean(name.as_str(), names.iter().copied().map(Name::as_str));
+    (format!("no {one} `{name}`"), Some(format!("{meant}the {many} are {}", list(names))))
 }
 
 polyshard_layout::message_and_help!(ErrorKind);

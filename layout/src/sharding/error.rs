@@ -11,7 +11,7 @@ pub enum ShardingError {
         /// The axis named.
         name: Name,
         /// The axes that exist.
-        axes: String,
+        axes: Vec<Name>,
     },
     /// An axis places two dimensions, two levels of one, or a dimension and a pin.
     AxisTwice {
@@ -82,8 +82,9 @@ impl ShardingError {
     fn parts(&self) -> (String, Option<String>) {
         match self {
             Self::UnknownAxis { name, axes } => {
-                let meant = did_you_mean(name.as_str(), axes.split(", "));
-                (format!("no axis `{name}`"), Some(format!("{meant}the axes are {axes}")))
+                let axes: Vec<_> = axes.iter().map(|axis| axis.as_str()).collect();
+                let meant = did_you_mean(name.as_str(), axes.iter().copied());
+                (format!("no axis `{name}`"), Some(format!("{meant}the axes are {}", axes.join(", "))))
             }
             Self::AxisTwice { axis } => (
                 format!("axis `{axis}` is used twice, so that elements off the diagonal would have no owner"),
@@ -122,7 +123,6 @@ crate::message_and_help!(ShardingError);
 
 impl ShardingError {
     pub(crate) fn unknown_axis(name: Name, mesh: &Mesh) -> Self {
-        let axes: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name.as_str()).collect();
-        Self::UnknownAxis { name, axes: axes.join(", ") }
+        Self::UnknownAxis { name, axes: mesh.as_slice().iter().map(|axis| axis.name).collect() }
     }
 }

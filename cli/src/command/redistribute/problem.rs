@@ -94,8 +94,8 @@ impl Problem {
                 let what = format!("`{name}` of {array} has no size");
                 CliError::missing(what, "give one for each dimension, as `--size I=8,J=16`")
             }
-            // Syntax errors quote the text themselves.
-            why if why.to_string().contains(text) => why.into(),
+            // These quote the text themselves.
+            TypeError::Syntax { .. } | TypeError::Unreduced { .. } => why.into(),
             why => CliError::invalid(text, why),
         })
     }
