@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use polyshard_planner::placement::{AxisRef, PlacedMesh};
-use polyshard_planner::reduce::{Plan, Strategy};
+use polyshard_planner::reduce::{ReductionPlan, Strategy};
 use polyshard_runtime::{Element, ReduceOp, World};
 use std::ops::Deref;
 
@@ -31,9 +31,9 @@ use std::ops::Deref;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
-/// It is its [`Plan`] otherwise, which explains it. [`polyshard_runtime::Reduction`] says what holds of its bits and bytes.
+/// It is its [`ReductionPlan`] otherwise, which explains it. [`polyshard_runtime::Reduction`] says what holds of its bits and bytes.
 pub struct Reduction<T> {
-    plan: Plan,
+    plan: ReductionPlan,
     reduction: polyshard_runtime::Reduction<T>,
 }
 
@@ -108,9 +108,9 @@ impl<T: Element> Reduction<T> {
 }
 
 impl<T> Deref for Reduction<T> {
-    type Target = Plan;
+    type Target = ReductionPlan;
 
-    fn deref(&self) -> &Plan {
+    fn deref(&self) -> &ReductionPlan {
         &self.plan
     }
 }

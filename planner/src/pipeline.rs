@@ -11,7 +11,7 @@ mod tests;
 
 pub use error::PipelineError;
 
-use crate::Options;
+use crate::PlanOptions;
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::Program;
 
@@ -59,7 +59,7 @@ pub struct Pipeline {
     kept: Vec<Name>,
     inputs: Vec<(Name, Sharding)>,
     outputs: Vec<(Name, Sharding)>,
-    options: Options,
+    options: PlanOptions,
 }
 
 /// A kernel and the values that it reads and writes.
@@ -133,7 +133,7 @@ impl Pipeline {
 
     /// Sets what redistributions may do and what they are judged by. The bytes of an element are the kernels', whatever
     /// the options say.
-    pub fn options(self, options: Options) -> Self {
+    pub fn options(self, options: PlanOptions) -> Self {
         Self { options, ..self }
     }
 

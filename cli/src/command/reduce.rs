@@ -16,7 +16,7 @@ use polyshard::draw;
 use polyshard::machine::Machine;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
-use polyshard::planner::reduce::{Hierarchy, Options, Ranked, best_with};
+use polyshard::planner::reduce::{Hierarchy, Ranked, ReduceOptions, best_with};
 use std::path::PathBuf;
 
 /// Programs that a table lists unless it is told otherwise.
@@ -125,7 +125,8 @@ impl Reduction {
         let hierarchy = Hierarchy::on_machine(&machine, &matrix, &axes)?;
         // The root is not crossed.
         let max_steps = arguments.hardware.max_steps(hierarchy.counts().len() - 1)?;
-        let options = Options { max_steps, algorithm: arguments.hardware.algorithm(), ..Options::default() };
+        let options =
+            ReduceOptions { max_steps, algorithm: arguments.hardware.algorithm(), ..ReduceOptions::default() };
         let programs = best_with(&machine, &matrix, &axes, bytes, &options)?;
         Ok(Self { machine, matrix, axes, hierarchy, bytes, programs })
     }
