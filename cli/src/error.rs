@@ -14,15 +14,11 @@ pub type Result<T, E = CliError> = std::result::Result<T, E>;
 /// What a library refuses is there as it says it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum CliError {
     /// A text is not of the form that is expected.
     #[error("cannot read {text}; write {form}")]
-    Unreadable {
-        /// The text, and that in which it is.
-        text: String,
-        /// What to write.
-        form: String,
-    },
+    Unreadable { text: String, form: String },
     /// A number is not of the kind that is expected.
     #[error("give {expected}")]
     NotANumber {
@@ -31,44 +27,21 @@ pub enum CliError {
     },
     /// A number does not fit the type that holds it.
     #[error("the number is too large; give one that fits `{fits}`")]
-    Overflow {
-        /// The type.
-        fits: &'static str,
-    },
+    Overflow { fits: &'static str },
     /// A number that is part of a text is larger than any that is counted.
     #[error("`{part}` in the {what} `{text}` is more than can be counted; give a smaller number")]
-    Uncountable {
-        /// The part with the number.
-        part: String,
-        /// What the text is.
-        what: &'static str,
-        /// The text.
-        text: String,
-    },
+    Uncountable { part: String, what: &'static str, text: String },
     /// A number is too small or too large for what it says.
     #[error("{what} must be {range}, found {found}")]
-    OutOfRange {
-        /// Whose number it is.
-        what: &'static str,
-        /// Which numbers it may be.
-        range: &'static str,
-        /// The number.
-        found: f64,
-    },
+    OutOfRange { what: &'static str, range: &'static str, found: f64 },
     /// Something that is needed is not given.
     #[error("{what}; {give}")]
-    Missing {
-        /// What is not there.
-        what: String,
-        /// What to give.
-        give: String,
-    },
+    Missing { what: String, give: String },
     /// There is nothing of this name.
     #[error("no {name}; {known}")]
     Unknown {
         /// What is sought, and where.
         name: String,
-        /// What there is.
         known: String,
     },
     /// Neither a machine of the library nor a file.
@@ -76,54 +49,26 @@ pub enum CliError {
     UnknownMachine(Box<MachineError>),
     /// Something is given twice.
     #[error("two {what} are given for {subject}; give one")]
-    Twice {
-        /// What is given.
-        what: &'static str,
-        /// What for.
-        subject: String,
-    },
+    Twice { what: &'static str, subject: String },
     /// More is asked for than is done.
     #[error("{what}; {instead}")]
-    TooMuch {
-        /// What is asked for, and how much is done.
-        what: String,
-        /// What to do instead.
-        instead: String,
-    },
+    TooMuch { what: String, instead: String },
     /// A value can be read, but does not fit the others.
     #[error("{what}; {instead}")]
-    Refused {
-        /// What does not fit.
-        what: String,
-        /// What to do instead.
-        instead: String,
-    },
+    Refused { what: String, instead: String },
     /// A library refuses a text.
     #[error("{text}: {why}")]
-    Invalid {
-        /// The text.
-        text: String,
-        /// What the library says.
-        why: Box<Error>,
-    },
+    Invalid { text: String, why: Box<Error> },
     /// A trace has no program.
     #[error("{step}{}", why.kind())]
     Trace {
         /// The step that cannot be done, if it is one.
         step: String,
-        /// Why not.
         why: Box<LowerError>,
     },
     /// A file cannot be used.
     #[error("cannot {doing} `{}`: {why}", path.display())]
-    File {
-        /// What was to be done with it.
-        doing: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        why: io::Error,
-    },
+    File { doing: &'static str, path: PathBuf, why: io::Error },
     /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}")]
     Stdout(io::Error),
@@ -135,24 +80,13 @@ pub enum CliError {
     Plot(DrawError),
     /// Two arrays are not equal.
     #[error("{what}")]
-    Different {
-        /// How they differ.
-        what: String,
-    },
+    Different { what: String },
     /// Problems of a batch have no plan.
     #[error("no plan for {refused} of {problems}; the answer on the line of each says why")]
-    Batch {
-        /// How many have none.
-        refused: usize,
-        /// How many there are, as text.
-        problems: String,
-    },
+    Batch { refused: usize, problems: String },
     /// A run gave what it must not give.
     #[error("{what}; this is a bug of polyshard")]
-    Bug {
-        /// What is wrong.
-        what: String,
-    },
+    Bug { what: String },
     /// What a library refuses.
     #[error(transparent)]
     Library(Error),
