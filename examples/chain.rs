@@ -16,7 +16,7 @@ use polyshard::cli::numbers::whole;
 use polyshard::cli::say::say;
 use polyshard::cli::values::{Number, element};
 use polyshard::prelude::*;
-use polyshard::{DType, reference};
+use polyshard::{DType, Pipeline, reference};
 use polyshard_testing::example;
 use polyshard_testing::example::check::check;
 use polyshard_testing::example::launch::{Stop, failure};

@@ -10,7 +10,7 @@
 //! ```
 
 use polyshard::prelude::*;
-use polyshard::reference;
+use polyshard::{Pipeline, reference};
 use polyshard_testing::example::{self, Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
 use std::process::ExitCode;
 

@@ -106,7 +106,7 @@ fn plan(options: &Options, element: usize) -> Result<Sum, Stop> {
         [only] => format!("the only placement, simulated: {}", told(only)),
         [] => return Err(Stop::Failed(format!("no placement of {extents:?} was found: this is a bug of polyshard"))),
     };
-    let placed = mesh.placed(&machine, &ranked[0].matrix).map_err(said)?;
+    let placed = PlacedMesh::new(&mesh, &machine, &ranked[0].matrix).map_err(said)?;
     let axes = placed.positions(axes).map_err(said)?;
     Ok(Sum { placed, axes, choice })
 }
@@ -114,7 +114,7 @@ fn plan(options: &Options, element: usize) -> Result<Sum, Stop> {
 /// Runs the sum by three strategies on this rank, which all ranks must do; rank 0 says what came out.
 fn measure<T: Number>(world: &World, sum: &Sum, options: &Options) -> polyshard::Result<()> {
     // From here on ranks are those of the mesh.
-    let world = &*world.placed(&sum.placed)?;
+    let world = &*polyshard::place(world, &sum.placed)?;
     let progress = Progress::new(world);
     progress.phase("making the arrays");
     // What is summed, what it is made from, and what is staged.

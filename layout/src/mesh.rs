@@ -47,19 +47,14 @@ impl TryFrom<MeshForm> for Mesh {
 /// Why some axes are not a mesh.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum MeshError {
     /// An axis without coordinates.
     #[error("mesh axis `{axis}` has extent 0; an axis has at least one coordinate")]
-    EmptyAxis {
-        /// The axis.
-        axis: Name,
-    },
+    EmptyAxis { axis: Name },
     /// Two axes of one name.
     #[error("mesh has two axes named `{axis}`; give each axis its own name")]
-    AxisTwice {
-        /// The axis.
-        axis: Name,
-    },
+    AxisTwice { axis: Name },
     /// More ranks than can be counted.
     #[error("the number of ranks of the mesh overflows: {product}; make an axis smaller")]
     TooLarge {
@@ -283,21 +278,14 @@ impl Mesh {
 /// Why two meshes have no product.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum ProductError {
     /// Both have an axis of this name.
     #[error("both meshes have an axis `{axis}`; give the inner mesh its own names")]
-    AxisTwice {
-        /// The axis.
-        axis: Name,
-    },
+    AxisTwice { axis: Name },
     /// The ranks of the product cannot be counted.
     #[error("the meshes ({outer}) and ({inner}) have more than 2^62 ranks together; use smaller extents")]
-    TooManyRanks {
-        /// The outer mesh.
-        outer: String,
-        /// The inner mesh.
-        inner: String,
-    },
+    TooManyRanks { outer: String, inner: String },
 }
 
 /// Whether there are at most 2^62 ranks, so that sums of a few coordinates fit 64 bits.

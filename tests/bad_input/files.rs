@@ -2,7 +2,7 @@
 
 use super::{SOON, refused_everywhere};
 use polyshard::prelude::*;
-use polyshard_testing::start::{Start, run};
+use polyshard_testing::start::{Start, command_line, run};
 use polyshard_testing::test_folder;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(crate) fn random(folder: &Path, name: &str, shape: &str, dtype: &str) -> Pat
     let path = folder.join(name);
     let out = path.to_str().expect("cargo's folder has a plain name");
     let arguments = ["random", "--shape", shape, "--type", dtype, "--out", out];
-    let ended = run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), &arguments, SOON);
+    let ended = run(Start::Plain, &command_line(cfg!(feature = "mpi")), &arguments, SOON);
     assert!(ended.success, "{}", ended.stderr);
     path
 }

@@ -7,7 +7,7 @@ use expect_test::{ExpectFile, expect_file};
 use ndarray::{Array2, ArrayD};
 use polyshard::cli::values;
 use polyshard_testing::example::check;
-use polyshard_testing::start::{Ended, Start, run};
+use polyshard_testing::start::{Ended, Start, command_line, run};
 use polyshard_testing::{example_path, test_folder};
 use std::path::Path;
 use std::time::Duration;
@@ -453,7 +453,7 @@ fn one_product_too_few_is_a_wrong_answer_and_rounding_is_none() {
 
 /// Runs the command line.
 fn polyshard(arguments: &[&str]) -> Ended {
-    run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), arguments, LIMIT)
+    run(Start::Plain, &command_line(cfg!(feature = "mpi")), arguments, LIMIT)
 }
 
 fn text(path: &Path) -> &str {
