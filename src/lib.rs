@@ -79,7 +79,7 @@ pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::machine::Detect;
 pub use polyshard_runtime::{
     Backend, Collectives, DistArray, Execute, Group, Prepared, Redistribution, ReduceOp, Transport, TypedProgram,
-    World, reference,
+    World, exit, launched_ranks, reference,
 };
 pub use reduce::{AllReduce, Reduction};
 pub use world::PlacedWorld;

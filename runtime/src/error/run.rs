@@ -88,6 +88,33 @@ pub enum RunError {
         /// The outputs of the program.
         outputs: Vec<Name>,
     },
+    /// More or fewer arrays are to be verified than the program writes.
+    #[error("the program writes {}, but {given} arrays are given to compare", joined(.outputs))]
+    Verified {
+        /// The outputs of the program.
+        outputs: Vec<Name>,
+        /// How many are given.
+        given: usize,
+    },
+    /// An element of an output is not what it is computed sequentially.
+    #[error(
+        "the answer is wrong: `{array}` at {index:?} is {found}, but {expected} computed sequentially; that is {error} of its \
+         largest magnitude, and at most {tolerance} is allowed"
+    )]
+    Wrong {
+        /// The output.
+        array: Name,
+        /// The element.
+        index: Vec<usize>,
+        /// Its value.
+        found: Box<str>,
+        /// The value that it should have.
+        expected: Box<str>,
+        /// How far they are apart, as a part of the largest magnitude in the array.
+        error: Box<str>,
+        /// How far they may be apart.
+        tolerance: Box<str>,
+    },
     /// A scalar is given to a program without a kernel.
     #[error("the program has no scalar `{name}`, as it has no kernel")]
     NoKernel {
