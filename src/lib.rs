@@ -72,7 +72,7 @@ pub use polyshard_program::{
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{
     Backend, Collectives, DistArray, Execute, Group, Prepared, Redistribution, ReduceOp, Transport, TypedProgram,
-    World, reference,
+    World, exit, launched_ranks, reference,
 };
 pub use reduce::{Reduction, all_reduce};
 pub use world::place;

@@ -129,9 +129,9 @@ const CRATES: [(&str, &[&str]); 16] = [
     ),
     ("cli", &["polyshard"]),
     ("testing", &["layout", "program", "machine", "planner", "runtime", "polyshard"]),
-    ("examples", &["testing", "polyshard"]),
-    ("example-fft3d", &["testing", "polyshard"]),
-    ("fuzz", &["polyshard", "cli"]),
+    ("examples", &["polyshard"]),
+    ("example-fft3d", &["polyshard"]),
+    ("fuzz", &["testing", "polyshard", "cli"]),
 ];
 
 /// The crates of the workspace, as cargo knows them.

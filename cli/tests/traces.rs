@@ -38,6 +38,36 @@ fn a_trace_is_shown_as_it_was_written() {
 }
 
 #[test]
+fn a_trace_shows_the_program_of_its_schedule() {
+    vars!(m, n, k, mo, mi, no, ni, ko, kl, kt, ki);
+    let matmul = kernel! {
+        fn matmul(A: [f32; 50, 41], B: [f32; 41, 34]) -> C: [f32; 50, 34] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let (mesh, layers) = (Mesh::new([("x", 2), ("y", 3)]), Mesh::new([("z", 2)]));
+    let [x, y] = mesh.axes();
+    let tiled = matmul.distribute([m, n], [mo, no], [mi, ni], &mesh).divide(k, ko, ki, 6);
+    let summa = tiled.clone().reorder([mo, no, ko, mi, ni, ki]).shard("A", [m.at(x), k.at(y)]).communicate("A", ko);
+    let cannon = summa.clone().rotate(ko, [mo, no]).shard("B", [k.at((x + y) % 2), n.at(y)]).communicate("B", ko);
+    let layered = tiled.rotate(ko, [mo, no]).distribute([ko], [kl], [kt], &layers).shard("A", [m.at(x), pin("z", 0)]);
+    let stencil =
+        kernel! { fn heat(A: [f64; 24]) -> B: [f64; 24] { B[i] = 0.5 * (A[(i - 1) % 24] + A[(i + 1) % 24]) } };
+    let path = test_folder!("traces").join("trace.json");
+    let path = path.to_str().expect("cargo's folder has a plain name");
+    for schedule in [summa.tensorize([mi, ni, ki]), cannon, layered, stencil] {
+        let program = schedule.lower().expect("a legal schedule");
+        let trace = schedule.trace().expect("a good kernel");
+        fs::write(path, serde_json::to_string(&trace).expect("a trace is JSON")).expect("the folder is ours");
+        let source = polyshard::rust_source(&program, &polyshard::SourceOptions::default());
+        for (what, expected) in [("program", program.to_string()), ("source", source), ("explain", program.explain())] {
+            let show = ["show", path, "--print", what];
+            let shown = run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), &show, SOON);
+            assert!(shown.success, "{}", shown.stderr);
+            assert_eq!(shown.stdout, expected, "{what}");
+        }
+    }
+}
+
+#[test]
 fn a_trace_is_checked_as_the_source_is() {
     let cases = [
         ("outside", r#""start":1"#, r#""start":0"#, "`A[i - 1]` leaves `A`: index `i - 1` spans -1..16"),

@@ -71,9 +71,8 @@ enum Command {
         #[arg(long)]
         fortran: bool,
     },
-    /// Lower a schedule's trace, which `--print trace` of an example wrote, and print the program.
-    #[command(after_help = "Examples:
-  cargo run --release --example summa -- --print trace > trace.json
+    /// Lower a schedule's trace, a `Schedule::trace` written with `serde_json`, and print the program.
+    #[command(after_help = "Example:
   polyshard show trace.json --print source")]
     Show {
         /// The trace, as JSON.
@@ -174,7 +173,7 @@ fn show(path: &Path, print: Print) -> Result<String> {
         let said = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
         let place = if line == 0 { String::new() } else { format!(":{line}:{column}") };
         let what = format!("`{}{place}` is not a trace: {said}", path.display());
-        CliError::refused(what, "`--print trace` of an example writes one")
+        CliError::refused(what, "write a `Schedule::trace` with `serde_json`")
     })?;
     if let Print::Trace = print {
         return Ok(trace.to_string());

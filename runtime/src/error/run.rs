@@ -64,6 +64,23 @@ pub enum RunError {
         joined(.outputs)
     )]
     Outputs { outputs: Vec<Name> },
+    /// More or fewer arrays are to be verified than the program writes.
+    #[error("the program writes {}, but {given} arrays are given to compare", joined(.outputs))]
+    Verified { outputs: Vec<Name>, given: usize },
+    /// An element of an output is not what it is computed sequentially.
+    #[error(
+        "the answer is wrong: `{array}` at {index:?} is {found}, but {expected} computed sequentially; that is {error} of its \
+         largest magnitude, and at most {tolerance} is allowed"
+    )]
+    Wrong {
+        array: Name,
+        index: Vec<usize>,
+        found: Box<str>,
+        expected: Box<str>,
+        /// How far they are apart, as a part of the largest magnitude in the array.
+        error: Box<str>,
+        tolerance: Box<str>,
+    },
     /// A scalar is given to a program without a kernel.
     #[error("the program has no scalar `{name}`, as it has no kernel")]
     NoKernel { name: Name },
