@@ -67,11 +67,11 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let bytes = (args.elements * size_of::<f32>()) as f64;
     let traffic = Traffic { operation: Collective::AllReduce, axes: axes.clone(), bytes };
     let ranked = best(&machine, &mesh.extents(), &[traffic])?;
-    let placed = mesh.placed(&machine, &ranked[0].matrix)?;
+    let placed = PlacedMesh::new(&mesh, &machine, &ranked[0].matrix)?;
 
     polyshard::spmd(mesh.size(), |world| {
         // From here on ranks are those of the mesh.
-        let world = &*world.placed(&placed)?;
+        let world = &*polyshard::place(world, &placed)?;
         if world.is_root() {
             println!("best of {} placements: {}, in {:.3e} s", ranked.len(), ranked[0].matrix, ranked[0].seconds);
         }

@@ -8,4 +8,3 @@ mod dtypes;
 pub mod error;
 mod numbers;
 mod say;
-mod values;

@@ -189,8 +189,7 @@ fn a_mesh_may_name_its_axes() {
     let [plain, named] =
         ["2x3", "x=2,y=3"].map(|mesh| said(&example("summa"), &["--mesh", mesh, "--print", "program"]));
     assert_eq!(plain, named);
-    let [plain, named] =
-        ["2x4", "d=2,t=4"].map(|mesh| said(&example("megatron"), &["--mesh", mesh, "--explain"]));
+    let [plain, named] = ["2x4", "d=2,t=4"].map(|mesh| said(&example("megatron"), &["--mesh", mesh, "--explain"]));
     assert_eq!(plain, named);
     let [plain, named] = ["3", "devs=3"].map(|mesh| said(&example("chain"), &["--mesh", mesh, "--explain"]));
     assert_eq!(plain, named);

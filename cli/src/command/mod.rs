@@ -19,12 +19,11 @@ use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use crate::numbers::{list, real, whole};
 use crate::say::{complain, say};
-use crate::values::Number;
 use crate::with_type;
 use clap::{Parser, Subcommand, ValueEnum};
 use polyshard::ndarray::{ArrayD, Dimension};
 use polyshard::runtime::NpyFile;
-use polyshard::{DType, SourceOptions, Trace, rust_source};
+use polyshard::{DType, Element, SourceOptions, Trace, rust_source};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::ErrorKind;
@@ -201,7 +200,7 @@ fn compare(left: &Path, right: &Path, tolerance: f64) -> Result<String> {
     with_type!(dtype, T => compare_elements::<T>(&one.read()?, &other.read()?, tolerance))
 }
 
-fn compare_elements<T: Number>(one: &ArrayD<T>, other: &ArrayD<T>, tolerance: f64) -> Result<String> {
+fn compare_elements<T: Element>(one: &ArrayD<T>, other: &ArrayD<T>, tolerance: f64) -> Result<String> {
     let mut worst = (0.0, None);
     for ((index, &a), &b) in one.indexed_iter().zip(other) {
         let distance = a.distance(b);

@@ -5,11 +5,10 @@
 
 use crate::command::threads::{self, Trial};
 use crate::error::{CliError, Result};
-use crate::values::element;
 use polyshard::machine::units::scaled;
 use polyshard::ndarray::{ArrayD, Dimension};
 use polyshard::planner::product::{Product, ProductPlan, Sharded};
-use polyshard::{Array, DType, DistArray, Execute};
+use polyshard::{Array, DType, DistArray, Element, Execute};
 
 /// The most ranks: each is a thread.
 const RANKS: usize = 64;
@@ -60,7 +59,7 @@ pub(super) fn run(text: &str, sizes: &[(&str, usize)], plan: &ProductPlan) -> Re
 
 /// The whole of a factor: numbers from -9 to 9.
 fn factor((array, seed): (&Array, u64)) -> ArrayD<f64> {
-    ArrayD::from_shape_fn(array.sharding.shape(), |index| element::<i64>(seed, index.slice()) as f64)
+    ArrayD::from_shape_fn(array.sharding.shape(), |index| i64::random(seed, index.slice()) as f64)
 }
 
 fn elements(array: &Sharded) -> usize {

@@ -6,10 +6,9 @@
 use super::Reduction;
 use crate::command::threads;
 use crate::error::{CliError, Result};
-use crate::values::element;
 use polyshard::machine::units::counted;
 use polyshard::planner::reduce::Ranked;
-use polyshard::{Mesh, PlacedMesh, ReduceOp, Strategy};
+use polyshard::{Element, Mesh, PlacedMesh, ReduceOp, Strategy};
 use serde::Serialize;
 use std::fmt;
 
@@ -62,7 +61,7 @@ pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -
         for ranked in programs {
             let strategy = Strategy::Lowered(ranked.lowered.clone());
             let sum = polyshard::Reduction::new(world, &placed, &reduction.axes, elements, strategy)?;
-            let mut data: Vec<i64> = (0..elements).map(|at| element(SEED, &[world.rank(), at])).collect();
+            let mut data: Vec<i64> = (0..elements).map(|at| i64::random(SEED, &[world.rank(), at])).collect();
             let before = world.bytes_received();
             sum.run(&mut data, ReduceOp::Sum)?;
             received.push((world.bytes_received() - before, wrong(&data, sums[world.rank()])));
