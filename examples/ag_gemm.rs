@@ -4,37 +4,50 @@
 //! multiplied. Schedule after Yadav, Aiken and Kjolstad, "DISTAL", PLDI 2022.
 //!
 //! ```text
-//! cargo run --release --example ag_gemm -- --mesh 3 --size 50,30,70 --type i64
+//! cargo run --release --example ag_gemm -- --mesh 3 --size 50,30,70
 //! mpirun -n 4 target/release/examples/ag_gemm
 //! ```
 
+use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::reference;
-use polyshard_testing::example::{self, Files, Number, Options, Stop, balanced, flops, with_type};
-use std::process::ExitCode;
+use polyshard::{Element, launched_ranks};
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// C = transposed A·B with B gathered panel by panel.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run --release --example ag_gemm -- --mesh 3 --size 50,30,70 --type i64
+  cargo run --release --example ag_gemm -- --mesh 3 --size 50,30,70
   mpirun -n 4 target/release/examples/ag_gemm --size 50,30,70")]
-struct Arguments {
-    #[command(flatten)]
-    files: Files,
-    #[command(flatten)]
-    options: Options,
+struct Args {
+    /// Ranks along x, as 4 [default: 4; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x"]))]
+    mesh: Option<Mesh>,
+    /// Extents m, k and n; they need not divide.
+    #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "1024,512,2048")]
+    size: Vec<usize>,
+    /// The `.npy` file to write C to.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Say why each transfer is what it is, instead of running.
+    #[arg(long)]
+    explain: bool,
 }
 
-fn main() -> ExitCode {
-    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|said| polyshard::exit(said.exit_code(), said));
+    run(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> {
-    let [rows, inner, columns] = files.size(["k", "m"], [1024, 512, 2048])?;
-    let mesh = options.mesh("ag_gemm", ["x"], 4, balanced)?;
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let &[rows, inner, columns] = &args.size[..] else {
+        return Err("`--size` takes m, k and n, such as 50,30,70".into());
+    };
+    let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::balanced(["x"], launched_ranks().unwrap_or(4)));
     let [x] = mesh.axes();
     let matmul = kernel! {
-        fn ag_gemm(A: [T; inner, rows], B: [T; inner, columns]) -> C: [T; rows, columns] {
+        fn ag_gemm(A: [f32; inner, rows], B: [f32; inner, columns]) -> C: [f32; rows, columns] {
             C[m, n] += A[k, m] * B[k, n]
         }
     };
@@ -48,16 +61,24 @@ fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> 
         .shard("C", [m.at(x)])
         .communicate("B", no)
         .tensorize([mi, ni, k]);
-    let program = options.lower(&ag_gemm)?;
+    let program = ag_gemm.lower()?;
+    if args.explain {
+        polyshard::exit(0, program.explain());
+    }
 
     polyshard::spmd(mesh.size(), |world| {
-        files.begin(world, options, &program)?;
-        let a = files.input::<T>(world, options, "A", program.sharding("A"))?;
-        let b = files.input::<T>(world, options, "B", program.sharding("B"))?;
-        let c = options.time(world, flops(&program), || program.run(world, &[&a, &b]))?;
-        files.write(world, &c)?;
-        if let Some([a, b, c]) = options.gather(world, [&a, &b, &c])? {
-            options.check(&[&a, &b], &c, inner, |inputs| reference(program.kernel(), inputs, None))?;
+        let a = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
+        let b = DistArray::from_fn(world, program.sharding("B"), |index| f32::random(2, index))?;
+        let start = Instant::now();
+        let c = program.run(world, &[&a, &b])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
+        if let Some(out) = &args.out {
+            c.to_npy(world, out)?;
+        }
+        let error = program.verify(world, &[&a, &b], &[&c], 1e-4)?;
+        if world.is_root() {
+            println!("{seconds:.6} s, {received} bytes received by rank 0");
+            println!("largest error against the sequential reference: {error:e}");
         }
         Ok(())
     })?;

@@ -4,35 +4,46 @@
 //! Schedule after Yadav, Aiken and Kjolstad, "DISTAL", PLDI 2022.
 //!
 //! ```text
-//! cargo run --release --example cannon -- --home plain --print explain
+//! cargo run --release --example cannon -- --home plain --explain
 //! mpirun -n 9 target/release/examples/cannon --mesh 3x3 --size 500,300,700
 //! ```
 
+use clap::{Parser, ValueEnum};
 use polyshard::prelude::*;
-use polyshard::reference;
-use polyshard_testing::example::{self, Files, Number, Options, Stop, balanced, flops, with_type};
-use std::process::ExitCode;
+use polyshard::{Element, launched_ranks};
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// C = A·B by Cannon's algorithm, 1969.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run --release --example cannon -- --home plain --print explain
+  cargo run --release --example cannon -- --home plain --explain
   mpirun -n 4 target/release/examples/cannon --mesh 2x2 --size 50,30,70 --out C.npy")]
-struct Arguments {
+struct Args {
     /// Where the blocks of A and B are before the program starts.
     #[arg(long, value_enum, default_value_t = Home::Skewed)]
     home: Home,
-    #[command(flatten)]
-    files: Files,
-    #[command(flatten)]
-    options: Options,
+    /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
+    mesh: Option<Mesh>,
+    /// Extents m, k and n; they need not divide.
+    #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "512,2048,1024")]
+    size: Vec<usize>,
+    /// The `.npy` file to write C to.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Say why each transfer is what it is, instead of running.
+    #[arg(long)]
+    explain: bool,
 }
 
-fn main() -> ExitCode {
-    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|said| polyshard::exit(said.exit_code(), said));
+    run(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 enum Home {
     /// Block (x, y) of the matrix on rank (x, y).
     Plain,
@@ -40,12 +51,14 @@ enum Home {
     Skewed,
 }
 
-fn run<T: Number>(Arguments { home, files, options }: &Arguments) -> Result<(), Stop> {
-    let [rows, inner, columns] = files.size(["m", "k"], [512, 2048, 1024])?;
-    let mesh = options.mesh("cannon", ["x", "y"], 4, balanced)?;
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let &[rows, inner, columns] = &args.size[..] else {
+        return Err("`--size` takes m, k and n, such as 50,30,70".into());
+    };
+    let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::balanced(["x", "y"], launched_ranks().unwrap_or(4)));
     let [x, y] = mesh.axes();
     let matmul = kernel! {
-        fn cannon(A: [T; rows, inner], B: [T; inner, columns]) -> C: [T; rows, columns] {
+        fn cannon(A: [f32; rows, inner], B: [f32; inner, columns]) -> C: [f32; rows, columns] {
             C[m, n] += A[m, k] * B[k, n]
         }
     };
@@ -58,23 +71,31 @@ fn run<T: Number>(Arguments { home, files, options }: &Arguments) -> Result<(), 
         .shard("C", [m.at(x), n.at(y)]);
     // The first step of a skewed home is local; from plain blocks it takes a permutation. Each operand is
     // skewed around its own axis: on a mesh that is not square, B does not fit the steps and is exchanged.
-    let cannon = match home {
+    let cannon = match args.home {
         Home::Skewed => cannon
             .shard("A", [m.at(x), k.at((x + y) % y.extent as i64)])
             .shard("B", [k.at((x + y) % x.extent as i64), n.at(y)]),
         Home::Plain => cannon.shard("A", [m.at(x), k.at(y)]).shard("B", [k.at(x), n.at(y)]),
     };
     let cannon = cannon.communicate("A", ko).communicate("B", ko).tensorize([mi, ni, ki]);
-    let program = options.lower(&cannon)?;
+    let program = cannon.lower()?;
+    if args.explain {
+        polyshard::exit(0, program.explain());
+    }
 
     polyshard::spmd(mesh.size(), |world| {
-        files.begin(world, options, &program)?;
-        let a = files.input::<T>(world, options, "A", program.sharding("A"))?;
-        let b = files.input::<T>(world, options, "B", program.sharding("B"))?;
-        let c = options.time(world, flops(&program), || program.run(world, &[&a, &b]))?;
-        files.write(world, &c)?;
-        if let Some([a, b, c]) = options.gather(world, [&a, &b, &c])? {
-            options.check(&[&a, &b], &c, inner, |inputs| reference(program.kernel(), inputs, None))?;
+        let a = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
+        let b = DistArray::from_fn(world, program.sharding("B"), |index| f32::random(2, index))?;
+        let start = Instant::now();
+        let c = program.run(world, &[&a, &b])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
+        if let Some(out) = &args.out {
+            c.to_npy(world, out)?;
+        }
+        let error = program.verify(world, &[&a, &b], &[&c], 1e-4)?;
+        if world.is_root() {
+            println!("{seconds:.6} s, {received} bytes received by rank 0");
+            println!("largest error against the sequential reference: {error:e}");
         }
         Ok(())
     })?;

@@ -7,40 +7,53 @@
 //! memory-independent parallel matrix multiplication communication lower bounds", SPAA 2022.
 //!
 //! ```text
-//! cargo run --release --example cosma -- --mesh 4x2x1 --size 960,60,240 --memory 20000 --print explain
-//! mpirun -n 8 target/release/examples/cosma --size 500,300,700 --type f64
+//! cargo run --release --example cosma -- --mesh 4x2x1 --size 960,60,240 --memory 20000 --explain
+//! mpirun -n 8 target/release/examples/cosma --size 500,300,700
 //! ```
 
+use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::reference;
-use polyshard_testing::example::{self, Files, Number, Options, Stop, flops, with_type};
-use std::process::ExitCode;
+use polyshard::{Element, launched_ranks};
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// C = A·B on the grid of ranks that moves least, as COSMA does; the axes of the mesh cut m, n and k.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run --release --example cosma -- --mesh 4x2x1 --size 960,60,240 --memory 20000 --print explain
-  mpirun -n 8 target/release/examples/cosma --size 50,30,70 --type f64")]
-struct Arguments {
+  cargo run --release --example cosma -- --mesh 4x2x1 --size 960,60,240 --memory 20000 --explain
+  mpirun -n 8 target/release/examples/cosma --size 50,30,70")]
+struct Args {
     /// Elements that the tiles of a rank may hold, which decides how long panels of k are [default: any number].
-    #[arg(long, value_name = "ELEMENTS", value_parser = polyshard::cli::numbers::whole::<usize>)]
+    #[arg(long, value_name = "ELEMENTS")]
     memory: Option<usize>,
-    #[command(flatten)]
-    files: Files,
-    #[command(flatten)]
-    options: Options,
+    /// Ranks along x, y and z, as 2x2x2 [default: 2x2x2; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y", "z"]))]
+    mesh: Option<Mesh>,
+    /// Extents m, k and n; they need not divide.
+    #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "384,256,320")]
+    size: Vec<usize>,
+    /// The `.npy` file to write C to.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Say why each transfer is what it is, instead of running.
+    #[arg(long)]
+    explain: bool,
 }
 
-fn main() -> ExitCode {
-    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|said| polyshard::exit(said.exit_code(), said));
+    run(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-fn run<T: Number>(Arguments { memory, files, options }: &Arguments) -> Result<(), Stop> {
-    let size @ [rows, inner, columns] = files.size(["m", "k"], [384, 256, 320])?;
-    let mesh = options.mesh("cosma", ["x", "y", "z"], 8, |ranks| grid(ranks, size))?;
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let &[rows, inner, columns] = &args.size[..] else {
+        return Err("`--size` takes m, k and n, such as 50,30,70".into());
+    };
+    let mesh = args.mesh.clone().unwrap_or_else(|| grid(launched_ranks().unwrap_or(8), [rows, inner, columns]));
     let [x, y, z] = mesh.axes();
     let matmul = kernel! {
-        fn cosma(A: [T; rows, inner], B: [T; inner, columns]) -> C: [T; rows, columns] {
+        fn cosma(A: [f32; rows, inner], B: [f32; inner, columns]) -> C: [f32; rows, columns] {
             C[m, n] += A[m, k] * B[k, n]
         }
     };
@@ -48,7 +61,7 @@ fn run<T: Number>(Arguments { memory, files, options }: &Arguments) -> Result<()
     let tiles = [rows.div_ceil(x.extent), inner.div_ceil(z.extent), columns.div_ceil(y.extent)];
     let cosma = matmul
         .distribute([m, n, k], [mo, no, ko], [mi, ni, kl], &mesh)
-        .split(kl, kp, ki, panel(tiles, *memory))
+        .split(kl, kp, ki, panel(tiles, args.memory))
         .reorder([kp, mi, ni, ki])
         .shard("A", [m.at(x).at(y), k.at(z)])
         .shard("B", [k.at(z), n.at(y).at(x)])
@@ -56,16 +69,24 @@ fn run<T: Number>(Arguments { memory, files, options }: &Arguments) -> Result<()
         .communicate("A", kp)
         .communicate("B", kp)
         .tensorize([mi, ni, ki]);
-    let program = options.lower(&cosma)?;
+    let program = cosma.lower()?;
+    if args.explain {
+        polyshard::exit(0, program.explain());
+    }
 
     polyshard::spmd(mesh.size(), |world| {
-        files.begin(world, options, &program)?;
-        let a = files.input::<T>(world, options, "A", program.sharding("A"))?;
-        let b = files.input::<T>(world, options, "B", program.sharding("B"))?;
-        let c = options.time(world, flops(&program), || program.run(world, &[&a, &b]))?;
-        files.write(world, &c)?;
-        if let Some([a, b, c]) = options.gather(world, [&a, &b, &c])? {
-            options.check(&[&a, &b], &c, inner, |inputs| reference(program.kernel(), inputs, None))?;
+        let a = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
+        let b = DistArray::from_fn(world, program.sharding("B"), |index| f32::random(2, index))?;
+        let start = Instant::now();
+        let c = program.run(world, &[&a, &b])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
+        if let Some(out) = &args.out {
+            c.to_npy(world, out)?;
+        }
+        let error = program.verify(world, &[&a, &b], &[&c], 1e-4)?;
+        if world.is_root() {
+            println!("{seconds:.6} s, {received} bytes received by rank 0");
+            println!("largest error against the sequential reference: {error:e}");
         }
         Ok(())
     })?;
@@ -73,14 +94,15 @@ fn run<T: Number>(Arguments { memory, files, options }: &Arguments) -> Result<()
 }
 
 /// The grid on which a rank receives the fewest words: mk/(p_m p_k) + kn/(p_k p_n) + mn/(p_m p_n), less what it has.
-fn grid(ranks: usize, [rows, inner, columns]: [usize; 3]) -> [usize; 3] {
+fn grid(ranks: usize, [rows, inner, columns]: [usize; 3]) -> Mesh {
     let divisors = |of: usize| (1..=of).filter(move |by| of.is_multiple_of(*by));
     let grids = divisors(ranks).flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]));
     let words = |&[x, y, z]: &[usize; 3]| {
         let [m, k, n] = [rows.div_ceil(x), inner.div_ceil(z), columns.div_ceil(y)].map(|extent| extent as f64);
         m * k + k * n + m * n
     };
-    grids.min_by(|a, b| words(a).total_cmp(&words(b))).expect("one rank is a grid")
+    let grid = grids.min_by(|a, b| words(a).total_cmp(&words(b))).expect("one rank is a grid");
+    Mesh::new(["x", "y", "z"].into_iter().zip(grid))
 }
 
 /// The longest panel of k with which a tile of C, one of A and one of B fit.

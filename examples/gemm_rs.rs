@@ -5,47 +5,60 @@
 //! its neighbour hands it, and the last one keeps them. Schedule after Yadav, Aiken and Kjolstad, "DISTAL", PLDI 2022.
 //!
 //! ```text
-//! cargo run --release --example gemm_rs -- --ring --print explain
+//! cargo run --release --example gemm_rs -- --ring --explain
 //! mpirun -n 4 target/release/examples/gemm_rs --size 500,300,700
 //! ```
 
+use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::reference;
-use polyshard_testing::example::{self, Files, Number, Options, Stop, balanced, flops, with_type};
-use std::process::ExitCode;
+use polyshard::{Element, launched_ranks};
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// C = A·B with A by columns, B by rows and C by rows, which is summed panel by panel.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run --release --example gemm_rs -- --ring --print explain
+  cargo run --release --example gemm_rs -- --ring --explain
   mpirun -n 4 target/release/examples/gemm_rs --size 50,30,70")]
-struct Arguments {
+struct Args {
     /// The sums travel from rank to rank, instead of being reduced and scattered panel by panel.
     #[arg(long)]
     ring: bool,
-    #[command(flatten)]
-    files: Files,
-    #[command(flatten)]
-    options: Options,
+    /// Ranks along x, as 4 [default: 4; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x"]))]
+    mesh: Option<Mesh>,
+    /// Extents m, k and n; they need not divide.
+    #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "384,256,320")]
+    size: Vec<usize>,
+    /// The `.npy` file to write C to.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Say why each transfer is what it is, instead of running.
+    #[arg(long)]
+    explain: bool,
 }
 
-fn main() -> ExitCode {
-    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|said| polyshard::exit(said.exit_code(), said));
+    run(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-fn run<T: Number>(Arguments { ring, files, options }: &Arguments) -> Result<(), Stop> {
-    let [rows, inner, columns] = files.size(["m", "k"], [384, 256, 320])?;
-    let mesh = options.mesh("gemm_rs", ["x"], 4, balanced)?;
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let &[rows, inner, columns] = &args.size[..] else {
+        return Err("`--size` takes m, k and n, such as 50,30,70".into());
+    };
+    let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::balanced(["x"], launched_ranks().unwrap_or(4)));
     let [x] = mesh.axes();
     let matmul = kernel! {
-        fn gemm_rs(A: [T; rows, inner], B: [T; inner, columns]) -> C: [T; rows, columns] {
+        fn gemm_rs(A: [f32; rows, inner], B: [f32; inner, columns]) -> C: [f32; rows, columns] {
             C[m, n] += A[m, k] * B[k, n]
         }
     };
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let gemm_rs =
         matmul.distribute([k], [ko], [ki], &mesh).shard("A", [k.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
-    let gemm_rs = if *ring {
+    let gemm_rs = if args.ring {
         // Each rank begins with the rows of another, so that the sums of all of them are under way at once.
         let rows = gemm_rs.divide(m, mo, mi, x.extent).reorder([mo, mi, n, ki]).rotate(mo, [ko]);
         rows.communicate("C", mo).tensorize([mi, n, ki])
@@ -53,16 +66,24 @@ fn run<T: Number>(Arguments { ring, files, options }: &Arguments) -> Result<(), 
         let panels = gemm_rs.divide(n, no, ni, x.extent).reorder([no, m, ni, ki]);
         panels.communicate("C", no).tensorize([m, ni, ki])
     };
-    let program = options.lower(&gemm_rs)?;
+    let program = gemm_rs.lower()?;
+    if args.explain {
+        polyshard::exit(0, program.explain());
+    }
 
     polyshard::spmd(mesh.size(), |world| {
-        files.begin(world, options, &program)?;
-        let a = files.input::<T>(world, options, "A", program.sharding("A"))?;
-        let b = files.input::<T>(world, options, "B", program.sharding("B"))?;
-        let c = options.time(world, flops(&program), || program.run(world, &[&a, &b]))?;
-        files.write(world, &c)?;
-        if let Some([a, b, c]) = options.gather(world, [&a, &b, &c])? {
-            options.check(&[&a, &b], &c, inner, |inputs| reference(program.kernel(), inputs, None))?;
+        let a = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
+        let b = DistArray::from_fn(world, program.sharding("B"), |index| f32::random(2, index))?;
+        let start = Instant::now();
+        let c = program.run(world, &[&a, &b])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
+        if let Some(out) = &args.out {
+            c.to_npy(world, out)?;
+        }
+        let error = program.verify(world, &[&a, &b], &[&c], 1e-4)?;
+        if world.is_root() {
+            println!("{seconds:.6} s, {received} bytes received by rank 0");
+            println!("largest error against the sequential reference: {error:e}");
         }
         Ok(())
     })?;

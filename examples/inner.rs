@@ -1,39 +1,44 @@
 //! The inner product of two tensors: every rank sums over its own elements, and the sums of all ranks meet on all of them.
 //!
 //! ```text
-//! cargo run --release --example inner -- --mesh 2x3 --print explain
-//! mpirun -n 6 target/release/examples/inner --size 50,70 --type f64
+//! cargo run --release --example inner -- --mesh 2x3 --explain
+//! mpirun -n 6 target/release/examples/inner --size 50,70
 //! ```
 
+use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::reference;
-use polyshard_testing::example::{self, Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
-use std::process::ExitCode;
+use polyshard::{Element, launched_ranks};
+use std::error::Error;
+use std::time::Instant;
 
 /// The sum of A[i, j]·B[i, j], on all ranks.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run --release --example inner -- --mesh 2x3 --print explain
-  mpirun -n 6 target/release/examples/inner --size 50,70 --type f64")]
-struct Arguments {
+  cargo run --release --example inner -- --mesh 2x3 --explain
+  mpirun -n 6 target/release/examples/inner --size 50,70")]
+struct Args {
+    /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
+    mesh: Option<Mesh>,
     /// Extents of A and B; they need not divide.
-    #[arg(long, value_parser = parse_size::<2>("i and j", "1000,800"), value_name = "I,J",
-        default_value = "1000,800", allow_hyphen_values = true)]
-    size: Size<2>,
-    #[command(flatten)]
-    options: Options,
+    #[arg(long, value_name = "I,J", value_delimiter = ',', default_value = "1000,800")]
+    size: Vec<usize>,
+    /// Say why each transfer is what it is, instead of running.
+    #[arg(long)]
+    explain: bool,
 }
 
-fn main() -> ExitCode {
-    example::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|said| polyshard::exit(said.exit_code(), said));
+    run(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
-    let Size([rows, columns]) = *size;
-    let mesh = options.mesh("inner", ["x", "y"], 4, balanced)?;
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let &[rows, columns] = &args.size[..] else { return Err("`--size` takes i and j, such as 50,70".into()) };
+    let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::balanced(["x", "y"], launched_ranks().unwrap_or(4)));
     let [x, y] = mesh.axes();
     let kernel = kernel! {
-        fn inner(A: [T; rows, columns], B: [T; rows, columns]) -> s: T { s[] += A[i, j] * B[i, j] }
+        fn inner(A: [f32; rows, columns], B: [f32; rows, columns]) -> s: f32 { s[] += A[i, j] * B[i, j] }
     };
     vars!(i, j, io, ii, jo, ji);
     // No axis is named where the sum lies, so all ranks have it.
@@ -43,16 +48,22 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
         .shard("B", [i.at(x), j.at(y)])
         .shard("s", [])
         .tensorize([ii, ji]);
-    let program = options.lower(&inner)?;
+    let program = inner.lower()?;
+    if args.explain {
+        polyshard::exit(0, program.explain());
+    }
 
     polyshard::spmd(mesh.size(), |world| {
-        options.begin(world, &[&program])?;
-        let a = DistArray::from_fn(world, program.sharding("A"), |index| options.element::<T>(0, index))?;
-        let b = DistArray::from_fn(world, program.sharding("B"), |index| options.element(1, index))?;
-        let s = options.time(world, flops(&program), || program.run(world, &[&a, &b]))?;
-        if let Some([a, b, s]) = options.gather(world, [&a, &b, &s])? {
-            let terms = rows * columns;
-            options.check(&[&a, &b], &s, terms, |inputs| reference(program.kernel(), inputs, None))?;
+        // No negative ones, so that the sum is not smaller than what its terms are rounded by.
+        let a = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index).abs())?;
+        let b = DistArray::from_fn(world, program.sharding("B"), |index| f32::random(2, index).abs())?;
+        let start = Instant::now();
+        let s = program.run(world, &[&a, &b])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
+        let error = program.verify(world, &[&a, &b], &[&s], 1e-3)?;
+        if world.is_root() {
+            println!("{seconds:.6} s, {received} bytes received by rank 0");
+            println!("largest error against the sequential reference: {error:e}");
         }
         Ok(())
     })?;

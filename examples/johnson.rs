@@ -5,37 +5,50 @@
 //! Aiken and Kjolstad, "DISTAL", PLDI 2022.
 //!
 //! ```text
-//! cargo run --release --example johnson -- --mesh 2x2x2 --print explain
-//! mpirun -n 8 target/release/examples/johnson --size 500,300,700 --type f64
+//! cargo run --release --example johnson -- --mesh 2x2x2 --explain
+//! mpirun -n 8 target/release/examples/johnson --size 500,300,700
 //! ```
 
+use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::reference;
-use polyshard_testing::example::{self, Files, Number, Options, Stop, balanced, flops, with_type};
-use std::process::ExitCode;
+use polyshard::{Element, launched_ranks};
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// C = A·B by the 3-D algorithm of Agarwal et al. 1995.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run --release --example johnson -- --mesh 2x2x2 --print explain
-  mpirun -n 8 target/release/examples/johnson --size 50,30,70 --type f64")]
-struct Arguments {
-    #[command(flatten)]
-    files: Files,
-    #[command(flatten)]
-    options: Options,
+  cargo run --release --example johnson -- --mesh 2x2x2 --explain
+  mpirun -n 8 target/release/examples/johnson --size 50,30,70")]
+struct Args {
+    /// Ranks along x, y and z, as 2x2x2 [default: 2x2x2; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y", "z"]))]
+    mesh: Option<Mesh>,
+    /// Extents m, k and n; they need not divide.
+    #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "384,256,320")]
+    size: Vec<usize>,
+    /// The `.npy` file to write C to.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Say why each transfer is what it is, instead of running.
+    #[arg(long)]
+    explain: bool,
 }
 
-fn main() -> ExitCode {
-    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|said| polyshard::exit(said.exit_code(), said));
+    run(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> {
-    let [rows, inner, columns] = files.size(["m", "k"], [384, 256, 320])?;
-    let mesh = options.mesh("johnson", ["x", "y", "z"], 8, balanced)?;
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let &[rows, inner, columns] = &args.size[..] else {
+        return Err("`--size` takes m, k and n, such as 50,30,70".into());
+    };
+    let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::balanced(["x", "y", "z"], launched_ranks().unwrap_or(8)));
     let [x, y, z] = mesh.axes();
     let matmul = kernel! {
-        fn johnson(A: [T; rows, inner], B: [T; inner, columns]) -> C: [T; rows, columns] {
+        fn johnson(A: [f32; rows, inner], B: [f32; inner, columns]) -> C: [f32; rows, columns] {
             C[m, n] += A[m, k] * B[k, n]
         }
     };
@@ -46,16 +59,24 @@ fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> 
         .shard("B", [k.at(z), n.at(y), pin(x, 0)])
         .shard("C", [m.at(x), n.at(y), pin(z, 0)])
         .tensorize([mi, ni, ki]);
-    let program = options.lower(&johnson)?;
+    let program = johnson.lower()?;
+    if args.explain {
+        polyshard::exit(0, program.explain());
+    }
 
     polyshard::spmd(mesh.size(), |world| {
-        files.begin(world, options, &program)?;
-        let a = files.input::<T>(world, options, "A", program.sharding("A"))?;
-        let b = files.input::<T>(world, options, "B", program.sharding("B"))?;
-        let c = options.time(world, flops(&program), || program.run(world, &[&a, &b]))?;
-        files.write(world, &c)?;
-        if let Some([a, b, c]) = options.gather(world, [&a, &b, &c])? {
-            options.check(&[&a, &b], &c, inner, |inputs| reference(program.kernel(), inputs, None))?;
+        let a = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
+        let b = DistArray::from_fn(world, program.sharding("B"), |index| f32::random(2, index))?;
+        let start = Instant::now();
+        let c = program.run(world, &[&a, &b])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
+        if let Some(out) = &args.out {
+            c.to_npy(world, out)?;
+        }
+        let error = program.verify(world, &[&a, &b], &[&c], 1e-4)?;
+        if world.is_root() {
+            println!("{seconds:.6} s, {received} bytes received by rank 0");
+            println!("largest error against the sequential reference: {error:e}");
         }
         Ok(())
     })?;

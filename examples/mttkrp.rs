@@ -5,43 +5,46 @@
 //! 2018. Where the rank of the decomposition is large, the first axis of the mesh cuts it, and the tensor moves too.
 //!
 //! ```text
-//! cargo run --release --example mttkrp -- --mesh 1x2x2x2 --print explain
-//! mpirun -n 8 target/release/examples/mttkrp --size 50,40,30,8 --type f64
+//! cargo run --release --example mttkrp -- --mesh 1x2x2x2 --explain
+//! mpirun -n 8 target/release/examples/mttkrp --size 50,40,30,8
 //! ```
 
+use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::reference;
-use polyshard_testing::example::{self, Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
-use std::process::ExitCode;
+use polyshard::{Element, launched_ranks};
+use std::error::Error;
+use std::time::Instant;
 
 /// B[i, r] = sum of X[i, j, k]·C[j, r]·D[k, r]; the axes of the mesh cut r, i, j and k.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run --release --example mttkrp -- --mesh 1x2x2x2 --print explain
-  mpirun -n 8 target/release/examples/mttkrp --size 50,40,30,8 --type f64")]
-struct Arguments {
+  cargo run --release --example mttkrp -- --mesh 1x2x2x2 --explain
+  mpirun -n 8 target/release/examples/mttkrp --size 50,40,30,8")]
+struct Args {
+    /// Ranks along p, x, y and z, as 1x2x2x2 [default: 1x2x2x2; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["p", "x", "y", "z"]))]
+    mesh: Option<Mesh>,
     /// Extents of i, j, k and r; they need not divide.
-    #[arg(long, value_parser = parse_size::<4>("i, j, k and r", "96,80,64,16"), value_name = "I,J,K,R",
-        default_value = "96,80,64,16", allow_hyphen_values = true)]
-    size: Size<4>,
-    #[command(flatten)]
-    options: Options,
+    #[arg(long, value_name = "I,J,K,R", value_delimiter = ',', default_value = "96,80,64,16")]
+    size: Vec<usize>,
+    /// Say why each transfer is what it is, instead of running.
+    #[arg(long)]
+    explain: bool,
 }
 
-fn main() -> ExitCode {
-    example::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|said| polyshard::exit(said.exit_code(), said));
+    run(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
-    let Size([first, second, third, rank]) = *size;
-    // The tensor stays put unless `--mesh` says otherwise.
-    let mesh = options.mesh("mttkrp", ["p", "x", "y", "z"], 8, |ranks| {
-        let [x, y, z] = balanced(ranks);
-        [1, x, y, z]
-    })?;
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let &[first, second, third, rank] = &args.size[..] else {
+        return Err("`--size` takes i, j, k and r, such as 50,40,30,8".into());
+    };
+    let mesh = args.mesh.clone().unwrap_or_else(|| stationary(launched_ranks().unwrap_or(8)));
     let [p, x, y, z] = mesh.axes();
     let kernel = kernel! {
-        fn mttkrp(X: [T; first, second, third], C: [T; second, rank], D: [T; third, rank]) -> B: [T; first, rank] {
+        fn mttkrp(X: [f32; first, second, third], C: [f32; second, rank], D: [f32; third, rank]) -> B: [f32; first, rank] {
             B[i, r] += X[i, j, k] * C[j, r] * D[k, r]
         }
     };
@@ -53,19 +56,29 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
         .shard("D", [k.at(z).at([x, y]), r.at(p)])
         .shard("B", [i.at(x).at([y, z]), r.at(p)])
         .tensorize([ii, ri, ji, ki]);
-    let program = options.lower(&mttkrp)?;
+    let program = mttkrp.lower()?;
+    if args.explain {
+        polyshard::exit(0, program.explain());
+    }
 
     polyshard::spmd(mesh.size(), |world| {
-        options.begin(world, &[&program])?;
-        let x = DistArray::from_fn(world, program.sharding("X"), |index| options.element::<T>(0, index))?;
-        let c = DistArray::from_fn(world, program.sharding("C"), |index| options.element(1, index))?;
-        let d = DistArray::from_fn(world, program.sharding("D"), |index| options.element(2, index))?;
-        let b = options.time(world, flops(&program), || program.run(world, &[&x, &c, &d]))?;
-        if let Some([x, c, d, b]) = options.gather(world, [&x, &c, &d, &b])? {
-            let terms = second * third;
-            options.check(&[&x, &c, &d], &b, terms, |inputs| reference(program.kernel(), inputs, None))?;
+        let x = DistArray::from_fn(world, program.sharding("X"), |index| f32::random(1, index))?;
+        let c = DistArray::from_fn(world, program.sharding("C"), |index| f32::random(2, index))?;
+        let d = DistArray::from_fn(world, program.sharding("D"), |index| f32::random(3, index))?;
+        let start = Instant::now();
+        let b = program.run(world, &[&x, &c, &d])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
+        let error = program.verify(world, &[&x, &c, &d], &[&b], 1e-4)?;
+        if world.is_root() {
+            println!("{seconds:.6} s, {received} bytes received by rank 0");
+            println!("largest error against the sequential reference: {error:e}");
         }
         Ok(())
     })?;
     Ok(())
+}
+
+/// A mesh on which the tensor stays where it is: nothing is cut along r.
+fn stationary(ranks: usize) -> Mesh {
+    Mesh::new([("p", 1)]).product(&Mesh::balanced(["x", "y", "z"], ranks)).expect("the names differ")
 }

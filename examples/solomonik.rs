@@ -5,37 +5,50 @@
 //! algorithms", Euro-Par 2011. Schedule after Yadav, Aiken and Kjolstad, "DISTAL", PLDI 2022.
 //!
 //! ```text
-//! cargo run --release --example solomonik -- --mesh 4x4x2 --print explain
+//! cargo run --release --example solomonik -- --mesh 4x4x2 --explain
 //! mpirun -n 8 target/release/examples/solomonik --mesh 2x2x2 --size 500,300,700
 //! ```
 
+use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::reference;
-use polyshard_testing::example::{self, Files, Number, Options, Stop, flops, with_type};
-use std::process::ExitCode;
+use polyshard::{Element, launched_ranks};
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// C = A·B by the 2.5-D algorithm of Solomonik and Demmel 2011; the mesh is q x q x c, with c layers.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run --release --example solomonik -- --mesh 4x4x2 --print explain
+  cargo run --release --example solomonik -- --mesh 4x4x2 --explain
   mpirun -n 8 target/release/examples/solomonik --mesh 2x2x2 --size 50,30,70")]
-struct Arguments {
-    #[command(flatten)]
-    files: Files,
-    #[command(flatten)]
-    options: Options,
+struct Args {
+    /// Ranks along x, y and z, as 2x2x2 [default: 2x2x2; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y", "z"]))]
+    mesh: Option<Mesh>,
+    /// Extents m, k and n; they need not divide.
+    #[arg(long, value_name = "M,K,N", value_delimiter = ',', default_value = "384,256,320")]
+    size: Vec<usize>,
+    /// The `.npy` file to write C to.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Say why each transfer is what it is, instead of running.
+    #[arg(long)]
+    explain: bool,
 }
 
-fn main() -> ExitCode {
-    example::main(|args: Arguments| with_type!(args.files.dtype(&args.options)?, T => run::<T>(&args)))
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|said| polyshard::exit(said.exit_code(), said));
+    run(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> {
-    let [rows, inner, columns] = files.size(["m", "k"], [384, 256, 320])?;
-    let mesh = options.mesh("solomonik", ["x", "y", "z"], 8, layers)?;
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let &[rows, inner, columns] = &args.size[..] else {
+        return Err("`--size` takes m, k and n, such as 50,30,70".into());
+    };
+    let mesh = args.mesh.clone().unwrap_or_else(|| layers(launched_ranks().unwrap_or(8)));
     let [x, y, z] = mesh.axes();
     let matmul = kernel! {
-        fn solomonik(A: [T; rows, inner], B: [T; inner, columns]) -> C: [T; rows, columns] {
+        fn solomonik(A: [f32; rows, inner], B: [f32; inner, columns]) -> C: [f32; rows, columns] {
             C[m, n] += A[m, k] * B[k, n]
         }
     };
@@ -55,16 +68,24 @@ fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> 
         .communicate("A", kt)
         .communicate("B", kt)
         .tensorize([mi, ni, ki]);
-    let program = options.lower(&solomonik)?;
+    let program = solomonik.lower()?;
+    if args.explain {
+        polyshard::exit(0, program.explain());
+    }
 
     polyshard::spmd(mesh.size(), |world| {
-        files.begin(world, options, &program)?;
-        let a = files.input::<T>(world, options, "A", program.sharding("A"))?;
-        let b = files.input::<T>(world, options, "B", program.sharding("B"))?;
-        let c = options.time(world, flops(&program), || program.run(world, &[&a, &b]))?;
-        files.write(world, &c)?;
-        if let Some([a, b, c]) = options.gather(world, [&a, &b, &c])? {
-            options.check(&[&a, &b], &c, inner, |inputs| reference(program.kernel(), inputs, None))?;
+        let a = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
+        let b = DistArray::from_fn(world, program.sharding("B"), |index| f32::random(2, index))?;
+        let start = Instant::now();
+        let c = program.run(world, &[&a, &b])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
+        if let Some(out) = &args.out {
+            c.to_npy(world, out)?;
+        }
+        let error = program.verify(world, &[&a, &b], &[&c], 1e-4)?;
+        if world.is_root() {
+            println!("{seconds:.6} s, {received} bytes received by rank 0");
+            println!("largest error against the sequential reference: {error:e}");
         }
         Ok(())
     })?;
@@ -72,7 +93,7 @@ fn run<T: Number>(Arguments { files, options }: &Arguments) -> Result<(), Stop> 
 }
 
 /// Layers as large as squares allow: q x q x c.
-fn layers(ranks: usize) -> [usize; 3] {
+fn layers(ranks: usize) -> Mesh {
     let q = (1..=ranks.isqrt()).rev().find(|q| ranks.is_multiple_of(q * q)).unwrap_or(1);
-    [q, q, ranks / (q * q)]
+    Mesh::new([("x", q), ("y", q), ("z", ranks / (q * q))])
 }

@@ -4,39 +4,44 @@
 //! The schedule is SUMMA's; the second operand is the first one, read by other ranks.
 //!
 //! ```text
-//! cargo run --release --example syrk -- --print explain
-//! mpirun -n 6 target/release/examples/syrk --size 50,70 --type f64
+//! cargo run --release --example syrk -- --explain
+//! mpirun -n 6 target/release/examples/syrk --size 50,70
 //! ```
 
+use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::reference;
-use polyshard_testing::example::{self, Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
-use std::process::ExitCode;
+use polyshard::{Element, launched_ranks};
+use std::error::Error;
+use std::time::Instant;
 
 /// C = A·transposed A, where both read one array.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run --release --example syrk -- --print explain
-  mpirun -n 6 target/release/examples/syrk --size 50,70 --type f64")]
-struct Arguments {
+  cargo run --release --example syrk -- --explain
+  mpirun -n 6 target/release/examples/syrk --size 50,70")]
+struct Args {
+    /// Ranks along x and y, as 2x2 [default: 2x2; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y"]))]
+    mesh: Option<Mesh>,
     /// Extents of A[n, k]; they need not divide.
-    #[arg(long, value_parser = parse_size::<2>("n and k", "384,256"), value_name = "N,K",
-        default_value = "384,256", allow_hyphen_values = true)]
-    size: Size<2>,
-    #[command(flatten)]
-    options: Options,
+    #[arg(long, value_name = "N,K", value_delimiter = ',', default_value = "384,256")]
+    size: Vec<usize>,
+    /// Say why each transfer is what it is, instead of running.
+    #[arg(long)]
+    explain: bool,
 }
 
-fn main() -> ExitCode {
-    example::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|said| polyshard::exit(said.exit_code(), said));
+    run(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
-    let Size([rows, inner]) = *size;
-    let mesh = options.mesh("syrk", ["x", "y"], 4, balanced)?;
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let &[rows, inner] = &args.size[..] else { return Err("`--size` takes n and k, such as 50,70".into()) };
+    let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::balanced(["x", "y"], launched_ranks().unwrap_or(4)));
     let [x, y] = mesh.axes();
     let kernel = kernel! {
-        fn syrk(A: [T; rows, inner]) -> C: [T; rows, rows] { C[i, j] += A[i, k] * A[j, k] }
+        fn syrk(A: [f32; rows, inner]) -> C: [f32; rows, rows] { C[i, j] += A[i, k] * A[j, k] }
     };
     vars!(i, j, k, io, ii, jo, ji, ko, ki);
     let syrk = kernel
@@ -47,14 +52,20 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
         .shard("C", [i.at(x), j.at(y)])
         .communicate("A", ko)
         .tensorize([ii, ji, ki]);
-    let program = options.lower(&syrk)?;
+    let program = syrk.lower()?;
+    if args.explain {
+        polyshard::exit(0, program.explain());
+    }
 
     polyshard::spmd(mesh.size(), |world| {
-        options.begin(world, &[&program])?;
-        let a = DistArray::from_fn(world, program.sharding("A"), |index| options.element::<T>(0, index))?;
-        let c = options.time(world, flops(&program), || program.run(world, &[&a]))?;
-        if let Some([a, c]) = options.gather(world, [&a, &c])? {
-            options.check(&[&a], &c, inner, |inputs| reference(program.kernel(), inputs, None))?;
+        let a = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
+        let start = Instant::now();
+        let c = program.run(world, &[&a])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
+        let error = program.verify(world, &[&a], &[&c], 1e-4)?;
+        if world.is_root() {
+            println!("{seconds:.6} s, {received} bytes received by rank 0");
+            println!("largest error against the sequential reference: {error:e}");
         }
         Ok(())
     })?;

@@ -5,40 +5,47 @@
 //! compression for large-scale scientific data", IPDPS 2016.
 //!
 //! ```text
-//! cargo run --release --example tucker -- --mesh 2x2x2 --print explain
-//! mpirun -n 8 target/release/examples/tucker --size 50,40,30,8,7,6 --type f64
+//! cargo run --release --example tucker -- --mesh 2x2x2 --explain
+//! mpirun -n 8 target/release/examples/tucker --size 50,40,30,8,7,6
 //! ```
 
+use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::reference;
-use polyshard_testing::example::{self, Number, Options, Size, Stop, balanced, flops, parse_size, with_type};
-use std::process::ExitCode;
+use polyshard::{Element, Pipeline, launched_ranks};
+use std::error::Error;
+use std::time::Instant;
 
 /// Y[p, q, r] = sum of X[i, j, k]·A[i, p]·B[j, q]·C[k, r], as a pipeline of three products.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(after_help = "Examples:
-  cargo run --release --example tucker -- --mesh 2x2x2 --print explain
-  mpirun -n 8 target/release/examples/tucker --size 50,40,30,8,7,6 --type f64")]
-struct Arguments {
+  cargo run --release --example tucker -- --mesh 2x2x2 --explain
+  mpirun -n 8 target/release/examples/tucker --size 50,40,30,8,7,6")]
+struct Args {
+    /// Ranks along x, y and z, as 2x2x2 [default: 2x2x2; under an MPI launcher, as many as it started].
+    #[arg(long, value_parser = |text: &str| Mesh::parse(text, ["x", "y", "z"]))]
+    mesh: Option<Mesh>,
     /// Extents of i, j, k and of p, q, r; they need not divide.
-    #[arg(long, value_parser = parse_size::<6>("i, j, k, p, q and r", "96,80,64,16,12,8"), value_name = "I,J,K,P,Q,R",
-        default_value = "96,80,64,16,12,8", allow_hyphen_values = true)]
-    size: Size<6>,
-    #[command(flatten)]
-    options: Options,
+    #[arg(long, value_name = "I,J,K,P,Q,R", value_delimiter = ',', default_value = "96,80,64,16,12,8")]
+    size: Vec<usize>,
+    /// Say why each transfer is what it is, instead of running.
+    #[arg(long)]
+    explain: bool,
 }
 
-fn main() -> ExitCode {
-    example::main(|arguments: Arguments| with_type!(arguments.options.dtype(), T => run::<T>(&arguments)))
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|said| polyshard::exit(said.exit_code(), said));
+    run(&args).unwrap_or_else(|error| polyshard::exit(1, format_args!("error: {error}")));
 }
 
-fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
-    let Size([d0, d1, d2, r0, r1, r2]) = *size;
-    let mesh = options.mesh("tucker", ["x", "y", "z"], 8, balanced)?;
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let &[d0, d1, d2, r0, r1, r2] = &args.size[..] else {
+        return Err("`--size` takes i, j, k, p, q and r, such as 50,40,30,8,7,6".into());
+    };
+    let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::balanced(["x", "y", "z"], launched_ranks().unwrap_or(8)));
     let [x, y, z] = mesh.axes();
     vars!(i, j, k, p, q, r, io, jo, ko, po, qo, ii, ji, ki, pi, qi);
     let along_i = kernel! {
-        fn along_i(X: [T; d0, d1, d2], A: [T; d0, r0]) -> U: [T; r0, d1, d2] { U[p, j, k] += X[i, j, k] * A[i, p] }
+        fn along_i(X: [f32; d0, d1, d2], A: [f32; d0, r0]) -> U: [f32; r0, d1, d2] { U[p, j, k] += X[i, j, k] * A[i, p] }
     };
     let along_i = along_i
         .distribute([i, j, k], [io, jo, ko], [ii, ji, ki], &mesh)
@@ -47,7 +54,7 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
         .shard("U", [p.at(x), j.at(y), k.at(z)])
         .tensorize([p, ji, ki, ii]);
     let along_j = kernel! {
-        fn along_j(U: [T; r0, d1, d2], B: [T; d1, r1]) -> V: [T; r0, r1, d2] { V[p, q, k] += U[p, j, k] * B[j, q] }
+        fn along_j(U: [f32; r0, d1, d2], B: [f32; d1, r1]) -> V: [f32; r0, r1, d2] { V[p, q, k] += U[p, j, k] * B[j, q] }
     };
     let along_j = along_j
         .distribute([p, j, k], [po, jo, ko], [pi, ji, ki], &mesh)
@@ -56,7 +63,7 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
         .shard("V", [p.at(x), q.at(y), k.at(z)])
         .tensorize([pi, q, ki, ji]);
     let along_k = kernel! {
-        fn along_k(V: [T; r0, r1, d2], C: [T; d2, r2]) -> Y: [T; r0, r1, r2] { Y[p, q, r] += V[p, q, k] * C[k, r] }
+        fn along_k(V: [f32; r0, r1, d2], C: [f32; d2, r2]) -> Y: [f32; r0, r1, r2] { Y[p, q, r] += V[p, q, k] * C[k, r] }
     };
     let along_k = along_k
         .distribute([p, q, k], [po, qo, ko], [pi, qi, ki], &mesh)
@@ -64,25 +71,26 @@ fn run<T: Number>(Arguments { size, options }: &Arguments) -> Result<(), Stop> {
         .shard("C", [k.at(z).at([x, y])])
         .shard("Y", [p.at(x), q.at(y), r.at(z)])
         .tensorize([pi, qi, r, ki]);
-    let stages = options.lower_all([&along_i, &along_j, &along_k])?;
+    let stages = [along_i.lower()?, along_j.lower()?, along_k.lower()?];
+    if args.explain {
+        polyshard::exit(0, stages.map(|stage| stage.explain()).join("\n"));
+    }
     let [first, second, third] = &stages;
     let pipeline = Pipeline::new().stage(first, ["X", "A"], "U").stage(second, ["U", "B"], "V");
     let tucker = pipeline.stage(third, ["V", "C"], "Y").build()?;
 
     polyshard::spmd(mesh.size(), |world| {
-        options.begin(world, &[first, second, third])?;
-        let input = |nth: u64, name: &str| {
-            DistArray::from_fn(world, tucker.sharding(name), |index| options.element::<T>(nth, index))
-        };
-        let (x, a, b, c) = (input(0, "X")?, input(1, "A")?, input(2, "B")?, input(3, "C")?);
-        let flops = stages.iter().map(flops).sum();
-        let y = options.time(world, flops, || tucker.run(world, &[&x, &a, &b, &c]))?;
-        if let Some([x, a, b, c, y]) = options.gather(world, [&x, &a, &b, &c, &y])? {
-            options.check(&[&x, &a, &b, &c], &y, d0 + d1 + d2, |inputs| {
-                let u = reference(first.kernel(), &inputs[..2], None)?;
-                let v = reference(second.kernel(), &[&u, inputs[2]], None)?;
-                reference(third.kernel(), &[&v, inputs[3]], None)
-            })?;
+        let x = DistArray::from_fn(world, tucker.sharding("X"), |index| f32::random(1, index))?;
+        let a = DistArray::from_fn(world, tucker.sharding("A"), |index| f32::random(2, index))?;
+        let b = DistArray::from_fn(world, tucker.sharding("B"), |index| f32::random(3, index))?;
+        let c = DistArray::from_fn(world, tucker.sharding("C"), |index| f32::random(4, index))?;
+        let start = Instant::now();
+        let y = tucker.run(world, &[&x, &a, &b, &c])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
+        let error = tucker.verify(world, &[&x, &a, &b, &c], &[&y], 1e-4)?;
+        if world.is_root() {
+            println!("{seconds:.6} s, {received} bytes received by rank 0");
+            println!("largest error against the sequential reference: {error:e}");
         }
         Ok(())
     })?;

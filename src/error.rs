@@ -17,6 +17,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// `fn main() -> polyshard::Result<()>` prints `Debug`, so `Debug` is the message.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum Error {
     /// A schedule has no program.
     #[error(transparent)]
@@ -52,7 +53,7 @@ pub enum Error {
     #[error(transparent)]
     Pipeline(#[from] Box<PipelineError>),
     /// A world is to be placed that is placed already.
-    #[error("the world is placed already, {name}; call `placed` on the world that `spmd` gives")]
+    #[error("the world is placed already, {name}; give `place` the world that `spmd` gives")]
     PlacedAlready {
         /// What messages call the placement that the world has.
         name: String,
@@ -63,7 +64,6 @@ pub enum Error {
          gives, or that one placed alike"
     )]
     PlacedOtherwise {
-        /// The mesh of the reduction.
         placed: Box<PlacedMesh>,
         /// What messages call the placement that the world has.
         name: String,

@@ -43,9 +43,6 @@
 //! [`polyshard_program`]'s, running them is [`polyshard_runtime`]'s, emitting them [`polyshard_codegen`]'s, and plans are
 //! [`planner`]'s.
 
-#[cfg(feature = "arguments")]
-#[doc(hidden)]
-pub mod cli;
 mod error;
 mod reduce;
 mod world;
@@ -61,14 +58,11 @@ pub use polyshard_dsl_macros::{kernel, vars};
 pub use polyshard_layout::{
     Axis, AxisExpr, Level, Mesh, Name, NotNative, Placement, Sharding, ShardingError, UnknownDType,
 };
-pub use polyshard_machine as machine;
 pub use polyshard_machine::{Machine, MachineError};
 pub use polyshard_planner as planner;
-pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, Place, PlacedMesh, PlacementError};
+pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, PlacedMesh, PlacementError};
 pub use polyshard_planner::reduce::{ReduceError, Strategy};
-pub use polyshard_planner::{
-    DistType, Options as PlanOptions, Pipeline, PipelineError, Plan, PlanError, Sharded, TypeError,
-};
+pub use polyshard_planner::{DistType, Pipeline, PipelineError, Plan, PlanError, PlanOptions, Sharded, TypeError};
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{
@@ -76,13 +70,18 @@ pub use polyshard_program::{
     Pattern, Program, ProgramError, Proof, Property, Route, Statement, Tensor, Transfer,
 };
 pub use polyshard_runtime as runtime;
-pub use polyshard_runtime::machine::Detect;
 pub use polyshard_runtime::{
     Backend, Collectives, DistArray, Execute, Group, Prepared, Redistribution, ReduceOp, Transport, TypedProgram,
-    World, reference,
+    World, exit, launched_ranks, reference,
 };
-pub use reduce::{AllReduce, Reduction};
-pub use world::PlacedWorld;
+pub use reduce::{Reduction, all_reduce};
+pub use world::place;
+
+/// Machines: described, and found where a program runs.
+pub mod machine {
+    pub use polyshard_machine::*;
+    pub use polyshard_runtime::machine::detect;
+}
 
 /// Functions on tiles that programs call as their leaves: see [`Schedule::tensorize_with`].
 pub mod leaf {
@@ -132,8 +131,8 @@ pub fn spmd_checked<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Syn
 /// What programs use: `use polyshard::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        AllReduce, Collectives, Detect, DistArray, Execute, Machine, Mesh, Pattern, Pipeline, Place, PlacedWorld,
-        Placement, Prepared, Program, ReduceOp, Schedule, Sharding, Var, World, dim, kernel, partial, pin, spmd, vars,
+        Axis, Collectives, DistArray, Execute, Machine, Mesh, Pattern, Placement, Prepared, Program, Redistribution,
+        ReduceOp, Schedule, Sharding, Step, Var, World, dim, kernel, partial, pin, spmd, vars,
     };
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use polyshard_planner::placement::{AxisRef, PlacedMesh};
-use polyshard_planner::reduce::{Plan, Strategy};
+use polyshard_planner::reduce::{ReductionPlan, Strategy};
 use polyshard_runtime::{Element, ReduceOp, World};
 use std::ops::Deref;
 
@@ -17,10 +17,10 @@ use std::ops::Deref;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::{ParallelismMatrix, Reduction, Strategy};
+/// use polyshard::{ParallelismMatrix, PlacedMesh, Reduction, Strategy};
 /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
 /// let matrix = ParallelismMatrix::new(vec![vec![2, 1], vec![1, 2]])?;
-/// let placed = Mesh::new([("data", 2), ("model", 2)]).placed(&machine, &matrix)?;
+/// let placed = PlacedMesh::new(&Mesh::new([("data", 2), ("model", 2)]), &machine, &matrix)?;
 /// let sums = polyshard::spmd(4, |world| {
 ///     let sum = Reduction::new(world, &placed, &["data"], 3, Strategy::Best)?;
 ///     let mut gradient = [1, 10, 100].map(|unit| unit * world.rank() as i64);
@@ -31,9 +31,9 @@ use std::ops::Deref;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
-/// It is its [`Plan`] otherwise, which explains it. [`polyshard_runtime::Reduction`] says what holds of its bits and bytes.
+/// It is its [`ReductionPlan`] otherwise, which explains it. [`polyshard_runtime::Reduction`] says what holds of its bits and bytes.
 pub struct Reduction<T> {
-    plan: Plan,
+    plan: ReductionPlan,
     reduction: polyshard_runtime::Reduction<T>,
 }
 
@@ -108,65 +108,51 @@ impl<T: Element> Reduction<T> {
 }
 
 impl<T> Deref for Reduction<T> {
-    type Target = Plan;
+    type Target = ReductionPlan;
 
-    fn deref(&self) -> &Plan {
+    fn deref(&self) -> &ReductionPlan {
         &self.plan
     }
 }
 
-/// What can be reduced over axes without making a [`Reduction`] first: a [`PlacedMesh`], whose machine says how.
+/// Reduces `data` in place with those of the ranks that differ along `axes` of a placed mesh only; collective over the world.
 ///
-/// Without a machine, in rank order: [`Collectives::all_reduce`](crate::Collectives::all_reduce) of a world or a group.
-pub trait AllReduce {
-    /// Reduces `data` in place with those of the ranks that differ along `axes` only; collective over the world.
-    ///
-    /// The [`Reduction`] is made at the first call with such a length, type, axes and strategy, and then kept in the
-    /// world: the 32 that were used last. All ranks must make the same calls in the same order. `world` is as in
-    /// [`Reduction::new`].
-    ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// use polyshard::{ParallelismMatrix, Strategy};
-    /// let machine = Machine::preset("v100")?.with_counts(&[2, 2])?;
-    /// let placed = Mesh::new([("data", 4)]).placed(&machine, &ParallelismMatrix::new(vec![vec![2, 2]])?)?;
-    /// let greatest = polyshard::spmd(4, |world| {
-    ///     let mut loss = [world.rank() as f32, -(world.rank() as f32)];
-    ///     placed.all_reduce(world, &["data"], &mut loss, ReduceOp::Max, Strategy::Best)?;
-    ///     Ok(loss)
-    /// })?;
-    /// assert_eq!(greatest, [[3.0, 0.0]; 4]);
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Reduction::new`] and [`Reduction::run`].
-    fn all_reduce<T: Element, A: AxisRef>(
-        &self,
-        world: &World,
-        axes: &[A],
-        data: &mut [T],
-        op: ReduceOp,
-        strategy: Strategy,
-    ) -> Result<()>;
-}
-
-impl AllReduce for PlacedMesh {
-    fn all_reduce<T: Element, A: AxisRef>(
-        &self,
-        world: &World,
-        axes: &[A],
-        data: &mut [T],
-        op: ReduceOp,
-        strategy: Strategy,
-    ) -> Result<()> {
-        let axes = self.positions(axes)?;
-        let sum = world.kept(
-            |sum: &Reduction<T>| sum.is(self, &axes, data.len(), &strategy),
-            || Reduction::new(world, self, &axes, data.len(), strategy.clone()),
-        )?;
-        sum.run(data, op)
-    }
+/// The [`Reduction`] is made at the first call with such a length, type, axes and strategy, and then kept in the
+/// world: the 32 that were used last. All ranks must make the same calls in the same order. `world` is as in
+/// [`Reduction::new`]. Without a machine, in rank order: [`Collectives::all_reduce`](crate::Collectives::all_reduce) of a
+/// world or a group.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::{ParallelismMatrix, PlacedMesh, Strategy};
+/// let machine = Machine::preset("v100")?.with_counts(&[2, 2])?;
+/// let matrix = ParallelismMatrix::new(vec![vec![2, 2]])?;
+/// let placed = PlacedMesh::new(&Mesh::new([("data", 4)]), &machine, &matrix)?;
+/// let greatest = polyshard::spmd(4, |world| {
+///     let mut loss = [world.rank() as f32, -(world.rank() as f32)];
+///     polyshard::all_reduce(world, &placed, &["data"], &mut loss, ReduceOp::Max, Strategy::Best)?;
+///     Ok(loss)
+/// })?;
+/// assert_eq!(greatest, [[3.0, 0.0]; 4]);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`Reduction::new`] and [`Reduction::run`].
+pub fn all_reduce<T: Element, A: AxisRef>(
+    world: &World,
+    placed: &PlacedMesh,
+    axes: &[A],
+    data: &mut [T],
+    op: ReduceOp,
+    strategy: Strategy,
+) -> Result<()> {
+    let axes = placed.positions(axes)?;
+    let sum = world.kept(
+        |sum: &Reduction<T>| sum.is(placed, &axes, data.len(), &strategy),
+        || Reduction::new(world, placed, &axes, data.len(), strategy.clone()),
+    )?;
+    sum.run(data, op)
 }
 
 #[cfg(test)]
@@ -174,17 +160,17 @@ mod tests {
     use super::*;
     use polyshard_layout::Mesh;
     use polyshard_machine::Machine;
-    use polyshard_planner::placement::{ParallelismMatrix, Place};
+    use polyshard_planner::placement::ParallelismMatrix;
 
     #[test]
     fn equal_calls_share_a_reduction_and_old_ones_are_forgotten() {
         let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[1, 2])).expect("a machine");
         let matrix = ParallelismMatrix::new(vec![vec![1, 2]]).expect("a matrix");
-        let placed = Mesh::new([("x", 2)]).placed(&machine, &matrix).expect("the matrix is for both");
+        let placed = PlacedMesh::new(&Mesh::new([("x", 2)]), &machine, &matrix).expect("the matrix is for both");
         polyshard_runtime::spmd(2, |world| -> Result<()> {
             let sum = |len: usize, strategy: Strategy| -> Result<()> {
                 let mut data = vec![world.rank() as i32 + 1; len];
-                placed.all_reduce(world, &["x"], &mut data, ReduceOp::Sum, strategy)?;
+                all_reduce(world, &placed, &["x"], &mut data, ReduceOp::Sum, strategy)?;
                 assert_eq!(data, vec![3; len]);
                 Ok(())
             };
@@ -200,7 +186,7 @@ mod tests {
             sum(6, Strategy::Best)?;
             assert!(kept(5, Strategy::Direct) && kept(6, Strategy::Best));
             let mut data = [0.5f64; 5];
-            placed.all_reduce(world, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
+            all_reduce(world, &placed, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
             assert_eq!(data, [1.0; 5], "another type is another one");
             for len in 10..10 + 31 {
                 sum(len, Strategy::Best)?;

@@ -5,52 +5,45 @@ use polyshard_planner::placement::PlacedMesh;
 use polyshard_runtime::World;
 use std::rc::Rc;
 
-/// What can be placed as a mesh is: the [`World`] that `spmd` gives.
-pub trait PlacedWorld {
-    /// Returns this world under a placement: its rank `r` is this world's rank `placed.ranks()[r]`. Devices of the
-    /// machine are the ranks of this world, which are those of the launcher.
-    ///
-    /// ```text
-    /// placed.ranks() = [0, 2, 1, 3]
-    ///
-    /// this world      rank 0     rank 1     rank 2     rank 3
-    /// returned        rank 0     rank 2     rank 1     rank 3
-    /// ```
-    ///
-    /// The first call with a placement is collective (MPI 3.1, section 6.4.2); the world is kept. What ranks say when
-    /// they fail names this world's ranks, those of the machine. Arrays and everything else that is collective belong
-    /// to the world that they were made with.
-    ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// use polyshard::ParallelismMatrix;
-    /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
-    /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
-    /// // Axis x inside nodes, axis y across.
-    /// let placed = mesh.placed(&machine, &ParallelismMatrix::new(vec![vec![1, 2], vec![2, 1]])?)?;
-    /// let [x, y] = mesh.axes();
-    /// let sharding = Sharding::new(&mesh, &[2, 2], &[Placement::block(0, x), Placement::block(1, y)])?;
-    /// let blocks = polyshard::spmd(4, |world| {
-    ///     let world = world.placed(&placed)?;
-    ///     let array = DistArray::from_fn(&world, &sharding, |index| (10 * index[0] + index[1]) as f64)?;
-    ///     Ok(array.block()[0])
-    /// })?;
-    /// assert_eq!(blocks, [0.0, 10.0, 1.0, 11.0]); // device 1 is at x = 1
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If the mesh has not as many ranks as the world, or the world is placed already: both are said before any
-    /// communication. As [`World::renumbered`] besides.
-    fn placed(&self, placed: &PlacedMesh) -> Result<Rc<World>>;
-}
-
-impl PlacedWorld for World {
-    fn placed(&self, placed: &PlacedMesh) -> Result<Rc<World>> {
-        if let Some(numbering) = self.numbering() {
-            return Err(Error::PlacedAlready { name: numbering.name().into() });
-        }
-        // Machines print briefly; their numbers are in the last line.
-        Ok(self.renumbered(placed.mesh(), placed.ranks(), &format!("{placed}\n{placed:?}"))?)
+/// Returns a world under a placement: its rank `r` is the given world's rank `placed.ranks()[r]`. Devices of the
+/// machine are the ranks of the world that `spmd` gives, which are those of the launcher.
+///
+/// ```text
+/// placed.ranks() = [0, 2, 1, 3]
+///
+/// given           rank 0     rank 1     rank 2     rank 3
+/// returned        rank 0     rank 2     rank 1     rank 3
+/// ```
+///
+/// The first call with a placement is collective (MPI 3.1, section 6.4.2); the world is kept. What ranks say when
+/// they fail names the given world's ranks, those of the machine. Arrays and everything else that is collective belong
+/// to the world that they were made with.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::{ParallelismMatrix, PlacedMesh};
+/// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
+/// let mesh = Mesh::new([("x", 2), ("y", 2)]);
+/// // Axis x inside nodes, axis y across.
+/// let placed = PlacedMesh::new(&mesh, &machine, &ParallelismMatrix::new(vec![vec![1, 2], vec![2, 1]])?)?;
+/// let [x, y] = mesh.axes();
+/// let sharding = Sharding::new(&mesh, &[2, 2], &[Placement::block(0, x), Placement::block(1, y)])?;
+/// let blocks = polyshard::spmd(4, |world| {
+///     let world = polyshard::place(world, &placed)?;
+///     let array = DistArray::from_fn(&world, &sharding, |index| (10 * index[0] + index[1]) as f64)?;
+///     Ok(array.block()[0])
+/// })?;
+/// assert_eq!(blocks, [0.0, 10.0, 1.0, 11.0]); // device 1 is at x = 1
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+///
+/// # Errors
+/// If the mesh has not as many ranks as the world, or the world is placed already: both are said before any
+/// communication. As [`World::renumbered`] besides.
+pub fn place(world: &World, placed: &PlacedMesh) -> Result<Rc<World>> {
+    if let Some(numbering) = world.numbering() {
+        return Err(Error::PlacedAlready { name: numbering.name().into() });
     }
+    // Machines print briefly; their numbers are in the last line.
+    Ok(world.renumbered(placed.mesh(), placed.ranks(), &format!("{placed}\n{placed:?}"))?)
 }

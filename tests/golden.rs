@@ -8,8 +8,8 @@ use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::planner::product::{Link, Product, Roofline, Wiring};
 use polyshard::prelude::*;
 use polyshard::{
-    DType, DistType, ParallelismMatrix, Plan, PlanOptions, Program, SourceOptions, Strategy, reference, runtime,
-    rust_source,
+    DType, DistType, ParallelismMatrix, Pipeline, PlacedMesh, Plan, PlanOptions, SourceOptions, Strategy, reference,
+    runtime, rust_source,
 };
 use polyshard_testing::written::read_back;
 
@@ -497,7 +497,7 @@ fn a_reduction_is_pinned_compiles_and_agrees() {
     const ELEMENTS: usize = 70_001;
     let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[2, 2])).expect("a machine");
     let matrix = ParallelismMatrix::new(vec![vec![2, 2]]).expect("a matrix");
-    let placed = Mesh::new([("data", 4)]).placed(&machine, &matrix).expect("the matrix is for both");
+    let placed = PlacedMesh::new(&Mesh::new([("data", 4)]), &machine, &matrix).expect("the matrix is for both");
     let plan = placed.reduction(&["data"], ELEMENTS, DType::F64, Strategy::Best).expect("a reduction");
     let program = read_back(&plan.program("gradient"));
     assert!(plan.procedure().steps().is_some_and(|steps| steps.steps().len() > 1), "it takes several steps: {program}");

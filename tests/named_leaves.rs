@@ -4,7 +4,7 @@
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, ArrayViewMutD, Ix2, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
-use polyshard::{Element, Trace, reference};
+use polyshard::{Element, Pipeline, Trace, reference};
 #[cfg(feature = "mpi")]
 use polyshard_testing::start::{Start, run};
 

@@ -1,6 +1,7 @@
 //! A crate outside of this repository, which depends on `polyshard` by path alone: the README's program, a stencil,
 //! kernels compiled with the crate, and emitted source, under whatever names. It builds and gives the right numbers;
-//! and random programs, as source, give the bits that the executor gives.
+//! and random programs, as source, give the bits that the executor gives. Beside it a crate that has `clap` too builds each example
+//! alone, and one that has `rustfft` as well the Fourier transform.
 //!
 //! It is built into this workspace's target folder, with its lock file and profiles, and beside an empty crate that
 //! asks for the features that the tests of this workspace ask of their dependencies, so that what both depend on is built
@@ -31,14 +32,27 @@ fn write_crate(more: &[(String, String)]) -> PathBuf {
     let own = fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).expect("the manifest");
     // Without MPI here, there is none to link there.
     let features = if cfg!(feature = "mpi") { "" } else { ", default-features = false" };
+    let package = |name: &str| format!("[package]\nname = {name:?}\nversion = \"0.1.0\"\nedition = \"2024\"\n\n");
+    let polyshard = format!("[dependencies]\npolyshard = {{ path = {ROOT:?}{features} }}\n");
+    let profile = |name: &str| format!("[profile.dev.package.{name}]\nopt-level = 0\ndebug = false\n\n");
     let manifest = format!(
-        "[package]\nname = \"outside\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
-         [dependencies]\npolyshard = {{ path = {ROOT:?}{features} }}\n\n\
-         [workspace]\nmembers = [\"features\"]\n\n{}\n\
-         [profile.dev.package.outside]\nopt-level = 0\ndebug = false\n\n\
+        "{}{polyshard}\n[workspace]\nmembers = [\"features\", \"examples\", \"fft3d\"]\n\n{}\n{}\
          [profile.dev.package.polyshard-runtime]\nopt-level = 0\n",
-        profiles(&own)
+        package("outside"),
+        profiles(&own),
+        ["outside", "examples", "fft3d"].map(profile).concat()
     );
+    let clap = "clap = { version = \"4\", features = [\"derive\"] }\n";
+    // They are compiled as they are and not linked, which would take as long again.
+    let example = |name: &str, path: &Path| {
+        format!("\n[[example]]\nname = \"outside_{name}\"\npath = {path:?}\ncrate-type = [\"lib\"]\n")
+    };
+    let examples: String = examples().iter().map(|(name, path)| example(name, path)).collect();
+    write("examples/Cargo.toml", &format!("{}{polyshard}{clap}{examples}", package("examples")));
+    write("examples/src/lib.rs", "");
+    let transform = example("fft3d", &Path::new(ROOT).join("examples/fft3d/main.rs"));
+    write("fft3d/Cargo.toml", &format!("{}{polyshard}{clap}rustfft = \"6\"\n{transform}", package("fft3d")));
+    write("fft3d/src/lib.rs", "");
     write("features/Cargo.toml", &features_manifest());
     write("features/src/lib.rs", "");
     write("Cargo.toml", &manifest);
@@ -64,6 +78,18 @@ fn write_crate(more: &[(String, String)]) -> PathBuf {
         &format!("{check}\n{NAMED}\npub fn check() -> polyshard::Result<()> {{\n{calls}    Ok(())\n}}\n"),
     );
     folder
+}
+
+/// The examples that are one file, each with its name and path.
+fn examples() -> Vec<(String, PathBuf)> {
+    let files =
+        fs::read_dir(Path::new(ROOT).join("examples")).expect("the examples").map(|file| file.expect("a file").path());
+    let sources = files.filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    let named = sources.map(|path| (path.file_stem().expect("a name").to_string_lossy().into_owned(), path));
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    assert!(named.len() > 10, "hardly an example: {named:?}");
+    named
 }
 
 /// The check of one program of [`named`]: its numbers do not depend on its names.
@@ -241,7 +267,9 @@ fn a_crate_outside_builds_and_runs() {
     let programs = emitted::programs();
     let folder = write_crate(&emitted::modules(&programs));
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
-    output(cargo().args(["build", "--workspace", "--target-dir"]).arg(target).current_dir(&folder));
+    output(
+        cargo().args(["build", "--workspace", "--bins", "--examples", "--target-dir"]).arg(target).current_dir(&folder),
+    );
     let run = |name: &str| {
         let program = target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
         output(Command::new(program).current_dir(&folder))

@@ -4,7 +4,7 @@ use expect_test::expect;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::planner::{MemoryBound, Ops};
 use polyshard::prelude::*;
-use polyshard::{AxisExpr, Clause, PipelineError, PlanOptions, reference};
+use polyshard::{AxisExpr, Clause, Pipeline, PipelineError, PlanOptions, reference};
 use proptest::prelude::*;
 
 /// C = A·B of these extents m, k and n, with tensors laid over a mesh of two axes by these clauses.

@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use polyshard::planner::placement::matrices;
 use polyshard::prelude::*;
-use polyshard::{Machine, ReduceOp, Strategy};
+use polyshard::{PlacedMesh, Strategy};
 
 const SIZE: [usize; 3] = [7, 11, 5];
 
@@ -42,15 +42,15 @@ fn a_product_is_the_sequential_one_under_every_placement() {
         let program = summa(&mesh);
         let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&counts)).expect("a machine");
         for matrix in matrices(&counts, &extents).expect("as many ranks as devices") {
-            let placed = mesh.placed(&machine, &matrix).expect("the matrix is for both");
+            let placed = PlacedMesh::new(&mesh, &machine, &matrix).expect("the matrix is for both");
             let results = polyshard::spmd(mesh.size(), |world| {
-                let world = world.placed(&placed)?;
+                let world = polyshard::place(world, &placed)?;
                 let a = DistArray::from_fn(&world, program.sharding("A"), element)?;
                 let b = DistArray::from_fn(&world, program.sharding("B"), element)?;
                 let c = program.run(&world, &[&a, &b])?;
                 // The least of all ranks' first elements, by way of the same world.
                 let mut least = [c.block().iter().copied().min().unwrap_or(i64::MAX)];
-                placed.all_reduce(&world, &["x", "y"], &mut least, ReduceOp::Min, Strategy::Best)?;
+                polyshard::all_reduce(&world, &placed, &["x", "y"], &mut least, ReduceOp::Min, Strategy::Best)?;
                 Ok((c.gather(&world)?, least[0]))
             });
             let results = results.unwrap_or_else(|error| panic!("{placed}: {error}"));

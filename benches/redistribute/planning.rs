@@ -1,6 +1,6 @@
 //! How long it takes to find plans.
 
-use polyshard::planner::{DistType, Ops, Options, Plan};
+use polyshard::planner::{DistType, Ops, Plan, PlanOptions};
 use polyshard_testing::bench::record::{Case, Record};
 use polyshard_testing::planner::problems::{mesh, problems_over};
 use proptest::strategy::{Strategy, ValueTree};
@@ -26,7 +26,7 @@ pub(crate) fn measure(count: usize) {
         })
         .collect();
     for (contestant, ops) in [("paper", Ops::Paper), ("fused", Ops::Fused)] {
-        let options = Options { ops, ..Options::default() };
+        let options = PlanOptions { ops, ..PlanOptions::default() };
         let all = |problems: &[(DistType, DistType)]| -> Vec<f64> {
             let planned = problems.iter().map(|(source, target)| {
                 let start = Instant::now();

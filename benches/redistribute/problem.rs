@@ -1,7 +1,6 @@
 //! What is redistributed: an array, and the grids of ranks that it lies on before and after.
 
 use polyshard::AxisExpr;
-use polyshard::cli::axes::Axes;
 use polyshard::prelude::*;
 use polyshard_testing::bench::record::Case;
 use std::fmt;
@@ -93,10 +92,8 @@ impl FromStr for Grid {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let extents = text.parse::<Axes>().map_err(|why| why.to_string())?.extents();
-        if extents.len() != 2 {
-            return Err(format!("`{text}` does not have two axes; write it as 2x2"));
-        }
-        Ok(Self(extents))
+        let extents: Option<Vec<usize>> = text.split('x').map(|extent| extent.parse().ok()).collect();
+        let two = extents.filter(|extents| extents.len() == 2);
+        two.map(Self).ok_or_else(|| format!("`{text}` is no grid of two axes; write it as 2x2"))
     }
 }

@@ -7,7 +7,7 @@
 use crate::cases::{Case, SLOWDOWN};
 use polyshard::planner::reduce::{Hierarchy, best};
 use polyshard::runtime::{ReduceOp, World, spmd_emulated};
-use polyshard::{Error, Machine, Mesh, Place, Reduction, Result, Strategy};
+use polyshard::{Error, Machine, Mesh, PlacedMesh, Reduction, Result, Strategy};
 use polyshard_testing::bench::record::{self, Record};
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub(crate) fn measure(machine: &Machine, case: &Case, elements: usize, runs: usi
     let bytes = (elements * size_of::<f64>()) as f64;
     let names = ["x", "y", "z"];
     let mesh = Mesh::new(names.into_iter().zip(case.matrix.axes()));
-    let placed = mesh.placed(machine, &case.matrix).expect("the matrix is of the mesh and the machine");
+    let placed = PlacedMesh::new(&mesh, machine, &case.matrix).expect("the matrix is of the mesh and the machine");
     let ranked = best(machine, &case.matrix, &case.axes, bytes).expect("the case is valid");
     let hierarchy = Hierarchy::on_machine(machine, &case.matrix, &case.axes).expect("the case is valid");
 

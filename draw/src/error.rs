@@ -5,21 +5,15 @@ use std::fmt;
 /// Why there is no picture.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum DrawError {
     /// More ranks than a page holds.
     #[error("room for {max} ranks, but the mesh has {ranks}; draw a smaller one")]
-    Ranks {
-        /// The ranks of the mesh.
-        ranks: usize,
-        /// The most that are drawn.
-        max: usize,
-    },
+    Ranks { ranks: usize, max: usize },
     /// More devices than a page holds, or one of its panels.
     #[error("room for {max} devices, {max_panel} to a panel, but this takes {panels} x {devices}; draw fewer")]
     Devices {
-        /// The devices of a panel.
         devices: usize,
-        /// The panels.
         panels: usize,
         /// The most devices that are drawn, all panels together.
         max: usize,
@@ -28,10 +22,7 @@ pub enum DrawError {
     },
     /// A size or a time that has no place on a logarithmic scale.
     #[error("sizes and times must be positive, found {number}")]
-    NotPositive {
-        /// The number.
-        number: f64,
-    },
+    NotPositive { number: f64 },
 }
 
 // `fn main() -> Result<_, _>` prints `Debug`, so `Debug` is the message.

@@ -4,7 +4,7 @@ use expect_test::expect;
 use polyshard_draw::{Curve, DrawError, Panel, Talk, Timing, chart, devices, placements, redistribution};
 use polyshard_layout::Mesh;
 use polyshard_planner::placement::matrices;
-use polyshard_planner::{DistType, Options, Plan};
+use polyshard_planner::{DistType, Plan, PlanOptions};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 
@@ -173,7 +173,7 @@ proptest! {
         let source = format!("[{}{{x}}{m}, {}{{y}}{n}]", m / x, n / y);
         let target = format!("[{}{{y}}{m}, {}{{x}}{n}]", m / y, n / x);
         let [source, target] = [source, target].map(|text| DistType::parse(&text, &mesh).expect("a type"));
-        let plan = Plan::new(&source, &target, &Options::default()).expect("a plan");
+        let plan = Plan::new(&source, &target, &PlanOptions::default()).expect("a plan");
         let drawing = redistribution(&plan).expect("there is room");
         let states = plan.steps().len() + 1;
         prop_assert_eq!([count(&drawing, "panel"), count(&drawing, "rank")], [states, states * x * y]);

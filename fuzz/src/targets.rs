@@ -4,14 +4,14 @@
 //! ranks, read other files or write some is left out.
 
 use clap::{Args, Command, FromArgMatches};
-use polyshard::cli::command::machine::show;
-use polyshard::cli::command::{matmul, mesh, placement, redistribute, reduce};
-use polyshard::cli::error::CliError;
-use polyshard::cli::{dtypes, npy};
 use polyshard::machine::Machine;
+use polyshard::runtime::NpyFile;
 use polyshard::runtime::layout::{Mesh, Sharding};
 use polyshard::runtime::leaf::Named;
 use polyshard::{DistArray, DistType, Element, Sharded, SourceOptions, Trace, rust_source};
+use polyshard_cli::command::machine::show;
+use polyshard_cli::command::{matmul, mesh, placement, redistribute, reduce};
+use polyshard_cli::error::CliError;
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
@@ -42,9 +42,10 @@ pub(crate) const TARGETS: [Target; 8] = [
 fn read_npy(input: &[u8], scratch: &Path) -> Result<String, String> {
     let path = scratch.join("input.npy");
     fs::write(&path, input).map_err(|why| why.to_string())?;
-    let (dtype, shape) = npy::header(&path).map_err(|why| why.to_string())?;
-    dtypes::with_type!(dtype, T => {
-        let whole = npy::read::<T>(&path).map(|array| array.len());
+    let file = NpyFile::open(&path).map_err(|why| why.to_string())?;
+    let shape = file.shape().to_vec();
+    polyshard_cli::with_type!(file.dtype(), T => {
+        let whole = file.read::<T>().map(|array| array.len());
         // The other reader is asked whatever this one says.
         let distributed = distributed::<T>(&path, &shape)?;
         whole.map(|len| format!("{len} {distributed}")).map_err(|why| why.to_string())

@@ -3,6 +3,7 @@
 use crate::{Axis, Name, Reach};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// One axis of a [`Mesh`]: its name and number of coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -47,24 +48,35 @@ impl TryFrom<MeshForm> for Mesh {
 /// Why some axes are not a mesh.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum MeshError {
     /// An axis without coordinates.
     #[error("mesh axis `{axis}` has extent 0; an axis has at least one coordinate")]
-    EmptyAxis {
-        /// The axis.
-        axis: Name,
-    },
+    EmptyAxis { axis: Name },
     /// Two axes of one name.
     #[error("mesh has two axes named `{axis}`; give each axis its own name")]
-    AxisTwice {
-        /// The axis.
-        axis: Name,
-    },
+    AxisTwice { axis: Name },
     /// More ranks than can be counted.
     #[error("the number of ranks of the mesh overflows: {product}; make an axis smaller")]
     TooLarge {
         /// The extents.
         product: String,
+    },
+    /// A text that is not a mesh.
+    #[error("cannot read the mesh `{text}`; write the extent of each axis, such as 4x6, or names too, such as x=4,y=6")]
+    Unreadable {
+        /// The text.
+        text: String,
+    },
+    /// A text that is a mesh with more or fewer axes.
+    #[error("the mesh takes an extent for each of {}, but `{text}` has {found}", .axes.join(", "))]
+    Axes {
+        /// The text.
+        text: String,
+        /// How many axes it has.
+        found: usize,
+        /// The axes that are needed.
+        axes: Vec<String>,
     },
 }
 
@@ -108,6 +120,56 @@ impl Mesh {
             return Err(MeshError::TooLarge { product: extents.join(" * ") });
         }
         Ok(Self { axes })
+    }
+
+    /// Reads a mesh of as many axes as `names` has, as people write one: `2x3`, or `rows=2,columns=3`, which has names of its
+    /// own.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// assert_eq!(Mesh::parse("2x3", ["x", "y"])?.to_string(), "x: 2, y: 3");
+    /// assert_eq!(Mesh::parse("rows=2,columns=3", ["x", "y"])?.to_string(), "rows: 2, columns: 3");
+    /// let error = Mesh::parse("2x2x2", ["x", "y"]).unwrap_err();
+    /// assert_eq!(error.to_string(), "the mesh takes an extent for each of x, y, but `2x2x2` has 3");
+    /// # Ok::<(), polyshard_layout::MeshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the text is not a mesh, or has another number of axes; as [`try_new`](Self::try_new) besides.
+    pub fn parse<const N: usize>(text: &str, names: [&str; N]) -> Result<Self, MeshError> {
+        let axes = read(text)?;
+        if axes.len() != N {
+            return Err(MeshError::Axes { text: text.into(), found: axes.len(), axes: names.map(Into::into).into() });
+        }
+        Self::try_new(axes.into_iter().zip(names).map(|((own, extent), name)| (own.unwrap_or(name), extent)))
+    }
+
+    /// Returns a mesh of `ranks` ranks whose extents are as equal as their number allows, smaller ones first.
+    ///
+    /// `MPI_Dims_create` does the same, larger ones first (MPI 3.1, section 7.5.2).
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// assert_eq!(Mesh::balanced(["x", "y"], 6).to_string(), "x: 2, y: 3");
+    /// assert_eq!(Mesh::balanced(["x", "y", "z"], 8).extents(), [2, 2, 2]);
+    /// assert_eq!(Mesh::balanced(["x", "y"], 7).extents(), [1, 7]);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    #[track_caller]
+    #[must_use]
+    pub fn balanced<const N: usize>(names: [&str; N], ranks: usize) -> Self {
+        let mut left = ranks;
+        Self::new(names.into_iter().enumerate().map(|(nth, name)| {
+            let axes = (N - nth) as u32;
+            let fits = |extent: &usize| {
+                left.is_multiple_of(*extent) && extent.checked_pow(axes).is_some_and(|ranks| ranks <= left)
+            };
+            let extent = (1..=left).rev().find(fits).unwrap_or(left);
+            left /= extent.max(1);
+            (name, extent)
+        }))
     }
 
     /// Returns the mesh of the same ranks that has an axis for each digit of an axis: axis `a` becomes axes of the extents
@@ -283,27 +345,48 @@ impl Mesh {
 /// Why two meshes have no product.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum ProductError {
     /// Both have an axis of this name.
     #[error("both meshes have an axis `{axis}`; give the inner mesh its own names")]
-    AxisTwice {
-        /// The axis.
-        axis: Name,
-    },
+    AxisTwice { axis: Name },
     /// The ranks of the product cannot be counted.
     #[error("the meshes ({outer}) and ({inner}) have more than 2^62 ranks together; use smaller extents")]
-    TooManyRanks {
-        /// The outer mesh.
-        outer: String,
-        /// The inner mesh.
-        inner: String,
-    },
+    TooManyRanks { outer: String, inner: String },
 }
 
 /// Whether there are at most 2^62 ranks, so that sums of a few coordinates fit 64 bits.
 fn countable(axes: &[MeshAxis]) -> bool {
     let size = axes.iter().try_fold(1usize, |size, axis| size.checked_mul(axis.extent));
     size.is_some_and(|size| size as u64 <= 1 << 62)
+}
+
+/// Reads the axes of a mesh, with their names if it has some.
+fn read(text: &str) -> Result<Vec<(Option<&str>, usize)>, MeshError> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let is_name = |name: &str| name.chars().all(is_part) && name.starts_with(|c: char| is_part(c) && !c.is_numeric());
+    let is_named = text.contains('=');
+    let axes = text.split(if is_named { ',' } else { 'x' }).map(|axis| {
+        let (name, extent) = match axis.split_once('=') {
+            Some((name, extent)) => (Some(name.trim()), extent),
+            None => (None, axis),
+        };
+        let extent = extent.trim().parse().ok()?;
+        (name.is_some() == is_named && name.is_none_or(is_name)).then_some((name, extent))
+    });
+    axes.collect::<Option<_>>().ok_or_else(|| MeshError::Unreadable { text: text.into() })
+}
+
+impl FromStr for Mesh {
+    type Err = MeshError;
+
+    /// Reads `x=2,y=3`, or `2x3`, whose axes are called `p0` and `p1`.
+    fn from_str(text: &str) -> Result<Self, MeshError> {
+        let axis = |(nth, (name, extent)): (usize, (Option<&str>, usize))| {
+            (name.map_or_else(|| Name::new(&format!("p{nth}")), Name::new), extent)
+        };
+        Self::try_new(read(text)?.into_iter().enumerate().map(axis))
+    }
 }
 
 impl fmt::Display for Mesh {
@@ -318,7 +401,7 @@ impl fmt::Display for Mesh {
 
 #[cfg(test)]
 mod tests {
-    use super::Mesh;
+    use super::{Mesh, MeshError};
     use expect_test::{Expect, expect};
 
     fn check(json: &str, expect: Expect) {
@@ -350,6 +433,34 @@ mod tests {
             expect!["the number of ranks of the mesh overflows: 1099511627776 * 1099511627776; make an axis smaller"],
         );
         check(r#"{"axis":[]}"#, expect!["unknown field `axis`, expected `axes`"]);
+    }
+
+    #[test]
+    fn a_mesh_is_read_as_people_write_it() {
+        let check = |text: &str, expect: Expect| {
+            let read = text.parse::<Mesh>();
+            expect.assert_eq(&read.map_or_else(|error| error.to_string(), |mesh| mesh.to_string()));
+        };
+        check("2x3", expect!["p0: 2, p1: 3"]);
+        check("data=4, tensor = 2", expect!["data: 4, tensor: 2"]);
+        check("7", expect!["p0: 7"]);
+        for text in ["", "four", "2x", "-1", "x=2,3", "2=x", "=2", "1a=2", "a b=2", "99999999999999999999"] {
+            let unreadable = MeshError::Unreadable { text: text.into() };
+            assert_eq!(text.parse::<Mesh>(), Err(unreadable), "{text}");
+        }
+        check("x=2,x=3", expect!["mesh has two axes named `x`; give each axis its own name"]);
+        check("2x0", expect!["mesh axis `p1` has extent 0; an axis has at least one coordinate"]);
+        let error = Mesh::parse("x=2,y=2", ["x"]).unwrap_err();
+        assert_eq!(error.to_string(), "the mesh takes an extent for each of x, but `x=2,y=2` has 2");
+    }
+
+    #[test]
+    fn balanced_extents_make_the_ranks() {
+        for ranks in 1..200 {
+            let extents = Mesh::balanced(["x", "y", "z"], ranks).extents();
+            assert_eq!(extents.iter().product::<usize>(), ranks);
+            assert!(extents.is_sorted(), "{extents:?}");
+        }
     }
 
     #[test]

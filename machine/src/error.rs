@@ -7,137 +7,63 @@ use std::fmt;
 /// Why a machine is invalid, or cannot do what is asked of it.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum MachineError {
     /// The text is not TOML, or does not describe a machine.
     #[error("cannot read the machine: {why}")]
-    Syntax {
-        /// Where and why.
-        why: String,
-    },
+    Syntax { why: String },
     /// No preset has this name.
     #[error("no machine `{name}`; the presets are {}", .presets.join(", "))]
-    UnknownPreset {
-        /// The name given.
-        name: String,
-        /// Those that exist.
-        presets: &'static [&'static str],
-    },
+    UnknownPreset { name: String, presets: &'static [&'static str] },
     /// No level has this name.
     #[error("no level `{name}`; the levels are {}", .levels.join(", "))]
-    UnknownLevel {
-        /// The name given.
-        name: String,
-        /// Those that exist.
-        levels: Vec<String>,
-    },
+    UnknownLevel { name: String, levels: Vec<String> },
     /// There is not one count for each level.
     #[error("{counts:?} gives {} for {}; give one for each of {}",
         counted(.counts.len(), "count"), counted(.levels.len(), "level"), .levels.join(", "))]
-    Counts {
-        /// The counts given.
-        counts: Vec<usize>,
-        /// The levels.
-        levels: Vec<String>,
-    },
+    Counts { counts: Vec<usize>, levels: Vec<String> },
     /// A slice of a torus has more dimensions than the torus.
     #[error("{name} is a torus of {dimensions} dimensions, but {extents:?} has {}; join some", .extents.len())]
-    Dimensions {
-        /// The machine's name.
-        name: String,
-        /// The dimensions of the torus.
-        dimensions: usize,
-        /// The extents given.
-        extents: Vec<usize>,
-    },
+    Dimensions { name: String, dimensions: usize, extents: Vec<usize> },
     /// A machine has nothing in it.
     #[error("a machine without levels has no devices; give at least one level")]
     NoLevels,
     /// Two levels have one name.
     #[error("two levels are named `{name}`; give each its own name")]
-    LevelTwice {
-        /// The name.
-        name: String,
-    },
+    LevelTwice { name: String },
     /// A field of a level is wrong.
     #[error("level `{level}`: `{what}` is {value}; {instead}")]
-    Level {
-        /// The level's name.
-        level: String,
-        /// The field.
-        what: &'static str,
-        /// Its value.
-        value: String,
-        /// What to do.
-        instead: &'static str,
-    },
+    Level { level: String, what: &'static str, value: String, instead: &'static str },
     /// A field of the device is wrong.
     #[error("device: {what} is {value}; {instead}")]
-    Device {
-        /// The field.
-        what: String,
-        /// Its value.
-        value: String,
-        /// What to do.
-        instead: &'static str,
-    },
+    Device { what: String, value: String, instead: &'static str },
     /// The number of devices overflows.
     #[error("levels of {counts:?} members have more devices than can be counted; give smaller counts")]
-    TooManyDevices {
-        /// The counts.
-        counts: Vec<usize>,
-    },
+    TooManyDevices { counts: Vec<usize> },
     /// A group names a device that the machine lacks.
     #[error("group {group:?} has rank {rank}, but the machine `{machine}` has ranks 0..{devices}")]
-    NoDevice {
-        /// The group.
-        group: Vec<usize>,
-        /// The rank.
-        rank: usize,
-        /// The machine's name.
-        machine: String,
-        /// How many devices it has.
-        devices: usize,
-    },
+    NoDevice { group: Vec<usize>, rank: usize, machine: String, devices: usize },
     /// A rank is in two groups, or twice in one.
     #[error("rank {rank} is twice in the groups of one exchange; groups that run at once are disjoint")]
-    RankTwice {
-        /// The rank.
-        rank: usize,
-    },
+    RankTwice { rank: usize },
     /// Bytes that are negative or not finite.
     #[error("an amount of data must be 0 bytes or more, found {bytes}")]
-    Bytes {
-        /// What was given.
-        bytes: String,
-    },
+    Bytes { bytes: String },
     /// A measurement from which no bandwidth follows.
     #[error("measurement {number} cannot be fitted: {why}")]
     Measurement {
         /// Its number, counted from 0.
         number: usize,
-        /// What is wrong and what to do.
         why: String,
     },
     /// An invalid profile.
     #[error("the profile of {operation} on {} is wrong: {why}", counted(ranks, "rank"))]
-    Profile {
-        /// Whose it is.
-        operation: Collective,
-        /// Of how many ranks.
-        ranks: usize,
-        /// What is wrong and what to do.
-        why: String,
-    },
+    Profile { operation: Collective, ranks: usize, why: String },
     /// Folds that leave nothing to fit, or nothing to test.
     #[error(
         "cannot cross-validate {measurements} measurements in {folds} folds; give 2 folds or more, and no more than measurements"
     )]
-    Folds {
-        /// The number of measurements.
-        measurements: usize,
-        /// The number of folds.
-        folds: usize,
-    },
+    Folds { measurements: usize, folds: usize },
 }
 
 impl fmt::Debug for MachineError {

@@ -1,4 +1,5 @@
 //! What can be wrong with a type or a problem that a user gives.
+#![expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 
 use polyshard_layout::Name;
 use std::fmt;
@@ -10,70 +11,29 @@ pub enum TypeError {
     /// The text is not in the form of a type.
     #[error("cannot read `{text}` at column {column}: {why}")]
     Syntax {
-        /// The text given.
         text: String,
         /// Where it is wrong, counted from 1.
         column: usize,
-        /// What is wrong and what to write.
         why: String,
     },
     /// A dimension names an axis that the mesh lacks.
     #[error("dimension {dim}: no axis `{name}`; the mesh is ({mesh})")]
-    UnknownAxis {
-        /// The dimension.
-        dim: usize,
-        /// The axis named.
-        name: String,
-        /// The axes that exist.
-        mesh: String,
-    },
+    UnknownAxis { dim: usize, name: String, mesh: String },
     /// A dimension gives an axis an extent that is not the mesh's.
     #[error("dimension {dim}: axis `{axis}` has extent {extent} in the mesh, not {given}")]
-    AxisExtent {
-        /// The dimension.
-        dim: usize,
-        /// The axis.
-        axis: Name,
-        /// Its extent in the mesh.
-        extent: usize,
-        /// The extent given.
-        given: usize,
-    },
+    AxisExtent { dim: usize, axis: Name, extent: usize, given: usize },
     /// A dimension uses an axis by a position that the mesh lacks.
     #[error("dimension {dim}: no axis {axis}; the mesh has axes 0..{axes}")]
-    NoAxis {
-        /// The dimension.
-        dim: usize,
-        /// The position.
-        axis: usize,
-        /// The number of axes.
-        axes: usize,
-    },
+    NoAxis { dim: usize, axis: usize, axes: usize },
     /// A part of an axis that is no digit of its coordinate.
     #[error("dimension {dim}: `{part}` does not fit axis `{axis}`: divisor and extent of a part must divide {extent}")]
-    Part {
-        /// The dimension.
-        dim: usize,
-        /// The part as written.
-        part: String,
-        /// The axis.
-        axis: Name,
-        /// The axis' extent.
-        extent: usize,
-    },
+    Part { dim: usize, part: String, axis: Name, extent: usize },
     /// An axis numbers tiles twice.
     #[error(
         "axis `{axis}` partitions {}; an axis partitions one dimension, once",
         if first == second { format!("dimension {first} twice") } else { format!("dimensions {first} and {second}") }
     )]
-    AxisTwice {
-        /// The axis.
-        axis: Name,
-        /// The dimension that has it first.
-        first: usize,
-        /// The dimension that has it again.
-        second: usize,
-    },
+    AxisTwice { axis: Name, first: usize, second: usize },
     /// Tile times pieces is not the size.
     #[error(
         "dimension {dim}: tiles of {tile} in {pieces} pieces make {}, not {size}{}",
@@ -81,7 +41,6 @@ pub enum TypeError {
         if size.is_multiple_of(*pieces) { format!("; write tiles of {}", size / pieces) } else { String::new() }
     )]
     Arithmetic {
-        /// The dimension.
         dim: usize,
         /// Indices in a tile.
         tile: usize,
@@ -96,7 +55,6 @@ pub enum TypeError {
          {}, or choose other axes", size.div_ceil(*pieces).saturating_mul(*pieces)
     )]
     Indivisible {
-        /// The dimension.
         dim: usize,
         /// The product of the axes' extents.
         pieces: usize,
@@ -105,36 +63,16 @@ pub enum TypeError {
     },
     /// A named dimension has no size.
     #[error("dimension `{name}` has no size; give one, as `{name}=64`")]
-    Size {
-        /// The dimension's name.
-        name: String,
-        /// The array as written.
-        array: String,
-    },
+    Size { name: String, array: String },
     /// Sums that are left open where that has no meaning.
     #[error("`{array}` {why}")]
-    Unreduced {
-        /// The array as written.
-        array: String,
-        /// What is wrong, and what to write.
-        why: String,
-    },
+    Unreduced { array: String, why: String },
     /// A sharding that is not in equal blocks numbered by whole axes.
     #[error("dimension {dim} of {sharding} cannot be written as a distributed type: {why}")]
-    NotBlocks {
-        /// The dimension.
-        dim: usize,
-        /// The sharding.
-        sharding: String,
-        /// What keeps it from being one.
-        why: &'static str,
-    },
+    NotBlocks { dim: usize, sharding: String, why: &'static str },
     /// Two shardings whose tiles are not those of one larger array.
     #[error("dimension {dim}: the blocks of both do not end together")]
-    Ends {
-        /// The dimension.
-        dim: usize,
-    },
+    Ends { dim: usize },
     /// More elements than can be counted.
     #[error("the array has 2^63 elements or more")]
     TooLarge,
@@ -155,37 +93,16 @@ pub enum PlanError {
         "the source {source_type} has shape {source_shape:?}, but the target {target_type} has {target_shape:?}; a \
          redistribution keeps the array as it is"
     )]
-    Shapes {
-        /// The source type.
-        source_type: String,
-        /// The source's shape.
-        source_shape: Vec<usize>,
-        /// The target type.
-        target_type: String,
-        /// The target's shape.
-        target_shape: Vec<usize>,
-    },
+    Shapes { source_type: String, source_shape: Vec<usize>, target_type: String, target_shape: Vec<usize> },
     /// The meshes are not the same.
     #[error("the source is on the mesh ({source_mesh}), but the target on ({target_mesh}); give both the same mesh")]
-    Meshes {
-        /// The source's mesh.
-        source_mesh: String,
-        /// The target's mesh.
-        target_mesh: String,
-    },
+    Meshes { source_mesh: String, target_mesh: String },
     /// Not even the tiles fit.
     #[error(
         "no plan fits into {bytes} bytes per device: the source tile takes {source_bytes} and the target tile \
          {target_bytes}; allow at least {}", source_bytes.max(target_bytes)
     )]
-    Memory {
-        /// What was allowed.
-        bytes: usize,
-        /// What the source tile takes.
-        source_bytes: usize,
-        /// What the target tile takes.
-        target_bytes: usize,
-    },
+    Memory { bytes: usize, source_bytes: usize, target_bytes: usize },
     /// A sharding of which there is no type.
     #[error(transparent)]
     Type(#[from] TypeError),

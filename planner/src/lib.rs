@@ -26,5 +26,5 @@ pub use named::Sharded;
 pub use part::AxisPart;
 pub use pipeline::{Pipeline, PipelineError};
 pub use polyshard_layout::Collective;
-pub use redistribute::{Cost, CostModel, Links, MemoryBound, Ops, Options, Plan, PlanStep, Report, StepReport};
+pub use redistribute::{Cost, CostModel, Links, MemoryBound, Ops, Plan, PlanOptions, PlanStep, Report, StepReport};
 pub use types::{DistDim, DistType};

@@ -11,7 +11,7 @@ mod tests;
 
 pub use error::PipelineError;
 
-use crate::Options;
+use crate::PlanOptions;
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::Program;
 
@@ -31,6 +31,7 @@ use polyshard_program::Program;
 ///
 /// ```
 /// use polyshard::prelude::*;
+/// use polyshard::Pipeline;
 /// let mesh = Mesh::new([("x", 2)]);
 /// let [x] = mesh.axes();
 /// let product = kernel! { fn product(A: [f32; 4, 4], B: [f32; 4, 4]) -> C: [f32; 4, 4] { C[m, n] += A[m, k] * B[k, n] } };
@@ -58,7 +59,7 @@ pub struct Pipeline {
     kept: Vec<Name>,
     inputs: Vec<(Name, Sharding)>,
     outputs: Vec<(Name, Sharding)>,
-    options: Options,
+    options: PlanOptions,
 }
 
 /// A kernel and the values that it reads and writes.
@@ -101,6 +102,7 @@ impl Pipeline {
     ///
     /// ```
     /// use polyshard::prelude::*;
+    /// use polyshard::Pipeline;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let [x] = mesh.axes();
     /// let twice = kernel! { fn twice(A: [f32; 4, 4]) -> B: [f32; 4, 4] { B[i, j] = 2.0 * A[i, j] } };
@@ -131,7 +133,7 @@ impl Pipeline {
 
     /// Sets what redistributions may do and what they are judged by. The bytes of an element are the kernels', whatever
     /// the options say.
-    pub fn options(self, options: Options) -> Self {
+    pub fn options(self, options: PlanOptions) -> Self {
         Self { options, ..self }
     }
 

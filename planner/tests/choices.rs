@@ -3,7 +3,9 @@
 use expect_test::{Expect, expect};
 use polyshard_machine::{Algorithm, Machine};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
-use polyshard_planner::reduce::{AllowedMasters, Hierarchy, Options, Ranked, best, best_with, simulate, synthesize};
+use polyshard_planner::reduce::{
+    AllowedMasters, Hierarchy, Ranked, ReduceOptions, best, best_with, simulate, synthesize,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -37,7 +39,7 @@ fn the_simulated_cases_are_as_fast_as_measured_within_a_fifth() {
             for (nth, rows) in numbers::<Vec<Vec<Vec<usize>>>>(&case["matrices"]).into_iter().enumerate() {
                 let matrix = ParallelismMatrix::new(rows).expect("a matrix");
                 for (algorithm, key) in [(Algorithm::Ring, "measured_ring_s"), (Algorithm::Tree, "measured_tree_s")] {
-                    let options = Options { algorithm, max_steps: 1, ..Options::default() };
+                    let options = ReduceOptions { algorithm, max_steps: 1, ..ReduceOptions::default() };
                     let ranked = best_with(&a100(4), &matrix, &axes, PAYLOAD, &options).expect("it can be reduced");
                     let (simulated, measured) = (ranked[0].simulation.total(), numbers(&case[key][nth]));
                     // The two cells inside a node are 20.4 and 20.5% off; see `table3`.
@@ -143,7 +145,7 @@ proptest! {
         let matrix = &all[pick.index(all.len())];
         let algorithm = if tree { Algorithm::Tree } else { Algorithm::Ring };
         for axis in 0..2 {
-            let options = Options { algorithm, ..Options::default() };
+            let options = ReduceOptions { algorithm, ..ReduceOptions::default() };
             let ranked = best_with(&machine, matrix, &[axis], bytes, &options).expect("it can be reduced");
             let total = |ranked: &Ranked| ranked.simulation.total();
             prop_assert!(ranked.windows(2).all(|pair| total(&pair[0]) <= total(&pair[1]) * (1.0 + 1e-8)));

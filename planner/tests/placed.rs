@@ -2,7 +2,7 @@
 
 use polyshard_layout::Mesh;
 use polyshard_machine::Machine;
-use polyshard_planner::placement::{ParallelismMatrix, Place, matrices};
+use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh, matrices};
 use proptest::prelude::*;
 
 fn a100(counts: &[usize]) -> Machine {
@@ -23,7 +23,7 @@ proptest! {
         for [x, y] in extents {
             let all = matrices(&[nodes, gpus], &[x, y]).expect("as many ranks as devices");
             let mesh = Mesh::new([("x", x), ("y", y)]);
-            let placed = mesh.placed(&a100(&[nodes, gpus]), pick.get(&all)).expect("the matrix is for both");
+            let placed = PlacedMesh::new(&mesh, &a100(&[nodes, gpus]), pick.get(&all)).expect("the matrix is for both");
             let mut seen = vec![false; devices];
             for (rank, &device) in placed.ranks().iter().enumerate() {
                 prop_assert!(!std::mem::replace(&mut seen[device], true));
@@ -42,7 +42,8 @@ proptest! {
 #[test]
 fn axes_are_named_by_name_by_position_or_as_values() {
     let mesh = Mesh::new([("x", 2), ("y", 4)]);
-    let placed = mesh.placed(&a100(&[2, 4]), &matrix(&[&[2, 1], &[1, 4]])).expect("the matrix is for both");
+    let matrix = matrix(&[&[2, 1], &[1, 4]]);
+    let placed = PlacedMesh::new(&mesh, &a100(&[2, 4]), &matrix).expect("the matrix is for both");
     let [x, y] = mesh.axes();
     assert_eq!(placed.positions(&[y, x]).unwrap(), [0, 1]);
     assert_eq!(placed.positions(&["y", "x"]).unwrap(), [0, 1]);
@@ -55,7 +56,8 @@ fn axes_are_named_by_name_by_position_or_as_values() {
 #[test]
 fn a_matrix_of_another_machine_or_mesh_is_refused_with_those_that_fit() {
     let check = |counts: &[usize], rows: &[&[usize]], expected: &str| {
-        let error = Mesh::new([("x", 4), ("y", 2)]).placed(&a100(counts), &matrix(rows)).unwrap_err();
+        let mesh = Mesh::new([("x", 4), ("y", 2)]);
+        let error = PlacedMesh::new(&mesh, &a100(counts), &matrix(rows)).unwrap_err();
         assert_eq!(error.to_string(), format!("the mesh (x: 4, y: 2) cannot be placed on `a100` by {expected}"));
     };
     check(

@@ -4,13 +4,13 @@ mod oracle;
 
 use oracle::{cheapest_typed, cheapest_weak};
 use polyshard_layout::Mesh;
-use polyshard_planner::{Collective, CostModel, DistType, Links, MemoryBound, Ops, Options, Plan, PlanError};
+use polyshard_planner::{Collective, CostModel, DistType, Links, MemoryBound, Ops, Plan, PlanError, PlanOptions};
 use polyshard_testing::planner::problems::problems;
 use polyshard_testing::planner::steps::{check_steps, tile};
 use proptest::prelude::*;
 
 fn plan(source: &DistType, target: &DistType, ops: Ops) -> Plan {
-    Plan::new(source, target, &Options { ops, ..Options::default() }).expect("a plan")
+    Plan::new(source, target, &PlanOptions { ops, ..PlanOptions::default() }).expect("a plan")
 }
 
 /// The place of an operation in the normal form.
@@ -90,7 +90,7 @@ proptest! {
         };
         for ops in [Ops::Paper, Ops::Fused, Ops::Exchange, Ops::Any] {
             let model = CostModel::Links(links.clone());
-            let timed = Plan::new(&source, &target, &Options { ops, model, ..Options::default() }).expect("a plan");
+            let timed = Plan::new(&source, &target, &PlanOptions { ops, model, ..PlanOptions::default() }).expect("a plan");
             check_steps(&timed);
             prop_assert!(timed.peak() <= source.tile_len().max(target.tile_len()));
             prop_assert!(timed.seconds(&links, 8) <= plan(&source, &target, ops).seconds(&links, 8));
@@ -139,7 +139,8 @@ fn latency_and_loose_memory_make_small_arrays_gather_and_slice() {
     let (source, target) = (of("[24, 6{y}24, 24]"), of("[3{x,y}24, 24, 24]"));
     let ops = |latency, memory| {
         let model = CostModel::Links(Links::new(latency, 1e10));
-        let plan = Plan::new(&source, &target, &Options { memory, model, ..Options::default() }).expect("a plan");
+        let plan =
+            Plan::new(&source, &target, &PlanOptions { memory, model, ..PlanOptions::default() }).expect("a plan");
         check_steps(&plan);
         plan.steps().iter().map(|step| step.op()).collect::<Vec<_>>()
     };
@@ -163,7 +164,8 @@ fn a_gather_wins_only_where_a_permutation_is_needed() {
         let [source, target] = [source, target].map(|text| DistType::parse(text, &mesh).expect("a type"));
         let model = CostModel::Links(Links::new(1.0, 1e10));
         let memory = MemoryBound::Bytes(8 * source.len());
-        let plan = Plan::new(&source, &target, &Options { memory, model, ..Options::default() }).expect("a plan");
+        let plan =
+            Plan::new(&source, &target, &PlanOptions { memory, model, ..PlanOptions::default() }).expect("a plan");
         assert_eq!(plan.steps().iter().map(|step| step.op()).collect::<Vec<_>>(), expected);
     }
 }
@@ -185,33 +187,33 @@ fn the_slowest_axis_that_a_step_crosses_counts() {
 fn what_cannot_be_planned_is_refused() {
     let mesh = Mesh::new([("x", 4), ("y", 6)]);
     let of = |text: &str| DistType::parse(text, &mesh).expect("a type");
-    let said = |source: &DistType, target: &DistType, options: &Options| {
+    let said = |source: &DistType, target: &DistType, options: &PlanOptions| {
         Plan::new(source, target, options).expect_err("refused").to_string()
     };
     let (rows, columns) = (of("[3{x}12, 2{y}12]"), of("[2{y}12, 3{x}12]"));
     assert_eq!(
-        said(&rows, &of("[2{y}12, 24]"), &Options::default()),
+        said(&rows, &of("[2{y}12, 24]"), &PlanOptions::default()),
         "the source [3{x}12, 2{y}12] has shape [12, 12], but the target [2{y}12, 24] has [12, 24]; a redistribution \
          keeps the array as it is"
     );
     let other = DistType::parse("[12, 12]", &Mesh::new([("x", 4)])).expect("a type");
     assert_eq!(
-        said(&rows, &other, &Options::default()),
+        said(&rows, &other, &PlanOptions::default()),
         "the source is on the mesh (x: 4, y: 6), but the target on (x: 4); give both the same mesh"
     );
-    let options = Options { memory: MemoryBound::Bytes(40), ..Options::default() };
+    let options = PlanOptions { memory: MemoryBound::Bytes(40), ..PlanOptions::default() };
     assert_eq!(
         said(&rows, &columns, &options),
         "no plan fits into 40 bytes per device: the source tile takes 48 and the target tile 48; allow at least 48"
     );
-    let exact = Options { memory: MemoryBound::Bytes(48), ..Options::default() };
+    let exact = PlanOptions { memory: MemoryBound::Bytes(48), ..PlanOptions::default() };
     assert!(Plan::new(&rows, &columns, &exact).is_ok());
     for (links, why) in [
         (Links::new(-1.0, 1.0), "latency must be 0 or more, found -1"),
         (Links::new(0.0, 0.0), "bandwidth must be positive, found 0"),
         (Links::new(0.0, 1.0).along("z", 1.0), "no axis `z` to give a bandwidth; the mesh is (x: 4, y: 6)"),
     ] {
-        let options = Options { model: CostModel::Links(links), ..Options::default() };
+        let options = PlanOptions { model: CostModel::Links(links), ..PlanOptions::default() };
         assert!(matches!(Plan::new(&rows, &columns, &options), Err(PlanError::Model(_))));
         assert_eq!(said(&rows, &columns, &options), why);
     }

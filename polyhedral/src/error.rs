@@ -2,7 +2,7 @@
 
 use polyshard_dsl::errors::count;
 use polyshard_layout::{Mesh, Name, ShardingError, did_you_mean};
-use polyshard_program::{KernelError, Pattern};
+use polyshard_program::{KernelError, Pattern, list};
 use std::fmt;
 use std::panic::Location;
 
@@ -62,93 +62,36 @@ impl fmt::Debug for LowerError {
 /// What is wrong with a schedule.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum ErrorKind {
     /// The kernel itself is wrong.
-    Kernel {
-        /// The kernel.
-        kernel: Name,
-        /// What is wrong with it.
-        error: Box<KernelError>,
-    },
+    Kernel { kernel: Name, error: Box<KernelError> },
     /// There is no such loop.
     UnknownLoop {
-        /// The name asked for.
         name: Name,
         /// The loops, outermost first.
-        loops: String,
+        loops: Vec<Name>,
     },
     /// There is no such tensor.
-    UnknownTensor {
-        /// The name asked for.
-        name: Name,
-        /// The kernel's tensors.
-        tensors: String,
-    },
+    UnknownTensor { name: Name, tensors: Vec<Name> },
     /// There is no such axis.
-    UnknownAxis {
-        /// The name asked for.
-        name: Name,
-        /// The mesh's axes.
-        axes: String,
-    },
+    UnknownAxis { name: Name, axes: Vec<Name> },
     /// A new loop has a name that is in use.
-    NameTaken {
-        /// The name.
-        name: Name,
-        /// What has it.
-        by: &'static str,
-    },
+    NameTaken { name: Name, by: &'static str },
     /// A name that cannot be written in a program.
-    BadName {
-        /// The name.
-        name: Name,
-        /// What it was given to.
-        what: &'static str,
-    },
+    BadName { name: Name, what: &'static str },
     /// A count of 0, or beyond 63 bits.
-    BadCount {
-        /// What the count is of.
-        what: &'static str,
-        /// The count.
-        count: usize,
-    },
+    BadCount { what: &'static str, count: usize },
     /// A list names a loop twice.
-    ListedTwice {
-        /// The loop.
-        name: Name,
-    },
+    ListedTwice { name: Name },
     /// The loop is bound to a mesh axis.
-    Distributed {
-        /// The loop.
-        name: Name,
-        /// The axis it is bound to.
-        axis: Name,
-        /// What to do.
-        instead: &'static str,
-    },
+    Distributed { name: Name, axis: Name, instead: &'static str },
     /// The loop is inside the leaf.
-    Tensorized {
-        /// The loop.
-        name: Name,
-        /// What to do.
-        instead: &'static str,
-    },
+    Tensorized { name: Name, instead: &'static str },
     /// The loop carries a `communicate`.
-    Communicated {
-        /// The loop.
-        name: Name,
-        /// The tensor.
-        tensor: Name,
-        /// The step's method.
-        method: &'static str,
-    },
+    Communicated { name: Name, tensor: Name, method: &'static str },
     /// A loop of the leaf carries a `communicate`.
-    CommunicatedInLeaf {
-        /// The loop.
-        name: Name,
-        /// The tensor.
-        tensor: Name,
-    },
+    CommunicatedInLeaf { name: Name, tensor: Name },
     /// Two loops to fuse are not nested directly.
     NotAdjacent {
         /// The outer loop.
@@ -159,49 +102,27 @@ pub enum ErrorKind {
         loops: String,
     },
     /// Lists of a `distribute` have different lengths.
-    DistributeCounts {
-        /// Loops listed.
-        loops: usize,
-        /// Outer loops listed.
-        outer: usize,
-        /// Inner loops listed.
-        inner: usize,
-        /// The mesh.
-        mesh: Mesh,
-    },
+    DistributeCounts { loops: usize, outer: usize, inner: usize, mesh: Mesh },
     /// Two `distribute` steps use one axis.
-    AxisDistributed {
-        /// The axis.
-        axis: Name,
-    },
+    AxisDistributed { axis: Name },
     /// An input whose sums are still open.
     PartialInput {
-        /// The tensor.
         tensor: Name,
         /// The axes along which each coordinate holds a term.
         axes: String,
     },
     /// An output that is no sum, and is to hold partial sums.
     NoSum {
-        /// The tensor.
         tensor: Name,
-        /// The kernel's assignment.
         assign: String,
         /// The axes along which each coordinate would hold a term.
         axes: String,
     },
     /// The sums of an input are to be reassociated.
-    NotSummed {
-        /// The tensor.
-        tensor: Name,
-        /// The kernel's output.
-        output: Name,
-    },
+    NotSummed { tensor: Name, output: Name },
     /// A loop is rotated by one that is not outside it.
     NotOutside {
-        /// The loop to rotate.
         name: Name,
-        /// The loop to rotate by.
         by: Name,
         /// The loops, outermost first.
         loops: String,
@@ -212,13 +133,10 @@ pub enum ErrorKind {
     NoMesh,
     /// No dimension of the tensor, or several, go by this variable.
     AmbiguousDim {
-        /// The tensor.
         tensor: Name,
-        /// The variable.
         name: Name,
         /// "no dimension" or "more than one dimension".
         count: &'static str,
-        /// Its accesses.
         accesses: String,
     },
     /// A step that may occur once per tensor or schedule occurs twice.
@@ -229,56 +147,19 @@ pub enum ErrorKind {
         first: usize,
     },
     /// A tensor without a sharding is communicated.
-    NoSharding {
-        /// The tensor.
-        tensor: Name,
-    },
+    NoSharding { tensor: Name },
     /// Tensorized loops are not the innermost ones.
-    NotInnermost {
-        /// The tensorized loops.
-        loops: String,
-        /// A loop that is inside and not listed.
-        inside: Name,
-    },
+    NotInnermost { loops: String, inside: Name },
     /// The tensorized instances are not a box.
-    NotABox {
-        /// The tensorized loops.
-        loops: String,
-        /// The kernel's index variables.
-        vars: String,
-    },
+    NotABox { loops: String, vars: String },
     /// The leaf is of another kind than asserted.
-    OtherLeaf {
-        /// What it is.
-        found: String,
-        /// What was asserted.
-        asserted: String,
-        /// Why.
-        why: String,
-    },
+    OtherLeaf { found: String, asserted: String, why: String },
     /// A leaf with a name cannot take the operands as tiles.
-    NoTiles {
-        /// The leaf.
-        leaf: Name,
-        /// Why.
-        why: String,
-        /// What to do.
-        help: &'static str,
-    },
+    NoTiles { leaf: Name, why: String, help: &'static str },
     /// A transfer has another pattern than expected.
-    Unexpected {
-        /// The tensor.
-        tensor: Name,
-        /// The pattern found.
-        found: String,
-        /// The pattern expected.
-        expected: Pattern,
-    },
+    Unexpected { tensor: Name, found: String, expected: Pattern },
     /// Tiles or iterations that cannot be counted.
-    TooLarge {
-        /// What is too large.
-        what: String,
-    },
+    TooLarge { what: String },
     /// A loop or an index is too large for sums of a few to fit 64 bits.
     OutOfReach {
         /// The loop, or the index expression with its tensor.
@@ -290,19 +171,9 @@ pub enum ErrorKind {
         mesh: String,
     },
     /// isl failed or gave up.
-    Isl {
-        /// What was being decided.
-        what: String,
-        /// The library's message.
-        message: String,
-    },
+    Isl { what: String, message: String },
     /// A proof failed: not the caller's fault.
-    Unproved {
-        /// The property.
-        what: String,
-        /// The schedule's trace.
-        trace: String,
-    },
+    Unproved { what: String, trace: String },
 }
 
 impl ErrorKind {
@@ -431,10 +302,10 @@ impl ErrorKind {
     }
 }
 
-/// What is said of a name that nothing has; `names` are those that there are, with commas between them.
-fn unknown(one: &str, many: &str, name: &Name, names: &str) -> (String, Option<String>) {
-    let meant = did_you_mean(name.as_str(), names.split(", "));
-    (format!("no {one} `{name}`"), Some(format!("{meant}the {many} are {names}")))
+/// What is said of a name that nothing has; `names` are those that there are.
+fn unknown(one: &str, many: &str, name: &Name, names: &[Name]) -> (String, Option<String>) {
+    let meant = did_you_mean(name.as_str(), names.iter().copied().map(Name::as_str));
+    (format!("no {one} `{name}`"), Some(format!("{meant}the {many} are {}", list(names))))
 }
 
 polyshard_layout::message_and_help!(ErrorKind);

@@ -5,7 +5,6 @@
 //! ([`crate::range`]); lowering proves that they agree.
 
 use polyshard_layout::Name;
-use polyshard_program::list;
 
 /// A loop or former loop; index variables come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,8 +73,8 @@ impl Nest {
     }
 
     /// The loops' names, for messages.
-    pub(crate) fn names(&self) -> String {
-        list(&self.loops.iter().map(|&id| self.node(id).name).collect::<Vec<_>>())
+    pub(crate) fn names(&self) -> Vec<Name> {
+        self.loops.iter().map(|&id| self.node(id).name).collect()
     }
 
     pub(crate) fn taken(&self, name: Name) -> bool {

@@ -208,7 +208,7 @@ impl State {
     fn fuse(&mut self, i: Name, j: Name, fused: Name, number: usize) -> Result<(), ErrorKind> {
         let (outer, inner) = (self.free_loop(i, "fuse")?, self.free_loop(j, "fuse")?);
         if inner != outer + 1 {
-            return Err(ErrorKind::NotAdjacent { i, j, loops: self.nest.names() });
+            return Err(ErrorKind::NotAdjacent { i, j, loops: list(&self.nest.names()) });
         }
         self.fresh(&[fused])?;
         let extent = self.extent(outer).checked_mul(self.extent(inner)).filter(|&extent| extent <= MAX_COUNT);
@@ -278,7 +278,7 @@ impl State {
         for &name in by {
             let other = self.find(name)?;
             if other >= position {
-                return Err(ErrorKind::NotOutside { name: t, by: name, loops: self.nest.names() });
+                return Err(ErrorKind::NotOutside { name: t, by: name, loops: list(&self.nest.names()) });
             }
             outside.push(self.nest.loops[other]);
         }
@@ -290,8 +290,7 @@ impl State {
         if self.kernel.tensors().any(|tensor| tensor.name == name) {
             return Ok(());
         }
-        let tensors: Vec<_> = self.kernel.tensors().map(|tensor| tensor.name).collect();
-        Err(ErrorKind::UnknownTensor { name, tensors: list(&tensors) })
+        Err(ErrorKind::UnknownTensor { name, tensors: self.kernel.tensors().map(|tensor| tensor.name).collect() })
     }
 
     fn shard(&mut self, tensor: Name, clauses: &[Clause], number: usize) -> Result<(), ErrorKind> {
@@ -426,8 +425,8 @@ impl State {
         match axes.iter().find(|&&axis| self.mesh.position(axis).is_none()) {
             None => Ok(()),
             Some(&name) => {
-                let axes: Vec<_> = self.mesh.as_slice().iter().map(|axis| axis.name).collect();
-                Err(ErrorKind::UnknownAxis { name, axes: list(&axes) })
+                let axes = self.mesh.as_slice().iter().map(|axis| axis.name).collect();
+                Err(ErrorKind::UnknownAxis { name, axes })
             }
         }
     }

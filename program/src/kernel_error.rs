@@ -5,32 +5,16 @@ use polyshard_layout::{Name, NotNative};
 /// Why a [`KernelSpec`](crate::KernelSpec) is not a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum KernelError {
     /// Programs do not compute in the element type.
     NotNative(NotNative),
     /// An extent is negative.
-    NegativeExtent {
-        /// The tensor.
-        tensor: Name,
-        /// The dimension.
-        dim: usize,
-        /// The extent.
-        extent: i128,
-    },
+    NegativeExtent { tensor: Name, dim: usize, extent: i128 },
     /// A name that cannot be written in a kernel.
-    BadName {
-        /// The name.
-        name: Name,
-    },
+    BadName { name: Name },
     /// A range ends before it starts.
-    ReversedRange {
-        /// The index variable.
-        name: Name,
-        /// Where it starts.
-        start: i128,
-        /// Where it ends.
-        end: i128,
-    },
+    ReversedRange { name: Name, start: i128, end: i128 },
     /// A tensor or the iteration space is too large to count.
     TooLarge {
         /// What overflows, with a tensor's name.
@@ -44,126 +28,59 @@ pub enum KernelError {
         what: String,
     },
     /// Two tensors, scalars or ranges have one name.
-    NameTwice {
-        /// The name.
-        name: Name,
-    },
+    NameTwice { name: Name },
     /// An access to a tensor that is not declared.
-    UnknownTensor {
-        /// The name.
-        name: Name,
-        /// The tensors declared.
-        tensors: String,
-    },
+    UnknownTensor { name: Name, tensors: String },
     /// A scalar that is not declared.
-    UnknownScalar {
-        /// The name.
-        name: Name,
-    },
+    UnknownScalar { name: Name },
     /// A value is given for a scalar that the kernel does not have.
     NoScalar {
-        /// The name.
         name: Name,
         /// The scalars that there are, as text.
         scalars: String,
     },
     /// A scalar is given two values.
-    ScalarTwice {
-        /// The name.
-        name: Name,
-    },
+    ScalarTwice { name: Name },
     /// The statement writes something else than the output.
-    NotTheOutput {
-        /// The tensor written.
-        name: Name,
-        /// The output.
-        output: Name,
-    },
+    NotTheOutput { name: Name, output: Name },
     /// The output is read on the right.
-    OutputRead {
-        /// The output.
-        name: Name,
-    },
+    OutputRead { name: Name },
     /// An access has not one index per dimension.
-    WrongIndexCount {
-        /// The tensor.
-        tensor: Name,
-        /// Its dimensions.
-        ndim: usize,
-        /// The access.
-        access: String,
-        /// Indices given.
-        given: usize,
-    },
+    WrongIndexCount { tensor: Name, ndim: usize, access: String, given: usize },
     /// An index variable without a range has two extents.
     TwoExtents {
-        /// The variable.
         name: Name,
-        /// Its first extent.
         first: usize,
-        /// Where that comes from.
         first_at: String,
-        /// Its second extent.
         second: usize,
-        /// Where that comes from.
         second_at: String,
         /// The range with which all accesses stay inside, if there is one.
         range: Option<Box<str>>,
     },
     /// An index variable has no extent.
-    Unbound {
-        /// The variable.
-        name: Name,
-    },
+    Unbound { name: Name },
     /// An index of the output is in no input.
-    UnboundOutput {
-        /// The variable.
-        name: Name,
-        /// The output.
-        output: Name,
-    },
+    UnboundOutput { name: Name, output: Name },
     /// An access leaves its tensor.
     OutOfBounds {
-        /// The access.
         access: String,
-        /// The tensor.
         tensor: Name,
-        /// The index expression.
         index: String,
-        /// Its least value.
         low: i64,
         /// One more than its greatest value.
         high: i64,
-        /// The dimension.
         dim: usize,
-        /// The dimension's extent.
         extent: usize,
         /// The range with which all accesses stay inside, if there is one.
         range: Option<Box<str>>,
     },
     /// A periodic index wraps outside its dimension, or nowhere.
-    ModulusOutOfRange {
-        /// The access.
-        access: String,
-        /// The modulus.
-        modulus: i128,
-        /// The tensor.
-        tensor: Name,
-        /// The dimension.
-        dim: usize,
-        /// The dimension's extent.
-        extent: usize,
-    },
+    ModulusOutOfRange { access: String, modulus: i128, tensor: Name, dim: usize, extent: usize },
     /// A modulus that is not declared.
-    UnknownModulus {
-        /// The name.
-        name: Name,
-    },
+    UnknownModulus { name: Name },
     /// One dimension is read by indices that wrap at different places.
     TwoModuli {
-        /// The tensor.
         tensor: Name,
-        /// The dimension.
         dim: usize,
         /// An access whose index wraps.
         first: String,
@@ -171,58 +88,27 @@ pub enum KernelError {
         second: String,
     },
     /// A value is given for what is written outside of the output.
-    OutsideOutput {
-        /// The access.
-        access: String,
-    },
+    OutsideOutput { access: String },
     /// What is read outside of an input is not a number.
-    OutsideValue {
-        /// The access.
-        access: String,
-    },
+    OutsideValue { access: String },
     /// The output is written at a periodic index.
-    PeriodicOutput {
-        /// The access.
-        access: String,
-        /// The index.
-        index: String,
-    },
+    PeriodicOutput { access: String, index: String },
     /// A float in a kernel of integers.
-    FloatInInteger {
-        /// The number or scalar.
-        number: String,
-        /// The element type.
-        dtype: &'static str,
-    },
+    FloatInInteger { number: String, dtype: &'static str },
     /// An index that is used as a number and has a modulus.
-    PeriodicNumber {
-        /// The index.
-        index: String,
-    },
+    PeriodicNumber { index: String },
     /// A literal that is no number.
-    NotFinite {
-        /// The literal.
-        number: String,
-    },
+    NotFinite { number: String },
     /// A number that no element can be.
     NumberTooLarge {
         /// The number; a scalar with its name.
         number: String,
-        /// The element type.
         dtype: &'static str,
     },
     /// A function of floats in a kernel of integers.
-    FloatFunction {
-        /// The function.
-        function: &'static str,
-        /// The element type.
-        dtype: &'static str,
-    },
+    FloatFunction { function: &'static str, dtype: &'static str },
     /// A division by an integer 0.
-    BadDivisor {
-        /// The divisor.
-        divisor: String,
-    },
+    BadDivisor { divisor: String },
 }
 
 impl KernelError {

@@ -10,7 +10,7 @@
 
 use polyshard_machine::{Algorithm, Collective, Exchange, Machine, seconds};
 use polyshard_runtime::comm::exchange_words;
-use polyshard_runtime::machine::{Detect, MeasureOptions, Topology, measure};
+use polyshard_runtime::machine::{MeasureOptions, Topology, detect, measure};
 use polyshard_runtime::{Error, Result, World, spmd};
 use polyshard_testing::laws;
 use polyshard_testing::laws::nodes::{even, nodes};
@@ -40,7 +40,7 @@ fn main() -> Result<()> {
 
 /// Checks the machine of so many nodes with so many ranks each.
 fn found(world: &World, [nodes, ranks_per_node]: [usize; 2]) -> Result<()> {
-    let found = Machine::detect(world)?;
+    let found = detect(world)?;
     let topology = Topology::find(world)?;
     assert_eq!((topology.nodes, topology.ranks_per_node), (nodes, ranks_per_node));
     let mut levels = vec![nodes, ranks_per_node];
@@ -59,7 +59,7 @@ fn found(world: &World, [nodes, ranks_per_node]: [usize; 2]) -> Result<()> {
 
 /// Returns what all ranks are told of nodes that do not make levels.
 fn refused(world: &World) -> Result<String> {
-    let said = Machine::detect(world).expect_err("levels would not nest").to_string();
+    let said = detect(world).expect_err("levels would not nest").to_string();
     world.agree(&said)?;
     assert_eq!(Topology::find(world).expect_err("levels would not nest").to_string(), said);
     assert_eq!(measure(world, &MeasureOptions::default()).expect_err("levels would not nest").to_string(), said);

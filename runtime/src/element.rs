@@ -160,6 +160,31 @@ pub trait Element:
         of_floats("pow", Self::DTYPE.name())
     }
 
+    /// How far two numbers are apart; two NaNs are not, and a NaN is infinitely far from a number.
+    fn distance(self, other: Self) -> f64;
+
+    /// A number made of a seed and an index, in [-1, 1) for floats and in -9..=9 for integers: the same one whichever rank
+    /// asks for it, and in whatever order.
+    ///
+    /// ```
+    /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+    /// use polyshard_runtime::{DistArray, Element, Error, spmd};
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let rows = Sharding::new(&mesh, &[5, 2], &[Placement::block(0, "x")]).expect("a sharding");
+    /// spmd(2, |world| {
+    ///     let a = DistArray::from_fn(world, &rows, |index| f32::random(1, index))?;
+    ///     assert!(a.get(&[4, 1]).is_none_or(|element| element == f32::random(1, &[4, 1])));
+    ///     Ok::<_, Error>(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    fn random(seed: u64, index: &[usize]) -> Self {
+        // 24 bits are exact in both types of floats, so their arrays hold the same numbers.
+        let bits = index.iter().fold(mix(seed), |bits, &i| mix(bits ^ i as u64)) >> 40;
+        let number = if Self::DTYPE.is_float() { bits as f64 / 2f64.powi(23) - 1.0 } else { (bits % 19) as f64 - 9.0 };
+        <Self as num_traits::NumCast>::from(number).expect("every type has it")
+    }
+
     /// The function of `self`.
     ///
     /// # Panics
@@ -178,6 +203,14 @@ pub trait Element:
             Function::Sign => self.sign(),
         }
     }
+}
+
+/// The output function of SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+fn mix(bits: u64) -> u64 {
+    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 #[cold]
@@ -220,6 +253,13 @@ macro_rules! float {
             #[inline(always)]
             fn divide(self, other: Self) -> Self {
                 self / other
+            }
+            fn distance(self, other: Self) -> f64 {
+                if self == other || self.is_nan() && other.is_nan() {
+                    return 0.0;
+                }
+                let distance = (f64::from(self) - f64::from(other)).abs();
+                if distance.is_nan() { f64::INFINITY } else { distance }
             }
             #[inline(always)]
             fn negate(self) -> Self {
@@ -310,6 +350,9 @@ macro_rules! integer {
                     division_by_0(Self::DTYPE.name());
                 }
                 self.wrapping_div(other)
+            }
+            fn distance(self, other: Self) -> f64 {
+                self.abs_diff(other) as f64
             }
             #[inline(always)]
             fn negate(self) -> Self {

@@ -38,6 +38,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// `fn main() -> Result` prints `Debug`, so `Debug` is the message.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum Error {
     /// An array cannot be distributed, or its elements cannot be used.
     #[error(transparent)]
@@ -74,7 +75,6 @@ pub enum Error {
     Aborted {
         /// The rank that failed first.
         rank: usize,
-        /// Its message.
         message: String,
     },
     /// A rank returned an error or panicked, which ended the program on all ranks.
@@ -82,7 +82,6 @@ pub enum Error {
     Failed {
         /// The rank that failed first; of ranks with the same message, the lowest.
         rank: usize,
-        /// Its message.
         message: String,
     },
     /// Reading or writing a file failed.
@@ -90,16 +89,12 @@ pub enum Error {
     File(Box<FileError>),
     /// Rank 0 failed at what it does for all ranks: the others get this, rank 0 the error itself.
     #[error("{message}")]
-    Root {
-        /// Its message.
-        message: String,
-    },
+    Root { message: String },
     /// There is too little memory.
     #[error("cannot allocate {bytes} bytes ({}) for {what}: {why}", units::bytes(*.bytes))]
     Memory {
         /// What it is for, and of which array.
         what: Box<str>,
-        /// How much was asked for.
         bytes: u128,
         /// How much is free, or what the system says.
         why: Box<str>,
@@ -114,7 +109,6 @@ pub enum Error {
         rank: usize,
         /// The bytes of its shard.
         bytes: usize,
-        /// What the system says.
         why: Box<str>,
     },
     /// The MPI library reported an error.
@@ -125,7 +119,6 @@ pub enum Error {
     Call {
         /// What went wrong: never another error of a call.
         error: Box<Error>,
-        /// The caller's line.
         at: &'static Location<'static>,
         /// The kernels of the program, or its outputs if it has none.
         program: Option<Box<str>>,

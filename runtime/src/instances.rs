@@ -68,6 +68,13 @@ instances!([f32 f64 i32 i64] {
         inputs: &[&ArrayD<Self>],
         into: Option<ArrayD<Self>>,
     ) -> Result<ArrayD<Self>> = crate::reference::evaluate;
+    fn verify(
+        program: &Program,
+        world: &World,
+        inputs: &[&DistArray<Self>],
+        outputs: &[&DistArray<Self>],
+        tolerance: f64,
+    ) -> Result<f64> = crate::execute::verify;
     fn with_block(world: &World, sharding: &Sharding) -> Result<DistArray<Self>> = DistArray::with_any_elements;
     fn filled(world: &World, sharding: &Sharding, value: Self) -> Result<DistArray<Self>> = DistArray::filled_with;
     fn from_array(world: &World, array: ArrayViewD<'_, Self>, sharding: &Sharding) -> Result<DistArray<Self>>

@@ -63,7 +63,7 @@ pub use redistribute::Redistribution;
 pub use reduce::Reduction;
 pub use reference::reference;
 pub use region::Region;
-pub use spmd::{launched_ranks, spmd, spmd_checked};
+pub use spmd::{exit, launched_ranks, spmd, spmd_checked};
 pub use sweep::{Stage, Sweep};
 pub use tile::{OutTile, Tile, Written};
 pub use transport::Transport;

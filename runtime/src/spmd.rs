@@ -4,12 +4,14 @@
 //! failure of one rank ends all of them: threads are told through whatever they wait in, MPI processes are
 //! aborted. No panic hook is installed; panics are caught and reported with their message.
 
+mod exit;
 mod threads;
 
 use crate::comm::Communicator;
 use crate::comm::launcher::{Launcher, launcher};
 use crate::comm::threads::{Failure, Shared, ThreadComm};
 use crate::{Backend, Error, LaunchError, Result, Transport, World};
+pub use exit::exit;
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt::Display;

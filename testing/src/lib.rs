@@ -1,4 +1,4 @@
-//! What tests, benchmarks and examples of several packages share. It is not published: packages name it among what they
+//! What tests and benchmarks of several packages share. It is not published: packages name it among what they
 //! need for their own development, and nowhere else.
 //!
 //! | module | feature | holds |
@@ -11,7 +11,6 @@
 //! | `bench` | `runtime`; products need `polyshard` | the command line of benchmarks, what they measure by and how they say it |
 //! | `command_line` | `polyshard` | the command line as a user runs it |
 //! | `written` | `polyshard` | programs as files |
-//! | `example` | `example` | the examples' flags, what is said of a run, and the judgement of its answer |
 #![allow(
     clippy::missing_errors_doc,
     clippy::missing_panics_doc,
@@ -22,8 +21,6 @@
 pub mod bench;
 #[cfg(feature = "polyshard")]
 pub mod command_line;
-#[cfg(feature = "example")]
-pub mod example;
 #[cfg(feature = "runtime")]
 pub mod laws;
 pub mod nodes;

@@ -132,26 +132,34 @@ macro_rules! test_folder {
 /// `scripts/test` says that it has just built them.
 pub fn example(name: &str, manifest: &str, mpi: bool) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let examples = BUILT.get_or_init(|| {
-        let test = std::env::current_exe().expect("a test knows its path");
-        let profile = test.parent().and_then(Path::parent).expect("tests are in `deps`");
-        if std::env::var_os("POLYSHARD_EXAMPLES_ARE_BUILT").is_some() {
-            return profile.join("examples");
-        }
-        let target = profile.parent().expect("profiles are in the target directory");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--manifest-path", manifest]);
-        cargo.arg("--examples").env("CARGO_TARGET_DIR", target);
-        if !mpi {
-            cargo.arg("--no-default-features");
-        }
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().expect("cargo starts").success(), "the examples do not build");
-        profile.join("examples")
-    });
-    examples.join(name)
+    BUILT.get_or_init(|| built("--examples", manifest, mpi).join("examples")).join(name)
+}
+
+/// Returns the path of the command line, built as examples are.
+pub fn command_line(mpi: bool) -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/Cargo.toml");
+    BUILT.get_or_init(|| built("--bins", manifest, mpi)).join("polyshard")
+}
+
+/// Builds these targets of a package, and returns the folder in which they and this test are built.
+fn built(targets: &str, manifest: &str, mpi: bool) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its path");
+    let profile = test.parent().and_then(Path::parent).expect("tests are in `deps`");
+    if std::env::var_os("POLYSHARD_EXAMPLES_ARE_BUILT").is_some() {
+        return profile.into();
+    }
+    let target = profile.parent().expect("profiles are in the target directory");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--manifest-path", manifest, targets]).env("CARGO_TARGET_DIR", target);
+    if !mpi {
+        cargo.arg("--no-default-features");
+    }
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().expect("cargo starts").success(), "`cargo build {targets}` fails for {manifest}");
+    profile.into()
 }
 
 /// What [`test_folder!`](crate::test_folder) does, in this folder.

@@ -2,7 +2,7 @@
 
 use super::{SOON, refused_everywhere};
 use polyshard::prelude::*;
-use polyshard_testing::start::{Start, run};
+use polyshard_testing::start::{Start, command_line, run};
 use polyshard_testing::test_folder;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(crate) fn random(folder: &Path, name: &str, shape: &str, dtype: &str) -> Pat
     let path = folder.join(name);
     let out = path.to_str().expect("cargo's folder has a plain name");
     let arguments = ["random", "--shape", shape, "--type", dtype, "--out", out];
-    let ended = run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), &arguments, SOON);
+    let ended = run(Start::Plain, &command_line(cfg!(feature = "mpi")), &arguments, SOON);
     assert!(ended.success, "{}", ended.stderr);
     path
 }
@@ -41,7 +41,7 @@ fn a_truncated_file_is_refused_with_what_is_missing() {
     file.set_len(file.metadata().expect("it is open").len() - 100).expect("the file is ours");
     let path = path.display();
     let message = "it is cut short: 4700 bytes of elements instead of 4800; write it again";
-    refused_everywhere(&format!("cannon --a {path}"), &format!("cannot read `{path}`: {message}"));
+    refused_everywhere(&format!("summa --a {path}"), &format!("cannot read `{path}`: {message}"));
 }
 
 #[test]
@@ -51,12 +51,12 @@ fn files_of_shapes_that_do_not_fit_are_refused() {
     let cube = random(&folder, "cube.npy", "3,4,5", "f32");
     let (a, b, cube) = (a.display(), b.display(), cube.display());
 
-    let message = format!("B (`{b}`) has k = 21 (its shape is [21, 10]), but A (`{a}`) says k = 20; they must agree");
-    refused_everywhere(&format!("pumma --a {a} --b {b}"), &message);
-    let message = format!("A (`{a}`) has m = 30 (its shape is [30, 20]), but `--size` says m = 31; they must agree");
-    refused_everywhere(&format!("pumma --a {a} --size 31,20,10"), &message);
-    let message = format!("A (`{cube}`) has shape [3, 4, 5], but a matrix [k, m] is needed");
-    refused_everywhere(&format!("ag_gemm --a {cube}"), &message);
+    let message = format!("cannot use `{b}`: its shape is [21, 10], but [20, 10] is expected");
+    refused_everywhere(&format!("summa --a {a} --b {b}"), &message);
+    let message = format!("cannot use `{a}`: its shape is [30, 20], but [31, 20] is expected");
+    refused_everywhere(&format!("summa --a {a} --size 31,20,10"), &message);
+    let message = format!("cannot use `{cube}`: its shape is [3, 4, 5], but [3, 4] is expected");
+    refused_everywhere(&format!("summa --a {cube}"), &message);
 }
 
 #[test]
@@ -64,13 +64,13 @@ fn files_of_types_that_do_not_fit_are_refused() {
     let folder = test_folder!("types");
     let (a, b) = (random(&folder, "A.npy", "30,20", "f64"), random(&folder, "B.npy", "20,10", "i32"));
     let (a, b) = (a.display(), b.display());
-    let convert = |name: &str| format!("they must agree: convert {name} with NumPy's `.astype(");
-    let convert_a = convert(&format!("A (`{a}`)"));
-    let message = format!("holds f64, but `--type` says f32; {convert_a}'float32')`, or give `--type f64`");
-    refused_everywhere(&format!("summa --type f32 --a {a}"), &message);
-    let convert_b = convert(&format!("B (`{b}`)"));
-    let message = format!("B (`{b}`) holds i32, but A (`{a}`) says f64; {convert_b}'float64')`");
-    refused_everywhere(&format!("summa --a {a} --b {b}"), &message);
+    let convert = |file: &dyn std::fmt::Display, found: &str, wanted: &str| {
+        format!(
+            "cannot use `{file}`: it holds {found}, but {wanted} is expected: convert it with NumPy's `.astype('float"
+        )
+    };
+    refused_everywhere(&format!("summa --type f32 --a {a}"), &convert(&a, "f64", "f32"));
+    refused_everywhere(&format!("summa --a {a} --b {b}"), &convert(&b, "i32", "f64"));
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod flags;
 mod outputs;
 mod ranks;
 mod schedules;
-mod traces;
 
 use polyshard_testing::example_path;
 use polyshard_testing::start::{Ended, Start, run};

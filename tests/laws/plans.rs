@@ -1,6 +1,6 @@
 //! Plans of redistributions, run: against the function of the index that fills the arrays, over both transports.
 
-use polyshard::planner::{Ops, Options, Plan, PlanError, TypeError};
+use polyshard::planner::{Ops, Plan, PlanError, PlanOptions, TypeError};
 use polyshard::runtime::{DistArray, Execute, Result, Transport, World, spmd};
 use polyshard::{AxisExpr, DType, Mesh, Placement, Sharding};
 use proptest::prelude::*;
@@ -69,7 +69,7 @@ proptest! {
     fn every_rank_ends_with_its_tile_by_a_plan((mesh, shape, sides) in blocks(), ops in 0usize..3) {
         let [source, target] = [0, 1].map(|side: usize| block_sharding(&mesh, &shape, &sides[side]));
         let ops = [Ops::Paper, Ops::Fused, Ops::Exchange][ops];
-        let plan = match Plan::between(&source, &target, &Options { ops, ..Options::default() }) {
+        let plan = match Plan::between(&source, &target, &PlanOptions { ops, ..PlanOptions::default() }) {
             Ok(plan) => plan,
             // The larger array must be the same on both sides: where tiles differ, there is no plan.
             Err(error) => {

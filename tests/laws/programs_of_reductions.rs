@@ -3,7 +3,7 @@
 use polyshard::planner::placement::PlacedMesh;
 use polyshard::reduction::{Procedure, Reduction as By};
 use polyshard::runtime::{DistArray, Execute, ReduceOp, spmd};
-use polyshard::{DType, Error, Mesh, PlacedWorld, Placement, Program, Reduction, Result, Sharding, Strategy};
+use polyshard::{DType, Error, Mesh, Placement, Program, Reduction, Result, Sharding, Strategy, place};
 use polyshard_testing::laws::reduce::{placements, programs};
 
 const ELEMENTS: usize = 37;
@@ -17,7 +17,7 @@ fn agrees(placed: &PlacedMesh, axes: &[usize], strategy: &Strategy) -> Result<()
     let plan = placed.reduction(axes, ELEMENTS, DType::F64, strategy.clone()).expect("it can be planned");
     let program = plan.program("A");
     let received = spmd(placed.ranks().len(), |world| {
-        let world = world.placed(placed)?;
+        let world = place(world, placed)?;
         let mut data: Vec<f64> = (0..ELEMENTS).map(|index| element(world.rank(), index)).collect();
         let mut array = DistArray::filled(&world, program.sharding("A"), 0.0)?;
         array.block_mut().copy_from_slice(&data);

@@ -3,7 +3,7 @@
 use polyshard::planner::placement::PlacedMesh;
 use polyshard::reduction::{Collective, Lowered, LoweredStep};
 use polyshard::runtime::{ReduceOp, World, spmd};
-use polyshard::{AllReduce, Error, PlacedWorld, Reduction, Result, Strategy};
+use polyshard::{Error, Reduction, Result, Strategy, all_reduce, place};
 use polyshard_testing::laws::reduce::{
     OPS, every, factorizations, hold, placements, programs, reduces, reduces_of, result, subsets,
 };
@@ -147,7 +147,7 @@ fn steps_of_any_groups_run_in_the_order_of_their_ranks() {
 fn a_reduction_in_a_placed_world_is_the_same() {
     for placed in placements(&[2, 3], &[3, 2]) {
         spmd(6, |world| {
-            let under = world.placed(&placed)?;
+            let under = place(world, &placed)?;
             for strategy in [Strategy::Direct, Strategy::Best, Strategy::Deterministic] {
                 reduces::<f64>(&under, &placed, &[0], 29, ReduceOp::Sum, strategy.clone())?;
                 reduces::<i32>(&under, &placed, &[0, 1], 29, ReduceOp::Product, strategy)?;
@@ -165,7 +165,7 @@ fn reductions_in_passing_are_made_once() {
         for strategy in [Strategy::Best, Strategy::Deterministic] {
             for op in OPS {
                 let mut data = [1 << world.rank(), 3i64, -5];
-                placed.all_reduce(world, &["a"], &mut data, op, strategy.clone())?;
+                all_reduce(world, &placed, &["a"], &mut data, op, strategy.clone())?;
                 let expected = match op {
                     ReduceOp::Sum => [7, 9, -15],
                     ReduceOp::Product => [8, 27, -125],
@@ -179,7 +179,7 @@ fn reductions_in_passing_are_made_once() {
         for _ in 0..2 {
             for len in 0..40 {
                 let mut data = vec![world.rank() as f32; len];
-                placed.all_reduce(world, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
+                all_reduce(world, &placed, &[0], &mut data, ReduceOp::Sum, Strategy::Best)?;
                 assert_eq!(data, vec![3.0; len]);
             }
         }

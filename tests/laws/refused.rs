@@ -1,12 +1,12 @@
 //! What reductions and placements refuse, each with its whole message.
 
 use polyshard::machine::Machine;
-use polyshard::planner::placement::{ParallelismMatrix, Place, PlacedMesh};
+use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
 use polyshard::planner::reduce::{Form, Instruction, ReductionProgram};
 use polyshard::reduction::{Collective, Lowered, LoweredStep};
 use polyshard::runtime::layout::Mesh;
 use polyshard::runtime::{ReduceOp, World, spmd};
-use polyshard::{PlacedWorld, Reduction, Result, Strategy};
+use polyshard::{Reduction, Result, Strategy, place};
 
 /// Two nodes of two GPUs; axis `x` across nodes, axis `y` inside, or the other way round.
 fn placed(swapped: bool) -> PlacedMesh {
@@ -14,7 +14,7 @@ fn placed(swapped: bool) -> PlacedMesh {
     let [outer, inner] = [vec![2, 1], vec![1, 2]];
     let rows = if swapped { vec![inner, outer] } else { vec![outer, inner] };
     let matrix = ParallelismMatrix::new(rows).expect("a matrix");
-    Mesh::new([("x", 2), ("y", 2)]).placed(&machine, &matrix).expect("the matrix is for both")
+    PlacedMesh::new(&Mesh::new([("x", 2), ("y", 2)]), &machine, &matrix).expect("the matrix is for both")
 }
 
 /// What [`check`] reduces over.
@@ -84,19 +84,19 @@ fn a_world_of_another_size_or_placed_otherwise() {
     let reduce = |world: &World| Reduction::<f32>::new(world, &one, &["x"], 4, Strategy::Best).map(drop);
     let size = "rank 0: the mesh (x: 2, y: 2) has 4 ranks, but the program runs on 3: call `spmd(4, ..)`";
     check_on(3, reduce, size);
-    check_on(3, |world| world.placed(&one).map(drop), size);
+    check_on(3, |world| place(world, &one).map(drop), size);
     check_on(
         4,
-        |world| reduce(&*world.placed(&other)?),
+        |world| reduce(&*place(world, &other)?),
         "rank 0: a reduction on (x: 2, y: 2) as [[2 1] [1 2]] on a100: 2 node x 2 gpu cannot run in a world that is \
          placed otherwise, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu; give the world that `spmd` gives, or \
          that one placed alike",
     );
     check_on(
         4,
-        |world| world.placed(&other)?.placed(&one).map(drop),
-        "rank 0: the world is placed already, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu; call `placed` on \
-         the world that `spmd` gives",
+        |world| place(&*place(world, &other)?, &one).map(drop),
+        "rank 0: the world is placed already, (x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu; give \
+         `place` the world that `spmd` gives",
     );
 }
 

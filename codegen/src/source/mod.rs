@@ -175,10 +175,8 @@ fn with_comments(formatted: &str) -> String {
             "comment!(" => lines.next().zip(lines.next()).map(|(comment, _)| comment.trim()),
             line => line.strip_prefix("comment!(").and_then(|rest| rest.strip_suffix(");")),
         };
-        match comment.and_then(|comment| comment.strip_prefix('"')?.strip_suffix('"')) {
-            Some(comment) => {
-                text += &format!("{indent}// {}\n", comment.replace("\\\"", "\"").replace("\\\\", "\\"));
-            }
+        match comment.and_then(|comment| syn::parse_str::<syn::LitStr>(comment).ok()) {
+            Some(comment) => text += &format!("{indent}// {}\n", comment.value()),
             None => text += &format!("{line}\n"),
         }
         before = line;

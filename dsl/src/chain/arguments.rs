@@ -1,29 +1,67 @@
 //! Arguments of schedule steps: names, lists of names, numbers and meshes.
 
 use crate::constant::evaluate;
-use crate::errors::error;
+use crate::errors;
 use crate::form::Form;
 use crate::name::name;
 use polyshard_layout::{Mesh, Name};
 use proc_macro2::TokenStream;
-use syn::parse::ParseStream;
+use quote::ToTokens;
+use std::fmt::Display;
+use syn::parse::{ParseBuffer, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Ident, Result, Token, bracketed};
+use syn::{Expr, Ident, Token, bracketed, parenthesized};
+
+pub(crate) type Result<T, E = Misread> = std::result::Result<T, E>;
+
+/// Why arguments cannot be read.
+pub(crate) enum Misread {
+    /// Other tokens are expected; an example of the step helps.
+    Syntax(syn::Error),
+    /// The error says itself what to write.
+    Said(syn::Error),
+}
+
+impl From<syn::Error> for Misread {
+    fn from(error: syn::Error) -> Self {
+        Self::Syntax(error)
+    }
+}
+
+impl From<Misread> for syn::Error {
+    fn from(misread: Misread) -> Self {
+        match misread {
+            Misread::Syntax(error) | Misread::Said(error) => error,
+        }
+    }
+}
+
+/// Returns the error on the tokens `at`, with what to write.
+pub(crate) fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> Misread {
+    Misread::Said(errors::error(at, message, help))
+}
+
+/// Reads what stands in parentheses.
+pub(crate) fn inside<'a>(input: ParseStream<'a>) -> syn::Result<ParseBuffer<'a>> {
+    let content;
+    parenthesized!(content in input);
+    Ok(content)
+}
 
 /// Reads a name.
-pub(crate) fn ident(input: ParseStream) -> Result<Name> {
+pub(crate) fn ident(input: ParseStream) -> syn::Result<Name> {
     Ok(name(&input.parse::<Ident>()?))
 }
 
 /// Reads `[mo, no]`.
-pub(crate) fn list(input: ParseStream) -> Result<Vec<Name>> {
+pub(crate) fn list(input: ParseStream) -> syn::Result<Vec<Name>> {
     let content;
     bracketed!(content in input);
     names(&content)
 }
 
 /// Reads `x, y` to the end.
-pub(crate) fn names(input: ParseStream) -> Result<Vec<Name>> {
+pub(crate) fn names(input: ParseStream) -> syn::Result<Vec<Name>> {
     let names = Punctuated::<Ident, Token![,]>::parse_terminated(input)?;
     Ok(names.iter().map(name).collect())
 }
@@ -51,12 +89,12 @@ pub(crate) fn small(expr: &Expr, value: i128) -> Result<i64> {
 }
 
 /// Reads a comma between two arguments.
-pub(crate) fn comma(input: ParseStream) -> Result<()> {
+pub(crate) fn comma(input: ParseStream) -> syn::Result<()> {
     input.parse::<Token![,]>().map(drop)
 }
 
 /// Reads the end, after an optional comma.
-pub(crate) fn end(input: ParseStream) -> Result<()> {
+pub(crate) fn end(input: ParseStream) -> syn::Result<()> {
     input.parse::<Option<Token![,]>>()?;
     if input.is_empty() {
         return Ok(());
@@ -93,5 +131,5 @@ pub(crate) fn mesh(input: ParseStream, form: Form) -> Result<Mesh> {
 }
 
 pub(crate) fn constant(expr: &Expr, form: Form) -> Result<i128> {
-    evaluate(expr).ok_or_else(|| form.not_a_number(expr))
+    evaluate(expr).ok_or_else(|| Misread::Said(form.not_a_number(expr)))
 }

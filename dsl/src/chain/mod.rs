@@ -19,7 +19,7 @@ use crate::step::Step;
 use polyshard_layout::Mesh;
 use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
-use syn::{Ident, Result, Token, parenthesized};
+use syn::{Ident, Result, Token};
 
 /// The steps with the identifiers of their methods, to which errors point.
 pub struct Chain {
@@ -38,9 +38,7 @@ pub struct Call {
 /// Returns the step that is next in `input`, without the dot.
 pub(crate) fn step(input: ParseStream) -> Result<Step> {
     let method: Ident = input.parse()?;
-    let content;
-    parenthesized!(content in input);
-    match steps::parse(&method, &content, Form::Text)? {
+    match steps::parse(&method, &arguments::inside(input)?, Form::Text)? {
         Written::Whole(step) => Ok(step),
         Written::WithoutMesh(_) => {
             let help = "give it as last argument: `distribute([m], [mo], [mi], mesh(x: 2))`";
@@ -58,12 +56,11 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
         if word != "mesh" {
             return Err(error(&word, format!("expected the schedule, found `{word}`"), SHAPE));
         }
-        let content;
-        parenthesized!(content in input);
+        let content = arguments::inside(input)?;
         if given.is_some() {
             errors.push(&word, "the mesh is given twice", "leave it out of the chain, or write it only there");
         }
-        mesh = Some((word, errors.take(arguments::mesh(&content, form))));
+        mesh = Some((word, errors.take(arguments::mesh(&content, form).map_err(Into::into))));
     }
     let mut methods = Vec::new();
     while !input.is_empty() {
@@ -72,8 +69,7 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
         }
         input.parse::<Token![.]>()?;
         let method: Ident = input.parse()?;
-        let content;
-        parenthesized!(content in input);
+        let content = arguments::inside(input)?;
         // A step with a mistake may have been the one to take the mesh.
         let written = errors.take(steps::parse(&method, &content, form));
         methods.push((method, written));

@@ -1,15 +1,14 @@
 //! Clauses of `shard`: `m @ x`, `m @ [x, y]`, `k @ ((x + y) % 2)`, `m @ cyclic(x, 16)`, `m @ x @ y`, `dim(0) @ x`,
 //! `pin(z, 0)`, `partial(z)`.
 
-use super::arguments::{comma, end, ident, list, size, small};
+use super::arguments::{Result, comma, end, error, ident, inside, list, size, small};
 use crate::constant::evaluate;
-use crate::errors::error;
 use crate::form::Form;
 use crate::name::name;
 use crate::step::{Clause, Dim};
 use polyshard_layout::{AxisExpr, Level};
 use syn::parse::ParseStream;
-use syn::{BinOp, Expr, Ident, Result, Token, UnOp, parenthesized, token};
+use syn::{BinOp, Expr, Ident, Token, UnOp, token};
 
 /// Reads one clause.
 pub(crate) fn clause(input: ParseStream, form: Form) -> Result<Clause> {
@@ -17,8 +16,7 @@ pub(crate) fn clause(input: ParseStream, form: Form) -> Result<Clause> {
     let called = input.peek(token::Paren);
     let dim = match word.to_string().as_str() {
         "pin" if called => {
-            let content;
-            parenthesized!(content in input);
+            let content = inside(input)?;
             let axis = ident(&content)?;
             comma(&content)?;
             let coordinate = size(&content, form)?;
@@ -26,15 +24,13 @@ pub(crate) fn clause(input: ParseStream, form: Form) -> Result<Clause> {
             return Ok(Clause::Pin { axis, coordinate });
         }
         "partial" if called => {
-            let content;
-            parenthesized!(content in input);
+            let content = inside(input)?;
             let axis = ident(&content)?;
             end(&content)?;
             return Ok(Clause::Partial { axis });
         }
         "dim" if called => {
-            let content;
-            parenthesized!(content in input);
+            let content = inside(input)?;
             let number = size(&content, form)?;
             end(&content)?;
             Dim::Number(number)
@@ -62,8 +58,7 @@ fn level(input: ParseStream, form: Form) -> Result<Level> {
     }
     if input.peek(Ident) && input.peek2(token::Paren) && input.fork().parse::<Ident>()? == "cyclic" {
         input.parse::<Ident>()?;
-        let content;
-        parenthesized!(content in input);
+        let content = inside(input)?;
         let at = axes(&content.parse()?)?;
         comma(&content)?;
         let block = size(&content, form)?;

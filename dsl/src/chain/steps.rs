@@ -1,16 +1,18 @@
 //! One step: its method's name and arguments.
 
 use super::Written;
-use super::arguments::{comma, constant, end, ident, integer, list, mesh, names, size, small};
+use super::arguments::{
+    Misread, Result, comma, constant, end, error, ident, inside, integer, list, mesh, names, size, small,
+};
 use super::placement::clause;
-use crate::errors::{error, listed};
+use crate::errors::listed;
 use crate::form::Form;
 use crate::step::Step;
 use polyshard_layout::{Name, did_you_mean};
 use polyshard_program::{LeafKind, Offsets, Pattern};
 use syn::parse::ParseStream;
 use syn::token::Bracket;
-use syn::{Expr, ExprRange, Ident, RangeLimits, Result, Token, parenthesized};
+use syn::{Expr, ExprRange, Ident, RangeLimits, Token};
 
 /// The steps with an example of each, which is the help of every mistake in it.
 const STEPS: [(&str, &str); 13] = [
@@ -37,16 +39,19 @@ const PATTERNS: [&str; 7] =
 const SUMS: [&str; 3] = ["reduce(x)", "all_reduce(x)", "reduce_scatter(x)"];
 
 /// Reads the arguments of `method` to the end.
-pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
+pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> syn::Result<Written> {
     let Some((_, example)) = STEPS.iter().find(|step| *method == step.0) else {
         let steps = || STEPS.iter().map(|step| step.0);
         let help = format!("{}the steps are {}", did_you_mean(&method.to_string(), steps()), listed(steps()));
-        return Err(error(method, format!("no schedule step `{method}`"), help));
+        return Err(error(method, format!("no schedule step `{method}`"), help).into());
     };
-    let written = arguments(method, input, form).and_then(|written| end(input).map(|()| written));
-    written.map_err(|error| match error.to_string().contains("\nhelp: ") {
-        true => error,
-        false => syn::Error::new(error.span(), format!("{error}\nhelp: write `.{example}`")),
+    let written = arguments(method, input, form).and_then(|written| {
+        end(input)?;
+        Ok(written)
+    });
+    written.map_err(|misread| match misread {
+        Misread::Said(error) => error,
+        Misread::Syntax(error) => syn::Error::new(error.span(), format!("{error}\nhelp: write `.{example}`")),
     })
 }
 
@@ -117,7 +122,7 @@ fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> 
     }))
 }
 
-fn three(input: ParseStream) -> Result<(Name, Name, Name)> {
+fn three(input: ParseStream) -> syn::Result<(Name, Name, Name)> {
     let first = ident(input)?;
     comma(input)?;
     let second = ident(input)?;
@@ -139,9 +144,7 @@ fn distribute(input: ParseStream, form: Form) -> Result<Written> {
     if word != "mesh" {
         return Err(error(&word, format!("expected `mesh(..)`, found `{word}`"), "write the mesh as `mesh(z: 2)`"));
     }
-    let content;
-    parenthesized!(content in input);
-    Ok(Written::Whole(Step::Distribute { loops, outer, inner, mesh: mesh(&content, form)? }))
+    Ok(Written::Whole(Step::Distribute { loops, outer, inner, mesh: mesh(&inside(input)?, form)? }))
 }
 
 fn leaf_kind(input: ParseStream) -> Result<LeafKind> {
@@ -156,8 +159,7 @@ fn leaf_kind(input: ParseStream) -> Result<LeafKind> {
 fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
     let word: Ident = input.parse()?;
     let arguments = |input: ParseStream| {
-        let content;
-        parenthesized!(content in input);
+        let content = inside(input)?;
         // As many as there are, or a list of them, as the method takes it.
         if !content.peek(Bracket) {
             return names(&content);
@@ -177,8 +179,7 @@ fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
         "all_reduce" => Ok(Pattern::AllReduce { axes: arguments(input)? }),
         "reduce_scatter" => Ok(Pattern::ReduceScatter { axes: arguments(input)? }),
         "shift" => {
-            let content;
-            parenthesized!(content in input);
+            let content = inside(input)?;
             let axis = ident(&content)?;
             comma(&content)?;
             let by = integer(&content, form)?;
@@ -186,8 +187,7 @@ fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
             Ok(Pattern::Shift { axis, by })
         }
         "halo" => {
-            let content;
-            parenthesized!(content in input);
+            let content = inside(input)?;
             let mut reach = Vec::new();
             while !content.is_empty() {
                 reach.push(offsets(&content, form)?);

@@ -5,85 +5,37 @@ use crate::{AxisExpr, Mesh, Name, did_you_mean};
 /// Why a sharding is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum ShardingError {
     /// A clause names an axis that the mesh lacks.
-    UnknownAxis {
-        /// The axis named.
-        name: Name,
-        /// The axes that exist.
-        axes: String,
-    },
+    UnknownAxis { name: Name, axes: Vec<Name> },
     /// An axis places two dimensions, two levels of one, or a dimension and a pin.
-    AxisTwice {
-        /// The axis.
-        axis: Name,
-    },
+    AxisTwice { axis: Name },
     /// A dimension has two clauses.
-    DimTwice {
-        /// The dimension.
-        dim: usize,
-    },
+    DimTwice { dim: usize },
     /// A dimension is divided more often than there are axes.
-    TooManyLevels {
-        /// The dimension.
-        dim: usize,
-        /// The levels that its clause has.
-        levels: usize,
-        /// The axes of the mesh.
-        axes: usize,
-    },
+    TooManyLevels { dim: usize, levels: usize, axes: usize },
     /// A clause places a dimension that the array lacks.
-    NoDim {
-        /// The dimension.
-        dim: usize,
-        /// Dimensions of the array.
-        ndim: usize,
-    },
+    NoDim { dim: usize, ndim: usize },
     /// A pin is outside its axis.
-    PinOutside {
-        /// The axis.
-        axis: Name,
-        /// The coordinate asked for.
-        coordinate: usize,
-        /// The axis' extent.
-        extent: usize,
-    },
+    PinOutside { axis: Name, coordinate: usize, extent: usize },
     /// An axis holds partial sums, and something else as well.
-    PartialTwice {
-        /// The axis.
-        axis: Name,
-    },
+    PartialTwice { axis: Name },
     /// A block of no indices.
-    EmptyBlock {
-        /// The dimension.
-        dim: usize,
-    },
+    EmptyBlock { dim: usize },
     /// An expression that is not a placement.
-    Unsupported {
-        /// The expression.
-        expr: AxisExpr,
-        /// What is wrong.
-        why: &'static str,
-        /// What to write.
-        help: &'static str,
-    },
+    Unsupported { expr: AxisExpr, why: &'static str, help: &'static str },
     /// A placement whose blocks do not all have an owner.
-    NoOwner {
-        /// The expression.
-        expr: String,
-        /// What is wrong.
-        why: &'static str,
-        /// What to write.
-        help: &'static str,
-    },
+    NoOwner { expr: String, why: &'static str, help: &'static str },
 }
 
 impl ShardingError {
     fn parts(&self) -> (String, Option<String>) {
         match self {
             Self::UnknownAxis { name, axes } => {
-                let meant = did_you_mean(name.as_str(), axes.split(", "));
-                (format!("no axis `{name}`"), Some(format!("{meant}the axes are {axes}")))
+                let axes: Vec<_> = axes.iter().map(|axis| axis.as_str()).collect();
+                let meant = did_you_mean(name.as_str(), axes.iter().copied());
+                (format!("no axis `{name}`"), Some(format!("{meant}the axes are {}", axes.join(", "))))
             }
             Self::AxisTwice { axis } => (
                 format!("axis `{axis}` is used twice, so that elements off the diagonal would have no owner"),
@@ -122,7 +74,6 @@ crate::message_and_help!(ShardingError);
 
 impl ShardingError {
     pub(crate) fn unknown_axis(name: Name, mesh: &Mesh) -> Self {
-        let axes: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name.as_str()).collect();
-        Self::UnknownAxis { name, axes: axes.join(", ") }
+        Self::UnknownAxis { name, axes: mesh.as_slice().iter().map(|axis| axis.name).collect() }
     }
 }

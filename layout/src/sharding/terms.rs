@@ -109,32 +109,21 @@ impl Sharding {
 /// Why the partial sums of one sharding cannot become those of another.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum SumsError {
     /// The target has partial sums along an axis where the source has none.
     #[error(
         "an array sharded {from} cannot be redistributed to {to}: its elements are no sums along {axis}, and a \
          redistribution opens none; leave that `partial` out"
     )]
-    Opens {
-        /// The source.
-        from: Box<Sharding>,
-        /// The target.
-        to: Box<Sharding>,
-        /// The axis.
-        axis: Name,
-    },
+    Opens { from: Box<Sharding>, to: Box<Sharding>, axis: Name },
     /// Partial sums are to be closed, but source and target are on different meshes.
     #[error(
         "partial sums of an array on the mesh ({}) cannot be closed on the mesh ({}); write both shardings over one mesh",
         .from.mesh,
         .to.mesh
     )]
-    ClosedAcrossMeshes {
-        /// The source.
-        from: Box<Sharding>,
-        /// The target.
-        to: Box<Sharding>,
-    },
+    ClosedAcrossMeshes { from: Box<Sharding>, to: Box<Sharding> },
     /// Source and target are on different meshes, of which the target's has the terms on other ranks.
     #[error(
         "partial sums along {} of the mesh ({}) have their terms on other ranks than those along {} of the mesh ({}), \
@@ -144,12 +133,7 @@ pub enum SumsError {
         names(&.to.partial_axes()),
         .to.mesh
     )]
-    OtherRanks {
-        /// The source.
-        from: Box<Sharding>,
-        /// The target.
-        to: Box<Sharding>,
-    },
+    OtherRanks { from: Box<Sharding>, to: Box<Sharding> },
 }
 
 fn names(axes: &[Name]) -> String {

@@ -1,7 +1,7 @@
 //! The checks of a pipeline, and its program: what is run when, and how arrays get from one kernel to the next.
 
 use super::{Pipeline, PipelineError, Stage};
-use crate::{Options, Plan, PlanError};
+use crate::{Plan, PlanError, PlanOptions};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Move, Program, Statement};
 
@@ -18,7 +18,7 @@ pub(super) fn build(pipeline: Pipeline) -> Result<Program, Box<PipelineError>> {
     if let Some(&value) = named.find(|&&output| written().all(|other| other != output)) {
         return Err(Box::new(PipelineError::Output { value, written: listed(written()) }));
     }
-    let options = Options { element_bytes: dtype.size(), ..options };
+    let options = PlanOptions { element_bytes: dtype.size(), ..options };
     // What the last stage writes is an output, as it is left if nothing else is said.
     let last = stages.last().map(|last| last.output);
     let last = last.filter(|last| outputs.iter().all(|(name, _)| name != last));
@@ -72,7 +72,7 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<
 
 /// The program so far.
 struct Builder {
-    options: Options,
+    options: PlanOptions,
     /// Values that are outputs in the sharding in which their stages leave them.
     kept: Vec<Name>,
     /// Values that are outputs in a sharding of their own.

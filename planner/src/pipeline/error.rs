@@ -9,6 +9,7 @@ use std::fmt;
 /// Why a pipeline cannot be built. `stage` is a stage's number, from 1, and its kernel's name.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum PipelineError {
     /// There is nothing to run.
     #[error("the pipeline has no stage; add one with `stage`")]
@@ -18,144 +19,62 @@ pub enum PipelineError {
     NotAKernel {
         /// The stage's number, from 1.
         number: usize,
-        /// Its statements.
         statements: usize,
     },
     /// An output is written by no stage.
     #[error("no stage writes the output `{value}`; the stages write {written}")]
-    Output {
-        /// The output.
-        value: Name,
-        /// What stages write.
-        written: String,
-    },
+    Output { value: Name, written: String },
     /// A sharding is given for a value that is not an input: a stage writes the value, or none reads it.
     #[error("`{value}` is not an input; the inputs are {inputs}")]
-    Input {
-        /// The value.
-        value: Name,
-        /// What stages read and none writes before.
-        inputs: String,
-    },
+    Input { value: Name, inputs: String },
     /// Two shardings are given for an input.
     #[error("the input `{value}` is given two shardings, {first} and {second}; give one")]
-    InputTwice {
-        /// The input.
-        value: Name,
-        /// The first sharding.
-        first: String,
-        /// The second.
-        second: String,
-    },
+    InputTwice { value: Name, first: String, second: String },
     /// An output's sharding is of another shape.
     #[error("the output `{value}` has shape {found:?}, but its sharding is for {wanted:?}; make them match")]
-    OutputShape {
-        /// The output.
-        value: Name,
-        /// Its shape.
-        found: Vec<usize>,
-        /// The shape of the sharding.
-        wanted: Vec<usize>,
-    },
+    OutputShape { value: Name, found: Vec<usize>, wanted: Vec<usize> },
     /// An output's sharding has open partial sums where the value's are complete.
     #[error(
         "the output `{value}` cannot get from {source_sharding} to {target_sharding}: its sums are complete; leave out \
          `partial`"
     )]
-    Opened {
-        /// The output.
-        value: Name,
-        /// How it lies.
-        source_sharding: String,
-        /// How it should lie.
-        target_sharding: String,
-    },
+    Opened { value: Name, source_sharding: String, target_sharding: String },
     /// A stage has not as many inputs as its kernel.
     #[error(
         "{stage}: the kernel reads {} ({tensors}), but {} given ({values})",
         counted(*.expected, "tensor"),
         if *.given == 1 { "1 value is".to_owned() } else { format!("{given} values are") }
     )]
-    Inputs {
-        /// The stage.
-        stage: String,
-        /// The number of the kernel's inputs.
-        expected: usize,
-        /// Their names.
-        tensors: String,
-        /// The number of values.
-        given: usize,
-        /// Their names.
-        values: String,
-    },
+    Inputs { stage: String, expected: usize, tensors: String, given: usize, values: String },
     /// A value has another shape than the tensor that a kernel reads it as.
     #[error("{stage}: `{tensor}` has shape {expected:?}, but `{value}` has {found:?}, {origin}; make them match")]
-    Shape {
-        /// The stage.
-        stage: String,
-        /// The kernel's tensor.
-        tensor: Name,
-        /// Its shape.
-        expected: Vec<usize>,
-        /// The value.
-        value: Name,
-        /// The value's shape.
-        found: Vec<usize>,
-        /// Where the value is from.
-        origin: String,
-    },
+    Shape { stage: String, tensor: Name, expected: Vec<usize>, value: Name, found: Vec<usize>, origin: String },
     /// Stages are lowered for different meshes.
     #[error("{stage} runs on the mesh ({mesh}), but {other} on ({other_mesh}); lower all stages for one mesh")]
     Mesh {
-        /// The stage.
         stage: String,
-        /// Its mesh.
         mesh: String,
         /// The first stage.
         other: String,
-        /// The first stage's mesh.
         other_mesh: String,
     },
     /// Stages have different element types.
     #[error("{stage} is over {dtype}, but {other} over {other_dtype}; give all stages one element type")]
     Type {
-        /// The stage.
         stage: String,
-        /// Its element type.
         dtype: DType,
         /// The first stage.
         other: String,
-        /// The first stage's element type.
         other_dtype: DType,
     },
     /// A value is written that there is already.
     #[error(
         "{stage} writes `{value}`, which is {origin}; the values before it are {existing}; give it a name of its own"
     )]
-    Taken {
-        /// The stage.
-        stage: String,
-        /// The value.
-        value: Name,
-        /// What the value is already.
-        origin: String,
-        /// All values up to this stage.
-        existing: String,
-    },
+    Taken { stage: String, value: Name, origin: String, existing: String },
     /// A redistribution that is necessary has no plan.
     #[error("`{value}` cannot get from {source_sharding} to {target_sharding} for {reader}: {why}")]
-    Plan {
-        /// The stage that reads the value, or the output.
-        reader: String,
-        /// The value.
-        value: Name,
-        /// How it lies.
-        source_sharding: String,
-        /// How it should lie.
-        target_sharding: String,
-        /// What is wrong.
-        why: PlanError,
-    },
+    Plan { reader: String, value: Name, source_sharding: String, target_sharding: String, why: PlanError },
 }
 
 impl fmt::Debug for PipelineError {

@@ -31,7 +31,7 @@ pub struct Choice {
 impl Default for Choice {
     /// Rings, and programs of five steps.
     fn default() -> Self {
-        let reduce::Options { algorithm, max_steps, .. } = reduce::Options::default();
+        let reduce::ReduceOptions { algorithm, max_steps, .. } = reduce::ReduceOptions::default();
         Self { algorithm, max_steps }
     }
 }
@@ -92,7 +92,7 @@ pub fn best_with(
 fn one(machine: &Machine, matrix: &ParallelismMatrix, traffic: &Traffic, choice: Choice) -> Result<f64, ReduceError> {
     let Choice { algorithm, max_steps } = choice;
     if traffic.operation == Collective::AllReduce && max_steps > 1 {
-        let options = reduce::Options { algorithm, max_steps, ..reduce::Options::default() };
+        let options = reduce::ReduceOptions { algorithm, max_steps, ..reduce::ReduceOptions::default() };
         let programs = reduce::best_with(machine, matrix, &traffic.axes, traffic.bytes, &options)?;
         let Some(fastest) = programs.first() else {
             panic!("{matrix} has no program of {max_steps} steps over axes {:?}: a bug of polyshard", traffic.axes)

@@ -6,6 +6,7 @@ use std::fmt;
 /// Why axes cannot be placed.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum PlacementError {
     /// A hierarchy without levels or a mesh without axes.
     #[error("no {what} to place; give at least one")]
@@ -18,7 +19,6 @@ pub enum PlacementError {
     Zero {
         /// `axis` or `level`.
         what: &'static str,
-        /// Its position.
         position: usize,
     },
     /// A product that overflows.
@@ -26,7 +26,6 @@ pub enum PlacementError {
     TooLarge {
         /// `axes` or `levels`.
         what: &'static str,
-        /// The sizes.
         sizes: Vec<usize>,
     },
     /// The mesh has not as many ranks as the machine has devices.
@@ -36,72 +35,34 @@ pub enum PlacementError {
         counted(hierarchy.iter().product::<usize>(), "device"),
         fitting(hierarchy, axes)
     )]
-    Sizes {
-        /// The hierarchy.
-        hierarchy: Vec<usize>,
-        /// The axes.
-        axes: Vec<usize>,
-    },
+    Sizes { hierarchy: Vec<usize>, axes: Vec<usize> },
     /// A matrix that is no rectangle.
     #[error("row {row} has {} and row 0 has {first}; give each axis one factor per level", counted(columns, "factor"))]
     Ragged {
-        /// The row.
         row: usize,
-        /// Its length.
         columns: usize,
         /// The first row's length.
         first: usize,
     },
     /// A matrix for another machine.
     #[error("the matrix {matrix} is for the hierarchy {given:?}, but `{machine}` has {hierarchy:?}")]
-    Machine {
-        /// The matrix.
-        matrix: String,
-        /// Its hierarchy.
-        given: Vec<usize>,
-        /// The machine's name.
-        machine: String,
-        /// The machine's hierarchy.
-        hierarchy: Vec<usize>,
-    },
+    Machine { matrix: String, given: Vec<usize>, machine: String, hierarchy: Vec<usize> },
     /// A matrix that is not for a mesh and a machine.
     #[error("the mesh ({mesh}) cannot be placed on `{machine}` by {matrix}: {why}; {instead}")]
-    Misfit {
-        /// The mesh.
-        mesh: String,
-        /// The machine's name.
-        machine: String,
-        /// The matrix.
-        matrix: String,
-        /// What does not fit.
-        why: String,
-        /// What would.
-        instead: String,
-    },
+    Misfit { mesh: String, machine: String, matrix: String, why: String, instead: String },
     /// An axis that a mesh lacks.
     #[error("no axis {axis}; the axes of the mesh are ({mesh})")]
     UnknownAxis {
         /// The name in backticks, or the position.
         axis: String,
-        /// The mesh.
         mesh: String,
     },
     /// An axis that the matrix lacks.
     #[error("no axis {axis}; the matrix {matrix} has axes 0..{axes}")]
-    NoAxis {
-        /// The position given.
-        axis: usize,
-        /// The matrix.
-        matrix: String,
-        /// The number of its axes.
-        axes: usize,
-    },
+    NoAxis { axis: usize, matrix: String, axes: usize },
     /// An axis named twice.
     #[error("axis {axis} is named twice; name each axis once")]
-    AxisTwice {
-        /// The axis.
-        axis: usize,
-    },
+    AxisTwice { axis: usize },
 }
 
 impl fmt::Debug for PlacementError {

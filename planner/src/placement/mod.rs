@@ -24,4 +24,4 @@ pub use choice::{Choice, Ranked, Traffic, best, best_with};
 pub use enumerate::{count, matrices};
 pub use error::PlacementError;
 pub use matrix::ParallelismMatrix;
-pub use placed::{AxisRef, Place, PlacedMesh};
+pub use placed::{AxisRef, PlacedMesh};

@@ -1,7 +1,7 @@
 //! Meshes that are placed: a mesh, a machine, and which rank of the one is which device of the other.
 //!
-//! A [`Mesh`] does not know devices, so `placed` adds what is missing and checks it once; a [`PlacedMesh`] is valid and need
-//! not be checked again. It is data: the runtime renumbers its ranks by it and reduces along its axes.
+//! A [`Mesh`] does not know devices, so [`PlacedMesh::new`] adds what is missing and checks it once; a [`PlacedMesh`] is
+//! valid and need not be checked again. It is data: the runtime renumbers its ranks by it and reduces along its axes.
 //! It must not decide anything: which matrix is best is for [`best`](super::best) to say.
 
 use super::{ParallelismMatrix, PlacementError, matrices};
@@ -9,7 +9,7 @@ use polyshard_layout::{Axis, Mesh, Name};
 use polyshard_machine::Machine;
 use std::fmt;
 
-/// A mesh on a machine. Made by [`Place::placed`].
+/// A mesh on a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedMesh {
     mesh: Mesh,
@@ -19,9 +19,8 @@ pub struct PlacedMesh {
     ranks: Vec<usize>,
 }
 
-/// What can be placed on a machine: a [`Mesh`].
-pub trait Place {
-    /// Places the mesh on a machine: rank `r` of the mesh is the device `matrix.ranks()[r]`.
+impl PlacedMesh {
+    /// Places a mesh on a machine: rank `r` of the mesh is the device `matrix.ranks()[r]`.
     ///
     /// ```text
     /// mesh (x: 2, y: 2)      matrix [[1 2] [2 1]]: x inside nodes, y across
@@ -32,10 +31,10 @@ pub trait Place {
     /// ```
     /// use polyshard_layout::Mesh;
     /// use polyshard_machine::Machine;
-    /// use polyshard_planner::placement::{ParallelismMatrix, Place};
+    /// use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
     /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
     /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
-    /// let placed = mesh.placed(&machine, &ParallelismMatrix::new(vec![vec![1, 2], vec![2, 1]])?)?;
+    /// let placed = PlacedMesh::new(&mesh, &machine, &ParallelismMatrix::new(vec![vec![1, 2], vec![2, 1]])?)?;
     /// assert_eq!(placed.ranks(), [0, 2, 1, 3]);
     /// assert_eq!(placed.groups(&["x"])?, [[0, 1], [2, 3]]);
     /// assert_eq!(placed.to_string(), "(x: 2, y: 2) as [[1 2] [2 1]] on a100: 2 node x 2 gpu");
@@ -45,27 +44,21 @@ pub trait Place {
     /// # Errors
     /// If the matrix is not for this machine, or its axes have not the mesh's extents; the error says which matrices
     /// would fit.
-    fn placed(&self, machine: &Machine, matrix: &ParallelismMatrix) -> Result<PlacedMesh, PlacementError>;
-}
-
-impl Place for Mesh {
-    fn placed(&self, machine: &Machine, matrix: &ParallelismMatrix) -> Result<PlacedMesh, PlacementError> {
-        let [hierarchy, axes] = [machine.hierarchy(), self.extents()];
+    pub fn new(mesh: &Mesh, machine: &Machine, matrix: &ParallelismMatrix) -> Result<Self, PlacementError> {
+        let [hierarchy, axes] = [machine.hierarchy(), mesh.extents()];
         let why = if matrix.hierarchy() != hierarchy {
             format!("its columns are for levels of {:?}, and the machine has {hierarchy:?}", matrix.hierarchy())
         } else if matrix.axes() != axes {
             format!("its rows are for axes of {:?}, and the mesh has {axes:?}", matrix.axes())
         } else {
-            let (mesh, machine, matrix) = (self.clone(), machine.clone(), matrix.clone());
-            return Ok(PlacedMesh { ranks: matrix.ranks(), mesh, machine, matrix });
+            let (mesh, machine, matrix) = (mesh.clone(), machine.clone(), matrix.clone());
+            return Ok(Self { ranks: matrix.ranks(), mesh, machine, matrix });
         };
-        let [mesh, matrix] = [self.to_string(), matrix.to_string()];
+        let [mesh, matrix] = [mesh.to_string(), matrix.to_string()];
         let instead = fitting(&hierarchy, &axes);
         Err(PlacementError::Misfit { mesh, machine: machine.name().into(), matrix, why, instead })
     }
-}
 
-impl PlacedMesh {
     /// Returns the mesh.
     #[must_use]
     pub fn mesh(&self) -> &Mesh {

@@ -7,50 +7,26 @@ use std::fmt;
 /// Why a product cannot be planned: what the user gave, or what does not fit.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum ProductError {
     /// The text is not a product.
     #[error("cannot read `{text}`: {why}; write `A[I_X, J_Y] * B[J_Y, K] -> C[I_X, K]`")]
-    Syntax {
-        /// The text given.
-        text: String,
-        /// What is wrong.
-        why: String,
-    },
+    Syntax { text: String, why: String },
     /// An array of the product is invalid.
     #[error("in `{array}`: {error}")]
-    Array {
-        /// The array as written.
-        array: String,
-        /// What is wrong with it.
-        error: TypeError,
-    },
+    Array { array: String, error: TypeError },
     /// Dimensions that make no product.
     #[error("dimension `{name}` {why}")]
-    Dimension {
-        /// The dimension's name.
-        name: String,
-        /// What is wrong, and what to write.
-        why: String,
-    },
+    Dimension { name: String, why: String },
     /// An array that is invalid by itself.
     #[error(transparent)]
     Type(#[from] TypeError),
     /// Two types that are not of one array.
     #[error("`{from}` and `{to}` are not one array on one mesh; name, dimensions, sizes and mesh must agree")]
-    Arrays {
-        /// The type before.
-        from: String,
-        /// The type after.
-        to: String,
-    },
+    Arrays { from: String, to: String },
     /// A factor that a search is to shard is sharded.
     #[error("`{array}` is to be sharded by the search but has axes; write `{whole}`, or do not let it be free")]
-    Free {
-        /// The factor as written.
-        array: String,
-        /// The factor without axes.
-        whole: String,
-    },
+    Free { array: String, whole: String },
     /// Programs do not compute in the product's element type.
     #[error(transparent)]
     NotNative(#[from] NotNative),
@@ -59,63 +35,29 @@ pub enum ProductError {
         "the sequence from `{left}` and `{right}` to `{out}` is not one of the product `{product}` over ({mesh}); take one \
          from its plan"
     )]
-    OtherSequence {
-        /// The first factor of the sequence.
-        left: Box<str>,
-        /// The second one.
-        right: Box<str>,
-        /// Its result.
-        out: Box<str>,
-        /// The product.
-        product: Box<str>,
-        /// Its mesh.
-        mesh: Box<str>,
-    },
+    OtherSequence { left: Box<str>, right: Box<str>, out: Box<str>, product: Box<str>, mesh: Box<str> },
     /// A size of a dimension that the plan does not cover.
     #[error("the size of `{name}` {why}")]
-    Size {
-        /// The dimension's name.
-        name: String,
-        /// What is wrong, and what to do.
-        why: String,
-    },
+    Size { name: String, why: String },
     /// Steps that do not follow one another.
     #[error("the step `{step}` does not begin with `{last}`; give the steps in order")]
-    Order {
-        /// The step.
-        step: String,
-        /// What the step before left.
-        last: String,
-    },
+    Order { step: String, last: String },
     /// A machine with invalid numbers, or one that does not fit the mesh.
     #[error("{0}")]
     Machine(String),
     /// More axes than plans are sought over.
     #[error("{axes} axes of more than one rank; plans are sought over at most {most}: join axes of equal links")]
-    Axes {
-        /// The number of axes.
-        axes: usize,
-        /// The most that there may be.
-        most: usize,
-    },
+    Axes { axes: usize, most: usize },
     /// More dimensions than are searched with this number of axes.
     #[error(
         "{dims} dimensions over {axes} {} of more than one rank; plans are then sought over at most {most} \
          dimensions: join those that lie alike{}", if *axes == 1 { "axis" } else { "axes" },
         if *axes == 1 { "" } else { ", or join axes" }
     )]
-    Dimensions {
-        /// The number of dimensions.
-        dims: usize,
-        /// The number of axes.
-        axes: usize,
-        /// The most dimensions that there may be.
-        most: usize,
-    },
+    Dimensions { dims: usize, axes: usize, most: usize },
     /// Sizes leave no work in equal tiles that ends in the result wanted.
     #[error("no sequence of equal tiles ends in `{out}`: {why}")]
     NoSequence {
-        /// The result as written.
         out: String,
         /// Which size does not divide, and what to do.
         why: String,
@@ -127,9 +69,7 @@ pub enum ProductError {
         capacity: u128,
         /// The bytes of the sequence that takes least.
         least: u128,
-        /// That sequence in one line.
         sequence: String,
-        /// What would fit.
         advice: String,
     },
 }

@@ -14,10 +14,10 @@ impl Plan {
     ///
     /// ```
     /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::{DistType, Options, Plan};
+    /// use polyshard_planner::{DistType, Plan, PlanOptions};
     /// let mesh = Mesh::new([("a", 2)]);
     /// let [rows, columns] = ["[4{a}8, 8]", "[8, 4{a}8]"].map(|text| DistType::parse(text, &mesh).expect("a type"));
-    /// let plan = Plan::new(&rows, &columns, &Options::default())?;
+    /// let plan = Plan::new(&rows, &columns, &PlanOptions::default())?;
     /// assert_eq!(plan.explain(8), "\
     /// redistribution over (a: 2), 8 bytes per element
     ///   [4{a}8, 8]

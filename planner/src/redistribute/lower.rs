@@ -15,11 +15,11 @@ impl Plan {
     ///
     /// ```
     /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::{DistType, Options, Plan};
+    /// use polyshard_planner::{DistType, Plan, PlanOptions};
     /// use polyshard_program::DType;
     /// let mesh = Mesh::new([("a", 2), ("b", 2)]);
     /// let [rows, columns] = ["[2{b,a}8, 8]", "[8, 2{b,a}8]"].map(|text| DistType::parse(text, &mesh).expect("a type"));
-    /// let program = Plan::new(&rows, &columns, &Options::default())?.program("A", DType::F64);
+    /// let program = Plan::new(&rows, &columns, &PlanOptions::default())?.program("A", DType::F64);
     /// assert_eq!(program.to_string(), "\
     /// program over (a: 2, b: 2), f64
     ///     input         A[8, 8]: [0 @ [a, b]]
@@ -171,11 +171,11 @@ impl DistType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Options;
+    use crate::PlanOptions;
 
     fn plan(mesh: &Mesh, [from, to]: [&str; 2]) -> Plan {
         let [from, to] = [from, to].map(|text| DistType::parse(text, mesh).expect("a type"));
-        Plan::new(&from, &to, &Options::default()).expect("a plan")
+        Plan::new(&from, &to, &PlanOptions::default()).expect("a plan")
     }
 
     #[test]

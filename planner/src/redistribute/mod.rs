@@ -72,7 +72,7 @@ pub enum MemoryBound {
 
 /// What a plan may do and what it is judged by.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct PlanOptions {
     /// The operations that it may use.
     pub ops: Ops,
     /// The memory that a tile may take.
@@ -83,7 +83,7 @@ pub struct Options {
     pub element_bytes: usize,
 }
 
-impl Default for Options {
+impl Default for PlanOptions {
     fn default() -> Self {
         Self { ops: Ops::default(), memory: MemoryBound::default(), model: CostModel::Elements, element_bytes: 8 }
     }
@@ -95,11 +95,11 @@ impl Plan {
     ///
     /// ```
     /// use polyshard_layout::{Mesh, Placement, Sharding};
-    /// use polyshard_planner::{Options, Plan};
+    /// use polyshard_planner::{Plan, PlanOptions};
     /// let mesh = Mesh::new([("x", 4), ("y", 6)]);
     /// let [x, y] = mesh.axes();
     /// let [rows, others] = [x, y].map(|axis| Sharding::new(&mesh, &[10], &[Placement::block(0, axis)]));
-    /// let plan = Plan::between(&rows?, &others?, &Options::default())?;
+    /// let plan = Plan::between(&rows?, &others?, &PlanOptions::default())?;
     /// assert_eq!([plan.source().to_string(), plan.target().to_string()], ["[3{x}12]", "[2{y}12]"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -107,7 +107,7 @@ impl Plan {
     /// # Errors
     /// [`PlanError::Type`] if a sharding is not in such blocks, or tiles of both are not those of one larger array;
     /// and as [`new`](Self::new).
-    pub fn between(source: &Sharding, target: &Sharding, options: &Options) -> Result<Self, PlanError> {
+    pub fn between(source: &Sharding, target: &Sharding, options: &PlanOptions) -> Result<Self, PlanError> {
         check_meshes(source.mesh(), target.mesh())?;
         check_shapes([source, target], [source.shape(), target.shape()])?;
         let [from, to] = DistType::covering(source, target)?;
@@ -119,11 +119,11 @@ impl Plan {
     ///
     /// ```
     /// use polyshard_layout::Mesh;
-    /// use polyshard_planner::{DistType, Options, Ops, Plan};
+    /// use polyshard_planner::{DistType, Ops, Plan, PlanOptions};
     /// let mesh = Mesh::new([("devs", 32)]);
     /// let columns = DistType::parse("[32, 64{devs}2048]", &mesh)?;
     /// let rows = DistType::parse("[1{devs}32, 2048]", &mesh)?;
-    /// let plan = Plan::new(&columns, &rows, &Options { ops: Ops::Paper, ..Options::default() })?;
+    /// let plan = Plan::new(&columns, &rows, &PlanOptions { ops: Ops::Paper, ..PlanOptions::default() })?;
     /// assert_eq!((plan.steps().len(), plan.total_cost(), plan.permutes()), (1, 2048, false));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -131,7 +131,7 @@ impl Plan {
     /// # Errors
     /// If shapes or meshes differ, the tiles themselves do not fit into the memory bound, or the cost model is
     /// invalid.
-    pub fn new(source: &DistType, target: &DistType, options: &Options) -> Result<Self, PlanError> {
+    pub fn new(source: &DistType, target: &DistType, options: &PlanOptions) -> Result<Self, PlanError> {
         check_meshes(source.mesh(), target.mesh())?;
         check_shapes([source, target], [&source.shape(), &target.shape()])?;
         if let CostModel::Links(links) = &options.model {

@@ -15,7 +15,7 @@ struct Figures {
 fn plan(axes: &[(&'static str, usize)], source: &str, target: &str) -> Plan {
     let mesh = Mesh::new(axes.iter().copied());
     let [source, target] = [source, target].map(|text| DistType::parse(text, &mesh).expect("a type"));
-    Plan::new(&source, &target, &Options { ops: Ops::Paper, ..Options::default() }).expect("a plan")
+    Plan::new(&source, &target, &PlanOptions { ops: Ops::Paper, ..PlanOptions::default() }).expect("a plan")
 }
 
 fn ops(plan: &Plan) -> Vec<Collective> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Which programs are tried, and how collectives run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Options {
+pub struct ReduceOptions {
     /// The most steps of a program.
     pub max_steps: usize,
     /// When a `Master` instruction counts.
@@ -23,7 +23,7 @@ pub struct Options {
     pub algorithm: Algorithm,
 }
 
-impl Default for Options {
+impl Default for ReduceOptions {
     /// Five steps, as in the literature, and rings.
     fn default() -> Self {
         Self { max_steps: 5, masters: AllowedMasters::default(), algorithm: Algorithm::default() }
@@ -62,7 +62,7 @@ pub fn best(
     axes: &[usize],
     bytes: f64,
 ) -> Result<Vec<Ranked>, ReduceError> {
-    best_with(machine, matrix, axes, bytes, &Options::default())
+    best_with(machine, matrix, axes, bytes, &ReduceOptions::default())
 }
 
 /// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first; of equally fast ones those of
@@ -75,7 +75,7 @@ pub fn best_with(
     matrix: &ParallelismMatrix,
     axes: &[usize],
     bytes: f64,
-    options: &Options,
+    options: &ReduceOptions,
 ) -> Result<Vec<Ranked>, ReduceError> {
     if !(bytes >= 0.0 && bytes.is_finite()) {
         return Err(MachineError::Bytes { bytes: bytes.to_string() }.into());

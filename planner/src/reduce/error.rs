@@ -9,6 +9,7 @@ use std::fmt;
 /// Why a reduction cannot be made.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum ReduceError {
     /// The placement is invalid, or lacks an axis.
     #[error(transparent)]
@@ -21,39 +22,23 @@ pub enum ReduceError {
     Steps(#[from] ReductionError),
     /// A level that the hierarchy lacks.
     #[error("no level {level}; the hierarchy {hierarchy} has levels 0..{levels}")]
-    NoLevel {
-        /// The level given.
-        level: usize,
-        /// The hierarchy.
-        hierarchy: String,
-        /// How many levels it has.
-        levels: usize,
-    },
+    NoLevel { level: usize, hierarchy: String, levels: usize },
     /// A form whose level is not outside the slice.
     #[error(
         "level {ancestor} of the form is not outside level {slice} of the slice; name one of {}",
         if *slice == 0 { "none, and use `InsideGroup`".into() } else { format!("0..{slice}") }
     )]
-    NoAncestor {
-        /// The form's level.
-        ancestor: usize,
-        /// The slice.
-        slice: usize,
-    },
+    NoAncestor { ancestor: usize, slice: usize },
     /// A level of count 0, or too many devices.
     #[error(
         "levels of {counts:?} members are not a hierarchy; give each 1 or more, and fewer than 2^64 devices in all"
     )]
-    Counts {
-        /// The counts.
-        counts: Vec<usize>,
-    },
+    Counts { counts: Vec<usize> },
     /// A step all of whose groups hold nothing.
     #[error("step {step}, {collective}: no group of two ranks or more holds anything; leave the step out")]
     Nothing {
         /// The step, counted from 1.
         step: usize,
-        /// Its collective.
         collective: Collective,
     },
     /// A step whose ranks hold different amounts.
@@ -64,11 +49,9 @@ pub enum ReduceError {
     Uneven {
         /// The step, counted from 1.
         step: usize,
-        /// Its collective.
         collective: Collective,
         /// What one holds: `all of the array`, `1/4 of the array`, `nothing`.
         first: String,
-        /// What another holds.
         other: String,
     },
     /// A gather of more pieces than there are.
@@ -76,58 +59,24 @@ pub enum ReduceError {
     Whole {
         /// The step, counted from 1.
         step: usize,
-        /// The ranks of a group.
         ranks: usize,
-        /// What each holds.
         held: String,
     },
     /// More elements than any memory can hold.
     #[error("no array has {elements} elements of `{dtype}`; give at most {most}")]
-    TooLong {
-        /// How many were given.
-        elements: usize,
-        /// Their type.
-        dtype: DType,
-        /// The most that there can be.
-        most: usize,
-    },
+    TooLong { elements: usize, dtype: DType, most: usize },
     /// A program that does not reduce over the axes.
     #[error("the program `{program}` does not reduce over {over} of {placed}: {why}")]
-    WrongProgram {
-        /// The program.
-        program: String,
-        /// The axes, as text.
-        over: String,
-        /// The placed mesh.
-        placed: String,
-        /// Why it does not.
-        why: Box<ReduceError>,
-    },
+    WrongProgram { program: String, over: String, placed: String, why: Box<ReduceError> },
     /// Steps that do not reduce over the axes.
     #[error("the steps do not reduce over {over} of {placed}: {why}")]
-    WrongSteps {
-        /// The axes, as text.
-        over: String,
-        /// The placed mesh.
-        placed: String,
-        /// Why they do not.
-        why: Box<ReductionError>,
-    },
+    WrongSteps { over: String, placed: String, why: Box<ReductionError> },
     /// Steps for other groups than those along the axes.
     #[error(
         "the steps reduce in the groups {given}, but over {over} of {placed} these are {wanted}; make them for these \
          groups"
     )]
-    OtherGroups {
-        /// The groups of the steps.
-        given: Box<str>,
-        /// The axes, as text.
-        over: Box<str>,
-        /// The placed mesh.
-        placed: Box<str>,
-        /// The groups along the axes.
-        wanted: Box<str>,
-    },
+    OtherGroups { given: Box<str>, over: Box<str>, placed: Box<str>, wanted: Box<str> },
 }
 
 impl fmt::Debug for ReduceError {

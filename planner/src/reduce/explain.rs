@@ -2,13 +2,13 @@
 
 use super::hierarchy::Hierarchy;
 use super::instruction::Instruction;
-use super::plan::Plan;
+use super::plan::ReductionPlan;
 use super::strategy::Strategy;
 use polyshard_machine::Collective;
 use polyshard_program::reduction::listed;
 use std::fmt;
 
-impl Plan {
+impl ReductionPlan {
     /// Returns the steps with their groups of devices and simulated seconds, and how the whole compares with one
     /// all-reduce.
     #[must_use]
@@ -37,7 +37,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for ReductionPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match &self.strategy {
             Strategy::Direct => "in one all-reduce",

@@ -31,11 +31,11 @@ mod simulate;
 mod strategy;
 mod synthesize;
 
-pub use choice::{Options, Ranked, best, best_with};
+pub use choice::{Ranked, ReduceOptions, best, best_with};
 pub use error::ReduceError;
 pub use hierarchy::Hierarchy;
 pub use instruction::{Form, Instruction};
-pub use plan::Plan;
+pub use plan::ReductionPlan;
 pub use program::ReductionProgram;
 pub use simulate::{Simulation, simulate};
 pub use strategy::Strategy;

@@ -17,7 +17,7 @@ use polyshard_program::{self as data, DType};
 
 /// A reduction of arrays of one length over axes of a placed mesh; made by [`PlacedMesh::reduction`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct ReductionPlan {
     pub(super) placed: PlacedMesh,
     /// Positions in the mesh, ascending.
     pub(super) axes: Vec<usize>,
@@ -39,11 +39,12 @@ impl PlacedMesh {
     /// ```
     /// use polyshard_layout::Mesh;
     /// use polyshard_machine::Machine;
-    /// use polyshard_planner::placement::{ParallelismMatrix, Place};
+    /// use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh};
     /// use polyshard_planner::reduce::Strategy;
     /// use polyshard_program::DType;
     /// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
-    /// let placed = Mesh::new([("data", 4)]).placed(&machine, &ParallelismMatrix::new(vec![vec![2, 2]])?)?;
+    /// let matrix = ParallelismMatrix::new(vec![vec![2, 2]])?;
+    /// let placed = PlacedMesh::new(&Mesh::new([("data", 4)]), &machine, &matrix)?;
     /// let sum = placed.reduction(&["data"], 1 << 20, DType::F32, Strategy::Best)?;
     /// assert!(sum.explain().contains("ReduceScatter(node, InsideGroup)"), "{}", sum.explain());
     /// assert_eq!(sum.program("G").to_string(), "\
@@ -67,7 +68,7 @@ impl PlacedMesh {
         elements: usize,
         dtype: DType,
         strategy: Strategy,
-    ) -> Result<Plan, ReduceError> {
+    ) -> Result<ReductionPlan, ReduceError> {
         let most = isize::MAX as usize / dtype.size();
         if elements > most {
             return Err(ReduceError::TooLong { elements, dtype, most });
@@ -130,7 +131,7 @@ impl PlacedMesh {
             }
         }
         let (placed, direct) = (self.clone(), time_of_one);
-        Ok(Plan { placed, axes, elements, dtype, strategy, instructions, procedure, simulation, direct })
+        Ok(ReductionPlan { placed, axes, elements, dtype, strategy, instructions, procedure, simulation, direct })
     }
 
     /// The axes, as text.
@@ -168,7 +169,7 @@ fn direct(groups: Vec<Vec<usize>>) -> Result<Lowered, ReduceError> {
     Ok(Lowered::from_steps(groups, 1, steps)?)
 }
 
-impl Plan {
+impl ReductionPlan {
     /// Returns the program of the reduction: an array named `array` of partial sums along the axes, which are closed. Its
     /// ranks are those of the mesh.
     ///

@@ -6,7 +6,7 @@ use polyshard_planner::product::{
     Collective, Free, Link, Operand, Product, ProductError, ProductPlan, ProductStep, Roofline, Sequence, Sharded,
     Wiring, reshard,
 };
-use polyshard_planner::{Ops, Options, Plan};
+use polyshard_planner::{Ops, Plan, PlanOptions};
 use proptest::prelude::*;
 
 /// A mesh, a product over it as text, and its sizes.
@@ -210,7 +210,7 @@ proptest! {
             let ProductStep::Move { op: op @ (Collective::Slice | Collective::AllGather | Collective::AllToAll), operand, from, to, .. } = step else {
                 continue;
             };
-            let options = Options { ops: Ops::Fused, element_bytes: 4, ..Options::default() };
+            let options = PlanOptions { ops: Ops::Fused, element_bytes: 4, ..PlanOptions::default() };
             let plan = Plan::between(&from.sharding().closed(), &to.sharding().closed(), &options).expect("a plan");
             prop_assert_eq!(plan.steps().len(), 1, "{}\n{}", step, plan.explain(4));
             prop_assert_eq!(*op == Collective::Slice, plan.received(0) == 0);

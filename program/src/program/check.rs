@@ -9,50 +9,26 @@ use polyshard_layout::{DType, Mesh, Name, NotNative};
 /// Why statements are not a program. A statement is given by its number, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum ProgramError {
     /// Programs do not compute in the element type.
     #[error(transparent)]
     NotNative(#[from] NotNative),
     /// A statement names an array that does not exist.
     #[error("statement {statement} names array {array}, but the program has {arrays} arrays, numbered from 0")]
-    NoArray {
-        /// The statement.
-        statement: usize,
-        /// The array's number.
-        array: usize,
-        /// The number of arrays.
-        arrays: usize,
-    },
+    NoArray { statement: usize, array: usize, arrays: usize },
     /// An array is read that nothing has written.
     #[error("statement {statement} reads `{array}`, which no statement before it writes")]
-    Unwritten {
-        /// The statement.
-        statement: usize,
-        /// The array.
-        array: Name,
-    },
+    Unwritten { statement: usize, array: Name },
     /// An array is written that is an input or was written before.
     #[error("statement {statement} writes `{array}`, which is an input or was written before")]
-    Overwritten {
-        /// The statement.
-        statement: usize,
-        /// The array.
-        array: Name,
-    },
+    Overwritten { statement: usize, array: Name },
     /// An array is not sharded, or has not the type or shape, that a statement needs.
     #[error("statement {statement}: {why}")]
-    Misfit {
-        /// The statement.
-        statement: usize,
-        /// What is wrong.
-        why: String,
-    },
+    Misfit { statement: usize, why: String },
     /// An output is not written.
     #[error("no statement writes the output `{array}`")]
-    NoOutput {
-        /// The array.
-        array: Name,
-    },
+    NoOutput { array: Name },
 }
 
 pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], statements: &[Statement]) -> Result<(), ProgramError> {

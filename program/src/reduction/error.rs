@@ -8,17 +8,15 @@ use std::fmt;
 /// Why steps do not reduce.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum ReductionError {
     /// A program that adds what must not be added, or gathers what is not apart.
     #[error("step {step}, {collective} in the group {group:?}: {violation}")]
     Rule {
         /// The step, counted from 1.
         step: usize,
-        /// Its collective.
         collective: Collective,
-        /// The group's ranks.
         group: Vec<usize>,
-        /// The rule that is broken.
         violation: Violation,
     },
     /// A group that joins ranks which must not be summed.
@@ -29,21 +27,13 @@ pub enum ReductionError {
     Joined {
         /// The step, counted from 1.
         step: usize,
-        /// The group.
         group: Vec<usize>,
         /// Ranks that are to be summed with each other alone.
         reduced: Vec<usize>,
     },
     /// Groups to be summed, or of a step, that are not of ranks numbered from 0.
     #[error("rank {rank} {why}; the groups to be summed have each of the ranks 0..{ranks} once")]
-    Ranks {
-        /// The rank.
-        rank: usize,
-        /// What is wrong with it.
-        why: &'static str,
-        /// How many ranks there are.
-        ranks: usize,
-    },
+    Ranks { rank: usize, why: &'static str, ranks: usize },
     /// An array of no chunks.
     #[error("an array of 0 chunks has nothing to sum; give 1 or more")]
     NoChunks,
@@ -55,13 +45,9 @@ pub enum ReductionError {
     Parts {
         /// The step, counted from 1.
         step: usize,
-        /// A rank.
         rank: usize,
-        /// The chunks that it holds.
         held: usize,
-        /// How many there are.
         chunks: usize,
-        /// What the step says.
         parts: usize,
     },
     /// A program that ends before the sum is everywhere.
@@ -71,7 +57,6 @@ pub enum ReductionError {
         rank: usize,
         /// How many chunks it lacks or has in part.
         missing: usize,
-        /// How many there are.
         chunks: usize,
     },
 }

@@ -39,71 +39,37 @@ pub enum Effect {
 /// Why a collective must not be applied to a group. Devices and chunks are counted from 0.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum Violation {
     /// Reductions are not made of such a collective.
     #[error("{collective} is not part of a reduction; those are {}", COLLECTIVES.map(|one| one.to_string()).join(", "))]
-    NotOfReductions {
-        /// The collective.
-        collective: Collective,
-    },
+    NotOfReductions { collective: Collective },
     /// Chunks that are not the same would be added.
     #[error("devices {first} and {other} hold different chunks, which would be added")]
-    DifferentChunks {
-        /// A device.
-        first: usize,
-        /// Another.
-        other: usize,
-    },
+    DifferentChunks { first: usize, other: usize },
     /// A device's data would be added twice.
     #[error("the data of device {contributor} would be added twice in chunk {chunk}")]
-    AddedTwice {
-        /// Whose data.
-        contributor: usize,
-        /// Where.
-        chunk: usize,
-    },
+    AddedTwice { contributor: usize, chunk: usize },
     /// Chunks that cannot be scattered evenly.
     #[error(
         "{} cannot be scattered over {devices} devices; the number of chunks must be a multiple",
         counted(*chunks, "chunk")
     )]
-    Indivisible {
-        /// How many chunks each device holds.
-        chunks: usize,
-        /// How many devices there are.
-        devices: usize,
-    },
+    Indivisible { chunks: usize, devices: usize },
     /// A chunk that would be gathered from two.
     #[error("devices {first} and {other} both hold chunk {chunk}, so there is nothing to gather")]
-    HeldTwice {
-        /// A device.
-        first: usize,
-        /// Another.
-        other: usize,
-        /// The chunk.
-        chunk: usize,
-    },
+    HeldTwice { first: usize, other: usize, chunk: usize },
     /// A gather of unequal pieces.
     #[error(
         "device {first} holds {} and device {other} holds {others}; a gather needs as many of each, and some",
         counted(*chunks, "chunk")
     )]
-    Unequal {
-        /// A device.
-        first: usize,
-        /// Its chunks.
-        chunks: usize,
-        /// Another.
-        other: usize,
-        /// Its chunks.
-        others: usize,
-    },
+    Unequal { first: usize, chunks: usize, other: usize, others: usize },
     /// A broadcast that would lose something.
     #[error("device {other} knows something that the first, {first}, does not, and a broadcast would lose it")]
     WouldLose {
         /// The root.
         first: usize,
-        /// Who knows more.
         other: usize,
     },
     /// A broadcast of what all know.

@@ -8,6 +8,8 @@ mod gather;
 mod load;
 mod save;
 
+pub(crate) use save::agreed;
+
 use crate::block::Block;
 use crate::layout::{Name, Sharding};
 use crate::memory::{Memory, Segment};

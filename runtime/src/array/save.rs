@@ -42,7 +42,7 @@ impl<T: Element> DistArray<T> {
 }
 
 /// Gives all ranks the failure of rank 0, if there is one (MPI 3.1, section 5.4).
-pub(super) fn agreed<R>(world: &World, result: Result<R>) -> Result<R> {
+pub(crate) fn agreed<R>(world: &World, result: Result<R>) -> Result<R> {
     let comm = world.comm();
     let message = result.as_ref().err().map_or(String::new(), ToString::to_string).into_bytes();
     let mut len = message.len().to_ne_bytes();

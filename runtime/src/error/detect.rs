@@ -5,6 +5,7 @@ use polyshard_machine::MachineError;
 /// Why the machine that ranks run on cannot be detected: counted, or measured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum DetectError {
     /// The system does not say how many cores or how much memory a node has.
     #[error("this system does not say how many cores or how much memory a node has; write the machine's TOML by hand")]
@@ -15,7 +16,6 @@ pub enum DetectError {
          the ranks of a node follow one another; start them node by node, with `mpirun --map-by slot`"
     )]
     Interleaved {
-        /// A rank.
         rank: usize,
         /// The next one on its node.
         other: usize,
@@ -32,7 +32,6 @@ pub enum DetectError {
         first: usize,
         /// A node with another number of them.
         node: usize,
-        /// The ranks on it.
         ranks: usize,
         /// The fewest ranks on a node.
         fewest: usize,
@@ -45,7 +44,6 @@ pub enum DetectError {
     SizeTooSmall {
         /// The size in bytes.
         size: usize,
-        /// The number of ranks.
         ranks: usize,
         /// The least size that can be measured.
         min: usize,

@@ -21,21 +21,18 @@ pub struct FileError {
 /// What is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum FileErrorKind {
     /// The operating system refuses.
     #[error("{message}")]
     System {
-        /// The kind of its error.
         kind: io::ErrorKind,
         /// What it says, or for what is common, what to do.
         message: String,
     },
     /// A folder, a pipe or a device is to be read.
     #[error("it is {what}, not a file")]
-    NotAFile {
-        /// What it is.
-        what: &'static str,
-    },
+    NotAFile { what: &'static str },
     /// The file is empty.
     #[error("it is empty; write it with `numpy.save`")]
     Empty,
@@ -44,12 +41,7 @@ pub enum FileErrorKind {
     NotNpy,
     /// The file has another version of the format than those that are read.
     #[error("it is of version {major}.{minor} of the format, but 1.0 to 3.0 are known; write it with `numpy.save`")]
-    Version {
-        /// Its first number.
-        major: u8,
-        /// Its second number.
-        minor: u8,
-    },
+    Version { major: u8, minor: u8 },
     /// The file ends inside of its header.
     #[error("it is cut short: its header ends after {held} bytes; write it again")]
     HeaderCutShort {
@@ -69,36 +61,20 @@ pub enum FileErrorKind {
     CutShort,
     /// The header cannot be read.
     #[error("its header is damaged: {why}; write it again with `numpy.save`")]
-    Header {
-        /// What is wrong with it, and where.
-        why: String,
-    },
+    Header { why: String },
     /// The header says a shape that no array can have.
     #[error("its header is damaged: an array of shape {shape:?} does not fit memory")]
-    Shape {
-        /// The shape.
-        shape: Vec<usize>,
-    },
+    Shape { shape: Vec<usize> },
     /// The elements are of a type that is not read.
     #[error("it holds {what}, but f32, f64, i32 or i64 is needed: {cure}")]
     ElementType {
         /// What the file holds, with its type as the header says it.
         what: String,
-        /// What to do.
         cure: String,
     },
     /// The file holds an array of another type or shape than is expected.
     #[error("{}", other_array(*.dtype, *.wanted_dtype, .shape, .wanted_shape))]
-    OtherArray {
-        /// The element type that the file holds.
-        dtype: DType,
-        /// The element type that is expected.
-        wanted_dtype: DType,
-        /// The shape that the file holds.
-        shape: Vec<usize>,
-        /// The shape that is expected.
-        wanted_shape: Vec<usize>,
-    },
+    OtherArray { dtype: DType, wanted_dtype: DType, shape: Vec<usize>, wanted_shape: Vec<usize> },
     /// The path ends in a folder or in nothing.
     #[error("it does not name a file")]
     Nameless,
@@ -107,22 +83,13 @@ pub enum FileErrorKind {
     Folder,
     /// A disk or a socket is to be written.
     #[error("it is {what}; name a file")]
-    Special {
-        /// What it is.
-        what: &'static str,
-    },
+    Special { what: &'static str },
     /// The folder of a file to write does not exist.
     #[error("there is no folder `{}`; make it first", .folder.display())]
-    NoFolder {
-        /// The folder.
-        folder: PathBuf,
-    },
+    NoFolder { folder: PathBuf },
     /// A file to write is in what is not a folder.
     #[error("`{}` is not a folder", .parent.display())]
-    NotAFolder {
-        /// What the file should be in.
-        parent: PathBuf,
-    },
+    NotAFolder { parent: PathBuf },
     /// Links lead to one another.
     #[error("its links lead in a circle")]
     Links,

@@ -7,6 +7,7 @@ use crate::layout::Mesh;
 /// Why the ranks of a world cannot be grouped or numbered along a mesh.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum GroupError {
     /// The mesh has more or fewer ranks than the world.
     #[error(
@@ -14,30 +15,13 @@ pub enum GroupError {
         plural(.mesh.size(), "rank"),
         started(*.backend, .mesh.size())
     )]
-    Mesh {
-        /// The mesh.
-        mesh: Mesh,
-        /// The number of ranks of the world.
-        size: usize,
-        /// What the ranks of the world are.
-        backend: Backend,
-    },
+    Mesh { mesh: Mesh, size: usize, backend: Backend },
     /// The mesh has no such axis.
     #[error("no axis {axis}: the mesh ({mesh}) has axes 0..{}", .mesh.ndim())]
-    NoAxis {
-        /// The position that is not one of an axis.
-        axis: usize,
-        /// The mesh.
-        mesh: Mesh,
-    },
+    NoAxis { axis: usize, mesh: Mesh },
     /// A group is asked for along the same axis twice.
     #[error("axis {axis} of the mesh ({mesh}) is given twice for one group")]
-    AxisTwice {
-        /// The position of the axis.
-        axis: usize,
-        /// The mesh.
-        mesh: Mesh,
-    },
+    AxisTwice { axis: usize, mesh: Mesh },
     /// The world is renumbered already.
     #[error("the world is placed already, {name}; give the world that `spmd` gives")]
     PlacedAlready {
@@ -46,12 +30,7 @@ pub enum GroupError {
     },
     /// An order of ranks that is not a permutation of them.
     #[error("the order {ranks:?} does not have each of the ranks 0..{size} once; give it each once")]
-    NotAPermutation {
-        /// The order.
-        ranks: Vec<usize>,
-        /// The number of ranks of the world.
-        size: usize,
-    },
+    NotAPermutation { ranks: Vec<usize>, size: usize },
 }
 
 /// Says how a program is started on so many ranks.

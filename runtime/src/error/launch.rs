@@ -5,6 +5,7 @@ use crate::comm::plural;
 /// Why ranks cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum LaunchError {
     /// A rank calls `spmd`.
     #[error("`spmd` was called inside of `spmd`: a rank cannot start ranks, so move the call out of the closure")]
@@ -17,21 +18,13 @@ pub enum LaunchError {
         "{ranks} ranks cannot be threads of one process, which has at most {max} ({limit}): use a smaller mesh, or \
          processes, `mpirun -n {ranks}`"
     )]
-    TooManyThreads {
-        /// The number of ranks.
-        ranks: usize,
-        /// The most threads.
-        max: usize,
-        /// What limits them.
-        limit: &'static str,
-    },
+    TooManyThreads { ranks: usize, max: usize, limit: &'static str },
     /// An MPI launcher started a process that was built without MPI.
     #[error(
         "the process was started by {launcher} (`{variable}` is set), but polyshard was built without MPI: build it with \
          the feature `mpi`, or start the program without a launcher"
     )]
     WithoutMpi {
-        /// The launcher.
         launcher: &'static str,
         /// The environment variable by which it is known.
         variable: &'static str,
@@ -42,38 +35,22 @@ pub enum LaunchError {
          of one process: start the program without a launcher"
     )]
     Emulated {
-        /// The launcher.
         launcher: &'static str,
         /// The environment variable by which it is known.
         variable: &'static str,
     },
     /// An emulated machine cannot be slowed by the factor.
     #[error("a machine cannot be slowed by a factor of {factor}: give one that is more than 0, such as 1")]
-    Slowdown {
-        /// The factor, as it is printed.
-        factor: String,
-    },
+    Slowdown { factor: String },
     /// MPI sees other processes than the launcher started.
     #[error(
         "{launcher} started {started} processes, but MPI sees {size}: the launcher and the MPI library that the program \
          is linked with must belong together"
     )]
-    OtherMpi {
-        /// The launcher.
-        launcher: &'static str,
-        /// The processes that it started.
-        started: usize,
-        /// The processes that MPI sees.
-        size: usize,
-    },
+    OtherMpi { launcher: &'static str, started: usize, size: usize },
     /// The program is for more or fewer ranks than there are MPI processes.
     #[error("the program is for {}, but runs on {size}: start it with `mpirun -n {ranks}`", plural(*.ranks, "rank"))]
-    Processes {
-        /// The ranks that the program is for.
-        ranks: usize,
-        /// The number of processes.
-        size: usize,
-    },
+    Processes { ranks: usize, size: usize },
     /// Another thread of the process uses MPI.
     #[error("MPI belongs to the thread that used it first: call `spmd` on that thread")]
     OtherThread,
@@ -82,20 +59,11 @@ pub enum LaunchError {
     Finalized,
     /// `POLYSHARD_TRANSPORT` is no transport.
     #[error("`POLYSHARD_TRANSPORT` is `{value}`: set it to auto, messages or shared")]
-    Transport {
-        /// Its value.
-        value: String,
-    },
+    Transport { value: String },
     /// `POLYSHARD_CHECK` is neither 0 nor 1.
     #[error("`POLYSHARD_CHECK` is `{value}`: set it to 1 or 0")]
-    Check {
-        /// Its value.
-        value: String,
-    },
+    Check { value: String },
     /// `POLYSHARD_WAIT_SECONDS` is not a number above 0.
     #[error("`POLYSHARD_WAIT_SECONDS` is `{value}`: set it to a number of seconds above 0, such as 10")]
-    WaitSeconds {
-        /// Its value.
-        value: String,
-    },
+    WaitSeconds { value: String },
 }

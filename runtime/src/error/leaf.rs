@@ -6,21 +6,17 @@ use crate::layout::{DType, Name};
 /// Why a leaf cannot be registered or called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum LeafError {
     /// The name is not an identifier.
     #[error("`{name}` is not a name for a leaf; names are letters, digits and `_`, and do not start with a digit")]
-    BadName {
-        /// The name.
-        name: Name,
-    },
+    BadName { name: Name },
     /// The statement cannot be read.
     #[error("cannot read `{statement}` at column {column}: {why}")]
     Syntax {
-        /// The statement.
         statement: String,
         /// Where reading it ends, in characters, counted from 1.
         column: usize,
-        /// What is expected there, or why what is there cannot be.
         why: Box<str>,
     },
     /// The function takes more or fewer operands than the statement has.
@@ -28,74 +24,31 @@ pub enum LeafError {
         "`{statement}` has {} operands ({}), but the function of leaf `{name}` takes {taken}; make them match",
         .operands.len(), joined(.operands)
     )]
-    Operands {
-        /// The leaf.
-        name: Name,
-        /// The statement.
-        statement: Box<str>,
-        /// The operands of the statement.
-        operands: Box<[Name]>,
-        /// How many operands the function takes.
-        taken: usize,
-    },
+    Operands { name: Name, statement: Box<str>, operands: Box<[Name]>, taken: usize },
     /// Another function is registered under the name.
     #[error(
         "leaf `{name}` is already registered for {dtype} as `{registered}`; register each leaf once, before `spmd`, \
          under a name of its own"
     )]
-    RegisteredAlready {
-        /// The leaf.
-        name: Name,
-        /// The element type.
-        dtype: DType,
-        /// What the function that is registered computes.
-        registered: String,
-    },
+    RegisteredAlready { name: Name, dtype: DType, registered: String },
     /// No leaf is registered under the name.
     #[error(
         "no leaf `{name}` for {dtype}; {}: {}", listed(.known), to_register(*.name, .statement)
     )]
-    Unknown {
-        /// The leaf.
-        name: Name,
-        /// The element type.
-        dtype: DType,
-        /// What it should compute.
-        statement: Box<str>,
-        /// The leaves that are registered for the element type.
-        known: Box<[Name]>,
-    },
+    Unknown { name: Name, dtype: DType, statement: Box<str>, known: Box<[Name]> },
     /// A leaf is registered under the name, but for other element types.
     #[error(
         "no leaf `{name}` for {dtype}; it is registered for {}: {}",
         joined(.registered),
         to_register(*.name, .statement)
     )]
-    OtherType {
-        /// The leaf.
-        name: Name,
-        /// The element type.
-        dtype: DType,
-        /// What it should compute.
-        statement: Box<str>,
-        /// The element types that it is registered for.
-        registered: Box<[DType]>,
-    },
+    OtherType { name: Name, dtype: DType, statement: Box<str>, registered: Box<[DType]> },
     /// The leaf that is registered computes something else than the kernel needs.
     #[error(
         "leaf `{name}` is registered for {dtype} as `{registered}`, but the kernel needs `{statement}`: register a leaf \
          that computes this, or tensorize with another"
     )]
-    OtherStatement {
-        /// The leaf.
-        name: Name,
-        /// The element type.
-        dtype: DType,
-        /// What the leaf that is registered computes.
-        registered: Box<str>,
-        /// What the kernel needs.
-        statement: Box<str>,
-    },
+    OtherStatement { name: Name, dtype: DType, registered: Box<str>, statement: Box<str> },
 }
 
 fn listed(known: &[Name]) -> String {

@@ -6,18 +6,14 @@ use crate::layout::{Mesh, Sharding, SumsError};
 /// Why an array cannot be redistributed or swept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum RedistributionError {
     /// Source and target have different shapes.
     #[error(
         "an array of shape {source_shape:?} cannot be redistributed to a sharding of shape {target_shape:?}; a \
          redistribution keeps the shape"
     )]
-    Shape {
-        /// The shape of the source.
-        source_shape: Vec<usize>,
-        /// The shape of the target.
-        target_shape: Vec<usize>,
-    },
+    Shape { source_shape: Vec<usize>, target_shape: Vec<usize> },
     /// The partial sums of the source cannot become those of the target.
     #[error(transparent)]
     Sums(#[from] SumsError),
@@ -26,53 +22,30 @@ pub enum RedistributionError {
         "a part of an array is moved, but one sharded {sharding} holds terms of sums; use `Redistribution::new`, which \
          closes them"
     )]
-    PartOfSums {
-        /// The sharding with partial sums.
-        sharding: Box<Sharding>,
-    },
+    PartOfSums { sharding: Box<Sharding> },
     /// A rank is to keep elements that it does not hold.
     #[error(
         "rank {rank} is to keep {len} elements by {kept}, but does not hold all of them by {held}; give a sharding of \
          which each rank owns part of what it holds"
     )]
-    NotHeld {
-        /// The rank.
-        rank: usize,
-        /// The number of elements that it is to keep.
-        len: usize,
-        /// The sharding of what ranks keep.
-        kept: Box<Sharding>,
-        /// The sharding of the source.
-        held: Box<Sharding>,
-    },
+    NotHeld { rank: usize, len: usize, kept: Box<Sharding>, held: Box<Sharding> },
     /// The array to redistribute is not laid out as the redistribution takes it.
     #[error(
         "an array {}, is given to a redistribution that takes arrays {}; make one for this array's sharding",
         layout(.given),
         layout(.wanted)
     )]
-    Input {
-        /// The sharding of the array.
-        given: Box<Sharding>,
-        /// The sharding that the redistribution takes.
-        wanted: Box<Sharding>,
-    },
+    Input { given: Box<Sharding>, wanted: Box<Sharding> },
     /// The array to write is not laid out as the redistribution makes it.
     #[error(
         "an array {}, is given to a redistribution that makes arrays {}; get the array from `output`",
         layout(.given),
         layout(.wanted)
     )]
-    Output {
-        /// The sharding of the array.
-        given: Box<Sharding>,
-        /// The sharding that the redistribution makes.
-        wanted: Box<Sharding>,
-    },
+    Output { given: Box<Sharding>, wanted: Box<Sharding> },
     /// Ranks that have elements for each other share no memory.
     #[error("cannot redistribute through shared memory: ranks {rank} and {other} share none; use `Transport::Auto`")]
     Apart {
-        /// A rank.
         rank: usize,
         /// One that it has elements for, or gets elements from.
         other: usize,
@@ -82,28 +55,15 @@ pub enum RedistributionError {
         "cannot redistribute through shared memory: the output of rank {rank} is its own; get it from \
          `Redistribution::output`, or use `Transport::Auto`"
     )]
-    PrivateOutput {
-        /// The rank.
-        rank: usize,
-    },
+    PrivateOutput { rank: usize },
     /// A sweep of no dimensions, or of more than the array has.
     #[error(
         "cannot sweep {swept} dimensions of an array of shape {shape:?}; give 1 to {}, the first ones", .shape.len()
     )]
-    SweptDimensions {
-        /// The number of dimensions to sweep.
-        swept: usize,
-        /// The shape of the array.
-        shape: Vec<usize>,
-    },
+    SweptDimensions { swept: usize, shape: Vec<usize> },
     /// The mesh has too many axes for one of the dimensions to be whole.
     #[error("{}", sweep_mesh(*.swept, .mesh))]
-    SweepMesh {
-        /// The number of dimensions to sweep.
-        swept: usize,
-        /// The mesh.
-        mesh: Mesh,
-    },
+    SweepMesh { swept: usize, mesh: Mesh },
 }
 
 fn layout(sharding: &Sharding) -> String {

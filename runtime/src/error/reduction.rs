@@ -7,29 +7,18 @@ use polyshard_program::reduction::{ReductionError, listed};
 /// Why a reduction cannot run on the ranks and arrays that it is given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum ReductionRunError {
     /// The reduction is for more or fewer ranks than the world has.
     #[error("the reduction is for {}, but the program runs on {size}", plural(*.ranks, "rank"))]
-    Ranks {
-        /// The number of ranks of the reduction.
-        ranks: usize,
-        /// The number of ranks of the world.
-        size: usize,
-    },
+    Ranks { ranks: usize, size: usize },
     /// The array has more or fewer elements than the reduction is made for.
     #[error("an array of {given} elements is given to a reduction of {elements}; make one for {given}")]
-    Length {
-        /// The elements of the array.
-        given: usize,
-        /// The elements that the reduction is made for.
-        elements: usize,
-    },
+    Length { given: usize, elements: usize },
     /// A reduction of more elements than an array can have.
     #[error("no array has {elements} elements of `{dtype}`; give at most {max}")]
     TooLong {
-        /// The elements asked for.
         elements: usize,
-        /// The element type.
         dtype: DType,
         /// The most elements that an array of that type can have.
         max: usize,
@@ -40,14 +29,7 @@ pub enum ReductionRunError {
          axes that are closed",
         listed(.groups)
     )]
-    Groups {
-        /// The sharding of the array.
-        from: Box<Sharding>,
-        /// The sharding that it is to have.
-        to: Box<Sharding>,
-        /// The groups of the reduction.
-        groups: Vec<Vec<usize>>,
-    },
+    Groups { from: Box<Sharding>, to: Box<Sharding>, groups: Vec<Vec<usize>> },
     /// The steps break a rule of reductions.
     #[error(transparent)]
     Steps(#[from] Box<ReductionError>),

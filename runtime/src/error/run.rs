@@ -7,15 +7,14 @@ use polyshard_program::KernelError;
 /// Why a program or a kernel cannot run on the arrays and scalars that it is given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
 pub enum RunError {
     /// The elements are of another type than the program's.
     #[error("{} is over {wanted}, but the arrays hold {given}; make them match", program(*.kernel))]
     ElementType {
         /// The program's kernel, if it has exactly one.
         kernel: Option<Name>,
-        /// The element type of the program.
         wanted: DType,
-        /// The element type of the arrays.
         given: DType,
     },
     /// The program takes more or fewer inputs.
@@ -23,9 +22,7 @@ pub enum RunError {
     Inputs {
         /// The program's kernel, if it has exactly one.
         kernel: Option<Name>,
-        /// The inputs that the program takes.
         inputs: Vec<Name>,
-        /// How many are given.
         given: usize,
     },
     /// An array has another shape than the program's.
@@ -35,7 +32,6 @@ pub enum RunError {
         .wanted.shape()
     )]
     Shape {
-        /// The array, as the program names it.
         name: Name,
         /// Its sharding.
         given: Box<Sharding>,
@@ -48,83 +44,58 @@ pub enum RunError {
         .given.mesh(),
         .wanted.mesh()
     )]
-    Mesh {
-        /// The array, as the program names it.
-        name: Name,
-        /// Its sharding.
-        given: Box<Sharding>,
-        /// The sharding that the program expects.
-        wanted: Box<Sharding>,
-    },
+    Mesh { name: Name, given: Box<Sharding>, wanted: Box<Sharding> },
     /// The elements of an array are on other ranks than the program expects.
     #[error(
         "`{name}` is sharded {given}, but the program expects {wanted}; make the array with the program's sharding, or \
          redistribute it"
     )]
-    Owners {
-        /// The array, as the program names it.
-        name: Name,
-        /// Its sharding.
-        given: Box<Sharding>,
-        /// The sharding that the program expects.
-        wanted: Box<Sharding>,
-    },
+    Owners { name: Name, given: Box<Sharding>, wanted: Box<Sharding> },
     /// An input is to be read where it lies, but not all ranks see all of it.
     #[error(
         "an input sharded {sharding} is not in memory that all ranks share: they are on several nodes, or the system lets them \
          share none; use `Transport::Auto`"
     )]
-    NotShared {
-        /// The sharding of the input.
-        sharding: Box<Sharding>,
-    },
+    NotShared { sharding: Box<Sharding> },
     /// One output is given, but the program writes several.
     #[error(
         "`run_into` continues from one array, but the program writes {} ({}); use `run_all`",
         .outputs.len(),
         joined(.outputs)
     )]
-    Outputs {
-        /// The outputs of the program.
-        outputs: Vec<Name>,
+    Outputs { outputs: Vec<Name> },
+    /// More or fewer arrays are to be verified than the program writes.
+    #[error("the program writes {}, but {given} arrays are given to compare", joined(.outputs))]
+    Verified { outputs: Vec<Name>, given: usize },
+    /// An element of an output is not what it is computed sequentially.
+    #[error(
+        "the answer is wrong: `{array}` at {index:?} is {found}, but {expected} computed sequentially; that is {error} of its \
+         largest magnitude, and at most {tolerance} is allowed"
+    )]
+    Wrong {
+        array: Name,
+        index: Vec<usize>,
+        found: Box<str>,
+        expected: Box<str>,
+        /// How far they are apart, as a part of the largest magnitude in the array.
+        error: Box<str>,
+        tolerance: Box<str>,
     },
     /// A scalar is given to a program without a kernel.
     #[error("the program has no scalar `{name}`, as it has no kernel")]
-    NoKernel {
-        /// The scalar.
-        name: Name,
-    },
+    NoKernel { name: Name },
     /// The ranks give different values for a scalar.
     #[error("`{name}` is not the same on all ranks: {values}; give all ranks the same")]
-    ScalarsDiffer {
-        /// The scalar.
-        name: Name,
-        /// Which ranks give which value.
-        values: Box<str>,
-    },
+    ScalarsDiffer { name: Name, values: Box<str> },
     /// A kernel refuses the scalars.
     #[error(transparent)]
     Scalars(#[from] Box<KernelError>),
     /// A kernel that is evaluated on whole arrays takes more or fewer of them.
     #[error("`{kernel}` takes {wanted} inputs, but {given} are given")]
-    WholeInputs {
-        /// The kernel.
-        kernel: Name,
-        /// How many inputs it takes.
-        wanted: usize,
-        /// How many are given.
-        given: usize,
-    },
+    WholeInputs { kernel: Name, wanted: usize, given: usize },
     /// A kernel is evaluated on a whole array that has another shape than its tensor.
     #[error("`{tensor}` has shape {wanted:?}, but the array given has {given:?}")]
-    WholeShape {
-        /// The tensor.
-        tensor: Name,
-        /// Its shape.
-        wanted: Vec<usize>,
-        /// The shape of the array.
-        given: Box<[usize]>,
-    },
+    WholeShape { tensor: Name, wanted: Vec<usize>, given: Box<[usize]> },
 }
 
 /// What messages call a program: its kernel, if it has exactly one.

@@ -6,9 +6,11 @@ mod prepared;
 mod scalars;
 mod typed;
 mod value;
+mod verify;
 
 pub use prepared::Prepared;
 pub use typed::TypedProgram;
+pub(crate) use verify::verify;
 
 use crate::layout::Name;
 use crate::{DistArray, Element, ReduceOp, Result, RunError, World};
@@ -103,6 +105,42 @@ pub trait Execute {
         self.prepare(world)?.run_into_with(inputs, output, scalars)
     }
 
+    /// Compares `outputs`, as a run on `inputs` left them, with what the kernels' statements compute one after the other on one
+    /// rank, and returns the largest error on all ranks; collective over the world.
+    ///
+    /// An error is relative to the largest magnitude in its array, and none may be more than `tolerance`. Sums of n terms
+    /// in another order differ by some n.sqrt() units of rounding, integers not at all. Rank 0 gathers all arrays and computes alone: this is for tests
+    /// and first runs. An output may be given in another sharding than the program leaves it in.
+    ///
+    /// ```
+    /// # use polyshard_runtime::Execute;
+    /// # use polyshard_program::{DType, Program};
+    /// # use polyshard_runtime::layout::{Mesh, Placement, Sharding};
+    /// # use polyshard_runtime::{DistArray, Element, Error, spmd};
+    /// # let mesh = Mesh::new([("x", 2)]);
+    /// # let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, "x")]).expect("a sharding");
+    /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F32)?;
+    /// spmd(2, |world| -> Result<_, Error> {
+    ///     let rows = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(1, index))?;
+    ///     let columns = program.run(world, &[&rows])?;
+    ///     assert_eq!(program.verify(world, &[&rows], &[&columns], 0.0)?, 0.0);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RunError::Wrong`] on all ranks if an element is further off. If there are not as many arrays as the program has, or
+    /// one has another shape; if they do not fit the memory of rank 0, or another rank failed.
+    #[track_caller]
+    fn verify<T: Element>(
+        &self,
+        world: &World,
+        inputs: &[&DistArray<T>],
+        outputs: &[&DistArray<T>],
+        tolerance: f64,
+    ) -> Result<f64>;
+
     /// Returns the program as one over elements of type `T`, which the compiler lets run on arrays of `T` alone.
     ///
     /// # Errors
@@ -116,6 +154,18 @@ impl Execute for Program {
     fn prepare<'a, T: Element>(&'a self, world: &'a World) -> Result<Prepared<'a, T>> {
         let at = Location::caller();
         T::prepare(self, world).map_err(|error| error.in_program(at, self))
+    }
+
+    #[track_caller]
+    fn verify<T: Element>(
+        &self,
+        world: &World,
+        inputs: &[&DistArray<T>],
+        outputs: &[&DistArray<T>],
+        tolerance: f64,
+    ) -> Result<f64> {
+        let at = Location::caller();
+        T::verify(self, world, inputs, outputs, tolerance).map_err(|error| error.in_program(at, self))
     }
 
     #[track_caller]

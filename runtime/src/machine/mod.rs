@@ -60,21 +60,6 @@ pub struct Survey {
     pub noise: Noise,
 }
 
-/// Machines that are found, as `Machine::detect(world)`.
-pub trait Detect: Sized {
-    /// Returns the machine that the ranks of `world` are; as [`detect`].
-    ///
-    /// # Errors
-    /// As for [`detect`].
-    fn detect(world: &World) -> Result<Self>;
-}
-
-impl Detect for Machine {
-    fn detect(world: &World) -> Result<Self> {
-        detect(world)
-    }
-}
-
 /// Returns the machine that the ranks of `world` are: one device per rank, levels `node` and `rank`.
 ///
 /// Which ranks share a node is asked of MPI (MPI 3.1, section 6.4.2), and the memory of the system. Bandwidths,
@@ -86,9 +71,8 @@ impl Detect for Machine {
 /// Collective, and the same on all ranks.
 ///
 /// ```
-/// use polyshard_machine::Machine;
-/// use polyshard_runtime::{Error, machine::Detect, spmd};
-/// let found = spmd(3, |world| -> Result<_, Error> { Machine::detect(world) })?;
+/// use polyshard_runtime::{Error, machine::detect, spmd};
+/// let found = spmd(3, |world| -> Result<_, Error> { detect(world) })?;
 /// assert_eq!(found[0].hierarchy(), [3]); // threads share one node
 /// assert_eq!(found[0], found[2]);
 /// # Ok::<(), Error>(())

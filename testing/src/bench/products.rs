@@ -1,8 +1,6 @@
 //! The algorithms as schedules, for any grid and any extents.
 
 use clap::ValueEnum;
-use polyshard::cli::axes::Axes;
-use polyshard::cli::error::CliError;
 use polyshard::prelude::*;
 use std::fmt;
 use std::str::FromStr;
@@ -68,10 +66,11 @@ impl fmt::Display for Grid {
 }
 
 impl FromStr for Grid {
-    type Err = CliError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, CliError> {
-        Ok(Self { extents: text.parse::<Axes>()?.extents() })
+    fn from_str(text: &str) -> Result<Self, String> {
+        let extents: Option<Vec<usize>> = text.split('x').map(|extent| extent.parse().ok()).collect();
+        extents.map(|extents| Self { extents }).ok_or_else(|| format!("`{text}` is no grid; write it as 2x2"))
     }
 }
 

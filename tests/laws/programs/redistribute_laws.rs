@@ -9,7 +9,7 @@
 //! refused where ranks on different nodes have elements for each other, and nowhere else. With `--long`, one array
 //! of more than 2^31 bytes per rank is redistributed besides.
 
-use polyshard::planner::{Ops, Options, Plan};
+use polyshard::planner::{Ops, Plan, PlanOptions};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Name, Placement, Sharding};
 use polyshard::runtime::{Backend, DistArray, Element, Execute, Redistribution, Transport, World, spmd};
 use polyshard::{DType, Error, Program, Result};
@@ -208,7 +208,7 @@ fn plans(world: &World, nodes: &[usize]) -> Result<()> {
         ];
         for (source, target) in corners.iter().flat_map(|source| corners.iter().map(move |target| (source, target))) {
             for ops in [Ops::Paper, Ops::Fused] {
-                let plan = Plan::between(source, target, &Options { ops, ..Options::default() })?;
+                let plan = Plan::between(source, target, &PlanOptions { ops, ..PlanOptions::default() })?;
                 follow::<f32>(world, nodes, source, target, &plan)?;
                 follow::<i64>(world, nodes, source, target, &plan)?;
             }

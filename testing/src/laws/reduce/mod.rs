@@ -5,9 +5,9 @@
 pub mod values;
 
 use super::nodes::{nodes, unless_apart};
-use polyshard::{PlacedWorld, Reduction, Result, Strategy};
+use polyshard::{Reduction, Result, Strategy, place};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
-use polyshard_planner::placement::{Place, PlacedMesh, matrices};
+use polyshard_planner::placement::{PlacedMesh, matrices};
 use polyshard_planner::reduce::{AllowedMasters, Hierarchy, ReductionProgram, synthesize};
 use polyshard_program::reduction::{Collective, Lowered};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
@@ -36,7 +36,8 @@ pub fn machine(counts: &[usize]) -> Machine {
 pub fn placements(counts: &[usize], extents: &[usize]) -> Vec<PlacedMesh> {
     let mesh = Mesh::new(["a", "b", "c"].into_iter().zip(extents.iter().copied()));
     let matrices = matrices(counts, extents).expect("the extents multiply to the devices");
-    matrices.iter().map(|matrix| mesh.placed(&machine(counts), matrix).expect("the matrix is for both")).collect()
+    let placed = |matrix| PlacedMesh::new(&mesh, &machine(counts), matrix).expect("the matrix is for both");
+    matrices.iter().map(placed).collect()
 }
 
 /// The ways to write `n` as a product of at most so many factors of at least 2; of 1, as itself.
@@ -174,7 +175,7 @@ pub fn arrays_are_whole(world: &World, placed: &PlacedMesh) -> Result<()> {
     let by = |places: &[Placement]| Sharding::new(mesh, &shape, places).expect("a sharding");
     let rows = by(&[Placement::block(0, &axes[..])]);
     let columns = by(&[Placement::block(1, &axes[..])]);
-    let under = world.placed(placed)?;
+    let under = place(world, placed)?;
     let nodes = nodes(&under)?;
     assert_eq!(placed.ranks()[under.rank()], world.rank(), "{placed}");
     for (target, transport) in
@@ -217,7 +218,7 @@ pub fn hold(world: &World, most: usize) -> Result<usize> {
                     let stride = programs(&placed, &axes).len().div_ceil(most);
                     reductions += every(world, &placed, &axes, stride)?;
                     // In the placement's own numbers of ranks the reduction is the same.
-                    let (under, length) = (world.placed(&placed)?, 5 + reductions % 23);
+                    let (under, length) = (place(world, &placed)?, 5 + reductions % 23);
                     reduces::<f32>(&under, &placed, &axes, length, ReduceOp::Sum, Strategy::Best)?;
                     reduces::<f64>(&under, &placed, &axes, length, ReduceOp::Sum, Strategy::Deterministic)?;
                     reductions += 2;

@@ -1,0 +1,221 @@
+//! `polyshard machine`: shows machines, and finds the one that it runs on.
+//!
+//! Machines are described by `polyshard-machine` and found by the runtime; here are arguments and output. Under an MPI
+//! launcher all processes come here, and the first alone prints and writes.
+
+mod progress;
+pub mod show;
+
+use crate::command::files;
+use crate::command::hardware::find;
+use crate::error::{CliError, Result};
+use crate::numbers::{size, whole};
+use crate::say::remark;
+use clap::Subcommand;
+use polyshard::draw::{Curve, DrawError, Timing, chart};
+use polyshard::machine::units::counted;
+use polyshard::machine::{Machine, PRESETS};
+use polyshard::runtime::machine::{MeasureOptions, Measured, Noise, Point, Row, Survey, measure_with, survey};
+use polyshard::runtime::{Output, launched_ranks};
+use polyshard::{Result as RunResult, World, spmd};
+use progress::Shown;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Arguments of `polyshard machine`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard machine list
+  polyshard machine show a100
+  mpirun -n 4 polyshard machine detect --out machine.toml")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the machines that have a name.
+    #[command(after_help = "Example:
+  polyshard machine list --json")]
+    List {
+        /// Print a JSON array of machines instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one machine: its levels, its devices, and what its collectives take.
+    #[command(after_help = "Examples:
+  polyshard machine show v100
+  polyshard machine show machine.toml --json")]
+    Show {
+        /// A name that `list` knows, or a TOML file.
+        #[arg(value_name = "NAME|FILE")]
+        machine: String,
+        /// Print one JSON object instead of text, with the keys of the TOML file.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a quick look at the machine that this runs on: one device per rank.
+    #[command(after_help = "Examples:
+  polyshard machine detect --ranks 2
+  mpirun -n 4 polyshard machine detect --out machine.toml")]
+    Detect {
+        #[command(flatten)]
+        ranks: Ranks,
+        /// Write the machine to a TOML file.
+        #[arg(long, value_name = "FILE.toml")]
+        out: Option<PathBuf>,
+        /// Print one JSON object instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure the machine that this runs on, and how well it predicts what was measured.
+    ///
+    /// Times messages and collectives by size, products of matrices by type, and copies, on all ranks at once. It takes
+    /// some ten seconds; run it on an otherwise idle machine. Progress and warnings go to standard error.
+    #[command(after_help = "Examples:
+  polyshard machine measure --ranks 2 --quick --sizes 1KiB,64KiB,1MiB
+  mpirun -n 4 polyshard machine measure --quick --out machine.toml --plot machine.svg")]
+    Measure {
+        #[command(flatten)]
+        ranks: Ranks,
+        /// Sizes of messages and of the larger side of collectives [default: powers of two from 1KiB to 64MiB].
+        #[arg(long, value_delimiter = ',', value_name = "1KiB,64KiB,4MiB", value_parser = size)]
+        sizes: Vec<usize>,
+        /// Time little: to see whether it works, not how fast it is.
+        #[arg(long)]
+        quick: bool,
+        /// Write the machine to a TOML file.
+        #[arg(long, value_name = "FILE.toml")]
+        out: Option<PathBuf>,
+        /// Draw seconds by size, measured and predicted.
+        #[arg(long, value_name = "FILE.svg")]
+        plot: Option<PathBuf>,
+        /// Print one JSON object instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(clap::Args)]
+struct Ranks {
+    /// The number of ranks: threads, or the processes that `mpirun` has started [default: those, or 2].
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    ranks: Option<usize>,
+}
+
+/// What was measured as JSON, and how far predictions are off.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    measured: &'a Measured,
+    errors: Vec<Row>,
+}
+
+/// Does what the command line asks for, and returns what to print.
+///
+/// # Errors
+/// What is wrong with the machine, the ranks or a file.
+pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
+    match &arguments.command {
+        Command::List { json } => list(*json),
+        Command::Show { machine, json } => {
+            let machine = find(machine, None)?;
+            Ok(if *json { to_json(&machine) } else { show::machine(&machine) })
+        }
+        Command::Detect { ranks, out, json } => {
+            let found = ranks.run(&[out], |world| Ok(survey(world)?))?;
+            let Some(Survey { machine, topology, noise }) = found else { return Ok(String::new()) };
+            warn(&noise, &machine);
+            save(out.as_deref(), &machine)?;
+            Ok(if *json { to_json(&machine) } else { format!("{topology}\n{}", show::machine(&machine)) })
+        }
+        Command::Measure { ranks, sizes, quick, out, plot, json } => {
+            let options = options(sizes, *quick);
+            let shown = Shown::new();
+            let run = |world: &World| {
+                let progress = |progress: &_| {
+                    if world.is_root() {
+                        shown.show(progress)
+                    }
+                };
+                Ok(measure_with(world, &options, progress)?)
+            };
+            let Some(measured) = ranks.run(&[out, plot], run)? else { return Ok(String::new()) };
+            drop(shown);
+            warn(&measured.noise, &measured.machine);
+            save(out.as_deref(), &measured.machine)?;
+            if let Some(path) = plot {
+                files::save(path, &measurements(&measured).map_err(CliError::Plot)?)?;
+            }
+            let errors = measured.errors();
+            Ok(match json {
+                true => to_json(&Answer { measured: &measured, errors }),
+                false => show::measured(&measured, &errors),
+            })
+        }
+    }
+}
+
+/// Says on standard error what makes the figures of a machine doubtful.
+fn warn(noise: &Noise, machine: &Machine) {
+    for warning in noise.warnings(machine) {
+        remark(&format_args!("warning: {warning}"));
+    }
+}
+
+fn list(json: bool) -> Result<String> {
+    let machines: Vec<Machine> = PRESETS.iter().map(|name| find(name, None)).collect::<Result<_>>()?;
+    Ok(if json { to_json(&machines) } else { show::list(&machines) })
+}
+
+fn options(sizes: &[usize], quick: bool) -> MeasureOptions {
+    let mut options = MeasureOptions::default();
+    if quick {
+        let sizes = (10..=20).step_by(2).map(|power| 1 << power).collect();
+        let round = Duration::from_micros(300);
+        options = MeasureOptions { sizes, passes: 1, round, rounds: 2, budget: round, rows: 64, copy: 1 << 24 };
+    }
+    if !sizes.is_empty() {
+        options.sizes = sizes.to_vec();
+    }
+    options
+}
+
+impl Ranks {
+    /// Runs `f` on all ranks, and returns what it returned on the first; none in a process that has not the first.
+    /// The files are those that will be written.
+    fn run<R: Send>(&self, files: &[&Option<PathBuf>], f: impl Fn(&World) -> RunResult<R> + Sync) -> Result<Option<R>> {
+        let ranks = self.ranks.or_else(launched_ranks).unwrap_or(2);
+        let results = spmd(ranks, |world| {
+            if world.is_root() {
+                // Before the time is spent on measuring.
+                files.iter().filter_map(|file| file.as_deref()).try_for_each(|file| Output::new(file).map(drop))?;
+            }
+            Ok(world.is_root().then_some(f(world)?))
+        });
+        Ok(results?.into_iter().flatten().next())
+    }
+}
+
+/// Returns a picture of the calls of all ranks.
+fn measurements(measured: &Measured) -> Result<String, DrawError> {
+    let ranks = measured.topology.ranks();
+    let points: Vec<_> = measured.points.iter().filter(|point| point.ranks == ranks).collect();
+    let timing =
+        |point: &&Point| Timing { bytes: point.bytes as f64, measured: point.seconds, predicted: point.predicted };
+    let curve = |call: &[&Point]| Curve { name: call[0].call.to_string(), timings: call.iter().map(timing).collect() };
+    let curves: Vec<_> = points.chunk_by(|left, right| left.call == right.call).map(curve).collect();
+    let title = format!("{}: measured (dots) and predicted from the other sizes (lines)", counted(ranks, "rank"));
+    chart(&title, &curves)
+}
+
+fn save(path: Option<&Path>, machine: &Machine) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    files::save(path, &machine.to_toml())
+}
+
+fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("what is printed is plain data") + "\n"
+}

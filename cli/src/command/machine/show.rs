@@ -1,0 +1,99 @@
+//! Machines and measurements as text: tables whose columns are as wide as what is in them.
+
+use polyshard::machine::units::{binary, counted, scaled, seconds, table};
+use polyshard::machine::{Interconnect, Level, Machine};
+use polyshard::runtime::machine::{Measured, Row};
+
+/// Returns one line for each machine.
+pub fn list(machines: &[Machine]) -> String {
+    let mut rows = vec![["name", "levels", "devices", "memory each", "operations each"].map(String::from).to_vec()];
+    for machine in machines {
+        let levels = machine.levels().iter().map(|level| format!("{} {}", level.count, level.name));
+        let fastest = machine.device().flops.iter().max_by(|left, right| left.1.total_cmp(right.1));
+        rows.push(vec![
+            machine.name().into(),
+            levels.collect::<Vec<_>>().join(" x "),
+            machine.devices().to_string(),
+            scaled(machine.device().memory_capacity as f64, "B"),
+            fastest.map_or(String::new(), |(kind, rate)| format!("{} in {kind}", operations(kind, *rate))),
+        ]);
+    }
+    table(&rows, &[0, 1, 4])
+}
+
+/// Returns a machine's levels, devices and profiles.
+pub fn machine(machine: &Machine) -> String {
+    let mut rows = vec![["level", "count", "connected by", "bandwidth", "latency"].map(String::from).to_vec()];
+    for level in machine.levels() {
+        rows.push(vec![
+            level.name.clone(),
+            level.count.to_string(),
+            connection(level),
+            scaled(level.bandwidth, "B/s"),
+            seconds(level.latency),
+        ]);
+    }
+    let device = machine.device();
+    let (capacity, rate) = (scaled(device.memory_capacity as f64, "B"), scaled(device.memory_bandwidth, "B/s"));
+    let flops = device.flops.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
+    let flops = flops.collect::<Vec<_>>().join(", ");
+    let mut text = format!(
+        "{machine}, {}\n\n{}\ndevice: {capacity} of memory at {rate}",
+        counted(machine.devices(), "device"),
+        table(&rows, &[0, 2])
+    );
+    text += &if flops.is_empty() { "\n".into() } else { format!("; {flops}\n") };
+    if !machine.profiles().is_empty() {
+        let mut rows = vec![
+            ["collective", "ranks", "bytes per rank before it", "times what its links take"].map(String::from).to_vec(),
+        ];
+        for profile in machine.profiles() {
+            let range = |values: &[f64]| [f64::min, f64::max].map(|pick| values.iter().copied().fold(values[0], pick));
+            let ([least, most], [low, high]) = (range(&profile.bytes), range(&profile.factor));
+            let bytes = format!("{} to {}", binary(least), binary(most));
+            let (operation, ranks) = (profile.operation.to_string(), profile.ranks.to_string());
+            rows.push(vec![operation, ranks, bytes, format!("{low:.2} to {high:.2}")]);
+        }
+        text += &format!("\n{}", table(&rows, &[0, 2, 3]));
+    }
+    text
+}
+
+/// Returns a measured machine, and how far its predictions are off.
+pub(crate) fn measured(measured: &Measured, errors: &[Row]) -> String {
+    let mut rows = vec![["median error of", "ranks", "sizes", "links alone", "predicted"].map(String::from).to_vec()];
+    for row in errors {
+        let percent = |part: f64| format!("{:.1} %", 100.0 * part);
+        let (ranks, points) = (row.ranks.to_string(), row.points.to_string());
+        rows.push(vec![row.call.clone(), ranks, points, percent(row.links), percent(row.predicted)]);
+    }
+    let Measured { machine: found, topology, .. } = measured;
+    format!("{topology}\n{}\n{}\n{NOTE}", machine(found), table(&rows, &[0]))
+}
+
+const NOTE: &str = "\
+links alone: latency and bandwidth of messages; predicted: each size from the other sizes
+";
+
+/// The rate of operations on elements of a type.
+fn operations(kind: &str, rate: f64) -> String {
+    scaled(rate, if kind.starts_with(['i', 'u']) { "OP/s" } else { "FLOP/s" })
+}
+
+fn connection(level: &Level) -> String {
+    let mut text = match &level.interconnect {
+        Interconnect::Switch => "switch".into(),
+        Interconnect::Ring => "ring".into(),
+        Interconnect::Line => "line".into(),
+        Interconnect::Torus(extents) => {
+            format!("torus {}", extents.iter().map(usize::to_string).collect::<Vec<_>>().join("x"))
+        }
+    };
+    if let Some(ports) = level.shared_ports {
+        text += &format!(", {} shared", counted(ports, "port"));
+    }
+    if let Some(bypass) = level.bypass {
+        text += &format!(", bypass {}", scaled(bypass, "B/s"));
+    }
+    text
+}

@@ -1,0 +1,110 @@
+//! `polyshard matmul`: what a product of sharded matrices costs, whichever way it is done.
+//!
+//! Sequences and their costs are the planner's, and running them the runtime's; here is what comes between them and a
+//! terminal.
+
+mod device;
+mod trial;
+
+use crate::command::files::{self, drawn};
+use crate::command::mesh::{named_mesh, pairs};
+use crate::command::print::json;
+use crate::command::threads::Trial;
+use crate::error::Result;
+use clap::ValueEnum;
+use device::Device;
+use polyshard::DType;
+use polyshard::draw;
+use polyshard::machine::units::counted;
+use polyshard::planner::product::{Free, Product, ProductReport};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Arguments of `polyshard matmul`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard matmul 'A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]' --mesh X=4,Y=4 --size I=8192,J=8192,K=8192 --machine tpu-v5e
+  polyshard matmul 'A[I,J_X] * B[J_X,K] -> C[I,K]' --mesh 4 --size I=24,J=36,K=48 --machine tpu-v5p --run
+  polyshard matmul 'A[I,J] * B[J,K] -> C[I_X,K_Y]' --mesh 2x2 --size I=64,J=64,K=64 --machine tpu-v4p --search both
+  polyshard matmul 'A[I_X,J] * B[J,K] -> C[I_X,K]' --mesh X=8 --size I=512,J=512,K=512 --machine a100 \
+      --matrix '[[2,4]]' --draw steps.svg")]
+pub struct Arguments {
+    /// The product: which axes cut which dimension, as 'A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]'; `C[I, K] {U_X}` leaves
+    /// sums along X open.
+    product: String,
+    /// The mesh: each axis' name and extent, outermost first; `4x4` is `X=4,Y=4`.
+    #[arg(long, value_name = "X=4,Y=4")]
+    mesh: String,
+    /// The sizes of the dimensions.
+    #[arg(long, value_name = "I=8192,J=8192,K=8192")]
+    size: String,
+    /// The type of all elements: i8, bf16, f32, f64, i32 or i64.
+    #[arg(long = "type", value_name = "TYPE", default_value = "bf16")]
+    dtype: String,
+    #[command(flatten)]
+    device: Device,
+    /// Shard these factors, which are then written without axes, in whatever way is best.
+    #[arg(long, value_enum, value_name = "FACTORS")]
+    search: Option<Factors>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Run the cheapest sequence, a thread for each rank, on numbers of 8 bytes, and compare with the sequential
+    /// product.
+    #[arg(long)]
+    run: bool,
+    /// Draw which ranks communicate in each step of the cheapest sequence.
+    #[arg(long, value_name = "FILE.svg")]
+    draw: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Factors {
+    /// The first.
+    Left,
+    /// The second.
+    Right,
+    /// Both.
+    Both,
+}
+
+/// A plan as JSON, and what came of its run.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    report: ProductReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<Trial>,
+}
+
+/// Does what the command line asks for, and returns what to print.
+///
+/// # Errors
+/// What is wrong with the product, the mesh or the machine, or that nothing fits into its memory.
+pub fn matmul(arguments: &Arguments) -> Result<String> {
+    files::check(arguments.draw.as_deref())?;
+    let mesh = named_mesh(&arguments.mesh, ["X", "Y", "Z"])?;
+    let sizes = pairs("size", &arguments.size, "I=8192,J=8192,K=8192")?;
+    let sizes: Vec<_> = sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+    let dtype: DType = arguments.dtype.parse()?;
+    let product = Product::new(&arguments.product, &mesh, &sizes, dtype)?;
+    let roofline = arguments.device.roofline(&mesh, dtype)?;
+    let plan = match arguments.search {
+        None => product.plan(&roofline),
+        Some(Factors::Left) => product.search(&roofline, Free::Left),
+        Some(Factors::Right) => product.search(&roofline, Free::Right),
+        Some(Factors::Both) => product.search(&roofline, Free::Both),
+    }?;
+    let trial = if arguments.run { Some(trial::run(&arguments.product, &sizes, &plan)?) } else { None };
+    if let Some(path) = &arguments.draw {
+        files::save(path, &drawn(draw::product(&plan))?)?;
+    }
+    if arguments.json {
+        return Ok(json(&Answer { report: plan.report(), run: trial }) + "\n");
+    }
+    let trial = trial.map(|trial| {
+        let tiles = counted(trial.tiles, "tile");
+        format!("ran on numbers of 8 bytes, checked {tiles} of the product\n{trial}\n")
+    });
+    Ok(plan.explain() + &trial.unwrap_or_default())
+}

@@ -1,0 +1,107 @@
+//! Meshes to plan on, sizes, counts and matrices as they are written on a command line: `x=4,y=6`, `4,16`, `[[1,4],[4,4]]`.
+//!
+//! Everything is read by hand, so that what is wrong is said with the text in which it is.
+
+use crate::axes::Axes;
+use crate::error::{CliError, Result};
+use polyshard::{Mesh, ParallelismMatrix};
+use std::num::IntErrorKind;
+
+/// The most ranks of a mesh: plans list groups rank by rank.
+const RANKS: usize = 1 << 20;
+
+/// Returns the mesh with these names and extents of axes, outermost first.
+///
+/// # Errors
+/// If they are not those of a mesh, or there are too many ranks.
+pub(crate) fn mesh(axes: &[(String, usize)]) -> Result<Mesh> {
+    checked(Axes::named(axes)?.mesh(|_| String::new()))
+}
+
+/// Reads the mesh `x=4,y=6`, or `4x6`, whose axes are then called by these names.
+///
+/// # Errors
+/// If it is neither, there are too many ranks, or more axes without a name than names.
+pub fn named_mesh(text: &str, names: [&str; 3]) -> Result<Mesh> {
+    let axes: Axes = text.parse()?;
+    let count = axes.extents().len();
+    if !axes.are_named() && count > names.len() {
+        let like: Vec<_> = axes.extents().iter().enumerate().map(|(nth, extent)| format!("a{nth}={extent}")).collect();
+        let what = format!("the mesh `{text}` has {count} axes without names");
+        return Err(CliError::refused(what, format!("name them, as in {}", like.join(","))));
+    }
+    checked(axes.mesh(|nth| names[nth].to_owned()))
+}
+
+/// Checks that a mesh is small enough to plan on.
+fn checked(mesh: Mesh) -> Result<Mesh> {
+    match mesh.size() {
+        ..=RANKS => Ok(mesh),
+        _ => Err(CliError::too_much(format!("the mesh has more than {RANKS} ranks"), "plan on a smaller one")),
+    }
+}
+
+/// Reads `I=8,J=16`; `like` is what else to write.
+///
+/// # Errors
+/// If it is not names and whole numbers, or one is too large.
+pub(crate) fn pairs(what: &'static str, text: &str, like: &str) -> Result<Vec<(String, usize)>> {
+    let pair = |pair: &str| {
+        let (name, number) = pair.split_once('=')?;
+        let name = name.trim();
+        let is_name =
+            name.chars().all(|c| c.is_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit());
+        (is_name && !name.is_empty()).then_some((name.to_owned(), whole(number)?))
+    };
+    let read = |part: &str| match pair(part) {
+        Some((name, Ok(number))) => Ok((name, number)),
+        Some((_, Err(TooLarge))) => Err(too_large(what, text, part)),
+        None => Err(unreadable(what, text, part, format!("names and whole numbers, such as {like}"))),
+    };
+    text.split(',').map(read).collect()
+}
+
+/// Reads `4,16`; `like` is what else to write.
+///
+/// # Errors
+/// If it is not whole numbers, or one is too large.
+pub fn numbers(what: &'static str, text: &str, like: &str) -> Result<Vec<usize>> {
+    let read = |part: &str| match whole(part) {
+        Some(Ok(number)) => Ok(number),
+        Some(Err(TooLarge)) => Err(too_large(what, text, part)),
+        None => Err(unreadable(what, text, part, format!("whole numbers, such as {like}"))),
+    };
+    text.split(',').map(read).collect()
+}
+
+/// Reads a parallelism matrix as JSON, or as it is printed, `[[1 4] [4 4]]`.
+///
+/// # Errors
+/// If it is neither, or not a matrix.
+pub fn matrix(text: &str) -> Result<ParallelismMatrix> {
+    let commas = || text.split_whitespace().collect::<Vec<_>>().join(",");
+    let rows = serde_json::from_str::<Vec<Vec<usize>>>(text).or_else(|_| serde_json::from_str(&commas()));
+    let named = format!("the matrix `{text}`");
+    let rows = rows.map_err(|_| CliError::unreadable(&*named, "a row for each axis, such as [[1,4],[4,4]]"))?;
+    ParallelismMatrix::new(rows).map_err(|why| CliError::invalid(named, why))
+}
+
+/// A whole number that does not fit.
+struct TooLarge;
+
+/// Reads a whole number, if it is one.
+fn whole(text: &str) -> Option<Result<usize, TooLarge>> {
+    match text.trim().parse::<usize>() {
+        Ok(number) => Some(Ok(number)),
+        Err(why) if *why.kind() == IntErrorKind::PosOverflow => Some(Err(TooLarge)),
+        Err(_) => None,
+    }
+}
+
+fn too_large(what: &'static str, text: &str, part: &str) -> CliError {
+    CliError::Uncountable { part: part.into(), what, text: text.into() }
+}
+
+fn unreadable(what: &str, text: &str, part: &str, form: String) -> CliError {
+    CliError::unreadable(format!("`{part}` in the {what} `{text}`"), form)
+}

@@ -1,0 +1,221 @@
+//! The command line of Polyshard: makes and compares matrices, shows what a schedule became, finds out what machine it
+//! runs on, and plans redistributions, placements on machines, reductions and sharded products.
+//!
+//! It does not run kernels: programs do that, see `examples/`.
+
+mod files;
+mod hardware;
+pub mod machine;
+pub mod matmul;
+pub mod mesh;
+pub mod placement;
+mod print;
+mod random;
+pub mod redistribute;
+pub mod reduce;
+mod threads;
+
+use crate::dtypes::dtype_parser;
+use crate::error::{CliError, Result};
+use crate::numbers::{list, real, whole};
+use crate::say::{complain, say};
+use crate::with_type;
+use clap::{Parser, Subcommand, ValueEnum};
+use polyshard::ndarray::{ArrayD, Dimension};
+use polyshard::runtime::NpyFile;
+use polyshard::{DType, Element, SourceOptions, Trace, rust_source};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Tensor kernels over a mesh of ranks: matrices to run them on, a look at what was derived, and plans to
+/// redistribute arrays, place meshes on machines, reduce over them and multiply.
+#[derive(Parser)]
+#[command(
+    name = "polyshard",
+    version,
+    after_help = "Examples:
+  polyshard random --shape 512,2048 --seed 1 --out A.npy
+  polyshard redistribute --mesh x=4,y=6 '[3{x}12, 2{y}12]' '[2{y}12, 3{x}12]'
+
+`polyshard COMMAND --help` has more of them."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a `.npy` array of random numbers: floats in [-1, 1), integers in -9..=9.
+    #[command(after_help = "Examples:
+  polyshard random --shape 512,2048 --seed 1 --out A.npy
+  polyshard random --shape 64,64,64 --type i32 --fortran --out cube.npy")]
+    Random {
+        /// Extents, separated by commas.
+        #[arg(long, value_parser = shape, value_name = "M,N", allow_hyphen_values = true)]
+        shape: Shape,
+        /// Element type.
+        #[arg(long = "type", value_parser = dtype_parser(), default_value = "f32")]
+        dtype: DType,
+        /// Same seed, same array.
+        #[arg(long, value_parser = whole::<u64>, default_value = "1", allow_negative_numbers = true)]
+        seed: u64,
+        /// File to write.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// Write it in Fortran order, first index fastest.
+        #[arg(long)]
+        fortran: bool,
+    },
+    /// Lower a schedule's trace, a `Schedule::trace` written with `serde_json`, and print the program.
+    #[command(after_help = "Example:
+  polyshard show trace.json --print source")]
+    Show {
+        /// The trace, as JSON.
+        trace: PathBuf,
+        /// What to print.
+        #[arg(long, value_enum, default_value_t = Print::Program)]
+        print: Print,
+    },
+    /// Print the largest difference of two `.npy` arrays; it is an error if it exceeds the tolerance.
+    #[command(after_help = "Examples:
+  polyshard compare threads.npy mpi.npy
+  polyshard compare C.npy expected.npy --tolerance 1e-4")]
+    Compare {
+        /// A `.npy` file.
+        left: PathBuf,
+        /// The `.npy` file to compare it with.
+        right: PathBuf,
+        /// Largest absolute difference to accept.
+        #[arg(long, value_parser = real, default_value = "0", value_name = "DIFFERENCE",
+            allow_negative_numbers = true)]
+        tolerance: f64,
+    },
+    /// Plan how an array gets from one distributed type to another, and print the plan, its cost and its bounds.
+    Redistribute(redistribute::Arguments),
+    /// List the placements of a mesh on a hierarchical machine, the best for a workload first.
+    Placement(placement::Arguments),
+    /// List the programs that reduce over axes of a placed mesh, fastest first.
+    Reduce(reduce::Arguments),
+    /// Compare all ways to multiply sharded matrices on a machine, and explain the cheapest.
+    Matmul(matmul::Arguments),
+    /// Show machines, and find or measure the one that this runs on.
+    Machine(machine::Arguments),
+}
+
+/// The extents of an array; a type of its own because clap takes a `Vec` for several arguments.
+#[derive(Clone)]
+struct Shape(Vec<usize>);
+
+fn shape(text: &str) -> Result<Shape> {
+    list(text, "512,2048").map(Shape)
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Print {
+    /// The program as a page of pseudo-code.
+    Program,
+    /// The program as Rust source.
+    Source,
+    /// Why each transfer has its pattern.
+    Explain,
+    /// The trace itself.
+    Trace,
+}
+
+/// Reads the command line, does what it asks for and prints what came of it.
+pub fn main() -> ExitCode {
+    let command = match Arguments::try_parse() {
+        Ok(arguments) => arguments.command,
+        Err(error) => return without_command(&error),
+    };
+    let done = match command {
+        Command::Random { shape, dtype, seed, out, fortran } => {
+            with_type!(dtype, T => random::random::<T>(&shape.0, seed, &out, fortran))
+        }
+        Command::Show { trace, print } => show(&trace, print),
+        Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
+        Command::Redistribute(arguments) => redistribute::redistribute(&arguments),
+        Command::Placement(arguments) => placement::placement(&arguments),
+        Command::Reduce(arguments) => reduce::reduce(&arguments),
+        Command::Matmul(arguments) => matmul::matmul(&arguments),
+        Command::Machine(arguments) => machine::machine(&arguments),
+    };
+    match done.and_then(|text| say(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            complain(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints help, the version, or what is wrong with the command line, and returns the exit code.
+fn without_command(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        // The reader closed the pipe.
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
+            complain(&CliError::Stdout(why));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1)),
+    }
+}
+
+fn show(path: &Path, print: Print) -> Result<String> {
+    let text = fs::read_to_string(path).map_err(|why| files::failed("read", path, why))?;
+    let trace: Trace = serde_json::from_str(&text).map_err(|why| {
+        let (line, column, said) = (why.line(), why.column(), why.to_string());
+        let said = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
+        let place = if line == 0 { String::new() } else { format!(":{line}:{column}") };
+        let what = format!("`{}{place}` is not a trace: {said}", path.display());
+        CliError::refused(what, "write a `Schedule::trace` with `serde_json`")
+    })?;
+    if let Print::Trace = print {
+        return Ok(trace.to_string());
+    }
+    let program = trace.replay().lower().map_err(|why| {
+        // The call site is in this file, which tells the user nothing.
+        let step = why.step().map(|number| format!("schedule step {number}, `{}`: ", trace.steps[number - 1]));
+        CliError::Trace { step: step.unwrap_or_default(), why: Box::new(why) }
+    })?;
+    Ok(match print {
+        Print::Program | Print::Trace => program.to_string(),
+        Print::Source => rust_source(&program, &SourceOptions::default()),
+        Print::Explain => program.explain(),
+    })
+}
+
+fn compare(left: &Path, right: &Path, tolerance: f64) -> Result<String> {
+    let (one, other) = (NpyFile::open(left)?, NpyFile::open(right)?);
+    let ((dtype, shape), (other_dtype, other_shape)) = ((one.dtype(), one.shape()), (other.dtype(), other.shape()));
+    if (dtype, shape) != (other_dtype, other_shape) {
+        let (left, right) = (left.display(), right.display());
+        let what = format!("`{left}` is {dtype} of shape {shape:?}, but `{right}` is {other_dtype} of {other_shape:?}");
+        return Err(CliError::Different { what });
+    }
+    with_type!(dtype, T => compare_elements::<T>(&one.read()?, &other.read()?, tolerance))
+}
+
+fn compare_elements<T: Element>(one: &ArrayD<T>, other: &ArrayD<T>, tolerance: f64) -> Result<String> {
+    let mut worst = (0.0, None);
+    for ((index, &a), &b) in one.indexed_iter().zip(other) {
+        let distance = a.distance(b);
+        if distance > worst.0 {
+            worst = (distance, Some((index, a, b)));
+        }
+    }
+    let (distance, at) = worst;
+    let mut text = format!("largest difference {distance:e}");
+    if let Some((index, a, b)) = at {
+        // Writing to a string cannot fail.
+        let _ = write!(text, " at {:?}: {a} and {b}", Dimension::slice(&index));
+    }
+    if distance > tolerance {
+        return Err(CliError::Different { what: format!("{text}; at most {tolerance:e} is allowed") });
+    }
+    Ok(text + "\n")
+}

@@ -1,0 +1,231 @@
+//! `polyshard placement`: the ways to lay the axes of a mesh on the levels of a machine, and the best for a workload.
+//!
+//! Which there are and how long they take is the planner's affair; here they are asked for, printed and drawn.
+
+mod traffic;
+
+use crate::axes::Axes;
+use crate::command::files::{self, drawn};
+use crate::command::hardware::Hardware;
+use crate::command::mesh::numbers;
+use crate::command::print::{json, listed};
+use crate::error::{CliError, Result};
+use crate::numbers::whole;
+use polyshard::draw;
+use polyshard::machine::units::{counted, seconds, table};
+use polyshard::machine::{Collective, Machine};
+use polyshard::planner::placement::{Choice, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// The most devices, and the most levels and axes.
+const DEVICES: usize = 1 << 20;
+const LEVELS: usize = 8;
+/// The most placements that are listed, and that are timed.
+const LISTED: u128 = 100_000;
+const TIMED: u128 = 2_000;
+
+/// Arguments of `polyshard placement`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard placement --machine a100 --mesh data=8,tensor=2,pipe=4 \\
+      --traffic 'allreduce:data:1e9; alltoall:tensor:2e8' --draw placements.svg
+  polyshard placement --machine v100 --hierarchy 2,8 --mesh 4x4 --traffic allgather:0,1:1e8 --top 3
+  polyshard placement --hierarchy 4,16 --mesh 8x2x4 --json")]
+pub struct Arguments {
+    /// The machine's levels: how many members each has in one of the level outside, outermost first [default: those
+    /// of the machine].
+    #[arg(long, value_name = "4,16")]
+    hierarchy: Option<String>,
+    /// The mesh: the extents of its axes, with names or without.
+    #[arg(long, value_name = "8x2x4")]
+    mesh: String,
+    /// A collective of the workload, by which placements are ranked: operation, axes by name or by number, and bytes
+    /// that each rank holds before it. May be repeated, or hold several separated by `;`.
+    #[arg(long, value_name = "allreduce:0:1e9", value_delimiter = ';')]
+    traffic: Vec<String>,
+    #[command(flatten)]
+    hardware: Hardware,
+    /// List the first N only.
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    top: Option<usize>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Draw which devices communicate along each axis.
+    #[arg(long, value_name = "FILE.svg")]
+    draw: Option<PathBuf>,
+}
+
+/// The answer as JSON.
+#[derive(Serialize)]
+struct Answer<'a> {
+    hierarchy: &'a [usize],
+    axes: &'a [usize],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<&'a str>,
+    /// Best first if there is traffic.
+    matrices: Vec<&'a ParallelismMatrix>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ranked: Vec<Timed<'a>>,
+}
+
+/// A placement with its time.
+#[derive(Serialize)]
+struct Timed<'a> {
+    matrix: &'a ParallelismMatrix,
+    seconds: f64,
+    /// Of each collective, in the order given.
+    each: &'a [f64],
+}
+
+/// Does what the command line asks for, and returns what to print.
+///
+/// # Errors
+/// What is wrong with the machine, the axes or the traffic.
+pub fn placement(arguments: &Arguments) -> Result<String> {
+    files::check(arguments.draw.as_deref())?;
+    let given = arguments.hierarchy.as_deref().map(|text| numbers("hierarchy", text, "4,16")).transpose()?;
+    let mesh: Axes = arguments.mesh.parse()?;
+    let (axes, names) = (mesh.extents(), mesh.mesh(|nth| nth.to_string()));
+    let names: Vec<_> = names.as_slice().iter().map(|axis| axis.name.to_string()).collect();
+    let machine = arguments.hardware.machine(given.as_deref())?;
+    let hierarchy = machine.as_ref().map(Machine::hierarchy).or(given);
+    let hierarchy = hierarchy.ok_or_else(|| {
+        let give = "give `--machine a100` or a file, or its levels alone, as `--hierarchy 4,16`";
+        CliError::missing("no machine to place the mesh on", give)
+    })?;
+    if machine.is_none() && !arguments.traffic.is_empty() {
+        return Err(CliError::missing("no machine to time the traffic on", "give `--machine a100` or a file"));
+    }
+    let workload = arguments.traffic.iter().map(|text| traffic::traffic(text, &names));
+    let workload = workload.collect::<Result<Vec<_>>>()?;
+    check(&hierarchy, &axes, if workload.is_empty() { LISTED } else { TIMED })?;
+    let levels = levels(machine.as_ref(), &hierarchy);
+    let mut found = Found { levels, mesh, axes, names, machine, workload, ranked: Vec::new() };
+    found.ranked = match &found.machine {
+        Some(machine) if !found.workload.is_empty() => {
+            let sums = found.workload.iter().any(|traffic| traffic.operation == Collective::AllReduce);
+            // Some placement may cross all levels; without all-reduces no programs are sought.
+            let crossed = if sums { hierarchy.iter().filter(|&&count| count > 1).count() } else { 0 };
+            let max_steps = arguments.hardware.max_steps(crossed)?;
+            let choice = Choice { algorithm: arguments.hardware.algorithm(), max_steps };
+            best_with(machine, &found.axes, &found.workload, choice)?
+        }
+        _ => {
+            let all = matrices(&hierarchy, &found.axes)?;
+            all.into_iter().map(|matrix| Ranked { matrix, each: Vec::new(), seconds: 0.0 }).collect()
+        }
+    };
+    let all = found.ranked.len();
+    found.ranked.truncate(listed(arguments.top, usize::MAX, all)?);
+    if let Some(path) = &arguments.draw {
+        let matrices = found.ranked.iter().map(|ranked| &ranked.matrix);
+        files::save(path, &drawn(draw::placements(&found.title(), &found.levels, &found.names, matrices))?)?;
+    }
+    Ok(if arguments.json { found.json(&hierarchy) + "\n" } else { found.text(arguments, all) })
+}
+
+/// Names and counts of levels.
+fn levels(machine: Option<&Machine>, hierarchy: &[usize]) -> Vec<(String, usize)> {
+    let name = |level: usize| machine.map_or(format!("level{level}"), |machine| machine.levels()[level].name.clone());
+    hierarchy.iter().enumerate().map(|(level, &count)| (name(level), count)).collect()
+}
+
+/// Checks that the placements can all be written down.
+fn check(hierarchy: &[usize], axes: &[usize], most: u128) -> Result<()> {
+    for (flag, what, sizes) in [("hierarchy", "level", hierarchy), ("mesh", "axis", axes)] {
+        if sizes.len() > LEVELS {
+            let many = counted(sizes.len(), what);
+            let instead = format!("give {LEVELS} at most, and leave out those of extent 1");
+            return Err(CliError::too_much(format!("`--{flag}` has {many}"), instead));
+        }
+    }
+    // What overflows is told by the planner.
+    let devices = hierarchy.iter().try_fold(1usize, |devices, &count| devices.checked_mul(count));
+    if let Some(devices) = devices.filter(|&devices| devices > DEVICES) {
+        let what = format!("the hierarchy {hierarchy:?} has {devices} devices");
+        return Err(CliError::too_much(what, format!("give {DEVICES} at most")));
+    }
+    match count(hierarchy, axes)? {
+        found if found > most => {
+            let done = if most == LISTED { "listed" } else { "timed" };
+            let found = format!("there are {found} placements of the axes {axes:?} on {hierarchy:?}");
+            Err(CliError::too_much(format!("{found}, but {most} at most are {done}"), "join axes or levels"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What was found, and for what.
+struct Found {
+    levels: Vec<(String, usize)>,
+    mesh: Axes,
+    axes: Vec<usize>,
+    /// The names of the axes, or their numbers if they have none.
+    names: Vec<String>,
+    machine: Option<Machine>,
+    workload: Vec<Traffic>,
+    ranked: Vec<Ranked>,
+}
+
+impl Found {
+    fn title(&self) -> String {
+        let levels: Vec<_> = self.levels.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        let machine = self.machine.as_ref().map(|machine| format!("{}: ", machine.name())).unwrap_or_default();
+        format!("mesh {} on {machine}{}", self.mesh, levels.join(" x "))
+    }
+
+    fn json(&self, hierarchy: &[usize]) -> String {
+        let timed = self.ranked.iter().filter(|_| !self.workload.is_empty());
+        json(&Answer {
+            hierarchy,
+            axes: &self.axes,
+            machine: self.machine.as_ref().map(Machine::name),
+            matrices: self.ranked.iter().map(|ranked| &ranked.matrix).collect(),
+            ranked: timed.map(|Ranked { matrix, each, seconds }| Timed { matrix, seconds: *seconds, each }).collect(),
+        })
+    }
+
+    fn text(&self, arguments: &Arguments, all: usize) -> String {
+        let mut text = format!("{}\n", self.title());
+        if !self.workload.is_empty() {
+            let workload: Vec<_> =
+                self.workload.iter().map(|traffic| traffic::describe(traffic, &self.names)).collect();
+            text += &format!("{}, by {}\n", workload.join(", "), arguments.hardware.algorithm());
+        }
+        let mut head = vec![String::new(), "matrix".into()];
+        if !self.workload.is_empty() {
+            head.extend(["seconds", "slower"].map(String::from));
+            head.extend(self.workload.iter().map(|traffic| traffic::brief(traffic, &self.names)));
+        }
+        let before = head.len();
+        head.extend(self.names.iter().map(|name| format!("axis {name}")));
+        let words: Vec<usize> = [1].into_iter().chain(before..head.len()).collect();
+        let rows = self.ranked.iter().enumerate().map(|(nth, ranked)| self.row(nth, ranked));
+        text += &table(&[head].into_iter().chain(rows).collect::<Vec<_>>(), &words);
+        if self.ranked.len() < all {
+            text += &format!("and {} more\n", all - self.ranked.len());
+        }
+        text
+    }
+
+    fn row(&self, nth: usize, ranked: &Ranked) -> Vec<String> {
+        let timed = !self.workload.is_empty();
+        let mark = if nth == 0 && timed { "*" } else { "" };
+        let mut row = vec![format!("{mark}{}", nth + 1), ranked.matrix.to_string()];
+        if timed {
+            let best = self.ranked[0].seconds;
+            let slower = if best == 0.0 { "-".into() } else { format!("{:.2}x", ranked.seconds / best) };
+            row.extend([seconds(ranked.seconds), slower]);
+            row.extend(ranked.each.iter().map(|&each| seconds(each)));
+        }
+        // Where each axis is cut.
+        row.extend(ranked.matrix.rows().iter().map(|factors| {
+            let cut = factors.iter().zip(&self.levels).filter(|(factor, _)| **factor > 1);
+            let cut: Vec<_> = cut.map(|(factor, (name, _))| format!("{factor} {name}")).collect();
+            if cut.is_empty() { "1".into() } else { cut.join(" x ") }
+        }));
+        row
+    }
+}

@@ -1,0 +1,65 @@
+//! Collectives of a workload as they are written on a command line: `allreduce:0:1e9`, or `allreduce:data:1e9`.
+
+use crate::error::{CliError, Result};
+use polyshard::machine::Collective;
+use polyshard::machine::units::scaled;
+use polyshard::planner::placement::Traffic;
+
+/// The operations, as they are printed.
+const OPERATIONS: [Collective; 6] = [
+    Collective::AllReduce,
+    Collective::ReduceScatter,
+    Collective::AllGather,
+    Collective::Reduce,
+    Collective::Broadcast,
+    Collective::AllToAll,
+];
+
+/// Reads `allreduce:0,2:1e9`: an operation, the axes that it runs along, by name or by number, and the bytes that each
+/// rank holds before it.
+///
+/// Case, hyphens and underscores of the operation do not matter: `all-reduce` is `allreduce`.
+///
+/// # Errors
+/// If it is not of this form, or there is no such operation or axis.
+pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic> {
+    let wrong = || {
+        let form = "operation, axes and bytes per rank, such as allreduce:0,2:1e9";
+        CliError::unreadable(format!("the traffic `{text}`"), form)
+    };
+    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let [name, axes, bytes] = parts[..] else { return Err(wrong()) };
+    let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
+    let operation = OPERATIONS.into_iter().find(|operation| plain(&operation.to_string()) == plain(name));
+    let operation = operation.ok_or_else(|| {
+        let there = OPERATIONS.map(|operation| operation.to_string().to_lowercase());
+        let known = format!("there are {}", there.join(", "));
+        CliError::unknown(format!("operation `{name}` in the traffic `{text}`"), known)
+    })?;
+    let axis = |axis: &str| {
+        let axis = axis.trim();
+        match names.iter().position(|name| name == axis) {
+            Some(position) => Ok(position),
+            // The planner checks whether it is an axis.
+            None if axis.bytes().all(|byte| byte.is_ascii_digit()) => axis.parse().map_err(|_| wrong()),
+            None if axis.contains(char::is_whitespace) => Err(wrong()),
+            None => {
+                let known = format!("the axes are {}", names.join(", "));
+                Err(CliError::unknown(format!("axis `{axis}` in the traffic `{text}`"), known))
+            }
+        }
+    };
+    let axes = axes.split(',').map(axis).collect::<Result<_>>()?;
+    Ok(Traffic { operation, axes, bytes: bytes.parse().map_err(|_| wrong())? })
+}
+
+/// Returns a collective and its axes: `AllReduce 0,2`.
+pub(crate) fn brief(traffic: &Traffic, names: &[String]) -> String {
+    let axes: Vec<_> = traffic.axes.iter().filter_map(|&axis| names.get(axis).map(String::as_str)).collect();
+    format!("{} {}", traffic.operation, axes.join(","))
+}
+
+/// Returns a collective as text, with its bytes.
+pub(crate) fn describe(traffic: &Traffic, names: &[String]) -> String {
+    format!("{} of {}", brief(traffic, names), scaled(traffic.bytes, "B"))
+}

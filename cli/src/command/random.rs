@@ -1,0 +1,49 @@
+//! `polyshard random`: an array to compute on.
+
+use crate::error::{CliError, Result};
+use polyshard::Element;
+use polyshard::runtime::{Output, Result as RunResult, npy_header};
+use std::path::Path;
+
+/// Bytes that are made before they are written.
+const PIECE: usize = 1 << 20;
+
+/// Writes the array of this shape and seed to a file, in C or in Fortran order; it is never whole in memory.
+pub(crate) fn random<T: Element>(shape: &[usize], seed: u64, out: &Path, fortran: bool) -> Result<String> {
+    let bytes = shape.iter().try_fold(size_of::<T>() as u128, |bytes, &extent| bytes.checked_mul(extent as u128));
+    let Some(bytes) = bytes.filter(|&bytes| i64::try_from(bytes).is_ok()) else {
+        return Err(CliError::too_much(format!("an array of shape {shape:?} does not fit a file"), "make it smaller"));
+    };
+    write::<T>(shape, seed, out, fortran, bytes)?;
+    Ok(String::new())
+}
+
+fn write<T: Element>(shape: &[usize], seed: u64, out: &Path, fortran: bool, bytes: u128) -> RunResult<()> {
+    let header = npy_header::<T>(shape, fortran);
+    let mut file = Output::new(out)?.with_room(bytes + header.len() as u128)?.create()?;
+    file.write(&header)?;
+    let mut piece: Vec<T> = Vec::with_capacity(PIECE / size_of::<T>());
+    let (mut index, elements) = (vec![0; shape.len()], bytes / size_of::<T>() as u128);
+    for _ in 0..elements {
+        piece.push(T::random(seed, &index));
+        step(&mut index, shape, fortran);
+        if piece.len() == piece.capacity() {
+            file.write_elements(&piece)?;
+            piece.clear();
+        }
+    }
+    file.write_elements(&piece)?;
+    file.finish()
+}
+
+/// Goes on to the next index: the last one runs fastest, or the first one in Fortran order.
+fn step(index: &mut [usize], shape: &[usize], fortran: bool) {
+    for nth in 0..index.len() {
+        let dim = if fortran { nth } else { index.len() - 1 - nth };
+        index[dim] += 1;
+        if index[dim] < shape[dim] {
+            return;
+        }
+        index[dim] = 0;
+    }
+}

@@ -1,0 +1,103 @@
+//! `polyshard redistribute`: plans, prints, runs and draws the way from one distributed type to another.
+//!
+//! The planner chooses the plan and the runtime moves data; here are arguments and output.
+
+mod batch;
+mod judge;
+mod problem;
+mod trial;
+
+use crate::command::files::{self, drawn};
+use crate::command::print::json;
+use crate::command::threads::Trial;
+use crate::error::Result;
+use clap::ArgGroup;
+use judge::Judge;
+use polyshard::draw;
+use polyshard::machine::units::counted;
+use polyshard::planner::Report;
+use problem::Problem;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Arguments of `polyshard redistribute`.
+#[derive(clap::Args)]
+#[command(group = ArgGroup::new("problem").args(["source", "batch"]).required(true), after_help = "Examples:
+  polyshard redistribute --mesh x=4,y=6 '[3{x}12, 2{y}12]' '[2{y}12, 3{x}12]' --run --draw plan.svg
+  polyshard redistribute --mesh 2x2 --size I=8,J=16 'A[I_X, J_Y]' 'A[I, J_XY]' --type f32 --ops any
+  polyshard redistribute --mesh 8 '[8{x}64, 64]' '[64, 8{x}64]' --latency 1e-6 --bandwidth 1e10 --json
+  polyshard redistribute --batch problems.json")]
+pub struct Arguments {
+    /// Source type: tile, axes minor first and size of each dimension, as '[3{x}12, 8]'; or 'A[I_X, J]'.
+    #[arg(requires = "target", requires = "mesh")]
+    source: Option<String>,
+    /// Target type, in the same form.
+    target: Option<String>,
+    /// Mesh: name and extent of each axis, outermost first; `4x6` is `x=4,y=6`.
+    #[arg(long, value_name = "x=4,y=6")]
+    mesh: Option<String>,
+    /// Sizes of the dimensions of 'A[I_X, J]'.
+    #[arg(long, value_name = "I=8,J=16")]
+    size: Option<String>,
+    /// Plan one problem per line of a file, or of standard input if it is `-`, and print one JSON object for each.
+    ///
+    /// A problem is {"mesh": [["x", 4], ["y", 6]], "source": "[3{x}12, 8]", "target": ".."}, with
+    /// "size": [["I", 8], ["J", 16]] if the types are of the form 'A[I_X, J]'.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "mesh", "size", "run", "draw"])]
+    batch: Option<PathBuf>,
+    #[command(flatten)]
+    judge: Judge,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Run the plan on one thread per rank, and check every element of every tile.
+    #[arg(long)]
+    run: bool,
+    /// Draw what each rank holds before and after each step.
+    #[arg(long, value_name = "FILE.svg")]
+    draw: Option<PathBuf>,
+}
+
+/// A plan as JSON, with its time over the links and its run if they were asked for.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    report: Report,
+    /// By the links given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<Trial>,
+}
+
+/// Does what the command line asks for, and returns what to print.
+///
+/// # Errors
+/// What is wrong with the problem, or with the tiles that a run ended with.
+pub fn redistribute(arguments: &Arguments) -> Result<String> {
+    if let Some(path) = &arguments.batch {
+        return batch::plan_all(path, &arguments.judge).map(|()| String::new());
+    }
+    files::check(arguments.draw.as_deref())?;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let [mesh, source, target, size] =
+        [&arguments.mesh, &arguments.source, &arguments.target, &arguments.size].map(text);
+    let [source, target] = Problem::from_texts(&mesh, source, target, &size)?.types()?;
+    let plan = arguments.judge.plan(&source, &target)?;
+    let seconds = arguments.judge.seconds(&plan)?;
+    let trial = if arguments.run { Some(trial::run(&plan, arguments.judge.dtype())?) } else { None };
+    if let Some(path) = &arguments.draw {
+        files::save(path, &drawn(draw::redistribution(&plan))?)?;
+    }
+    if arguments.json {
+        return Ok(json(&Answer { report: plan.report(arguments.judge.dtype().size()), seconds, run: trial }) + "\n");
+    }
+    let mut text = plan.explain(arguments.judge.dtype().size());
+    text.extend(seconds.map(|seconds| format!("it takes {seconds:e} s over the links given\n")));
+    text.extend(
+        trial.map(|trial| {
+            format!("checked {}\n{trial}; on every rank what the plan says\n", counted(trial.tiles, "tile"))
+        }),
+    );
+    Ok(text)
+}

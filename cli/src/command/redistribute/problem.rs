@@ -1,0 +1,114 @@
+//! A redistribution as it is written, and as it is meant: from texts to a mesh and two types on it.
+
+use crate::command::mesh::{mesh, named_mesh, pairs};
+use crate::error::{CliError, Result};
+use polyshard::{DistType, Mesh, Sharded, TypeError};
+use serde::Deserialize;
+
+/// A redistribution as the user writes it; nothing is checked yet.
+#[derive(Deserialize)]
+pub(crate) struct Problem {
+    /// Names and extents of the axes, outermost first.
+    mesh: Vec<(String, usize)>,
+    source: String,
+    target: String,
+    /// Sizes of the dimensions that types of the named form have.
+    #[serde(default)]
+    size: Vec<(String, usize)>,
+}
+
+/// A type as it is written.
+enum Written {
+    /// `[3{x}12, 8]`
+    Sized(DistType),
+    /// `A[I_X, J]`
+    Named(Sharded),
+}
+
+impl Problem {
+    /// Returns the problem that these arguments pose; an empty text means no sizes.
+    ///
+    /// # Errors
+    /// If mesh or sizes are not names and numbers.
+    pub(crate) fn from_texts(mesh: &str, source: String, target: String, size: &str) -> Result<Self> {
+        let size = if size.is_empty() { Vec::new() } else { pairs("size", size, "I=8,J=16")? };
+        // The axes of `A[I_X, J]` are written in capitals.
+        let names = if is_named(&source) { ["X", "Y", "Z"] } else { ["x", "y", "z"] };
+        let mesh = named_mesh(mesh, names)?;
+        let mesh = mesh.as_slice().iter().map(|axis| (axis.name.to_string(), axis.extent)).collect();
+        Ok(Self { mesh, source, target, size })
+    }
+
+    /// Returns the types of source and target.
+    ///
+    /// # Errors
+    /// What is wrong with the mesh, with a type, or with the sizes.
+    pub(crate) fn types(&self) -> Result<[DistType; 2]> {
+        let mesh = mesh(&self.mesh)?;
+        let [source, target] = [&self.source, &self.target].map(|text| self.written(text, &mesh));
+        // What is wrong with a text is said before a size that it lacks.
+        let (source, target) = match (source, target) {
+            (Err(CliError::Missing { .. }), Err(why)) if !matches!(why, CliError::Missing { .. }) => return Err(why),
+            (source, target) => (source?, target?),
+        };
+        if let (Written::Named(source), Written::Named(target)) = (&source, &target)
+            && (source.tensor() != target.tensor() || source.names() != target.names())
+        {
+            let what = format!("the source {source} and the target {target} are not the same array");
+            return Err(CliError::refused(what, "give both the same name, and the same dimensions in the same order"));
+        }
+        self.check_sizes(&[&source, &target])?;
+        Ok([sized(&self.source, source)?, sized(&self.target, target)?])
+    }
+
+    /// Checks that each size is that of one dimension.
+    fn check_sizes(&self, types: &[&Written]) -> Result<()> {
+        let named =
+            types.iter().find_map(|written| if let Written::Named(named) = written { Some(named) } else { None });
+        for (nth, (name, _)) in self.size.iter().enumerate() {
+            let Some(named) = named else {
+                let what = format!("a size is given for `{name}`, but the types say their sizes");
+                return Err(CliError::refused(what, "leave it out"));
+            };
+            if !named.names().contains(name) {
+                let names = named.names().join(", ");
+                let what = format!("a size is given for `{name}`, which is not a dimension");
+                return Err(CliError::refused(what, format!("the dimensions are {names}")));
+            }
+            if self.size[..nth].iter().any(|(other, _)| other == name) {
+                return Err(CliError::Twice { what: "sizes", subject: format!("`{name}`") });
+            }
+        }
+        Ok(())
+    }
+
+    fn written(&self, text: &str, mesh: &Mesh) -> Result<Written> {
+        let sizes: Vec<_> = self.size.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+        let written = if is_named(text) {
+            Sharded::parse(text, mesh, &sizes).map(Written::Named)
+        } else {
+            DistType::parse(text, mesh).map(Written::Sized)
+        };
+        written.map_err(|why| match why {
+            TypeError::Size { name, array } => {
+                let what = format!("`{name}` of {array} has no size");
+                CliError::missing(what, "give one for each dimension, as `--size I=8,J=16`")
+            }
+            // These quote the text themselves.
+            TypeError::Syntax { .. } | TypeError::Unreduced { .. } => why.into(),
+            why => CliError::invalid(text, why),
+        })
+    }
+}
+
+fn sized(text: &str, written: Written) -> Result<DistType> {
+    match written {
+        Written::Sized(sized) => Ok(sized),
+        Written::Named(named) => DistType::try_from(named.sharding()).map_err(|why| CliError::invalid(text, why)),
+    }
+}
+
+/// Returns whether a type is of the form `A[I_X, J]`: a name comes first in that form only.
+fn is_named(text: &str) -> bool {
+    text.trim_start().starts_with(|first: char| first.is_alphabetic() || first == '_')
+}

@@ -1,0 +1,229 @@
+//! `polyshard reduce`: all programs of a reduction, fastest first, with who talks to whom in each step.
+//!
+//! Programs and their times are the planner's; here they are asked for, printed, drawn and tried.
+
+mod answer;
+mod trial;
+
+use crate::command::files::{self, drawn};
+use crate::command::hardware::Hardware;
+use crate::command::mesh::{matrix, numbers};
+use crate::command::print::{json, listed};
+use crate::error::{CliError, Result};
+use crate::numbers::whole;
+use answer::Answer;
+use polyshard::draw;
+use polyshard::machine::Machine;
+use polyshard::machine::units::{counted, scaled, seconds, table};
+use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
+use polyshard::planner::reduce::{Hierarchy, Ranked, ReduceOptions, best_with};
+use std::path::PathBuf;
+
+/// Programs that a table lists unless it is told otherwise.
+const LISTED: usize = 16;
+
+/// The most matrices that are named where one does not fit.
+const SUGGESTED: u128 = 8;
+
+/// Arguments of `polyshard reduce`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  polyshard reduce --matrix '[[2,4],[2,4]]' --reduce 0 --machine a100 --bytes 1e9 --draw steps.svg
+  polyshard reduce --matrix '[[2,2],[1,2]]' --reduce 0,1 --machine v100 --bytes 1e6 --algorithm tree --top 4 --run
+  polyshard reduce --matrix '[[4,4]]' --reduce 0 --machine a100 --bytes 1e9 --program AllReduce --json")]
+pub struct Arguments {
+    /// The placement: for each axis its factors, outermost level first; `polyshard placement` lists them.
+    #[arg(long, value_name = "[[1,4],[4,4]]")]
+    matrix: String,
+    /// The machine's levels, which are the products of the matrix's columns, and so need not be given.
+    #[arg(long, value_name = "4,16")]
+    hierarchy: Option<String>,
+    /// The axes over which to reduce.
+    #[arg(long, value_name = "0,2")]
+    reduce: String,
+    /// The bytes that each rank holds.
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    bytes: String,
+    #[command(flatten)]
+    hardware: Hardware,
+    /// List the N fastest [default: 16 in a table, all as JSON].
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    top: Option<usize>,
+    /// The program to explain and to draw, by its number in the table or by its collectives, such as AllReduce or
+    /// Reduce-Broadcast; the fastest of several [default: the fastest of all].
+    #[arg(long, value_name = "NAME")]
+    program: Option<String>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Run the programs that are listed, a thread for each device, and check every sum.
+    #[arg(long)]
+    run: bool,
+    /// The numbers that each rank holds in a run.
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, default_value = "1003", allow_negative_numbers = true)]
+    elements: usize,
+    /// Draw which ranks communicate in each step of the program.
+    #[arg(long, value_name = "FILE.svg")]
+    draw: Option<PathBuf>,
+}
+
+/// A reduction, and its programs, fastest first.
+struct Reduction {
+    machine: Machine,
+    matrix: ParallelismMatrix,
+    axes: Vec<usize>,
+    hierarchy: Hierarchy,
+    bytes: f64,
+    programs: Vec<Ranked>,
+}
+
+/// Does what the command line asks for, and returns what to print.
+///
+/// # Errors
+/// What is wrong with the placement, the machine, the axes, or the program asked for.
+pub fn reduce(arguments: &Arguments) -> Result<String> {
+    files::check(arguments.draw.as_deref())?;
+    let reduction = Reduction::new(arguments)?;
+    let shown = match &arguments.program {
+        Some(name) => reduction.find(name)?,
+        None => 0,
+    };
+    let unless_told = if arguments.json { usize::MAX } else { LISTED };
+    let listed = listed(arguments.top, unless_told, reduction.programs.len())?;
+    if let Some(path) = &arguments.draw {
+        let program = &reduction.programs[shown];
+        files::save(path, &drawn(draw::reduction(&reduction.title(arguments), &reduction.machine, program))?)?;
+    }
+    let trial = match arguments.run {
+        true => Some(trial::run(&reduction, &reduction.programs[..listed], arguments.elements)?),
+        false => None,
+    };
+    if arguments.json {
+        return Ok(json(&Answer::new(&reduction, arguments.hardware.algorithm(), listed, trial)) + "\n");
+    }
+    Ok(reduction.text(arguments, listed, shown) + &trial.map(|trial| trial.to_string()).unwrap_or_default())
+}
+
+impl Reduction {
+    fn new(arguments: &Arguments) -> Result<Self> {
+        let matrix = matrix(&arguments.matrix)?;
+        if let Some(text) = &arguments.hierarchy {
+            let hierarchy = numbers("hierarchy", text, "4,16")?;
+            if hierarchy != matrix.hierarchy() {
+                let (own, instead) = (matrix.hierarchy(), fitting(&hierarchy, &matrix.axes()));
+                let what = format!("the matrix {matrix} is for the hierarchy {own:?}, not for {hierarchy:?}");
+                return Err(CliError::refused(what, instead));
+            }
+        }
+        let axes = numbers("axes to reduce", &arguments.reduce, "0,2")?;
+        let bytes = arguments.bytes.trim().parse::<f64>();
+        let what = || format!("`{}` as bytes", arguments.bytes);
+        let bytes = bytes.map_err(|_| CliError::unreadable(what(), "a number, such as 1e9"))?;
+        let machine = arguments.hardware.machine(Some(&matrix.hierarchy()))?;
+        let missing = || CliError::missing("no machine to time programs on", "give `--machine a100` or a file");
+        let machine = machine.ok_or_else(missing)?;
+        let hierarchy = Hierarchy::on_machine(&machine, &matrix, &axes)?;
+        // The root is not crossed.
+        let max_steps = arguments.hardware.max_steps(hierarchy.counts().len() - 1)?;
+        let options =
+            ReduceOptions { max_steps, algorithm: arguments.hardware.algorithm(), ..ReduceOptions::default() };
+        let programs = best_with(&machine, &matrix, &axes, bytes, &options)?;
+        Ok(Self { machine, matrix, axes, hierarchy, bytes, programs })
+    }
+
+    /// The position of the fastest program of this name, or of this number.
+    fn find(&self, name: &str) -> Result<usize> {
+        let all = self.programs.len();
+        if let Ok(number) = name.parse::<usize>() {
+            let position = number.checked_sub(1).filter(|&position| position < all);
+            let known = || format!("the programs are 1 to {all}");
+            return position.ok_or_else(|| CliError::unknown(format!("program {number}"), known()));
+        }
+        let is = |ranked: &Ranked| {
+            ranked.program.to_string().eq_ignore_ascii_case(name)
+                || ranked.program.describe(&self.hierarchy).eq_ignore_ascii_case(name)
+        };
+        self.programs.iter().position(is).ok_or_else(|| {
+            let mut names: Vec<String> = Vec::new();
+            for name in self.programs.iter().map(|ranked| ranked.program.to_string()) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            let more = if names.len() > LISTED { ", .." } else { "" };
+            names.truncate(LISTED);
+            CliError::unknown(format!("program `{name}`"), format!("there are {}{more}", names.join(", ")))
+        })
+    }
+
+    /// How many times as fast as the direct reduction a program is, if that can be said.
+    fn speed(&self, ranked: &Ranked) -> Option<f64> {
+        let seconds = ranked.simulation.total();
+        let direct = self.programs.iter().find(|ranked| ranked.program.is_direct())?;
+        (seconds > 0.0).then(|| direct.simulation.total() / seconds)
+    }
+
+    fn title(&self, arguments: &Arguments) -> String {
+        let axes: Vec<_> = self.axes.iter().map(usize::to_string).collect();
+        let (matrix, machine, bytes) = (&self.matrix, &self.machine, scaled(self.bytes, "B"));
+        format!(
+            "{bytes} per rank summed over axis {} of {matrix} on {machine}, by {}",
+            axes.join(","),
+            arguments.hardware.algorithm()
+        )
+    }
+
+    fn text(&self, arguments: &Arguments, listed: usize, shown: usize) -> String {
+        let all = self.programs.len();
+        let mut text = format!("{}\n", self.title(arguments));
+        let programs = if all == 1 { "one program".into() } else { counted(all, "program") };
+        text += &format!("levels {}; {programs}, speed against AllReduce in one step\n", self.hierarchy);
+        let mut rows = vec![["", "seconds", "speed", "program"].map(String::from).to_vec()];
+        for (nth, ranked) in self.programs[..listed].iter().enumerate() {
+            let mark = if nth == shown { "*" } else { "" };
+            let speed = self.speed(ranked).map_or("-".into(), |speed| format!("{speed:.2}x"));
+            let program = if ranked.program.instructions.is_empty() {
+                ranked.program.to_string()
+            } else {
+                ranked.program.describe(&self.hierarchy)
+            };
+            rows.push(vec![format!("{mark}{}", nth + 1), seconds(ranked.simulation.total()), speed, program]);
+        }
+        text += &table(&rows, &[3]);
+        if listed < all {
+            text += &format!("and {} more\n", all - listed);
+        }
+        let steps = draw::reduction_panels(&self.programs[shown]);
+        if steps.is_empty() {
+            return text + "nothing to do: along these axes there is one rank\n";
+        }
+        text += &format!("steps of program {}:\n", shown + 1);
+        for (nth, panel) in steps.iter().enumerate() {
+            let first = panel.groups.first().map(|group| ranks(group)).unwrap_or_default();
+            text += &format!("{} {}, the first {first}: {}\n", nth + 1, panel.title, panel.note);
+        }
+        text
+    }
+}
+
+/// What would place these axes on a hierarchy, or why nothing does.
+fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
+    let found = match count(hierarchy, axes) {
+        Ok(1..=SUGGESTED) => matrices(hierarchy, axes),
+        Ok(many) => return format!("{many} other matrices are; `polyshard placement` lists them"),
+        Err(why) => Err(why),
+    };
+    match found {
+        Ok(found) => {
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            format!("{} would fit", found.join(" or "))
+        }
+        Err(why) => why.to_string(),
+    }
+}
+
+/// A few ranks of a group.
+fn ranks(group: &[usize]) -> String {
+    let some: Vec<_> = group.iter().take(8).map(usize::to_string).collect();
+    format!("{{{}{}}}", some.join(" "), if group.len() > 8 { " .." } else { "" })
+}

@@ -1,0 +1,92 @@
+//! Programs run on threads, one for each device, and every sum compared with that of a loop.
+//!
+//! What runs are the groups that are printed. Elements are whole numbers that depend on device and index, so sums are
+//! exact in whatever order they are made. Times are not taken: threads of one process are not the machine.
+
+use super::Reduction;
+use crate::command::threads;
+use crate::error::{CliError, Result};
+use polyshard::machine::units::counted;
+use polyshard::planner::reduce::Ranked;
+use polyshard::{Element, Mesh, PlacedMesh, ReduceOp, Strategy};
+use serde::Serialize;
+use std::fmt;
+
+/// The most devices: each is a thread.
+const RANKS: usize = 64;
+const SEED: u64 = 1;
+
+/// What came of a run in which nothing was wrong.
+#[derive(Serialize)]
+pub(super) struct Trial {
+    /// Programs that were run.
+    programs: usize,
+    ranks: usize,
+    /// Numbers that each rank held.
+    elements: usize,
+    /// Bytes that all ranks together got from others, by program.
+    received_bytes: Vec<u64>,
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { programs, ranks, elements, received_bytes } = self;
+        let programs = if *programs == 1 { "one program".into() } else { counted(programs, "program") };
+        let (ranks, elements) = (counted(ranks, "thread"), counted(elements, "number"));
+        writeln!(f, "ran {programs} on {ranks} with {elements} each, and checked all sums")?;
+        writeln!(f, "received by all ranks together: {}", threads::range(received_bytes))
+    }
+}
+
+/// Runs these programs of a reduction, each on `elements` numbers per device.
+///
+/// # Errors
+/// If there are too many devices or too little memory, or a sum is wrong.
+pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -> Result<Trial> {
+    let ranks = reduction.matrix.size();
+    threads::check_ranks("the machine", ranks, RANKS)?;
+    // The numbers and their sums, and what the steps of one program need.
+    threads::check_memory("the arrays of all ranks", 4 * ranks as u128 * elements as u128 * size_of::<i64>() as u128)?;
+    let extents = reduction.matrix.axes();
+    let mesh = Mesh::new(extents.iter().enumerate().map(|(axis, extent)| (format!("axis{axis}"), *extent)));
+    let placed = PlacedMesh::new(&mesh, &reduction.machine, &reduction.matrix)?;
+    let groups = reduction.matrix.groups(&reduction.axes)?;
+    let mut sums: Vec<&[i64]> = vec![&[]; ranks];
+    let group_sums: Vec<Vec<i64>> = groups.iter().map(|group| sequential(group, elements)).collect();
+    for (group, sum) in groups.iter().zip(&group_sums) {
+        group.iter().for_each(|&rank| sums[rank] = sum);
+    }
+    let found = polyshard::spmd(ranks, |world| {
+        let mut received = Vec::with_capacity(programs.len());
+        for ranked in programs {
+            let strategy = Strategy::Lowered(ranked.lowered.clone());
+            let sum = polyshard::Reduction::new(world, &placed, &reduction.axes, elements, strategy)?;
+            let mut data: Vec<i64> = (0..elements).map(|at| i64::random(SEED, &[world.rank(), at])).collect();
+            let before = world.bytes_received();
+            sum.run(&mut data, ReduceOp::Sum)?;
+            received.push((world.bytes_received() - before, wrong(&data, sums[world.rank()])));
+        }
+        Ok(received)
+    })?;
+    let mut received_bytes = vec![0; programs.len()];
+    for (rank, programs_of_rank) in found.iter().enumerate() {
+        for (program, (bytes, wrong)) in programs_of_rank.iter().enumerate() {
+            if let Some(wrong) = wrong {
+                let name = &programs[program].program;
+                return Err(CliError::Bug { what: format!("{name} on rank {rank} is wrong: {wrong}") });
+            }
+            received_bytes[program] += bytes;
+        }
+    }
+    Ok(Trial { programs: programs.len(), ranks, elements, received_bytes })
+}
+
+/// The sum of what these devices hold.
+fn sequential(group: &[usize], elements: usize) -> Vec<i64> {
+    (0..elements).map(|at| group.iter().map(|&rank| element::<i64>(SEED, &[rank, at])).sum()).collect()
+}
+
+fn wrong(data: &[i64], sums: &[i64]) -> Option<String> {
+    let at = data.iter().zip(sums).position(|(found, sum)| found != sum)?;
+    Some(format!("{} is at {at}, not {}", data[at], sums[at]))
+}

@@ -1,0 +1,94 @@
+//! What `--run` needs: ranks that are threads of this process, and memory for all that they hold.
+//!
+//! A run on the command line is a check, not a computation: it stays small, and says so before it begins.
+
+use crate::error::{CliError, Result};
+use polyshard::Sharding;
+use polyshard::machine::units::counted;
+use polyshard::runtime::free_memory;
+use serde::Serialize;
+use std::fmt::{self, Display};
+
+/// Checks that ranks can be threads; `owner` is what has that many, as text.
+///
+/// # Errors
+/// If there are more than `most`, or an MPI launcher has made ranks already.
+pub(crate) fn check_ranks(owner: &str, ranks: usize, most: usize) -> Result<()> {
+    if ranks > most {
+        let ranks = counted(ranks, "rank");
+        let what = format!("`--run` starts a thread per rank, {most} at most, but {owner} has {ranks}");
+        return Err(CliError::too_much(what, "run a smaller one"));
+    }
+    if polyshard::runtime::launched_ranks().is_some() {
+        return Err(CliError::refused("`--run` makes its ranks itself", "start it without an MPI launcher"));
+    }
+    Ok(())
+}
+
+/// Checks that `needed` bytes of `what` fit into the memory that is free, as far as the system tells.
+///
+/// # Errors
+/// If they do not.
+pub(crate) fn check_memory(what: &str, needed: u128) -> Result<()> {
+    match free_memory() {
+        Some(free) if needed > free.into() => {
+            let what = format!("`--run` holds {what}, up to {needed} bytes, but {free} bytes are free");
+            Err(CliError::too_much(what, "run a smaller array"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Compares the tile of a rank with what should be there, in one block by its sharding, and returns what is wrong.
+pub(crate) fn wrong<T: PartialEq + Display>(
+    tile: &[T],
+    sharding: &Sharding,
+    rank: usize,
+    expected: impl Fn(&[usize]) -> T,
+) -> Option<String> {
+    let own = sharding.mesh().coordinates(rank);
+    if tile.len() != sharding.local_len(&own) {
+        return Some(format!("it has {}, not {}", counted(tile.len(), "element"), sharding.local_len(&own)));
+    }
+    let tile_shape = sharding.local_shape(&own);
+    let first =
+        |dim: usize| sharding.pieces(dim, &own, 0..sharding.shape()[dim]).next().map_or(0, |(range, _)| range.start);
+    let start: Vec<_> = (0..tile_shape.len()).map(first).collect();
+    let mut index = start.clone();
+    for found in tile {
+        let expected = expected(&index);
+        if *found != expected {
+            return Some(format!("{found} is at {index:?}, not {expected}"));
+        }
+        for dim in (0..index.len()).rev() {
+            index[dim] += 1;
+            if index[dim] < start[dim] + tile_shape[dim] {
+                break;
+            }
+            index[dim] = start[dim];
+        }
+    }
+    None
+}
+
+/// The result of a run in which nothing was wrong.
+#[derive(Serialize)]
+pub(crate) struct Trial {
+    /// Tiles that were compared.
+    pub(crate) tiles: usize,
+    /// Bytes that each rank got from others.
+    pub(crate) received_bytes: Vec<u64>,
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = range(&self.received_bytes);
+        write!(f, "received per rank: {bytes}, {} in all", self.received_bytes.iter().sum::<u64>())
+    }
+}
+
+/// Returns the smallest and the largest of some numbers of bytes, as text.
+pub(crate) fn range(bytes: &[u64]) -> String {
+    let (min, max) = (bytes.iter().min().copied().unwrap_or(0), bytes.iter().max().copied().unwrap_or(0));
+    if min == max { counted(max, "byte") } else { format!("{min} to {max} bytes") }
+}

@@ -1,0 +1,36 @@
+//! From the name of an element type to code that is generic in it.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use polyshard::DType;
+
+/// Runs an expression with a name for the type that a [`DType`](::polyshard::DType) stands for.
+#[macro_export]
+macro_rules! with_type {
+    ($dtype:expr, $name:ident => $body:expr) => {
+        match $dtype {
+            ::polyshard::DType::F32 => {
+                type $name = f32;
+                $body
+            }
+            ::polyshard::DType::F64 => {
+                type $name = f64;
+                $body
+            }
+            ::polyshard::DType::I32 => {
+                type $name = i32;
+                $body
+            }
+            ::polyshard::DType::I64 => {
+                type $name = i64;
+                $body
+            }
+            dtype => unreachable!("the command line reads native types alone, not {dtype}"),
+        }
+    };
+}
+
+/// Parses an element type on the command line, and lists the four if it is unknown.
+pub(crate) fn dtype_parser() -> impl TypedValueParser<Value = DType> {
+    PossibleValuesParser::new(DType::NATIVE.map(DType::name))
+        .map(|name| name.parse().expect("clap lets no other name pass"))
+}

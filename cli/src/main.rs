@@ -1,0 +1,7 @@
+//! The command line of Polyshard; what it does is in `cli/src/command/mod.rs`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    polyshard_cli::command::main()
+}

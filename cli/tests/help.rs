@@ -1,0 +1,203 @@
+//! Help texts: each has examples, and they do what they say.
+
+use polyshard::kernel;
+use polyshard_testing::start::{self, Ended, Start, run};
+use polyshard_testing::test_folder;
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time in which an example of a help text must have ended: some measure the machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The examples of the repository.
+const EXAMPLES: [&str; 18] = [
+    "ag_gemm",
+    "allreduce",
+    "cannon",
+    "chain",
+    "compiled",
+    "cosma",
+    "fft3d",
+    "gemm_rs",
+    "heat",
+    "inner",
+    "johnson",
+    "megatron",
+    "mttkrp",
+    "pumma",
+    "solomonik",
+    "summa",
+    "syrk",
+    "tucker",
+];
+
+/// Returns the path of an example, built as this test is.
+fn example(name: &str) -> PathBuf {
+    start::example(name, concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"), cfg!(feature = "mpi"))
+}
+
+/// The lines of a help text's examples, each a whole command.
+fn commands(help: &str) -> Vec<String> {
+    let Some((_, examples)) = help.split_once("Examples:\n").or_else(|| help.split_once("Example:\n")) else {
+        return Vec::new();
+    };
+    let lines = examples.lines().take_while(|line| line.starts_with("  "));
+    // A line that ends in a backslash goes on in the next.
+    let joined = lines.map(str::trim).collect::<Vec<_>>().join("\n").replace("\\\n", "");
+    joined.lines().map(str::to_owned).collect()
+}
+
+/// The names of the subcommands that a help text lists.
+fn subcommands(help: &str) -> Vec<String> {
+    let listed = help.split_once("Commands:\n").map_or("", |(_, rest)| rest);
+    let names = listed.lines().take_while(|line| !line.is_empty()).filter_map(|line| {
+        // Descriptions that go on in a second line are further to the right.
+        let name = line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?;
+        name.split_whitespace().next()
+    });
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+/// Asks a program for its help, and checks that it has examples.
+#[track_caller]
+fn help(program: &Path, words: &[&str]) -> String {
+    let Ended { success, stdout, stderr, .. } = run(Start::Plain, program, &[words, &["--help"]].concat(), LIMIT);
+    assert!(success && stderr.is_empty(), "{words:?}: {stderr}");
+    assert!(!commands(&stdout).is_empty(), "no examples in the help of {} {words:?}:\n{stdout}", program.display());
+    stdout
+}
+
+/// A folder of this name with the files that examples read, and a shell's words for going there.
+fn prepared(name: &str) -> (PathBuf, String) {
+    let folder = test_folder!(name);
+    let polyshard = env!("CARGO_BIN_EXE_polyshard");
+    let there = format!("cd '{}'", folder.display());
+    let made = ["threads", "mpi", "C", "expected"]
+        .map(|name| format!("'{polyshard}' random --shape 5,7 --out {name}.npy"))
+        .join(" && ");
+    let ended = run(Start::Plain, Path::new("sh"), &["-c", &format!("{there} && {made}")], LIMIT);
+    assert!(ended.success, "{}", ended.stderr);
+    let kernel = kernel! { fn sum(A: [f32; 8, 6]) -> s: f32 { s[] += A[i, j] } };
+    let trace = serde_json::to_string(&kernel.trace().expect("a good kernel")).expect("a trace is JSON");
+    fs::write(folder.join("trace.json"), trace).expect("the folder is ours");
+    let machine = polyshard::Machine::preset("v100").expect("a preset").to_toml();
+    fs::write(folder.join("machine.toml"), machine).expect("the folder is ours");
+    let problem = r#"{"mesh": [["x", 4]], "source": "[2{x}8]", "target": "[8]"}"#;
+    fs::write(folder.join("problems.json"), problem).expect("the folder is ours");
+    (folder, there)
+}
+
+/// The command with the programs that these tests have built, or nothing if it needs MPI and there is none.
+fn built(command: &str) -> Option<String> {
+    let (start, command) = match command.strip_prefix("mpirun -n ") {
+        Some(rest) => {
+            let (ranks, command) = rest.split_once(' ').expect("a program follows the number of ranks");
+            (format!("mpirun --oversubscribe -n {ranks} "), command)
+        }
+        None => (String::new(), command),
+    };
+    if !start.is_empty() && !cfg!(feature = "mpi") {
+        return None;
+    }
+    if let Some(rest) = command.strip_prefix("polyshard ") {
+        return Some(format!("{start}'{}' {rest}", env!("CARGO_BIN_EXE_polyshard")));
+    }
+    let rest = command.strip_prefix("cargo run --release --example ").map(|rest| rest.replacen(" -- ", " ", 1));
+    let rest = rest.or_else(|| command.strip_prefix("target/release/examples/").map(str::to_owned));
+    let rest = rest.unwrap_or_else(|| panic!("`{command}` starts neither polyshard nor an example"));
+    let (name, arguments) = rest.split_once(' ').unwrap_or((&rest, ""));
+    assert!(EXAMPLES.contains(&name), "`{command}` starts `{name}`");
+    Some(format!("{start}'{}' {arguments}", example(name).display()))
+}
+
+/// Runs the examples of a help text one after the other.
+#[track_caller]
+fn run_examples(help: &str, there: &str) {
+    for command in commands(help) {
+        let Some(line) = built(&command) else { continue };
+        let root = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
+        let ended = run(Start::Plain, Path::new("sh"), &["-c", &format!("{root}; {there} && {line}")], LIMIT);
+        assert!(ended.success, "`{command}` fails:\n{}\n{}", ended.stdout, ended.stderr);
+    }
+}
+
+#[test]
+fn every_subcommand_has_examples_that_run() {
+    let (folder, there) = prepared("help_of_polyshard");
+    let program = Path::new(env!("CARGO_BIN_EXE_polyshard"));
+    let mut words: Vec<Vec<String>> = vec![Vec::new()];
+    let mut seen = HashSet::new();
+    while let Some(path) = words.pop() {
+        let text = help(program, &path.iter().map(String::as_str).collect::<Vec<_>>());
+        run_examples(&text, &there);
+        words.extend(subcommands(&text).into_iter().map(|name| [&path[..], &[name]].concat()));
+        seen.insert(path.join(" "));
+    }
+    for path in ["random", "show", "compare", "redistribute", "placement", "reduce", "matmul", "machine measure"] {
+        assert!(seen.contains(path), "no help of `polyshard {path}` among {seen:?}");
+    }
+    assert!(folder.join("placements.svg").exists(), "an example that is continued on a second line draws");
+}
+
+#[test]
+fn every_example_has_examples_that_run() {
+    let (_, there) = prepared("help_of_examples");
+    for name in EXAMPLES {
+        run_examples(&help(&example(name), &[]), &there);
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_read_are_answered_with_what_to_write() {
+    let refused = |program: &Path, line: &str, message: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Ended { success, stderr, .. } = run(Start::Plain, program, &words, LIMIT);
+        assert!(!success && stderr.contains(message), "`{line}` should say `{message}`:\n{stderr}");
+        assert!(!stderr.contains("in string") && !stderr.contains("tip:"), "`{line}`:\n{stderr}");
+    };
+    let polyshard = Path::new(env!("CARGO_BIN_EXE_polyshard"));
+    let whole = "give a whole number, 0 or more";
+    let shape = "cannot read `4x4`; write whole numbers with commas between them, such as 512,2048";
+    refused(polyshard, "random --out A.npy --shape 4x4", &format!("invalid value '4x4' for '--shape <M,N>': {shape}"));
+    refused(polyshard, "random --out A.npy --shape 4 --seed one", whole);
+    refused(polyshard, "random --out A.npy --shape 4 --seed -1", whole);
+    let large = "the number is too large; give one that fits `u64`";
+    refused(polyshard, "random --out A.npy --shape 4 --seed 18446744073709551616", large);
+    for tolerance in ["much", "nan"] {
+        refused(polyshard, &format!("compare A B --tolerance {tolerance}"), "give a number, such as 0.5 or 1e9");
+    }
+    refused(polyshard, "redistribute --mesh 2 [2] [2] --memory 1e3", whole);
+    refused(polyshard, "redistribute --mesh 2 [2] [2] --bandwidth 1 --latency x", "give a number");
+    refused(polyshard, "placement --machine a100 --mesh 64 --top x", whole);
+    refused(polyshard, "placement --machine a100 --mesh 64 --max-steps x", whole);
+    refused(polyshard, "reduce --matrix [[4]] --reduce 0 --bytes 1 --elements 1.5", whole);
+    refused(polyshard, "matmul x --mesh 4 --size I=4 --flops fast", "give a number");
+    refused(polyshard, "machine detect --ranks two", whole);
+}
+
+#[test]
+fn a_mesh_may_name_its_axes() {
+    let said = |program: &Path, line: &[&str]| {
+        let Ended { success, stdout, stderr, .. } = run(Start::Plain, program, line, LIMIT);
+        assert!(success, "{line:?}: {stderr}");
+        stdout
+    };
+    let mesh = said(&example("summa"), &["--mesh", "rows=2,columns=3", "--size", "8,9,10", "--print", "program"]);
+    assert!(mesh.contains("rows: 2, columns: 3"), "{mesh}");
+    let [plain, named] =
+        ["2x3", "x=2,y=3"].map(|mesh| said(&example("summa"), &["--mesh", mesh, "--print", "program"]));
+    assert_eq!(plain, named);
+    let [plain, named] = ["2x4", "d=2,t=4"].map(|mesh| said(&example("megatron"), &["--mesh", mesh, "--explain"]));
+    assert_eq!(plain, named);
+    let [plain, named] = ["3", "devs=3"].map(|mesh| said(&example("chain"), &["--mesh", mesh, "--explain"]));
+    assert_eq!(plain, named);
+    let polyshard = Path::new(env!("CARGO_BIN_EXE_polyshard"));
+    let place = |mesh: &str, traffic: &str| {
+        said(polyshard, &["placement", "--machine", "a100", "--mesh", mesh, "--traffic", traffic, "--json"])
+    };
+    assert_eq!(place("4x16", "allreduce:1,0:1e6"), place("data=4,tensor=16", "allreduce:tensor,data:1e6"));
+    let table = said(polyshard, &["placement", "--hierarchy", "4,16", "--mesh", "data=4,tensor=16"]);
+    assert!(table.starts_with("mesh data=4,tensor=16 on ") && table.contains("axis tensor"), "{table}");
+}

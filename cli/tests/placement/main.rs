@@ -1,0 +1,69 @@
+//! `polyshard placement`, `reduce` and `matmul`, as a user runs them: what they find, run and draw, and what they
+//! refuse.
+
+mod pictures;
+mod placements;
+mod products;
+mod reductions;
+mod refusals;
+
+use polyshard_testing::command_line::{CommandLine, json};
+use polyshard_testing::start::Start;
+use polyshard_testing::test_folder;
+use serde_json::Value;
+use std::fs;
+
+/// The command line.
+const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
+
+/// Runs the command line and returns what it printed.
+#[track_caller]
+fn said(arguments: &[&str]) -> String {
+    COMMAND_LINE.said(Start::Plain, arguments)
+}
+
+/// Runs the command line and returns the object that it printed.
+#[track_caller]
+fn answered(arguments: &[&str]) -> Value {
+    json(&said(&[arguments, &["--json"]].concat()))
+}
+
+/// The cases that the planner is held to.
+fn cases(key: &str) -> Vec<Value> {
+    let cases: Value =
+        serde_json::from_str(include_str!("../../../planner/tests/data/placement.json")).expect("it is JSON");
+    cases[key].as_array().expect("a list").clone()
+}
+
+fn numbers<T: serde::de::DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).unwrap_or_else(|why| panic!("{why}: {value}"))
+}
+
+/// Numbers as flags take them.
+fn joined(numbers: &Value) -> String {
+    numbers.to_string().trim_matches(['[', ']']).to_owned()
+}
+
+/// The mesh of these extents, as a flag takes it.
+fn mesh(extents: &Value) -> String {
+    joined(extents).replace(',', "x")
+}
+
+/// Writes a file into a folder of its own, and returns its path.
+fn file(name: &str, text: &str) -> String {
+    let path = test_folder!(name).join("machine.toml");
+    fs::write(&path, text).expect("the folder is ours");
+    path.to_str().expect("cargo's folder has a plain name").to_owned()
+}
+
+/// Levels of so many members each, all on switches, as TOML.
+fn switches(levels: &[(&str, usize)]) -> String {
+    let level = |(name, count): &(&str, usize)| {
+        format!(
+            "[[level]]\nname = \"{name}\"\ncount = {count}\ninterconnect = \"switch\"\nbandwidth = 1e9\n\
+             latency = 1e-6\n"
+        )
+    };
+    let device = "name = \"switches\"\n[device]\nmemory_bandwidth = 1e10\nmemory_capacity = 1000000000\n";
+    device.to_owned() + &levels.iter().map(level).collect::<String>()
+}

@@ -1,0 +1,95 @@
+//! Traces that no schedule wrote: what is read from a file is checked as if it were written in the source.
+
+use polyshard::prelude::*;
+use polyshard_testing::command_line::CommandLine;
+use polyshard_testing::start::Start;
+use polyshard_testing::test_folder;
+use std::fs;
+
+/// The command line.
+const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
+
+fn trace() -> String {
+    let kernel = kernel! { fn blur(A: [i32; 18]) -> B: [i32; 18] { B[i] = A[i - 1] + A[i + 1] - 7 for i in 1..17 } };
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [x, y] = mesh.axes();
+    let schedule = kernel
+        .divide("i", "a", "b", 4)
+        .distribute(["a", "b"], ["ao", "bo"], ["ai", "bi"], &mesh)
+        .shard("A", [dim(0).at(x).cyclic(y, 3)]);
+    serde_json::to_string(&schedule.trace().expect("a good kernel")).expect("a trace is JSON")
+}
+
+/// What `polyshard show` says of the trace after a change.
+fn shown(name: &str, from: &str, to: &str) -> Result<String, String> {
+    let text = trace();
+    assert!(text.contains(from), "no `{from}` in {text}");
+    let path = test_folder!(name).join("trace.json");
+    fs::write(&path, text.replacen(from, to, 1)).expect("the folder is ours");
+    let path = path.to_str().expect("cargo's folder has a plain name");
+    let ended = COMMAND_LINE.run(Start::Plain, &["show", path, "--print", "source"]);
+    if ended.success { Ok(ended.stdout) } else { Err(ended.stderr) }
+}
+
+#[test]
+fn a_trace_is_shown_as_it_was_written() {
+    let source = shown("good_trace", "7", "7").expect("a good trace");
+    assert!(source.contains("B[i] = A[i - 1] + A[i + 1] - 7 for i in 1..17"), "{source}");
+}
+
+#[test]
+fn a_trace_shows_the_program_of_its_schedule() {
+    vars!(m, n, k, mo, mi, no, ni, ko, kl, kt, ki);
+    let matmul = kernel! {
+        fn matmul(A: [f32; 50, 41], B: [f32; 41, 34]) -> C: [f32; 50, 34] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let (mesh, layers) = (Mesh::new([("x", 2), ("y", 3)]), Mesh::new([("z", 2)]));
+    let [x, y] = mesh.axes();
+    let tiled = matmul.distribute([m, n], [mo, no], [mi, ni], &mesh).divide(k, ko, ki, 6);
+    let summa = tiled.clone().reorder([mo, no, ko, mi, ni, ki]).shard("A", [m.at(x), k.at(y)]).communicate("A", ko);
+    let cannon = summa.clone().rotate(ko, [mo, no]).shard("B", [k.at((x + y) % 2), n.at(y)]).communicate("B", ko);
+    let layered = tiled.rotate(ko, [mo, no]).distribute([ko], [kl], [kt], &layers).shard("A", [m.at(x), pin("z", 0)]);
+    let stencil =
+        kernel! { fn heat(A: [f64; 24]) -> B: [f64; 24] { B[i] = 0.5 * (A[(i - 1) % 24] + A[(i + 1) % 24]) } };
+    let path = test_folder!("traces").join("trace.json");
+    let path = path.to_str().expect("cargo's folder has a plain name");
+    for schedule in [summa.tensorize([mi, ni, ki]), cannon, layered, stencil] {
+        let program = schedule.lower().expect("a legal schedule");
+        let trace = schedule.trace().expect("a good kernel");
+        fs::write(path, serde_json::to_string(&trace).expect("a trace is JSON")).expect("the folder is ours");
+        let source = polyshard::rust_source(&program, &polyshard::SourceOptions::default());
+        for (what, expected) in [("program", program.to_string()), ("source", source), ("explain", program.explain())] {
+            let show = ["show", path, "--print", what];
+            let shown = run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), &show, SOON);
+            assert!(shown.success, "{}", shown.stderr);
+            assert_eq!(shown.stdout, expected, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_is_checked_as_the_source_is() {
+    let cases = [
+        ("outside", r#""start":1"#, r#""start":0"#, "`A[i - 1]` leaves `A`: index `i - 1` spans -1..16"),
+        ("literal", r#"{"literal":7}"#, r#"{"literal":3000000000}"#, "`3000000000` does not fit i32"),
+        ("float", r#"{"literal":7}"#, r#"{"literal":7.5}"#, "`7.5` is a float, but the elements are i32"),
+        ("kernel_name", r#""name":"blur""#, r#""name":"fn main() {} //""#, "is not a name"),
+        ("loop_name", "(i, a,", "(i, a b,", "expected `,`"),
+        ("axis_name", "mesh(x", "mesh(4", "expected identifier"),
+        ("axis_twice", "mesh(x", "mesh(y", "two axes are named `y`"),
+        ("axis_of_0", "x: 2", "x: 0", "axis `x` has extent 0"),
+        ("ranks", "x: 2, y: 2", "x: 4294967296, y: 4294967296", "the mesh has more than 2^31 ranks"),
+        ("axis_of_two_levels", "cyclic(y, 3)", "cyclic(x, 3)", "axis `x` is used twice"),
+        ("level_of_0", "cyclic(y, 3)", "cyclic(y, 0)", "dimension 0 is block-cyclic in blocks of 0"),
+        ("too_many_levels", "x @ cyclic", "x @ (0) @ cyclic", "dimension 0 is divided into 3 levels"),
+        ("level_of_a_pin", "dim(0) @ x", "pin(x, 0)", "unexpected argument"),
+        ("step", "divide(", "tile(", "`tile(i, a, b, 4)` is not a schedule step: at its character 1: no schedule step"),
+        ("tensor_twice", r#""name":"B""#, r#""name":"A""#, "the name `A` is given twice"),
+    ];
+    for (name, from, to, message) in cases {
+        let said = shown(name, from, to).expect_err(name);
+        assert!(said.contains(message) && !said.contains("panicked"), "{name}: {said}");
+        // The place in the file is said once, if it is one.
+        assert!(said.matches("line ").count() == 0 && said.matches("trace.json:").count() <= 1, "{name}: {said}");
+    }
+}

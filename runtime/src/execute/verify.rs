@@ -1,0 +1,152 @@
+//! What a program computed, compared with its sequential meaning: each kernel in turn on whole arrays, on one rank.
+
+use super::{check_type, only_kernel};
+use crate::array::agreed;
+use crate::{Collectives, DistArray, Element, Result, RunError, World, reference};
+use ndarray::ArrayD;
+use polyshard_layout::Name;
+use polyshard_program::{ArrayKind, Program, Statement};
+
+pub(crate) fn verify<T: Element>(
+    program: &Program,
+    world: &World,
+    inputs: &[&DistArray<T>],
+    outputs: &[&DistArray<T>],
+    tolerance: f64,
+) -> Result<f64> {
+    check_type::<T>(program)?;
+    let [takes, writes]: [Vec<Name>; 2] = [ArrayKind::Input, ArrayKind::Output]
+        .map(|kind| program.of_kind(kind).iter().map(|&id| program.array(id).name).collect());
+    if takes.len() != inputs.len() {
+        return Err(RunError::Inputs { kernel: only_kernel(program), inputs: takes, given: inputs.len() }.into());
+    }
+    if writes.len() != outputs.len() {
+        return Err(RunError::Verified { outputs: writes, given: outputs.len() }.into());
+    }
+    // All ranks gather all arrays, also those on which nothing arrives.
+    let whole = |arrays: &[&DistArray<T>]| arrays.iter().map(|array| array.gathered(world)).collect::<Result<Vec<_>>>();
+    let (inputs, outputs) = (whole(inputs)?, whole(outputs)?);
+    let error = if world.is_root() {
+        let [inputs, outputs] = [inputs, outputs].map(|arrays| arrays.into_iter().flatten().collect::<Vec<_>>());
+        compare(program, inputs, &outputs, tolerance)
+    } else {
+        Ok(0.0)
+    };
+    let mut error = [agreed(world, error)?];
+    world.broadcast(&mut error, 0)?;
+    Ok(error[0])
+}
+
+/// Compares the outputs with what the program makes of the inputs, and returns the largest error.
+fn compare<T: Element>(
+    program: &Program,
+    inputs: Vec<ArrayD<T>>,
+    outputs: &[ArrayD<T>],
+    tolerance: f64,
+) -> Result<f64> {
+    let mut largest: f64 = 0.0;
+    for ((array, expected), found) in program.outputs().zip(sequential(program, inputs)?).zip(outputs) {
+        if found.shape() != expected.shape() {
+            let (wanted, given) = (expected.shape().into(), found.shape().into());
+            return Err(RunError::WholeShape { tensor: array.name, wanted, given }.into());
+        }
+        let magnitudes = expected.iter().map(|element| element.distance(T::ZERO));
+        let scale = magnitudes.filter(|magnitude| magnitude.is_finite()).fold(0.0, f64::max);
+        for ((index, expected), found) in expected.indexed_iter().zip(found) {
+            let distance = found.distance(*expected);
+            let error = if distance > 0.0 { distance / scale } else { 0.0 };
+            if error > tolerance {
+                let index = ndarray::Dimension::slice(&index).to_vec();
+                let [found, expected] = [found, expected].map(|element| element.to_string().into());
+                let [error, tolerance] = [format!("{error:.1e}").into(), format!("{tolerance:e}").into()];
+                return Err(RunError::Wrong { array: array.name, index, found, expected, error, tolerance }.into());
+            }
+            largest = largest.max(error);
+        }
+    }
+    Ok(largest)
+}
+
+/// Returns the outputs of the program, computed on whole arrays.
+fn sequential<T: Element>(program: &Program, inputs: Vec<ArrayD<T>>) -> Result<Vec<ArrayD<T>>> {
+    let mut arrays: Vec<Option<ArrayD<T>>> = program.arrays().iter().map(|_| None).collect();
+    for (id, input) in program.of_kind(ArrayKind::Input).into_iter().zip(inputs) {
+        arrays[id.0] = Some(input);
+    }
+    for statement in program.body() {
+        match statement {
+            Statement::Nest { nest, inputs, output } => {
+                let inputs = inputs.iter().map(|id| arrays[id.0].as_ref().expect("what is read was written"));
+                arrays[output.0] = Some(reference(&nest.kernel, &inputs.collect::<Vec<_>>(), None)?);
+            }
+            Statement::Move(moved) => arrays[moved.target.0] = arrays[moved.source.0].clone(),
+            Statement::Free(id) => arrays[id.0] = None,
+        }
+    }
+    let outputs = program.of_kind(ArrayKind::Output).into_iter();
+    Ok(outputs.map(|id| arrays[id.0].take().expect("every output is written")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::layout::{Mesh, Placement, Sharding};
+    use crate::{DType, DistArray, Element, Execute, Result, World, spmd};
+    use polyshard_program::Program;
+
+    /// What is said of a redistribution over two ranks, given these arrays.
+    fn said(tolerance: f64, arrays: impl Fn(&World, [&Sharding; 2]) -> Result<Vec<DistArray<f64>>> + Sync) -> String {
+        let mesh = Mesh::new([("x", 2)]);
+        let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, "x")]).expect("a sharding");
+        let (rows, columns) = (by(0), by(1));
+        let program = Program::redistribution("A", [&rows, &columns], DType::F64).expect("a program");
+        let said = spmd(2, |world| -> Result<String> {
+            let arrays = arrays(world, [&rows, &columns])?;
+            let verified = program.verify(world, &[&arrays[0]], &arrays[1..].iter().collect::<Vec<_>>(), tolerance);
+            Ok(verified.map_or_else(|error| error.cause().to_string(), |error| error.to_string()))
+        });
+        let said = said.expect("both ranks say it");
+        assert_eq!(said[0], said[1]);
+        said[0].clone()
+    }
+
+    #[test]
+    fn the_largest_error_is_told_to_all_ranks_and_must_not_exceed_the_tolerance() {
+        let off = |by: f64| {
+            move |world: &World, [rows, columns]: [&Sharding; 2]| {
+                let element = |at: &[usize]| (6 * at[0] + at[1]) as f64 - 3.0;
+                let wrong = |at: &[usize]| element(at) + if at == [2, 5] { by } else { 0.0 };
+                Ok(vec![DistArray::from_fn(world, rows, element)?, DistArray::from_fn(world, columns, wrong)?])
+            }
+        };
+        assert_eq!(said(0.0, off(0.0)), "0");
+        assert_eq!(said(0.5, off(5.0)), "0.25", "the largest element is 20");
+        let wrong = "the answer is wrong: `A` at [2, 5] is 19, but 14 computed sequentially; that is 2.5e-1 of its largest \
+                     magnitude, and at most 1e-1 is allowed";
+        assert_eq!(said(0.1, off(5.0)), wrong);
+        assert!(said(0.1, off(f64::NAN)).starts_with("the answer is wrong: `A` at [2, 5] is NaN, but 14 "));
+    }
+
+    #[test]
+    fn arrays_that_are_not_the_programs_are_refused() {
+        let rows = |world: &World, sharding: &Sharding| DistArray::filled(world, sharding, 1.0);
+        let one = said(0.0, |world, [sharding, _]| Ok(vec![rows(world, sharding)?]));
+        assert_eq!(one, "the program writes A, but 0 arrays are given to compare");
+        let other = said(0.0, |world, [sharding, _]| {
+            let shape = Sharding::replicated(sharding.mesh(), &[6, 4]);
+            Ok(vec![rows(world, sharding)?, rows(world, &shape)?])
+        });
+        assert_eq!(other, "`A` has shape [4, 6], but the array given has [6, 4]");
+    }
+
+    #[test]
+    fn random_elements_are_in_their_range_and_alike_in_both_floats() {
+        let elements = (0..1000).map(|i| [i % 37, i]);
+        for at in elements {
+            let (single, double, whole) = (f32::random(3, &at), f64::random(3, &at), i64::random(3, &at));
+            assert!((-1.0..1.0).contains(&double) && f64::from(single) == double && (-9..=9).contains(&whole));
+        }
+        assert_ne!(f64::random(1, &[0, 1]), f64::random(1, &[1, 0]));
+        assert_eq!(i64::MIN.distance(i64::MAX), 2f64.powi(64));
+        assert_eq!((f64::NAN.distance(f64::NAN), f32::NAN.distance(1.0)), (0.0, f64::INFINITY));
+    }
+}
