@@ -60,7 +60,7 @@ fn a_trace_shows_the_program_of_its_schedule() {
         let source = polyshard::rust_source(&program, &polyshard::SourceOptions::default());
         for (what, expected) in [("program", program.to_string()), ("source", source), ("explain", program.explain())] {
             let show = ["show", path, "--print", what];
-            let shown = run(Start::Plain, Path::new(env!("CARGO_BIN_EXE_polyshard")), &show, SOON);
+            let shown = COMMAND_LINE.run(Start::Plain, &show);
             assert!(shown.success, "{}", shown.stderr);
             assert_eq!(shown.stdout, expected, "{what}");
         }

@@ -6,7 +6,7 @@ mod reduction;
 use expect_test::{ExpectFile, expect_file};
 use polyshard::Element;
 use polyshard::prelude::*;
-use polyshard_testing::start::{Ended, Start, run};
+use polyshard_testing::start::{Ended, Start, command_line, run};
 use polyshard_testing::{example_path, test_folder};
 use std::path::Path;
 use std::time::Duration;
@@ -192,7 +192,7 @@ fn the_fourier_transform_tells_its_stages_and_where_the_time_goes() {
         ["[0 @ p0, 1 @ p1]: lines along [2]", "[0 @ p0, 2 @ p1]: lines along [1]", "[1 @ p0, 2 @ p1]: lines along [0]"]
     );
     for (line, way) in [(lines[3], "forward: "), (lines[5], "back: ")] {
-        assert!(line.starts_with(way) && line.contains(" s of them in moves"), "{line}");
+        assert!(line.starts_with(way) && line.contains(" of them in moves"), "{line}");
     }
     assert_eq!(lines.len(), 7, "{stdout}");
 }
@@ -362,7 +362,7 @@ fn one_product_too_few_is_a_wrong_answer_and_rounding_is_none() {
     let lost = (0..k).map(|l| f32::random(1, &[2, l]) * f32::random(2, &[l, 1])).fold(0.0, f32::max);
     for (more, found) in [(-lost, ""), (f32::NAN, " is NaN, ")] {
         let said = verified(more).expect_err("it is wrong");
-        assert!(said.starts_with("rank 0: the answer is wrong: `C` at [2, 1] is ") && said.contains(found), "{said}");
+        assert!(said.contains(": the answer is wrong: `C` at [2, 1] is ") && said.contains(found), "{said}");
     }
 }
 

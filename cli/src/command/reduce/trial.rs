@@ -83,7 +83,7 @@ pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -
 
 /// The sum of what these devices hold.
 fn sequential(group: &[usize], elements: usize) -> Vec<i64> {
-    (0..elements).map(|at| group.iter().map(|&rank| element::<i64>(SEED, &[rank, at])).sum()).collect()
+    (0..elements).map(|at| group.iter().map(|&rank| i64::random(SEED, &[rank, at])).sum()).collect()
 }
 
 fn wrong(data: &[i64], sums: &[i64]) -> Option<String> {
