@@ -12,7 +12,7 @@
 //  9  tensorize_with([ii, ji, ki], weighted)
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::Named;
+use polyshard::runtime::leaf::{Access, Assign, Name, Named, TileStatement, Value};
 use polyshard::runtime::{
     DistArray, Grid, ReduceOp, Region, Result, SharedInputs, Strided, Tile, World, count,
 };
@@ -99,11 +99,25 @@ pub fn run_into(
     b.expect("B", &sharding_b())?;
     d.expect("d", &sharding_d())?;
     c.expect("C", &sharding_c())?;
-    let leaf = Named::find(
-        "weighted",
-        &["i", "j", "k"],
-        "C[i, j] += factor * A[k, i] * B[k, j] * d[j]",
-    )?;
+    let needed = TileStatement {
+        target: Access::plain("C", &["i", "j"]),
+        assign: Assign::Add,
+        value: Value::Mul(
+            Box::new(
+                Value::Mul(
+                    Box::new(
+                        Value::Mul(
+                            Box::new(Value::Scalar(Name::new("factor"))),
+                            Box::new(Value::Access(Access::plain("A", &["k", "i"]))),
+                        ),
+                    ),
+                    Box::new(Value::Access(Access::plain("B", &["k", "j"]))),
+                ),
+            ),
+            Box::new(Value::Access(Access::plain("d", &["j"]))),
+        ),
+    };
+    let leaf = Named::find("weighted", &["i", "j", "k"], &needed)?;
     c.block_mut().fill(0i32);
     let [x, y] = grid.coordinates();
     let along_x = grid.group(&[0])?;

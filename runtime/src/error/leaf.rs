@@ -13,15 +13,25 @@ pub enum LeafError {
         /// The name.
         name: Name,
     },
-    /// The statement cannot be read.
-    #[error("cannot read `{statement}` at column {column}: {why}")]
-    Syntax {
-        /// The statement.
-        statement: String,
-        /// Where reading it ends, in characters, counted from 1.
-        column: usize,
-        /// What is expected there, or why what is there cannot be.
+    /// The kernel is no statement over tiles.
+    #[error("`{statement}` cannot be what leaf `{name}` computes: {why}")]
+    NoTiles {
+        /// The leaf.
+        name: Name,
+        /// The kernel's statement.
+        statement: Box<str>,
+        /// What is wrong with it, and what to do.
         why: Box<str>,
+    },
+    /// The function takes elements of another type than the kernel's.
+    #[error("the kernel of leaf `{name}` is of {kernel}, but its function takes tiles of {function}; make them match")]
+    ElementType {
+        /// The leaf.
+        name: Name,
+        /// The kernel's element type.
+        kernel: DType,
+        /// The function's.
+        function: DType,
     },
     /// The function takes more or fewer operands than the statement has.
     #[error(
@@ -108,6 +118,7 @@ fn listed(known: &[Name]) -> String {
 
 fn to_register(name: Name, statement: &str) -> String {
     format!(
-        "call `leaf::register(\"{name}\", \"{statement}\", function)` before the program runs, on each rank's process"
+        "call `leaf::register(\"{name}\", &kernel, function)`, where the kernel is `{statement}`, before the program runs, on \
+         each rank's process"
     )
 }

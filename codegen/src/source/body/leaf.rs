@@ -4,6 +4,7 @@ use super::super::items::reduce_op;
 use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
 use super::Writer;
+use crate::data::Data;
 use polyshard_program::{Access, Factor, LeafAccess, LeafOp, Nest, OutputRoute, Role, TileOperand};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -12,7 +13,13 @@ use quote::{format_ident, quote};
 pub(in super::super) fn named_leaf(nest: &Nest) -> TokenStream {
     let LeafOp::Named { name, statement, .. } = &nest.leaf.op else { return TokenStream::new() };
     let (name, loops) = (name.as_str(), nest.leaf.loops.iter().map(|l| l.var.as_str()));
-    quote! { let leaf = Named::find(#name, &[#(#loops),*], #statement)?; }
+    let data = Data { path: TokenStream::new(), boxed: quote!(Box) };
+    let (target, assign) = (data.access(&statement.target), data.assign(statement.assign));
+    let value = data.value(&statement.value);
+    quote! {
+        let needed = TileStatement { target: #target, assign: #assign, value: #value };
+        let leaf = Named::find(#name, &[#(#loops),*], &needed)?;
+    }
 }
 
 impl Writer<'_> {
