@@ -338,7 +338,13 @@ fn source_of_a_registered_leaf_is_pinned_compiles_and_agrees() {
             c[[i, j]] += alpha[[]] * a[[i, k]] * b[[k, j]] * d[[j]];
         }
     };
-    polyshard::leaf::register("weighted", "C[i, j] += s * A[i, k] * B[k, j] * w[j]", weighted).expect("a leaf");
+    let s = 1;
+    let schedule = kernel! {
+        fn weighted(A: [i32; 1, 1], B: [i32; 1, 1], w: [i32; 1]) -> C: [i32; 1, 1] {
+            C[i, j] += s * A[i, k] * B[k, j] * w[j]
+        }
+    };
+    polyshard::leaf::register("weighted", schedule.kernel().expect("a kernel"), weighted).expect("a leaf");
     vars!(i, j, k);
     let mesh = Mesh::new([("x", 3), ("y", 2)]);
     let [x, y] = mesh.axes();

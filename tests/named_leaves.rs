@@ -4,7 +4,7 @@
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, ArrayViewMutD, Ix2, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
-use polyshard::{Element, Pipeline, Trace, reference};
+use polyshard::{Element, Kernel, Pipeline, Trace, parse_kernel, reference};
 #[cfg(feature = "mpi")]
 use polyshard_testing::start::{Start, run};
 
@@ -20,6 +20,12 @@ fn scaled<T: Element>(c: ArrayViewMutD<'_, T>, [alpha, a, b]: [ArrayViewD<'_, T>
     for ((m, n), c) in c.indexed_iter_mut() {
         *c = (0..a.ncols()).fold(*c, |sum, k| sum.add(alpha[[]].multiply(a[[m, k]]).multiply(b[[k, n]])));
     }
+}
+
+/// The kernel of a leaf over elements `T`.
+fn computes<T: Element>(text: &str) -> Kernel {
+    let text = format!("fn leaf{}", text.replace("[T;", &format!("[{};", T::DTYPE.name())));
+    parse_kernel(&text).expect("a text without mistakes").check().expect("a kernel")
 }
 
 fn matrix<T>(tile: ArrayViewD<'_, T>) -> ArrayView2<'_, T> {
@@ -84,11 +90,21 @@ fn summa(matmul: Schedule, mesh: &Mesh) -> Schedule {
 
 const PRODUCT: &str = "C[m, n] += A[m, k] * B[k, n]";
 
+fn register_product<T: Element>() {
+    let kernel = computes::<T>("(A: [T; 1, 1], B: [T; 1, 1]) -> C: [T; 1, 1] { C[m, n] += A[m, k] * B[k, n] }");
+    register("product", &kernel, product::<T>).expect("a leaf");
+}
+
+const SCALED: &str =
+    "(alpha: [T;], A: [T; 1, 1], B: [T; 1, 1]) -> C: [T; 1, 1] { C[m, n] += alpha[] * A[m, k] * B[k, n] }";
+
+const COPY: &str = "(A: [T; 1]) -> C: [T; 1] { C[i] += A[i] }";
+
 macro_rules! products {
     ($($name:ident $type:ident)*) => {$(
         #[test]
         fn $name() {
-            register("product", PRODUCT, product::<$type>).expect("a leaf");
+            register_product::<$type>();
             // More ranks than rows, nothing to sum, nothing at all.
             for (rows, columns, depth) in [(7, 5, 11), (8, 6, 12), (1, 3, 2), (4, 4, 0), (0, 3, 5)] {
                 for mesh in [[1, 1], [2, 2], [3, 2]] {
@@ -140,7 +156,7 @@ mod compiled {
 
 /// A product on six ranks, threads or processes, executed and emitted: the same bits, and the sequential result.
 fn product_on_six_ranks() {
-    register("product", PRODUCT, product::<f64>).expect("a leaf");
+    register_product::<f64>();
     let program = compiled::floats::schedule().lower().expect("a legal schedule");
     let found = polyshard::spmd(6, |world| {
         let a = DistArray::from_fn(world, &compiled::floats::sharding_a(), |at| element::<f64>(0, at))?;
@@ -178,7 +194,7 @@ fn leaves_are_called_on_processes_as_on_threads() {
 #[test]
 fn emitted_source_calls_the_leaf() {
     product_on_six_ranks();
-    register("scaled", "C[m, n] += alpha * A[m, k] * B[k, n]", scaled::<i32>).expect("a leaf");
+    register("scaled", &computes::<i32>(SCALED), scaled::<i32>).expect("a leaf");
     let integers = polyshard::spmd(4, |world| {
         let a = DistArray::from_fn(world, &compiled::integers::sharding_a(), |at| element::<i32>(0, at))?;
         let b = DistArray::from_fn(world, &compiled::integers::sharding_b(), |at| element::<i32>(1, at))?;
@@ -191,7 +207,7 @@ fn emitted_source_calls_the_leaf() {
 
 #[test]
 fn scalars_are_operands_and_any_transposition_is_a_matter_of_strides() {
-    register("scaled", "C[m, n] += alpha * A[m, k] * B[k, n]", scaled::<f32>).expect("a leaf");
+    register("scaled", &computes::<f32>(SCALED), scaled::<f32>).expect("a leaf");
     vars!(m, n, k);
     let mesh = Mesh::new([("x", 3)]);
     let [x] = mesh.axes();
@@ -218,7 +234,8 @@ fn scalars_are_operands_and_any_transposition_is_a_matter_of_strides() {
 
 #[test]
 fn windows_are_tiles_that_overlap() {
-    register("filter", "y[i] += x[i, r] * w[r]", |mut y: ArrayViewMutD<'_, i64>, [x, w]: [ArrayViewD<'_, i64>; 2]| {
+    let filter = computes::<i64>("(x: [T; 1, 1], w: [T; 1]) -> y: [T; 1] { y[i] += x[i, r] * w[r] }");
+    register("filter", &filter, |mut y: ArrayViewMutD<'_, i64>, [x, w]: [ArrayViewD<'_, i64>; 2]| {
         for ((i, r), x) in matrix(x).indexed_iter() {
             y[[i]] += x * w[[r]];
         }
@@ -246,7 +263,7 @@ fn windows_are_tiles_that_overlap() {
 
 #[test]
 fn accesses_of_one_tensor_are_tiles_of_their_own() {
-    register("product", PRODUCT, product::<f64>).expect("a leaf");
+    register_product::<f64>();
     vars!(i, j, k);
     let mesh = Mesh::new([("x", 2), ("y", 2)]);
     let [x, y] = mesh.axes();
@@ -261,7 +278,8 @@ fn accesses_of_one_tensor_are_tiles_of_their_own() {
     let square = |mut y: ArrayViewMutD<'_, f64>, [x, next]: [ArrayViewD<'_, f64>; 2]| {
         y.zip_mut_with(&(&x * &x - &next), |y, term| *y += term);
     };
-    register("square", "y[i] += x[i] * x[i] - next[i]", square).expect("a leaf");
+    let kernel = computes::<f64>("(x: [T; 1], next: [T; 1]) -> y: [T; 1] { y[i] += x[i] * x[i] - next[i] }");
+    register("square", &kernel, square).expect("a leaf");
     let stencil = kernel! { fn stencil(x: [f64; 9]) -> y: [f64; 8] { y[i] = x[i] * x[i] - x[i + 1] for i in 0..8 } };
     let halves = Mesh::new([("x", 3)]);
     let [x] = halves.axes();
@@ -276,7 +294,7 @@ fn accesses_of_one_tensor_are_tiles_of_their_own() {
 
 #[test]
 fn loops_outside_of_the_leaf_have_no_dimension() {
-    register("product", PRODUCT, product::<i64>).expect("a leaf");
+    register_product::<i64>();
     vars!(b, m, n, k);
     let mesh = Mesh::new([("x", 2)]);
     let [x] = mesh.axes();
@@ -299,8 +317,11 @@ fn other_operations_and_functions_are_compared_as_they_are_written() {
             y[[i]] = y[[i]].max(if *a < 0.0 { -1.5 } else { (a - s[[]]).abs() });
         }
     };
-    let statement = "y[i] max= if A[i, k] < 0 { -1.5 } else { abs(A[i, k] - s) }";
-    register("distance", statement, distance).expect("a leaf");
+    let s = 0.25;
+    let schedule = kernel! {
+        fn leaf(A: [f64; 2, 2]) -> y: [f64; 2] { y[i] max= if A[i, k] < 0.0 { -1.5 } else { abs(A[i, k] - s) } }
+    };
+    register("distance", schedule.kernel().expect("a kernel"), distance).expect("a leaf");
     vars!(i, k);
     let mesh = Mesh::new([("x", 2), ("z", 2)]);
     let [x, z] = mesh.axes();
@@ -340,16 +361,17 @@ fn refusals(schedule: &Schedule) -> Vec<String> {
 
 #[test]
 fn a_leaf_that_is_not_registered_is_refused_on_all_ranks() {
-    register("of_integers", "C[i] += A[i]", |_: ArrayViewMutD<'_, i32>, _: [ArrayViewD<'_, i32>; 1]| {})
+    register("of_integers", &computes::<i32>(COPY), |_: ArrayViewMutD<'_, i32>, _: [ArrayViewD<'_, i32>; 1]| {})
         .expect("a leaf");
     // Tests share what is registered: one for f64 is named whichever runs first.
-    register("of_floats", "C[i] += A[i]", |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 1]| {}).expect("a leaf");
+    register("of_floats", &computes::<f64>(COPY), |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 1]| {})
+        .expect("a leaf");
     for (name, found) in [("absent", "; those that"), ("of_integers", "; it is registered for i32: call")] {
         let told = refusals(&copy().tensorize_with(["ii"], name));
         let start = format!("no leaf `{name}` for f64{found}");
         let end = format!(
-            "call `leaf::register(\"{name}\", \"C[i] += A[i]\", function)` before the program runs, on each \
-                           rank's process"
+            "call `leaf::register(\"{name}\", &kernel, function)`, where the kernel is `C[i] += A[i]`, before the \
+             program runs, on each rank's process"
         );
         assert!(told[0].starts_with(&start) && told[0].contains(&end), "{}", told[0]);
         assert_eq!(told[0], told[1]);
@@ -365,7 +387,7 @@ fn a_leaf_that_is_not_registered_is_refused_on_all_ranks() {
 #[test]
 fn a_leaf_that_computes_something_else_is_refused_on_all_ranks() {
     let twice = |mut c: ArrayViewMutD<'_, f64>, [a]: [ArrayViewD<'_, f64>; 1]| c.scaled_add(2.0, &a);
-    register("twice", "C[i] += 2 * A[i]", twice).expect("a leaf");
+    register("twice", &computes::<f64>(&COPY.replace("= ", "= 2 * ")), twice).expect("a leaf");
     let message = "leaf `twice` is registered for f64 as `C[i] += 2 * A[i]`, but the kernel needs `C[i] += A[i]`: \
                    register a leaf that computes this, or tensorize with another";
     for told in refusals(&copy().tensorize_with(["ii"], "twice")) {
@@ -376,7 +398,7 @@ fn a_leaf_that_computes_something_else_is_refused_on_all_ranks() {
 #[test]
 fn a_pipeline_asks_for_all_leaves_before_it_runs() {
     let called = |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 1]| panic!("the first stage has run");
-    register("called", "C[i] += A[i]", called).expect("a leaf");
+    register("called", &computes::<f64>(COPY), called).expect("a leaf");
     let [first, second] = ["called", "forgotten"].map(|leaf| copy().tensorize_with(["ii"], leaf));
     let [first, second] = [first, second].map(|schedule| schedule.lower().expect("a legal schedule"));
     let chain = Pipeline::new().stage(&first, ["A"], "B").stage(&second, ["B"], "C").build().expect("stages that fit");
@@ -392,7 +414,7 @@ fn a_pipeline_asks_for_all_leaves_before_it_runs() {
 #[test]
 fn a_leaf_that_panics_ends_all_ranks() {
     let broken = |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 1]| panic!("the leaf is broken");
-    register("broken", "C[i] += A[i]", broken).expect("a leaf");
+    register("broken", &computes::<f64>(COPY), broken).expect("a leaf");
     let program = copy().communicate("A", "io").tensorize_with(["ii"], "broken").lower().expect("a legal schedule");
     let ended = polyshard::spmd(2, |world| {
         let a = DistArray::filled(world, program.sharding("A"), 1.0)?;

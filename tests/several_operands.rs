@@ -4,7 +4,7 @@
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
-use polyshard::{Element, LeafKind, Name, reference};
+use polyshard::{Element, Kernel, LeafKind, Name, reference};
 use polyshard_program::{Access, Affine, Assign, KernelSpec, Number, Value};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -124,20 +124,23 @@ fn check<T: Element>(case: &Case) -> Result<(), TestCaseError> {
 /// The name of a leaf for the program's statement, which is registered.
 fn leaf<T: Element>(program: &Program) -> Name {
     static REGISTERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let statement = program.kernel().statement().replace(" = ", " += ");
+    let kernel = program.kernel().to_string().replace("] = ", "] += ");
+    let kernel = polyshard::parse_kernel(&kernel).expect("a kernel reads as it prints").check().expect("a kernel");
+    let statement = kernel.statement();
     let name = format!("{}_{}", T::DTYPE.name(), statement.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
     if REGISTERED.lock().expect("no test panics with it").insert(name.clone()) {
         match program.kernel().inputs().len() {
-            2 => einsum::<T, 2>(&name, &statement),
-            3 => einsum::<T, 3>(&name, &statement),
-            _ => einsum::<T, 4>(&name, &statement),
+            2 => einsum::<T, 2>(&name, &kernel),
+            3 => einsum::<T, 3>(&name, &kernel),
+            _ => einsum::<T, 4>(&name, &kernel),
         }
     }
     Name::new(&name)
 }
 
 /// Registers the sum of products, computed point by point.
-fn einsum<T: Element, const N: usize>(name: &str, statement: &str) {
+fn einsum<T: Element, const N: usize>(name: &str, kernel: &Kernel) {
+    let statement = kernel.statement();
     let scale = if statement.contains("3 * ") { T::ONE.add(T::ONE).add(T::ONE) } else { T::ONE };
     let lists = statement.split('[').skip(1).map(|rest| &rest[..rest.find(']').expect("brackets in pairs")]);
     let tiles: Vec<Vec<char>> = lists.map(|list| list.chars().filter(char::is_ascii_lowercase).collect()).collect();
@@ -158,7 +161,7 @@ fn einsum<T: Element, const N: usize>(name: &str, statement: &str) {
             *element = element.add(term);
         }
     };
-    register(name, statement, function).expect("a leaf");
+    register(name, kernel, function).expect("a leaf");
 }
 
 proptest! {

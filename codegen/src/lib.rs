@@ -4,6 +4,8 @@
 //! makes, in the same order, so that both give the same bits. Nothing is analysed here: what a program does not say is not
 //! done.
 
+mod data;
 mod source;
 
+pub use data::Data;
 pub use source::{SourceOptions, rust_source, scalar_parameters};

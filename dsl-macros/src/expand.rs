@@ -5,9 +5,8 @@
 //!
 //! [`KernelSpec`]: polyshard_program::KernelSpec
 
+use polyshard_codegen::Data;
 use polyshard_dsl::{Checked, Element, Tensor, evaluate};
-use polyshard_layout::Name;
-use polyshard_program::{Access, Affine, Assign, Choice, Modulus, Number, Value};
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -34,14 +33,13 @@ pub(crate) fn schedule_with(kernel: &Checked, variables: &[Ident]) -> TokenStrea
         quote!((#var, #start..#end))
     });
     let moduli = kernel.moduli.iter().map(|(text, value)| {
-        let (text, value) = (interned(*text), extent(value));
+        let (text, value) = (data().name(*text), extent(value));
         quote!((#text, #value))
     });
     let scalars = kernel.scalars.iter().zip(variables);
     let scalars = scalars.map(|(captured, variable)| scalar(captured, variable, &kernel.element));
-    let target = access(&kernel.target);
-    let assign = assign(kernel.assign);
-    let value = value(&kernel.value);
+    let data = data();
+    let (target, assign, value) = (data.access(&kernel.target), data.assign(kernel.assign), data.value(&kernel.value));
     quote! {
         #p::Schedule::from_spec(#p::KernelSpec {
             name: #name,
@@ -63,14 +61,13 @@ pub(crate) fn private() -> TokenStream {
     quote!(::polyshard::__private)
 }
 
-/// Returns the expression for a name.
-pub(crate) fn interned(name: Name) -> TokenStream {
-    let (p, text) = (private(), name.as_str());
-    quote!(#p::Name::new(#text))
+fn data() -> Data {
+    let p = private();
+    Data { path: quote!(#p::), boxed: quote!(::std::boxed::Box) }
 }
 
 fn name_of(ident: &Ident) -> TokenStream {
-    interned(polyshard_dsl::name(ident))
+    data().name(polyshard_dsl::name(ident))
 }
 
 fn dtype(element: &Element) -> TokenStream {
@@ -122,122 +119,6 @@ fn scalar(captured: &Ident, variable: &Ident, element: &Element) -> TokenStream 
     let here = Span::call_site().located_at(captured.span());
     let typed = quote_spanned!(here=> let scalar: #element = #variable;);
     quote!((#name, { #typed #p::ScalarType::number(scalar) }))
-}
-
-fn access(Access { tensor, index, outside }: &Access) -> TokenStream {
-    let p = private();
-    let (tensor, index) = (interned(*tensor), index.iter().map(affine));
-    let outside = outside.as_ref().map(|outside| {
-        let outside = value(outside);
-        quote!(.or_else(#outside))
-    });
-    quote!(#p::Access::new(#tensor, ::std::vec![#(#index),*]) #outside)
-}
-
-fn affine(Affine { terms, constant, modulus }: &Affine) -> TokenStream {
-    let p = private();
-    let terms = terms.iter().map(|&(name, factor)| {
-        let name = interned(name);
-        quote!((#name, #factor))
-    });
-    let modulo = modulus.map(|modulus| match modulus {
-        Modulus::Number(number) => quote!(.modulo(#p::Modulus::Number(#number))),
-        Modulus::Captured(name) => {
-            let name = interned(name);
-            quote!(.modulo(#p::Modulus::Captured(#name)))
-        }
-    });
-    quote!(#p::Affine::new([#(#terms),*], #constant) #modulo)
-}
-
-fn assign(assign: Assign) -> TokenStream {
-    let p = private();
-    let variant = match assign {
-        Assign::Set => quote!(Set),
-        Assign::Add => quote!(Add),
-        Assign::Mul => quote!(Mul),
-        Assign::Max => quote!(Max),
-        Assign::Min => quote!(Min),
-    };
-    quote!(#p::Assign::#variant)
-}
-
-fn value(tree: &Value) -> TokenStream {
-    let p = private();
-    let boxed = |tree: &Value| {
-        let tree = value(tree);
-        quote!(::std::boxed::Box::new(#tree))
-    };
-    let pair = |a: &Value, b: &Value| {
-        let (a, b) = (boxed(a), boxed(b));
-        quote!(#a, #b)
-    };
-    let tree = match tree {
-        Value::Access(read) => {
-            let read = access(read);
-            quote!(Access(#read))
-        }
-        Value::Index(index) => {
-            let index = affine(index);
-            quote!(Index(#index))
-        }
-        Value::Literal(Number::Int(number)) => quote!(Literal(#p::Number::Int(#number))),
-        Value::Literal(Number::Float(number)) => quote!(Literal(#p::Number::Float(#number))),
-        Value::Scalar(name) => {
-            let name = interned(*name);
-            quote!(Scalar(#name))
-        }
-        Value::Neg(inner) => {
-            let inner = boxed(inner);
-            quote!(Neg(#inner))
-        }
-        Value::Add(a, b) => {
-            let pair = pair(a, b);
-            quote!(Add(#pair))
-        }
-        Value::Sub(a, b) => {
-            let pair = pair(a, b);
-            quote!(Sub(#pair))
-        }
-        Value::Mul(a, b) => {
-            let pair = pair(a, b);
-            quote!(Mul(#pair))
-        }
-        Value::Div(a, b) => {
-            let pair = pair(a, b);
-            quote!(Div(#pair))
-        }
-        Value::Max(a, b) => {
-            let pair = pair(a, b);
-            quote!(Max(#pair))
-        }
-        Value::Min(a, b) => {
-            let pair = pair(a, b);
-            quote!(Min(#pair))
-        }
-        Value::Pow(a, b) => {
-            let pair = pair(a, b);
-            quote!(Pow(#pair))
-        }
-        Value::Call(function, inner) => {
-            // The variants are named as in `polyhedral`.
-            let (function, inner) = (format_ident!("{function:?}"), boxed(inner));
-            quote!(Call(#p::Function::#function, #inner))
-        }
-        Value::If(choice) => {
-            let Choice { compare, left, right, then, otherwise } = &**choice;
-            let compare = format_ident!("{compare:?}");
-            let [left, right, then, otherwise] = [left, right, then, otherwise].map(value);
-            quote!(If(::std::boxed::Box::new(#p::Choice {
-                compare: #p::Comparison::#compare,
-                left: #left,
-                right: #right,
-                then: #then,
-                otherwise: #otherwise,
-            })))
-        }
-    };
-    quote!(#p::Value::#tree)
 }
 
 #[cfg(test)]

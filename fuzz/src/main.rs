@@ -31,7 +31,7 @@ use targets::{TARGETS, Target};
 /// Feeds mutated inputs to whatever reads files, texts and command lines.
 #[derive(Clone, Parser)]
 struct Options {
-    /// Feed these only: npy, machines, traces, types, products, reductions, meshes, statements.
+    /// Feed these only: npy, machines, traces, types, products, reductions, meshes, programs.
     #[arg(long, value_parser = target, value_delimiter = ',')]
     target: Vec<&'static Target>,
     /// The mutated inputs for each target.

@@ -7,8 +7,7 @@ use clap::{Args, Command, FromArgMatches};
 use polyshard::machine::Machine;
 use polyshard::runtime::NpyFile;
 use polyshard::runtime::layout::{Mesh, Sharding};
-use polyshard::runtime::leaf::Named;
-use polyshard::{DistArray, DistType, Element, Sharded, SourceOptions, Trace, rust_source};
+use polyshard::{DistArray, DistType, Element, Program, Sharded, SourceOptions, Trace, rust_source};
 use polyshard_cli::command::machine::show;
 use polyshard_cli::command::{matmul, mesh, placement, redistribute, reduce};
 use polyshard_cli::error::CliError;
@@ -35,7 +34,7 @@ pub(crate) const TARGETS: [Target; 8] = [
     Target { name: "products", longest: 512, read: read_product },
     Target { name: "reductions", longest: 512, read: read_reduction },
     Target { name: "meshes", longest: 256, read: read_mesh },
-    Target { name: "statements", longest: 1024, read: read_statement },
+    Target { name: "programs", longest: 65536, read: read_program },
 ];
 
 /// A `.npy` file, as the command line compares it and as a distributed array is read from it.
@@ -130,16 +129,10 @@ fn read_mesh(input: &[u8], _: &Path) -> Result<String, String> {
     }))
 }
 
-/// The statement of a leaf, as floats and as integers.
-fn read_statement(input: &[u8], _: &Path) -> Result<String, String> {
-    let text = text(input);
-    let refusals = [Named::<f32>::find("absent", &[], &text).err(), Named::<i64>::find("absent", &[], &text).err()];
-    let refusals = refusals.map(|refusal| refusal.expect("nothing is registered").to_string());
-    // What can be read is looked for, and not there.
-    match refusals.iter().find(|refusal| refusal.starts_with("no leaf `absent` for ")) {
-        Some(read) => Ok(read.clone()),
-        None => Err(refusals.join("\n")),
-    }
+/// A program as JSON, which is printed, explained and emitted if it is one.
+fn read_program(input: &[u8], _: &Path) -> Result<String, String> {
+    let program: Program = serde_json::from_str(&text(input)).map_err(|why| why.to_string())?;
+    Ok(program.to_string() + &program.explain() + &rust_source(&program, &SourceOptions::default()))
 }
 
 fn said(answer: Result<String, CliError>) -> Result<String, String> {

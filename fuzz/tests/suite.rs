@@ -50,6 +50,6 @@ fn meshes_are_placed_or_refused() {
 }
 
 #[test]
-fn statements_are_read_or_refused() {
-    check("statements", 20_000);
+fn programs_are_read_or_refused() {
+    check("programs", 2_000);
 }

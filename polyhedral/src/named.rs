@@ -8,7 +8,7 @@
 use crate::ErrorKind;
 use crate::nest::{Depth, Nest, NodeId};
 use polyshard_layout::Name;
-use polyshard_program::{Access, Affine, Kernel, LeafOp, TileOperand, Value};
+use polyshard_program::{Access, Affine, Kernel, LeafOp, TileOperand, TileStatement, Value};
 
 /// The leaf `name` at a depth, or why it has no tiles.
 pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> Result<LeafOp, ErrorKind> {
@@ -66,8 +66,8 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
     });
     // What `=` writes starts from zeros.
     let assign = kernel.assign().accumulating();
-    let statement = format!("{} {assign} {value}", tile(target, target.tensor));
-    Ok(LeafOp::Named { name, loops, statement, operands: tiles.operands })
+    let statement = TileStatement { target: tile(target, target.tensor), assign, value };
+    Ok(LeafOp::Named { name, statement, operands: tiles.operands })
 }
 
 /// The operands, as a value names them from left to right.

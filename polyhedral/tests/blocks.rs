@@ -136,7 +136,7 @@ fn blocks_of_a_stencil_have_rims() {
         ranges: vec![(Name::new("i"), 0..64)],
         scalars: Vec::new(),
         moduli: Vec::new(),
-        target: example::access("B", &["i"]),
+        target: Access::plain("B", &["i"]),
         assign: Assign::Set,
         value: Value::Add(Box::new(Value::Add(read(0), read(1))), read(2)),
     };

@@ -4,7 +4,7 @@ use expect_test::expect;
 use polyshard_dsl::{dim, pin};
 use polyshard_layout::Mesh;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{KernelSpec, Pattern, Program, example};
+use polyshard_program::{Access, KernelSpec, Pattern, Program, example};
 
 fn lowered(schedule: &Schedule) -> Program {
     schedule.lower().unwrap_or_else(|error| panic!("{error}"))
@@ -14,7 +14,7 @@ fn lowered(schedule: &Schedule) -> Program {
 fn terms(m: usize, n: usize, k: usize) -> KernelSpec {
     let mut spec = example::matmul(m, n, k);
     spec.output = ("P".into(), [k, m, n].map(|extent| extent as i128).to_vec());
-    spec.target = example::access("P", &["k", "m", "n"]);
+    spec.target = Access::plain("P", &["k", "m", "n"]);
     spec
 }
 
@@ -122,8 +122,8 @@ fn what_all_layers_need_is_permuted_in_one_and_broadcast() {
     let mut spec = terms(30, 30, 8);
     spec.inputs[0].1 = vec![30, 30];
     spec.value = polyshard_program::Value::Mul(
-        Box::new(polyshard_program::Value::Access(example::access("A", &["n", "m"]))),
-        Box::new(polyshard_program::Value::Access(example::access("B", &["k", "n"]))),
+        Box::new(polyshard_program::Value::Access(Access::plain("A", &["n", "m"]))),
+        Box::new(polyshard_program::Value::Access(Access::plain("B", &["k", "n"]))),
     );
     let schedule = Schedule::from_spec(spec)
         .distribute(["m", "n", "k"], ["mo", "no", "ko"], ["mi", "ni", "ki"], &mesh)

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::{Var, parse_kernel, pin};
 use polyshard_layout::{AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Affine, Hint, KernelSpec, Program, Property, Value, example};
+use polyshard_program::{Access, Affine, Hint, KernelSpec, Program, Property, Value, example};
 
 fn mesh() -> Mesh {
     Mesh::new([("x", 2), ("y", 3)])
@@ -119,8 +119,8 @@ fn syrk(n: usize, k: usize) -> KernelSpec {
     let mut spec = example::matmul(n, n, k);
     spec.inputs.truncate(1);
     spec.value = Value::Mul(
-        Box::new(Value::Access(example::access("A", &["m", "k"]))),
-        Box::new(Value::Access(example::access("A", &["n", "k"]))),
+        Box::new(Value::Access(Access::plain("A", &["m", "k"]))),
+        Box::new(Value::Access(Access::plain("A", &["n", "k"]))),
     );
     spec
 }
@@ -138,11 +138,11 @@ fn a_box_around_strides_may_be_loose() {
     let mut spec = example::matmul(4, 4, 4);
     spec.inputs[0].1 = vec![4, 13];
     spec.value = Value::Mul(
-        Box::new(Value::Access(polyshard_program::Access::new(
+        Box::new(Value::Access(Access::new(
             "A".into(),
             vec![Affine::new([("m".into(), 1)], 0), Affine::new([("k".into(), 4)], 0)],
         ))),
-        Box::new(Value::Access(example::access("B", &["k", "n"]))),
+        Box::new(Value::Access(Access::plain("B", &["k", "n"]))),
     );
     let schedule = Schedule::from_spec(spec).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]));
     let schedule = schedule.shard("A", [pin(Mesh::new([("x", 2)]).axes::<1>()[0], 0)]);

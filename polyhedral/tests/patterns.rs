@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::{Clause, Dim, Var, dim, pin};
 use polyshard_layout::{Axis, AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{KernelSpec, Pattern, Program, Value, example};
+use polyshard_program::{Access, KernelSpec, Pattern, Program, Value, example};
 
 const M: Dim = Dim::Number(0);
 
@@ -146,7 +146,7 @@ fn panels_that_cross_blocks_are_gathered() {
 fn syrk(n: usize, k: usize) -> KernelSpec {
     let mut spec = example::matmul(n, n, k);
     spec.inputs.truncate(1);
-    let access = |row| Box::new(Value::Access(example::access("A", &[row, "k"])));
+    let access = |row| Box::new(Value::Access(Access::plain("A", &[row, "k"])));
     spec.value = Value::Mul(access("m"), access("n"));
     spec
 }

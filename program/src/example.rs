@@ -1,6 +1,6 @@
 //! Kernels to try things on: what `kernel!` expands to, written out.
 
-use crate::{Access, Affine, Assign, DType, KernelSpec, Value};
+use crate::{Access, Assign, DType, KernelSpec, Value};
 use polyshard_layout::Name;
 
 /// `C[m, n] += A[m, k] * B[k, n]` over `f32`, with these extents of `m`, `n` and `k`.
@@ -15,18 +15,11 @@ pub fn matmul(m: usize, n: usize, k: usize) -> KernelSpec {
         ranges: Vec::new(),
         scalars: Vec::new(),
         moduli: Vec::new(),
-        target: access("C", &["m", "n"]),
+        target: Access::plain("C", &["m", "n"]),
         assign: Assign::Add,
         value: Value::Mul(
-            Box::new(Value::Access(access("A", &["m", "k"]))),
-            Box::new(Value::Access(access("B", &["k", "n"]))),
+            Box::new(Value::Access(Access::plain("A", &["m", "k"]))),
+            Box::new(Value::Access(Access::plain("B", &["k", "n"]))),
         ),
     }
-}
-
-/// An access by plain index variables.
-#[must_use]
-pub fn access(tensor: &str, index: &[&str]) -> Access {
-    let index = index.iter().map(|name| Affine::new([(Name::new(name), 1)], 0)).collect();
-    Access::new(Name::new(tensor), index)
 }

@@ -30,6 +30,7 @@ use crate::hint::Hint;
 use crate::kernel::Kernel;
 use crate::pattern::LeafKind;
 use crate::proof::Report;
+use crate::tile_statement::TileStatement;
 use crate::value::Value;
 use polyshard_layout::{Mesh, Name, Sharding};
 
@@ -226,11 +227,8 @@ pub enum LeafOp {
     Named {
         /// The name.
         name: Name,
-        /// The loops that tiles have dimensions for; the others are fixed.
-        loops: Vec<Name>,
-        /// What the leaf must compute: the kernel's statement over tiles, with their dimensions for indices,
-        /// `C[m, n] += A[m, k] * B[k, n]`. A scalar stands without brackets.
-        statement: String,
+        /// What the leaf must compute: the kernel's statement over tiles, which have a dimension per loop that moves them.
+        statement: TileStatement,
         /// What the operands of the statement are, in the order in which it names them first.
         operands: Vec<TileOperand>,
     },

@@ -238,6 +238,17 @@ impl Access {
         Self { tensor, index, outside: None }
     }
 
+    /// Returns the access by index variables alone, `A[m, k]`.
+    ///
+    /// ```
+    /// use polyshard_program::Access;
+    /// assert_eq!(Access::plain("A", &["m", "k"]).to_string(), "A[m, k]");
+    /// ```
+    #[must_use]
+    pub fn plain(tensor: impl Into<Name>, indices: &[&str]) -> Self {
+        Self::new(tensor.into(), indices.iter().map(|name| Affine::new([(name.into(), 1)], 0)).collect())
+    }
+
     /// Returns the access that is `value` where an index is outside the tensor.
     ///
     /// ```

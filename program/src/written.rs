@@ -57,7 +57,6 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
-    use crate::example::access;
     use crate::{Access, Affine, Assign, DType, KernelSpec, Value, Written};
     use polyshard_layout::Name;
 
@@ -76,7 +75,7 @@ mod tests {
             moduli: Vec::new(),
             target: Access::new(Name::new("C"), index.iter().map(affine).collect()),
             assign: Assign::Set,
-            value: Value::Access(access("A", &["i", "j"])),
+            value: Value::Access(Access::plain("A", &["i", "j"])),
         };
         spec.check().expect("a kernel").written()
     }

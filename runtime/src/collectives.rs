@@ -5,7 +5,7 @@
 
 mod lengths;
 
-use crate::comm::{Broadcast, Communicator};
+use crate::comm::{Broadcast, Combining, Communicator};
 use crate::{Element, Group, ReduceOp, Result, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use lengths::{Gathering, Lengths};
@@ -91,7 +91,7 @@ pub trait Collectives {
     /// # Errors
     /// As [`broadcast`](Self::broadcast).
     fn reduce<T: Element>(&self, data: &mut [T], op: ReduceOp, root: usize) -> Result<()> {
-        self.communicator().reduce_in_order(root, cast_slice_mut(data), T::DTYPE, op)
+        self.communicator().reduce(root, cast_slice_mut(data), Combining::in_order(T::DTYPE, op))
     }
 
     /// Combines the ranks' `data` element by element, in rank order, into the `data` of every rank
@@ -117,7 +117,7 @@ pub trait Collectives {
     /// # Errors
     /// As [`broadcast`](Self::broadcast).
     fn all_reduce<T: Element>(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
-        self.communicator().all_reduce_in_order(cast_slice_mut(data), T::DTYPE, op)
+        self.communicator().all_reduce(cast_slice_mut(data), Combining::in_order(T::DTYPE, op))
     }
 
     /// Combines the ranks' `data` in rank order and returns this rank's part: `counts[r]` elements go to rank `r`
@@ -143,7 +143,7 @@ pub trait Collectives {
         lengths::check_counts(comm.size(), counts, data.len())?;
         let mut into = vec![T::ZERO; counts[comm.rank()]];
         let bytes: Vec<usize> = counts.iter().map(|count| count * size_of::<T>()).collect();
-        comm.reduce_scatter_in_order(cast_slice(data), cast_slice_mut(&mut into), &bytes, T::DTYPE, op)?;
+        comm.reduce_scatter(cast_slice(data), cast_slice_mut(&mut into), &bytes, Combining::in_order(T::DTYPE, op))?;
         Ok(into)
     }
 

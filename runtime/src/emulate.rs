@@ -36,13 +36,14 @@ use std::sync::Arc;
 ///
 /// ```
 /// use polyshard_machine::Machine;
+/// use polyshard_runtime::comm::Combining;
 /// use polyshard_runtime::{DType, Error, ReduceOp, spmd_emulated};
 ///
 /// // 2 nodes of 2 GPUs, at a thousandth of their speed.
 /// let machine = Machine::preset("a100").and_then(|machine| machine.with_counts(&[2, 2]));
 /// let sums = spmd_emulated(&machine.expect("it is a machine"), 1000.0, |world| -> Result<_, Error> {
 ///     let mut data = [world.rank() as i64; 1000];
-///     world.comm().all_reduce(bytemuck::cast_slice_mut(&mut data), DType::I64, ReduceOp::Sum)?;
+///     world.comm().all_reduce(bytemuck::cast_slice_mut(&mut data), Combining::any_order(DType::I64, ReduceOp::Sum))?;
 ///     Ok(data[0])
 /// })?;
 /// assert_eq!(sums, [6; 4]);

@@ -276,6 +276,7 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::Combining;
     use crate::{DType, ReduceOp};
 
     #[track_caller]
@@ -317,7 +318,10 @@ mod tests {
             if world.rank() == 0 {
                 std::panic::panic_any(7);
             }
-            Ok(world.comm().all_reduce(&mut [0; 4], DType::F32, ReduceOp::Sum).map_err(|_| "told")?)
+            Ok(world
+                .comm()
+                .all_reduce(&mut [0; 4], Combining::any_order(DType::F32, ReduceOp::Sum))
+                .map_err(|_| "told")?)
         });
     }
 

@@ -1,6 +1,6 @@
 //! The threads communicator: the laws of all communicators, and the disagreements that it alone finds.
 
-use polyshard_runtime::comm::{Broadcast, Communicator};
+use polyshard_runtime::comm::{Broadcast, Combining, Communicator};
 use polyshard_runtime::{DType, Error, ReduceOp, Result, World, spmd};
 use polyshard_testing::laws::comm;
 use std::time::{Duration, Instant};
@@ -17,7 +17,9 @@ fn sixty_four_ranks_run_on_few_cores() {
     let sums = spmd(64, |world| -> Result<i64> {
         let mut sum = world.rank() as i64;
         for _ in 0..20 {
-            world.comm().all_reduce(bytemuck::bytes_of_mut(&mut sum), DType::I64, ReduceOp::Max)?;
+            world
+                .comm()
+                .all_reduce(bytemuck::bytes_of_mut(&mut sum), Combining::any_order(DType::I64, ReduceOp::Max))?;
             world.comm().barrier()?;
         }
         Ok(sum)
@@ -33,7 +35,9 @@ fn float_sums_are_in_rank_order() {
     for _ in 0..20 {
         let sums = spmd(5, |world| -> Result<f32> {
             let mut sum = values[world.rank()];
-            world.comm().all_reduce(bytemuck::bytes_of_mut(&mut sum), DType::F32, ReduceOp::Sum)?;
+            world
+                .comm()
+                .all_reduce(bytemuck::bytes_of_mut(&mut sum), Combining::any_order(DType::F32, ReduceOp::Sum))?;
             Ok(sum)
         });
         assert_eq!(sums.unwrap(), [in_order; 5]);
@@ -76,7 +80,9 @@ fn ranks_that_call_different_collectives_are_told_what_each_calls() {
     let lengths = said(4, |world| {
         let mut data = [1i32; 4];
         let len = if world.rank() == 2 { 3 } else { 4 };
-        world.comm().all_reduce(bytemuck::cast_slice_mut(&mut data[..len]), DType::I32, ReduceOp::Sum)
+        world
+            .comm()
+            .all_reduce(bytemuck::cast_slice_mut(&mut data[..len]), Combining::any_order(DType::I32, ReduceOp::Sum))
     });
     let expected = "ranks 0, 1 and 3 call all-reduce of 16 bytes (sum of i32), \
                     rank 2 calls all-reduce of 12 bytes (sum of i32): ranks of one group must call the same";
@@ -84,7 +90,7 @@ fn ranks_that_call_different_collectives_are_told_what_each_calls() {
 
     let operations = said(2, |world| {
         let op = if world.rank() == 0 { ReduceOp::Max } else { ReduceOp::Min };
-        world.comm().reduce(1, bytemuck::cast_slice_mut(&mut [1.0f64]), DType::F64, op)
+        world.comm().reduce(1, bytemuck::cast_slice_mut(&mut [1.0f64]), Combining::any_order(DType::F64, op))
     });
     assert!(operations.starts_with(
         "rank 0 calls reduce to 1 of 8 bytes (max of f64), rank 1 calls reduce to 1 of 8 bytes (min of f64)"

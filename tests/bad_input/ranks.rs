@@ -59,7 +59,7 @@ fn a_leaf_is_registered_by_one_process() {
     let run = polyshard::spmd(2, |world| {
         if world.is_root() {
             let leaf = |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 2]| {};
-            polyshard::leaf::register("lonely", "C[m, n] += A[m, k] * B[k, n]", leaf)?;
+            polyshard::leaf::register("lonely", program.kernel(), leaf)?;
         }
         let a = DistArray::filled(world, program.sharding("A"), 1.0)?;
         let b = DistArray::filled(world, program.sharding("B"), 1.0)?;
@@ -81,8 +81,9 @@ fn a_leaf_that_one_process_has_not_registered_ends_all() {
     assert!(threads.success && threads.stdout.contains("all ranks have the leaf"), "{}", threads.stderr);
     #[cfg(feature = "mpi")]
     {
-        let message = "rank 1: no leaf `lonely` for f64; none are registered: call `leaf::register(\"lonely\", \"C[m, n] += \
-                       A[m, k] * B[k, n]\", function)` before the program runs, on each rank's process\n";
+        let message = "rank 1: no leaf `lonely` for f64; none are registered: call `leaf::register(\"lonely\", \
+                       &kernel, function)`, where the kernel is `C[m, n] += A[m, k] * B[k, n]`, before the program runs, on \
+                       each rank's process\n";
         refused(Start::Mpi(2), &this, &arguments, message);
     }
 }

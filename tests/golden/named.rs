@@ -12,7 +12,7 @@
 //  9  tensorize_with([ii, ji, ki], weighted)
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::Named;
+use polyshard::runtime::leaf::{Access, Assign, Name, Named, TileStatement, Value};
 use polyshard::runtime::{
     DistArray, Grid, Group, ReduceOp, Region, Result, SharedInputs, Strided, Tile, World,
     count,
@@ -116,7 +116,24 @@ impl<'world> Prepared<'world> {
         let leaf = Named::find(
             "weighted",
             &["i", "j", "k"],
-            "C[i, j] += factor * A[k, i] * B[k, j] * d[j]",
+            &TileStatement {
+                target: Access::plain("C", &["i", "j"]),
+                assign: Assign::Add,
+                value: Value::Mul(
+                    Box::new(
+                        Value::Mul(
+                            Box::new(
+                                Value::Mul(
+                                    Box::new(Value::Scalar(Name::new("factor"))),
+                                    Box::new(Value::Access(Access::plain("A", &["k", "i"]))),
+                                ),
+                            ),
+                            Box::new(Value::Access(Access::plain("B", &["k", "j"]))),
+                        ),
+                    ),
+                    Box::new(Value::Access(Access::plain("d", &["j"]))),
+                ),
+            },
         )?;
         let along_x = grid.group(&[0])?;
         let along_y = grid.group(&[1])?;

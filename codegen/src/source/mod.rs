@@ -89,12 +89,21 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     };
     let layout = pick(&["AxisExpr", "Level", "Mesh", "Placement", "Reach", "Sharding"]);
     let leaf = pick(&[
+        "Access",
+        "Assign",
+        "Choice",
+        "Comparison",
         "Factor",
+        "Function",
+        "Name",
         "Named",
+        "Number",
         "Product",
         "Products",
         "Ramp",
         "Role",
+        "TileStatement",
+        "Value",
         "contract",
         "nest",
         "nest_with_numbers",

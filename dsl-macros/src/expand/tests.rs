@@ -29,41 +29,17 @@ fn a_kernel_expands_to_its_data() {
                 ranges: vec![],
                 scalars: vec![],
                 moduli: vec![],
-                target: __::Access::new(
-                    __::Name::new("C"),
-                    vec![
-                        __::Affine::new([(__::Name::new("m"),
-                        1i64)], 0i64),
-                        __::Affine::new([(__::Name::new("n"),
-                        1i64)], 0i64)
-                    ],
-                ),
+                target: __::Access::plain("C", &["m", "n"]),
                 assign: __::Assign::Add,
                 value: __::Value::Mul(
                     Box::new(
                         __::Value::Access(
-                            __::Access::new(
-                                __::Name::new("A"),
-                                vec![
-                                    __::Affine::new([(__::Name::new("m"),
-                                    1i64)], 0i64),
-                                    __::Affine::new([(__::Name::new("k"),
-                                    1i64)], 0i64)
-                                ],
-                            ),
+                            __::Access::plain("A", &["m", "k"]),
                         ),
                     ),
                     Box::new(
                         __::Value::Access(
-                            __::Access::new(
-                                __::Name::new("B"),
-                                vec![
-                                    __::Affine::new([(__::Name::new("k"),
-                                    1i64)], 0i64),
-                                    __::Affine::new([(__::Name::new("n"),
-                                    1i64)], 0i64)
-                                ],
-                            ),
+                            __::Access::plain("B", &["k", "n"]),
                         ),
                     ),
                 ),
@@ -96,13 +72,7 @@ fn scalars_are_of_the_element_type() {
                     __::ScalarType::number(scalar) })
                 ],
                 moduli: vec![],
-                target: __::Access::new(
-                    __::Name::new("C"),
-                    vec![
-                        __::Affine::new([(__::Name::new("i"),
-                        1i64)], 0i64)
-                    ],
-                ),
+                target: __::Access::plain("C", &["i"]),
                 assign: __::Assign::Max,
                 value: __::Value::Sub(
                     Box::new(
@@ -122,13 +92,7 @@ fn scalars_are_of_the_element_type() {
                                         __::Value::Add(
                                             Box::new(
                                                 __::Value::Access(
-                                                    __::Access::new(
-                                                        __::Name::new("A"),
-                                                        vec![
-                                                            __::Affine::new([(__::Name::new("i"),
-                                                            1i64)], 0i64)
-                                                        ],
-                                                    ),
+                                                    __::Access::plain("A", &["i"]),
                                                 ),
                                             ),
                                             Box::new(
@@ -180,10 +144,7 @@ fn affine_indices_and_ranges_expand() {
                 ],
                 scalars: vec![],
                 moduli: vec![],
-                target: __::Access::new(
-                    __::Name::new("c"),
-                    vec![],
-                ),
+                target: __::Access::plain("c", &[]),
                 assign: __::Assign::Set,
                 value: __::Value::Access(
                     __::Access::new(
@@ -220,13 +181,7 @@ fn a_captured_modulus_is_an_expression_of_the_user() {
                 moduli: vec![
                     (__::Name::new("n"), __::extent(n))
                 ],
-                target: __::Access::new(
-                    __::Name::new("B"),
-                    vec![
-                        __::Affine::new([(__::Name::new("i"),
-                        1i64)], 0i64)
-                    ],
-                ),
+                target: __::Access::plain("B", &["i"]),
                 assign: __::Assign::Set,
                 value: __::Value::Access(
                     __::Access::new(

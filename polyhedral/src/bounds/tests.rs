@@ -15,9 +15,9 @@ fn convolution([a, b]: [i64; 2], [i, j, r, rows]: [i128; 4]) -> KernelSpec {
     KernelSpec {
         inputs: vec![(Name::new("A"), vec![rows, j]), (Name::new("W"), vec![r])],
         output: (Name::new("C"), vec![i, j]),
-        target: example::access("C", &["i", "j"]),
+        target: Access::plain("C", &["i", "j"]),
         assign: Assign::Add,
-        value: Value::Mul(Box::new(Value::Access(read)), Box::new(Value::Access(example::access("W", &["r"])))),
+        value: Value::Mul(Box::new(Value::Access(read)), Box::new(Value::Access(Access::plain("W", &["r"])))),
         dtype: DType::F32,
         ..example::matmul(1, 1, 1)
     }

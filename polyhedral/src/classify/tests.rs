@@ -53,7 +53,7 @@ fn window() -> KernelSpec {
         inputs: vec![(Name::new("A"), vec![16])],
         output: (Name::new("C"), vec![14]),
         ranges: vec![(j, 0..3)],
-        target: example::access("C", &["i"]),
+        target: Access::plain("C", &["i"]),
         assign: Assign::Add,
         value: Value::Access(read),
         ..example::matmul(1, 1, 1)

@@ -13,7 +13,7 @@ fn kernel(target: &[&str], assign: Assign, inputs: &[(&str, usize)], value: Valu
     let spec = KernelSpec {
         inputs: inputs.iter().map(|&(name, ndim)| (Name::new(name), vec![8; ndim])).collect(),
         output: (Name::new("C"), vec![8; target.len()]),
-        target: example::access("C", target),
+        target: Access::plain("C", target),
         assign,
         value,
         ..example::matmul(1, 1, 1)
@@ -22,7 +22,7 @@ fn kernel(target: &[&str], assign: Assign, inputs: &[(&str, usize)], value: Valu
 }
 
 fn access(tensor: &str, index: &[&str]) -> Value {
-    Value::Access(example::access(tensor, index))
+    Value::Access(Access::plain(tensor, index))
 }
 
 fn multiply(a: Value, b: Value) -> Value {

@@ -5,7 +5,7 @@ use crate::Schedule;
 use expect_test::{Expect, expect};
 use polyshard_dsl::{Clause, Var, dim, partial, pin};
 use polyshard_layout::Mesh;
-use polyshard_program::{Assign, KernelSpec, Value, example};
+use polyshard_program::{Access, Assign, KernelSpec, Value, example};
 
 /// The route of the output, the tests made, and what was proved of it.
 #[track_caller]
@@ -214,9 +214,9 @@ fn rims_go_to_neighbours() {
         inputs: vec![("A".into(), vec![12])],
         output: (c, vec![14]),
         ranges: vec![(j, 0..3)],
-        target: polyshard_program::Access::new(c, vec![index]),
+        target: Access::new(c, vec![index]),
         assign: Assign::Add,
-        value: Value::Access(example::access("A", &["i"])),
+        value: Value::Access(Access::plain("A", &["i"])),
         ..example::matmul(1, 1, 1)
     };
     let mesh = Mesh::new([("x", 3)]);

@@ -16,7 +16,7 @@ fn stencil(extent: i128, offsets: &[i64]) -> Schedule {
         inputs: vec![(name, vec![extent])],
         output: (Name::new("C"), vec![12]),
         ranges: vec![(Name::new("i"), 0..12)],
-        target: example::access("C", &["i"]),
+        target: Access::plain("C", &["i"]),
         assign: Assign::Set,
         value: sum.expect("an access"),
         ..example::matmul(1, 1, 1)

@@ -5,9 +5,8 @@
 //! and the way to end all ranks.
 
 use super::shared::OneProcess;
-use super::{Broadcast, Communicator, Header, Received, SharedMemory, check};
-use crate::{DType, ReduceOp, Result};
-use std::borrow::Cow;
+use super::{CollectiveCall, Communicator, Received, SharedMemory, check};
+use crate::Result;
 use std::rc::Rc;
 
 /// The group of one rank, split off from `origin` without communication.
@@ -48,66 +47,27 @@ impl Communicator for Alone {
         check::exchange(1, 0, sends, receives)
     }
 
-    fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
-        match part {
-            Broadcast::Send(_) => Ok(()),
-            Broadcast::Receive { root, .. } => check::root_receives(1, 0, root),
+    fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
+        collective.check(1, 0)?;
+        match collective {
+            CollectiveCall::AllGather { send, into, .. } | CollectiveCall::ReduceScatter { send, into, .. } => {
+                into.copy_from_slice(send);
+            }
+            CollectiveCall::AllToAll { send, into, receive_counts, .. } => {
+                check::own_count(receive_counts[0], "send", send.len())?;
+                into.copy_from_slice(send);
+            }
+            CollectiveCall::Headers { header, into, .. } => {
+                into.clear();
+                into.push(header);
+            }
+            _ => {}
         }
-    }
-
-    fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
-        check::counts(1, counts, "into", into.len())?;
-        check::own_count(counts[0], "send", send.len())?;
-        into.copy_from_slice(send);
-        Ok(())
-    }
-
-    fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()> {
-        check::counts(1, send_counts, "send", send.len())?;
-        check::counts(1, receive_counts, "into", into.len())?;
-        check::own_count(receive_counts[0], "send", send.len())?;
-        into.copy_from_slice(send);
-        Ok(())
-    }
-
-    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, _op: ReduceOp) -> Result<()> {
-        check::member(1, root)?;
-        check::elements(dtype, data)
-    }
-
-    fn all_reduce(&self, data: &mut [u8], dtype: DType, _op: ReduceOp) -> Result<()> {
-        check::elements(dtype, data)
-    }
-
-    fn reduce_scatter(
-        &self,
-        send: &[u8],
-        into: &mut [u8],
-        counts: &[usize],
-        dtype: DType,
-        _op: ReduceOp,
-    ) -> Result<()> {
-        check::reduce_scatter(1, 0, send, into, counts, dtype)?;
-        into.copy_from_slice(send);
-        Ok(())
-    }
-
-    fn barrier(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn exchange_headers(&self, _tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
-        into.clear();
-        into.push(header);
         Ok(())
     }
 
     fn split(&self, _color: usize, _key: usize) -> Result<Box<dyn Communicator>> {
         Ok(Box::new(Self::new(Rc::clone(&self.origin))))
-    }
-
-    fn fence(&self) -> Result<()> {
-        Ok(())
     }
 
     fn count_in_place(&self, bytes: usize) {

@@ -44,7 +44,6 @@ pub(super) enum Call<'a> {
         color: usize,
         key: usize,
     },
-    #[cfg(feature = "mpi")]
     Fence,
     #[cfg(feature = "mpi")]
     SharedMemory,
@@ -108,7 +107,6 @@ impl fmt::Display for Call<'_> {
             }
             Self::Headers { about } => f.write_str(about),
             Self::Split { .. } => f.write_str("split"),
-            #[cfg(feature = "mpi")]
             Self::Fence => f.write_str("fence"),
             #[cfg(feature = "mpi")]
             Self::SharedMemory => f.write_str("shared_memory"),

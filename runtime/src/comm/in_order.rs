@@ -7,7 +7,7 @@
 //! Which way the data go has no influence on the bits: short data go to every rank that wants the result, and each
 //! combines them all, since one collective takes less time than two.
 
-use super::{Communicator, check, combine};
+use super::{CollectiveCall, Communicator, check, combine};
 use crate::layout::SumKind;
 use crate::memory::{Buffer, split_mut};
 use crate::{DType, ReduceOp, Result};
@@ -15,16 +15,27 @@ use crate::{DType, ReduceOp, Result};
 /// Bytes that are summed up at a time, whole elements of any type.
 const CHUNK: usize = 4096;
 
-/// Reduces to all ranks; see [`Communicator::all_reduce_in_order`].
-pub(super) fn all_reduce<C: Communicator + ?Sized>(
-    comm: &C,
-    data: &mut [u8],
-    dtype: DType,
-    op: ReduceOp,
-) -> Result<()> {
-    if !dtype.is_float() {
-        return comm.all_reduce(data, dtype, op);
+/// Takes part in a reduction that [is one in order](CollectiveCall::is_in_order).
+pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: CollectiveCall<'_>) -> Result<()> {
+    match collective {
+        CollectiveCall::Reduce { root, data, combining } => reduce(comm, root, data, combining.dtype, combining.op),
+        CollectiveCall::AllReduce { data, combining } => all_reduce(comm, data, combining.dtype, combining.op),
+        CollectiveCall::ReduceScatter { send, into, counts, combining } => {
+            reduce_scatter(comm, send, into, counts, combining.dtype, combining.op)
+        }
+        _ => unreachable!("only reductions combine in an order; this is a bug of polyshard"),
     }
+}
+
+/// Reduces to all ranks; see [`Communicator::all_reduce`].
+///
+/// ```text
+/// two ranks      before           rank 0: a0 a1        rank 1: b0 b1
+///                all-to-all       rank 0: a0 b0        rank 1: a1 b1       MPI 3.1, section 5.8
+///                each by itself   rank 0: a0 + b0      rank 1: a1 + b1
+///                all-gather       both: a0 + b0, a1 + b1                   MPI 3.1, section 5.7
+/// ```
+fn all_reduce<C: Communicator + ?Sized>(comm: &C, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
     check::elements(dtype, data)?;
     let (size, len) = (comm.size(), data.len());
     if is_short(len, size) {
@@ -39,17 +50,8 @@ pub(super) fn all_reduce<C: Communicator + ?Sized>(
     comm.all_gather(&own, data, &pieces)
 }
 
-/// Reduces to one rank; see [`Communicator::reduce_in_order`].
-pub(super) fn reduce<C: Communicator + ?Sized>(
-    comm: &C,
-    root: usize,
-    data: &mut [u8],
-    dtype: DType,
-    op: ReduceOp,
-) -> Result<()> {
-    if !dtype.is_float() {
-        return comm.reduce(root, data, dtype, op);
-    }
+/// Reduces to one rank; see [`Communicator::reduce`].
+fn reduce<C: Communicator + ?Sized>(comm: &C, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
     check::member(comm.size(), root)?;
     check::elements(dtype, data)?;
     let (size, len) = (comm.size(), data.len());
@@ -68,8 +70,8 @@ pub(super) fn reduce<C: Communicator + ?Sized>(
     gather(comm, root, &own, data, &pieces)
 }
 
-/// Reduces and gives each rank its part; see [`Communicator::reduce_scatter_in_order`].
-pub(super) fn reduce_scatter<C: Communicator + ?Sized>(
+/// Reduces and gives each rank its part; see [`Communicator::reduce_scatter`].
+fn reduce_scatter<C: Communicator + ?Sized>(
     comm: &C,
     send: &[u8],
     into: &mut [u8],
@@ -77,9 +79,6 @@ pub(super) fn reduce_scatter<C: Communicator + ?Sized>(
     dtype: DType,
     op: ReduceOp,
 ) -> Result<()> {
-    if !dtype.is_float() {
-        return comm.reduce_scatter(send, into, counts, dtype, op);
-    }
     let size = comm.size();
     check::reduce_scatter(size, comm.rank(), send, into, counts, dtype)?;
     let (me, len) = (comm.rank(), into.len());

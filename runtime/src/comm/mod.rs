@@ -12,7 +12,8 @@
 //! | `alone` | a group of one, which needs neither |
 //! | `layout` | where the bytes of a message are in a buffer |
 //! | `shared` | memory that ranks see of one another |
-//! | `call` | what a rank calls, and whether the calls of a group fit |
+//! | `collective` | a collective as a value, with its buffers |
+//! | `call` | what a rank calls, without its buffers, and whether the calls of a group fit |
 //! | `check` | what all refuse alike |
 //! | `received` | what a rank counts of what it receives |
 //! | `in_order` | reductions whose bits do not depend on who carries them out |
@@ -26,6 +27,7 @@ mod call;
 mod check;
 #[cfg(feature = "mpi")]
 mod checking;
+mod collective;
 mod combine;
 pub(crate) mod emulated;
 mod in_order;
@@ -43,12 +45,13 @@ pub(crate) use combine::{combine, combine_terms};
 pub(crate) use in_order::received as received_in_order;
 pub(crate) use words::{plural, sentence};
 
+pub use collective::{CollectiveCall, Combining};
 pub use layout::{Layout, Level};
 pub use received::Received;
 pub use shared::{Located, SharedMemory, Stranded};
 
+use crate::Result;
 use crate::layout::Name;
-use crate::{DType, ReduceOp, Result};
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
@@ -163,24 +166,36 @@ pub trait Communicator {
     /// As for [`receive`](Self::receive).
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()>;
 
+    /// Takes part in a collective: the one method behind all of those below, so that whoever wraps a communicator wraps this.
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    fn collective(&self, collective: CollectiveCall<'_>) -> Result<()>;
+
     /// Gives every rank the root's data (MPI 3.1, section 5.4).
     ///
     /// # Errors
     /// If the ranks name different roots, lengths or operations, or another rank failed.
-    fn broadcast(&self, part: Broadcast<'_>) -> Result<()>;
+    fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
+        self.collective(CollectiveCall::Broadcast(part))
+    }
 
     /// Gives every rank the data of all, `counts[r]` bytes of rank `r`, in rank order (MPI 3.1, section 5.7).
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
-    fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()>;
+    fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
+        self.collective(CollectiveCall::AllGather { send, into, counts })
+    }
 
     /// Sends `send_counts[r]` bytes to each rank `r` and receives `receive_counts[r]` from it, packed in
     /// rank order (MPI 3.1, section 5.8).
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
-    fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()>;
+    fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()> {
+        self.collective(CollectiveCall::AllToAll { send, send_counts, into, receive_counts })
+    }
 
     /// As [`all_to_all`](Self::all_to_all), of bytes that lie scattered in `data` and in `into`: those that go to each rank and come
     /// from it, if any do. Does nothing, on all ranks, where the library does not take bytes from where they are and put them
@@ -202,73 +217,42 @@ pub trait Communicator {
         Ok(false)
     }
 
-    /// Combines the ranks' data element by element, in rank order; the root's `data` becomes the result
+    /// Combines the ranks' data element by element; the root's `data` becomes the result
     /// (MPI 3.1, section 5.9). Elsewhere `data` is unspecified afterwards.
     ///
-    /// `data` are whole elements of `dtype`, aligned as the type is. Results are exact for integers and for
-    /// maxima and minima; MPI may combine floats in another order than the ranks', the threads do not.
+    /// `data` are whole elements of the type in `combining`, aligned as it is. Results are exact for integers and for
+    /// maxima and minima; of other terms in any order, MPI may combine floats in another than the ranks', the threads do not.
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast), and if `data` are not whole, aligned elements.
-    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()>;
+    fn reduce(&self, root: usize, data: &mut [u8], combining: Combining) -> Result<()> {
+        self.collective(CollectiveCall::Reduce { root, data, combining })
+    }
 
     /// As [`reduce`](Self::reduce), with the result on all ranks (MPI 3.1, section 5.9.6).
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
-    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()>;
+    fn all_reduce(&self, data: &mut [u8], combining: Combining) -> Result<()> {
+        self.collective(CollectiveCall::AllReduce { data, combining })
+    }
 
     /// As [`reduce`](Self::reduce), with `counts[r]` bytes of the result to each rank `r`, in rank order
     /// (MPI 3.1, section 5.10). `into` has `counts[rank]` bytes; `send` has their sum.
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
-    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()>;
-
-    /// As [`reduce`](Self::reduce), in rank order on every communicator: `((x0 + x1) + x2) + ..`, so that floats
-    /// have the same bits everywhere.
-    ///
-    /// # Errors
-    /// As for [`reduce`](Self::reduce).
-    fn reduce_in_order(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        in_order::reduce(self, root, data, dtype, op)
-    }
-
-    /// As [`all_reduce`](Self::all_reduce), in rank order on every communicator.
-    ///
-    /// ```text
-    /// two ranks      before           rank 0: a0 a1        rank 1: b0 b1
-    ///                all-to-all       rank 0: a0 b0        rank 1: a1 b1       MPI 3.1, section 5.8
-    ///                each by itself   rank 0: a0 + b0      rank 1: a1 + b1
-    ///                all-gather       both: a0 + b0, a1 + b1                   MPI 3.1, section 5.7
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`reduce`](Self::reduce).
-    fn all_reduce_in_order(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        in_order::all_reduce(self, data, dtype, op)
-    }
-
-    /// As [`reduce_scatter`](Self::reduce_scatter), in rank order on every communicator.
-    ///
-    /// # Errors
-    /// As for [`reduce_scatter`](Self::reduce_scatter).
-    fn reduce_scatter_in_order(
-        &self,
-        send: &[u8],
-        into: &mut [u8],
-        counts: &[usize],
-        dtype: DType,
-        op: ReduceOp,
-    ) -> Result<()> {
-        in_order::reduce_scatter(self, send, into, counts, dtype, op)
+    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], combining: Combining) -> Result<()> {
+        self.collective(CollectiveCall::ReduceScatter { send, into, counts, combining })
     }
 
     /// Waits until all ranks are here (MPI 3.1, section 5.3).
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
-    fn barrier(&self) -> Result<()>;
+    fn barrier(&self) -> Result<()> {
+        self.collective(CollectiveCall::Barrier)
+    }
 
     /// Gives every rank the headers of all, in rank order, in `into`, whose memory it uses again (MPI 3.1, section 5.7).
     ///
@@ -277,7 +261,9 @@ pub trait Communicator {
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast), and where calls are compared, if ranks differ in `tag`.
-    fn exchange_headers(&self, tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()>;
+    fn exchange_headers(&self, tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
+        self.collective(CollectiveCall::Headers { tag, header, into })
+    }
 
     /// Waits until all ranks are here, also when a rank has failed meanwhile: a [`barrier`](Self::barrier) that
     /// does not return before all have called it (MPI 3.1, section 5.3).
@@ -287,7 +273,9 @@ pub trait Communicator {
     ///
     /// # Errors
     /// If the MPI library reports one.
-    fn fence(&self) -> Result<()>;
+    fn fence(&self) -> Result<()> {
+        self.collective(CollectiveCall::Fence)
+    }
 
     /// Divides the group: ranks of one `color` form a new group, in the order of (`key`, rank)
     /// (MPI 3.1, section 6.4.2). All ranks of the group must call it.

@@ -27,12 +27,11 @@ mod status;
 mod watched;
 
 use super::received::Counter;
-use super::{Broadcast, Communicator, Header, Layout, Received, SharedMemory, check};
-use crate::{CommError, DType, Error, ReduceOp, Result};
+use super::{Broadcast, CollectiveCall, Communicator, Header, Layout, Received, SharedMemory, check, in_order};
+use crate::{CommError, Error, Result};
 use mpi::ffi;
 use span::{Parts, Span, address, address_mut};
 use status::checked;
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -117,6 +116,63 @@ impl MpiCommunicator {
         Ok(Self { raw, rank: rank as usize, size: size as usize, owned, limit, received, scratch })
     }
 
+    fn broadcast_part(&self, part: Broadcast<'_>) -> Result<()> {
+        let (root, buffer, len): (usize, *mut c_void, usize) = match part {
+            // MPI takes a mutable pointer on all ranks, but writes on the receiving ones only.
+            Broadcast::Send(data) => (self.rank, address(data).cast_mut(), data.len()),
+            Broadcast::Receive { root, into } => (root, address_mut(into), into.len()),
+        };
+        let span = self.span(len)?;
+        // SAFETY: `buffer` and `len` come from one slice, borrowed until the end of this call: shared on the
+        // root, where MPI reads it (MPI 3.1, section 5.4), and mutable elsewhere, where MPI writes it.
+        let code = unsafe { ffi::MPI_Bcast(buffer, span.count, span.datatype, root as c_int, self.raw) };
+        checked("broadcast", code)
+    }
+
+    fn all_gather_parts(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
+        // Every rank has the same counts, so every rank takes the same way.
+        if counts.iter().all(|&count| count == counts[0]) {
+            let span = self.span(counts[0])?;
+            // SAFETY: `send` has one span and `into` one span per rank, as the counts say.
+            let code = unsafe {
+                let (from, to) = (address(send), address_mut(into));
+                ffi::MPI_Allgather(from, span.count, span.datatype, to, span.count, span.datatype, self.raw)
+            };
+            checked("all-gather", code)
+        } else {
+            let int_counts: Vec<c_int> = counts.iter().map(|&count| count as c_int).collect();
+            let starts: Vec<c_int> = starts(counts).map(|start| start as c_int).collect();
+            // SAFETY: the counts and starts cover `into` exactly and fit a C int, and `send` has this rank's
+            // count.
+            let code = unsafe {
+                ffi::MPI_Allgatherv(
+                    address(send),
+                    send.len() as c_int,
+                    ffi::RSMPI_UINT8_T,
+                    address_mut(into),
+                    int_counts.as_ptr(),
+                    starts.as_ptr(),
+                    ffi::RSMPI_UINT8_T,
+                    self.raw,
+                )
+            };
+            checked("all-gather", code)
+        }
+    }
+
+    fn gather_headers(&self, header: Header, into: &mut Vec<Header>) -> Result<()> {
+        into.clear();
+        into.resize(self.size, Header::default());
+        let (from, to) = (bytemuck::bytes_of(&header), bytemuck::cast_slice_mut(into));
+        let count = from.len() as c_int;
+        // SAFETY: `from` has `count` bytes, and `to` has as many for each rank.
+        let code = unsafe {
+            let byte = ffi::RSMPI_UINT8_T;
+            ffi::MPI_Allgather(address(from), count, byte, address_mut(to), count, byte, self.raw)
+        };
+        checked("an exchange of headers", code)
+    }
+
     fn span(&self, len: usize) -> Result<Span> {
         Span::new(0, len, self.limit)
     }
@@ -184,74 +240,45 @@ impl Communicator for MpiCommunicator {
         }
     }
 
-    fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
-        let (root, buffer, len): (usize, *mut c_void, usize) = match part {
-            // MPI takes a mutable pointer on all ranks, but writes on the receiving ones only.
-            Broadcast::Send(data) => (self.rank, address(data).cast_mut(), data.len()),
-            Broadcast::Receive { root, into } => {
-                check::root_receives(self.size, self.rank, root)?;
-                (root, address_mut(into), into.len())
+    fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
+        if collective.is_in_order() {
+            return in_order::carry_out(self, collective);
+        }
+        collective.check(self.size, self.rank)?;
+        let received = collective.received(self.size, self.rank);
+        match collective {
+            // A rank that fails ends all processes, so there is nothing that could end the wait at a fence early.
+            CollectiveCall::Barrier | CollectiveCall::Fence => {
+                // SAFETY: the communicator is live.
+                checked("barrier", unsafe { ffi::MPI_Barrier(self.raw) })?;
             }
-        };
-        let span = self.span(len)?;
-        // SAFETY: `buffer` and `len` come from one slice, borrowed until the end of this call: shared on the
-        // root, where MPI reads it (MPI 3.1, section 5.4), and mutable elsewhere, where MPI writes it.
-        let code = unsafe { ffi::MPI_Bcast(buffer, span.count, span.datatype, root as c_int, self.raw) };
-        checked("broadcast", code)?;
-        if root != self.rank {
-            self.count(len);
+            CollectiveCall::Broadcast(part) => self.broadcast_part(part)?,
+            // Every rank has the same counts, so every rank takes the same way.
+            CollectiveCall::AllGather { send, into, counts }
+                if into.len() > self.limit && counts.iter().any(|&count| count != counts[0]) =>
+            {
+                return self.all_gather_by_messages(send, into, counts);
+            }
+            CollectiveCall::AllGather { send, into, counts } => self.all_gather_parts(send, into, counts)?,
+            CollectiveCall::AllToAll { send, send_counts, into, receive_counts } => {
+                // Alltoallv has no room for long buffers, and a rank cannot know whether the others' are long. In
+                // Alltoallw each rank describes its own as it likes, as long as the bytes agree.
+                let from = Parts::new(send_counts, self.limit)?;
+                let to = Parts::new(receive_counts, self.limit)?;
+                // SAFETY: the parts cover `send` and `into` exactly.
+                unsafe { self.all_to_all_parts(send, &from, into, &to) }?;
+            }
+            CollectiveCall::Reduce { root, data, combining } => {
+                self.reduce_pieces(root, data, combining.dtype, combining.op)?
+            }
+            CollectiveCall::AllReduce { data, combining } => {
+                self.all_reduce_pieces(data, combining.dtype, combining.op)?
+            }
+            CollectiveCall::ReduceScatter { send, into, counts, combining } => {
+                self.reduce_scatter_parts(send, into, counts, combining.dtype, combining.op)?;
+            }
+            CollectiveCall::Headers { header, into, .. } => self.gather_headers(header, into)?,
         }
-        Ok(())
-    }
-
-    fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
-        check::counts(self.size, counts, "into", into.len())?;
-        check::own_count(counts[self.rank], "send", send.len())?;
-        let received = into.len() - send.len();
-        // Every rank has the same counts, so every rank takes the same way.
-        if counts.iter().all(|&count| count == counts[0]) {
-            let span = self.span(counts[0])?;
-            // SAFETY: `send` has one span and `into` one span per rank, as the counts say.
-            let code = unsafe {
-                let (from, to) = (address(send), address_mut(into));
-                ffi::MPI_Allgather(from, span.count, span.datatype, to, span.count, span.datatype, self.raw)
-            };
-            checked("all-gather", code)?;
-        } else if into.len() <= self.limit {
-            let int_counts: Vec<c_int> = counts.iter().map(|&count| count as c_int).collect();
-            let starts: Vec<c_int> = starts(counts).map(|start| start as c_int).collect();
-            // SAFETY: the counts and starts cover `into` exactly and fit a C int, and `send` has this rank's
-            // count.
-            let code = unsafe {
-                ffi::MPI_Allgatherv(
-                    address(send),
-                    send.len() as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    address_mut(into),
-                    int_counts.as_ptr(),
-                    starts.as_ptr(),
-                    ffi::RSMPI_UINT8_T,
-                    self.raw,
-                )
-            };
-            checked("all-gather", code)?;
-        } else {
-            return self.all_gather_by_messages(send, into, counts);
-        }
-        self.count(received);
-        Ok(())
-    }
-
-    fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()> {
-        check::counts(self.size, send_counts, "send", send.len())?;
-        check::counts(self.size, receive_counts, "into", into.len())?;
-        let received = into.len() - receive_counts[self.rank];
-        // Alltoallv has no room for long buffers, and a rank cannot know whether the others' are long. In
-        // Alltoallw each rank describes its own as it likes, as long as the bytes agree.
-        let from = Parts::new(send_counts, self.limit)?;
-        let to = Parts::new(receive_counts, self.limit)?;
-        // SAFETY: the parts cover `send` and `into` exactly.
-        unsafe { self.all_to_all_parts(send, &from, into, &to) }?;
         self.count(received);
         Ok(())
     }
@@ -277,55 +304,8 @@ impl Communicator for MpiCommunicator {
         Ok(true)
     }
 
-    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::member(self.size, root)?;
-        check::elements(dtype, data)?;
-        self.reduce_pieces(root, data, dtype, op)?;
-        if root == self.rank {
-            self.count(data.len() * (self.size - 1));
-        }
-        Ok(())
-    }
-
-    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::elements(dtype, data)?;
-        self.all_reduce_pieces(data, dtype, op)?;
-        self.count(data.len() * (self.size - 1));
-        Ok(())
-    }
-
-    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::reduce_scatter(self.size, self.rank, send, into, counts, dtype)?;
-        self.reduce_scatter_parts(send, into, counts, dtype, op)?;
-        self.count(into.len() * (self.size - 1));
-        Ok(())
-    }
-
-    fn barrier(&self) -> Result<()> {
-        // SAFETY: the communicator is live.
-        checked("barrier", unsafe { ffi::MPI_Barrier(self.raw) })
-    }
-
-    fn exchange_headers(&self, _tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
-        into.clear();
-        into.resize(self.size, Header::default());
-        let (from, to) = (bytemuck::bytes_of(&header), bytemuck::cast_slice_mut(into));
-        let count = from.len() as c_int;
-        // SAFETY: `from` has `count` bytes, and `to` has as many for each rank.
-        let code = unsafe {
-            let byte = ffi::RSMPI_UINT8_T;
-            ffi::MPI_Allgather(address(from), count, byte, address_mut(to), count, byte, self.raw)
-        };
-        checked("an exchange of headers", code)
-    }
-
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
         Ok(Box::new(self.divided(color, key)?))
-    }
-
-    fn fence(&self) -> Result<()> {
-        // A rank that fails ends all processes, so there is nothing that could end this wait early.
-        self.barrier()
     }
 
     fn count_in_place(&self, bytes: usize) {

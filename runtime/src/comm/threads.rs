@@ -23,12 +23,11 @@ pub(crate) use state::Shared;
 use super::call::Call;
 use super::received::Counter;
 use super::shared::OneProcess;
-use super::{Broadcast, Communicator, Header, Received, SharedMemory, check, combine, in_order};
+use super::{Broadcast, CollectiveCall, Communicator, Received, SharedMemory, check, combine};
 use crate::{DType, ReduceOp, Result};
 use arrivals::{CHUNK, Chunk, Contributions};
 use group::GroupId;
 use message::Message;
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -100,11 +99,6 @@ impl ThreadComm {
         self.received.message(bytes);
     }
 
-    /// Counts one contribution of `bytes` from each other rank.
-    fn count_from_all(&self, bytes: usize) {
-        self.count(bytes * (self.size() - 1));
-    }
-
     /// Puts the ranks' contributions, from byte `start` of each, together into `into`, in rank order.
     fn combine(contributions: &Contributions, start: usize, into: &mut [u8], dtype: DType, op: ReduceOp) {
         let range = start..start + into.len();
@@ -151,125 +145,70 @@ impl Communicator for ThreadComm {
         })
     }
 
-    fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
-        match part {
-            Broadcast::Send(data) => {
-                let call = Call::Broadcast { root: self.this(), bytes: data.len() };
-                // A root that is alone need not copy for anyone.
-                let data = if self.size() == 1 { &[] } else { data };
-                self.meet_in_place(call, data, |_| {})
+    fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
+        let (size, rank) = (self.size(), self.rank);
+        collective.check(size, rank)?;
+        let received = collective.received(size, rank);
+        let collective = match collective {
+            CollectiveCall::Headers { tag, header, into } => {
+                return self.shared.exchange_headers(self.group, [rank, self.this()], tag, header, into);
             }
-            Broadcast::Receive { root, into } => {
-                check::root_receives(self.size(), self.rank, root)?;
-                let call = Call::Broadcast { root: self.members[root], bytes: into.len() };
+            CollectiveCall::Fence => {
+                self.shared.fence(self.group);
+                return Ok(());
+            }
+            collective => collective,
+        };
+        let call = collective.call(rank, &|rank| self.members[rank], |counts| counts.to_vec().into());
+        match collective {
+            // A root that is alone need not copy for anyone.
+            CollectiveCall::Broadcast(Broadcast::Send(data)) => {
+                self.meet_in_place(call, if size == 1 { &[] } else { data }, |_| {})?;
+            }
+            CollectiveCall::Broadcast(Broadcast::Receive { root, into }) => {
                 self.meet_in_place(call, &[], |contributions| into.copy_from_slice(&contributions.data[root]))?;
-                self.count(into.len());
-                Ok(())
+            }
+            CollectiveCall::AllGather { send, into, .. } => self.meet_in_place(call, send, |contributions| {
+                let mut rest = into;
+                for data in &contributions.data {
+                    let (part, tail) = rest.split_at_mut(data.len());
+                    part.copy_from_slice(data);
+                    rest = tail;
+                }
+            })?,
+            CollectiveCall::AllToAll { send, into, .. } => self.meet_in_place(call, send, |contributions| {
+                let mut rest = into;
+                for (data, call) in contributions.data.iter().zip(&contributions.calls) {
+                    let Call::AllToAll { send, .. } = call else {
+                        panic!("another call got past: this is a bug of polyshard")
+                    };
+                    let start: usize = send[..rank].iter().sum();
+                    let (part, tail) = rest.split_at_mut(send[rank]);
+                    part.copy_from_slice(&data[start..start + part.len()]);
+                    rest = tail;
+                }
+            })?,
+            CollectiveCall::Reduce { root, data, combining } => {
+                let combined = self.combined(call, data, combining.dtype, combining.op)?;
+                if rank == root {
+                    put_together(&combined, data);
+                }
+            }
+            CollectiveCall::AllReduce { data, combining } => {
+                put_together(&self.combined(call, data, combining.dtype, combining.op)?, data);
+            }
+            CollectiveCall::ReduceScatter { send, into, counts, combining } => {
+                let start = counts[..rank].iter().sum();
+                self.meet_in_place(call, send, |contributions| {
+                    Self::combine(contributions, start, into, combining.dtype, combining.op);
+                })?;
+            }
+            CollectiveCall::Barrier | CollectiveCall::Fence | CollectiveCall::Headers { .. } => {
+                self.meet(call, Message::eager(&[]))?;
             }
         }
-    }
-
-    fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
-        check::counts(self.size(), counts, "into", into.len())?;
-        check::own_count(counts[self.rank], "send", send.len())?;
-        let received = into.len() - send.len();
-        self.meet_in_place(Call::AllGather { counts: counts.to_vec().into() }, send, |contributions| {
-            let mut rest = into;
-            for data in &contributions.data {
-                let (part, tail) = rest.split_at_mut(data.len());
-                part.copy_from_slice(data);
-                rest = tail;
-            }
-        })?;
         self.count(received);
         Ok(())
-    }
-
-    fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()> {
-        check::counts(self.size(), send_counts, "send", send.len())?;
-        check::counts(self.size(), receive_counts, "into", into.len())?;
-        let call = Call::AllToAll { send: send_counts.to_vec().into(), receive: receive_counts.to_vec().into() };
-        let received = into.len() - receive_counts[self.rank];
-        self.meet_in_place(call, send, |contributions| {
-            let mut rest = into;
-            for (data, call) in contributions.data.iter().zip(&contributions.calls) {
-                let Call::AllToAll { send, .. } = call else {
-                    panic!("another call got past: this is a bug of polyshard")
-                };
-                let start: usize = send[..self.rank].iter().sum();
-                let (part, tail) = rest.split_at_mut(send[self.rank]);
-                part.copy_from_slice(&data[start..start + part.len()]);
-                rest = tail;
-            }
-        })?;
-        self.count(received);
-        Ok(())
-    }
-
-    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::member(self.size(), root)?;
-        check::elements(dtype, data)?;
-        let call = Call::Reduce { root: self.members[root], bytes: data.len(), dtype, op };
-        let combined = self.combined(call, data, dtype, op)?;
-        if self.rank == root {
-            put_together(&combined, data);
-            self.count_from_all(data.len());
-        }
-        Ok(())
-    }
-
-    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::elements(dtype, data)?;
-        let combined = self.combined(Call::AllReduce { bytes: data.len(), dtype, op }, data, dtype, op)?;
-        put_together(&combined, data);
-        self.count_from_all(data.len());
-        Ok(())
-    }
-
-    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::reduce_scatter(self.size(), self.rank, send, into, counts, dtype)?;
-        let start = counts[..self.rank].iter().sum();
-        let call = Call::ReduceScatter { counts: counts.to_vec().into(), dtype, op };
-        self.meet_in_place(call, send, |contributions| Self::combine(contributions, start, into, dtype, op))?;
-        self.count_from_all(into.len());
-        Ok(())
-    }
-
-    // These are in rank order anyway, so all that is left is to count bytes as the other communicators do.
-
-    fn reduce_in_order(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        let received = self.received.get();
-        self.reduce(root, data, dtype, op)?;
-        self.received.set(received);
-        self.count(in_order::received(data.len(), self.size(), self.rank, Some(root), dtype));
-        Ok(())
-    }
-
-    fn all_reduce_in_order(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        let received = self.received.get();
-        self.all_reduce(data, dtype, op)?;
-        self.received.set(received);
-        self.count(in_order::received(data.len(), self.size(), self.rank, None, dtype));
-        Ok(())
-    }
-
-    fn reduce_scatter_in_order(
-        &self,
-        send: &[u8],
-        into: &mut [u8],
-        counts: &[usize],
-        dtype: DType,
-        op: ReduceOp,
-    ) -> Result<()> {
-        self.reduce_scatter(send, into, counts, dtype, op)
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.meet(Call::Barrier, Message::eager(&[])).map(drop)
-    }
-
-    fn exchange_headers(&self, tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
-        self.shared.exchange_headers(self.group, [self.rank, self.this()], tag, header, into)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
@@ -282,11 +221,6 @@ impl Communicator for ThreadComm {
             rank: place.rank,
             received: Rc::clone(&self.received),
         }))
-    }
-
-    fn fence(&self) -> Result<()> {
-        self.shared.fence(self.group);
-        Ok(())
     }
 
     fn count_in_place(&self, bytes: usize) {

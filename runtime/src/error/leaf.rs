@@ -11,14 +11,12 @@ pub enum LeafError {
     /// The name is not an identifier.
     #[error("`{name}` is not a name for a leaf; names are letters, digits and `_`, and do not start with a digit")]
     BadName { name: Name },
-    /// The statement cannot be read.
-    #[error("cannot read `{statement}` at column {column}: {why}")]
-    Syntax {
-        statement: String,
-        /// Where reading it ends, in characters, counted from 1.
-        column: usize,
-        why: Box<str>,
-    },
+    /// The kernel is no statement over tiles.
+    #[error("`{statement}` cannot be what leaf `{name}` computes: {why}")]
+    NoTiles { name: Name, statement: Box<str>, why: Box<str> },
+    /// The function takes elements of another type than the kernel's.
+    #[error("the kernel of leaf `{name}` is of {kernel}, but its function takes tiles of {function}; make them match")]
+    ElementType { name: Name, kernel: DType, function: DType },
     /// The function takes more or fewer operands than the statement has.
     #[error(
         "`{statement}` has {} operands ({}), but the function of leaf `{name}` takes {taken}; make them match",
@@ -61,6 +59,7 @@ fn listed(known: &[Name]) -> String {
 
 fn to_register(name: Name, statement: &str) -> String {
     format!(
-        "call `leaf::register(\"{name}\", \"{statement}\", function)` before the program runs, on each rank's process"
+        "call `leaf::register(\"{name}\", &kernel, function)`, where the kernel is `{statement}`, before the program runs, on \
+         each rank's process"
     )
 }

@@ -4,7 +4,7 @@ use super::value::{constant, of_kernel, scalar};
 use crate::leaf::{Expression, Named, Products, Ramp, contract, nest_with_numbers};
 use crate::{Element, ReduceOp, Result, Strided, StridedMut, count};
 use polyshard_layout::Name;
-use polyshard_program::{Access, Kernel, LeafOp, Nest, Role, TileOperand};
+use polyshard_program::{Access, Kernel, LeafOp, Nest, Role, TileOperand, TileStatement};
 use smallvec::SmallVec;
 
 /// The operation of one nest over elements of one type.
@@ -96,7 +96,7 @@ fn outside<T: Element>(access: &Access, kernel: &Kernel) -> Option<Outside<T>> {
     Some((value, kernel.open_extents(access).into()))
 }
 
-fn named<T: Element>(nest: &Nest, name: Name, statement: &str) -> Result<Named<T>> {
+fn named<T: Element>(nest: &Nest, name: Name, statement: &TileStatement) -> Result<Named<T>> {
     let loops: Vec<_> = nest.leaf.loops.iter().map(|l| l.var.as_str()).collect();
     Named::find(name.as_str(), &loops, statement)
 }

@@ -23,7 +23,6 @@ mod pointwise;
 mod products;
 mod rows;
 mod scratch;
-mod statement;
 mod vector;
 mod walk;
 
@@ -33,7 +32,10 @@ pub use expression::Expression;
 pub use named::{Named, register};
 pub use nest::{Ramp, nest, nest_with_numbers};
 pub use pointwise::{Closure, Pointwise, pointwise};
-pub use polyshard_program::{Comparison, Factor, Function, Product, Role};
+pub use polyshard_layout::Name;
+pub use polyshard_program::{
+    Access, Assign, Choice, Comparison, Factor, Function, Number, Product, Role, TileStatement, Value,
+};
 pub use products::Products;
 pub use rows::Rows;
 

@@ -4,10 +4,10 @@
 //! so that threads share it. The leaf's statement and the program's must be the same but for the names in them, and the
 //! order of a tile's dimensions: tiles are strided views, so any order is as good.
 
-use super::statement::{Statement, Tile};
 use crate::layout::Name;
 use crate::{DType, Element, LeafError, Result, Strided, StridedMut};
 use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Axis, IxDyn, ShapeBuilder};
+use polyshard_program::{Affine, Kernel, TileStatement};
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ type Function<T> = dyn Fn(ArrayViewMutD<'_, T>, Vec<ArrayViewD<'_, T>>) + Send +
 
 /// A function on tiles, and what it computes.
 struct Registered<T> {
-    statement: Statement<T>,
+    statement: TileStatement,
     function: Box<Function<T>>,
 }
 
 struct Entry {
-    statement: String,
+    statement: TileStatement,
     /// The type of the function, if that says which function it is.
     identity: Option<TypeId>,
     /// An `Arc<Registered<T>>`.
@@ -39,10 +39,10 @@ fn registry() -> MutexGuard<'static, Registry> {
 /// Registers `function` as the leaf `name` over elements of type `T`, for programs with the step
 /// `tensorize_with([..], "name")`.
 ///
-/// `statement` says what the function computes, in index notation over tiles: `C[m, n] += A[m, k] * B[k, n]`. The
-/// function gets the output's tile and then those of the `N` operands in the order in which the statement names them
-/// first. A tile has a dimension per index, in the order in which the statement lists them; an operand without
-/// dimensions, `alpha`, may be a scalar of the kernel. The function
+/// `kernel` says what the function computes, in index notation over tiles: `C[m, n] += A[m, k] * B[k, n]`. Each tensor is a
+/// tile with a dimension per index, in the order in which its access lists them; the extents of the kernel do not count. The
+/// function gets the output's tile and then those of the `N` operands in the order in which the kernel names them first.
+/// An operand without dimensions, a scalar `alpha` or a tensor `alpha[]`, may be a scalar of the program's kernel. The function
 ///
 /// - combines into what the output's tile holds: it adds for `+=`, which kernels with `=` need too, since their output
 ///   starts from zeros, and multiplies or keeps the greater or smaller for `*=`, `max=` and `min=`;
@@ -52,33 +52,35 @@ fn registry() -> MutexGuard<'static, Registry> {
 ///
 /// A program that needs another statement than the one that is registered is refused before it communicates. The names
 /// in a statement do not count, nor does the order of a tile's dimensions; the order of factors and terms does. That the
-/// function computes what its statement says is taken on trust.
+/// function computes what its kernel says is taken on trust.
 ///
 /// Threads of [`spmd`](crate::spmd()) share what is registered. Under MPI each process registers for itself. The same
 /// function, if it captures nothing, may be registered again.
 ///
 /// ```
 /// use ndarray::{ArrayViewD, ArrayViewMutD};
-/// use polyshard_runtime::leaf::{Named, register};
+/// use polyshard_runtime::leaf::{Named, TileStatement, register};
 /// use polyshard_runtime::{Strided, StridedMut};
 /// fn axpy(mut y: ArrayViewMutD<'_, f64>, [a, x]: [ArrayViewD<'_, f64>; 2]) {
 ///     y.scaled_add(a[[]], &x);
 /// }
-/// register("axpy", "y[i] += a * x[i]", axpy)?;
+/// let text = "fn axpy(a: [f64;], x: [f64; 8]) -> y: [f64; 8] { y[i] += a[] * x[i] }";
+/// let kernel = polyshard_dsl::parse_kernel(text)?.check()?;
+/// register("axpy", &kernel, axpy)?;
 ///
-/// // What a program does with it: tiles of three elements, of which those of `X` lie two apart.
-/// let leaf = Named::<f64>::find("axpy", &["j"], "Y[j] += alpha * X[j]")?;
+/// // What a program does with it: tiles of three elements, of which those of `x` lie two apart.
+/// let leaf = Named::<f64>::find("axpy", &["i"], &TileStatement::of_kernel(&kernel)?)?;
 /// let (x, mut y) = ([1.0, 0.0, 2.0, 0.0, 3.0], [10.0, 20.0, 30.0]);
 /// let operands = [Strided::new(&[0.5], 0, vec![]), Strided::new(&x, 0, vec![2])];
 /// leaf.run(&[3], &operands, StridedMut::new(&mut y, 0, vec![1]));
 /// assert_eq!(y, [10.5, 21.0, 31.5]);
-/// # Ok::<(), polyshard_runtime::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// [`LeafError`] if the name is not an identifier, the statement cannot be read or has other than `N` operands, or
-/// another function is registered under the name for this element type.
-pub fn register<T, const N: usize, F>(name: &str, statement: &str, function: F) -> Result<()>
+/// [`LeafError`] if the name is not an identifier, a tensor of the kernel is not one tile, its element type or the number of
+/// its operands is not the function's, or another function is registered under the name for this element type.
+pub fn register<T, const N: usize, F>(name: &str, kernel: &Kernel, function: F) -> Result<()>
 where
     T: Element,
     F: Fn(ArrayViewMutD<'_, T>, [ArrayViewD<'_, T>; N]) + Send + Sync + 'static,
@@ -87,20 +89,27 @@ where
     if !name.is_identifier() {
         return Err(LeafError::BadName { name }.into());
     }
-    let parsed = Statement::<T>::parse(statement)?;
-    if parsed.operands.len() != N {
-        let operands = parsed.operands.iter().map(|operand| Name::new(&operand.name)).collect();
-        return Err(LeafError::Operands { name, statement: parsed.text.into(), operands, taken: N }.into());
+    if kernel.dtype() != dtype {
+        return Err(LeafError::ElementType { name, kernel: kernel.dtype(), function: dtype }.into());
+    }
+    let statement = TileStatement::of_kernel(kernel).map_err(|why| LeafError::NoTiles {
+        name,
+        statement: kernel.statement().into(),
+        why: why.into(),
+    })?;
+    let operands: Box<[Name]> = statement.tiles().iter().skip(1).map(|tile| tile.tensor).collect();
+    if operands.len() != N {
+        return Err(LeafError::Operands { name, statement: statement.to_string().into(), operands, taken: N }.into());
     }
     let mut registry = registry();
     let key = (name, dtype);
     // All values of a type without size are the same function.
     let identity = (size_of::<F>() == 0).then(TypeId::of::<F>);
     if let Some(first) = registry.get(&key) {
-        if identity.is_some() && first.identity == identity && first.statement == parsed.text {
+        if identity.is_some() && first.identity == identity && first.statement == statement {
             return Ok(());
         }
-        return Err(LeafError::RegisteredAlready { name, dtype, registered: first.statement.clone() }.into());
+        return Err(LeafError::RegisteredAlready { name, dtype, registered: first.statement.to_string() }.into());
     }
     let function = Box::new(move |target: ArrayViewMutD<'_, T>, operands: Vec<ArrayViewD<'_, T>>| {
         let Ok(operands) = operands.try_into() else {
@@ -108,9 +117,8 @@ where
         };
         function(target, operands);
     });
-    let text = parsed.text.clone();
-    let leaf: Arc<Registered<T>> = Arc::new(Registered { statement: parsed, function });
-    registry.insert(key, Entry { statement: text, identity, leaf: Box::new(leaf) });
+    let leaf: Arc<Registered<T>> = Arc::new(Registered { statement: statement.clone(), function });
+    registry.insert(key, Entry { statement, identity, leaf: Box::new(leaf) });
     Ok(())
 }
 
@@ -129,22 +137,21 @@ impl<T: Element> Named<T> {
     ///
     /// # Panics
     /// If an index of the statement is not among the loops: a bug of polyshard.
-    pub fn find(name: &str, loops: &[&str], statement: &str) -> Result<Self> {
+    pub fn find(name: &str, loops: &[&str], statement: &TileStatement) -> Result<Self> {
         let (name, dtype) = (Name::new(name), T::DTYPE);
-        let needed = Statement::<T>::parse(statement)?;
         let Some(leaf) = lookup::<T>(name) else { return Err(missing(name, dtype, statement).into()) };
-        let Some(renamed) = leaf.statement.renamed(&needed) else {
-            let (registered, statement) = (leaf.statement.text.as_str().into(), statement.into());
+        let Some(renamed) = leaf.statement.renamed(statement) else {
+            let [registered, statement] = [&leaf.statement, statement].map(|statement| statement.to_string().into());
             return Err(LeafError::OtherStatement { name, dtype, registered, statement }.into());
         };
-        let number = |index: &String| {
-            let pair = renamed.iter().find(|(own, _)| own == index);
-            let found = pair.and_then(|(_, theirs)| loops.iter().position(|other| other == theirs));
+        let number = |index: Name| {
+            let pair = renamed.iter().find(|(own, _)| *own == index);
+            let found = pair.and_then(|(_, theirs)| loops.iter().position(|other| *theirs == *other));
             found.expect("the indices of a leaf's statement are its loops; this is a bug of polyshard")
         };
-        let dims = |tile: &Tile| tile.indices.iter().map(number).collect();
-        let tiles = [&leaf.statement.target].into_iter().chain(&leaf.statement.operands).map(dims).collect();
-        Ok(Self { leaf, tiles })
+        let tiles = leaf.statement.tiles();
+        let tiles = tiles.iter().map(|tile| tile.index.iter().filter_map(Affine::as_variable).map(number).collect());
+        Ok(Self { tiles: tiles.collect(), leaf })
     }
 
     /// Calls the leaf on the tiles over which loops with `counts` iterations move the operands, unless a loop has none.
@@ -219,8 +226,8 @@ fn lookup<T: Element>(name: Name) -> Option<Arc<Registered<T>>> {
     Some(leaf.expect("leaves are kept by their element type; this is a bug of polyshard").clone())
 }
 
-fn missing(name: Name, dtype: DType, statement: &str) -> LeafError {
-    let (registry, statement) = (registry(), statement.into());
+fn missing(name: Name, dtype: DType, statement: &TileStatement) -> LeafError {
+    let (registry, statement) = (registry(), statement.to_string().into());
     let registered: Box<[DType]> = registry.keys().filter(|key| key.0 == name).map(|key| key.1).collect();
     if registered.is_empty() {
         let known = registry.keys().filter(|key| key.1 == dtype).map(|key| key.0).collect();

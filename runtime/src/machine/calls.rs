@@ -14,7 +14,7 @@
 //! those that receive, and the time of many calls would say nothing of one.
 
 use super::clock::{Clock, Timed};
-use crate::comm::{Broadcast, Communicator};
+use crate::comm::{Broadcast, Combining, Communicator};
 use crate::{DType, ReduceOp, Result};
 use polyshard_machine::Collective;
 
@@ -60,11 +60,13 @@ impl Buffers {
         let into: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut self.into)[..bytes];
         let mut roots = (0..comm.size()).cycle();
         clock.time(|| match operation {
-            Collective::AllReduce => comm.all_reduce(into, dtype, op),
-            Collective::ReduceScatter => comm.reduce_scatter(send, &mut into[..part], &counts, dtype, op),
+            Collective::AllReduce => comm.all_reduce(into, Combining::any_order(dtype, op)),
+            Collective::ReduceScatter => {
+                comm.reduce_scatter(send, &mut into[..part], &counts, Combining::any_order(dtype, op))
+            }
             Collective::AllGather => comm.all_gather(&send[..part], into, &counts),
             Collective::AllToAll => comm.all_to_all(send, &counts, into, &counts),
-            Collective::Reduce => comm.reduce(roots.next().unwrap_or(0), into, dtype, op),
+            Collective::Reduce => comm.reduce(roots.next().unwrap_or(0), into, Combining::any_order(dtype, op)),
             Collective::Broadcast => comm.broadcast(match roots.next().unwrap_or(0) {
                 root if root == comm.rank() => Broadcast::Send(send),
                 root => Broadcast::Receive { root, into },

@@ -8,6 +8,7 @@
 //! receives what a reduction or a reduce-scatter has to move.
 
 use super::{Redistribution, Transport};
+use crate::comm::Combining;
 use crate::layout::{Mesh, Reach, Sharding};
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, Group, OutTile, RedistributionError, ReduceOp, Region, Result, World, memory};
@@ -105,8 +106,8 @@ impl Sums {
                 sums.extend_from_slice(source);
                 let bytes = cast_slice_mut(&mut sums);
                 match root {
-                    None => group.comm().all_reduce_in_order(bytes, T::DTYPE, ReduceOp::Sum)?,
-                    Some(root) => group.comm().reduce_in_order(*root, bytes, T::DTYPE, ReduceOp::Sum)?,
+                    None => group.comm().all_reduce(bytes, Combining::in_order(T::DTYPE, ReduceOp::Sum))?,
+                    Some(root) => group.comm().reduce(*root, bytes, Combining::in_order(T::DTYPE, ReduceOp::Sum))?,
                 }
                 let kept = root.is_none_or(|root| root == group.rank());
                 then.run_blocks(if kept { &sums } else { &[] }, target)

@@ -7,7 +7,7 @@
 //! A rank that ends a step with nothing keeps what it had in its data, which no later step reads.
 
 use super::Comm;
-use crate::comm::Broadcast;
+use crate::comm::{Broadcast, Combining};
 use crate::subarray::{Place, Subarray};
 use crate::{Element, ReduceOp, ReductionRunError, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -117,12 +117,14 @@ impl CollectiveStep {
     /// MPI 3.1, sections 5.10, 5.7, 5.9.6, 5.9.1 and 5.4.
     pub(super) fn run<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
         match self.collective {
-            Collective::AllReduce => {
-                self.in_place(data, staging, true, |data| self.comm.all_reduce(cast_slice_mut(data), T::DTYPE, op))
-            }
+            Collective::AllReduce => self.in_place(data, staging, true, |data| {
+                self.comm.all_reduce(cast_slice_mut(data), Combining::any_order(T::DTYPE, op))
+            }),
             Collective::Reduce => {
                 let root = self.comm.rank() == 0;
-                self.in_place(data, staging, root, |data| self.comm.reduce(0, cast_slice_mut(data), T::DTYPE, op))
+                self.in_place(data, staging, root, |data| {
+                    self.comm.reduce(0, cast_slice_mut(data), Combining::any_order(T::DTYPE, op))
+                })
             }
             Collective::Broadcast if self.comm.rank() == 0 => {
                 self.in_place(data, staging, false, |data| self.comm.broadcast(Broadcast::Send(cast_slice(data))))
@@ -161,10 +163,8 @@ impl CollectiveStep {
         let send = self.whole.packed_in(Place::Block, data, whole);
         let own = &mut own[..self.own().len()];
         let into = cast_slice_mut(own);
-        match self.in_order {
-            true => self.comm.reduce_scatter_in_order(cast_slice(send), into, &self.counts, T::DTYPE, op)?,
-            false => self.comm.reduce_scatter(cast_slice(send), into, &self.counts, T::DTYPE, op)?,
-        }
+        let combining = Combining { dtype: T::DTYPE, op, in_order: self.in_order };
+        self.comm.reduce_scatter(cast_slice(send), into, &self.counts, combining)?;
         self.own().copy(Place::Packed, own, Place::Block, data);
         Ok(())
     }

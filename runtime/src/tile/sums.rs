@@ -6,7 +6,7 @@
 
 use super::out::{combine, combine_pieces, combine_sum, owned_by_this};
 use super::{OutTile, cyclic_neighbour, one_box, owned, room, root};
-use crate::comm::received_in_order;
+use crate::comm::{Combining, received_in_order};
 use crate::layout::SumKind;
 use crate::memory::split_mut;
 use crate::shared_tiles::share_tiles;
@@ -88,13 +88,12 @@ impl<T: Element> OutTile<T> {
         if !self.any_order && !self.by_messages && self.reduce_in_place(group, root, target, op)? {
             return Ok(());
         }
-        let (comm, any_order) = (group.comm(), self.any_order);
+        let comm = group.comm();
+        let combining = Combining { dtype: T::DTYPE, op, in_order: !self.any_order };
         let data = cast_slice_mut(self.sums());
-        match (root, any_order) {
-            (Some(root), true) => comm.reduce(root, data, T::DTYPE, op)?,
-            (Some(root), false) => comm.reduce_in_order(root, data, T::DTYPE, op)?,
-            (None, true) => comm.all_reduce(data, T::DTYPE, op)?,
-            (None, false) => comm.all_reduce_in_order(data, T::DTYPE, op)?,
+        match root {
+            Some(root) => comm.reduce(root, data, combining)?,
+            None => comm.all_reduce(data, combining)?,
         }
         if wants(group.rank()) {
             self.combine_local(target, op);
@@ -167,7 +166,12 @@ impl<T: Element> OutTile<T> {
         let own = &parts[group.rank()];
         self.incoming.grow(own.len(), "what is combined into an array")?;
         let into = &mut self.incoming[..own.len()];
-        group.comm().reduce_scatter(cast_slice(packed), cast_slice_mut(into), &counts, T::DTYPE, op)?;
+        group.comm().reduce_scatter(
+            cast_slice(packed),
+            cast_slice_mut(into),
+            &counts,
+            Combining::any_order(T::DTYPE, op),
+        )?;
         combine(own, Place::Packed, into, target, self.written.as_ref(), op);
         Ok(())
     }

@@ -4,6 +4,7 @@ use super::super::items::{element, reduce_op};
 use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
 use super::{Field, Writer};
+use crate::data::Data;
 use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafOp, Role, TileOperand};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -13,7 +14,11 @@ impl Writer<'_> {
     pub(super) fn registered(&self) -> Option<Field> {
         let LeafOp::Named { name, statement, .. } = &self.nest.leaf.op else { return None };
         let (name, loops) = (name.as_str(), self.nest.leaf.loops.iter().map(|l| l.var.as_str()));
-        let (element, new) = (element(self.nest), quote! { Named::find(#name, &[#(#loops),*], #statement)? });
+        let data = Data { path: TokenStream::new(), boxed: quote!(Box) };
+        let (target, assign) = (data.access(&statement.target), data.assign(statement.assign));
+        let (element, value) = (element(self.nest), data.value(&statement.value));
+        let needed = quote! { TileStatement { target: #target, assign: #assign, value: #value } };
+        let new = quote! { Named::find(#name, &[#(#loops),*], &#needed)? };
         Some(Field { name: format_ident!("leaf"), r#type: quote! { Named<#element> }, new })
     }
 

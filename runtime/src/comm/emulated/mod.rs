@@ -28,10 +28,12 @@ pub(crate) use network::Network;
 use super::received::Counter;
 use super::shared::Apart;
 use super::threads::{Shared, ThreadComm};
-use super::{Broadcast, Communicator, Header, Received, SharedMemory, check, exchange_words};
-use crate::{DType, ReduceOp, Result};
+use super::{
+    Broadcast, CollectiveCall, Combining, Communicator, Received, SharedMemory, check, exchange_words, in_order,
+};
+use crate::Result;
+use crate::memory::split_mut;
 use ring::Blocks;
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use wire::Wire;
@@ -48,7 +50,7 @@ pub(crate) struct Emulated {
 
 impl Emulated {
     /// Returns the group of all devices of the network, seen from the rank of `comm`, the world of as many threads
-    /// that `ranks` holds. Collective over these.
+    /// that `ranks` holds. CollectiveCall over these.
     ///
     /// # Errors
     /// If another rank failed.
@@ -68,9 +70,30 @@ impl Emulated {
         self.received.message(bytes);
     }
 
-    /// Counts one contribution of `bytes` from each other rank.
-    fn count_from_all(&self, bytes: usize) {
-        self.count(bytes * (self.size() - 1));
+    fn all_to_all_parts(
+        &self,
+        send: &[u8],
+        send_counts: &[usize],
+        into: &mut [u8],
+        receive_counts: &[usize],
+    ) -> Result<()> {
+        let mut rest = send;
+        let parts = send_counts.iter().map(|&count| rest.split_off(..count).expect("the counts have been checked"));
+        let mut leaving: Vec<_> = parts.enumerate().collect();
+        let mut coming: Vec<_> = split_mut(into, receive_counts.iter().copied()).enumerate().collect();
+        // Everyone sends to the next rank first, then to the one after it, so that all ports are in use from the start.
+        leaving.rotate_left(self.rank());
+        self.collectives.exchange(&leaving, &mut coming)
+    }
+
+    fn all_meet(&self) -> Result<()> {
+        // After step s each rank has heard, directly or not, of the 2^s before it.
+        let wire = &self.collectives;
+        let places = std::iter::successors(Some(1), |far| Some(2 * far)).take_while(|&far| far < self.size());
+        for far in places {
+            wire.exchange(&[(wire.after(far), &[])], &mut [(wire.before(far), &mut [])])?;
+        }
+        Ok(())
     }
 }
 
@@ -105,83 +128,46 @@ impl Communicator for Emulated {
         Ok(())
     }
 
-    fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
-        match part {
-            Broadcast::Send(data) => chain::broadcast(&self.collectives, self.rank(), chain::Outgoing::Root(data)),
-            Broadcast::Receive { root, into } => {
-                check::root_receives(self.size(), self.rank(), root)?;
-                self.count(into.len());
-                chain::broadcast(&self.collectives, root, chain::Outgoing::Other(into))
+    fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
+        if collective.is_in_order() {
+            return in_order::carry_out(self, collective);
+        }
+        let (wire, size, rank) = (&self.collectives, self.size(), self.rank());
+        collective.check(size, rank)?;
+        self.count(collective.received(size, rank));
+        match collective {
+            CollectiveCall::Barrier => self.all_meet(),
+            CollectiveCall::Fence | CollectiveCall::Headers { .. } => self.messages.comm().collective(collective),
+            CollectiveCall::Broadcast(Broadcast::Send(data)) => {
+                chain::broadcast(wire, rank, chain::Outgoing::Root(data))
+            }
+            CollectiveCall::Broadcast(Broadcast::Receive { root, into }) => {
+                chain::broadcast(wire, root, chain::Outgoing::Other(into))
+            }
+            CollectiveCall::AllGather { send, into, counts } => {
+                let blocks = Blocks::of(counts, 1);
+                into[blocks.of_rank(rank)].copy_from_slice(send);
+                ring::all_gather(wire, into, &blocks)
+            }
+            CollectiveCall::AllToAll { send, send_counts, into, receive_counts } => {
+                self.all_to_all_parts(send, send_counts, into, receive_counts)
+            }
+            CollectiveCall::Reduce { root, data, combining } => {
+                chain::reduce(wire, root, data, combining.dtype, combining.op)
+            }
+            CollectiveCall::AllReduce { data, combining: Combining { dtype, op, .. } } => {
+                let blocks = Blocks::even(data.len(), size, dtype.size());
+                ring::reduce_scatter(wire, data, &blocks, dtype, op)?;
+                ring::all_gather(wire, data, &blocks)
+            }
+            CollectiveCall::ReduceScatter { send, into, counts, combining: Combining { dtype, op, .. } } => {
+                let blocks = Blocks::of(counts, dtype.size());
+                let mut sums = send.to_vec();
+                ring::reduce_scatter(wire, &mut sums, &blocks, dtype, op)?;
+                into.copy_from_slice(&sums[blocks.of_rank(rank)]);
+                Ok(())
             }
         }
-    }
-
-    fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
-        check::counts(self.size(), counts, "into", into.len())?;
-        check::own_count(counts[self.rank()], "send", send.len())?;
-        let blocks = Blocks::of(counts, 1);
-        into[blocks.of_rank(self.rank())].copy_from_slice(send);
-        self.count(into.len() - send.len());
-        ring::all_gather(&self.collectives, into, &blocks)
-    }
-
-    fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()> {
-        check::counts(self.size(), send_counts, "send", send.len())?;
-        check::counts(self.size(), receive_counts, "into", into.len())?;
-        self.count(into.len() - receive_counts[self.rank()]);
-        let (mut leaving, mut coming) = (Vec::new(), Vec::new());
-        let (mut send, mut into) = (send, into);
-        for (rank, (&out, &back)) in send_counts.iter().zip(receive_counts).enumerate() {
-            let (part, rest) = send.split_at(out);
-            leaving.push((rank, part));
-            let (place, others) = into.split_at_mut(back);
-            coming.push((rank, place));
-            (send, into) = (rest, others);
-        }
-        // Everyone sends to the next rank first, then to the one after it, so that all ports are in use from the start.
-        leaving.rotate_left(self.rank());
-        self.collectives.exchange(&leaving, &mut coming)
-    }
-
-    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::member(self.size(), root)?;
-        check::elements(dtype, data)?;
-        if self.rank() == root {
-            self.count_from_all(data.len());
-        }
-        chain::reduce(&self.collectives, root, data, dtype, op)
-    }
-
-    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::elements(dtype, data)?;
-        self.count_from_all(data.len());
-        let blocks = Blocks::even(data.len(), self.size(), dtype.size());
-        ring::reduce_scatter(&self.collectives, data, &blocks, dtype, op)?;
-        ring::all_gather(&self.collectives, data, &blocks)
-    }
-
-    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::reduce_scatter(self.size(), self.rank(), send, into, counts, dtype)?;
-        self.count_from_all(into.len());
-        let blocks = Blocks::of(counts, dtype.size());
-        let mut sums = send.to_vec();
-        ring::reduce_scatter(&self.collectives, &mut sums, &blocks, dtype, op)?;
-        into.copy_from_slice(&sums[blocks.of_rank(self.rank())]);
-        Ok(())
-    }
-
-    fn barrier(&self) -> Result<()> {
-        // After step s each rank has heard, directly or not, of the 2^s before it.
-        let wire = &self.collectives;
-        let places = std::iter::successors(Some(1), |far| Some(2 * far)).take_while(|&far| far < self.size());
-        for far in places {
-            wire.exchange(&[(wire.after(far), &[])], &mut [(wire.before(far), &mut [])])?;
-        }
-        Ok(())
-    }
-
-    fn exchange_headers(&self, tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
-        self.messages.comm().exchange_headers(tag, header, into)
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
@@ -191,10 +177,6 @@ impl Communicator for Emulated {
         let collectives = self.messages.over(comm.split(0, comm.rank())?, Rc::clone(&members));
         let messages = self.messages.over(comm, members);
         Ok(Box::new(Self { messages, collectives, received: Rc::clone(&self.received) }))
-    }
-
-    fn fence(&self) -> Result<()> {
-        self.messages.comm().fence()
     }
 
     fn count_in_place(&self, bytes: usize) {

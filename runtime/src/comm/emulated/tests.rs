@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::emulate::on_network;
+use crate::{DType, ReduceOp};
 use polyshard_machine::{Algorithm, Collective, Device, Exchange, Interconnect, Level, Machine, seconds};
 
 /// A machine of levels (count, interconnect, bytes per second, shared ports), without latency.
@@ -26,13 +27,13 @@ fn carry_out(comm: &dyn Communicator, operation: Collective, bytes: usize) -> Re
     let data: &mut [u8] = bytemuck::cast_slice_mut(&mut data);
     let part = vec![bytes / n; n];
     match operation {
-        Collective::AllReduce => comm.all_reduce(data, dtype, op),
+        Collective::AllReduce => comm.all_reduce(data, Combining::any_order(dtype, op)),
         Collective::ReduceScatter => {
             let mut into = vec![0.0f32; bytes / n / 4];
-            comm.reduce_scatter(data, bytemuck::cast_slice_mut(&mut into), &part, dtype, op)
+            comm.reduce_scatter(data, bytemuck::cast_slice_mut(&mut into), &part, Combining::any_order(dtype, op))
         }
         Collective::AllGather => comm.all_gather(data, &mut vec![0; n * bytes], &vec![bytes; n]),
-        Collective::Reduce => comm.reduce(0, data, dtype, op),
+        Collective::Reduce => comm.reduce(0, data, Combining::any_order(dtype, op)),
         Collective::Broadcast if comm.rank() == 0 => comm.broadcast(Broadcast::Send(data)),
         Collective::Broadcast => comm.broadcast(Broadcast::Receive { root: 0, into: data }),
         Collective::AllToAll => comm.all_to_all(data, &part, &mut vec![0; bytes], &part),

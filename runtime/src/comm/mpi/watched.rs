@@ -17,9 +17,9 @@ pub(super) mod watchdog;
 
 use super::memory::NodeMemory;
 use super::{MpiCommunicator, process};
+use crate::Result;
 use crate::comm::call::Call;
-use crate::comm::{Broadcast, Communicator, Header, Layout, Received, SharedMemory, Work, check, exchange_words};
-use crate::{DType, ReduceOp, Result};
+use crate::comm::{CollectiveCall, Communicator, Layout, Received, SharedMemory, Work, check, exchange_words};
 use agreement::Agreement;
 use memory::WatchedMemory;
 use std::borrow::Cow;
@@ -130,30 +130,15 @@ impl Communicator for Watched {
         self.inner.exchange(sends, receives)
     }
 
-    fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
-        let (root, bytes) = match &part {
-            Broadcast::Send(data) => (self.inner.rank, data.len()),
-            Broadcast::Receive { root, into } => {
-                check::root_receives(self.inner.size, self.inner.rank, *root)?;
-                (*root, into.len())
-            }
-        };
-        let _waiting = self.call(&Call::Broadcast { root: self.group.members[root], bytes })?;
-        self.inner.broadcast(part)
-    }
-
-    fn all_gather(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
-        check::counts(self.size(), counts, "into", into.len())?;
-        check::own_count(counts[self.rank()], "send", send.len())?;
-        let _waiting = self.call(&Call::AllGather { counts: counts.into() })?;
-        self.inner.all_gather(send, into, counts)
-    }
-
-    fn all_to_all(&self, send: &[u8], send_counts: &[usize], into: &mut [u8], receive_counts: &[usize]) -> Result<()> {
-        check::counts(self.size(), send_counts, "send", send.len())?;
-        check::counts(self.size(), receive_counts, "into", into.len())?;
-        let _waiting = self.call(&Call::AllToAll { send: send_counts.into(), receive: receive_counts.into() })?;
-        self.inner.all_to_all(send, send_counts, into, receive_counts)
+    fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
+        let (size, rank) = (self.size(), self.rank());
+        collective.check(size, rank)?;
+        let _waiting = self.call(&collective.call(rank, &|rank| self.group.members[rank], Cow::Borrowed))?;
+        // Whoever has agreed has waited for all.
+        match collective {
+            CollectiveCall::Barrier | CollectiveCall::Fence if self.compares() => Ok(()),
+            collective => self.inner.collective(collective),
+        }
     }
 
     fn all_to_all_laid_out(
@@ -171,62 +156,6 @@ impl Communicator for Watched {
         self.inner.all_to_all_laid_out(sends, data, receives, into)
     }
 
-    fn reduce(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::member(self.size(), root)?;
-        check::elements(dtype, data)?;
-        let _waiting = self.call(&Call::Reduce { root: self.group.members[root], bytes: data.len(), dtype, op })?;
-        self.inner.reduce(root, data, dtype, op)
-    }
-
-    fn all_reduce(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::elements(dtype, data)?;
-        let _waiting = self.call(&Call::AllReduce { bytes: data.len(), dtype, op })?;
-        self.inner.all_reduce(data, dtype, op)
-    }
-
-    fn reduce_scatter(&self, send: &[u8], into: &mut [u8], counts: &[usize], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::reduce_scatter(self.size(), self.rank(), send, into, counts, dtype)?;
-        let _waiting = self.call(&Call::ReduceScatter { counts: counts.into(), dtype, op })?;
-        self.inner.reduce_scatter(send, into, counts, dtype, op)
-    }
-
-    fn reduce_in_order(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::member(self.size(), root)?;
-        check::elements(dtype, data)?;
-        let _waiting = self.call(&Call::Reduce { root: self.group.members[root], bytes: data.len(), dtype, op })?;
-        self.inner.reduce_in_order(root, data, dtype, op)
-    }
-
-    fn all_reduce_in_order(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        check::elements(dtype, data)?;
-        let _waiting = self.call(&Call::AllReduce { bytes: data.len(), dtype, op })?;
-        self.inner.all_reduce_in_order(data, dtype, op)
-    }
-
-    fn reduce_scatter_in_order(
-        &self,
-        send: &[u8],
-        into: &mut [u8],
-        counts: &[usize],
-        dtype: DType,
-        op: ReduceOp,
-    ) -> Result<()> {
-        check::reduce_scatter(self.size(), self.rank(), send, into, counts, dtype)?;
-        let _waiting = self.call(&Call::ReduceScatter { counts: counts.into(), dtype, op })?;
-        self.inner.reduce_scatter_in_order(send, into, counts, dtype, op)
-    }
-
-    fn barrier(&self) -> Result<()> {
-        let _waiting = self.call(&Call::Barrier)?;
-        // Whoever has agreed has waited for all.
-        if self.compares() { Ok(()) } else { self.inner.barrier() }
-    }
-
-    fn exchange_headers(&self, tag: Cow<'static, str>, header: Header, into: &mut Vec<Header>) -> Result<()> {
-        let _waiting = self.call(&Call::Headers { about: tag.clone() })?;
-        self.inner.exchange_headers(tag, header, into)
-    }
-
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
         let _waiting = self.call(&Call::Split { color, key })?;
         let inner = self.inner.divided(color, key)?;
@@ -234,11 +163,6 @@ impl Communicator for Watched {
         let group = self.group.divided(color, members);
         self.watch.add(&group);
         Ok(Box::new(Self { inner, group, watch: self.watch, agreement: self.agreement.clone() }))
-    }
-
-    fn fence(&self) -> Result<()> {
-        let _waiting = self.call(&Call::Fence)?;
-        if self.compares() { Ok(()) } else { self.inner.fence() }
     }
 
     fn note(&self, work: Option<Work>) {

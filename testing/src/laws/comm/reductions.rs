@@ -1,7 +1,7 @@
 //! Laws of the reductions, for each element type and operation.
 
 use super::bits;
-use polyshard_runtime::comm::Communicator;
+use polyshard_runtime::comm::{Combining, Communicator};
 use polyshard_runtime::{DType, Element, ReduceOp, Result};
 
 const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min];
@@ -65,7 +65,7 @@ fn check<T: Element>(comm: &dyn Communicator, reduction: Reduction, op: ReduceOp
         Reduction::ToRoots => {
             for root in 0..size {
                 let mut data = mine.clone();
-                comm.reduce(root, bytemuck::cast_slice_mut(&mut data), kind, op)?;
+                comm.reduce(root, bytemuck::cast_slice_mut(&mut data), Combining::any_order(kind, op))?;
                 assert!(
                     rank != root || bits(&data) == bits(&combined),
                     "{op:?} of {} to {root}, {len} elements",
@@ -75,7 +75,7 @@ fn check<T: Element>(comm: &dyn Communicator, reduction: Reduction, op: ReduceOp
         }
         Reduction::ToAll => {
             let mut data = mine;
-            comm.all_reduce(bytemuck::cast_slice_mut(&mut data), kind, op)?;
+            comm.all_reduce(bytemuck::cast_slice_mut(&mut data), Combining::any_order(kind, op))?;
             assert!(bits(&data) == bits(&combined), "{op:?} of {} to all, {len} elements", T::DTYPE.name());
         }
         Reduction::Scatter => {
@@ -87,7 +87,7 @@ fn check<T: Element>(comm: &dyn Communicator, reduction: Reduction, op: ReduceOp
                 let start: usize = (0..rank).map(lengths).sum();
                 let mut into = vec![T::ZERO; lengths(rank)];
                 let (send, own) = (bytemuck::cast_slice(&mine), bytemuck::cast_slice_mut(&mut into));
-                comm.reduce_scatter(send, own, &counts, kind, op)?;
+                comm.reduce_scatter(send, own, &counts, Combining::any_order(kind, op))?;
                 assert!(
                     bits(&into) == bits(&combined[start..start + into.len()]),
                     "{op:?} of {}, parts of {counts:?}",

@@ -1,0 +1,135 @@
+//! Kernels as expressions that build their data: what `kernel!` expands to, and what emitted source asks of a leaf.
+
+use polyshard_layout::Name;
+use polyshard_program::{Access, Affine, Assign, Choice, Modulus, Number, Value};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+/// Writes expressions that name the types of `polyshard_program` by way of a path.
+pub struct Data {
+    /// What stands before the name of a type: nothing, or `path ::`.
+    pub path: TokenStream,
+    /// The type `Box`.
+    pub boxed: TokenStream,
+}
+
+impl Data {
+    /// Returns the expression for a name.
+    #[must_use]
+    pub fn name(&self, name: Name) -> TokenStream {
+        let (p, text) = (&self.path, name.as_str());
+        quote!(#p Name::new(#text))
+    }
+
+    /// Returns the expression for an access.
+    #[must_use]
+    pub fn access(&self, Access { tensor, index, outside }: &Access) -> TokenStream {
+        let p = &self.path;
+        let outside = outside.as_ref().map(|outside| {
+            let outside = self.value(outside);
+            quote!(.or_else(#outside))
+        });
+        let plain: Option<Vec<_>> = index.iter().map(|index| Some(index.as_variable()?.as_str())).collect();
+        match plain {
+            Some(names) => {
+                let tensor = tensor.as_str();
+                quote!(#p Access::plain(#tensor, &[#(#names),*]) #outside)
+            }
+            None => {
+                let (tensor, index) = (self.name(*tensor), index.iter().map(|index| self.affine(index)));
+                quote!(#p Access::new(#tensor, ::std::vec![#(#index),*]) #outside)
+            }
+        }
+    }
+
+    fn affine(&self, Affine { terms, constant, modulus }: &Affine) -> TokenStream {
+        let p = &self.path;
+        let terms = terms.iter().map(|&(name, factor)| {
+            let name = self.name(name);
+            quote!((#name, #factor))
+        });
+        let modulo = modulus.map(|modulus| match modulus {
+            Modulus::Number(number) => quote!(.modulo(#p Modulus::Number(#number))),
+            Modulus::Captured(name) => {
+                let name = self.name(name);
+                quote!(.modulo(#p Modulus::Captured(#name)))
+            }
+        });
+        quote!(#p Affine::new([#(#terms),*], #constant) #modulo)
+    }
+
+    /// Returns the expression for what a statement does with its value.
+    #[must_use]
+    pub fn assign(&self, assign: Assign) -> TokenStream {
+        let p = &self.path;
+        let variant = match assign {
+            Assign::Set => quote!(Set),
+            Assign::Add => quote!(Add),
+            Assign::Mul => quote!(Mul),
+            Assign::Max => quote!(Max),
+            Assign::Min => quote!(Min),
+        };
+        quote!(#p Assign::#variant)
+    }
+
+    /// Returns the expression for a value.
+    #[must_use]
+    pub fn value(&self, tree: &Value) -> TokenStream {
+        let (p, b) = (&self.path, &self.boxed);
+        let boxed = |tree: &Value| {
+            let tree = self.value(tree);
+            quote!(#b::new(#tree))
+        };
+        let pair = |a: &Value, b: &Value| {
+            let (a, b) = (boxed(a), boxed(b));
+            quote!((#a, #b))
+        };
+        let (variant, parts) = match tree {
+            Value::Access(read) => {
+                let read = self.access(read);
+                ("Access", quote!((#read)))
+            }
+            Value::Index(index) => {
+                let index = self.affine(index);
+                ("Index", quote!((#index)))
+            }
+            Value::Literal(Number::Int(number)) => ("Literal", quote!((#p Number::Int(#number)))),
+            Value::Literal(Number::Float(number)) => ("Literal", quote!((#p Number::Float(#number)))),
+            Value::Scalar(name) => {
+                let name = self.name(*name);
+                ("Scalar", quote!((#name)))
+            }
+            Value::Neg(inner) => {
+                let inner = boxed(inner);
+                ("Neg", quote!((#inner)))
+            }
+            Value::Add(a, b) => ("Add", pair(a, b)),
+            Value::Sub(a, b) => ("Sub", pair(a, b)),
+            Value::Mul(a, b) => ("Mul", pair(a, b)),
+            Value::Div(a, b) => ("Div", pair(a, b)),
+            Value::Max(a, b) => ("Max", pair(a, b)),
+            Value::Min(a, b) => ("Min", pair(a, b)),
+            Value::Pow(a, b) => ("Pow", pair(a, b)),
+            Value::Call(function, inner) => {
+                // Variants print as they are named.
+                let (function, inner) = (format_ident!("{function:?}"), boxed(inner));
+                ("Call", quote!((#p Function::#function, #inner)))
+            }
+            Value::If(choice) => {
+                let Choice { compare, left, right, then, otherwise } = &**choice;
+                let compare = format_ident!("{compare:?}");
+                let [left, right, then, otherwise] = [left, right, then, otherwise].map(|part| self.value(part));
+                let choice = quote!(#b::new(#p Choice {
+                    compare: #p Comparison::#compare,
+                    left: #left,
+                    right: #right,
+                    then: #then,
+                    otherwise: #otherwise,
+                }));
+                ("If", quote!((#choice)))
+            }
+        };
+        let variant = format_ident!("{variant}");
+        quote!(#p Value::#variant #parts)
+    }
+}
