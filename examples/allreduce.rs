@@ -16,7 +16,7 @@ use clap::Parser;
 use polyshard::machine::Collective;
 use polyshard::planner::placement::{Traffic, best};
 use polyshard::prelude::*;
-use polyshard::{Reduction, Strategy, launched_ranks};
+use polyshard::{PlacedMesh, Reduction, Strategy, launched_ranks};
 use std::error::Error;
 use std::time::Instant;
 

@@ -85,7 +85,7 @@ fn tiles_of_other_lengths_are_reduced_and_any_operation_combines() -> Result<()>
             let got = program.run(world, &[&array])?;
             let expected: Vec<f64> = (0..got.block().len()).map(|index| combined[usize::from(index > 0)]).collect();
             assert_eq!(got.block(), expected, "{program}");
-            let prepared = Reduction::<f64>::between(world, &source, &target, &procedure)?;
+            let prepared = polyshard::runtime::Reduction::<f64>::between(world, &source, &target, &procedure)?;
             assert_eq!(prepared.elements(), expected.len());
             Ok::<_, Error>(())
         })?;
