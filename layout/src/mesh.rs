@@ -161,15 +161,17 @@ impl Mesh {
     #[must_use]
     pub fn balanced<const N: usize>(names: [&str; N], ranks: usize) -> Self {
         let mut left = ranks;
-        Self::new(names.into_iter().enumerate().map(|(nth, name)| {
+        let mut extents: [usize; N] = std::array::from_fn(|nth| {
             let axes = (N - nth) as u32;
             let fits = |extent: &usize| {
                 left.is_multiple_of(*extent) && extent.checked_pow(axes).is_some_and(|ranks| ranks <= left)
             };
             let extent = (1..=left).rev().find(fits).unwrap_or(left);
             left /= extent.max(1);
-            (name, extent)
-        }))
+            extent
+        });
+        extents.sort_unstable();
+        Self::new(names.into_iter().zip(extents))
     }
 
     /// Returns the mesh of the same ranks that has an axis for each digit of an axis: axis `a` becomes axes of the extents

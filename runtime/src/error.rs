@@ -26,7 +26,7 @@ use polyshard_machine::units;
 use polyshard_program::Program;
 pub use redistribution::RedistributionError;
 pub use reduction::ReductionRunError;
-pub use run::RunError;
+pub use run::{RunError, WrongElement};
 use std::fmt;
 use std::panic::Location;
 

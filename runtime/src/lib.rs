@@ -46,7 +46,7 @@ pub use element::{Element, ReduceOp};
 pub use emulate::spmd_emulated;
 pub use error::{
     ArrayError, CommError, DetectError, Error, FileError, FileErrorKind, GroupError, LaunchError, LeafError,
-    RedistributionError, ReductionRunError, Result, RunError,
+    RedistributionError, ReductionRunError, Result, RunError, WrongElement,
 };
 pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;

@@ -2,6 +2,7 @@
 
 mod leaf;
 
+use super::field::Field;
 use super::index::{Index, literal};
 use super::items::{element, reduce_op};
 use super::names::Names;
@@ -12,14 +13,6 @@ use polyshard_program::{
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
-
-/// Something that is made once for all runs.
-pub(super) struct Field {
-    pub name: Ident,
-    pub r#type: TokenStream,
-    /// The expression that makes it.
-    pub new: TokenStream,
-}
 
 /// What runs of a nest need, in the order in which it is made.
 pub(super) fn fields(nest: &Nest, names: &Names) -> Vec<Field> {

@@ -1,6 +1,6 @@
 //! The items of an emitted module: mesh, shardings, `run` and `run_into`.
 
-use super::body::Field;
+use super::field::Field;
 use super::index::literal;
 use super::mentions;
 use super::names::Names;

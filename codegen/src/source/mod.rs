@@ -4,6 +4,7 @@
 //! travel as `comment!("..")` statements and are turned into comments in the formatted text.
 
 mod body;
+mod field;
 mod index;
 mod items;
 mod names;

@@ -1,6 +1,6 @@
 //! Programs of several statements: a module for each kernel, and a function that calls them and moves arrays.
 
-use super::body::Field;
+use super::field::Field;
 use super::items::{mesh, new_sharding};
 use super::names::Wanted;
 use super::{imports, kernel_module, reduction};

@@ -44,7 +44,7 @@ fn a_scheduled_kernel_is_a_module() {
                 /// Runs `C[m, n] += A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
                 ///
                 /// # Errors
-                /// If the inputs are not sharded as the program expects them, or communication fails.
+                /// As `Prepared::new` and `Prepared::run`.
                 pub fn run(
                     world: &World,
                     a: &DistArray<f32>,
@@ -53,7 +53,7 @@ fn a_scheduled_kernel_is_a_module() {
                 /// As `run`, but goes on from what the output holds.
                 ///
                 /// # Errors
-                /// If the tensors are not sharded as the program expects them, or communication fails.
+                /// As `Prepared::new` and `Prepared::run_into`.
                 pub fn run_into(
                     world: &World,
                     a: &DistArray<f32>,
@@ -94,7 +94,7 @@ fn scalars_are_parameters() {
                 /// Runs `C[i] = alpha * A[i] + beta * B[i] / alpha` on all ranks, which each return their shard of the output.
                 ///
                 /// # Errors
-                /// If the inputs are not sharded as the program expects them, or communication fails.
+                /// As `Prepared::new` and `Prepared::run`.
                 pub fn run(
                     world: &World,
                     a: &DistArray<i32>,
@@ -105,7 +105,7 @@ fn scalars_are_parameters() {
                 /// As `run`, into an output that exists, whose elements are overwritten.
                 ///
                 /// # Errors
-                /// If the tensors are not sharded as the program expects them, or communication fails.
+                /// As `Prepared::new` and `Prepared::run_into`.
                 pub fn run_into(
                     world: &World,
                     a: &DistArray<i32>,

@@ -4,7 +4,8 @@
 //! make too, and how many bytes are counted.
 
 use super::call::Call;
-use super::{Broadcast, Header, check, in_order};
+use super::{Broadcast, Header, check};
+use crate::layout::SumKind;
 use crate::{DType, ReduceOp, Result};
 use std::borrow::Cow;
 
@@ -170,7 +171,7 @@ impl<'a> CollectiveCall<'a> {
     /// Returns the bytes that [`received`](super::Communicator::received) counts for it.
     pub(super) fn received(&self, size: usize, rank: usize) -> usize {
         let sum = |bytes: usize, root: Option<usize>, combining: &Combining| match combining.in_order {
-            true => in_order::received(bytes, size, rank, root, combining.dtype),
+            true => received_in_order(bytes, size, rank, root, combining.dtype),
             false if root.is_none_or(|root| root == rank) => bytes * (size - 1),
             false => 0,
         };
@@ -184,4 +185,10 @@ impl<'a> CollectiveCall<'a> {
             Self::ReduceScatter { into, .. } => into.len() * (size - 1),
         }
     }
+}
+
+/// Returns the bytes that a rank receives in a reduction in rank order of `len` bytes to one rank, or to all without a root.
+pub(crate) fn received_in_order(len: usize, size: usize, rank: usize, root: Option<usize>, dtype: DType) -> usize {
+    let sums = SumKind { element: dtype.size() as u64, any_order: !dtype.is_float() };
+    sums.received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
 }

@@ -97,12 +97,6 @@ fn reduce_scatter<C: Communicator + ?Sized>(
     Ok(())
 }
 
-/// Returns the bytes that a rank receives in a reduction of `len` bytes to one rank, or to all without a root.
-pub(crate) fn received(len: usize, size: usize, rank: usize, root: Option<usize>, dtype: DType) -> usize {
-    let sums = SumKind { element: dtype.size() as u64, any_order: !dtype.is_float() };
-    sums.received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
-}
-
 /// Gives the root the data of all, `counts[r]` bytes of rank `r`; elsewhere `into` stays (MPI 3.1, section 5.5).
 fn gather<C: Communicator + ?Sized>(
     comm: &C,

@@ -41,8 +41,8 @@ pub(crate) mod threads;
 mod words;
 
 pub(crate) use alone::Alone;
+pub(crate) use collective::received_in_order;
 pub(crate) use combine::{combine, combine_terms};
-pub(crate) use in_order::received as received_in_order;
 pub(crate) use words::{plural, sentence};
 
 pub use collective::{CollectiveCall, Combining};

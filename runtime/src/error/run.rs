@@ -68,19 +68,8 @@ pub enum RunError {
     #[error("the program writes {}, but {given} arrays are given to compare", joined(.outputs))]
     Verified { outputs: Vec<Name>, given: usize },
     /// An element of an output is not what it is computed sequentially.
-    #[error(
-        "the answer is wrong: `{array}` at {index:?} is {found}, but {expected} computed sequentially; that is {error} of its \
-         largest magnitude, and at most {tolerance} is allowed"
-    )]
-    Wrong {
-        array: Name,
-        index: Vec<usize>,
-        found: Box<str>,
-        expected: Box<str>,
-        /// How far they are apart, as a part of the largest magnitude in the array.
-        error: Box<str>,
-        tolerance: Box<str>,
-    },
+    #[error(transparent)]
+    Wrong(#[from] Box<WrongElement>),
     /// A scalar is given to a program without a kernel.
     #[error("the program has no scalar `{name}`, as it has no kernel")]
     NoKernel { name: Name },
@@ -101,4 +90,22 @@ pub enum RunError {
 /// What messages call a program: its kernel, if it has exactly one.
 fn program(kernel: Option<Name>) -> String {
     kernel.map_or("the program".into(), |kernel| format!("`{kernel}`"))
+}
+
+/// An element of an output that is further from what it is computed sequentially than is allowed; see
+/// [`Execute::verify`](crate::Execute::verify).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the answer is wrong: `{array}` at {index:?} is {found}, but {expected} computed sequentially; that is {error} of its \
+     largest magnitude, and at most {tolerance} is allowed"
+)]
+#[expect(missing_docs, reason = "fields are named by what they are; the message says it in full")]
+pub struct WrongElement {
+    pub array: Name,
+    pub index: Vec<usize>,
+    pub found: String,
+    pub expected: String,
+    /// How far they are apart, as a part of the largest magnitude in the array.
+    pub error: String,
+    pub tolerance: String,
 }

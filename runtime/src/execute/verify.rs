@@ -2,7 +2,7 @@
 
 use super::{check_type, only_kernel};
 use crate::array::agreed;
-use crate::{Collectives, DistArray, Element, Result, RunError, World, reference};
+use crate::{Collectives, DistArray, Element, Result, RunError, World, WrongElement, reference};
 use ndarray::ArrayD;
 use polyshard_layout::Name;
 use polyshard_program::{ArrayKind, Program, Statement};
@@ -57,9 +57,10 @@ fn compare<T: Element>(
             let error = if distance > 0.0 { distance / scale } else { 0.0 };
             if error > tolerance {
                 let index = ndarray::Dimension::slice(&index).to_vec();
-                let [found, expected] = [found, expected].map(|element| element.to_string().into());
-                let [error, tolerance] = [format!("{error:.1e}").into(), format!("{tolerance:e}").into()];
-                return Err(RunError::Wrong { array: array.name, index, found, expected, error, tolerance }.into());
+                let [found, expected] = [found, expected].map(|element| element.to_string());
+                let [error, tolerance] = [format!("{error:.1e}"), format!("{tolerance:e}")];
+                let wrong = WrongElement { array: array.name, index, found, expected, error, tolerance };
+                return Err(RunError::from(Box::new(wrong)).into());
             }
             largest = largest.max(error);
         }

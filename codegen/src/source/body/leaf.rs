@@ -1,9 +1,10 @@
 //! The leaf: the call that computes, and what it needs between calls.
 
+use super::super::field::Field;
 use super::super::items::{element, reduce_op};
 use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
-use super::{Field, Writer};
+use super::Writer;
 use crate::data::Data;
 use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafOp, Role, TileOperand};
 use proc_macro2::{Literal, TokenStream};
