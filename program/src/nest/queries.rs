@@ -51,7 +51,7 @@ impl Nest {
     }
 
     /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working
-    /// out its messages takes time for. See [`Route::partners`].
+    /// out its messages takes time for. See [`Route::partners`](super::Route::partners).
     #[must_use]
     pub fn partners(&self) -> usize {
         self.transfers.iter().map(|transfer| transfer.route.partners(&self.mesh)).max().unwrap_or(0)
