@@ -30,7 +30,7 @@ impl TileStatement {
     /// ```
     ///
     /// # Errors
-    /// Why it is none, as text.
+    /// Why the kernel is not a statement over tiles.
     pub fn of_kernel(kernel: &Kernel) -> Result<Self, String> {
         if kernel.assign() == Assign::Set {
             let why = "a leaf combines into what the output's tile holds: write `+=`, `*=`, `max=` or `min=`";

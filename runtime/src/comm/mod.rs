@@ -166,7 +166,7 @@ pub trait Communicator {
     /// As for [`receive`](Self::receive).
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()>;
 
-    /// Takes part in a collective: the one method behind all of those below, so that whoever wraps a communicator wraps this.
+    /// Takes part in a collective: the one method behind all of those below, so that a wrapper has one method to wrap.
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
