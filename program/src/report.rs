@@ -105,29 +105,25 @@ impl<'a> Volume<'a> {
                 (rounds, self.distinct.saturating_mul(times - rounds))
             }
         };
-        let once = match (transfer.direction, transfer.route.at_owners()) {
-            // The ranks that a tile is permuted to are those that broadcast it, so that none receives it twice.
-            (Direction::In, [Leg::Permute { .. }, Leg::Collective { .. }]) => self.distinct,
-            (_, legs) => legs.iter().map(|leg| self.received_by(leg)).fold(0, u64::saturating_add),
+        let once = match transfer.direction {
+            Direction::In => self.distinct.saturating_mul(transfer.route.tiles_at_owners()),
+            Direction::Out { .. } => {
+                let legs = transfer.route.at_owners().iter();
+                legs.map(|leg| self.sums_received_by(leg)).fold(0, u64::saturating_add)
+            }
         };
         shifted.saturating_add(once.saturating_mul(rounds))
     }
 
-    fn received_by(&self, leg: &Leg) -> u64 {
+    /// What one rank receives of an output by a leg.
+    fn sums_received_by(&self, leg: &Leg) -> u64 {
         let Self { nest, tile, part, .. } = *self;
-        match (leg, self.transfer.direction) {
-            (Leg::InPlace | Leg::Copy | Leg::Shift(_), _) => 0,
-            (_, Direction::In) => self.distinct,
-            (Leg::Permute { .. }, Direction::Out { .. }) => tile,
-            (Leg::Collective { axes, owners: Owners::Parts }, Direction::Out { .. }) => {
-                (members(axes, &nest.mesh) - 1).saturating_mul(part)
-            }
-            (Leg::Collective { axes, .. }, Direction::Out { .. }) => {
-                nest.sum_kind().most_received(tile, members(axes, &nest.mesh))
-            }
-            (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::Out { .. }) => {
-                self.others(reach).saturating_mul(part)
-            }
+        match leg {
+            Leg::InPlace | Leg::Copy | Leg::Shift(_) => 0,
+            Leg::Permute { .. } => tile,
+            Leg::Collective { axes, owners: Owners::Parts } => (members(axes, &nest.mesh) - 1).saturating_mul(part),
+            Leg::Collective { axes, .. } => nest.sum_kind().most_received(tile, members(axes, &nest.mesh)),
+            Leg::Halo { reach } | Leg::Exchange { reach } => self.others(reach).saturating_mul(part),
         }
     }
 }

@@ -151,11 +151,16 @@ impl Route {
     /// Returns the most tiles that a rank receives of an input in one step.
     #[must_use]
     pub fn tiles_received(&self) -> u64 {
+        self.tiles_at_owners().max(u64::from(self.shift().is_some()))
+    }
+
+    /// Returns the most tiles that a rank receives of an input by the legs between owners and tiles.
+    pub(crate) fn tiles_at_owners(&self) -> u64 {
         let received = |leg: &Leg| u64::from(!matches!(leg, Leg::InPlace | Leg::Copy));
         match self.at_owners() {
             // The ranks that a tile is permuted to are those that broadcast it, so that none receives it twice.
             [Leg::Permute { .. }, Leg::Collective { .. }] => 1,
-            legs => legs.iter().map(received).sum::<u64>().max(u64::from(self.shift().is_some())),
+            legs => legs.iter().map(received).sum(),
         }
     }
 
