@@ -261,6 +261,34 @@ fn homes_skewed_by_sum_and_difference_give_the_sequential_result() -> Result<(),
     Ok(())
 }
 
+/// Where the owners of a partial sum are not near, they are still at the writer's own coordinate along the sum's axes.
+#[test]
+fn terms_that_are_exchanged_stay_with_their_rank() -> Result<(), TestCaseError> {
+    vars!(i, j, jb, ji, jx, jl, js, jt, jy, it, iz, ii);
+    let (line, layer) = (Mesh::new([("x", 3)]), Mesh::new([("y", 2), ("z", 2)]));
+    let ([x], [y, z]) = (line.axes(), layer.axes());
+    let outer = kernel! {
+        fn outer(u: [i64; 5], v: [i64; 4]) -> C: [i64; 5, 4] { C[i, j] = u[i] * v[j] }
+    };
+    let schedule = outer
+        .divide(j, jb, ji, 2)
+        .distribute([jb], [jx], [jl], &line)
+        .distribute([jl, i], [jy, iz], [jt, ii], &layer)
+        .divide(ji, js, it, 2)
+        .shard("u", [dim(0).at(x)])
+        .communicate("u", jx)
+        .shard("v", [dim(0).at((x + y) % 3)])
+        .shard("C", [dim(1).cyclic(z, 1), partial(x)]);
+    let lowered = schedule.lower();
+    prop_assert!(lowered.is_ok(), "{}", lowered.expect_err("an error"));
+    let program = lowered.expect("it was just asked");
+    let [Leg::Exchange { reach }] = &program.nest().output().route.legs[..] else {
+        return Err(TestCaseError::fail(format!("not exchanged\n{program}")));
+    };
+    prop_assert_eq!(reach[0].offsets(), Some((0, 0)), "{}", program);
+    check::<i64>(&schedule)
+}
+
 /// The properties above would hold of schedules that are all refused; so count what the random ones are.
 #[test]
 fn random_schedules_are_mostly_legal_and_show_every_pattern() {

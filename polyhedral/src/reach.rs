@@ -132,11 +132,26 @@ impl Sources<'_> {
     /// The offsets of the owners along each axis, as the corners of the region propose them.
     ///
     /// Where a dimension wraps around, its last block may be short, or missing: then owners on the other side of the end
-    /// may be further away than the numbers of their blocks say, which is proposed second.
+    /// may be further away than the numbers of their blocks say, which is proposed second. Last, they may be anywhere but
+    /// along axes where they have the reader's coordinate by definition.
     pub(crate) fn reach(&self, region: &Region, owners: WhichOwners) -> Vec<Vec<Reach>> {
         let mut proposed: Vec<_> = [false, true].map(|slack| self.clamped_reach(region, owners, slack)).into();
+        let extents = &self.ranges.coordinates;
+        let mut anywhere = vec![Reach::All; extents.len()];
+        for (axis, source) in self.sharding.sources() {
+            if extents[*axis] == 1 || self.is_own(*axis, source, owners) {
+                anywhere[*axis] = Reach::OWN;
+            }
+        }
+        proposed.push(anywhere);
         proposed.dedup();
         proposed
+    }
+
+    /// Whether owners have the reader's coordinate along an axis, wherever the element is.
+    fn is_own(&self, axis: usize, source: &AxisSource, owners: WhichOwners) -> bool {
+        let is_one = owners == WhichOwners::Source || self.sharding.partial().contains(&axis);
+        is_one && matches!(source, AxisSource::Reader)
     }
 
     fn clamped_reach(&self, region: &Region, owners: WhichOwners, slack: bool) -> Vec<Reach> {
@@ -171,9 +186,7 @@ impl Sources<'_> {
                 continue;
             }
             reach[*axis] = match source {
-                AxisSource::Reader if owners == WhichOwners::Source || self.sharding.partial().contains(axis) => {
-                    Reach::OWN
-                }
+                _ if self.is_own(*axis, source, owners) => Reach::OWN,
                 AxisSource::Reader | AxisSource::Pin(_) => Reach::All,
                 AxisSource::Digit { digit, stride, extent } => {
                     let Some(offsets) = self.offsets(region, *digit, *stride, ranges) else { continue };

@@ -280,13 +280,13 @@ impl Pieces {
     ) -> Self {
         let (sharding, mine) = (target.sharding(), target.coordinates());
         // Of what is partial, each rank's own term.
-        let term = |at: &[usize]| sharding.partial().iter().all(|&axis| at[axis] == mine[axis]);
-        let send = |owner: &[usize], _: &[i64]| {
-            if term(owner) { Subarray::of(sharding, owner, &region) } else { Subarray::default() }
+        let of_term = |other: &[usize], owner: &[usize], region: &Region| {
+            let same = sharding.partial().iter().all(|&axis| other[axis] == mine[axis]);
+            if same { Subarray::of(sharding, owner, region) } else { Subarray::default() }
         };
-        let sends = with_others(grid, reach, send);
+        let sends = with_others(grid, reach, |owner, _| of_term(owner, owner, &region));
         let mirrored: Vec<_> = reach.iter().map(|reach| reach.mirrored()).collect();
-        let receives = with_others(grid, &mirrored, |_, indices| Subarray::of(sharding, mine, &region_of(indices)));
+        let receives = with_others(grid, &mirrored, |writer, indices| of_term(writer, mine, &region_of(indices)));
         let local = Subarray::of(sharding, mine, &region);
         let delivered = mail::total(&sends) + local.len();
         assert!(
