@@ -82,6 +82,8 @@ fn prepared(name: &str) -> (PathBuf, String) {
     let kernel = kernel! { fn sum(A: [f32; 8, 6]) -> s: f32 { s[] += A[i, j] } };
     let trace = serde_json::to_string(&kernel.trace().expect("a good kernel")).expect("a trace is JSON");
     fs::write(folder.join("trace.json"), trace).expect("the folder is ours");
+    let program = serde_json::to_string(&kernel.lower().expect("it is replicated")).expect("a program is JSON");
+    fs::write(folder.join("program.json"), program).expect("the folder is ours");
     let machine = polyshard::Machine::preset("v100").expect("a preset").to_toml();
     fs::write(folder.join("machine.toml"), machine).expect("the folder is ours");
     let problem = r#"{"mesh": [["x", 4]], "source": "[2{x}8]", "target": "[8]"}"#;

@@ -1,4 +1,4 @@
-//! Traces that no schedule wrote: what is read from a file is checked as if it were written in the source.
+//! Traces and programs as files: what is read from a file is checked as if it were written in the source.
 
 use polyshard::prelude::*;
 use polyshard_testing::command_line::CommandLine;
@@ -64,6 +64,20 @@ fn a_trace_shows_the_program_of_its_schedule() {
             assert!(shown.success, "{}", shown.stderr);
             assert_eq!(shown.stdout, expected, "{what}");
         }
+        // The program itself, as a file, is that program.
+        let written = serde_json::to_string(&program).expect("a program is JSON");
+        fs::write(path, &written).expect("the folder is ours");
+        let read: Program = serde_json::from_str(&written).expect("it was written");
+        for (what, expected) in [("program", program.to_string()), ("explain", read.explain())] {
+            let shown = COMMAND_LINE.run(Start::Plain, &["show", path, "--print", what]);
+            assert!(shown.success, "{}", shown.stderr);
+            assert_eq!(shown.stdout, expected, "{what}");
+        }
+        let trace = COMMAND_LINE.run(Start::Plain, &["show", path, "--print", "trace"]);
+        assert!(!trace.success && trace.stderr.contains("which does not say by what schedule"), "{}", trace.stderr);
+        fs::write(path, written.replacen("\"extent\":2", "\"extent\":3", 1)).expect("the folder is ours");
+        let changed = COMMAND_LINE.run(Start::Plain, &["show", path]);
+        assert!(!changed.success && changed.stderr.contains("is not a program: statement 1: "), "{}", changed.stderr);
     }
 }
 

@@ -4,16 +4,22 @@
 //! ranks, read other files or write some is left out.
 
 use clap::{Args, Command, FromArgMatches};
+use polyshard::leaf;
 use polyshard::machine::Machine;
+use polyshard::ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::runtime::NpyFile;
 use polyshard::runtime::layout::{Mesh, Sharding};
-use polyshard::{DistArray, DistType, Element, Program, Sharded, SourceOptions, Trace, rust_source};
+use polyshard::{
+    ArrayKind, DistArray, DistType, Element, Execute, Name, Program, Sharded, SourceOptions, Trace, Transport,
+    parse_kernel, rust_source,
+};
 use polyshard_cli::command::machine::show;
 use polyshard_cli::command::{matmul, mesh, placement, redistribute, reduce};
 use polyshard_cli::error::CliError;
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
+use std::sync::Once;
 
 /// Something that reads inputs.
 pub(crate) struct Target {
@@ -129,10 +135,61 @@ fn read_mesh(input: &[u8], _: &Path) -> Result<String, String> {
     }))
 }
 
-/// A program as JSON, which is printed, explained and emitted if it is one.
+/// A program as JSON, which is printed, explained, emitted and run if it is one.
 fn read_program(input: &[u8], _: &Path) -> Result<String, String> {
+    static LEAVES: Once = Once::new();
+    LEAVES.call_once(|| register_leaf().expect("the leaf of a seed"));
     let program: Program = serde_json::from_str(&text(input)).map_err(|why| why.to_string())?;
-    Ok(program.to_string() + &program.explain() + &rust_source(&program, &SourceOptions::default()))
+    let said = program.to_string() + &program.explain() + &rust_source(&program, &SourceOptions::default());
+    let runs =
+        if takes_little(&program) { polyshard_cli::with_type!(program.dtype(), T => run::<T>(&program)?) } else { 0 };
+    Ok(format!("{said}\n{runs} outputs"))
+}
+
+/// The leaf that one of the seeds calls.
+fn register_leaf() -> Result<(), Box<dyn std::error::Error>> {
+    let text = "fn weighted(factor: [i32;], A: [i32; 4, 5], B: [i32; 4, 3], d: [i32; 3]) -> C: [i32; 5, 3] {
+        C[i, j] += factor[] * A[k, i] * B[k, j] * d[j]
+    }";
+    fn weighted(mut c: ArrayViewMutD<'_, i32>, [factor, a, b, d]: [ArrayViewD<'_, i32>; 4]) {
+        for (at, c) in c.indexed_iter_mut() {
+            let terms = (0..a.shape()[0]).map(|k| a[[k, at[0]]].wrapping_mul(b[[k, at[1]]]));
+            let sum = terms.fold(0, i32::wrapping_add);
+            *c = c.wrapping_add(factor[[]].wrapping_mul(sum).wrapping_mul(d[[at[1]]]));
+        }
+    }
+    leaf::register("weighted", &parse_kernel(text)?.check()?, weighted)?;
+    Ok(())
+}
+
+/// Whether a program runs in a moment, on ranks that are threads.
+fn takes_little(program: &Program) -> bool {
+    const RANKS: usize = 8;
+    const MOST: u64 = 1 << 16;
+    let report = program.report();
+    let bytes = report.shard_bytes.saturating_add(report.tile_bytes).saturating_add(report.traffic_bytes);
+    program.mesh().size() <= RANKS && bytes <= MOST && program.nests().all(|nest| nest.iterations() <= MOST)
+}
+
+/// Runs a program in place and by messages, twice each; the outputs that differ fail it.
+fn run<T: Element>(program: &Program) -> Result<usize, String> {
+    let outputs = polyshard::spmd(program.mesh().size(), |world| {
+        let of = |id| DistArray::from_fn(world, &program.array(id).sharding, |index| T::random(1, index));
+        let inputs = program.of_kind(ArrayKind::Input).into_iter().map(of).collect::<Result<Vec<DistArray<T>>, _>>()?;
+        let inputs: Vec<_> = inputs.iter().collect();
+        let mut runs = Vec::new();
+        for transport in [Transport::Auto, Transport::Messages] {
+            let mut prepared = program.prepare(world)?.with_transport(transport)?;
+            for _ in 0..2 {
+                runs.push(prepared.run_all(&inputs)?);
+            }
+        }
+        let bits = |(_, output): &(Name, DistArray<T>)| bytemuck::cast_slice::<T, u8>(output.block()).to_vec();
+        let runs: Vec<Vec<_>> = runs.iter().map(|outputs| outputs.iter().map(bits).collect()).collect();
+        assert!(runs.iter().all(|run| *run == runs[0]), "in place, by messages and again are not the same bits");
+        polyshard::Result::Ok(runs[0].len())
+    });
+    outputs.map(|outputs| outputs[0]).map_err(|why| why.to_string())
 }
 
 fn said(answer: Result<String, CliError>) -> Result<String, String> {

@@ -159,6 +159,8 @@ impl<'a> Feeder<'a> {
         // The allocator keeps the highest of all; one that is no higher than before says nothing.
         let bytes = if ALLOCATOR.max_allocated() > peak { ALLOCATOR.max_allocated() - before } else { 0 };
         ALLOCATOR.set_limit(usize::MAX).expect("more than is taken now");
+        // Tokens that were parsed are kept for their spans, which nobody asks for any more.
+        proc_macro2::extra::invalidate_current_thread_spans();
         Fed { answer, panic: last_panic().take(), bytes: bytes as u64, micros }
     }
 

@@ -60,11 +60,15 @@ impl TryFrom<Written> for Expr {
     type Error = String;
 
     fn try_from(Written { terms, constant }: Written) -> Result<Self, String> {
-        let divides = |(atom, _): &&(Atom, i64)| matches!(atom, Atom::Div(_, by) | Atom::Mod(_, by) if *by < 1);
-        match terms.iter().find(divides) {
-            Some(_) => Err("an expression divides by a number below 1".into()),
-            None => Ok(Self { terms: terms.into_iter().collect(), constant }),
+        let divides = |atom: &Atom| matches!(atom, Atom::Div(_, by) | Atom::Mod(_, by) if *by < 1);
+        if terms.iter().any(|(atom, _)| divides(atom)) {
+            return Err("an expression divides by a number below 1".into());
         }
+        // The least number has no negative.
+        if terms.iter().map(|term| term.1).chain([constant]).any(|number| number == i64::MIN) {
+            return Err(format!("an expression has the number {}, of which there is no negative", i64::MIN));
+        }
+        Ok(Self { terms: terms.into_iter().collect(), constant })
     }
 }
 
@@ -346,20 +350,21 @@ impl Expr {
         })
     }
 
-    /// Returns the value, given the coordinates by axis and the counters by loop number.
+    /// Returns the value, given the coordinates by axis and the counters by loop number; what is beyond 64 bits is the nearest
+    /// number that is not.
     #[must_use]
     pub fn eval(&self, coordinates: &[i64], counters: &[i64]) -> i64 {
         let value = |e: &Self| e.eval(coordinates, counters);
         self.terms.iter().fold(self.constant, |sum, (atom, factor)| {
-            sum + factor
-                * match atom {
-                    Atom::Symbol(Symbol::Coordinate(axis)) => coordinates[*axis],
-                    Atom::Symbol(Symbol::Counter(number)) => counters[*number],
-                    Atom::Div(e, d) => value(e).div_euclid(*d),
-                    Atom::Mod(e, d) => value(e).rem_euclid(*d),
-                    Atom::Min(a, b) => value(a).min(value(b)),
-                    Atom::Max(a, b) => value(a).max(value(b)),
-                }
+            let value = match atom {
+                Atom::Symbol(Symbol::Coordinate(axis)) => coordinates[*axis],
+                Atom::Symbol(Symbol::Counter(number)) => counters[*number],
+                Atom::Div(e, d) => value(e).div_euclid(*d),
+                Atom::Mod(e, d) => value(e).rem_euclid(*d),
+                Atom::Min(a, b) => value(a).min(value(b)),
+                Atom::Max(a, b) => value(a).max(value(b)),
+            };
+            sum.saturating_add(factor.saturating_mul(value))
         })
     }
 

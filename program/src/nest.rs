@@ -14,10 +14,12 @@
 mod body;
 mod check;
 mod complete;
+mod operation;
 mod products;
 mod queries;
 mod region;
 mod route;
+mod steps;
 
 pub use products::{Factor, LoopBlock, Product};
 pub use region::{Blocks, Region};

@@ -74,9 +74,10 @@ pub enum Statement {
 
 /// What every rank runs: proved, and ready to be executed or emitted.
 ///
-/// A program that is read from a file is checked as [`new`](Self::new) does, and its reductions are proved again. What was
-/// proved of its kernels is what the file says; where files may have been changed by others, keep traces and lower them anew.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A program that is read from a file is checked as [`new`](Self::new) does, its reductions are proved again, and the steps of
+/// all ranks are gone through where they are few. What else was proved of its kernels is what the file says, and is printed as
+/// such; where files may have been changed by others, keep traces and lower them anew.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Program {
     mesh: Mesh,
@@ -87,6 +88,25 @@ pub struct Program {
     report: Report,
     #[serde(skip_serializing)]
     hints: Vec<Hint>,
+    #[serde(skip_serializing)]
+    origin: Origin,
+}
+
+/// Who knows that a program is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+enum Origin {
+    /// Whoever made it proved it.
+    Derived,
+    /// It was read from a file, and the steps of all ranks were gone through if there were few.
+    File { is_gone_through: bool },
+}
+
+impl PartialEq for Program {
+    /// Whether ranks run the same; all else follows from that, or tells where the program comes from.
+    fn eq(&self, other: &Self) -> bool {
+        let Self { mesh, dtype, arrays, body, report: _, hints: _, origin: _ } = self;
+        (mesh, dtype, arrays, body) == (&other.mesh, &other.dtype, &other.arrays, &other.body)
+    }
 }
 
 /// A program as it stands in a file, without what follows from its body.
@@ -104,7 +124,16 @@ impl TryFrom<Written> for Program {
 
     fn try_from(Written { mesh, dtype, arrays, mut body }: Written) -> Result<Self, ProgramError> {
         body.retain(|statement| !matches!(statement, Statement::Free(_)));
-        Self::new(&mesh, dtype, arrays, body)
+        let program = Self::new(&mesh, dtype, arrays, body)?;
+        let mut is_gone_through = true;
+        for (number, statement) in (1..).zip(&program.body) {
+            if let Statement::Nest { nest, .. } = statement {
+                let why = |why| format!("`{}` {why}", nest.kernel.name());
+                let done = nest.go_through().map_err(why);
+                is_gone_through &= done.map_err(|why| ProgramError::Misfit { statement: number, why })?;
+            }
+        }
+        Ok(Self { origin: Origin::File { is_gone_through }, ..program })
     }
 }
 
@@ -122,6 +151,7 @@ impl From<Nest> for Program {
             arrays: arrays.collect(),
             report: nest.report.clone(),
             hints: nest.hints.clone(),
+            origin: Origin::Derived,
             body: vec![Statement::Nest {
                 nest: Box::new(nest),
                 inputs: (0..inputs).map(ArrayId).collect(),
@@ -217,7 +247,7 @@ impl Program {
         check::check(mesh, dtype, &arrays, &statements)?;
         let body = with_frees(&arrays, statements);
         let (report, hints) = (Report::of_program(dtype, &arrays, &body), all_hints(&body));
-        Ok(Self { mesh: mesh.clone(), dtype, arrays, body, report, hints })
+        Ok(Self { mesh: mesh.clone(), dtype, arrays, body, report, hints, origin: Origin::Derived })
     }
 
     /// Returns the mesh.

@@ -2,7 +2,7 @@
 
 use crate::expr::{Expr, Ranges};
 use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer, members, partners};
-use polyshard_layout::Sharding;
+use polyshard_layout::{Reach, Sharding};
 
 /// Transfers, of all ranks in all steps, beyond which nothing is counted: a few milliseconds.
 const MAX_TRANSFERS: u64 = 8192;
@@ -53,8 +53,8 @@ fn writers(transfer: &Transfer, nest: &Nest) -> u64 {
 }
 
 /// The indices of a region along one dimension, for one rank in one step.
-#[derive(Clone, Copy)]
-struct Along {
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Along {
     low: i64,
     high: i64,
     period: Option<i64>,
@@ -63,14 +63,31 @@ struct Along {
 }
 
 impl Along {
-    fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         let length = self.high - self.low;
         let count = self.blocks.map_or(length, |(size, step)| length / step * size + (length % step).min(size));
         count as u64
     }
 
-    fn distinct(&self) -> u64 {
+    pub(crate) fn distinct(&self) -> u64 {
         self.period.map_or(self.count(), |period| self.count().min(period as u64))
+    }
+
+    /// Whether a walk from an index stays inside, whose loops have these strides and counts, of which none is 0; each stays in
+    /// one block, or goes from block to block.
+    pub(crate) fn holds(&self, start: i64, loops: impl Iterator<Item = (i64, i64)> + Clone) -> bool {
+        let within = |start: i128, low: i128, high: i128, goes: &dyn Fn(i64) -> bool| {
+            let reach = loops.clone().filter(|(stride, _)| goes(*stride));
+            let reach = reach.map(|(stride, count)| i128::from(stride) * (i128::from(count) - 1));
+            let (least, most) = reach.fold((start, start), |(least, most), by| (least + by.min(0), most + by.max(0)));
+            low <= least && most < high
+        };
+        let inside = within(start.into(), self.low.into(), self.high.into(), &|_| true);
+        inside
+            && self.blocks.is_none_or(|(size, step)| {
+                let at = (i128::from(start) - i128::from(self.low)).rem_euclid(step.into());
+                within(at, 0, size.into(), &|stride| stride % step != 0)
+            })
     }
 
     /// The ranges of consecutive indices.
@@ -93,7 +110,7 @@ fn most_blocks(region: &Region, ranges: &Ranges) -> u64 {
 }
 
 /// The sum over all values of the counters of the first `level` loops, and the most for one of them.
-fn in_all_steps(level: usize, extents: &[i64], received: impl Fn(&[i64]) -> u64) -> (u64, u64) {
+pub(crate) fn in_all_steps(level: usize, extents: &[i64], mut received: impl FnMut(&[i64]) -> u64) -> (u64, u64) {
     let mut counters = vec![0; extents.len()];
     let (mut sum, mut most) = (0u64, 0);
     if extents[..level].iter().any(|&extent| extent < 1) {
@@ -111,14 +128,14 @@ fn in_all_steps(level: usize, extents: &[i64], received: impl Fn(&[i64]) -> u64)
     }
 }
 
-struct Rank<'a> {
+pub(crate) struct Rank<'a> {
     nest: &'a Nest,
-    coordinates: Vec<usize>,
+    pub(crate) coordinates: Vec<usize>,
     indices: Vec<i64>,
 }
 
 impl<'a> Rank<'a> {
-    fn new(nest: &'a Nest, coordinates: Vec<usize>) -> Self {
+    pub(crate) fn new(nest: &'a Nest, coordinates: Vec<usize>) -> Self {
         Self { nest, indices: coordinates.iter().map(|&at| at as i64).collect(), coordinates }
     }
 
@@ -157,8 +174,32 @@ impl<'a> Rank<'a> {
         self.ranges(region, counters).map_or(0, count)
     }
 
+    pub(crate) fn value(&self, expr: &Expr, counters: &[i64]) -> i64 {
+        expr.eval(&self.indices, counters)
+    }
+
     fn values(&self, exprs: &[Expr], counters: &[i64]) -> Vec<i64> {
-        exprs.iter().map(|expr| expr.eval(&self.indices, counters)).collect()
+        exprs.iter().map(|expr| self.value(expr, counters)).collect()
+    }
+
+    /// The coordinates that expressions name, if there is a rank.
+    pub(crate) fn rank_at(&self, at: &[Expr], counters: &[i64]) -> Option<Vec<usize>> {
+        let at: Option<Vec<_>> = self.values(at, counters).into_iter().map(|at| usize::try_from(at).ok()).collect();
+        at.filter(|at| at.iter().zip(self.nest.mesh.as_slice()).all(|(&at, axis)| at < axis.extent))
+    }
+
+    /// The rank at these coordinates along `axes` and this one's along the others, if there is one.
+    pub(crate) fn member_at(&self, axes: &[usize], at: &[Expr], counters: &[i64]) -> Option<Vec<usize>> {
+        let mut member: Vec<_> = self.indices.iter().copied().map(Expr::constant).collect();
+        axes.iter().zip(at).for_each(|(&axis, at)| member[axis] = at.clone());
+        self.rank_at(&member, counters)
+    }
+
+    /// The ranks that differ from this one along `axes` alone, itself among them.
+    pub(crate) fn members(&self, axes: &[usize]) -> Vec<Vec<usize>> {
+        let along = |axis: usize| if axes.contains(&axis) { Reach::All } else { Reach::OWN };
+        let reach: Vec<_> = (0..self.nest.mesh.ndim()).map(along).collect();
+        self.nest.mesh.in_reach(&self.coordinates, &reach).collect()
     }
 
     /// The bytes that the rank receives of an input.
@@ -180,7 +221,7 @@ impl<'a> Rank<'a> {
             Leg::Collective { owners: Owners::Parts, .. } | Leg::Halo { .. } | Leg::Exchange { .. } => {
                 let Some(ranges) = self.ranges(region, counters) else { return 0 };
                 let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
-                let others = distinct - self.own(&self.nest.shardings[tensor], &ranges);
+                let others = distinct - self.read_from(self, &self.nest.shardings[tensor], &ranges);
                 others.saturating_mul(self.nest.kernel.dtype().size() as u64)
             }
         }
@@ -208,11 +249,7 @@ impl<'a> Rank<'a> {
             }
             Leg::Permute { owner, served } => {
                 // The rank whose tile is this rank's, if there is one.
-                let served = self.values(served, counters).into_iter().map(usize::try_from);
-                let served = served.collect::<Result<Vec<_>, _>>();
-                let extents = nest.mesh.extents();
-                let inside = |served: &Vec<usize>| served.iter().zip(extents.iter()).all(|(at, extent)| at < extent);
-                match served.ok().filter(inside).map(|served| Rank::new(nest, served)) {
+                match self.rank_at(served, counters).map(|served| Rank::new(nest, served)) {
                     Some(writer)
                         if writer.indices != self.indices && writer.values(owner, counters) == self.indices =>
                     {
@@ -243,8 +280,8 @@ impl<'a> Rank<'a> {
     }
 
     /// The ranges of a region here, if it is not empty.
-    fn ranges(&self, region: &Region, counters: &[i64]) -> Option<Vec<Along>> {
-        let at = |expr: &Expr| expr.eval(&self.indices, counters);
+    pub(crate) fn ranges(&self, region: &Region, counters: &[i64]) -> Option<Vec<Along>> {
+        let at = |expr: &Expr| self.value(expr, counters);
         if region.when.iter().any(|(a, b)| at(a) >= at(b)) {
             return None;
         }
@@ -257,15 +294,15 @@ impl<'a> Rank<'a> {
         dims.collect()
     }
 
-    /// The elements of a region that the rank reads from its own shard.
-    fn own(&self, sharding: &Sharding, ranges: &[Along]) -> u64 {
-        let (count, first) = self.owned(sharding, ranges);
+    /// The elements of a region that the rank reads from the shard of one of their owners.
+    pub(crate) fn read_from(&self, owner: &Rank<'_>, sharding: &Sharding, ranges: &[Along]) -> u64 {
+        let (count, first) = owner.owned(sharding, ranges);
         // Of several owners, one is read from.
-        if count > 0 && sharding.owner(&self.coordinates, &first) == self.coordinates { count } else { 0 }
+        if count > 0 && sharding.owner(&self.coordinates, &first) == owner.coordinates { count } else { 0 }
     }
 
     /// The elements of a region that the rank owns, and the first element of its shard.
-    fn owned(&self, sharding: &Sharding, ranges: &[Along]) -> (u64, Vec<usize>) {
+    pub(crate) fn owned(&self, sharding: &Sharding, ranges: &[Along]) -> (u64, Vec<usize>) {
         let mut count = 1u64;
         let mut first = Vec::with_capacity(ranges.len());
         for ((layout, &extent), along) in sharding.dims().iter().zip(sharding.shape()).zip(ranges) {

@@ -7,7 +7,7 @@ use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
     Array, ArrayId, ArrayKind, Assign, DType, Expr, LeafOp, Leg, Move, Nest, Number, Owners, Program, ProgramError,
-    Route, Shift, Statement, Symbol, Value, example,
+    Role, Route, Shift, Statement, Symbol, Value, example,
 };
 
 fn mesh() -> (Mesh, Axis) {
@@ -139,6 +139,23 @@ fn moves_between_arrays_that_do_not_fit() {
         vec![moved(0, 1)],
         expect!["statement 1: `B` is on 3 ranks, but the program runs on 2"],
     );
+    let kept = Sharding::new(&Mesh::new([("x", 3)]), &[4, 4], &[Placement::block(0, "x")]).expect("a sharding");
+    let of_part = |kept: Sharding| {
+        let direct = Move::direct(ArrayId(0), ArrayId(1), [&by_rows(), &by_columns()], Vec::new());
+        vec![Statement::Move(Box::new(Move { kept: Some(kept), ..direct }))]
+    };
+    check(
+        DType::F32,
+        arrays(),
+        of_part(kept),
+        expect!["statement 1: what is kept of `A` is of [4, 4] on (x: 3), not of [4, 4] on (x: 2)"],
+    );
+    check(
+        DType::F32,
+        arrays(),
+        of_part(sharding(&[4], &[Placement::block(0, mesh().1)])),
+        expect!["statement 1: what is kept of `A` is of [4] on (x: 2), not of [4, 4] on (x: 2)"],
+    );
     check(
         DType::F32,
         arrays(),
@@ -191,6 +208,15 @@ fn nests_whose_parts_do_not_fit() {
             "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
         ],
     );
+    // The next number is none.
+    refused(
+        |nest| {
+            nest.transfers[1].route = Route::from(Leg::Copy).then_shift(Shift { axis: 0, by: 1, counter: usize::MAX })
+        },
+        expect![
+            "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
+        ],
+    );
     refused(
         |nest| nest.transfers[1].route.legs.clear(),
         expect!["statement 1: `matmul` has a transfer, number 1, by legs that do not follow one another"],
@@ -212,8 +238,68 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
     );
     refused(
+        |nest| {
+            let alpha = Value::Scalar(Name::new("alpha"));
+            nest.leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
+        },
+        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+    );
+    refused(
+        |nest| {
+            let alpha = Value::Literal(Number::Int(1));
+            nest.leaf.op = LeafOp::Contraction { roles: vec![Role::N, Role::M, Role::K], alpha };
+        },
+        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+    );
+    refused(
         |nest| nest.body.clear(),
         expect!["statement 1: `matmul` has statements, tiles or bounds that do not follow from its transfers"],
+    );
+}
+
+/// Which ranks own what, and what a leaf touches, is asked of each rank in each step.
+#[test]
+fn programs_from_files_whose_steps_lack_something() {
+    let read = |change: fn(&mut Nest)| {
+        let mut nest = product();
+        change(&mut nest);
+        let proofs = nest.report.proofs.clone();
+        let nest = Box::new(nest.completed(proofs));
+        let statement = Statement::Nest { nest, inputs: vec![ArrayId(0), ArrayId(1)], output: ArrayId(2) };
+        let program = Program::new(&mesh().0, DType::F32, operands(), vec![statement]).expect("its parts fit");
+        serde_json::from_str::<Program>(&serde_json::to_string(&program).expect("it is written"))
+    };
+    let refused = |change, expect: Expect| {
+        let message = read(change).expect_err("a rank lacks something").to_string();
+        expect.assert_eq(&message);
+    };
+    let program = read(|_| ()).expect("it is as it was derived");
+    let explained = program.explain();
+    assert!(explained.contains("checked when it was read\n    - in every step, each rank is brought"), "{explained}");
+    assert!(explained.contains("not proved here, but stated by the file\n    - every instance once"), "{explained}");
+    refused(
+        |nest| nest.transfers[0].region.ranges[0] = (Expr::constant(0), Expr::constant(4)),
+        expect!["statement 1: `matmul` has a transfer, number 0, whose legs do not lead to all of its part of `A`"],
+    );
+    refused(
+        |nest| {
+            nest.transfers[1].route =
+                Leg::Permute { owner: vec![Expr::constant(2)], served: vec![Expr::constant(0)] }.into();
+            nest.transfers[1].tile.capacity = 16;
+        },
+        expect!["statement 1: `matmul` has a transfer, number 1, whose legs do not lead to all of its part of `B`"],
+    );
+    refused(
+        |nest| nest.leaf.target.base[0] = nest.leaf.target.base[0].offset_by(1),
+        expect!["statement 1: `matmul` has a leaf that leaves its part of `C`"],
+    );
+    refused(
+        |nest| nest.leaf.operands[1].strides[0][0] = 1,
+        expect!["statement 1: `matmul` has a leaf that leaves its part of `B`"],
+    );
+    refused(
+        |nest| nest.leaf.loops[0].count = Expr::constant(3),
+        expect!["statement 1: `matmul` has a leaf that leaves its part of `A`"],
     );
 }
 
@@ -313,6 +399,27 @@ fn reductions_that_do_not_close_the_sums() {
             format!("statement 1: the reduction of `A` is for 2 ranks, but the mesh (x: {ranks}) has {ranks}");
         assert_eq!(error.to_string(), expected);
     }
+}
+
+/// Memory is asked for by what steps do, not by what a file says of them.
+#[test]
+fn steps_from_a_file_that_are_of_too_many_ranks_or_chunks() {
+    let steps = |ranks: usize, chunks: usize| {
+        let step = |collective: &str, parts: usize| serde_json::json!({ "collective": collective, "groups": [[0, 1]], "parts": parts });
+        let steps = [step("ReduceScatter", 1), step("AllGather", 2)];
+        let lowered = serde_json::json!({ "ranks": ranks, "reduced": [[0, 1]], "chunks": chunks, "steps": steps });
+        serde_json::from_value::<Procedure>(serde_json::json!({ "Steps": lowered }))
+    };
+    assert_eq!(steps(2, 2).expect("they sum up").to_string(), "ReduceScatter-AllGather");
+    assert_eq!(steps(1 << 40, 2).expect("they are of 2 ranks").ranks(), 2);
+    let step = serde_json::json!({ "collective": "AllReduce", "groups": [[0, 1]], "parts": usize::MAX });
+    let lowered = serde_json::json!({ "reduced": [[0, 1]], "chunks": 1, "steps": [step] });
+    let message = serde_json::from_value::<Procedure>(serde_json::json!({ "Steps": lowered })).expect_err("1 is all");
+    expect!["step 1: rank 0 holds 1 of 1 chunk, which is not one of 18446744073709551615 parts of the array"]
+        .assert_eq(&message.to_string());
+    let message = steps(2, 1 << 40).expect_err("nothing is in so many pieces").to_string();
+    expect!["an array of 1099511627776 chunks, but these steps divide it into 2 at most; give 2 or fewer"]
+        .assert_eq(&message);
 }
 
 #[test]

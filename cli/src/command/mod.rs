@@ -23,7 +23,9 @@ use crate::with_type;
 use clap::{Parser, Subcommand, ValueEnum};
 use polyshard::ndarray::{ArrayD, Dimension};
 use polyshard::runtime::NpyFile;
-use polyshard::{DType, Element, SourceOptions, Trace, rust_source};
+use polyshard::{DType, Element, Program, SourceOptions, Trace, rust_source};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::ErrorKind;
@@ -70,12 +72,13 @@ enum Command {
         #[arg(long)]
         fortran: bool,
     },
-    /// Lower a schedule's trace, a `Schedule::trace` written with `serde_json`, and print the program.
-    #[command(after_help = "Example:
-  polyshard show trace.json --print source")]
+    /// Print a program, a `Program` written with `serde_json`, or the one that a schedule's trace lowers to, a `Schedule::trace`.
+    #[command(after_help = "Examples:
+  polyshard show trace.json --print source
+  polyshard show program.json --print explain")]
     Show {
-        /// The trace, as JSON.
-        trace: PathBuf,
+        /// The program or the trace, as JSON.
+        file: PathBuf,
         /// What to print.
         #[arg(long, value_enum, default_value_t = Print::Program)]
         print: Print,
@@ -136,7 +139,7 @@ pub fn main() -> ExitCode {
         Command::Random { shape, dtype, seed, out, fortran } => {
             with_type!(dtype, T => random::random::<T>(&shape.0, seed, &out, fortran))
         }
-        Command::Show { trace, print } => show(&trace, print),
+        Command::Show { file, print } => show(&file, print),
         Command::Compare { left, right, tolerance } => compare(&left, &right, tolerance),
         Command::Redistribute(arguments) => redistribute::redistribute(&arguments),
         Command::Placement(arguments) => placement::placement(&arguments),
@@ -167,25 +170,45 @@ fn without_command(error: &clap::Error) -> ExitCode {
 
 fn show(path: &Path, print: Print) -> Result<String> {
     let text = fs::read_to_string(path).map_err(|why| files::failed("read", path, why))?;
-    let trace: Trace = serde_json::from_str(&text).map_err(|why| {
+    // Of the two, a program alone has statements.
+    #[derive(Deserialize)]
+    struct Contents {
+        body: Option<IgnoredAny>,
+    }
+    let is_program = serde_json::from_str::<Contents>(&text).is_ok_and(|contents| contents.body.is_some());
+    let program: Program = match is_program {
+        true => read(path, &text, "program", "Program")?,
+        false => {
+            let trace: Trace = read(path, &text, "trace", "Schedule::trace")?;
+            if let Print::Trace = print {
+                return Ok(trace.to_string());
+            }
+            trace.replay().lower().map_err(|why| {
+                // The call site is in this file, which tells the user nothing.
+                let step = why.step().map(|number| format!("schedule step {number}, `{}`: ", trace.steps[number - 1]));
+                CliError::Trace { step: step.unwrap_or_default(), why: Box::new(why) }
+            })?
+        }
+    };
+    match print {
+        Print::Program => Ok(program.to_string()),
+        Print::Source => Ok(rust_source(&program, &SourceOptions::default())),
+        Print::Explain => Ok(program.explain()),
+        Print::Trace => {
+            let what = format!("`{}` is a program, which does not say by what schedule it was derived", path.display());
+            Err(CliError::refused(what, "print `program`, `source` or `explain`, or show the trace"))
+        }
+    }
+}
+
+/// Reads a file that is to be a `noun`, which users have as a `type`.
+fn read<T: DeserializeOwned>(path: &Path, text: &str, noun: &str, r#type: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|why| {
         let (line, column, said) = (why.line(), why.column(), why.to_string());
         let said = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
         let place = if line == 0 { String::new() } else { format!(":{line}:{column}") };
-        let what = format!("`{}{place}` is not a trace: {said}", path.display());
-        CliError::refused(what, "write a `Schedule::trace` with `serde_json`")
-    })?;
-    if let Print::Trace = print {
-        return Ok(trace.to_string());
-    }
-    let program = trace.replay().lower().map_err(|why| {
-        // The call site is in this file, which tells the user nothing.
-        let step = why.step().map(|number| format!("schedule step {number}, `{}`: ", trace.steps[number - 1]));
-        CliError::Trace { step: step.unwrap_or_default(), why: Box::new(why) }
-    })?;
-    Ok(match print {
-        Print::Program | Print::Trace => program.to_string(),
-        Print::Source => rust_source(&program, &SourceOptions::default()),
-        Print::Explain => program.explain(),
+        let what = format!("`{}{place}` is not a {noun}: {said}", path.display());
+        CliError::refused(what, format!("write a `{}` with `serde_json`", r#type))
     })
 }
 

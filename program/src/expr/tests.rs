@@ -95,3 +95,19 @@ fn forms_print_as_people_write_them() {
     assert_eq!(Expr::min(&x.multiply(3).offset_by(3), &Expr::constant(8), &ranges).show(&name), "min(8, 3*x + 3)");
     assert_eq!(Expr::min(&x.multiply(3).offset_by(3), &Expr::constant(9), &ranges).show(&name), "3*x + 3");
 }
+
+#[test]
+fn values_beyond_64_bits_are_the_nearest_that_are_not() {
+    let huge = Expr::symbol(Symbol::Coordinate(0)).multiply(i64::MAX / 2);
+    assert_eq!((huge.eval(&[3], &[]), huge.eval(&[-4], &[])), (i64::MAX, i64::MIN));
+    assert_eq!(huge.offset_by(i64::MAX).eval(&[2], &[]), i64::MAX);
+}
+
+#[test]
+fn a_file_has_no_number_without_a_negative() {
+    let read = |text: &str| serde_json::from_str::<Expr>(text).map_err(|error| error.to_string());
+    assert_eq!(read(r#"{ "terms": [], "constant": 3 }"#), Ok(Expr::constant(3)));
+    let least = r#"{ "terms": [[{ "Symbol": { "Counter": 0 } }, -9223372036854775808]], "constant": 0 }"#;
+    let message = "an expression has the number -9223372036854775808, of which there is no negative";
+    assert!(read(least).expect_err("it is the least number").starts_with(message));
+}

@@ -5,7 +5,7 @@
 //! have room for their regions, ranks that communicate together make the same calls. Whether the right elements move is not
 //! asked: that isl proved when the schedule was lowered, and the file says so.
 
-use super::{Direction, Leaf, LeafAccess, LeafOp, Leg, Nest, Owners, Region, Role, Transfer};
+use super::{Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
 use crate::matching::Matching;
@@ -82,13 +82,13 @@ impl Nest {
             return Err(format!("inside {level} loops, but there are {}", self.loops.len()));
         }
         self.step(transfer.step)?;
-        let ndim = self.shardings[transfer.tensor].shape().len();
-        self.region(region, ndim, *level)?;
+        let shape = self.shardings[transfer.tensor].shape();
+        self.region(region, shape, *level)?;
         let at_owners = route.at_owners();
         let follows = match (at_owners, &route.held) {
             ([leg], None) => !matches!(leg, Leg::Shift(_)),
             ([first, next], Some(held)) => {
-                self.region(held, ndim, *level)?;
+                self.region(held, shape, *level)?;
                 let passes =
                     |leg: &Leg| matches!(leg, Leg::Permute { .. } | Leg::Collective { owners: Owners::One(_), .. });
                 *direction == Direction::In && passes(first) && passes(next)
@@ -99,7 +99,9 @@ impl Nest {
             return Err("by legs that do not follow one another".into());
         }
         if let Some(shift) = route.shift()
-            && (shift.counter + 1 != *level || shift.axis >= self.mesh.ndim() || self.loops[shift.counter].extent < 1)
+            && (shift.counter.checked_add(1) != Some(*level)
+                || shift.axis >= self.mesh.ndim()
+                || self.loops[shift.counter].extent < 1)
         {
             return Err("that shifts along an axis, or in a loop, that is not there".into());
         }
@@ -150,15 +152,18 @@ impl Nest {
         }
     }
 
-    fn region(&self, region: &Region, ndim: usize, level: usize) -> Result<(), String> {
+    fn region(&self, region: &Region, shape: &[usize], level: usize) -> Result<(), String> {
         let Region { ranges, when, periods, blocks } = region;
         let lengths = [ranges.len(), periods.len(), blocks.len()];
-        let positive = periods.iter().flatten().all(|&period| period > 0)
+        let within = |(period, &extent): (&Option<i64>, &usize)| {
+            period.is_none_or(|period| (1..=extent as i64).contains(&period))
+        };
+        let positive = periods.iter().zip(shape).all(within)
             && blocks.iter().flatten().all(|blocks| blocks.stride > 0)
             && periods.iter().zip(blocks).all(|(period, blocks)| period.is_none() || blocks.is_none());
         let sizes = blocks.iter().flatten().map(|blocks| &blocks.size);
         let mut exprs = ranges.iter().chain(when).flat_map(|(a, b)| [a, b]).chain(sizes);
-        match lengths == [ndim; 3] && positive && exprs.all(|expr| self.is_in_scope(expr, level)) {
+        match lengths == [shape.len(); 3] && positive && exprs.all(|expr| self.is_in_scope(expr, level)) {
             true => Ok(()),
             false => Err("of a region that is not of its tensor".into()),
         }
@@ -205,40 +210,9 @@ impl Nest {
         {
             return Err("has a leaf that does not access what its kernel does".into());
         }
-        match operation_fits(leaf) {
+        match self.operation_fits(leaf) {
             true => Ok(()),
             false => Err("has a leaf whose operation is not over its loops and operands".into()),
         }
-    }
-}
-
-/// Whether an operation is over the loops and operands that the leaf has.
-fn operation_fits(leaf: &Leaf) -> bool {
-    let (loops, operands) = (leaf.loops.len(), leaf.operands.len());
-    match &leaf.op {
-        LeafOp::Nest => true,
-        LeafOp::Contraction { roles, alpha } => roles.len() == loops && operands == 2 && alpha.accesses().is_empty(),
-        LeafOp::Products { steps, blocks, alpha } => {
-            let step = |(number, step): (usize, &super::Product)| {
-                let factor = |factor: &super::Factor| match *factor {
-                    super::Factor::Operand(operand) => operand < operands,
-                    super::Factor::Scratch(other) => other < number,
-                };
-                let within = |numbers: &[usize]| numbers.iter().all(|&number| number < loops);
-                let roles: &[Role] = &step.roles;
-                step.factors.iter().all(factor)
-                    && within(&step.loops)
-                    && within(&step.kept)
-                    && (roles.is_empty() || roles.len() == step.loops.len())
-                    && step.level <= blocks.len()
-                    && step.capacity as i128 <= LIMIT
-            };
-            let blocked = blocks.iter().all(|block| block.number < loops && block.size > 0);
-            alpha.accesses().is_empty() && !steps.is_empty() && blocked && steps.iter().enumerate().all(step)
-        }
-        LeafOp::Named { operands: tiles, .. } => tiles.iter().all(|tile| match tile {
-            super::TileOperand::Access(operand) => *operand < operands,
-            super::TileOperand::Scalar(_) => true,
-        }),
     }
 }

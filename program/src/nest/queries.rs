@@ -66,6 +66,15 @@ impl Nest {
         }
     }
 
+    /// Returns a bound on how often one rank computes the statement.
+    #[must_use]
+    pub fn iterations(&self) -> u64 {
+        let ranges = self.ranges();
+        let counts = self.leaf.loops.iter().map(|inner| inner.count.bounds(&ranges).1);
+        let extents = self.loops.iter().map(|outer| outer.extent).chain(counts);
+        extents.fold(1, |all, extent| all.saturating_mul(extent.max(0) as u64))
+    }
+
     /// Returns the name of a coordinate or counter.
     #[must_use]
     pub fn symbol_name(&self, symbol: Symbol) -> Name {

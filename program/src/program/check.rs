@@ -75,6 +75,16 @@ fn fits(mesh: &Mesh, dtype: DType, arrays: &[Array], statement: &Statement) -> R
                 let ranks = sharding.mesh().size();
                 return Err(format!("`{name}` is on {ranks} ranks, but the program runs on {}", mesh.size()));
             }
+            if let Some(kept) = &moved.kept
+                && (kept.shape() != source.sharding.shape() || kept.mesh().size() != mesh.size())
+            {
+                let (name, held) = (source.name, source.sharding.shape());
+                return Err(format!(
+                    "what is kept of `{name}` is of {:?} on ({}), not of {held:?} on ({mesh})",
+                    kept.shape(),
+                    kept.mesh()
+                ));
+            }
             let closed = source.sharding.closed_axes(&target.sharding).map_err(|error| error.to_string())?;
             moved.by.as_ref().map_or(Ok(()), |by| reduction_fits(moved, by, [source, target], &closed))
         }

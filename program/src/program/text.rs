@@ -1,6 +1,6 @@
 //! A program on a page, and why everything moves as it does.
 
-use super::{Array, ArrayId, ArrayKind, Program, Statement, moves};
+use super::{Array, ArrayId, ArrayKind, Origin, Program, Statement, moves};
 use crate::proof;
 use polyshard_layout::SumKind;
 use std::fmt::{self, Write as _};
@@ -79,8 +79,19 @@ impl Program {
                 Statement::Free(_) => {}
             }
         }
+        if self.origin == (Origin::File { is_gone_through: true }) {
+            writeln!(text, "checked when it was read")?;
+            writeln!(
+                text,
+                "    - in every step, each rank is brought what it reads and writes what it owns or hands on"
+            )?;
+        }
         if !self.report.proofs.is_empty() {
-            writeln!(text, "proved")?;
+            let heading = match self.origin {
+                Origin::Derived => "proved",
+                Origin::File { .. } => "not proved here, but stated by the file",
+            };
+            writeln!(text, "{heading}")?;
         }
         proof::lines(&self.report.proofs).iter().try_for_each(|proof| writeln!(text, "    - {proof}"))?;
         let report = &self.report;

@@ -37,6 +37,9 @@ pub enum ReductionError {
     /// An array of no chunks.
     #[error("an array of 0 chunks has nothing to sum; give 1 or more")]
     NoChunks,
+    /// An array of more chunks than its steps divide it into.
+    #[error("an array of {chunks} chunks, but these steps divide it into {most} at most; give {most} or fewer")]
+    TooManyChunks { chunks: usize, most: usize },
     /// A step that says that ranks hold something else than they do.
     #[error(
         "step {step}: rank {rank} holds {held} of {}, which is not one of {parts} parts of the array",

@@ -9,11 +9,29 @@ use std::sync::Arc;
 
 /// A reduction as steps: collectives in groups of ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct Lowered {
+    #[serde(skip)]
     ranks: usize,
     reduced: Arc<Vec<Vec<usize>>>,
     chunks: usize,
     steps: Vec<LoweredStep>,
+}
+
+/// Steps as a file has them.
+#[derive(Deserialize)]
+struct Unchecked {
+    reduced: Arc<Vec<Vec<usize>>>,
+    chunks: usize,
+    steps: Vec<LoweredStep>,
+}
+
+impl TryFrom<Unchecked> for Lowered {
+    type Error = ReductionError;
+
+    fn try_from(Unchecked { reduced, chunks, steps }: Unchecked) -> Result<Self, ReductionError> {
+        Self::from_steps(reduced, chunks, steps)
+    }
 }
 
 /// One step: a collective in several groups at once.
@@ -27,6 +45,9 @@ pub struct LoweredStep {
     /// Each rank that takes part (of a broadcast, each root) holds this part of the array before: one of `parts`.
     pub parts: usize,
 }
+
+/// More chunks than any machine has ranks.
+const MOST_CHUNKS: usize = 1 << 20;
 
 impl Lowered {
     /// Returns the reduction by these steps, which sums each group of `reduced`, on arrays of `chunks` equal chunks.
@@ -47,7 +68,8 @@ impl Lowered {
     ///
     /// # Errors
     /// [`Ranks`](ReductionError::Ranks) if the groups of `reduced` do not have each rank from 0 on once, or a step names
-    /// another rank or one twice; [`NoChunks`](ReductionError::NoChunks) if there are none.
+    /// another rank or one twice; [`NoChunks`](ReductionError::NoChunks) if there are none;
+    /// [`TooManyChunks`](ReductionError::TooManyChunks) if there are more than the steps can tell apart.
     pub fn from_steps(
         reduced: impl Into<Arc<Vec<Vec<usize>>>>,
         chunks: usize,
@@ -67,6 +89,13 @@ impl Lowered {
         }
         if chunks == 0 {
             return Err(ReductionError::NoChunks);
+        }
+        // Nothing else divides an array, and every chunk is remembered of every rank.
+        let scattered = steps.iter().filter(|step| step.collective == Collective::ReduceScatter);
+        let largest = scattered.filter_map(|step| step.groups.iter().map(Vec::len).max());
+        let most = largest.fold(1, |most: usize, group| most.saturating_mul(group.max(1)).min(MOST_CHUNKS));
+        if chunks > most {
+            return Err(ReductionError::TooManyChunks { chunks, most });
         }
         Ok(Self { ranks, reduced, chunks, steps })
     }

@@ -64,7 +64,7 @@ impl Lowered {
                     return Err(ReductionError::Joined { step: number, group: group.clone(), reduced });
                 }
                 let (held, chunks, parts) = (context.chunks_of(here[0]).len(), self.chunks(), step.parts);
-                if held * parts != chunks && !(held == 0 && collective.reduces()) {
+                if held.checked_mul(parts) != Some(chunks) && !(held == 0 && collective.reduces()) {
                     return Err(ReductionError::Parts { step: number, rank: group[0], held, chunks, parts });
                 }
                 context.apply(collective, &here).map_err(|violation| {

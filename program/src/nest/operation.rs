@@ -1,0 +1,122 @@
+//! Whether the operation of a leaf is over the loops, operands and scalars that are there.
+
+use super::{Factor, Leaf, LeafAccess, LeafOp, LoopBlock, Nest, Product, Role, TileOperand};
+use crate::affine::Affine;
+use crate::bounds::LIMIT;
+use crate::value::{Access, Value};
+
+impl Nest {
+    /// Whether the operation reads what the leaf has, and its loops move what their roles say.
+    pub(super) fn operation_fits(&self, leaf: &Leaf) -> bool {
+        let (loops, operands) = (leaf.loops.len(), leaf.operands.len());
+        let moves = |access: &LeafAccess, number: usize| access.strides.iter().any(|strides| strides[number] != 0);
+        match &leaf.op {
+            LeafOp::Nest => true,
+            LeafOp::Contraction { roles, alpha } => {
+                let [a, b] = &leaf.operands[..] else { return false };
+                let plays = |(number, &role): (usize, &Role)| {
+                    plays(role, [a, b, &leaf.target].map(|access| moves(access, number)))
+                };
+                roles.len() == loops && roles.iter().enumerate().all(plays) && self.is_factor(alpha)
+            }
+            LeafOp::Products { steps, blocks, alpha } => {
+                let moved = |factor: Factor, number: usize| match factor {
+                    Factor::Operand(operand) => moves(&leaf.operands[operand], number),
+                    Factor::Scratch(other) => steps[other].kept.contains(&number),
+                };
+                let step = |(nth, step): (usize, &Product)| {
+                    let there = |factor: &Factor| match *factor {
+                        Factor::Operand(operand) => operand < operands,
+                        Factor::Scratch(other) => other < nth,
+                    };
+                    let is_last = nth + 1 == steps.len();
+                    let result = |number: usize| {
+                        if is_last { moves(&leaf.target, number) } else { step.kept.contains(&number) }
+                    };
+                    let parts = |number: usize| {
+                        let [a, b] = step.factors.map(|factor| moved(factor, number));
+                        [a, b, result(number)]
+                    };
+                    let mut roles = step.loops.iter().zip(&step.roles);
+                    step.factors.iter().all(there)
+                        && step.loops.iter().chain(&step.kept).all(|&number| number < loops)
+                        && (step.roles.is_empty() || step.roles.len() == step.loops.len())
+                        && roles.all(|(&number, &role)| plays(role, parts(number)))
+                        && step.level <= blocks.len()
+                        && (is_last || self.most_kept(leaf, step, blocks) <= step.capacity as i128)
+                        && step.capacity as i128 <= LIMIT
+                };
+                let blocked = blocks.iter().all(|block| block.number < loops && block.size > 0);
+                blocked && !steps.is_empty() && steps.iter().enumerate().all(step) && self.is_factor(alpha)
+            }
+            LeafOp::Named { operands: tiles, statement, .. } => {
+                let there = tiles.iter().all(|tile| match *tile {
+                    TileOperand::Access(operand) => operand < operands,
+                    TileOperand::Scalar(name) => self.kernel.scalars().iter().any(|scalar| scalar.0 == name),
+                });
+                there && self.is_apart(leaf, &statement.target)
+            }
+        }
+    }
+
+    /// Whether the elements of the output's tile, which has a dimension per index of `tile`, are in places of their own: along
+    /// each dimension of the array, each loop goes further than those with smaller strides together.
+    fn is_apart(&self, leaf: &Leaf, tile: &Access) -> bool {
+        let ranges = self.ranges();
+        let number = |index: &Affine| {
+            let var = index.as_variable()?;
+            leaf.loops.iter().position(|inner| inner.var == var)
+        };
+        let Some(loops) = tile.index.iter().map(number).collect::<Option<Vec<_>>>() else { return false };
+        let moved = |number: usize| leaf.target.strides.iter().filter(move |strides| strides[number] != 0).count();
+        let apart = |strides: &Vec<i64>| {
+            let along = loops.iter().filter(|&&number| strides[number] != 0);
+            let mut along: Vec<_> = along
+                .map(|&number| {
+                    let count = leaf.loops[number].count.bounds(&ranges).1.max(1);
+                    (i128::from(strides[number]).abs(), i128::from(count) - 1)
+                })
+                .collect();
+            along.sort_unstable();
+            let mut reach = 0;
+            along.into_iter().all(|(stride, steps)| {
+                let apart = stride > reach;
+                reach += stride * steps;
+                apart
+            })
+        };
+        loops.iter().all(|&number| moved(number) == 1) && leaf.target.strides.iter().all(apart)
+    }
+
+    /// Whether a value is of numbers and of scalars that the kernel has.
+    fn is_factor(&self, value: &Value) -> bool {
+        let scalar = |name| self.kernel.scalars().iter().any(|scalar| scalar.0 == name);
+        match value {
+            Value::Access(_) | Value::Index(_) => false,
+            Value::Scalar(name) => scalar(*name),
+            _ => value.parts().into_iter().all(|part| self.is_factor(part)),
+        }
+    }
+
+    /// The most elements that a product keeps at a time.
+    fn most_kept(&self, leaf: &Leaf, step: &Product, blocks: &[LoopBlock]) -> i128 {
+        let ranges = self.ranges();
+        let most = |&number: &usize| {
+            let block =
+                blocks[..step.level].iter().filter(|block| block.number == number).map(|block| block.size).min();
+            let all = leaf.loops[number].count.bounds(&ranges).1.max(0);
+            i128::from(block.map_or(all, |block| block.min(all)))
+        };
+        step.kept.iter().map(most).fold(1, i128::saturating_mul)
+    }
+}
+
+/// Whether a loop that moves these of the two factors and their product plays the role.
+fn plays(role: Role, [a, b, product]: [bool; 3]) -> bool {
+    match role {
+        Role::Batch => product,
+        Role::M => !b && product,
+        Role::N => !a && product,
+        Role::K => !product,
+    }
+}

@@ -1,0 +1,139 @@
+//! Whether each rank has what it reads and writes, in every step.
+//!
+//! That is what isl proves of a schedule for all sizes at once. Of a nest that comes from a file nobody knows it, so it is asked
+//! of each rank in each step where these are few: legs lead to ranks that own or hold what they bring, and the leaf stays inside
+//! what was brought.
+
+use super::{Direction, LeafAccess, Leg, Nest, Owners, Transfer};
+use crate::traffic::{Along, Rank, in_all_steps};
+
+/// Ranks times steps times accesses beyond which nothing is gone through: some ten milliseconds.
+const MOST: u64 = 1 << 15;
+
+impl Nest {
+    /// Goes through the steps of all ranks, if they are few, and returns whether it did.
+    ///
+    /// # Errors
+    /// What a rank lacks, as a clause after the kernel's name.
+    pub(crate) fn go_through(&self) -> Result<bool, String> {
+        let extents = self.ranges().counters;
+        let ranks = self.mesh.size() as u64;
+        let steps = extents.iter().fold(1u64, |steps, &extent| steps.saturating_mul(extent.max(1) as u64));
+        let partners = self.partners().max(1) as u64;
+        let each = partners.saturating_mul(self.transfers.len() as u64).saturating_add(self.leaf.operands.len() as u64);
+        if ranks.saturating_mul(steps).saturating_mul(each) > MOST {
+            return Ok(false);
+        }
+        let first = |level: usize, step: &dyn Fn(&[i64]) -> Result<(), String>| {
+            let mut lacking = Ok(());
+            in_all_steps(level, &extents, |counters| {
+                if lacking.is_ok() {
+                    lacking = step(counters);
+                }
+                0
+            });
+            lacking
+        };
+        for rank in 0..self.mesh.size() {
+            let rank = Rank::new(self, self.mesh.coordinates(rank));
+            for (number, transfer) in self.transfers.iter().enumerate() {
+                first(transfer.level, &|counters| match self.is_covered(&rank, transfer, counters) {
+                    true => Ok(()),
+                    false => {
+                        let name = self.tensor_name(transfer.tensor);
+                        Err(format!(
+                            "has a transfer, number {number}, whose legs do not lead to all of its part of `{name}`"
+                        ))
+                    }
+                })?;
+            }
+            first(self.loops.len(), &|counters| self.leaf_stays_inside(&rank, counters))?;
+        }
+        Ok(true)
+    }
+
+    /// Whether the ranks at the owners' end of each leg have all of the region.
+    fn is_covered(&self, rank: &Rank<'_>, transfer: &Transfer, counters: &[i64]) -> bool {
+        let Transfer { route, region, direction, .. } = transfer;
+        if let Some(shift) = route.shift() {
+            let near = transfer.iteration_at_owners(shift.counter, &self.ranges());
+            if counters[shift.counter] != near {
+                return true;
+            }
+        }
+        let sharding = &self.shardings[transfer.tensor];
+        let count = |region: &[Along]| match direction {
+            Direction::In => region.iter().map(Along::distinct).fold(1, u64::saturating_mul),
+            Direction::Out { .. } => region.iter().map(Along::count).fold(1, u64::saturating_mul),
+        };
+        route.at_owners().iter().enumerate().all(|(nth, leg)| {
+            let held = route.held.as_ref().filter(|_| nth == 0);
+            let Some(wanted) = rank.ranges(held.unwrap_or(region), counters) else { return true };
+            // The second of two legs takes out of tiles.
+            let passes_on = route.held.as_ref().filter(|_| nth == 1);
+            let has_all = |owner: Option<Vec<usize>>| {
+                owner.is_some_and(|owner| match passes_on {
+                    Some(held) => Rank::new(self, owner).ranges(held, counters).as_ref() == Some(&wanted),
+                    None => Rank::new(self, owner).owned(sharding, &wanted).0 == count(&wanted),
+                })
+            };
+            let parts = |owners: &mut dyn Iterator<Item = Vec<usize>>| -> u64 {
+                let part = |owner: Vec<usize>| match direction {
+                    Direction::In => rank.read_from(&Rank::new(self, owner), sharding, &wanted),
+                    Direction::Out { .. } => Rank::new(self, owner).owned(sharding, &wanted).0,
+                };
+                owners.map(part).fold(0, u64::saturating_add)
+            };
+            match leg {
+                Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. } => {
+                    has_all(Some(rank.coordinates.clone()))
+                }
+                Leg::Collective { axes, owners: Owners::One(root) } => has_all(rank.member_at(axes, root, counters)),
+                Leg::Collective { axes, owners: Owners::Parts } => {
+                    parts(&mut rank.members(axes).into_iter()) == count(&wanted)
+                }
+                Leg::Permute { owner, .. } => has_all(rank.rank_at(owner, counters)),
+                Leg::Halo { reach } | Leg::Exchange { reach } => {
+                    // Of what is partial, each rank keeps its own term.
+                    let own = |owner: &Vec<usize>| {
+                        let term = |&axis: &usize| owner[axis] == rank.coordinates[axis];
+                        *direction == Direction::In || sharding.partial().iter().all(term)
+                    };
+                    let found = parts(&mut self.mesh.in_reach(&rank.coordinates, reach).filter(own));
+                    match direction {
+                        Direction::In => found == count(&wanted),
+                        Direction::Out { .. } => found >= count(&wanted),
+                    }
+                }
+                Leg::Shift(_) => false,
+            }
+        })
+    }
+
+    /// Whether all that the leaf reads and writes in a step is in the regions of its transfers.
+    fn leaf_stays_inside(&self, rank: &Rank<'_>, counters: &[i64]) -> Result<(), String> {
+        let counts: Vec<_> = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters)).collect();
+        if counts.iter().any(|&count| count <= 0) {
+            return Ok(());
+        }
+        let inside = |access: &LeafAccess, transfer: &Transfer| {
+            rank.ranges(&transfer.region, counters).is_some_and(|region| {
+                let dims = access.base.iter().zip(&access.strides).zip(&region);
+                dims.into_iter().all(|((base, strides), along)| {
+                    along.holds(rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()))
+                })
+            })
+        };
+        let accesses = self.kernel.value().accesses();
+        let operands = self.leaf.operands.iter().zip(accesses).enumerate();
+        // What may be outside of its array is looked up with a check.
+        let checked = operands.filter(|(_, (_, read))| read.outside.is_none());
+        let checked = checked.map(|(operand, (access, _))| (access, &self.transfers[self.transfer_of(operand).0]));
+        match checked.chain([(&self.leaf.target, self.output())]).find(|(access, transfer)| !inside(access, transfer)) {
+            None => Ok(()),
+            Some((access, _)) => {
+                Err(format!("has a leaf that leaves its part of `{}`", self.tensor_name(access.tensor)))
+            }
+        }
+    }
+}
