@@ -7,7 +7,6 @@ use super::expression::Expression::{self, Add, Const, Mul, Operand};
 use super::pointwise::in_one_go;
 use super::{Pointwise, Rows, functions, vector};
 use crate::{DType, Element};
-use bytemuck::bytes_of;
 use polyshard_program::{Comparison, Function};
 
 impl<T: Element> Pointwise<T> for Expression<T> {
@@ -27,8 +26,15 @@ impl<T: Element> Pointwise<T> for Expression<T> {
     }
 
     fn points(&self) -> usize {
-        // In short rows, memory is read on while functions are computed that take longer than that.
-        if self.computes_long() { 128 } else { in_one_go::<T>() }
+        match self {
+            // One pass, in which memory is read on while functions are computed that take longer than that.
+            Self::Call(Function::Exp | Function::Log | Function::Tanh, inner) if matches!(**inner, Operand(_)) => {
+                in_one_go::<T>()
+            }
+            // In short rows, so it is with several.
+            _ if self.computes_long() => (1 << 10) / size_of::<T>(),
+            _ => in_one_go::<T>(),
+        }
     }
 
     fn row(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]) {
@@ -95,10 +101,15 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
             }
             Expression::Call(function, inner) => {
                 // Longer functions are compiled once, and not with what comes before and after them.
-                self.of(inner);
-                functions::call(*function, self.out);
-                if bytes_of(&end) != bytes_of(&T::ZERO.negate()) {
-                    vector::update(self.out, [], &|a, []| a.add(end));
+                match **inner {
+                    Operand(i) => {
+                        let len = self.out.len();
+                        functions::call(*function, Some(&self.operands.get(i)[..len]), self.out, end);
+                    }
+                    _ => {
+                        self.of(inner);
+                        functions::call(*function, None, self.out, end);
+                    }
                 }
             }
             Expression::Pow(left, right) => {

@@ -74,20 +74,21 @@ macro_rules! elementary {
             // From there on, it rounds to 1.
             let a = if a > 20.0 { 20.0 } else { a };
             let (k, high) = reduced(2.0 * a);
-            let low = k * LN_2_REST;
-            let r = high - low;
-            let c = (high - r) - low;
-            // exp(2a) - 1 = n + n_low, from exp(r) - 1 = p + p_low.
-            let u = polynomial(&EXP, r).mul_add(r * r, c);
-            let p = r + u;
-            let p_low = (r - p) + u;
+            // Exact where `k` is 0; elsewhere what it is off by is less than half a unit of the result.
+            let r = k.mul_add(-LN_2_REST, high);
+            let (sum, square) = (polynomial(&EXP, r), r * r);
+            let p = sum.mul_add(square, r);
             let scale = power_of_two(k);
-            let (scaled, below) = (scale * p, scale - 1.0);
-            let n = below + scaled;
-            let n_low = scale.mul_add(p_low, (below - n) + scaled);
+            // exp(2a) - 1 = n + n_low, from exp(r) - 1 = p.
+            let below = scale - 1.0;
+            let n = scale.mul_add(p, below);
+            let n_low = scale.mul_add(p, below - n);
+            // What p itself is off by makes a difference where there are more floats to choose from.
+            let n_low = if $digits > 24 { scale.mul_add(sum.mul_add(square, r - p), n_low) } else { n_low };
             // exp(2a) + 1 = d + d_low
             let d = n + 2.0;
-            let d_low = ((2.0 - d) + n) + n_low;
+            let d_low = (2.0 - d) + n;
+            let d_low = if $digits > 24 { d_low + n_low } else { d_low };
             let inverse = 1.0 / d;
             let q = n * inverse;
             // What q (d + d_low) lacks of n + n_low; the first product is exact.
