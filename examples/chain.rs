@@ -1,6 +1,6 @@
 //! Two products in a row: Y = X·W1 by columns, Z = Y·W2 by rows, and between them one redistribution of Y.
 //!
-//! Each product is local to its rank. What the first leaves is not what the second wants, so the pipeline plans how
+//! Each product is local to its rank. What the first leaves is not what the second wants, so the sequence plans how
 //! Y gets from columns to rows: an all-to-all. N. Rink, A. Paszke, D. Vytiniotis and G. Schmid, "Memory-efficient
 //! array redistribution through portable collective communication", arXiv 2112.01075, Listing 3.
 //!
@@ -11,7 +11,7 @@
 
 use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::{Element, Pipeline, launched_ranks};
+use polyshard::{Element, Sequence, launched_ranks};
 use std::error::Error;
 use std::time::Instant;
 
@@ -67,7 +67,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         .tensorize([mi, n, k])
         .lower()?;
     let chain =
-        Pipeline::new().stage(&by_columns, ["X", "W1"], "Y").stage(&by_rows, ["Y", "W2"], "Z").keep("Y").build()?;
+        Sequence::new().stage(&by_columns, ["X", "W1"], "Y").stage(&by_rows, ["Y", "W2"], "Z").keep("Y").build()?;
     if args.explain {
         polyshard::exit(0, chain.explain());
     }

@@ -11,11 +11,11 @@
 
 use clap::Parser;
 use polyshard::prelude::*;
-use polyshard::{Element, Pipeline, launched_ranks};
+use polyshard::{Element, Sequence, launched_ranks};
 use std::error::Error;
 use std::time::Instant;
 
-/// Y[p, q, r] = sum of X[i, j, k]·A[i, p]·B[j, q]·C[k, r], as a pipeline of three products.
+/// Y[p, q, r] = sum of X[i, j, k]·A[i, p]·B[j, q]·C[k, r], as a sequence of three products.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example tucker -- --mesh 2x2x2 --explain
@@ -76,8 +76,8 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         polyshard::exit(0, stages.map(|stage| stage.explain()).join("\n"));
     }
     let [first, second, third] = &stages;
-    let pipeline = Pipeline::new().stage(first, ["X", "A"], "U").stage(second, ["U", "B"], "V");
-    let tucker = pipeline.stage(third, ["V", "C"], "Y").build()?;
+    let sequence = Sequence::new().stage(first, ["X", "A"], "U").stage(second, ["U", "B"], "V");
+    let tucker = sequence.stage(third, ["V", "C"], "Y").build()?;
 
     polyshard::spmd(mesh.size(), |world| {
         let x = DistArray::from_fn(world, tucker.sharding("X"), |index| f32::random(1, index))?;

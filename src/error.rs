@@ -5,7 +5,7 @@ use polyshard_machine::MachineError;
 use polyshard_planner::placement::{PlacedMesh, PlacementError};
 use polyshard_planner::product::ProductError;
 use polyshard_planner::reduce::ReduceError;
-use polyshard_planner::{PipelineError, PlanError, TypeError};
+use polyshard_planner::{PlanError, SequenceError, TypeError};
 use polyshard_polyhedral::LowerError;
 use std::fmt;
 
@@ -49,9 +49,9 @@ pub enum Error {
     /// There is no plan for a product of sharded arrays.
     #[error(transparent)]
     Product(#[from] ProductError),
-    /// The stages of a pipeline do not fit together.
+    /// The stages of a sequence do not fit together.
     #[error(transparent)]
-    Pipeline(#[from] Box<PipelineError>),
+    Sequence(#[from] Box<SequenceError>),
     /// A world is to be placed that is placed already.
     #[error("the world is placed already, {name}; give `place` the world that `spmd` gives")]
     PlacedAlready {

@@ -62,7 +62,7 @@ pub use polyshard_machine::{Machine, MachineError};
 pub use polyshard_planner as planner;
 pub use polyshard_planner::placement::{AxisRef, ParallelismMatrix, PlacedMesh, PlacementError};
 pub use polyshard_planner::reduce::{ReduceError, Strategy};
-pub use polyshard_planner::{DistType, Pipeline, PipelineError, Plan, PlanError, PlanOptions, Sharded, TypeError};
+pub use polyshard_planner::{DistType, Plan, PlanError, PlanOptions, Sequence, SequenceError, Sharded, TypeError};
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{

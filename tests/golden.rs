@@ -8,7 +8,7 @@ use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::planner::product::{Link, Product, Roofline, Wiring};
 use polyshard::prelude::*;
 use polyshard::{
-    DType, DistType, ParallelismMatrix, Pipeline, PlacedMesh, Plan, PlanOptions, SourceOptions, Strategy, reference,
+    DType, DistType, ParallelismMatrix, PlacedMesh, Plan, PlanOptions, Sequence, SourceOptions, Strategy, reference,
     runtime, rust_source,
 };
 use polyshard_testing::written::read_back;
@@ -473,7 +473,7 @@ fn two_products() -> Program {
     let second = second.distribute([m], [mo], [mi], &mesh).shard("Y", [m.at(x)]).shard("Z", [m.at(x)]);
     let [first, second] =
         [first.tensorize([m, ni, k]), second.tensorize([mi, n, k])].map(|schedule| schedule.lower().expect("legal"));
-    Pipeline::new()
+    Sequence::new()
         .stage(&first, ["X", "W"], "Y")
         .stage(&second, ["Y", "scale_of"], "Z")
         .build()

@@ -4,7 +4,7 @@
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, ArrayViewMutD, Ix2, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
-use polyshard::{Element, Kernel, Pipeline, Trace, parse_kernel, reference};
+use polyshard::{Element, Kernel, Sequence, Trace, parse_kernel, reference};
 #[cfg(feature = "mpi")]
 use polyshard_testing::start::{Start, run};
 
@@ -396,12 +396,12 @@ fn a_leaf_that_computes_something_else_is_refused_on_all_ranks() {
 }
 
 #[test]
-fn a_pipeline_asks_for_all_leaves_before_it_runs() {
+fn a_sequence_asks_for_all_leaves_before_it_runs() {
     let called = |_: ArrayViewMutD<'_, f64>, _: [ArrayViewD<'_, f64>; 1]| panic!("the first stage has run");
     register("called", &computes::<f64>(COPY), called).expect("a leaf");
     let [first, second] = ["called", "forgotten"].map(|leaf| copy().tensorize_with(["ii"], leaf));
     let [first, second] = [first, second].map(|schedule| schedule.lower().expect("a legal schedule"));
-    let chain = Pipeline::new().stage(&first, ["A"], "B").stage(&second, ["B"], "C").build().expect("stages that fit");
+    let chain = Sequence::new().stage(&first, ["A"], "B").stage(&second, ["B"], "C").build().expect("stages that fit");
     let told = polyshard::spmd(2, |world| {
         let a = DistArray::filled(world, first.sharding("A"), 1.0)?;
         Ok(chain.run(world, &[&a]).expect_err("a leaf is missing").to_string())

@@ -57,7 +57,7 @@ pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use polyshard_layout::DType;
 pub use polyshard_program::reduction;
-pub use shared_inputs::{Shards, SharedInputs};
+pub use shared_inputs::{InputTable, Shards, SharedInputs};
 
 pub use redistribute::Redistribution;
 pub use reduce::Reduction;

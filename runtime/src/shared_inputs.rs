@@ -23,14 +23,15 @@ use std::ops::Deref;
 ///
 /// ```
 /// use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-/// use polyshard_runtime::{DistArray, Error, Grid, Region, SharedInputs, Tile, spmd};
+/// use polyshard_runtime::{DistArray, Error, Grid, InputTable, Region, SharedInputs, Tile, spmd};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
 /// spmd(2, |world| {
 ///     let row = Grid::new(world, &mesh)?.group(&[0])?;
 ///     let a = DistArray::from_fn(world, &halves, |index| index[0] as f64)?;
 ///     let mut tile = Tile::new("A", 2)?;
-///     let inputs = SharedInputs::new(world, [&a])?;
+///     let mut known = InputTable::default();
+///     let inputs = SharedInputs::new(world, [&a], &mut known)?;
 ///     let [a] = inputs.shards();
 ///     let first_half = Region::new(std::iter::once(0..2));
 ///     tile.broadcast(&row, &[0], a, &first_half)?; // rank 1 reads it where rank 0 has it
@@ -44,14 +45,14 @@ pub struct SharedInputs<'a, T> {
     world: &'a World,
     arrays: SmallVec<[&'a DistArray<T>; 4]>,
     /// None if nothing is published: all that is needed of other ranks comes by messages.
-    known: Option<InputTable>,
+    known: Option<&'a mut InputTable>,
     /// What this rank must not write or give back before all are done.
     owners: SmallVec<[Stranded; 4]>,
 }
 
-/// What is known of the arrays of one run, for the next.
+/// What is known of the inputs of a run, for the next: where other ranks had them is not looked up again.
 #[derive(Default)]
-pub(crate) struct InputTable {
+pub struct InputTable {
     tables: Vec<ShardTable>,
     /// What all ranks must publish alike: the program, and how its inputs lie.
     program: Option<u32>,
@@ -79,14 +80,19 @@ pub struct Shards<'a, T> {
 impl<'a, T: Element> SharedInputs<'a, T> {
     /// Publishes `arrays` for the ranks that share memory with this one; collective over the world.
     ///
-    /// Nothing is published if no ranks share memory, or [messages are asked for](World::set_transport).
+    /// Nothing is published if no ranks share memory, or [messages are asked for](World::set_transport). The table is that of
+    /// runs before on arrays that are laid out as these, or a new one.
     ///
     /// # Errors
     /// If the ranks publish different inputs, which all of them are told, or another rank failed.
-    pub fn new<const N: usize>(world: &'a World, arrays: [&'a DistArray<T>; N]) -> Result<Self> {
+    pub fn new<const N: usize>(
+        world: &'a World,
+        arrays: [&'a DistArray<T>; N],
+        known: &'a mut InputTable,
+    ) -> Result<Self> {
         match world.transport() {
             Transport::Messages => Ok(Self::none(world, &arrays)),
-            transport => Self::publish(world, &arrays, InputTable::default(), transport),
+            transport => Self::publish(world, &arrays, known, transport),
         }
     }
 
@@ -95,14 +101,14 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         Self { world, arrays: arrays.iter().copied().collect(), known: None, owners: SmallVec::new() }
     }
 
-    /// As [`new`](Self::new), with what is known of arrays that are laid out as these.
+    /// As [`new`](Self::new), by a transport that is not messages.
     ///
     /// # Errors
     /// [`RunError::NotShared`] if all is to be [shared](Transport::Shared), and an array is not.
     pub(crate) fn publish(
         world: &'a World,
         arrays: &[&'a DistArray<T>],
-        known: InputTable,
+        known: &'a mut InputTable,
         transport: Transport,
     ) -> Result<Self> {
         let mut inputs = Self::none(world, arrays);
@@ -114,7 +120,8 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         };
         if let Some(memory) = memory.filter(|memory| memory.is_shared() && !arrays.is_empty() && pays(&**memory)) {
             inputs.owners = arrays.iter().map(|array| array.lend() as Stranded).collect();
-            inputs.known = Some(inputs.exchange(known, &*memory)?);
+            inputs.exchange(known, &*memory)?;
+            inputs.known = Some(known);
         }
         let everywhere = |nth| inputs.array(nth).are_everywhere() || world.size() == 1;
         match (0..arrays.len()).find(|&nth| !everywhere(nth)) {
@@ -126,7 +133,7 @@ impl<'a, T: Element> SharedInputs<'a, T> {
     }
 
     /// Publishes this rank's blocks, and learns where those of the others are.
-    fn exchange(&mut self, mut known: InputTable, memory: &dyn SharedMemory) -> Result<InputTable> {
+    fn exchange(&self, known: &mut InputTable, memory: &dyn SharedMemory) -> Result<()> {
         known.tables.resize_with(self.arrays.len(), ShardTable::default);
         let round = known.round::<T>(&self.arrays);
         for (arrays, tables) in self.arrays.chunks(BLOCKS).zip(known.tables.chunks_mut(BLOCKS)) {
@@ -141,7 +148,7 @@ impl<'a, T: Element> SharedInputs<'a, T> {
                 table.update(headers.iter().map(|header| published(header, nth)), memory);
             }
         }
-        Ok(known)
+        Ok(())
     }
 
     /// Returns the arrays, in the order in which they were given.
@@ -165,18 +172,13 @@ impl<'a, T: Element> SharedInputs<'a, T> {
     ///
     /// # Errors
     /// If another rank failed.
-    pub fn release(self) -> Result<()> {
-        self.release_and_keep().map(drop)
-    }
-
-    /// As [`release`](Self::release), and returns what is known of the arrays.
-    pub(crate) fn release_and_keep(mut self) -> Result<InputTable> {
-        let Some(mut known) = self.known.take() else { return Ok(InputTable::default()) };
+    pub fn release(mut self) -> Result<()> {
+        let Some(known) = self.known.take() else { return Ok(()) };
         let memory = self.world.memory()?;
         let peers = Peers { comm: self.world.comm(), memory: &*memory, rank: &|rank| rank, are_all: true };
         self.world.publisher().wait(&peers, &known.round::<T>(&self.arrays), 0)?;
         self.owners.clear();
-        Ok(known)
+        Ok(())
     }
 }
 
@@ -369,7 +371,8 @@ mod tests {
             let a = DistArray::from_fn(world, &sharding, |index| index[0] as f64)?;
             let owner = exchange_words(world.comm(), "addresses", [a.block().as_ptr().addr() as u64])?[1][0];
             let mut tile = Tile::new("A", 4)?;
-            let inputs = SharedInputs::new(world, [&a])?;
+            let mut known = InputTable::default();
+            let inputs = SharedInputs::new(world, [&a], &mut known)?;
             let [a] = inputs.shards();
             tile.broadcast(&group, &[1], a, &region(5, 8))?;
             let view = tile.view(a).strided(&[5], &[&[1]]);
@@ -388,7 +391,8 @@ mod tests {
         let received = spmd(4, |world| -> Result<_> {
             let group = Grid::new(world, &mesh)?.group(&[0])?;
             let a = DistArray::from_fn(world, &sharding, |index| index[0] as i32)?;
-            let inputs = SharedInputs::new(world, [&a])?;
+            let mut known = InputTable::default();
+            let inputs = SharedInputs::new(world, [&a], &mut known)?;
             let [a] = inputs.shards();
             let mut tile = Tile::new("A", 12)?;
             tile.all_gather(&group, a, &region(2, 8))?;
@@ -408,7 +412,8 @@ mod tests {
             let mut a = DistArray::from_fn(world, &sharding, |index| index[0] as f32)?;
             let address = a.block().as_ptr();
             world.set_transport(Transport::Messages);
-            let inputs = SharedInputs::new(world, [&a])?;
+            let mut known = InputTable::default();
+            let inputs = SharedInputs::new(world, [&a], &mut known)?;
             let [shards] = inputs.shards();
             assert!(!shards.are_shared() && !shards.sees(1 - world.rank()));
             let mut tile = Tile::new("A", 6)?;
@@ -428,11 +433,11 @@ mod tests {
         let done = spmd(2, |world| -> Result<()> {
             let mut a = DistArray::filled(world, &sharding, 3.0_f32)?;
             let address = a.block().as_ptr();
-            SharedInputs::new(world, [&a])?.release()?;
+            SharedInputs::new(world, [&a], &mut InputTable::default())?.release()?;
             a.block_mut()[0] = 4.0;
             assert_eq!(a.block().as_ptr(), address, "it came back");
             // As when a rank fails on the way.
-            drop(SharedInputs::new(world, [&a])?);
+            drop(SharedInputs::new(world, [&a], &mut InputTable::default())?);
             a.block_mut()[1] = 5.0;
             assert_ne!(a.block().as_ptr(), address, "others may be reading it");
             assert_eq!(a.block()[..3], [4.0, 5.0, 3.0]);
@@ -446,7 +451,8 @@ mod tests {
         let (_, sharding) = blocks(3);
         let failed = spmd(3, |world| -> Result<()> {
             let a = DistArray::filled(world, &sharding, 3.0_f32)?;
-            let inputs = SharedInputs::new(world, [&a])?;
+            let mut known = InputTable::default();
+            let inputs = SharedInputs::new(world, [&a], &mut known)?;
             assert!(world.rank() != 1, "a leaf that panics");
             inputs.release()
         });

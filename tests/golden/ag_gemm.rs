@@ -13,7 +13,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, Group, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
+    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
+    World, count,
 };
 
 /// The mesh: x: 4.
@@ -69,6 +70,7 @@ pub struct Prepared<'world> {
     grid: Grid<'world>,
     along_x: std::rc::Rc<Group>,
     b_tile: Tile<f32>,
+    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -80,7 +82,13 @@ impl<'world> Prepared<'world> {
         let grid = Grid::new(world, &mesh())?;
         let along_x = grid.group(&[0])?;
         let b_tile = Tile::new("B", 51)?;
-        Ok(Self { grid, along_x, b_tile })
+        let known_inputs = InputTable::default();
+        Ok(Self {
+            grid,
+            along_x,
+            b_tile,
+            known_inputs,
+        })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
     ///
@@ -109,13 +117,13 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f32>,
         c: &mut DistArray<f32>,
     ) -> Result<()> {
-        let Self { grid, along_x, b_tile } = self;
+        let Self { grid, along_x, b_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
         let [x] = grid.coordinates();
         // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b])?;
+        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
         let [a, b] = shared.shards();
         // step 4: shard(A, m @ x): A, local
         // step 2: divide(n, no, ni, 4)

@@ -15,8 +15,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World,
-    count,
+    DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
+    Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -95,6 +95,7 @@ pub struct Prepared<'world> {
     a_tile: Tile<f64>,
     b_tile: Tile<f64>,
     c_tile: OutTile<f64>,
+    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -108,12 +109,14 @@ impl<'world> Prepared<'world> {
         let a_tile = Tile::new("A", 119)?;
         let b_tile = Tile::new("B", 102)?.fixed();
         let c_tile = OutTile::new("C", 42)?.fixed();
+        let known_inputs = InputTable::default();
         Ok(Self {
             grid,
             along_y,
             a_tile,
             b_tile,
             c_tile,
+            known_inputs,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -143,13 +146,13 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_y, a_tile, b_tile, c_tile } = self;
+        let Self { grid, along_y, a_tile, b_tile, c_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
         let [x, y] = grid.coordinates();
         // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b])?;
+        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
         let [a, b] = shared.shards();
         // step 7: shard(A, m @ cyclic(x, 2), k @ y): A, all_gather(y)
         let a_region = Region::new([2 * x..13, 0..17]).in_blocks(0, 2, 4);

@@ -15,7 +15,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, Group, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
+    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
+    World, count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -100,6 +101,7 @@ pub struct Prepared<'world> {
     along_y: std::rc::Rc<Group>,
     a_tile: Tile<f64>,
     b_tile: Tile<f64>,
+    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -113,12 +115,14 @@ impl<'world> Prepared<'world> {
         let along_y = grid.group(&[1])?;
         let a_tile = Tile::relay("A", 63)?;
         let b_tile = Tile::relay("B", 54)?;
+        let known_inputs = InputTable::default();
         Ok(Self {
             grid,
             along_x,
             along_y,
             a_tile,
             b_tile,
+            known_inputs,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -148,13 +152,13 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_x, along_y, a_tile, b_tile } = self;
+        let Self { grid, along_x, along_y, a_tile, b_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
         let [x, y] = grid.coordinates();
         // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b])?;
+        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
         let [a, b] = shared.shards();
         // step 2: divide(k, ko, ki, 2); step 4: rotate(ko, [mo, no])
         for ko in 0..2i64 {

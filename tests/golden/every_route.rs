@@ -10,8 +10,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Element, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile,
-    World, count,
+    DistArray, Element, Grid, InputTable, OutTile, ReduceOp, Region, Result,
+    SharedInputs, Tile, World, count,
 };
 
 /// The mesh: x: 3, y: 2.
@@ -104,6 +104,7 @@ pub struct Prepared<'world> {
     b_tile: Tile<i32>,
     d_tile: Tile<i32>,
     c_tile: OutTile<i32>,
+    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -117,12 +118,14 @@ impl<'world> Prepared<'world> {
         let b_tile = Tile::new("B", 25)?.fixed();
         let d_tile = Tile::new("d", 5)?.fixed();
         let c_tile = OutTile::new("C", 25)?.fixed();
+        let known_inputs = InputTable::default();
         Ok(Self {
             grid,
             a_tile,
             b_tile,
             d_tile,
             c_tile,
+            known_inputs,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -156,7 +159,7 @@ impl<'world> Prepared<'world> {
         c: &mut DistArray<i32>,
         factor: i32,
     ) -> Result<()> {
-        let Self { grid, a_tile, b_tile, d_tile, c_tile } = self;
+        let Self { grid, a_tile, b_tile, d_tile, c_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         d.expect("d", &sharding_d())?;
@@ -164,7 +167,7 @@ impl<'world> Prepared<'world> {
         c.block_mut().fill(0i32);
         let [x, y] = grid.coordinates();
         // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b, d])?;
+        let shared = SharedInputs::new(grid.world(), [a, b, d], known_inputs)?;
         let [a, b, d] = shared.shards();
         // step 2: shard(A, dim(0) @ x, dim(1) @ y): A, exchange
         let a_region = |at: &[i64]| {

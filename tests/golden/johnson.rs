@@ -10,8 +10,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World,
-    count,
+    DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
+    Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2, z: 2.
@@ -95,6 +95,7 @@ pub struct Prepared<'world> {
     a_tile: Tile<f64>,
     b_tile: Tile<f64>,
     c_tile: OutTile<f64>,
+    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -110,6 +111,7 @@ impl<'world> Prepared<'world> {
         let a_tile = Tile::new("A", 63)?;
         let b_tile = Tile::new("B", 54)?;
         let c_tile = OutTile::new("C", 42)?;
+        let known_inputs = InputTable::default();
         Ok(Self {
             grid,
             along_x,
@@ -118,6 +120,7 @@ impl<'world> Prepared<'world> {
             a_tile,
             b_tile,
             c_tile,
+            known_inputs,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -147,13 +150,22 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_x, along_y, along_z, a_tile, b_tile, c_tile } = self;
+        let Self {
+            grid,
+            along_x,
+            along_y,
+            along_z,
+            a_tile,
+            b_tile,
+            c_tile,
+            known_inputs,
+        } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
         let [x, y, z] = grid.coordinates();
         // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b])?;
+        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
         let [a, b] = shared.shards();
         // step 2: shard(A, m @ x, k @ z, pin(y, 0)): A, broadcast(y)
         let a_region = Region::new([

@@ -12,8 +12,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World,
-    count,
+    DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
+    Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2, z: 2.
@@ -95,6 +95,7 @@ pub struct Prepared<'world> {
     a_tile: Tile<f32>,
     b_tile: Tile<f32>,
     p_tile: OutTile<f32>,
+    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -108,12 +109,14 @@ impl<'world> Prepared<'world> {
         let a_tile = Tile::relay("A", 12)?;
         let b_tile = Tile::relay("B", 8)?;
         let p_tile = OutTile::new("P", 24)?;
+        let known_inputs = InputTable::default();
         Ok(Self {
             grid,
             along_z,
             a_tile,
             b_tile,
             p_tile,
+            known_inputs,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -143,14 +146,14 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f32>,
         p: &mut DistArray<f32>,
     ) -> Result<()> {
-        let Self { grid, along_z, a_tile, b_tile, p_tile } = self;
+        let Self { grid, along_z, a_tile, b_tile, p_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         p.expect("P", &sharding_p())?;
         p.block_mut().fill(0f32);
         let [x, y, z] = grid.coordinates();
         // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b])?;
+        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
         let [a, b] = shared.shards();
         // step 5: shard(A, m @ x, k @ y, pin(z, 0)): A, broadcast(z), permute
         let a_region = Region::new([

@@ -11,8 +11,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Factor, Product, Products, Role};
 use polyshard::runtime::{
-    DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, SharedInputs, Tile, World,
-    count,
+    DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
+    Tile, World, count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -97,6 +97,7 @@ pub struct Prepared<'world> {
     b_tile: Tile<f32>,
     m_tile: OutTile<f32>,
     products: Products<f32>,
+    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -131,6 +132,7 @@ impl<'world> Prepared<'world> {
             ]),
             vec![],
         )?;
+        let known_inputs = InputTable::default();
         Ok(Self {
             grid,
             along_x_y,
@@ -138,6 +140,7 @@ impl<'world> Prepared<'world> {
             b_tile,
             m_tile,
             products,
+            known_inputs,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -169,14 +172,14 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f32>,
         m: &mut DistArray<f32>,
     ) -> Result<()> {
-        let Self { grid, along_x_y, along_y, b_tile, m_tile, products } = self;
+        let Self { grid, along_x_y, along_y, b_tile, m_tile, products, known_inputs } = self;
         x.expect("X", &sharding_x())?;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         m.expect("M", &sharding_m())?;
         let [x_, y] = grid.coordinates();
         // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [x, a, b])?;
+        let shared = SharedInputs::new(grid.world(), [x, a, b], known_inputs)?;
         let [x, a, b] = shared.shards();
         // step 2: shard(X, i @ x, j @ y): X, local
         // step 3: shard(A, j @ y): A, local

@@ -14,8 +14,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Access, Assign, Name, Named, TileStatement, Value};
 use polyshard::runtime::{
-    DistArray, Grid, Group, ReduceOp, Region, Result, SharedInputs, Strided, Tile, World,
-    count,
+    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Strided,
+    Tile, World, count,
 };
 
 /// The mesh: x: 3, y: 2.
@@ -104,6 +104,7 @@ pub struct Prepared<'world> {
     along_y: std::rc::Rc<Group>,
     a_tile: Tile<i32>,
     b_tile: Tile<i32>,
+    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -139,6 +140,7 @@ impl<'world> Prepared<'world> {
         let along_y = grid.group(&[1])?;
         let a_tile = Tile::new("A", 20)?;
         let b_tile = Tile::new("B", 20)?;
+        let known_inputs = InputTable::default();
         Ok(Self {
             grid,
             leaf,
@@ -146,6 +148,7 @@ impl<'world> Prepared<'world> {
             along_y,
             a_tile,
             b_tile,
+            known_inputs,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -179,7 +182,7 @@ impl<'world> Prepared<'world> {
         c: &mut DistArray<i32>,
         factor: i32,
     ) -> Result<()> {
-        let Self { grid, leaf, along_x, along_y, a_tile, b_tile } = self;
+        let Self { grid, leaf, along_x, along_y, a_tile, b_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         d.expect("d", &sharding_d())?;
@@ -187,7 +190,7 @@ impl<'world> Prepared<'world> {
         c.block_mut().fill(0i32);
         let [x, y] = grid.coordinates();
         // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b, d])?;
+        let shared = SharedInputs::new(grid.world(), [a, b, d], known_inputs)?;
         let [a, b, d] = shared.shards();
         // d, local
         // step 2: divide(k, ko, ki, 3)

@@ -12,7 +12,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Role, contract};
 use polyshard::runtime::{
-    DistArray, Grid, Group, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
+    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
+    World, count,
 };
 
 /// The mesh: x: 2, y: 2.
@@ -73,6 +74,7 @@ pub struct Prepared<'world> {
     along_y: std::rc::Rc<Group>,
     a_tile: Tile<f64>,
     a_tile_2: Tile<f64>,
+    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -86,12 +88,14 @@ impl<'world> Prepared<'world> {
         let along_y = grid.group(&[1])?;
         let a_tile = Tile::new("A", 28)?;
         let a_tile_2 = Tile::new("A", 28)?;
+        let known_inputs = InputTable::default();
         Ok(Self {
             grid,
             along_x,
             along_y,
             a_tile,
             a_tile_2,
+            known_inputs,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -116,12 +120,12 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_x, along_y, a_tile, a_tile_2 } = self;
+        let Self { grid, along_x, along_y, a_tile, a_tile_2, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         c.expect("C", &sharding_c())?;
         let [x, y] = grid.coordinates();
         // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a])?;
+        let shared = SharedInputs::new(grid.world(), [a], known_inputs)?;
         let [a] = shared.shards();
         // step 2: divide(k, ko, ki, 2)
         for ko in 0..2i64 {

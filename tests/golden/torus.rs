@@ -12,7 +12,8 @@
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Grid, ReduceOp, Region, Result, SharedInputs, Tile, World, count,
+    DistArray, Grid, InputTable, ReduceOp, Region, Result, SharedInputs, Tile, World,
+    count,
 };
 
 /// The mesh: x: 3, y: 2.
@@ -82,6 +83,7 @@ pub struct Prepared<'world> {
     grid: Grid<'world>,
     a_tile: Tile<f64>,
     w_tile: Tile<f64>,
+    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -93,7 +95,13 @@ impl<'world> Prepared<'world> {
         let grid = Grid::new(world, &mesh())?;
         let a_tile = Tile::new("A", 20)?;
         let w_tile = Tile::new("w", 5)?.fixed();
-        Ok(Self { grid, a_tile, w_tile })
+        let known_inputs = InputTable::default();
+        Ok(Self {
+            grid,
+            a_tile,
+            w_tile,
+            known_inputs,
+        })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
     ///
@@ -122,13 +130,13 @@ impl<'world> Prepared<'world> {
         w: &DistArray<f64>,
         b: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, a_tile, w_tile } = self;
+        let Self { grid, a_tile, w_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         w.expect("w", &sharding_w())?;
         b.expect("B", &sharding_b())?;
         let [x, y] = grid.coordinates();
         // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, w])?;
+        let shared = SharedInputs::new(grid.world(), [a, w], known_inputs)?;
         let [a, w] = shared.shards();
         // step 5: shard(w, dim(0) @ x): w, exchange
         let w_region = |at: &[i64]| {

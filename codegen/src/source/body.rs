@@ -12,13 +12,13 @@ use polyshard_program::{
     Buffers, Direction, Expr, Leg, Nest, NestStatement, Owners, Region, Shift, Transfer, TransferId, Written,
 };
 use proc_macro2::{Ident, TokenStream};
-use quote::quote;
+use quote::{format_ident, quote};
 
 /// What runs of a nest need, in the order in which it is made.
 pub(super) fn fields(nest: &Nest, names: &Names) -> Vec<Field> {
     let writer = Writer { nest, names, index: Index::new(nest, names) };
     let made = writer.registered().into_iter().chain(writer.groups()).chain(writer.written());
-    made.chain(writer.tiles()).chain(writer.products()).collect()
+    made.chain(writer.tiles()).chain(writer.products()).chain(writer.known()).collect()
 }
 
 /// The statements of a run.
@@ -137,9 +137,15 @@ impl Writer<'_> {
         let note = comment("until the end, ranks of a node read each other's inputs where they are");
         quote! {
             #note
-            let shared = SharedInputs::new(grid.world(), [#(#inputs),*])?;
+            let shared = SharedInputs::new(grid.world(), [#(#inputs),*], known_inputs)?;
             let [#(#inputs),*] = shared.shards();
         }
+    }
+
+    /// Where inputs were in the last run.
+    fn known(&self) -> Option<Field> {
+        let (r#type, new) = (quote! { InputTable }, quote! { InputTable::default() });
+        self.nest.reads_others().then(|| Field { name: format_ident!("known_inputs"), r#type, new })
     }
 
     /// The sub-communicators, one per set of axes.

@@ -115,6 +115,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         "Element",
         "Grid",
         "Group",
+        "InputTable",
         "OutTile",
         "Redistribution",
         "ReduceOp",

@@ -162,15 +162,14 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let leaf = leaf.as_mut().unwrap_or(own);
         let shares = *transport != Transport::Messages && nest.reads_others();
         let shared = match shares {
-            true => SharedInputs::publish(world, inputs, std::mem::take(known), *transport)?,
+            true => SharedInputs::publish(world, inputs, known, *transport)?,
             false => SharedInputs::none(world, inputs),
         };
         let inputs = &shared;
         Walk { nest, here, grid, inputs, output, op: *op, groups, tiles, out_tile, leaf, counters, work }
             .statements(&nest.body)?;
         world.comm().note(Some(work));
-        *known = shared.release_and_keep()?;
-        Ok(())
+        shared.release()
     }
 }
 

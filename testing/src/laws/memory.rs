@@ -5,8 +5,8 @@ use super::nodes::is_one_node;
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::leaf::{nest, pointwise};
 use polyshard_runtime::{
-    Backend, Collectives, DistArray, Element, Error, Grid, OutTile, ReduceOp, Region, Result, SharedInputs, Tile,
-    Transport, ViewMut, World,
+    Backend, Collectives, DistArray, Element, Error, Grid, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
+    Tile, Transport, ViewMut, World,
 };
 
 /// A vector in blocks over all ranks.
@@ -25,7 +25,8 @@ pub fn read_all<T: Element>(world: &World, elements: usize) -> Result<()> {
     let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
     let a = DistArray::filled(world, &sharding, T::ONE)?;
     let mut tile = Tile::new("A", elements)?;
-    let inputs = SharedInputs::new(world, [&a])?;
+    let mut known = InputTable::default();
+    let inputs = SharedInputs::new(world, [&a], &mut known)?;
     let [shards] = inputs.shards();
     tile.all_gather(&group, shards, &all(elements))?;
     inputs.release()
@@ -116,7 +117,8 @@ pub fn many_arrays_live(world: &World, count: usize) -> Result<()> {
     let arrays = arrays.collect::<Result<Vec<_>>>()?;
     let mut tile = Tile::new("A", elements)?;
     for (nth, array) in arrays.iter().enumerate() {
-        let inputs = SharedInputs::new(world, [array])?;
+        let mut known = InputTable::default();
+        let inputs = SharedInputs::new(world, [array], &mut known)?;
         let [shards] = inputs.shards();
         tile.all_gather(&group, shards, &all(elements))?;
         let mut sum = [0.0];

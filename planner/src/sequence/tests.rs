@@ -1,6 +1,6 @@
-//! What a pipeline's program runs, and how long its arrays live.
+//! What a sequence's program runs, and how long its arrays live.
 
-use super::Pipeline;
+use super::Sequence;
 use expect_test::expect;
 use polyshard_dsl::{Clause, Var};
 use polyshard_layout::Mesh;
@@ -18,9 +18,9 @@ fn five() -> Program {
         rows.shard("A", [a]).shard("C", [c]).lower().expect("a legal schedule")
     };
     let (rows, columns) = (square(m.at(x), m.at(x)), square(k.at(x), m.at(x)));
-    let pipeline = Pipeline::new().stage(&rows, ["A", "A"], "B").stage(&rows, ["A", "A"], "C");
-    let pipeline = pipeline.stage(&columns, ["A", "A"], "D").stage(&columns, ["D", "B"], "E");
-    pipeline.stage(&rows, ["D", "E"], "F").build().expect("stages that fit")
+    let sequence = Sequence::new().stage(&rows, ["A", "A"], "B").stage(&rows, ["A", "A"], "C");
+    let sequence = sequence.stage(&columns, ["A", "A"], "D").stage(&columns, ["D", "B"], "E");
+    sequence.stage(&rows, ["D", "E"], "F").build().expect("stages that fit")
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn an_array_is_given_back_once_and_never_touched_again() {
 }
 
 #[test]
-fn a_pipeline_prints_what_it_runs() {
+fn a_sequence_prints_what_it_runs() {
     expect![[r#"
         program over (x: 2), f32
             input         A[4, 4]: [0 @ x]
@@ -72,15 +72,15 @@ fn a_pipeline_prints_what_it_runs() {
 }
 
 #[test]
-fn what_is_no_pipeline_is_refused() {
+fn what_is_no_sequence_is_refused() {
     let program = five();
-    let error = Pipeline::new().stage(&program, ["A"], "F").build().expect_err("five kernels are no stage");
+    let error = Sequence::new().stage(&program, ["A"], "F").build().expect_err("five kernels are no stage");
     let statements = program.body().len();
     assert_eq!(
         error.to_string(),
         format!("stage 1 is a program of {statements} statements, not one kernel; add its kernels one by one")
     );
     let one = Schedule::from_spec(example::matmul(4, 4, 4)).lower().expect("a legal schedule");
-    let error = Pipeline::new().stage(&one, ["A", "B"], "C").keep("D").build().expect_err("nobody writes D");
+    let error = Sequence::new().stage(&one, ["A", "B"], "C").keep("D").build().expect_err("nobody writes D");
     assert_eq!(error.to_string(), "no stage writes the output `D`; the stages write C");
 }

@@ -1,10 +1,10 @@
-//! Pipelines: any kernels in sequence give the sequential result, however their tensors lie.
+//! Sequences: any kernels in sequence give the sequential result, however their tensors lie.
 
 use expect_test::expect;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::planner::{MemoryBound, Ops};
 use polyshard::prelude::*;
-use polyshard::{AxisExpr, Clause, Pipeline, PipelineError, PlanOptions, reference};
+use polyshard::{AxisExpr, Clause, PlanOptions, Sequence, SequenceError, reference};
 use proptest::prelude::*;
 
 /// C = A·B of these extents m, k and n, with tensors laid over a mesh of two axes by these clauses.
@@ -40,7 +40,7 @@ fn listing_3(devices: usize, [rows, inner, hidden, columns]: [usize; 4]) -> Prog
     let second = second.distribute([m], [mo], [mi], &mesh).shard("Y", [m.at(devs)]).shard("Z", [m.at(devs)]);
     let first = first.tensorize([m, ni, k]).lower().expect("a legal schedule");
     let second = second.tensorize([mi, n, k]).lower().expect("a legal schedule");
-    let chain = Pipeline::new().stage(&first, ["X", "W1"], "Y").stage(&second, ["Y", "W2"], "Z");
+    let chain = Sequence::new().stage(&first, ["X", "W1"], "Y").stage(&second, ["Y", "W2"], "Z");
     chain.build().expect("stages that fit")
 }
 
@@ -149,7 +149,7 @@ fn a_value_is_redistributed_once_for_all_that_read_it_alike() {
     let square = |a: Vec<Clause>, b: Vec<Clause>| product(&mesh, [6; 3], [a, b, vec![m.at(x), n.at(y)]]);
     let rows = square(vec![m.at([x, y])], vec![k.at([x, y])]);
     let both = square(vec![m.at(x), k.at(y)], vec![k.at([x, y])]);
-    let sequence = Pipeline::new()
+    let sequence = Sequence::new()
         .stage(&rows, ["A", "A"], "B")
         .stage(&rows, ["B", "A"], "C")
         .stage(&both, ["B", "B"], "D")
@@ -195,7 +195,7 @@ fn shardings_that_no_plan_is_for_go_by_exchange() {
     let mesh = Mesh::new([("x", 2), ("y", 2)]);
     let [x, y] = mesh.axes();
     let dealt = product(&mesh, [6; 3], [vec![m.at(x)], vec![k.at(y)], vec![m.cyclic(x, 1), n.at(y)]]);
-    let sequence = Pipeline::new().stage(&dealt, ["A", "B"], "C").stage(&dealt, ["C", "B"], "D").build();
+    let sequence = Sequence::new().stage(&dealt, ["A", "B"], "C").stage(&dealt, ["C", "B"], "D").build();
     let sequence = sequence.expect("stages that fit");
     let mut moves = sequence.moves();
     let (Some(only), None) = (moves.next(), moves.next()) else { panic!("{}", sequence.explain()) };
@@ -209,7 +209,7 @@ fn shardings_that_are_the_same_need_no_move() {
     vars!(m, n);
     let check = |mesh: &Mesh, first: [Vec<Clause>; 3], second: [Vec<Clause>; 3]| {
         let [first, second] = [first, second].map(|clauses| product(mesh, [6; 3], clauses));
-        let sequence = Pipeline::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "B"], "D").build();
+        let sequence = Sequence::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "B"], "D").build();
         let sequence = sequence.expect("stages that fit");
         assert_eq!(sequence.moves().count(), 0, "{}", sequence.explain());
     };
@@ -236,7 +236,7 @@ fn options_say_what_redistributions_may_do() {
     let [x, y] = mesh.axes();
     let stage = product(&mesh, [8; 3], [vec![m.at([y, x])], vec![k.at(x)], vec![m.at(x), n.at(y)]]);
     let build = |options| {
-        Pipeline::new().stage(&stage, ["A", "B"], "C").stage(&stage, ["C", "B"], "D").options(options).build()
+        Sequence::new().stage(&stage, ["A", "B"], "C").stage(&stage, ["C", "B"], "D").options(options).build()
     };
     let exchange = build(PlanOptions { ops: Ops::Exchange, ..PlanOptions::default() }).expect("stages that fit");
     assert!(exchange.moves().all(|moved| moved.pattern == Pattern::Exchange), "{}", exchange.explain());
@@ -255,13 +255,13 @@ fn stages_that_do_not_fit_are_refused_with_what_there_is() {
     let whole = || [vec![], vec![], vec![]];
     let narrow = product(&mesh, [4, 5, 6], whole());
     let wide = product(&mesh, [4, 6, 7], whole());
-    let said = |pipeline: Pipeline| -> String {
-        let error: Box<PipelineError> = pipeline.build().expect_err("it should be refused");
+    let said = |sequence: Sequence| -> String {
+        let error: Box<SequenceError> = sequence.build().expect_err("it should be refused");
         assert_eq!(format!("{error:?}"), error.to_string());
         error.to_string()
     };
-    let first = || Pipeline::new().stage(&narrow, ["A", "B"], "C");
-    assert_eq!(said(Pipeline::new()), "the pipeline has no stage; add one with `stage`");
+    let first = || Sequence::new().stage(&narrow, ["A", "B"], "C");
+    assert_eq!(said(Sequence::new()), "the sequence has no stage; add one with `stage`");
     assert_eq!(
         said(first().stage(&wide, ["C"], "D")),
         "stage 2, `product`: the kernel reads 2 tensors (A, B), but 1 value is given (C)"
@@ -306,7 +306,7 @@ fn runs_on_other_arrays_are_refused() {
     let mesh = Mesh::new([("x", 2), ("y", 1)]);
     let [x, _] = mesh.axes();
     let stage = product(&mesh, [4, 5, 6], [vec![m.at(x)], vec![], vec![]]);
-    let sequence = Pipeline::new().stage(&stage, ["A", "B"], "C").build().expect("a stage");
+    let sequence = Sequence::new().stage(&stage, ["A", "B"], "C").build().expect("a stage");
     let said = polyshard::spmd(2, |world| {
         let arrays = inputs(world, &sequence)?;
         let a = DistArray::filled(world, sequence.sharding("B"), 1i64)?;
@@ -366,7 +366,7 @@ proptest! {
         };
         let first = product(&mesh, [rows, inner, hidden], clauses(&way[..3]));
         let second = product(&mesh, [rows, hidden, columns], clauses(&way[3..]));
-        let sequence = Pipeline::new().stage(&first, ["X", "W1"], "Y").stage(&second, ["Y", "W2"], "Z").build();
+        let sequence = Sequence::new().stage(&first, ["X", "W1"], "Y").stage(&second, ["Y", "W2"], "Z").build();
         let sequence = sequence.expect("stages that fit");
         let found = polyshard::spmd(mesh.size(), |world| {
             let arrays = inputs(world, &sequence)?;
@@ -399,7 +399,7 @@ fn inputs_and_outputs_lie_in_shardings_that_no_stage_has() {
     let given = sharding(&[6, 5], &[Placement::block_cyclic(1, y, 1)]);
     let taken = sharding(&[6, 7], &[Placement::block(1, AxisExpr::List(vec![y.name, x.name]))]);
     let last = sharding(&[6, 4], &[Placement::pin(x.name, 1), Placement::block(0, y)]);
-    let sequence = || Pipeline::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
+    let sequence = || Sequence::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
     let sequence =
         sequence().input("A", &given).output("C", &taken).output("E", &last).build().expect("stages that fit");
     let shardings: Vec<_> = sequence.outputs().map(|array| (array.name.as_str(), &array.sharding)).collect();
@@ -422,7 +422,7 @@ fn inputs_and_outputs_lie_in_shardings_that_no_stage_has() {
 fn a_sharding_that_a_stage_has_already_moves_nothing() {
     let mesh = Mesh::new([("x", 2), ("y", 2)]);
     let [first, second] = two_products(&mesh);
-    let sequence = || Pipeline::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
+    let sequence = || Sequence::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
     let plain = sequence().keep("C").build().expect("stages that fit");
     let [a, c, e] = [first.sharding("A"), first.sharding("C"), second.sharding("C")];
     let said = sequence().input("A", a).output("C", c).output("E", e).build().expect("stages that fit");
@@ -438,8 +438,8 @@ fn shardings_of_inputs_and_outputs_that_do_not_fit_are_refused_with_what_there_i
     let mesh = Mesh::new([("x", 2), ("y", 2)]);
     let [_, y] = mesh.axes();
     let [first, second] = two_products(&mesh);
-    let sequence = || Pipeline::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
-    let refused = |pipeline: Pipeline| pipeline.build().expect_err("it should be refused").to_string();
+    let sequence = || Sequence::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
+    let refused = |sequence: Sequence| sequence.build().expect_err("it should be refused").to_string();
     let sharding = |shape: &[usize], placements: &[Placement]| Sharding::new(&mesh, shape, placements).expect("legal");
     let (whole, columns) = (sharding(&[6, 7], &[]), sharding(&[6, 7], &[Placement::block(1, y)]));
     assert_eq!(refused(sequence().input("C", &whole)), "`C` is not an input; the inputs are A, B, D");
@@ -479,7 +479,7 @@ fn scaled(same: bool) -> Program {
     let stages = [first(2), if same { first(3) } else { second(3) }];
     let lowered = |stage: Schedule| stage.distribute([i], [io], [ii], &mesh).lower().expect("a legal schedule");
     let [first, second] = stages.map(lowered);
-    Pipeline::new().stage(&first, ["X"], "Y").stage(&second, ["Y"], "Z").build().expect("stages that fit")
+    Sequence::new().stage(&first, ["X"], "Y").stage(&second, ["Y"], "Z").build().expect("stages that fit")
 }
 
 #[test]

@@ -6,13 +6,13 @@ use polyshard_machine::units::counted;
 use polyshard_program::DType;
 use std::fmt;
 
-/// Why a pipeline cannot be built. `stage` is a stage's number, from 1, and its kernel's name.
+/// Why a sequence cannot be built. `stage` is a stage's number, from 1, and its kernel's name.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
-pub enum PipelineError {
+pub enum SequenceError {
     /// There is nothing to run.
-    #[error("the pipeline has no stage; add one with `stage`")]
+    #[error("the sequence has no stage; add one with `stage`")]
     Empty,
     /// A stage is a program of several kernels or of none.
     #[error("stage {number} is a program of {statements} statements, not one kernel; add its kernels one by one")]
@@ -77,7 +77,7 @@ pub enum PipelineError {
     Plan { reader: String, value: Name, source_sharding: String, target_sharding: String, why: PlanError },
 }
 
-impl fmt::Debug for PipelineError {
+impl fmt::Debug for SequenceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

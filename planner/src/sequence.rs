@@ -1,4 +1,4 @@
-//! Pipelines: kernels run in sequence, with redistributions put in where shardings do not meet.
+//! Sequences: kernels run in sequence, with redistributions put in where shardings do not meet.
 //!
 //! A kernel's schedule says how its inputs and its output lie, and need not care for the kernels before and after.
 //! Where one leaves an array in another sharding than the next one reads it in, a redistribution is planned.
@@ -9,7 +9,7 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-pub use error::PipelineError;
+pub use error::SequenceError;
 
 use crate::PlanOptions;
 use polyshard_layout::{Name, Sharding};
@@ -31,7 +31,7 @@ use polyshard_program::Program;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::Pipeline;
+/// use polyshard::Sequence;
 /// let mesh = Mesh::new([("x", 2)]);
 /// let [x] = mesh.axes();
 /// let product = kernel! { fn product(A: [f32; 4, 4], B: [f32; 4, 4]) -> C: [f32; 4, 4] { C[m, n] += A[m, k] * B[k, n] } };
@@ -40,7 +40,7 @@ use polyshard_program::Program;
 /// let rows = square.clone().shard("A", [m.at(x)]).shard("C", [m.at(x)]).lower()?;
 /// let columns = square.shard("A", [k.at(x)]).shard("C", [m.at(x)]).lower()?;
 ///
-/// let cube = Pipeline::new().stage(&rows, ["X", "W"], "Y").stage(&columns, ["Y", "W"], "Z").build()?;
+/// let cube = Sequence::new().stage(&rows, ["X", "W"], "Y").stage(&columns, ["Y", "W"], "Z").build()?;
 /// assert_eq!(cube.moves().count(), 1); // Y by rows to Y by columns
 /// let found = polyshard::spmd(2, |world| {
 ///     let x = DistArray::from_fn(world, cube.sharding("X"), |at| (at[0] + at[1]) as f32)?;
@@ -53,8 +53,8 @@ use polyshard_program::Program;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-#[must_use = "a pipeline is checked and planned by `build`"]
-pub struct Pipeline {
+#[must_use = "a sequence is checked and planned by `build`"]
+pub struct Sequence {
     stages: Vec<Stage>,
     kept: Vec<Name>,
     inputs: Vec<(Name, Sharding)>,
@@ -70,8 +70,8 @@ struct Stage {
     output: Name,
 }
 
-impl Pipeline {
-    /// Returns a pipeline without stages.
+impl Sequence {
+    /// Returns a sequence without stages.
     pub fn new() -> Self {
         Self::default()
     }
@@ -102,7 +102,7 @@ impl Pipeline {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::Pipeline;
+    /// use polyshard::Sequence;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let [x] = mesh.axes();
     /// let twice = kernel! { fn twice(A: [f32; 4, 4]) -> B: [f32; 4, 4] { B[i, j] = 2.0 * A[i, j] } };
@@ -110,7 +110,7 @@ impl Pipeline {
     /// let twice = twice.distribute([i], [io], [ii], &mesh).shard("A", [i.at(x)]).shard("B", [i.at(x)]).lower()?;
     ///
     /// let columns = Sharding::new(&mesh, &[4, 4], &[Placement::block(1, x)])?;
-    /// let program = Pipeline::new().stage(&twice, ["X"], "Y").input("X", &columns).output("Y", &columns).build()?;
+    /// let program = Sequence::new().stage(&twice, ["X"], "Y").input("X", &columns).output("Y", &columns).build()?;
     /// assert_eq!(program.moves().count(), 2); // X from columns to rows, and Y back
     /// let found = polyshard::spmd(2, |world| {
     ///     let x = DistArray::from_fn(world, &columns, |at| at[0] as f32)?;
@@ -140,12 +140,12 @@ impl Pipeline {
     /// Checks that the stages fit together, and plans the redistributions between them.
     ///
     /// # Errors
-    /// A [`PipelineError`] that names the stage and the value: if there is no stage, one is not a kernel or has another number
+    /// A [`SequenceError`] that names the stage and the value: if there is no stage, one is not a kernel or has another number
     /// of inputs than its kernel, a value has another shape than the kernel's tensor or the sharding that it is to have,
     /// meshes or element types differ, a value is written twice or after it was read, an input is not read or has two
     /// shardings, an output is not written, its sharding opens sums that are complete, or no plan fits into the memory that
     /// the options allow.
-    pub fn build(self) -> Result<Program, Box<PipelineError>> {
+    pub fn build(self) -> Result<Program, Box<SequenceError>> {
         build::build(self)
     }
 }

@@ -1,14 +1,14 @@
-//! The checks of a pipeline, and its program: what is run when, and how arrays get from one kernel to the next.
+//! The checks of a sequence, and its program: what is run when, and how arrays get from one kernel to the next.
 
-use super::{Pipeline, PipelineError, Stage};
+use super::{Sequence, SequenceError, Stage};
 use crate::{Plan, PlanError, PlanOptions};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Move, Program, Statement};
 
-/// Checks the pipeline and puts its program together.
-pub(super) fn build(pipeline: Pipeline) -> Result<Program, Box<PipelineError>> {
-    let Pipeline { stages, kept, inputs, outputs, options } = pipeline;
-    let first = stages.first().ok_or(PipelineError::Empty)?;
+/// Checks the sequence and puts its program together.
+pub(super) fn build(sequence: Sequence) -> Result<Program, Box<SequenceError>> {
+    let Sequence { stages, kept, inputs, outputs, options } = sequence;
+    let first = stages.first().ok_or(SequenceError::Empty)?;
     for (position, stage) in stages.iter().enumerate() {
         check_stage(stage, position, first)?;
     }
@@ -16,7 +16,7 @@ pub(super) fn build(pipeline: Pipeline) -> Result<Program, Box<PipelineError>> {
     let written = || stages.iter().map(|stage| stage.output);
     let mut named = kept.iter().chain(outputs.iter().map(|(name, _)| name));
     if let Some(&value) = named.find(|&&output| written().all(|other| other != output)) {
-        return Err(Box::new(PipelineError::Output { value, written: listed(written()) }));
+        return Err(Box::new(SequenceError::Output { value, written: listed(written()) }));
     }
     let options = PlanOptions { element_bytes: dtype.size(), ..options };
     // What the last stage writes is an output, as it is left if nothing else is said.
@@ -35,15 +35,15 @@ pub(super) fn build(pipeline: Pipeline) -> Result<Program, Box<PipelineError>> {
 }
 
 /// Checks what a stage is by itself, and that it is of the same kind as the first.
-fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<PipelineError>> {
+fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<SequenceError>> {
     let [Statement::Nest { nest, .. }] = stage.program.body() else {
         let statements = stage.program.body().len();
-        return Err(Box::new(PipelineError::NotAKernel { number: position + 1, statements }));
+        return Err(Box::new(SequenceError::NotAKernel { number: position + 1, statements }));
     };
     let kernel = &nest.kernel;
     if stage.inputs.len() != kernel.inputs().len() {
         let tensors: Vec<_> = kernel.inputs().iter().map(|tensor| tensor.name).collect();
-        return Err(Box::new(PipelineError::Inputs {
+        return Err(Box::new(SequenceError::Inputs {
             stage: stage.label(position),
             expected: tensors.len(),
             tensors: listed(tensors),
@@ -52,7 +52,7 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<
         }));
     }
     if stage.program.mesh() != first.program.mesh() {
-        return Err(Box::new(PipelineError::Mesh {
+        return Err(Box::new(SequenceError::Mesh {
             stage: stage.label(position),
             mesh: stage.program.mesh().to_string(),
             other: first.label(0),
@@ -60,7 +60,7 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<
         }));
     }
     if kernel.dtype() != first.program.dtype() {
-        return Err(Box::new(PipelineError::Type {
+        return Err(Box::new(SequenceError::Type {
             stage: stage.label(position),
             dtype: kernel.dtype(),
             other: first.label(0),
@@ -92,7 +92,7 @@ impl Builder {
     }
 
     /// Adds what stages read and none writes before, in the sharding that is given for it, if one is.
-    fn add_inputs(&mut self, stages: &[Stage], given: &[(Name, Sharding)]) -> Result<(), Box<PipelineError>> {
+    fn add_inputs(&mut self, stages: &[Stage], given: &[(Name, Sharding)]) -> Result<(), Box<SequenceError>> {
         let mut written: Vec<Name> = Vec::new();
         for (position, stage) in stages.iter().enumerate() {
             for (&value, read) in stage.inputs.iter().zip(&stage.program.nest().shardings) {
@@ -106,24 +106,24 @@ impl Builder {
         }
         for (nth, (value, sharding)) in given.iter().enumerate() {
             if self.home(*value).is_none() {
-                return Err(Box::new(PipelineError::Input { value: *value, inputs: listed(self.values()) }));
+                return Err(Box::new(SequenceError::Input { value: *value, inputs: listed(self.values()) }));
             }
             if let Some((_, first)) = given[..nth].iter().find(|(name, _)| name == value) {
                 let [first, second] = [first, sharding].map(Sharding::to_string);
-                return Err(Box::new(PipelineError::InputTwice { value: *value, first, second }));
+                return Err(Box::new(SequenceError::InputTwice { value: *value, first, second }));
             }
         }
         Ok(())
     }
 
-    fn add_stage(&mut self, stage: &Stage, position: usize) -> Result<(), Box<PipelineError>> {
+    fn add_stage(&mut self, stage: &Stage, position: usize) -> Result<(), Box<SequenceError>> {
         let nest = stage.program.nest();
         let mut inputs = Vec::with_capacity(stage.inputs.len());
         for ((&value, tensor), read) in stage.inputs.iter().zip(nest.kernel.inputs()).zip(&nest.shardings) {
             let home = self.home(value).expect("a value that no stage wrote is an input; this is a bug of polyshard");
             let sharding = &self.arrays[home.0].sharding;
             if sharding.shape() != read.shape() {
-                return Err(Box::new(PipelineError::Shape {
+                return Err(Box::new(SequenceError::Shape {
                     stage: stage.label(position),
                     tensor: tensor.name,
                     expected: read.shape().to_vec(),
@@ -135,7 +135,7 @@ impl Builder {
             inputs.push(self.in_sharding(home, read, ArrayKind::Temporary, || stage.label(position))?);
         }
         if let Some(home) = self.home(stage.output) {
-            return Err(Box::new(PipelineError::Taken {
+            return Err(Box::new(SequenceError::Taken {
                 stage: stage.label(position),
                 value: stage.output,
                 origin: self.origins[home.0].clone(),
@@ -159,15 +159,15 @@ impl Builder {
     }
 
     /// Makes the value that a stage leaves in `home` an output in this sharding.
-    fn add_output(&mut self, home: ArrayId, sharding: &Sharding) -> Result<(), Box<PipelineError>> {
+    fn add_output(&mut self, home: ArrayId, sharding: &Sharding) -> Result<(), Box<SequenceError>> {
         let Array { name: value, sharding: left, .. } = &self.arrays[home.0];
         if left.shape() != sharding.shape() {
             let (found, wanted) = (left.shape().to_vec(), sharding.shape().to_vec());
-            return Err(Box::new(PipelineError::OutputShape { value: *value, found, wanted }));
+            return Err(Box::new(SequenceError::OutputShape { value: *value, found, wanted }));
         }
         if sharding.partial().iter().any(|axis| !left.partial().contains(axis)) {
             let [source_sharding, target_sharding] = [left, sharding].map(Sharding::to_string);
-            return Err(Box::new(PipelineError::Opened { value: *value, source_sharding, target_sharding }));
+            return Err(Box::new(SequenceError::Opened { value: *value, source_sharding, target_sharding }));
         }
         self.in_sharding(home, sharding, ArrayKind::Output, || "the output".into()).map(drop)
     }
@@ -179,7 +179,7 @@ impl Builder {
         wanted: &Sharding,
         kind: ArrayKind,
         reader: impl FnOnce() -> String,
-    ) -> Result<ArrayId, Box<PipelineError>> {
+    ) -> Result<ArrayId, Box<SequenceError>> {
         let value = self.arrays[home.0].name;
         let fits = |array: &Array| array.name == value && array.sharding == *wanted;
         if let Some(found) = self.arrays.iter().position(fits) {
@@ -195,7 +195,7 @@ impl Builder {
             }
             Err(PlanError::Type(why)) => vec![Move::direct(home, moved, [&source, wanted], vec![why.to_string()])],
             Err(why) => {
-                return Err(Box::new(PipelineError::Plan {
+                return Err(Box::new(SequenceError::Plan {
                     reader: reader(),
                     value,
                     source_sharding: source.to_string(),
