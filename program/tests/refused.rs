@@ -418,8 +418,10 @@ fn steps_from_a_file_that_are_of_too_many_ranks_or_chunks() {
     expect!["step 1: rank 0 holds 1 of 1 chunk, which is not one of 18446744073709551615 parts of the array"]
         .assert_eq(&message.to_string());
     let message = steps(2, 1 << 40).expect_err("nothing is in so many pieces").to_string();
-    expect!["an array of 1099511627776 chunks, but these steps divide it into 2 at most; give 2 or fewer"]
-        .assert_eq(&message);
+    expect![
+        "an array of 1099511627776 chunks is in more than these steps make of it on so many ranks; give 2 or fewer"
+    ]
+    .assert_eq(&message);
 }
 
 #[test]

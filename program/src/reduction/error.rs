@@ -38,7 +38,9 @@ pub enum ReductionError {
     #[error("an array of 0 chunks has nothing to sum; give 1 or more")]
     NoChunks,
     /// An array of more chunks than its steps divide it into.
-    #[error("an array of {chunks} chunks, but these steps divide it into {most} at most; give {most} or fewer")]
+    #[error(
+        "an array of {chunks} chunks is in more than these steps make of it on so many ranks; give {most} or fewer"
+    )]
     TooManyChunks { chunks: usize, most: usize },
     /// A step that says that ranks hold something else than they do.
     #[error(

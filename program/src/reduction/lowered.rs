@@ -69,7 +69,8 @@ impl Lowered {
     /// # Errors
     /// [`Ranks`](ReductionError::Ranks) if the groups of `reduced` do not have each rank from 0 on once, or a step names
     /// another rank or one twice; [`NoChunks`](ReductionError::NoChunks) if there are none;
-    /// [`TooManyChunks`](ReductionError::TooManyChunks) if there are more than the steps can tell apart.
+    /// [`TooManyChunks`](ReductionError::TooManyChunks) if there are more than ranks, and more than the steps
+    /// make.
     pub fn from_steps(
         reduced: impl Into<Arc<Vec<Vec<usize>>>>,
         chunks: usize,
@@ -90,10 +91,10 @@ impl Lowered {
         if chunks == 0 {
             return Err(ReductionError::NoChunks);
         }
-        // Nothing else divides an array, and every chunk is remembered of every rank.
+        // Nothing else divides an array, and every chunk is remembered of every rank. One per rank is always enough to tell.
         let scattered = steps.iter().filter(|step| step.collective == Collective::ReduceScatter);
         let largest = scattered.filter_map(|step| step.groups.iter().map(Vec::len).max());
-        let most = largest.fold(1, |most: usize, group| most.saturating_mul(group.max(1)).min(MOST_CHUNKS));
+        let most = largest.fold(1, |most: usize, group| most.saturating_mul(group.max(1)).min(MOST_CHUNKS)).max(ranks);
         if chunks > most {
             return Err(ReductionError::TooManyChunks { chunks, most });
         }
