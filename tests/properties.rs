@@ -289,6 +289,31 @@ fn terms_that_are_exchanged_stay_with_their_rank() -> Result<(), TestCaseError> 
     check::<i64>(&schedule)
 }
 
+/// Two inputs of which both are begun before one is awaited, as a file may have it.
+#[test]
+fn inputs_that_are_awaited_later_give_the_sequential_result() {
+    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+    let (matmul, mesh) = seven();
+    let [x, y] = mesh.axes();
+    let summa = matmul
+        .distribute([m, n], [mo, no], [mi, ni], &mesh)
+        .divide(k, ko, ki, 2)
+        .reorder([ko, mi, ni, ki])
+        .shard("A", [m.at(x), k.at(y)])
+        .shard("B", [k.at(x), n.at(y)])
+        .shard("C", [m.at(x), n.at(y)])
+        .communicate("A", ko)
+        .communicate("B", ko);
+    let program = summa.lower().expect("a legal schedule");
+    let text = serde_json::to_string(&program).expect("a program is written");
+    let derived = r#"{"Begin":0},{"Await":0},{"Begin":1},{"Await":1}"#;
+    assert!(text.contains(derived), "{text}");
+    let text = text.replace(derived, r#"{"Begin":0},{"Begin":1},{"Await":0},{"Await":1}"#);
+    let apart: Program = serde_json::from_str(&text).expect("nothing reads a tile before it is there");
+    assert!(apart.to_string().contains("await A_tile") && apart != program, "{apart}");
+    assert_eq!(distributed::<i64>(&apart, true).expect("it runs"), sequential::<i64>(&program, true));
+}
+
 /// The properties above would hold of schedules that are all refused; so count what the random ones are.
 #[test]
 fn random_schedules_are_mostly_legal_and_show_every_pattern() {

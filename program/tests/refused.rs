@@ -253,8 +253,48 @@ fn nests_whose_parts_do_not_fit() {
     );
     refused(
         |nest| nest.body.clear(),
-        expect!["statement 1: `matmul` has statements, tiles or bounds that do not follow from its transfers"],
+        expect!["statement 1: `matmul` has statements that do not follow from its transfers"],
     );
+    refused(
+        |nest| nest.report.shard_bytes += 1,
+        expect!["statement 1: `matmul` has tiles or bounds that do not follow from its transfers"],
+    );
+}
+
+/// What is begun may be awaited later, as long as that is before anything reads it.
+#[test]
+fn transfers_are_awaited_where_that_is_legal() {
+    let program = |order: &[usize]| {
+        let mut nest = product();
+        assert_eq!(nest.body.len(), 5, "two inputs, the leaf: {:?}", nest.body);
+        nest.body = order.iter().map(|&number| nest.body[number].clone()).collect();
+        let statement =
+            Statement::Nest { nest: Box::new(nest), inputs: vec![ArrayId(0), ArrayId(1)], output: ArrayId(2) };
+        Program::new(&mesh().0, DType::F32, operands(), vec![statement])
+    };
+    program(&[0, 1, 2, 3, 4]).expect("it is the derived one");
+    let apart = program(&[0, 2, 1, 3, 4]).expect("both are begun, then awaited");
+    assert_eq!(apart.to_string().matches("await").count(), 2, "{apart}");
+    let refused = |order: &[usize], expect: Expect| {
+        expect.assert_eq(&program(order).expect_err("it is no program").to_string());
+    };
+    refused(
+        &[0, 2, 3, 4, 1],
+        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
+    );
+    refused(
+        &[1, 0, 2, 3, 4],
+        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
+    );
+    refused(
+        &[0, 2, 3, 4],
+        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
+    );
+    refused(
+        &[0, 1, 1, 2, 3, 4],
+        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
+    );
+    refused(&[2, 3, 0, 1, 4], expect!["statement 1: `matmul` has statements that do not follow from its transfers"]);
 }
 
 /// Which ranks own what, and what a leaf touches, is asked of each rank in each step.
