@@ -327,6 +327,23 @@ impl Mesh {
         })
     }
 
+    /// Returns the coordinates of the ranks that differ from the one at `own` along `axes` alone, itself among them, in the order
+    /// of the ranks.
+    ///
+    /// ```
+    /// use polyshard_layout::Mesh;
+    /// let mesh = Mesh::new([("x", 3), ("y", 4)]);
+    /// assert_eq!(mesh.members(&[1, 3], &[0]).collect::<Vec<_>>(), [[0, 3], [1, 3], [2, 3]]);
+    /// ```
+    ///
+    /// # Panics
+    /// If there is not one coordinate per axis.
+    #[track_caller]
+    pub fn members(&self, own: &[usize], axes: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
+        let along = |axis: usize| if axes.contains(&axis) { Reach::All } else { Reach::OWN };
+        self.in_reach(own, &(0..self.ndim()).map(along).collect::<Vec<_>>())
+    }
+
     /// Returns this mesh with the axes of `inner` appended.
     ///
     /// # Errors

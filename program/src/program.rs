@@ -93,7 +93,7 @@ pub struct Program {
 }
 
 /// Who knows that a program is right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     /// Whoever made it proved it.
     Derived,

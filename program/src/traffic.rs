@@ -2,7 +2,8 @@
 
 use crate::expr::{Expr, Ranges};
 use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer, members, partners};
-use polyshard_layout::{Reach, Sharding};
+use polyshard_layout::Sharding;
+use std::convert::Infallible;
 
 /// Transfers, of all ranks in all steps, beyond which nothing is counted: a few milliseconds.
 const MAX_TRANSFERS: u64 = 8192;
@@ -34,10 +35,12 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
         let rank = Rank::new(nest, nest.mesh.coordinates(rank));
         let mut total = 0u64;
         for (transfer, busiest) in nest.transfers.iter().zip(&mut busiest.per_step) {
-            let received = |counters: &[i64]| rank.received(transfer, counters);
-            let (sum, most) = in_all_steps(transfer.level, &ranges.counters, received);
-            total = total.saturating_add(sum);
-            *busiest = (*busiest).max(most);
+            let Ok(()) = in_all_steps(transfer.level, &ranges.counters, |counters| {
+                let received = rank.received(transfer, counters);
+                total = total.saturating_add(received);
+                *busiest = (*busiest).max(received);
+                Ok::<(), Infallible>(())
+            });
         }
         busiest.total = busiest.total.max(total);
     }
@@ -109,25 +112,27 @@ fn most_blocks(region: &Region, ranges: &Ranges) -> u64 {
     dims.fold(1, |sum, blocks| sum.saturating_add(blocks as u64))
 }
 
-/// The sum over all values of the counters of the first `level` loops, and the most for one of them.
-pub(crate) fn in_all_steps(level: usize, extents: &[i64], mut received: impl FnMut(&[i64]) -> u64) -> (u64, u64) {
+/// Visits all values of the counters of the first `level` loops, the innermost loop's fastest, until a visit fails.
+pub(crate) fn in_all_steps<E>(
+    level: usize,
+    extents: &[i64],
+    mut visit: impl FnMut(&[i64]) -> Result<(), E>,
+) -> Result<(), E> {
     let mut counters = vec![0; extents.len()];
-    let (mut sum, mut most) = (0u64, 0);
     if extents[..level].iter().any(|&extent| extent < 1) {
-        return (0, 0);
+        return Ok(());
     }
     loop {
-        let step = received(&counters);
-        (sum, most) = (sum.saturating_add(step), most.max(step));
-        // The next step, the innermost loop fastest.
+        visit(&counters)?;
         let Some(next) = (0..level).rev().find(|&number| counters[number] + 1 < extents[number]) else {
-            return (sum, most);
+            return Ok(());
         };
         counters[next] += 1;
         counters[next + 1..level].fill(0);
     }
 }
 
+/// What one rank does of a nest, its expressions as numbers.
 pub(crate) struct Rank<'a> {
     nest: &'a Nest,
     pub(crate) coordinates: Vec<usize>,
@@ -184,22 +189,19 @@ impl<'a> Rank<'a> {
 
     /// The coordinates that expressions name, if there is a rank.
     pub(crate) fn rank_at(&self, at: &[Expr], counters: &[i64]) -> Option<Vec<usize>> {
-        let at: Option<Vec<_>> = self.values(at, counters).into_iter().map(|at| usize::try_from(at).ok()).collect();
-        at.filter(|at| at.iter().zip(self.nest.mesh.as_slice()).all(|(&at, axis)| at < axis.extent))
+        self.on_mesh(self.values(at, counters))
     }
 
     /// The rank at these coordinates along `axes` and this one's along the others, if there is one.
     pub(crate) fn member_at(&self, axes: &[usize], at: &[Expr], counters: &[i64]) -> Option<Vec<usize>> {
-        let mut member: Vec<_> = self.indices.iter().copied().map(Expr::constant).collect();
-        axes.iter().zip(at).for_each(|(&axis, at)| member[axis] = at.clone());
-        self.rank_at(&member, counters)
+        let mut member = self.indices.clone();
+        axes.iter().zip(at).for_each(|(&axis, at)| member[axis] = self.value(at, counters));
+        self.on_mesh(member)
     }
 
-    /// The ranks that differ from this one along `axes` alone, itself among them.
-    pub(crate) fn members(&self, axes: &[usize]) -> Vec<Vec<usize>> {
-        let along = |axis: usize| if axes.contains(&axis) { Reach::All } else { Reach::OWN };
-        let reach: Vec<_> = (0..self.nest.mesh.ndim()).map(along).collect();
-        self.nest.mesh.in_reach(&self.coordinates, &reach).collect()
+    fn on_mesh(&self, at: Vec<i64>) -> Option<Vec<usize>> {
+        let at: Option<Vec<_>> = at.into_iter().map(|at| usize::try_from(at).ok()).collect();
+        at.filter(|at| at.iter().zip(self.nest.mesh.as_slice()).all(|(&at, axis)| at < axis.extent))
     }
 
     /// The bytes that the rank receives of an input.

@@ -208,7 +208,7 @@ fn nests_whose_parts_do_not_fit() {
             "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
         ],
     );
-    // The next number is none.
+    // Its number plus 1 does not fit.
     refused(
         |nest| {
             nest.transfers[1].route = Route::from(Leg::Copy).then_shift(Shift { axis: 0, by: 1, counter: usize::MAX })

@@ -5,7 +5,8 @@
 //! have room for their regions, ranks that communicate together make the same calls. Whether the right elements move is not
 //! asked: that isl proved when the schedule was lowered, and the file says so.
 
-use super::{Direction, Leaf, LeafAccess, Leg, Nest, NestStatement, Owners, Region, Transfer};
+use super::body::awaits_fit;
+use super::{Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
 use crate::matching::Matching;
@@ -217,50 +218,5 @@ impl Nest {
             true => Ok(()),
             false => Err("has a leaf whose operation is not over its loops and operands".into()),
         }
-    }
-}
-
-/// Whether a body has the statements of the derived one in its order, but for where it awaits what it has begun: before anything
-/// inside reads it, or at the end of the loop that sends it.
-fn awaits_fit(derived: &[NestStatement], body: &[NestStatement]) -> Result<(), String> {
-    let awaited = |statement: &NestStatement| match *statement {
-        NestStatement::Await(transfer) => Some(transfer),
-        _ => None,
-    };
-    let others = |body: &'_ [NestStatement]| -> Vec<NestStatement> {
-        body.iter().filter(|statement| awaited(statement).is_none()).cloned().collect()
-    };
-    let (wanted, found) = (others(derived), others(body));
-    let alike = |(wanted, found): (&NestStatement, &NestStatement)| match (wanted, found) {
-        (NestStatement::Loop { counter, body }, NestStatement::Loop { counter: other, body: inner }) => {
-            if counter == other { awaits_fit(body, inner).map(|()| true) } else { Ok(false) }
-        }
-        _ => Ok(wanted == found),
-    };
-    let mut all = wanted.len() == found.len();
-    for pair in wanted.iter().zip(&found) {
-        all = all && alike(pair)?;
-    }
-    if !all {
-        return Err("has statements that do not follow from its transfers".into());
-    }
-    let inner = |statement: &NestStatement| matches!(statement, NestStatement::Loop { .. } | NestStatement::Compute);
-    let reads = body.iter().position(inner).unwrap_or(body.len());
-    for (began, statement) in body.iter().enumerate() {
-        let NestStatement::Begin(transfer) = statement else { continue };
-        let ends: Vec<_> = (0..body.len()).filter(|&at| awaited(&body[at]) == Some(*transfer)).collect();
-        let in_time = |at: usize| began < at && (began > reads || at < reads);
-        if !matches!(ends[..], [at] if in_time(at)) {
-            return Err(format!(
-                "does not await its transfer, number {}, once between its begin and its use",
-                transfer.0
-            ));
-        }
-    }
-    match body.iter().filter(|statement| awaited(statement).is_some()).count() {
-        awaits if awaits == body.iter().filter(|statement| matches!(statement, NestStatement::Begin(_))).count() => {
-            Ok(())
-        }
-        _ => Err("awaits a transfer that it has not begun in the same loop".into()),
     }
 }

@@ -4,6 +4,7 @@ use super::{Factor, Leaf, LeafAccess, LeafOp, LoopBlock, Nest, Product, Role, Ti
 use crate::affine::Affine;
 use crate::bounds::LIMIT;
 use crate::value::{Access, Value};
+use polyshard_layout::Name;
 
 impl Nest {
     /// Whether the operation reads what the leaf has, and its loops move what their roles say.
@@ -52,7 +53,7 @@ impl Nest {
             LeafOp::Named { operands: tiles, statement, .. } => {
                 let there = tiles.iter().all(|tile| match *tile {
                     TileOperand::Access(operand) => operand < operands,
-                    TileOperand::Scalar(name) => self.kernel.scalars().iter().any(|scalar| scalar.0 == name),
+                    TileOperand::Scalar(name) => self.has_scalar(name),
                 });
                 there && self.is_apart(leaf, &statement.target)
             }
@@ -88,12 +89,15 @@ impl Nest {
         loops.iter().all(|&number| moved(number) == 1) && leaf.target.strides.iter().all(apart)
     }
 
+    fn has_scalar(&self, name: Name) -> bool {
+        self.kernel.scalars().iter().any(|scalar| scalar.0 == name)
+    }
+
     /// Whether a value is of numbers and of scalars that the kernel has.
     fn is_factor(&self, value: &Value) -> bool {
-        let scalar = |name| self.kernel.scalars().iter().any(|scalar| scalar.0 == name);
         match value {
             Value::Access(_) | Value::Index(_) => false,
-            Value::Scalar(name) => scalar(*name),
+            Value::Scalar(name) => self.has_scalar(*name),
             _ => value.parts().into_iter().all(|part| self.is_factor(part)),
         }
     }

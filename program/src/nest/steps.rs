@@ -24,20 +24,10 @@ impl Nest {
         if ranks.saturating_mul(steps).saturating_mul(each) > MOST {
             return Ok(false);
         }
-        let first = |level: usize, step: &dyn Fn(&[i64]) -> Result<(), String>| {
-            let mut lacking = Ok(());
-            in_all_steps(level, &extents, |counters| {
-                if lacking.is_ok() {
-                    lacking = step(counters);
-                }
-                0
-            });
-            lacking
-        };
         for rank in 0..self.mesh.size() {
             let rank = Rank::new(self, self.mesh.coordinates(rank));
             for (number, transfer) in self.transfers.iter().enumerate() {
-                first(transfer.level, &|counters| match self.is_covered(&rank, transfer, counters) {
+                in_all_steps(transfer.level, &extents, |counters| match self.is_covered(&rank, transfer, counters) {
                     true => Ok(()),
                     false => {
                         let name = self.tensor_name(transfer.tensor);
@@ -47,7 +37,7 @@ impl Nest {
                     }
                 })?;
             }
-            first(self.loops.len(), &|counters| self.leaf_stays_inside(&rank, counters))?;
+            in_all_steps(self.loops.len(), &extents, |counters| self.leaf_stays_inside(&rank, counters))?;
         }
         Ok(true)
     }
@@ -90,7 +80,7 @@ impl Nest {
                 }
                 Leg::Collective { axes, owners: Owners::One(root) } => has_all(rank.member_at(axes, root, counters)),
                 Leg::Collective { axes, owners: Owners::Parts } => {
-                    parts(&mut rank.members(axes).into_iter()) == count(&wanted)
+                    parts(&mut self.mesh.members(&rank.coordinates, axes)) == count(&wanted)
                 }
                 Leg::Permute { owner, .. } => has_all(rank.rank_at(owner, counters)),
                 Leg::Halo { reach } | Leg::Exchange { reach } => {

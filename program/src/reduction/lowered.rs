@@ -11,8 +11,6 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Lowered {
-    #[serde(skip)]
-    ranks: usize,
     reduced: Arc<Vec<Vec<usize>>>,
     chunks: usize,
     steps: Vec<LoweredStep>,
@@ -98,7 +96,7 @@ impl Lowered {
         if chunks > most {
             return Err(ReductionError::TooManyChunks { chunks, most });
         }
-        Ok(Self { ranks, reduced, chunks, steps })
+        Ok(Self { reduced, chunks, steps })
     }
 
     /// As [`from_steps`](Self::from_steps), of groups that are known to be of these ranks: a planner lowers thousands of
@@ -106,7 +104,7 @@ impl Lowered {
     #[doc(hidden)]
     #[must_use]
     pub fn from_known(reduced: Arc<Vec<Vec<usize>>>, chunks: usize, steps: Vec<LoweredStep>) -> Self {
-        Self { ranks: reduced.iter().map(Vec::len).sum(), reduced, chunks, steps }
+        Self { reduced, chunks, steps }
     }
 
     /// Returns the same with ranks numbered otherwise: rank `r` becomes `number(r)`.
@@ -124,7 +122,7 @@ impl Lowered {
     /// Returns the number of ranks.
     #[must_use]
     pub fn ranks(&self) -> usize {
-        self.ranks
+        self.reduced.iter().map(Vec::len).sum()
     }
 
     /// Returns the groups whose ranks are to be summed.
@@ -161,7 +159,7 @@ impl Lowered {
     /// # Errors
     /// [`Rule`](ReductionError::Rule) if a step breaks a rule.
     pub fn layout(&self) -> Result<Vec<Vec<Vec<Range<usize>>>>, ReductionError> {
-        let mut layout = vec![vec![vec![]; self.ranks]; self.steps.len() + 1];
+        let mut layout = vec![vec![vec![]; self.ranks()]; self.steps.len() + 1];
         for reduced in self.reduced.iter() {
             self.replay(reduced, &mut |step, context: &Context| {
                 for (position, &rank) in reduced.iter().enumerate() {

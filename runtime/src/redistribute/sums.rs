@@ -9,7 +9,7 @@
 
 use super::{Redistribution, Transport};
 use crate::comm::Combining;
-use crate::layout::{Mesh, Reach, Sharding};
+use crate::layout::Sharding;
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, Group, OutTile, RedistributionError, ReduceOp, Region, Result, World, memory};
 use bytemuck::cast_slice_mut;
@@ -54,7 +54,7 @@ impl Sums {
             return Ok(Some(Self::Scatter(Box::new(scatter))));
         }
         let at = mesh.coordinates(world.rank());
-        let members: Vec<_> = mesh.in_reach(&at, &along(&axes, mesh)).collect();
+        let members: Vec<_> = mesh.members(&at, &axes).collect();
         let mine = members.iter().position(|member| *member == at).expect("a rank is in its own group");
         let layer = |member: &Vec<usize>| {
             let coordinates: Vec<_> = axes.iter().map(|&axis| (axis, member[axis])).collect();
@@ -151,7 +151,6 @@ impl Scatter {
         let mesh = source.mesh();
         let whole = Region::whole(source.shape());
         let tile = |at: &[usize]| Subarray::of(source, at, &whole).region();
-        let group = along(axes, mesh);
         let covered = |rank: usize| {
             let at = mesh.coordinates(rank);
             tile(&at).is_some_and(|tile| {
@@ -160,7 +159,7 @@ impl Scatter {
                     let part = Subarray::of(target, &member, &tile).len();
                     (part == target.local_len(&member)).then_some(part)
                 };
-                mesh.in_reach(&at, &group).map(wanted).sum::<Option<usize>>() == Some(tile.len())
+                mesh.members(&at, axes).map(wanted).sum::<Option<usize>>() == Some(tile.len())
             })
         };
         if !(0..mesh.size()).all(covered) {
@@ -176,9 +175,4 @@ impl Scatter {
         target.block_mut().fill(T::ZERO);
         OutTile::scatter(&self.group, self.by_messages, &self.tile, source, self.parts.clone(), target)
     }
-}
-
-/// The reach of a rank in its group along `axes`.
-fn along(axes: &[usize], mesh: &Mesh) -> Vec<Reach> {
-    (0..mesh.ndim()).map(|axis| if axes.contains(&axis) { Reach::All } else { Reach::OWN }).collect()
 }
