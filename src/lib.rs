@@ -66,8 +66,8 @@ pub use polyshard_planner::{DistType, Plan, PlanError, PlanOptions, Sequence, Se
 pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
 pub use polyshard_program::reduction;
 pub use polyshard_program::{
-    Array, ArrayId, ArrayKind, Assign, DType, Direction, Hint, Kernel, KernelError, LeafKind, Leg, Move, Nest, Owners,
-    Pattern, Program, ProgramError, Proof, Property, Route, Statement, Tensor, Transfer,
+    Array, ArrayId, ArrayKind, Assign, Body, DType, Direction, Hint, Kernel, KernelError, LeafKind, Leg, Move, Nest,
+    Owners, Part, Pattern, Program, ProgramError, Proof, Property, Route, Statement, Tensor, Transfer, TransferId,
 };
 pub use polyshard_runtime as runtime;
 pub use polyshard_runtime::{

@@ -3,9 +3,7 @@
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::{
-    Array, ArrayId, ArrayKind, Clause, DType, Leg, Move, SourceOptions, Statement, reference, rust_source,
-};
+use polyshard::{Array, ArrayId, ArrayKind, Body, Clause, DType, Leg, Move, SourceOptions, reference, rust_source};
 use std::collections::BTreeSet;
 
 /// The same kernel with each operation.
@@ -294,11 +292,10 @@ fn an_output_that_is_read_later_is_written_where_the_caller_holds_it() {
         array("B", &columns, ArrayKind::Output),
         array("T", &rows, ArrayKind::Temporary),
     ];
-    let moved = |source, target, shardings| {
-        Statement::Move(Box::new(Move::direct(ArrayId(source), ArrayId(target), shardings, Vec::new())))
-    };
-    let statements = vec![moved(0, 1, [&rows, &columns]), moved(1, 2, [&columns, &rows])];
-    let program = Program::new(&mesh, DType::F64, arrays, statements).expect("a program");
+    let mut body = Body::default();
+    body.transfer(Move::direct(ArrayId(0), ArrayId(1), [&rows, &columns], Vec::new()));
+    body.transfer(Move::direct(ArrayId(1), ArrayId(2), [&columns, &rows], Vec::new()));
+    let program = Program::new(&mesh, DType::F64, arrays, body).expect("a program");
     polyshard::spmd(2, |world| {
         let a = DistArray::from_fn(world, &rows, value)?;
         let mut b = DistArray::filled(world, &columns, 0.0)?;

@@ -4,7 +4,10 @@ use expect_test::expect;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::planner::{MemoryBound, Ops};
 use polyshard::prelude::*;
-use polyshard::{AxisExpr, Clause, PlanOptions, Sequence, SequenceError, reference};
+use polyshard::{
+    AxisExpr, Clause, Part, PlanOptions, Sequence, SequenceError, SourceOptions, Statement, TransferId, reference,
+    rust_source,
+};
 use proptest::prelude::*;
 
 /// C = A·B of these extents m, k and n, with tensors laid over a mesh of two axes by these clauses.
@@ -348,6 +351,59 @@ fn ways(mesh: &Mesh, row: Var, column: Var, way: usize) -> Vec<Clause> {
     }
 }
 
+/// The same program with each move begun as soon as its source is there, and awaited where it was.
+fn begun_early(program: &Program) -> Program {
+    let mut body = program.body().clone();
+    let mut statements = Vec::new();
+    for part in program.body().parts() {
+        match part {
+            Part::Nest(_, together) => statements.extend_from_slice(together),
+            Part::Begin(id) => {
+                let source = program.body().moves[id.0].source;
+                let after = |statement: &Statement| match *statement {
+                    Statement::Await(TransferId::Array(id)) => program.body().moves[id.0].target == source,
+                    _ => statement.nest().is_some_and(|nest| program.body().nests[nest.0].writes() == source),
+                };
+                let there = statements.iter().rposition(after).map_or(0, |last| last + 1);
+                statements.insert(there, Statement::Begin(TransferId::Array(id)));
+            }
+            Part::Await(id) => statements.push(Statement::Await(TransferId::Array(id))),
+            // They are freed after their last use anew.
+            Part::Free(_) => {}
+        }
+    }
+    body.statements = statements;
+    let (mesh, arrays) = (program.mesh(), program.arrays().to_vec());
+    Program::new(mesh, program.dtype(), arrays, body).unwrap_or_else(|why| panic!("{why}\n{program}"))
+}
+
+#[test]
+fn moves_begin_before_the_kernels_that_do_not_need_them() {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [first, second] = two_products(&mesh);
+    let sequence = Sequence::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
+    let columns = Sharding::new(&mesh, &[7, 4], &[Placement::block(1, "x")]).expect("a sharding");
+    let program = begun_early(&sequence.input("D", &columns).build().expect("stages that fit"));
+    expect![[r#"
+        program over (x: 2, y: 2), i64
+            input         A[6, 5]: [0 @ x]
+            input         B[5, 7]: [0 @ y]
+            input         D[7, 4]: [1 @ x]
+         1  begin move    D' = D: [1 @ x] to [0 @ y], all_to_all(x)
+         2  run           C = product(A, B), C[m, n] += A[m, k] * B[k, n]
+         3  move          C' = C: [0 @ x, 1 @ y] to [0 @ [x, y]], exchange
+            await         D'
+         4  run           E = product(C', D'), C[m, n] += A[m, k] * B[k, n]
+            output        E[6, 4]: [0 @ x, 1 @ y]
+    "#]]
+    .assert_eq(&program.to_string());
+    let source = rust_source(&program, &SourceOptions::default());
+    let at = |text: &str| source.find(text).unwrap_or_else(|| panic!("no `{text}` in\n{source}"));
+    assert!(at("self.step_1.run(self.world") < at("self.step_2.run(a_0"), "{source}");
+    let read: Program = serde_json::from_str(&serde_json::to_string(&program).expect("written")).expect("read");
+    assert_eq!(read, program);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
@@ -368,12 +424,14 @@ proptest! {
         let second = product(&mesh, [rows, hidden, columns], clauses(&way[3..]));
         let sequence = Sequence::new().stage(&first, ["X", "W1"], "Y").stage(&second, ["Y", "W2"], "Z").build();
         let sequence = sequence.expect("stages that fit");
+        let early = begun_early(&sequence);
         let found = polyshard::spmd(mesh.size(), |world| {
             let arrays = inputs(world, &sequence)?;
             let inputs: Vec<_> = arrays.iter().collect();
             let mut prepared = sequence.prepare(world)?;
             let first = prepared.run(&inputs)?;
             assert_eq!(prepared.run(&inputs)?.block(), first.block(), "a second run differs\n{sequence}");
+            assert_eq!(early.run(world, &inputs)?.block(), first.block(), "begun early it differs\n{early}");
             Ok(first.gather(world)?)
         });
         let y = reference(first.kernel(), &[&whole(0, &[rows, inner]), &whole(1, &[inner, hidden])], None);

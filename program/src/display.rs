@@ -1,27 +1,24 @@
 //! A program as one page of pseudo-code.
 
 use crate::expr::Expr;
-use crate::nest::{
-    Direction, Factor, LeafOp, Leg, Loop, LoopBlock, Nest, NestStatement, Owners, Product, Region, Shift, Transfer,
-    TransferId,
-};
+use crate::ids::{TileId, TransferId};
+use crate::nest::{Direction, Factor, LeafOp, Leg, Loop, LoopBlock, Nest, Owners, Product, Region, Shift, Transfer};
 use crate::pattern::list;
+use crate::statement::Statement;
 use polyshard_layout::{Reach, Sharding};
 use std::fmt;
 
-impl fmt::Display for Nest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "// {}: {}, {}", self.kernel.name(), self.kernel.statement(), self.kernel.dtype())?;
-        let size = self.mesh.size();
-        writeln!(f, "// mesh({}), {size} {}", self.mesh, if size == 1 { "rank" } else { "ranks" })?;
-        for (tensor, sharding) in self.kernel.tensors().zip(&self.shardings) {
-            writeln!(f, "// {}{:?}: {}", tensor.name, tensor.shape, self.placement(tensor.name.as_str(), sharding))?;
-        }
-        let axes: Vec<_> = self.mesh.as_slice().iter().map(|axis| axis.name).collect();
-        writeln!(f, "on each rank ({}):", list(&axes))?;
-        let mut page = Page { program: self, f };
-        page.statements(&self.body, 1)
+/// Writes a nest, which runs these statements, as a page.
+pub(crate) fn page(nest: &Nest, statements: &[Statement], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "// {}: {}, {}", nest.kernel.name(), nest.kernel.statement(), nest.kernel.dtype())?;
+    let size = nest.mesh.size();
+    writeln!(f, "// mesh({}), {size} {}", nest.mesh, if size == 1 { "rank" } else { "ranks" })?;
+    for (tensor, sharding) in nest.kernel.tensors().zip(&nest.shardings) {
+        writeln!(f, "// {}{:?}: {}", tensor.name, tensor.shape, nest.placement(tensor.name.as_str(), sharding))?;
     }
+    let axes: Vec<_> = nest.mesh.as_slice().iter().map(|axis| axis.name).collect();
+    writeln!(f, "on each rank ({}):", list(&axes))?;
+    Page { nest, f }.statements(statements, 1)
 }
 
 impl Nest {
@@ -169,12 +166,12 @@ impl Nest {
 }
 
 struct Page<'a, 'f, 'b> {
-    program: &'a Nest,
+    nest: &'a Nest,
     f: &'f mut fmt::Formatter<'b>,
 }
 
 impl Page<'_, '_, '_> {
-    fn statements(&mut self, statements: &[NestStatement], depth: usize) -> fmt::Result {
+    fn statements(&mut self, statements: &[Statement], depth: usize) -> fmt::Result {
         let each = |nth: usize| self.statement(&statements[nth], [&statements[..nth], &statements[nth + 1..]], depth);
         (0..statements.len()).try_for_each(each)
     }
@@ -184,67 +181,67 @@ impl Page<'_, '_, '_> {
     }
 
     /// A statement between those before and after it.
-    fn statement(
-        &mut self,
-        statement: &NestStatement,
-        [before, after]: [&[NestStatement]; 2],
-        depth: usize,
-    ) -> fmt::Result {
-        let program = self.program;
+    fn statement(&mut self, statement: &Statement, [before, after]: [&[Statement]; 2], depth: usize) -> fmt::Result {
+        let nest = self.nest;
         match statement {
-            NestStatement::Loop { counter, body } => {
-                let Loop { name, extent, steps } = &program.loops[*counter];
-                let steps: Vec<_> = steps.iter().map(|&step| program.steps[step - 1].as_str()).collect();
+            Statement::Loop { counter, body, .. } => {
+                let Loop { name, extent, steps } = &nest.loops[counter.0];
+                let steps: Vec<_> = steps.iter().map(|&step| nest.steps[step - 1].as_str()).collect();
                 let note = if steps.is_empty() { String::new() } else { format!("    // {}", steps.join(", ")) };
                 self.line(depth, &format!("for {name} in 0..{extent}:{note}"))?;
                 self.statements(body, depth + 1)
             }
-            NestStatement::Fill(number) => {
-                let output = &program.transfers[number.0];
-                let (name, most) = (program.tensor_name(output.tensor), program.show_extents(&output.region));
+            Statement::Fill { tile, .. } => {
+                let output = &nest.transfers[tile.0];
+                let (name, most) = (nest.tensor_name(output.tensor), nest.show_extents(&output.region));
                 let start = match output.route.shift() {
                     Some(Shift { axis, by, counter }) => {
-                        let (axis, sign) = (program.mesh.as_slice()[axis].name, if by < 0 { '-' } else { '+' });
-                        let (counter, by) = (program.loops[counter].name, by.unsigned_abs());
+                        let (axis, sign) = (nest.mesh.as_slice()[axis].name, if by < 0 { '-' } else { '+' });
+                        let (counter, by) = (nest.loops[counter].name, by.unsigned_abs());
                         format!("empty at {counter} = 0, then the sums of {axis} {sign} {by}")
                     }
                     None => "empty".into(),
                 };
-                let region = program.show_region(&output.region);
+                let region = nest.show_region(&output.region);
                 self.line(depth, &format!("{name}_tile{most} = {region} of {name}, {start}"))
             }
-            NestStatement::Begin(number) if after.first() == Some(&NestStatement::Await(*number)) => {
-                self.transfer(*number, depth)
-            }
-            NestStatement::Begin(number) => {
+            Statement::Begin(id @ TransferId::Tile { tile, .. }) => {
+                if after.first() == Some(&Statement::Await(*id)) {
+                    return self.transfer(*tile, depth);
+                }
                 self.line(depth, "begin")?;
-                self.transfer(*number, depth + 1)
+                self.transfer(*tile, depth + 1)
             }
-            NestStatement::Await(number) if before.last() == Some(&NestStatement::Begin(*number)) => Ok(()),
-            NestStatement::Await(number) => self.line(depth, &format!("await {}", program.tile_name(*number))),
-            NestStatement::Compute => self.leaf(depth),
+            Statement::Await(id) if before.last() == Some(&Statement::Begin(*id)) => Ok(()),
+            Statement::Await(TransferId::Tile { tile, .. }) => {
+                self.line(depth, &format!("await {}", nest.tile_name(*tile)))
+            }
+            Statement::Compute(_) => self.leaf(depth),
+            Statement::Begin(TransferId::Array(_)) | Statement::Await(TransferId::Array(_)) | Statement::Free(_) => {
+                unreachable!("no statement of a nest; this is a bug of polyshard")
+            }
         }
     }
 
-    fn transfer(&mut self, number: TransferId, depth: usize) -> fmt::Result {
-        let program = self.program;
-        let (transfer, tile) = (&program.transfers[number.0], program.tile_name(number));
-        let (name, route) = (program.tensor_name(transfer.tensor), program.show_route(transfer));
+    fn transfer(&mut self, tile: TileId, depth: usize) -> fmt::Result {
+        let nest = self.nest;
+        let (transfer, tile) = (&nest.transfers[tile.0], nest.tile_name(tile));
+        let (name, route) = (nest.tensor_name(transfer.tensor), nest.show_route(transfer));
         if transfer.direction != Direction::In {
             return self.line(depth, &format!("{name} <- {tile}: {route}"));
         }
-        let (region, most) = (program.show_region(&transfer.region), program.show_extents(&transfer.region));
+        let (region, most) = (nest.show_region(&transfer.region), nest.show_extents(&transfer.region));
         self.line(depth, &format!("{tile}{most} = {name}{region}: {route}"))
     }
 
     fn leaf(&mut self, depth: usize) -> fmt::Result {
-        let leaf = &self.program.leaf;
+        let leaf = &self.nest.leaf;
         let loops: Vec<_> = leaf
             .loops
             .iter()
             .map(|l| {
                 let stride = if l.stride == 1 { String::new() } else { format!(" step {}", l.stride) };
-                format!("{}: {} from {}{stride}", l.var, self.program.show(&l.count), self.program.show(&l.low))
+                format!("{}: {} from {}{stride}", l.var, self.nest.show(&l.count), self.nest.show(&l.low))
             })
             .collect();
         let kind = match &leaf.op {
@@ -257,7 +254,7 @@ impl Page<'_, '_, '_> {
             LeafOp::Nest => "nest".into(),
             LeafOp::Named { name, statement, .. } => format!("{name}: {statement}"),
         };
-        self.line(depth, &format!("{}    // {kind}", self.program.kernel.counted_statement()))?;
+        self.line(depth, &format!("{}    // {kind}", self.nest.kernel.counted_statement()))?;
         self.line(depth + 1, &format!("over {}", loops.join("; ")))?;
         match &leaf.op {
             LeafOp::Products { steps, blocks, .. } => self.products(steps, blocks, depth + 1),
@@ -267,9 +264,9 @@ impl Page<'_, '_, '_> {
 
     /// The products of a leaf of several operands, inside the blocks that they run in.
     fn products(&mut self, steps: &[Product], blocks: &[LoopBlock], depth: usize) -> fmt::Result {
-        let program = self.program;
-        let var = |l: usize| program.leaf.loops[l].var.to_string();
-        let accesses = program.kernel.value().accesses();
+        let nest = self.nest;
+        let var = |l: usize| nest.leaf.loops[l].var.to_string();
+        let accesses = nest.kernel.value().accesses();
         let result = |step: usize| {
             let kept: Vec<_> = steps[step].kept.iter().map(|&l| var(l)).collect();
             format!("T{step}[{}]", kept.join(", "))
@@ -285,7 +282,7 @@ impl Page<'_, '_, '_> {
                 });
                 let [left, right] = factors;
                 let made = if number + 1 == steps.len() {
-                    format!("{} +=", program.kernel.target())
+                    format!("{} +=", nest.kernel.target())
                 } else {
                     format!("{} =", result(number))
                 };

@@ -22,6 +22,7 @@ mod explain;
 mod expr;
 mod extent;
 mod hint;
+mod ids;
 mod kernel;
 mod kernel_check;
 mod kernel_error;
@@ -38,6 +39,7 @@ pub mod reduction;
 mod report;
 mod scalars;
 mod shards;
+mod statement;
 mod tile_statement;
 mod traffic;
 mod value;
@@ -48,21 +50,22 @@ pub use affine::{Affine, Modulus};
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
 pub use hint::Hint;
+pub use ids::{ArrayId, LoopId, MoveId, NestId, TileId, TransferId};
 pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use matching::{Matching, Mismatch};
 pub use nest::{
     Blocks, Buffers, Direction, Factor, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg, Loop, LoopBlock, Nest,
-    NestStatement, Owners, Product, Region, Role, Route, Shift, Tile, TileOperand, Transfer, TransferId, members,
-    partners,
+    Owners, Product, Region, Role, Route, Shift, Tile, TileOperand, Transfer, members, partners,
 };
 pub use number::{Number, ScalarType};
 pub use pattern::{LeafKind, Offsets, Pattern, list};
 pub use periodic::periods;
 pub use polyshard_layout::DType;
-pub use program::{Array, ArrayId, ArrayKind, Move, Program, ProgramError, Statement};
+pub use program::{Array, ArrayKind, Body, Move, Part, Program, ProgramError};
 pub use proof::{Proof, Property, Report, SENT};
 pub use shards::largest_shard;
+pub use statement::Statement;
 pub use tile_statement::TileStatement;
 pub use value::{Access, Choice, Comparison, Function, Value};
 pub use written::Written;

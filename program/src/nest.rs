@@ -1,17 +1,8 @@
 //! Nests: one kernel with its schedule's loops, its transfers and its leaf.
 //!
-//! All ranks run the same statements; they differ in the values of their coordinates alone.
-//!
-//! ```text
-//! body      = statement*
-//! statement = Loop counter body         counter in 0..extent, the same on all ranks
-//!           | Fill transfer             an output tile of identities, or the sums of a neighbour
-//!           | Begin transfer            bring the transfer's region of an input here, or the output tile to its owners
-//!           | Await transfer            until it is there
-//!           | Compute                   the leaf, on tiles
-//! ```
+//! Loops, transfers and operands are numbered within their nest, and so are the counters that expressions are over. What runs
+//! when is said by the statements of the [program](crate::Program) that the nest is of.
 
-mod body;
 mod check;
 mod complete;
 mod operation;
@@ -29,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::expr::Expr;
 use crate::hint::Hint;
+use crate::ids::ArrayId;
 use crate::kernel::Kernel;
 use crate::pattern::LeafKind;
 use crate::proof::Report;
@@ -45,6 +37,8 @@ pub struct Nest {
     pub steps: Vec<String>,
     /// The mesh of ranks.
     pub mesh: Mesh,
+    /// The program's arrays that the tensors are: the inputs, then the output.
+    pub arrays: Vec<ArrayId>,
     /// How the tensors lie: the inputs, then the output.
     pub shardings: Vec<Sharding>,
     /// The serial loops by number, outermost first.
@@ -53,8 +47,6 @@ pub struct Nest {
     pub transfers: Vec<Transfer>,
     /// The innermost operation.
     pub leaf: Leaf,
-    /// The statements.
-    pub body: Vec<NestStatement>,
     /// What was proved, and the bounds.
     pub report: Report,
     /// What would likely make it faster; none of them is about whether it is right.
@@ -70,30 +62,6 @@ pub struct Loop {
     pub extent: i64,
     /// The numbers, from 1, of the steps that made it.
     pub steps: Vec<usize>,
-}
-
-/// The number of a transfer of a nest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TransferId(pub usize);
-
-/// A statement of a nest; see the module's grammar.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum NestStatement {
-    /// Runs the body once per value of the counter.
-    Loop {
-        /// The number of the loop.
-        counter: usize,
-        /// What it repeats.
-        body: Vec<NestStatement>,
-    },
-    /// Fills the output tile with the identity of the kernel's operation, or takes over the sums of a neighbour.
-    Fill(TransferId),
-    /// Starts the transfer with this number.
-    Begin(TransferId),
-    /// Waits until the transfer with this number is done.
-    Await(TransferId),
-    /// Computes.
-    Compute,
 }
 
 /// One `communicate` made concrete: how a region of an input gets here, or what is computed of the output to its owners.

@@ -1,36 +1,37 @@
 //! Programs: arrays over a mesh of ranks, and what is done with them.
 //!
 //! ```text
-//! program   = mesh, element type, arrays, body
+//! program   = mesh, element type, arrays; nests, moves, statements
 //! array     = name, shape, sharding; input, output or temporary
-//! statement = Nest arrays -> array      a kernel: loops, transfers of tiles, a leaf; see [`Nest`]
-//!           | Move array -> array       to an array of another sharding
-//!           | Free array                a temporary that nothing reads any more
+//! nest      = a kernel: arrays, loops, transfers and their tiles, a leaf; see [`Nest`]
+//! move      = array -> array of another sharding
+//! transfer  = of a nest, between an array and a tile | a move, between two arrays
+//! statement = Loop | Fill | Begin | Await | Compute | Free; see [`Statement`](crate::Statement)
 //! ```
 //!
 //! A program leaves nothing to decide: what prints, prices, emits or runs it is recursion over it. All ranks run the same
-//! statements.
+//! statements; they differ in the values of their coordinates alone.
 
+mod body;
 mod check;
 mod moves;
 mod report;
 mod text;
 
+pub use body::{Body, Part};
 pub use check::ProgramError;
 pub use moves::Move;
 
 use crate::hint::Hint;
+use crate::ids::ArrayId;
 use crate::kernel::Kernel;
 use crate::nest::Nest;
 use crate::pattern::Pattern;
 use crate::proof::Report;
 use crate::reduction::Reduction;
+use crate::statement::Statement;
 use polyshard_layout::{DType, Mesh, Name, Sharding};
 use serde::{Deserialize, Serialize};
-
-/// The number of an array of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ArrayId(pub usize);
 
 /// What an array is to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,24 +55,6 @@ pub struct Array {
     pub kind: ArrayKind,
 }
 
-/// A statement of a program; see the module's grammar.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Statement {
-    /// Runs a kernel.
-    Nest {
-        /// The kernel with its loops and transfers.
-        nest: Box<Nest>,
-        /// The arrays that it reads, in the kernel's order.
-        inputs: Vec<ArrayId>,
-        /// The array that it writes.
-        output: ArrayId,
-    },
-    /// Moves the elements of one array to another.
-    Move(Box<Move>),
-    /// Gives back a temporary.
-    Free(ArrayId),
-}
-
 /// What every rank runs: proved, and ready to be executed or emitted.
 ///
 /// A program that is read from a file is checked as [`new`](Self::new) does, its reductions are proved again, and the steps of
@@ -83,7 +66,7 @@ pub struct Program {
     mesh: Mesh,
     dtype: DType,
     arrays: Vec<Array>,
-    body: Vec<Statement>,
+    body: Body,
     #[serde(skip_serializing)]
     report: Report,
     #[serde(skip_serializing)]
@@ -116,18 +99,19 @@ struct Written {
     mesh: Mesh,
     dtype: DType,
     arrays: Vec<Array>,
-    body: Vec<Statement>,
+    body: Body,
 }
 
 impl TryFrom<Written> for Program {
     type Error = ProgramError;
 
     fn try_from(Written { mesh, dtype, arrays, mut body }: Written) -> Result<Self, ProgramError> {
-        body.retain(|statement| !matches!(statement, Statement::Free(_)));
+        body.statements.retain(|statement| !matches!(statement, Statement::Free(_)));
         let program = Self::new(&mesh, dtype, arrays, body)?;
         let mut is_gone_through = true;
-        for (number, statement) in (1..).zip(&program.body) {
-            if let Statement::Nest { nest, .. } = statement {
+        for (number, part) in program.body.numbered() {
+            if let Part::Nest(id, _) = part {
+                let nest = &program.body.nests[id.0];
                 let why = |why| format!("`{}` {why}", nest.kernel.name());
                 let done = nest.go_through().map_err(why);
                 is_gone_through &= done.map_err(|why| ProgramError::Misfit { statement: number, why })?;
@@ -141,23 +125,16 @@ impl From<Nest> for Program {
     /// The program of one kernel: its tensors are the arrays.
     fn from(nest: Nest) -> Self {
         let inputs = nest.kernel.inputs().len();
+        let nest = Nest { arrays: (0..=inputs).map(ArrayId).collect(), ..nest };
         let arrays = nest.kernel.tensors().zip(&nest.shardings).enumerate().map(|(number, (tensor, sharding))| {
             let kind = if number == inputs { ArrayKind::Output } else { ArrayKind::Input };
             Array { name: tensor.name, sharding: sharding.clone(), kind }
         });
-        Self {
-            mesh: nest.mesh.clone(),
-            dtype: nest.kernel.dtype(),
-            arrays: arrays.collect(),
-            report: nest.report.clone(),
-            hints: nest.hints.clone(),
-            origin: Origin::Derived,
-            body: vec![Statement::Nest {
-                nest: Box::new(nest),
-                inputs: (0..inputs).map(ArrayId).collect(),
-                output: ArrayId(inputs),
-            }],
-        }
+        let (mesh, dtype, arrays) = (nest.mesh.clone(), nest.kernel.dtype(), arrays.collect());
+        let (report, hints) = (nest.report.clone(), nest.hints.clone());
+        let mut body = Body::default();
+        body.run(nest);
+        Self { mesh, dtype, arrays, body, report, hints, origin: Origin::Derived }
     }
 }
 
@@ -185,8 +162,9 @@ impl Program {
         let (name, ids) = (array.into(), [ArrayId(0), ArrayId(1)]);
         let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
         let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
-        let moved = Move::direct(ids[0], ids[1], [source, target], Vec::new());
-        Self::new(source.mesh(), dtype, arrays, vec![Statement::Move(Box::new(moved))])
+        let mut body = Body::default();
+        body.transfer(Move::direct(ids[0], ids[1], [source, target], Vec::new()));
+        Self::new(source.mesh(), dtype, arrays, body)
     }
 
     /// Returns the program that closes partial results of an array of `dtype` named `array` by this reduction, whose ranks
@@ -224,29 +202,28 @@ impl Program {
         let (name, ids) = (array.into(), [ArrayId(0), ArrayId(1)]);
         let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
         let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
-        let moved = Move { by: Some(by), ..Move::direct(ids[0], ids[1], [source, target], Vec::new()) };
-        Self::new(source.mesh(), dtype, arrays, vec![Statement::Move(Box::new(moved))])
+        let mut body = Body::default();
+        body.transfer(Move { by: Some(by), ..Move::direct(ids[0], ids[1], [source, target], Vec::new()) });
+        Self::new(source.mesh(), dtype, arrays, body)
     }
 
-    /// Returns the program that runs these statements in order over arrays of `dtype` on the ranks of `mesh`; temporaries
-    /// are freed after the last statement that reads them.
+    /// Returns the program that does this over arrays of `dtype` on the ranks of `mesh`; temporaries are freed after the last
+    /// statement that reads them.
     ///
     /// # Errors
     /// - [`NoArray`](ProgramError::NoArray) if a statement names an array that does not exist;
     /// - [`Unwritten`](ProgramError::Unwritten) if it reads one before a statement writes it;
     /// - [`Overwritten`](ProgramError::Overwritten) if it writes an input, or an array that was written before;
     /// - [`Misfit`](ProgramError::Misfit) if a kernel reads or writes an array in another sharding than its schedule says, the
-    ///   shapes of a move differ, or a move is by a reduction that does not close its sums;
+    ///   shapes of a move differ, a move is by a reduction that does not close its sums, or the statements are not those of the
+    ///   nests and moves;
+    /// - [`Unfinished`](ProgramError::Unfinished) if a nest or a move is left out, or a move is not awaited;
     /// - [`NoOutput`](ProgramError::NoOutput) if no statement writes an array.
-    pub fn new(
-        mesh: &Mesh,
-        dtype: DType,
-        arrays: Vec<Array>,
-        statements: Vec<Statement>,
-    ) -> Result<Self, ProgramError> {
-        check::check(mesh, dtype, &arrays, &statements)?;
-        let body = with_frees(&arrays, statements);
-        let (report, hints) = (Report::of_program(dtype, &arrays, &body), all_hints(&body));
+    pub fn new(mesh: &Mesh, dtype: DType, arrays: Vec<Array>, mut body: Body) -> Result<Self, ProgramError> {
+        check::check(mesh, dtype, &arrays, &body)?;
+        body.free_temporaries(&arrays);
+        let report = Report::of_program(dtype, &arrays, &body);
+        let hints = body.nests.iter().flat_map(|nest| nest.hints.iter().cloned()).collect();
         Ok(Self { mesh: mesh.clone(), dtype, arrays, body, report, hints, origin: Origin::Derived })
     }
 
@@ -294,9 +271,9 @@ impl Program {
         found.map(|(number, _)| ArrayId(number)).collect()
     }
 
-    /// Returns the statements.
+    /// Returns what it does: its nests, moves and statements.
     #[must_use]
-    pub fn body(&self) -> &[Statement] {
+    pub fn body(&self) -> &Body {
         &self.body
     }
 
@@ -331,23 +308,17 @@ impl Program {
     /// share it.
     #[must_use]
     pub fn slots(&self) -> Vec<Option<usize>> {
-        slots(&self.arrays, &self.body)
+        self.body.slots(&self.arrays)
     }
 
-    /// Returns the nests in the order in which they run.
-    pub fn nests(&self) -> impl Iterator<Item = &Nest> {
-        self.body.iter().filter_map(|statement| match statement {
-            Statement::Nest { nest, .. } => Some(&**nest),
-            Statement::Move(_) | Statement::Free(_) => None,
-        })
+    /// Returns the nests by number.
+    pub fn nests(&self) -> impl ExactSizeIterator<Item = &Nest> {
+        self.body.nests.iter()
     }
 
-    /// Returns the moves between arrays in the order in which they run.
-    pub fn moves(&self) -> impl Iterator<Item = &Move> {
-        self.body.iter().filter_map(|statement| match statement {
-            Statement::Move(moved) => Some(&**moved),
-            Statement::Nest { .. } | Statement::Free(_) => None,
-        })
+    /// Returns the moves between arrays by number.
+    pub fn moves(&self) -> impl ExactSizeIterator<Item = &Move> {
+        self.body.moves.iter()
     }
 
     /// Returns the nest of a program that is one kernel.
@@ -357,10 +328,10 @@ impl Program {
     #[track_caller]
     #[must_use]
     pub fn nest(&self) -> &Nest {
-        match &self.body[..] {
-            [Statement::Nest { nest, .. }] => nest,
-            body => panic!("a program of {} statements is not one kernel; go through its `nests`", body.len()),
-        }
+        self.body.only_nest().unwrap_or_else(|| {
+            let (nests, moves) = (self.body.nests.len(), self.body.moves.len());
+            panic!("a program of {nests} kernels and {moves} moves is not one kernel; go through its `nests`")
+        })
     }
 
     /// Returns the kernel of a program that is one kernel.
@@ -418,79 +389,17 @@ impl Program {
     #[doc(hidden)]
     #[must_use]
     pub fn by_exchange(&self) -> Self {
-        let mut program = self.clone();
-        for statement in &mut program.body {
-            if let Statement::Nest { nest, .. } = statement {
-                **nest = nest.by_exchange();
+        let mut body = Body::default();
+        for part in self.body.parts() {
+            match part {
+                Part::Nest(nest, _) => body.run(self.body.nests[nest.0].by_exchange()),
+                Part::Begin(moved) => body.transfer(self.body.moves[moved.0].clone()),
+                Part::Await(_) | Part::Free(_) => {}
             }
         }
+        body.free_temporaries(&self.arrays);
+        let mut program = Self { body, ..self.clone() };
         program.report = Report::of_program(program.dtype, &program.arrays, &program.body);
         program
-    }
-}
-
-/// The statements with each temporary freed after the last one that touches it.
-fn with_frees(arrays: &[Array], statements: Vec<Statement>) -> Vec<Statement> {
-    let mut body = Vec::with_capacity(statements.len());
-    let mut touched = vec![false; arrays.len()];
-    for statement in statements.into_iter().rev() {
-        let ids: Vec<_> = statement.reads().into_iter().chain(statement.writes()).collect();
-        for id in ids {
-            if arrays[id.0].kind == ArrayKind::Temporary && !std::mem::replace(&mut touched[id.0], true) {
-                body.push(Statement::Free(id));
-            }
-        }
-        body.push(statement);
-    }
-    body.reverse();
-    body
-}
-
-/// As [`Program::slots`].
-fn slots(arrays: &[Array], body: &[Statement]) -> Vec<Option<usize>> {
-    let mut slots = vec![None; arrays.len()];
-    let (mut free, mut count) = (Vec::new(), 0);
-    for statement in body {
-        if let Statement::Free(id) = statement {
-            free.extend(slots[id.0]);
-        }
-        if let Some(id) = statement.writes().filter(|id| arrays[id.0].kind == ArrayKind::Temporary) {
-            slots[id.0] = Some(free.pop().unwrap_or_else(|| {
-                count += 1;
-                count - 1
-            }));
-        }
-    }
-    slots
-}
-
-fn all_hints(body: &[Statement]) -> Vec<Hint> {
-    let mut hints: Vec<Hint> = Vec::new();
-    for statement in body {
-        let Statement::Nest { nest, .. } = statement else { continue };
-        hints.extend(nest.hints.iter().cloned());
-    }
-    hints
-}
-
-impl Statement {
-    /// Returns the arrays that it reads.
-    #[must_use]
-    pub fn reads(&self) -> Vec<ArrayId> {
-        match self {
-            Self::Nest { inputs, .. } => inputs.clone(),
-            Self::Move(moved) => vec![moved.source],
-            Self::Free(_) => Vec::new(),
-        }
-    }
-
-    /// Returns the array that it writes, if it writes one.
-    #[must_use]
-    pub fn writes(&self) -> Option<ArrayId> {
-        match self {
-            Self::Nest { output, .. } => Some(*output),
-            Self::Move(moved) => Some(moved.target),
-            Self::Free(_) => None,
-        }
     }
 }

@@ -6,8 +6,8 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Assign, DType, Expr, LeafOp, Leg, Move, Nest, Number, Owners, Program, ProgramError,
-    Role, Route, Shift, Statement, Symbol, Value, example,
+    Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, Move, MoveId, Nest, NestId, Number, Owners,
+    Program, ProgramError, Role, Route, Shift, Statement, Symbol, TransferId, Value, example,
 };
 
 fn mesh() -> (Mesh, Axis) {
@@ -37,9 +37,13 @@ fn arrays() -> Vec<Array> {
     vec![array("A", by_rows(), ArrayKind::Input), array("B", by_columns(), ArrayKind::Output)]
 }
 
-fn moved(source: usize, target: usize) -> Statement {
-    let direct = Move::direct(ArrayId(source), ArrayId(target), [&by_rows(), &by_columns()], Vec::new());
-    Statement::Move(Box::new(direct))
+/// Moves from one array to another, in this order.
+fn moves<const COUNT: usize>(moves: [(usize, usize); COUNT]) -> Body {
+    let mut body = Body::default();
+    for (source, target) in moves {
+        body.transfer(Move::direct(ArrayId(source), ArrayId(target), [&by_rows(), &by_columns()], Vec::new()));
+    }
+    body
 }
 
 /// A product of 4 by 4 matrices, `f32` and by rows.
@@ -52,9 +56,11 @@ fn product() -> Nest {
     rows.lower().expect("a program").nest().clone()
 }
 
-fn run(inputs: &[usize], output: usize) -> Statement {
-    let inputs = inputs.iter().copied().map(ArrayId).collect();
-    Statement::Nest { nest: Box::new(product()), inputs, output: ArrayId(output) }
+/// Runs a nest on these arrays.
+fn run(nest: Nest, arrays: &[usize]) -> Body {
+    let mut body = Body::default();
+    body.run(Nest { arrays: arrays.iter().copied().map(ArrayId).collect(), ..nest });
+    body
 }
 
 /// `A`, `B` and `C` as the product wants them.
@@ -68,8 +74,8 @@ fn operands() -> Vec<Array> {
 }
 
 #[track_caller]
-fn check(dtype: DType, arrays: Vec<Array>, statements: Vec<Statement>, expect: Expect) -> ProgramError {
-    let error = Program::new(&mesh().0, dtype, arrays, statements).expect_err("it is no program");
+fn check(dtype: DType, arrays: Vec<Array>, body: Body, expect: Expect) -> ProgramError {
+    let error = Program::new(&mesh().0, dtype, arrays, body).expect_err("it is no program");
     expect.assert_eq(&error.to_string());
     error
 }
@@ -79,7 +85,7 @@ fn an_array_that_there_is_not() {
     let error = check(
         DType::F32,
         arrays(),
-        vec![moved(0, 2)],
+        moves([(0, 2)]),
         expect!["statement 1 names array 2, but the program has 2 arrays, numbered from 0"],
     );
     assert_eq!(error, ProgramError::NoArray { statement: 1, array: 2, arrays: 2 });
@@ -92,7 +98,7 @@ fn an_array_that_is_read_before_it_is_written() {
     let error = check(
         DType::F32,
         arrays,
-        vec![moved(2, 1)],
+        moves([(2, 1)]),
         expect!["statement 1 reads `T`, which no statement before it writes"],
     );
     assert_eq!(error, ProgramError::Unwritten { statement: 1, array: Name::new("T") });
@@ -103,21 +109,21 @@ fn an_array_that_is_written_again() {
     let error = check(
         DType::F32,
         arrays(),
-        vec![moved(0, 1), moved(0, 1)],
+        moves([(0, 1), (0, 1)]),
         expect!["statement 2 writes `B`, which is an input or was written before"],
     );
     assert_eq!(error, ProgramError::Overwritten { statement: 2, array: Name::new("B") });
     check(
         DType::F32,
         arrays(),
-        vec![moved(0, 1), moved(1, 0)],
+        moves([(0, 1), (1, 0)]),
         expect!["statement 2 writes `A`, which is an input or was written before"],
     );
 }
 
 #[test]
 fn an_output_that_nothing_writes() {
-    let error = check(DType::F32, arrays(), Vec::new(), expect!["no statement writes the output `B`"]);
+    let error = check(DType::F32, arrays(), Body::default(), expect!["no statement writes the output `B`"]);
     assert_eq!(error, ProgramError::NoOutput { array: Name::new("B") });
 }
 
@@ -128,7 +134,7 @@ fn moves_between_arrays_that_do_not_fit() {
     let error = check(
         DType::F32,
         arrays_of(longer),
-        vec![moved(0, 1)],
+        moves([(0, 1)]),
         expect!["statement 1: an array of shape [4, 4] cannot be moved to one of [5, 4]"],
     );
     assert!(matches!(error, ProgramError::Misfit { statement: 1, .. }));
@@ -136,13 +142,14 @@ fn moves_between_arrays_that_do_not_fit() {
     check(
         DType::F32,
         arrays_of(elsewhere),
-        vec![moved(0, 1)],
+        moves([(0, 1)]),
         expect!["statement 1: `B` is on 3 ranks, but the program runs on 2"],
     );
     let kept = Sharding::new(&Mesh::new([("x", 3)]), &[4, 4], &[Placement::block(0, "x")]).expect("a sharding");
     let of_part = |kept: Sharding| {
-        let direct = Move::direct(ArrayId(0), ArrayId(1), [&by_rows(), &by_columns()], Vec::new());
-        vec![Statement::Move(Box::new(Move { kept: Some(kept), ..direct }))]
+        let mut body = moves([(0, 1)]);
+        body.moves[0].kept = Some(kept);
+        body
     };
     check(
         DType::F32,
@@ -156,11 +163,13 @@ fn moves_between_arrays_that_do_not_fit() {
         of_part(sharding(&[4], &[Placement::block(0, mesh().1)])),
         expect!["statement 1: what is kept of `A` is of [4] on (x: 2), not of [4, 4] on (x: 2)"],
     );
+    let mut freed = moves([(0, 1)]);
+    freed.statements.push(Statement::Free(ArrayId(0)));
     check(
         DType::F32,
         arrays(),
-        vec![moved(0, 1), Statement::Free(ArrayId(0))],
-        expect!["statement 2: the program frees arrays after their last use; leave `Free` out"],
+        freed,
+        expect!["statement 1: the program frees arrays after their last use; leave `Free` out"],
     );
 }
 
@@ -170,9 +179,7 @@ fn nests_whose_parts_do_not_fit() {
     let refused = |change: fn(&mut Nest), expect: Expect| {
         let mut nest = product();
         change(&mut nest);
-        let statement =
-            Statement::Nest { nest: Box::new(nest), inputs: vec![ArrayId(0), ArrayId(1)], output: ArrayId(2) };
-        check(DType::F32, operands(), vec![statement], expect);
+        check(DType::F32, operands(), run(nest, &[0, 1, 2]), expect);
     };
     refused(
         |nest| nest.transfers.truncate(2),
@@ -252,10 +259,6 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
     );
     refused(
-        |nest| nest.body.clear(),
-        expect!["statement 1: `matmul` has statements that do not follow from its transfers"],
-    );
-    refused(
         |nest| nest.report.shard_bytes += 1,
         expect!["statement 1: `matmul` has tiles or bounds that do not follow from its transfers"],
     );
@@ -265,12 +268,10 @@ fn nests_whose_parts_do_not_fit() {
 #[test]
 fn transfers_are_awaited_where_that_is_legal() {
     let program = |order: &[usize]| {
-        let mut nest = product();
-        assert_eq!(nest.body.len(), 5, "two inputs, the leaf: {:?}", nest.body);
-        nest.body = order.iter().map(|&number| nest.body[number].clone()).collect();
-        let statement =
-            Statement::Nest { nest: Box::new(nest), inputs: vec![ArrayId(0), ArrayId(1)], output: ArrayId(2) };
-        Program::new(&mesh().0, DType::F32, operands(), vec![statement])
+        let mut body = run(product(), &[0, 1, 2]);
+        assert_eq!(body.statements.len(), 5, "two inputs, the leaf: {:?}", body.statements);
+        body.statements = order.iter().map(|&number| body.statements[number].clone()).collect();
+        Program::new(&mesh().0, DType::F32, operands(), body)
     };
     program(&[0, 1, 2, 3, 4]).expect("it is the derived one");
     let apart = program(&[0, 2, 1, 3, 4]).expect("both are begun, then awaited");
@@ -297,6 +298,87 @@ fn transfers_are_awaited_where_that_is_legal() {
     refused(&[2, 3, 0, 1, 4], expect!["statement 1: `matmul` has statements that do not follow from its transfers"]);
 }
 
+/// All that there is runs once, in its order, a nest's statements together; a move is awaited before anything reads its target.
+#[test]
+fn statements_that_are_not_those_of_the_nests_and_moves() {
+    let with = |change: &dyn Fn(&mut Body)| {
+        let mut body = run(product(), &[0, 1, 2]);
+        body.transfer(Move::direct(ArrayId(2), ArrayId(3), [&by_rows(), &by_columns()], Vec::new()));
+        body.transfer(Move::direct(ArrayId(0), ArrayId(4), [&by_rows(), &by_columns()], Vec::new()));
+        change(&mut body);
+        let mut arrays = operands();
+        arrays[2].kind = ArrayKind::Temporary;
+        arrays.extend(["D", "E"].map(|name| array(name, by_columns(), ArrayKind::Output)));
+        Program::new(&mesh().0, DType::F32, arrays, body)
+    };
+    let program = with(&|_| ()).expect("it is as it was put together");
+    let numbers = program.body().statements.len();
+    assert_eq!(numbers, 5 + 4 + 1, "the product, two moves and a free: {:?}", program.body().statements);
+    let apart = with(&|body| body.statements.swap(6, 7)).expect("both moves are under way at once");
+    expect![[r#"
+        program over (x: 2), f32
+            input         A[4, 4]: [0 @ x]
+            input         B[4, 4]: replicated
+         1  run           C = matmul(A, B), C[m, n] += A[m, k] * B[k, n]
+         2  begin move    D = C: [0 @ x] to [1 @ x], exchange
+         3  begin move    E = A: [0 @ x] to [1 @ x], exchange
+            await         D
+            await         E
+            output        D[4, 4]: [1 @ x]
+            output        E[4, 4]: [1 @ x]
+    "#]]
+    .assert_eq(&apart.to_string());
+    let refused = |change: &dyn Fn(&mut Body), expect: Expect| {
+        expect.assert_eq(&with(change).expect_err("it is no program").to_string());
+    };
+    let [first, second] = [0, 1].map(|number| TransferId::Array(MoveId(number)));
+    refused(&|body| body.statements.clear(), expect!["no statement runs nest 0 of 1, numbered from 0"]);
+    refused(
+        &|body| body.statements.rotate_left(1),
+        expect!["statement 1: `matmul` has statements that do not follow from its transfers"],
+    );
+    refused(
+        &|body| body.statements.push(Statement::Compute(NestId(0))),
+        expect!["statement 4: nest 0, numbered from 0, runs again, or its statements are not together"],
+    );
+    refused(
+        &|body| body.statements.push(Statement::Compute(NestId(7))),
+        expect!["statement 4: there is no nest 7; the program has 1, numbered from 0"],
+    );
+    refused(
+        &|body| body.statements.push(Statement::Begin(second)),
+        expect!["statement 4: move 1, numbered from 0, runs again, or its statements are not together"],
+    );
+    refused(
+        &|body| body.statements.swap(5, 6),
+        expect!["statement 1: move 0, numbered from 0, is awaited, but not under way there"],
+    );
+    refused(
+        &|body| body.statements.retain(|statement| *statement != Statement::Await(first)),
+        expect!["no statement awaits the move to `D`"],
+    );
+    refused(
+        &|body| body.statements.push(Statement::Await(first)),
+        expect!["statement 3: move 0, numbered from 0, is awaited, but not under way there"],
+    );
+    refused(
+        &|body| body.statements.insert(0, Statement::Await(first)),
+        expect!["statement 1: move 0, numbered from 0, is awaited, but not under way there"],
+    );
+    refused(&|body| body.statements.truncate(7), expect!["no statement begins move 1 of 2, numbered from 0"]);
+    refused(
+        &|body| {
+            body.moves[1].source = ArrayId(3);
+            body.statements.swap(6, 7);
+        },
+        expect!["statement 3 reads `D`, which no statement before it writes"],
+    );
+    refused(
+        &|body| body.moves[1].target = ArrayId(3),
+        expect!["statement 3 writes `D`, which is an input or was written before"],
+    );
+}
+
 /// Which ranks own what, and what a leaf touches, is asked of each rank in each step.
 #[test]
 fn programs_from_files_whose_steps_lack_something() {
@@ -304,9 +386,8 @@ fn programs_from_files_whose_steps_lack_something() {
         let mut nest = product();
         change(&mut nest);
         let proofs = nest.report.proofs.clone();
-        let nest = Box::new(nest.completed(proofs));
-        let statement = Statement::Nest { nest, inputs: vec![ArrayId(0), ArrayId(1)], output: ArrayId(2) };
-        let program = Program::new(&mesh().0, DType::F32, operands(), vec![statement]).expect("its parts fit");
+        let body = run(nest.completed(proofs), &[0, 1, 2]);
+        let program = Program::new(&mesh().0, DType::F32, operands(), body).expect("its parts fit");
         serde_json::from_str::<Program>(&serde_json::to_string(&program).expect("it is written"))
     };
     let refused = |change, expect: Expect| {
@@ -345,36 +426,32 @@ fn programs_from_files_whose_steps_lack_something() {
 
 #[test]
 fn kernels_whose_arrays_do_not_fit() {
-    let statements = || vec![run(&[0, 1], 2)];
-    Program::new(&mesh().0, DType::F32, operands(), statements()).expect("a program");
+    let fitting = || run(product(), &[0, 1, 2]);
+    Program::new(&mesh().0, DType::F32, operands(), fitting()).expect("a program");
     check(
         DType::F64,
         operands(),
-        statements(),
+        fitting(),
         expect!["statement 1: `matmul` computes f32, but the program's arrays are f64"],
     );
     check(
         DType::F32,
         operands(),
-        vec![run(&[0], 2)],
+        run(product(), &[0, 2]),
         expect!["statement 1: `matmul` reads and writes 3 arrays, but the statement names 2"],
     );
     let mut short = product();
     short.shardings.pop();
-    let of = |nest: Nest, inputs: &[usize]| {
-        let inputs = inputs.iter().copied().map(ArrayId).collect();
-        vec![Statement::Nest { nest: Box::new(nest), inputs, output: ArrayId(2) }]
-    };
     check(
         DType::F32,
         operands(),
-        of(short.clone(), &[0]),
+        run(short.clone(), &[0, 2]),
         expect!["statement 1: `matmul` reads and writes 3 arrays, but the statement names 2"],
     );
     check(
         DType::F32,
         operands(),
-        of(short, &[0, 1]),
+        run(short, &[0, 1, 2]),
         expect!["statement 1: `matmul` has 3 tensors, but its nest has 2 shardings"],
     );
     let mut lost = product();
@@ -382,7 +459,7 @@ fn kernels_whose_arrays_do_not_fit() {
     check(
         DType::F32,
         operands(),
-        of(lost, &[0, 1]),
+        run(lost, &[0, 1, 2]),
         expect!["statement 1: `matmul` has transfers that are not those of its inputs and then one of its output"],
     );
     let mut by_column = operands();
@@ -390,11 +467,11 @@ fn kernels_whose_arrays_do_not_fit() {
     check(
         DType::F32,
         by_column,
-        statements(),
+        fitting(),
         expect!["statement 1: `A` is sharded [1 @ x], but the kernel takes it as `A` [0 @ x]"],
     );
     let wider = Mesh::new([("x", 4)]);
-    let error = Program::new(&wider, DType::F32, operands(), statements()).expect_err("the kernel is for 2 ranks");
+    let error = Program::new(&wider, DType::F32, operands(), fitting()).expect_err("the kernel is for 2 ranks");
     expect!["statement 1: `matmul` runs on the mesh (x: 2), but the program runs on (x: 4)"]
         .assert_eq(&error.to_string());
 }

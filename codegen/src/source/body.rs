@@ -9,7 +9,8 @@ use super::names::Names;
 use super::{comment, mentions};
 use polyshard_layout::Reach;
 use polyshard_program::{
-    Buffers, Direction, Expr, Leg, Nest, NestStatement, Owners, Region, Shift, Transfer, TransferId, Written,
+    Buffers, Direction, Expr, Leg, LoopId, Nest, Owners, Region, Shift, Statement, TileId, Transfer, TransferId,
+    Written,
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -22,9 +23,9 @@ pub(super) fn fields(nest: &Nest, names: &Names) -> Vec<Field> {
 }
 
 /// The statements of a run.
-pub(super) fn body(nest: &Nest, names: &Names) -> TokenStream {
+pub(super) fn body(nest: &Nest, statements: &[Statement], names: &Names) -> TokenStream {
     let writer = Writer { nest, names, index: Index::new(nest, names) };
-    let statements = writer.statements(&nest.body);
+    let statements = writer.statements(statements);
     let coordinates = coordinates(names, &statements);
     let shared = writer.shared();
     quote! { #coordinates #shared #statements }
@@ -49,18 +50,21 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn statements(&self, statements: &[NestStatement]) -> TokenStream {
+    fn statements(&self, statements: &[Statement]) -> TokenStream {
         statements.iter().map(|statement| self.statement(statement)).collect()
     }
 
-    fn statement(&self, statement: &NestStatement) -> TokenStream {
+    fn statement(&self, statement: &Statement) -> TokenStream {
         match statement {
-            NestStatement::Loop { counter, body } => self.serial_loop(*counter, body),
-            NestStatement::Fill(number) => self.fill(*number),
-            NestStatement::Begin(number) => self.transfer(*number),
+            Statement::Loop { counter, body, .. } => self.serial_loop(*counter, body),
+            Statement::Fill { tile, .. } => self.fill(*tile),
+            Statement::Begin(TransferId::Tile { tile, .. }) => self.transfer(*tile),
             // The calls that begin a transfer return when it is done.
-            NestStatement::Await(_) => TokenStream::new(),
-            NestStatement::Compute => self.leaf(),
+            Statement::Await(_) => TokenStream::new(),
+            Statement::Compute(_) => self.leaf(),
+            Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
+                unreachable!("no statement of a nest; this is a bug of polyshard")
+            }
         }
     }
 
@@ -70,7 +74,7 @@ impl Writer<'_> {
         steps.join("; ")
     }
 
-    fn serial_loop(&self, counter: usize, body: &[NestStatement]) -> TokenStream {
+    fn serial_loop(&self, LoopId(counter): LoopId, body: &[Statement]) -> TokenStream {
         let of = &self.nest.loops[counter];
         let note = (!of.steps.is_empty()).then(|| comment(&self.steps(&of.steps)));
         let body = self.statements(body);
@@ -211,7 +215,7 @@ impl Writer<'_> {
         quote! { vec![#(#coordinates),*] }
     }
 
-    fn transfer(&self, number: TransferId) -> TokenStream {
+    fn transfer(&self, number: TileId) -> TokenStream {
         let transfer = &self.nest.transfers[number.0];
         let tensor = self.nest.tensor_name(transfer.tensor);
         let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
@@ -255,7 +259,7 @@ impl Writer<'_> {
     }
 
     /// The legs between owners and tiles.
-    fn at_owners(&self, number: TransferId, region: &Region) -> TokenStream {
+    fn at_owners(&self, number: TileId, region: &Region) -> TokenStream {
         let Transfer { route, direction, .. } = &self.nest.transfers[number.0];
         let legs = route.at_owners().iter().enumerate().map(|(nth, leg)| {
             let held = route.held.as_ref().filter(|_| nth == 0);
@@ -269,7 +273,7 @@ impl Writer<'_> {
     }
 
     /// A leg of an input's route; the second of two takes what it moves out of tiles, not of shards.
-    fn brought(&self, number: TransferId, leg: &Leg, region: &Region, is_second: bool) -> TokenStream {
+    fn brought(&self, number: TileId, leg: &Leg, region: &Region, is_second: bool) -> TokenStream {
         let transfer = &self.nest.transfers[number.0];
         let (tile, name, source) = (&self.names.tiles[number.0], &self.names.regions[number.0], self.tensor(transfer));
         let shown = self.region(region);
@@ -315,7 +319,7 @@ impl Writer<'_> {
         }
     }
 
-    fn fill(&self, number: TransferId) -> TokenStream {
+    fn fill(&self, number: TileId) -> TokenStream {
         let Transfer { region, route, .. } = &self.nest.transfers[number.0];
         let (tile, region) = (&self.names.tiles[number.0], self.region(region));
         let op = reduce_op(self.nest);
@@ -332,7 +336,7 @@ impl Writer<'_> {
     }
 
     /// A leg of an output's route.
-    fn sent(&self, number: TransferId, leg: &Leg, symbolic: &Region) -> TokenStream {
+    fn sent(&self, number: TileId, leg: &Leg, symbolic: &Region) -> TokenStream {
         let (tile, name, c) = (&self.names.tiles[number.0], &self.names.regions[number.0], self.names.tensors.last());
         let (op, region) = (reduce_op(self.nest), self.region(symbolic));
         match leg {

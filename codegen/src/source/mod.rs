@@ -44,9 +44,9 @@ impl Default for SourceOptions {
 #[must_use]
 pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
     let runtime: syn::Path = syn::parse_str(&options.runtime).expect("`SourceOptions::runtime` is a path");
-    let (header, tokens) = match program.body() {
-        [Statement::Nest { nest, .. }] => (header(nest), kernel_module(nest, &runtime)),
-        _ => (sequence::header(program), sequence::module(program, &runtime)),
+    let (header, tokens) = match program.body().only_nest() {
+        Some(nest) => (header(nest), kernel_module(nest, &program.body().statements, &runtime)),
+        None => (sequence::header(program), sequence::module(program, &runtime)),
     };
     let file: syn::File = syn::parse2(tokens)
         .unwrap_or_else(|error| panic!("emitted source does not parse; this is a bug of polyshard: {error}"));
@@ -63,14 +63,14 @@ pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
 pub fn scalar_parameters(program: &Program) -> Vec<String> {
     let nest = program.nest();
     let names = Names::new(nest);
-    let chosen = names.chosen(&items(nest, &names));
+    let chosen = names.chosen(&items(nest, &program.body().statements, &names));
     names.scalars.iter().map(|scalar| chosen.name(scalar).to_string()).collect()
 }
 
-/// The module of one kernel.
-fn kernel_module(nest: &Nest, runtime: &syn::Path) -> TokenStream {
+/// The module of one kernel, which runs these statements.
+fn kernel_module(nest: &Nest, statements: &[Statement], runtime: &syn::Path) -> TokenStream {
     let names = Names::new(nest);
-    let items = items(nest, &names);
+    let items = items(nest, statements, &names);
     // Before names are chosen, since one of the user's may be that of an item, which is then imported for nothing.
     let uses = imports(runtime, &items);
     let items = names.chosen(&items).write(items);
@@ -78,8 +78,8 @@ fn kernel_module(nest: &Nest, runtime: &syn::Path) -> TokenStream {
 }
 
 /// The items of a kernel's module, with placeholders for names.
-fn items(nest: &Nest, names: &Names) -> TokenStream {
-    items::items(nest, names, &body::fields(nest, names), &body::body(nest, names))
+fn items(nest: &Nest, statements: &[Statement], names: &Names) -> TokenStream {
+    items::items(nest, names, &body::fields(nest, names), &body::body(nest, statements, names))
 }
 
 /// What the items use of the runtime; nothing else, so that no import is unused.

@@ -9,7 +9,7 @@
 //! what a pattern means.
 
 use polyshard_layout::Name;
-use polyshard_program::{Nest, Symbol, TransferId};
+use polyshard_program::{Nest, Symbol, TileId};
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +80,7 @@ impl Names {
         let scalars = wanted.names(kernel.scalars().iter().map(|scalar| scalar.0.as_str()));
         let loops = wanted.names(nest.loops.iter().map(|l| l.name.as_str()));
         let axes = wanted.names(nest.mesh.as_slice().iter().map(|axis| axis.name.as_str()));
-        let tiles: Vec<_> = (0..nest.transfers.len()).map(|number| nest.tile_name(TransferId(number))).collect();
+        let tiles: Vec<_> = (0..nest.transfers.len()).map(|number| nest.tile_name(TileId(number))).collect();
         let regions: Vec<_> = tiles.iter().map(|tile| tile.replacen("_tile", "_region", 1)).collect();
         let tiles = wanted.names(tiles.iter().map(String::as_str));
         let regions = wanted.names(regions.iter().map(String::as_str));

@@ -4,7 +4,7 @@ use super::field::Field;
 use super::items::{mesh, new_sharding};
 use super::names::Wanted;
 use super::{imports, kernel_module, reduction};
-use polyshard_program::{ArrayId, ArrayKind, Program, Statement};
+use polyshard_program::{ArrayId, ArrayKind, Part, Program};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -20,8 +20,12 @@ pub(super) fn module(program: &Program, runtime: &syn::Path) -> TokenStream {
     let items = items(program, &names);
     let uses = imports(runtime, &items);
     let chosen = names.wanted.chosen(&items);
-    let kernels = program.nests().zip(&names.kernels).map(|(nest, name)| {
-        let (name, module) = (chosen.name(name), kernel_module(nest, runtime));
+    let nests = program.body().parts().filter_map(|part| match part {
+        Part::Nest(id, statements) => Some((&program.body().nests[id.0], &names.kernels[id.0], statements)),
+        Part::Begin(_) | Part::Await(_) | Part::Free(_) => None,
+    });
+    let kernels = nests.map(|(nest, name, statements)| {
+        let (name, module) = (chosen.name(name), kernel_module(nest, statements, runtime));
         let doc = format!(" `{}`.", nest.kernel.statement());
         quote! {
             #[doc = #doc]
@@ -39,10 +43,9 @@ struct Names {
     arrays: Vec<Ident>,
     /// By kernel.
     kernels: Vec<Ident>,
-    /// By kernel, the number of its step.
-    nests: Vec<usize>,
-    /// By step, a kernel or a move.
+    /// By step, a kernel or a move that begins.
     steps: Vec<Ident>,
+    /// By kernel.
     scalars: Vec<Vec<Ident>>,
     wanted: Wanted,
 }
@@ -60,11 +63,9 @@ impl Names {
             scalars.map(|scalar| wanted.name(&format!("{}_of_{number}", scalar.0))).collect()
         });
         let scalars = scalars.collect();
-        let all = program.body().iter().filter(|statement| !matches!(statement, Statement::Free(_)));
-        let is_nest: Vec<bool> = all.map(|statement| matches!(statement, Statement::Nest { .. })).collect();
-        let nests = (0..is_nest.len()).filter(|&step| is_nest[step]).collect();
-        let steps = (1..=is_nest.len()).map(|number| wanted.name(&format!("step_{number}"))).collect();
-        Self { shardings, arrays, kernels, nests, steps, scalars, wanted }
+        let steps = program.nests().len() + program.moves().len();
+        let steps = (1..=steps).map(|number| wanted.name(&format!("step_{number}"))).collect();
+        Self { shardings, arrays, kernels, steps, scalars, wanted }
     }
 }
 
@@ -90,8 +91,8 @@ fn items(program: &Program, names: &Names) -> TokenStream {
     let parameters: Vec<_> = parameters.collect();
     let scalars: Vec<_> = scalars.collect();
     let (mut fields, mut statements) = (Vec::new(), Vec::new());
-    for statement in program.body() {
-        let (field, text) = self::statement(program, names, statement, fields.len());
+    for part in program.body().parts() {
+        let (field, text) = self::part(program, names, part, fields.len());
         fields.extend(field);
         statements.push(text);
     }
@@ -154,8 +155,8 @@ fn items(program: &Program, names: &Names) -> TokenStream {
     }
 }
 
-/// What a statement needs, and the statement; `number` is that of the next field.
-fn statement(program: &Program, names: &Names, statement: &Statement, number: usize) -> (Option<Field>, TokenStream) {
+/// What a part needs, and its statement; `number` is that of the next field.
+fn part(program: &Program, names: &Names, part: Part<'_>, number: usize) -> (Option<Field>, TokenStream) {
     let borrowed = |id: ArrayId| {
         let ident = &names.arrays[id.0];
         if program.array(id).kind == ArrayKind::Input {
@@ -165,11 +166,11 @@ fn statement(program: &Program, names: &Names, statement: &Statement, number: us
         }
     };
     let name = names.steps.get(number).cloned();
-    match statement {
-        Statement::Nest { inputs, output, .. } => {
-            let nth = names.nests.iter().position(|&step| step == number).expect("a nest; this is a bug of polyshard");
-            let (kernel, inputs) = (&names.kernels[nth], inputs.iter().map(|&id| borrowed(id)));
-            let (output, scalars) = (&names.arrays[output.0], &names.scalars[nth]);
+    match part {
+        Part::Nest(id, _) => {
+            let nest = &program.body().nests[id.0];
+            let (kernel, inputs) = (&names.kernels[id.0], nest.reads().iter().map(|&id| borrowed(id)));
+            let (output, scalars) = (&names.arrays[nest.writes().0], &names.scalars[id.0]);
             let field = name.clone().map(|name| Field {
                 name,
                 r#type: quote! { #kernel::Prepared<'world> },
@@ -177,7 +178,8 @@ fn statement(program: &Program, names: &Names, statement: &Statement, number: us
             });
             (field, quote! { let #output = self.#name.run(#(#inputs,)* #(#scalars,)*)?; })
         }
-        Statement::Move(moved) => {
+        Part::Begin(id) => {
+            let moved = &program.body().moves[id.0];
             let [from, to] = [moved.source, moved.target].map(|id| &names.shardings[id.0]);
             let (target, source) = (&names.arrays[moved.target.0], borrowed(moved.source));
             let element = format_ident!("{}", program.dtype().name());
@@ -206,7 +208,9 @@ fn statement(program: &Program, names: &Names, statement: &Statement, number: us
             };
             (name.map(|name| Field { name, r#type, new }), run)
         }
-        Statement::Free(id) => {
+        // The calls that begin a move return when it is done.
+        Part::Await(_) => (None, TokenStream::new()),
+        Part::Free(id) => {
             let ident = &names.arrays[id.0];
             (None, quote! { drop(#ident); })
         }

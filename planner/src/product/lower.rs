@@ -4,9 +4,9 @@
 use super::{Operand, Product, ProductError, ProductPlan, ProductStep, Sequence, Sharded, StepCost};
 use polyshard_layout::{Collective, Mesh, Name, Sharding};
 use polyshard_program::{
-    Access, Affine, Array, ArrayId, ArrayKind, Assign, DType, Direction, Expr, KernelSpec, Leaf, LeafAccess, LeafLoop,
-    LeafOp, Leg, Move, Nest, Number, Pattern, Program, Proof, Property, Ranges, Region, Report, Role, Statement,
-    Symbol, Tile, Transfer, Value,
+    Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, DType, Direction, Expr, KernelSpec, Leaf, LeafAccess,
+    LeafLoop, LeafOp, Leg, Move, Nest, Number, Pattern, Program, Proof, Property, Ranges, Region, Report, Role, Symbol,
+    Tile, Transfer, Value,
 };
 
 impl ProductPlan {
@@ -63,7 +63,7 @@ impl Sequence {
         self.check(product)?;
         let names = product.loops.iter().map(|name| (&**name, product.size(name)));
         covered(&names.collect::<Vec<_>>(), sizes, true)?;
-        let mut builder = Builder { sizes, arrays: Vec::new(), statements: Vec::new(), kept: [None, None, None] };
+        let mut builder = Builder { sizes, arrays: Vec::new(), body: Body::default(), kept: [None, None, None] };
         let [mut left, mut right] = [&self.left, &self.right].map(|factor| builder.add(factor, ArrayKind::Input));
         let mut out = None;
         for step in &self.steps {
@@ -74,7 +74,7 @@ impl Sequence {
                     let id = builder.add(c, ArrayKind::Temporary);
                     let arrays = [x, y, id].map(|id| &builder.arrays[id.0].sharding);
                     let nest = multiply(product.mesh(), dtype, [a, b, c], arrays);
-                    builder.statements.push(Statement::Nest { nest: Box::new(nest), inputs: vec![x, y], output: id });
+                    builder.body.run(Nest { arrays: vec![x, y, id], ..nest });
                     out = Some(id);
                 }
                 ProductStep::Move { operand: Operand::Left, .. } => builder.step(step, &mut left),
@@ -136,7 +136,7 @@ pub fn resharding(
     }
     let names: Vec<_> = from.names().iter().map(String::as_str).zip(from.shape().iter().copied()).collect();
     covered(&names, sizes, false)?;
-    let mut builder = Builder { sizes, arrays: Vec::new(), statements: Vec::new(), kept: [None, None, None] };
+    let mut builder = Builder { sizes, arrays: Vec::new(), body: Body::default(), kept: [None, None, None] };
     let mut id = builder.add(from, ArrayKind::Input);
     for (step, _) in steps {
         builder.step(step, &mut id);
@@ -145,14 +145,7 @@ pub fn resharding(
     if id == ArrayId(0) {
         let target = builder.add(last, ArrayKind::Temporary);
         let tests = vec!["every rank has its part already".into()];
-        builder.statements.push(Statement::Move(Box::new(Move {
-            source: id,
-            kept: None,
-            target,
-            pattern: Pattern::Local,
-            by: None,
-            tests,
-        })));
+        builder.body.transfer(Move { source: id, kept: None, target, pattern: Pattern::Local, by: None, tests });
         id = target;
     }
     Ok(builder.program(from.mesh(), dtype, id))
@@ -162,7 +155,7 @@ pub fn resharding(
 struct Builder<'a> {
     sizes: &'a [(&'a str, usize)],
     arrays: Vec<Array>,
-    statements: Vec<Statement>,
+    body: Body,
     /// By operand, the part that ranks keep of what they hold, until the next step.
     kept: [Option<Sharding>; 3],
 }
@@ -196,7 +189,7 @@ impl Builder<'_> {
         let kept = kept.filter(|_| from.unreduced().is_empty());
         let target = self.add(to, ArrayKind::Temporary);
         let tests = vec![format!("step of a product: {step}")];
-        self.statements.push(Statement::Move(Box::new(Move { source: *id, kept, target, pattern, by: None, tests })));
+        self.body.transfer(Move { source: *id, kept, target, pattern, by: None, tests });
         *id = target;
     }
 
@@ -213,14 +206,13 @@ impl Builder<'_> {
         self.arrays.push(Array { name, sharding, kind: ArrayKind::Temporary });
         let target = ArrayId(self.arrays.len() - 1);
         let tests = vec!["every rank has its part already".into()];
-        let moved = Move { source: *id, kept: None, target, pattern: Pattern::Local, by: None, tests };
-        self.statements.push(Statement::Move(Box::new(moved)));
+        self.body.transfer(Move { source: *id, kept: None, target, pattern: Pattern::Local, by: None, tests });
         *id = target;
     }
 
     fn program(mut self, mesh: &Mesh, dtype: DType, out: ArrayId) -> Program {
         self.arrays[out.0].kind = ArrayKind::Output;
-        Program::new(mesh, dtype, self.arrays, self.statements)
+        Program::new(mesh, dtype, self.arrays, self.body)
             .unwrap_or_else(|error| panic!("the steps of a product do not fit: {error}; this is a bug of polyshard"))
     }
 }
@@ -314,11 +306,11 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
         kernel,
         steps: Vec::new(),
         mesh: mesh.clone(),
+        arrays: Vec::new(),
         shardings: shardings.map(Sharding::clone).into(),
         loops: Vec::new(),
         transfers,
         leaf,
-        body: Vec::new(),
         report: Report::default(),
         hints: Vec::new(),
     };

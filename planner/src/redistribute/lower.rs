@@ -8,7 +8,7 @@ use super::step::PlanStep;
 use crate::DistType;
 use crate::named::block;
 use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, DType, Move, Pattern, Program, Statement};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, Program};
 
 impl Plan {
     /// Returns the program that follows the plan, over an array of `dtype` named `array`.
@@ -48,11 +48,12 @@ impl Plan {
             1 => last,
             number => ArrayId(number - 1),
         };
-        let moves = moves.into_iter().map(|moved| {
+        let mut body = Body::default();
+        for moved in moves {
             let (source, target) = (renumbered(moved.source), renumbered(moved.target));
-            Statement::Move(Box::new(Move { source, target, ..moved }))
-        });
-        Program::new(self.source.mesh(), dtype, arrays, moves.collect())
+            body.transfer(Move { source, target, ..moved });
+        }
+        Program::new(self.source.mesh(), dtype, arrays, body)
             .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug of polyshard"))
     }
 

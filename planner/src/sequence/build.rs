@@ -3,7 +3,7 @@
 use super::{Sequence, SequenceError, Stage};
 use crate::{Plan, PlanError, PlanOptions};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Move, Program, Statement};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Nest, Program};
 
 /// Checks the sequence and puts its program together.
 pub(super) fn build(sequence: Sequence) -> Result<Program, Box<SequenceError>> {
@@ -24,20 +24,20 @@ pub(super) fn build(sequence: Sequence) -> Result<Program, Box<SequenceError>> {
     let last = last.filter(|last| outputs.iter().all(|(name, _)| name != last));
     let kept = kept.into_iter().chain(last).collect();
     let mut builder =
-        Builder { options, kept, outputs, arrays: Vec::new(), origins: Vec::new(), statements: Vec::new() };
+        Builder { options, kept, outputs, arrays: Vec::new(), origins: Vec::new(), body: Body::default() };
     builder.add_inputs(&stages, &inputs)?;
     for (position, stage) in stages.iter().enumerate() {
         builder.add_stage(stage, position)?;
     }
-    let Builder { arrays, statements, .. } = builder;
-    Ok(Program::new(&mesh, dtype, arrays, statements)
+    let Builder { arrays, body, .. } = builder;
+    Ok(Program::new(&mesh, dtype, arrays, body)
         .unwrap_or_else(|error| panic!("stages that fit make no program: {error}; this is a bug of polyshard")))
 }
 
 /// Checks what a stage is by itself, and that it is of the same kind as the first.
 fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<(), Box<SequenceError>> {
-    let [Statement::Nest { nest, .. }] = stage.program.body() else {
-        let statements = stage.program.body().len();
+    let Some(nest) = stage.program.body().only_nest() else {
+        let statements = stage.program.nests().len() + stage.program.moves().len();
         return Err(Box::new(SequenceError::NotAKernel { number: position + 1, statements }));
     };
     let kernel = &nest.kernel;
@@ -81,7 +81,7 @@ struct Builder {
     arrays: Vec<Array>,
     /// By array, where its value is from, for messages.
     origins: Vec<String>,
-    statements: Vec<Statement>,
+    body: Body,
 }
 
 impl Builder {
@@ -118,7 +118,7 @@ impl Builder {
 
     fn add_stage(&mut self, stage: &Stage, position: usize) -> Result<(), Box<SequenceError>> {
         let nest = stage.program.nest();
-        let mut inputs = Vec::with_capacity(stage.inputs.len());
+        let mut arrays = Vec::with_capacity(nest.arrays.len());
         for ((&value, tensor), read) in stage.inputs.iter().zip(nest.kernel.inputs()).zip(&nest.shardings) {
             let home = self.home(value).expect("a value that no stage wrote is an input; this is a bug of polyshard");
             let sharding = &self.arrays[home.0].sharding;
@@ -132,7 +132,7 @@ impl Builder {
                     origin: self.origins[home.0].clone(),
                 }));
             }
-            inputs.push(self.in_sharding(home, read, ArrayKind::Temporary, || stage.label(position))?);
+            arrays.push(self.in_sharding(home, read, ArrayKind::Temporary, || stage.label(position))?);
         }
         if let Some(home) = self.home(stage.output) {
             return Err(Box::new(SequenceError::Taken {
@@ -149,7 +149,8 @@ impl Builder {
             false => ArrayKind::Temporary,
         };
         let output = self.add(stage.output, sharding, kind, format!("the output of {}", stage.label(position)));
-        self.statements.push(Statement::Nest { nest: Box::new(nest.clone()), inputs, output });
+        arrays.push(output);
+        self.body.run(Nest { arrays, ..nest.clone() });
         shardings.iter().try_for_each(|sharding| self.add_output(output, sharding))
     }
 
@@ -204,7 +205,7 @@ impl Builder {
                 }));
             }
         };
-        self.statements.extend(moves.into_iter().map(Box::new).map(Statement::Move));
+        moves.into_iter().for_each(|moved| self.body.transfer(moved));
         Ok(moved)
     }
 

@@ -5,7 +5,6 @@
 //! have room for their regions, ranks that communicate together make the same calls. Whether the right elements move is not
 //! asked: that isl proved when the schedule was lowered, and the file says so.
 
-use super::body::awaits_fit;
 use super::{Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
@@ -45,11 +44,7 @@ impl Nest {
         if let Err(mismatch) = matching.check(&self.transfers, |tensor| self.tensor_name(tensor)) {
             return Err(format!("has ranks that differ on the transfer of `{}`: {}", mismatch.tensor, mismatch.why));
         }
-        let mut completed = self.clone().completed(self.report.proofs.clone());
-        awaits_fit(&completed.body, &self.body)?;
-        // Where transfers are awaited is the body's own choice.
-        completed.body.clone_from(&self.body);
-        match completed == *self {
+        match self.clone().completed(self.report.proofs.clone()) == *self {
             true => Ok(()),
             false => Err("has tiles or bounds that do not follow from its transfers".into()),
         }

@@ -1,6 +1,5 @@
-//! What follows from the parts of a nest: its statements, what its tiles are, and its report.
+//! What follows from the parts of a nest: what its tiles are, and its report.
 
-use super::body::body;
 use super::{Buffers, Direction, LeafOp, Leg, Nest, Tile, Transfer};
 use crate::expr::Symbol;
 use crate::kernel::Assign;
@@ -14,7 +13,6 @@ impl Nest {
         let tiles: Vec<_> = self.transfers.iter().map(|transfer| self.tile(transfer)).collect();
         self.transfers.iter_mut().zip(tiles).for_each(|(transfer, tile)| transfer.tile = tile);
         self.leaf.overwrites = self.overwrites();
-        self.body = body(0, self.loops.len(), &self.transfers);
         self.report = report(&self, proofs);
         self
     }

@@ -1,7 +1,8 @@
 //! What a nest says of itself.
 
-use super::{Direction, Nest, Transfer, TransferId};
+use super::{Direction, Nest, Transfer};
 use crate::expr::{Ranges, Symbol};
+use crate::ids::{ArrayId, TileId};
 use crate::pattern::Pattern;
 use polyshard_layout::{Name, Sharding, SumKind};
 use std::collections::BTreeSet;
@@ -20,6 +21,21 @@ impl Nest {
     #[must_use]
     pub fn inputs(&self) -> &[Transfer] {
         &self.transfers[..self.transfers.len() - 1]
+    }
+
+    /// Returns the array that it writes.
+    ///
+    /// # Panics
+    /// If that is missing: a bug of polyshard.
+    #[must_use]
+    pub fn writes(&self) -> ArrayId {
+        *self.arrays.last().expect("a kernel has an output; this is a bug of polyshard")
+    }
+
+    /// Returns the arrays that it reads, in the kernel's order.
+    #[must_use]
+    pub fn reads(&self) -> &[ArrayId] {
+        self.arrays.split_last().map_or(&[], |(_, inputs)| inputs)
     }
 
     /// Returns how the output lies.
@@ -121,11 +137,9 @@ impl Nest {
     /// # Panics
     /// If the leaf has no such operand.
     #[must_use]
-    pub fn transfer_of(&self, operand: usize) -> TransferId {
+    pub fn transfer_of(&self, operand: usize) -> TileId {
         let found = self.transfers.iter().position(|transfer| transfer.operands.contains(&operand));
-        found
-            .map(TransferId)
-            .unwrap_or_else(|| panic!("no operand {operand}; the leaf has {}", self.leaf.operands.len()))
+        found.map(TileId).unwrap_or_else(|| panic!("no operand {operand}; the leaf has {}", self.leaf.operands.len()))
     }
 
     /// Returns the name of a tensor by its position; the output's is after those of the inputs.
@@ -142,9 +156,9 @@ impl Nest {
     /// # Panics
     /// If there is no such transfer.
     #[must_use]
-    pub fn tile_name(&self, transfer: TransferId) -> String {
-        let tensor = self.transfers[transfer.0].tensor;
-        let nth = self.transfers[..=transfer.0].iter().filter(|other| other.tensor == tensor).count();
+    pub fn tile_name(&self, tile: TileId) -> String {
+        let tensor = self.transfers[tile.0].tensor;
+        let nth = self.transfers[..=tile.0].iter().filter(|other| other.tensor == tensor).count();
         let name = self.tensor_name(tensor);
         if nth == 1 { format!("{name}_tile") } else { format!("{name}_tile_{nth}") }
     }

@@ -1,12 +1,14 @@
 //! Whether statements and arrays fit together.
 
-use super::{Array, ArrayId, ArrayKind, Move, Statement};
+use super::body::{awaits_fit, statements};
+use super::{Array, ArrayKind, Body, Move, Part};
+use crate::ids::{ArrayId, MoveId, NestId};
 use crate::kernel::Assign;
 use crate::nest::Nest;
 use crate::reduction::{Reduction, counted, listed};
 use polyshard_layout::{DType, Mesh, Name, NotNative};
 
-/// Why statements are not a program. A statement is given by its number, from 1.
+/// Why statements are not a program. A statement, which is a kernel or a move here, is given by its number, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields of variants are named by what they are; the messages say it in full")]
@@ -26,70 +28,171 @@ pub enum ProgramError {
     /// An array is not sharded, or has not the type or shape, that a statement needs.
     #[error("statement {statement}: {why}")]
     Misfit { statement: usize, why: String },
+    /// A nest or a move is left out, or a move is not awaited.
+    #[error("{what}")]
+    Unfinished { what: String },
     /// An output is not written.
     #[error("no statement writes the output `{array}`")]
     NoOutput { array: Name },
 }
 
-pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], statements: &[Statement]) -> Result<(), ProgramError> {
+/// What has happened to an array.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Unwritten,
+    /// A move to it has begun.
+    UnderWay,
+    Written,
+}
+
+/// How far the check of a program is.
+struct Check<'a> {
+    mesh: &'a Mesh,
+    dtype: DType,
+    arrays: &'a [Array],
+    body: &'a Body,
+    /// By array.
+    states: Vec<State>,
+    /// Which nests were run, and which moves have begun.
+    nests: Vec<bool>,
+    moves: Vec<bool>,
+}
+
+pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], body: &Body) -> Result<(), ProgramError> {
     dtype.native()?;
-    let mut written: Vec<bool> = arrays.iter().map(|array| array.kind == ArrayKind::Input).collect();
-    for (number, statement) in (1..).zip(statements) {
-        let reads = statement.reads();
-        let named = reads.iter().copied().chain(statement.writes());
-        if let Some(id) = named.clone().find(|id| id.0 >= arrays.len()) {
-            return Err(ProgramError::NoArray { statement: number, array: id.0, arrays: arrays.len() });
-        }
-        let name = |id: ArrayId| arrays[id.0].name;
-        if let Some(&id) = reads.iter().find(|id| !written[id.0]) {
-            return Err(ProgramError::Unwritten { statement: number, array: name(id) });
-        }
-        if let Some(id) = statement.writes()
-            && std::mem::replace(&mut written[id.0], true)
-        {
-            return Err(ProgramError::Overwritten { statement: number, array: name(id) });
-        }
-        fits(mesh, dtype, arrays, statement).map_err(|why| ProgramError::Misfit { statement: number, why })?;
-    }
-    match arrays.iter().zip(&written).find(|(_, written)| !**written) {
+    let is_input = |array: &Array| array.kind == ArrayKind::Input;
+    let states = arrays.iter().map(|array| if is_input(array) { State::Written } else { State::Unwritten }).collect();
+    let [nests, moves] = [body.nests.len(), body.moves.len()].map(|count| vec![false; count]);
+    let mut check = Check { mesh, dtype, arrays, body, states, nests, moves };
+    body.numbered().try_for_each(|(statement, part)| check.part(statement, part))?;
+    check.end()?;
+    match arrays.iter().zip(&check.states).find(|(_, state)| **state != State::Written) {
         Some((array, _)) => Err(ProgramError::NoOutput { array: array.name }),
         None => Ok(()),
     }
 }
 
-/// Whether the arrays are sharded as the statement needs them.
-fn fits(mesh: &Mesh, dtype: DType, arrays: &[Array], statement: &Statement) -> Result<(), String> {
-    match statement {
-        Statement::Nest { nest, inputs, output } => {
-            let given: Vec<_> = inputs.iter().chain([output]).map(|id| &arrays[id.0]).collect();
-            nest_fits(mesh, dtype, nest, &given)
+impl Check<'_> {
+    fn part(&mut self, statement: usize, part: Part<'_>) -> Result<(), ProgramError> {
+        // What stands before the first one counts as a part of it.
+        let statement = statement.max(1);
+        let misfit = |why| ProgramError::Misfit { statement, why };
+        self.order(part).map_err(misfit)?;
+        match part {
+            Part::Nest(id, body) => {
+                let nest = &self.body.nests[id.0];
+                self.exist(statement, &nest.arrays)?;
+                self.reads(statement, nest.reads())?;
+                nest.arrays.last().map_or(Ok(()), |&output| self.writes(statement, output, State::Written))?;
+                let given: Vec<_> = nest.arrays.iter().map(|id| &self.arrays[id.0]).collect();
+                nest_fits(self.mesh, self.dtype, nest, &given).map_err(misfit)?;
+                let why = |why| misfit(format!("`{}` {why}", nest.kernel.name()));
+                awaits_fit(&statements(id, nest), body).map_err(why)
+            }
+            Part::Begin(id) => {
+                let moved = &self.body.moves[id.0];
+                self.exist(statement, &[moved.source, moved.target])?;
+                self.reads(statement, &[moved.source])?;
+                self.writes(statement, moved.target, State::UnderWay)?;
+                move_fits(self.mesh, self.arrays, moved).map_err(misfit)
+            }
+            Part::Await(id) => {
+                self.states[self.body.moves[id.0].target.0] = State::Written;
+                Ok(())
+            }
+            Part::Free(_) => Ok(()),
         }
-        Statement::Move(moved) => {
-            let [source, target] = [moved.source, moved.target].map(|id| &arrays[id.0]);
-            if source.sharding.shape() != target.sharding.shape() {
-                let shapes = (source.sharding.shape(), target.sharding.shape());
-                return Err(format!("an array of shape {:?} cannot be moved to one of {:?}", shapes.0, shapes.1));
-            }
-            let elsewhere = |array: &&Array| array.sharding.mesh().size() != mesh.size();
-            if let Some(Array { name, sharding, .. }) = [source, target].into_iter().find(elsewhere) {
-                let ranks = sharding.mesh().size();
-                return Err(format!("`{name}` is on {ranks} ranks, but the program runs on {}", mesh.size()));
-            }
-            if let Some(kept) = &moved.kept
-                && (kept.shape() != source.sharding.shape() || kept.mesh().size() != mesh.size())
-            {
-                let (name, held) = (source.name, source.sharding.shape());
-                return Err(format!(
-                    "what is kept of `{name}` is of {:?} on ({}), not of {held:?} on ({mesh})",
-                    kept.shape(),
-                    kept.mesh()
-                ));
-            }
-            let closed = source.sharding.closed_axes(&target.sharding).map_err(|error| error.to_string())?;
-            moved.by.as_ref().map_or(Ok(()), |by| reduction_fits(moved, by, [source, target], &closed))
-        }
-        Statement::Free(_) => Err("the program frees arrays after their last use; leave `Free` out".into()),
     }
+
+    /// Whether a part may come next: each nest and each move runs once.
+    fn order(&mut self, part: Part<'_>) -> Result<(), String> {
+        let once = |what: &str, done: &mut Vec<bool>, number: usize| {
+            let count = done.len();
+            match done.get_mut(number).map(|done| std::mem::replace(done, true)) {
+                Some(false) => Ok(()),
+                Some(true) => {
+                    Err(format!("{what} {number}, numbered from 0, runs again, or its statements are not together"))
+                }
+                None => Err(format!("there is no {what} {number}; the program has {count}, numbered from 0")),
+            }
+        };
+        match part {
+            Part::Nest(NestId(number), _) => once("nest", &mut self.nests, number),
+            Part::Begin(MoveId(number)) => once("move", &mut self.moves, number),
+            Part::Await(MoveId(number)) => {
+                let has_begun = self.moves.get(number) == Some(&true);
+                match has_begun && self.states[self.body.moves[number].target.0] == State::UnderWay {
+                    true => Ok(()),
+                    false => Err(format!("move {number}, numbered from 0, is awaited, but not under way there")),
+                }
+            }
+            Part::Free(_) => Err("the program frees arrays after their last use; leave `Free` out".into()),
+        }
+    }
+
+    /// Whether all was run that there is.
+    fn end(&self) -> Result<(), ProgramError> {
+        let left_out = |done: &[bool]| done.iter().position(|done| !done);
+        let what = if let Some(target) = self.states.iter().position(|state| *state == State::UnderWay) {
+            format!("no statement awaits the move to `{}`", self.arrays[target].name)
+        } else if let Some(number) = left_out(&self.nests) {
+            format!("no statement runs nest {number} of {}, numbered from 0", self.nests.len())
+        } else if let Some(number) = left_out(&self.moves) {
+            format!("no statement begins move {number} of {}, numbered from 0", self.moves.len())
+        } else {
+            return Ok(());
+        };
+        Err(ProgramError::Unfinished { what })
+    }
+
+    fn exist(&self, statement: usize, ids: &[ArrayId]) -> Result<(), ProgramError> {
+        match ids.iter().find(|id| id.0 >= self.arrays.len()) {
+            Some(id) => Err(ProgramError::NoArray { statement, array: id.0, arrays: self.arrays.len() }),
+            None => Ok(()),
+        }
+    }
+
+    fn reads(&self, statement: usize, ids: &[ArrayId]) -> Result<(), ProgramError> {
+        match ids.iter().find(|id| self.states[id.0] != State::Written) {
+            Some(id) => Err(ProgramError::Unwritten { statement, array: self.arrays[id.0].name }),
+            None => Ok(()),
+        }
+    }
+
+    fn writes(&mut self, statement: usize, id: ArrayId, state: State) -> Result<(), ProgramError> {
+        match std::mem::replace(&mut self.states[id.0], state) {
+            State::Unwritten => Ok(()),
+            State::UnderWay | State::Written => {
+                Err(ProgramError::Overwritten { statement, array: self.arrays[id.0].name })
+            }
+        }
+    }
+}
+
+/// Whether a move is between arrays that it can be between.
+fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> {
+    let [source, target] = [moved.source, moved.target].map(|id| &arrays[id.0]);
+    if source.sharding.shape() != target.sharding.shape() {
+        let shapes = (source.sharding.shape(), target.sharding.shape());
+        return Err(format!("an array of shape {:?} cannot be moved to one of {:?}", shapes.0, shapes.1));
+    }
+    let elsewhere = |array: &&Array| array.sharding.mesh().size() != mesh.size();
+    if let Some(Array { name, sharding, .. }) = [source, target].into_iter().find(elsewhere) {
+        let ranks = sharding.mesh().size();
+        return Err(format!("`{name}` is on {ranks} ranks, but the program runs on {}", mesh.size()));
+    }
+    if let Some(kept) = &moved.kept
+        && (kept.shape() != source.sharding.shape() || kept.mesh().size() != mesh.size())
+    {
+        let (name, held) = (source.name, source.sharding.shape());
+        return Err(format!(
+            "what is kept of `{name}` is of {:?} on ({}), not of {held:?} on ({mesh})",
+            kept.shape(),
+            kept.mesh()
+        ));
+    }
+    let closed = source.sharding.closed_axes(&target.sharding).map_err(|error| error.to_string())?;
+    moved.by.as_ref().map_or(Ok(()), |by| reduction_fits(moved, by, [source, target], &closed))
 }
 
 /// Whether a move that is carried out by a reduction closes sums along `axes` in its groups, and does nothing else.

@@ -1,6 +1,6 @@
 //! Moves: from an array to one of another sharding.
 
-use super::ArrayId;
+use crate::ids::ArrayId;
 use crate::pattern::Pattern;
 use crate::reduction::Reduction;
 use crate::shards::largest_shard;

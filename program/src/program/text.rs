@@ -1,6 +1,8 @@
 //! A program on a page, and why everything moves as it does.
 
-use super::{Array, ArrayId, ArrayKind, Origin, Program, Statement, moves};
+use super::{Array, ArrayKind, Origin, Part, Program, moves};
+use crate::display;
+use crate::ids::ArrayId;
 use crate::proof;
 use polyshard_layout::SumKind;
 use std::fmt::{self, Write as _};
@@ -19,23 +21,20 @@ use std::fmt::{self, Write as _};
 /// ```
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [Statement::Nest { nest, .. }] = &self.body[..] {
-            return write!(f, "{nest}");
+        if let Some(nest) = self.body.only_nest() {
+            return display::page(nest, &self.body.statements, f);
         }
         writeln!(f, "program over ({}), {}", self.mesh, self.dtype)?;
         let mut arrays = |kind: ArrayKind, word: &str| {
             self.of_kind(kind).into_iter().try_for_each(|id| writeln!(f, "    {word:13} {}", self.described(id)))
         };
         arrays(ArrayKind::Input, "input")?;
-        let mut number = 0;
-        let mut lines = String::new();
-        for statement in &self.body {
-            if let Some((what, text)) = self.line(statement) {
-                number += 1;
-                writeln!(lines, "{number:>2}  {what:13} {text}")?;
+        for (number, part, what, text) in self.lines() {
+            match part {
+                Part::Await(_) => writeln!(f, "    {what:13} {text}")?,
+                _ => writeln!(f, "{number:>2}  {what:13} {text}")?,
             }
         }
-        f.write_str(&lines)?;
         let mut outputs = self.of_kind(ArrayKind::Output).into_iter();
         outputs.try_for_each(|id| writeln!(f, "    {:13} {}", "output", self.described(id)))
     }
@@ -53,20 +52,18 @@ impl Program {
     }
 
     fn write_explanation(&self, text: &mut String) -> fmt::Result {
-        let alone = matches!(self.body[..], [Statement::Nest { .. }]);
+        let alone = self.body.only_nest().is_some();
         if !alone {
             write!(text, "{self}")?;
         }
-        let mut number = 0;
-        for statement in &self.body {
-            let Some((what, line)) = self.line(statement) else { continue };
-            number += 1;
-            if !alone {
+        for (number, part, what, line) in self.lines() {
+            if !alone && !matches!(part, Part::Await(_)) {
                 writeln!(text, "{number}. {what} {line}")?;
             }
-            match statement {
-                Statement::Nest { nest, .. } => nest.explain_transfers(text)?,
-                Statement::Move(moved) => {
+            match part {
+                Part::Nest(id, _) => self.body.nests[id.0].explain_transfers(text)?,
+                Part::Begin(id) => {
+                    let moved = &self.body.moves[id.0];
                     let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
                     let kind = SumKind { element: self.dtype.size() as u64, any_order: !self.dtype.is_float() };
                     let bytes =
@@ -76,7 +73,7 @@ impl Program {
                     (1..).zip(lines).try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
                     moved.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
                 }
-                Statement::Free(_) => {}
+                Part::Await(_) | Part::Free(_) => {}
             }
         }
         if self.origin == (Origin::File { is_gone_through: true }) {
@@ -105,23 +102,35 @@ impl Program {
         self.hints.iter().try_for_each(|hint| writeln!(text, "    - {hint}"))
     }
 
-    /// What a statement does, as a word and the rest of a line; nothing for what is freed.
-    fn line(&self, statement: &Statement) -> Option<(&'static str, String)> {
-        match statement {
-            Statement::Nest { nest, inputs, output } => {
-                let inputs: Vec<_> = inputs.iter().map(|&id| self.shown(id)).collect();
-                let (kernel, output) = (&nest.kernel, self.shown(*output));
-                let text = format!("{output} = {}({}), {}", kernel.name(), inputs.join(", "), kernel.statement());
-                Some(("run", text))
-            }
-            Statement::Move(moved) => {
-                let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
-                let names = (self.shown(moved.target), self.shown(moved.source));
-                let by = moved.by.as_ref().map(|reduction| format!(" {reduction}")).unwrap_or_default();
-                Some(("move", format!("{} = {}: {source} to {target}, {}{by}", names.0, names.1, moved.pattern)))
-            }
-            Statement::Free(_) => None,
-        }
+    /// What parts do: a number, a word and the rest of a line; nothing for what is freed, or awaited where it begins.
+    fn lines(&self) -> Vec<(usize, Part<'_>, &'static str, String)> {
+        let parts: Vec<_> = self.body.numbered().collect();
+        let lines = parts.iter().enumerate().filter_map(|(nth, &(number, part))| {
+            let before = nth.checked_sub(1).map(|before| parts[before].1);
+            let after = parts.get(nth + 1).map(|after| after.1);
+            let (what, line) = match part {
+                Part::Nest(id, _) => {
+                    let nest = &self.body.nests[id.0];
+                    let inputs: Vec<_> = nest.reads().iter().map(|&id| self.shown(id)).collect();
+                    let (kernel, output) = (&nest.kernel, self.shown(nest.writes()));
+                    let called = format!("{output} = {}({})", kernel.name(), inputs.join(", "));
+                    ("run", format!("{called}, {}", kernel.statement()))
+                }
+                Part::Begin(id) => {
+                    let moved = &self.body.moves[id.0];
+                    let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
+                    let names = (self.shown(moved.target), self.shown(moved.source));
+                    let by = moved.by.as_ref().map(|reduction| format!(" {reduction}")).unwrap_or_default();
+                    let what = if after == Some(Part::Await(id)) { "move" } else { "begin move" };
+                    (what, format!("{} = {}: {source} to {target}, {}{by}", names.0, names.1, moved.pattern))
+                }
+                Part::Await(id) if before == Some(Part::Begin(id)) => return None,
+                Part::Await(id) => ("await", self.shown(self.body.moves[id.0].target)),
+                Part::Free(_) => return None,
+            };
+            Some((number, part, what, line))
+        });
+        lines.collect()
     }
 
     /// Returns the name of an array, with a prime for each array before it that has the same name.

@@ -10,8 +10,8 @@ use crate::{
     count,
 };
 use polyshard_program::{
-    Assign, Buffers, Direction, Expr, Kernel, LeafAccess, Leg, Nest, NestStatement, Owners, Region as SymbolicRegion,
-    Symbol, Transfer, TransferId,
+    Assign, Buffers, Direction, Expr, Kernel, LeafAccess, Leg, Nest, Owners, Region as SymbolicRegion, Statement,
+    Symbol, TileId, Transfer, TransferId,
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -139,9 +139,11 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         self.op.identity()
     }
 
-    /// Runs the kernel for the call at a line, with the scalars of `given` if there are others than it captured.
+    /// Runs the kernel by its statements for the call at a line, with the scalars of `given` if there are others than it
+    /// captured.
     pub(super) fn run(
         &mut self,
+        statements: &[Statement],
         inputs: &[&DistArray<T>],
         output: &mut DistArray<T>,
         given: Option<&Kernel>,
@@ -167,7 +169,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         };
         let inputs = &shared;
         Walk { nest, here, grid, inputs, output, op: *op, groups, tiles, out_tile, leaf, counters, work }
-            .statements(&nest.body)?;
+            .statements(statements)?;
         world.comm().note(Some(work));
         shared.release()
     }
@@ -190,26 +192,29 @@ struct Walk<'a, 'r, 'i, T: Element> {
 }
 
 impl<'a, T: Element> Walk<'a, '_, '_, T> {
-    fn statements(&mut self, statements: &'a [NestStatement]) -> Result<()> {
+    fn statements(&mut self, statements: &[Statement]) -> Result<()> {
         statements.iter().try_for_each(|statement| self.statement(statement))
     }
 
-    fn statement(&mut self, statement: &'a NestStatement) -> Result<()> {
+    fn statement(&mut self, statement: &Statement) -> Result<()> {
         match statement {
-            NestStatement::Loop { counter, body } => {
-                for value in 0..self.nest.loops[*counter].extent {
-                    self.counters[*counter] = value;
+            Statement::Loop { counter, body, .. } => {
+                for value in 0..self.nest.loops[counter.0].extent {
+                    self.counters[counter.0] = value;
                     self.statements(body)?;
                 }
                 Ok(())
             }
-            NestStatement::Fill(number) => self.fill(*number),
-            NestStatement::Begin(number) => self.transfer(*number),
+            Statement::Fill { tile, .. } => self.fill(*tile),
+            Statement::Begin(TransferId::Tile { tile, .. }) => self.transfer(*tile),
             // A transfer is done when what began it returns.
-            NestStatement::Await(_) => Ok(()),
-            NestStatement::Compute => {
+            Statement::Await(_) => Ok(()),
+            Statement::Compute(_) => {
                 self.run_leaf();
                 Ok(())
+            }
+            Statement::Begin(TransferId::Array(_)) | Statement::Free(_) => {
+                unreachable!("no statement of a nest; this is a bug of polyshard")
             }
         }
     }
@@ -220,7 +225,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
     }
 
     /// The region of a transfer on this rank, now.
-    fn region(&self, number: TransferId) -> Region {
+    fn region(&self, number: TileId) -> Region {
         region_at(&self.here.regions[number.0], self.grid.coords(), self.counters)
     }
 
@@ -229,7 +234,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
     }
 
     /// Fills the output's tile with identities, or takes over the sums of a neighbour.
-    fn fill(&mut self, number: TransferId) -> Result<()> {
+    fn fill(&mut self, number: TileId) -> Result<()> {
         let (transfer, region) = (&self.nest.transfers[number.0], self.region(number));
         let shift = transfer.route.shift().filter(|shift| self.counters[shift.counter] > 0);
         if shift.is_some() {
@@ -245,7 +250,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         }
     }
 
-    fn transfer(&mut self, number: TransferId) -> Result<()> {
+    fn transfer(&mut self, number: TileId) -> Result<()> {
         let transfer = &self.nest.transfers[number.0];
         if !transfer.route.is_local() {
             self.note(self.nest.tensor_name(transfer.tensor));

@@ -6,7 +6,7 @@ use crate::block::Block;
 use crate::comm::Work;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{ArrayId, ArrayKind, Move, Program, Statement};
+use polyshard_program::{ArrayId, ArrayKind, Move, Part, Program};
 use smallvec::SmallVec;
 use std::panic::Location;
 
@@ -37,8 +37,10 @@ use std::panic::Location;
 pub struct Prepared<'a, T: Element> {
     program: &'a Program,
     world: &'a World,
-    /// By statement.
-    steps: Vec<PreparedStatement<'a, T>>,
+    /// By nest.
+    kernels: Vec<PreparedKernel<'a, T>>,
+    /// By move.
+    moves: Vec<PreparedMove<T>>,
     inputs: Vec<ArrayId>,
     outputs: Vec<ArrayId>,
     /// By array: what a run makes; nothing between runs.
@@ -49,13 +51,11 @@ pub struct Prepared<'a, T: Element> {
     memory: Vec<Option<Block<T>>>,
 }
 
-/// A statement, prepared.
-enum PreparedStatement<'a, T: Element> {
-    Kernel(Box<PreparedKernel<'a, T>>),
-    Move(Box<Redistribution>),
-    /// A move by a reduction, on the elements where they are.
-    Reduce(Box<Reduction<T>>, ReduceOp),
-    Free,
+/// A move, prepared.
+enum PreparedMove<T: Element> {
+    Redistribute(Redistribution),
+    /// By a reduction, on the elements where they are.
+    Reduce(Reduction<T>, ReduceOp),
 }
 
 /// The arrays that a statement may read.
@@ -83,18 +83,12 @@ impl<'a, T: Element> Prepared<'a, T> {
     pub(crate) fn new(program: &'a Program, world: &'a World) -> Result<Self> {
         world.check_mesh(program.mesh())?;
         super::check_type::<T>(program)?;
-        let steps = program.body().iter().map(|statement| {
-            Ok(match statement {
-                Statement::Nest { nest, .. } => PreparedStatement::Kernel(Box::new(PreparedKernel::new(nest, world)?)),
-                Statement::Move(moved) => moving(program, moved, world)?,
-                Statement::Free(_) => PreparedStatement::Free,
-            })
-        });
-        let steps = steps.collect::<Result<_>>()?;
+        let kernels = program.nests().map(|nest| PreparedKernel::new(nest, world)).collect::<Result<_>>()?;
+        let moves = program.moves().map(|moved| moving(program, moved, world)).collect::<Result<_>>()?;
         let slots = program.slots();
         let made = program.arrays().iter().map(|_| None).collect();
         let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
-        let mut prepared = Self { program, world, steps, inputs, outputs, made, slots, memory: Vec::new() };
+        let mut prepared = Self { program, world, kernels, moves, inputs, outputs, made, slots, memory: Vec::new() };
         prepared.make_memory()?;
         Ok(prepared)
     }
@@ -130,12 +124,12 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     pub(crate) fn transported(self, transport: Transport) -> Result<Self> {
-        let steps = self.steps.into_iter().map(|step| match step {
-            PreparedStatement::Move(moved) => PreparedStatement::Move(Box::new(moved.with_transport(transport))),
-            PreparedStatement::Kernel(kernel) => PreparedStatement::Kernel(Box::new(kernel.with_transport(transport))),
-            other => other,
+        let kernels = self.kernels.into_iter().map(|kernel| kernel.with_transport(transport)).collect();
+        let moves = self.moves.into_iter().map(|moved| match moved {
+            PreparedMove::Redistribute(moved) => PreparedMove::Redistribute(moved.with_transport(transport)),
+            reduce @ PreparedMove::Reduce(..) => reduce,
         });
-        Ok(Self { steps: steps.collect(), ..self })
+        Ok(Self { kernels, moves: moves.collect(), ..self })
     }
 
     /// Returns the program.
@@ -148,10 +142,9 @@ impl<'a, T: Element> Prepared<'a, T> {
     #[must_use]
     pub fn staging_bytes(&self) -> usize {
         let slots = self.memory.iter().flatten().map(|block| size_of_val(&block[..])).sum::<usize>();
-        let moves = self.steps.iter().map(|step| match step {
-            PreparedStatement::Move(moved) => moved.staging_bytes(size_of::<T>()),
-            PreparedStatement::Reduce(reduction, _) => reduction.staging_bytes(),
-            PreparedStatement::Kernel(_) | PreparedStatement::Free => 0,
+        let moves = self.moves.iter().map(|moved| match moved {
+            PreparedMove::Redistribute(moved) => moved.staging_bytes(size_of::<T>()),
+            PreparedMove::Reduce(reduction, _) => reduction.staging_bytes(),
         });
         slots + moves.sum::<usize>()
     }
@@ -171,13 +164,12 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     pub(crate) fn make_output(&mut self) -> Result<DistArray<T>> {
-        let writes =
-            |statement: &Statement| statement.writes().filter(|id| self.program.array(*id).kind == ArrayKind::Output);
-        let last =
-            self.program.body().iter().enumerate().rev().find_map(|(n, statement)| Some((n, writes(statement)?)));
-        let (number, id) = last.expect("a program has an output; this is a bug of polyshard");
-        let mut output = self.target(number, id)?;
-        if matches!(self.steps[number], PreparedStatement::Move(_)) {
+        let body = self.program.body();
+        let is_output = |id: &ArrayId| self.program.array(*id).kind == ArrayKind::Output;
+        let written = body.parts().filter_map(|part| Some((part, body.writes(part).filter(is_output)?)));
+        let (part, id) = written.last().expect("a program has an output; this is a bug of polyshard");
+        let mut output = self.target(part, id)?;
+        if matches!(part, Part::Begin(_)) {
             output.block_mut().fill(T::ZERO);
         }
         Ok(output)
@@ -307,35 +299,39 @@ impl<'a, T: Element> Prepared<'a, T> {
         at: &'static Location<'static>,
     ) -> Result<()> {
         let program = self.program;
-        for (number, statement) in program.body().iter().enumerate() {
-            if let Statement::Free(id) = statement {
+        let body = program.body();
+        for part in body.parts() {
+            if let Part::Free(id) = part {
                 let freed = self.made[id.0].take().expect("what is freed was written; this is a bug of polyshard");
-                self.put_back(*id, freed);
-                continue;
+                self.put_back(id, freed);
             }
-            let written = statement.writes().expect("a statement writes an array; this is a bug of polyshard");
+            // A move is done when what began it returns.
+            let Some(written) = body.writes(part) else { continue };
             let is_given = into.is_some() && self.outputs.contains(&written);
-            let mut made = if is_given { None } else { Some(self.target(number, written)?) };
+            let mut made = if is_given { None } else { Some(self.target(part, written)?) };
             let (target, given) = match &mut made {
                 Some(made) => (made, into.as_deref().map(|given| (self.outputs[0], given))),
                 None => (into.as_deref_mut().expect("it is given; this is a bug of polyshard"), None),
             };
             let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made, given };
             self.world.comm().note(Some(Work { kernel: None, tensor: Some(program.array(written).name), at }));
-            let ran = match (&mut self.steps[number], statement) {
-                (PreparedStatement::Kernel(kernel), Statement::Nest { inputs, .. }) => {
-                    let reads: SmallVec<[_; 4]> = inputs.iter().map(|&id| arrays.get(id)).collect();
-                    kernel.run(&reads, target, scalars.kernel(number), at)
+            let ran = match part {
+                Part::Nest(id, statements) => {
+                    let reads: SmallVec<[_; 4]> = body.nests[id.0].reads().iter().map(|&id| arrays.get(id)).collect();
+                    self.kernels[id.0].run(statements, &reads, target, scalars.kernel(id), at)
                 }
-                (PreparedStatement::Move(moved), Statement::Move(ids)) => {
-                    moved.run_blocks(arrays.get(ids.source).block(), target)
+                Part::Begin(id) => {
+                    let source = arrays.get(body.moves[id.0].source).block();
+                    match &mut self.moves[id.0] {
+                        PreparedMove::Redistribute(moved) => moved.run_blocks(source, target),
+                        PreparedMove::Reduce(reduction, op) => {
+                            let block = target.block_mut();
+                            block.copy_from_slice(source);
+                            reduction.run(block, *op)
+                        }
+                    }
                 }
-                (PreparedStatement::Reduce(reduction, op), Statement::Move(ids)) => {
-                    let block = target.block_mut();
-                    block.copy_from_slice(arrays.get(ids.source).block());
-                    reduction.run(block, *op)
-                }
-                _ => unreachable!("a statement is prepared as what it is; this is a bug of polyshard"),
+                Part::Await(_) | Part::Free(_) => Ok(()),
             };
             self.made[written.0] = made;
             ran?;
@@ -344,11 +340,11 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     /// An array for a statement to write, with what its kernel starts from in it.
-    fn target(&mut self, number: usize, id: ArrayId) -> Result<DistArray<T>> {
+    fn target(&mut self, part: Part<'_>, id: ArrayId) -> Result<DistArray<T>> {
         let array = self.program.array(id);
-        let identity = match &self.steps[number] {
-            PreparedStatement::Kernel(kernel) => Some(kernel.identity()),
-            PreparedStatement::Move(_) | PreparedStatement::Reduce(..) | PreparedStatement::Free => None,
+        let identity = match part {
+            Part::Nest(nest, _) => Some(self.kernels[nest.0].identity()),
+            Part::Begin(_) | Part::Await(_) | Part::Free(_) => None,
         };
         if let Some(slot) = self.slots[id.0] {
             let memory = self.memory[slot].take().expect("two arrays in one slot; this is a bug of polyshard");
@@ -358,8 +354,9 @@ impl<'a, T: Element> Prepared<'a, T> {
             }
             return Ok(made);
         }
-        let made = match (&self.steps[number], identity) {
-            (PreparedStatement::Move(moved), _) => moved.allocate(self.world),
+        let moved = if let Part::Begin(moved) = part { Some(&self.moves[moved.0]) } else { None };
+        let made = match (moved, identity) {
+            (Some(PreparedMove::Redistribute(moved)), _) => moved.allocate(self.world),
             (_, identity) => DistArray::filled_with(self.world, &array.sharding, identity.unwrap_or(T::ZERO)),
         };
         made.map_err(|error| of_array(array.name, &array.sharding, error))
@@ -373,18 +370,15 @@ impl<'a, T: Element> Prepared<'a, T> {
 }
 
 /// A move, prepared; collective over the world.
-fn moving<'a, T: Element>(program: &Program, moved: &Move, world: &World) -> Result<PreparedStatement<'a, T>> {
+fn moving<T: Element>(program: &Program, moved: &Move, world: &World) -> Result<PreparedMove<T>> {
     let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
-    let Some(by) = &moved.by else {
-        return Ok(PreparedStatement::Move(Box::new(match &moved.kept {
-            None => Redistribution::new(world, source, target)?,
-            Some(kept) => Redistribution::of_part(world, source, kept, target)?,
-        })));
-    };
-    Ok(PreparedStatement::Reduce(
-        Box::new(Reduction::between(world, source, target, &by.procedure)?),
-        super::reduce_op(by.op),
-    ))
+    Ok(match (&moved.by, &moved.kept) {
+        (Some(by), _) => {
+            PreparedMove::Reduce(Reduction::between(world, source, target, &by.procedure)?, super::reduce_op(by.op))
+        }
+        (None, None) => PreparedMove::Redistribute(Redistribution::new(world, source, target)?),
+        (None, Some(kept)) => PreparedMove::Redistribute(Redistribution::of_part(world, source, kept, target)?),
+    })
 }
 
 /// The array goes by its name in what is said of too little memory.

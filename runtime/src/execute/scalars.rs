@@ -9,15 +9,15 @@
 use crate::comm::{exchange_words, sentence};
 use crate::{Element, Error, Result, RunError, World};
 use polyshard_layout::Name;
-use polyshard_program::{Kernel, KernelError, Number, Program, Statement};
+use polyshard_program::{Kernel, KernelError, NestId, Number, Program};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The kernels that run with other scalars than they captured, each with the number of its statement.
-pub(super) struct Scalars(Vec<(usize, Kernel)>);
+/// The kernels that run with other scalars than they captured, each with the number of its nest.
+pub(super) struct Scalars(Vec<(NestId, Kernel)>);
 
 /// A kernel of a program.
 struct Stage<'a> {
-    statement: usize,
+    nest: NestId,
     kernel: &'a Kernel,
     /// What scalars of this kernel alone are called by.
     name: Name,
@@ -43,7 +43,7 @@ impl Scalars {
                 taken.extend(given);
             }
             if !taken.is_empty() {
-                kernels.push((stage.statement, stage.kernel.with_scalars(&taken).map_err(refused)?));
+                kernels.push((stage.nest, stage.kernel.with_scalars(&taken).map_err(refused)?));
             }
         }
         Ok(Self(kernels))
@@ -60,9 +60,9 @@ impl Scalars {
             return Ok(());
         }
         let mut values = Vec::new();
-        for Stage { statement, kernel, .. } in stages(program) {
+        for Stage { nest, kernel, .. } in stages(program) {
             values.extend(
-                self.kernel(statement).unwrap_or(kernel).scalars().iter().map(|&(name, value)| (name, words(value))),
+                self.kernel(nest).unwrap_or(kernel).scalars().iter().map(|&(name, value)| (name, words(value))),
             );
         }
         let mut hasher = DefaultHasher::new();
@@ -83,9 +83,9 @@ impl Scalars {
         Ok(())
     }
 
-    /// The kernel of a statement with the values that are for it; none if it keeps those that it has.
-    pub(super) fn kernel(&self, statement: usize) -> Option<&Kernel> {
-        self.0.iter().find(|(number, _)| *number == statement).map(|(_, kernel)| kernel)
+    /// The kernel of a nest with the values that are for it; none if it keeps those that it has.
+    pub(super) fn kernel(&self, nest: NestId) -> Option<&Kernel> {
+        self.0.iter().find(|(number, _)| *number == nest).map(|(_, kernel)| kernel)
     }
 }
 
@@ -102,17 +102,13 @@ impl Stage<'_> {
 
 /// The kernels of a program, by their own names if no two have the same, else by the arrays that they write.
 fn stages(program: &Program) -> Vec<Stage<'_>> {
-    let kernels = |program| Program::nests(program).map(|nest| nest.kernel.name());
-    let stage = |(statement, body)| match body {
-        &Statement::Nest { ref nest, output, .. } => {
-            let own = nest.kernel.name();
-            let shared = kernels(program).filter(|name| *name == own).count() > 1;
-            let name = if shared { program.array(output).name } else { own };
-            Some(Stage { statement, kernel: &nest.kernel, name })
-        }
-        Statement::Move(_) | Statement::Free(_) => None,
-    };
-    program.body().iter().enumerate().filter_map(stage).collect()
+    let is_shared = |name| program.nests().filter(|nest| nest.kernel.name() == name).count() > 1;
+    let stages = (0..).map(NestId).zip(program.nests()).map(|(id, nest)| {
+        let own = nest.kernel.name();
+        let name = if is_shared(own) { program.array(nest.writes()).name } else { own };
+        Stage { nest: id, kernel: &nest.kernel, name }
+    });
+    stages.collect()
 }
 
 /// Says which scalars there are instead of `name`.

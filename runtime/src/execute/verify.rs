@@ -5,7 +5,7 @@ use crate::array::agreed;
 use crate::{Collectives, DistArray, Element, Result, RunError, World, WrongElement, reference};
 use ndarray::ArrayD;
 use polyshard_layout::Name;
-use polyshard_program::{ArrayKind, Program, Statement};
+use polyshard_program::{ArrayKind, Part, Program};
 
 pub(crate) fn verify<T: Element>(
     program: &Program,
@@ -74,14 +74,20 @@ fn sequential<T: Element>(program: &Program, inputs: Vec<ArrayD<T>>) -> Result<V
     for (id, input) in program.of_kind(ArrayKind::Input).into_iter().zip(inputs) {
         arrays[id.0] = Some(input);
     }
-    for statement in program.body() {
-        match statement {
-            Statement::Nest { nest, inputs, output } => {
-                let inputs = inputs.iter().map(|id| arrays[id.0].as_ref().expect("what is read was written"));
-                arrays[output.0] = Some(reference(&nest.kernel, &inputs.collect::<Vec<_>>(), None)?);
+    let body = program.body();
+    for part in body.parts() {
+        match part {
+            Part::Nest(id, _) => {
+                let nest = &body.nests[id.0];
+                let inputs = nest.reads().iter().map(|id| arrays[id.0].as_ref().expect("what is read was written"));
+                arrays[nest.writes().0] = Some(reference(&nest.kernel, &inputs.collect::<Vec<_>>(), None)?);
             }
-            Statement::Move(moved) => arrays[moved.target.0] = arrays[moved.source.0].clone(),
-            Statement::Free(id) => arrays[id.0] = None,
+            Part::Begin(id) => {
+                let moved = &body.moves[id.0];
+                arrays[moved.target.0] = arrays[moved.source.0].clone();
+            }
+            Part::Await(_) => {}
+            Part::Free(id) => arrays[id.0] = None,
         }
     }
     let outputs = program.of_kind(ArrayKind::Output).into_iter();

@@ -1,0 +1,54 @@
+//! Statements: what all ranks do, in which order.
+//!
+//! ```text
+//! statement = Loop counter statement*   counter in 0..extent, the same on all ranks
+//!           | Fill tile                 an output tile of identities, or the sums of a neighbour
+//!           | Begin transfer            bring a region of an input here, or the output tile to its owners; or move an array
+//!           | Await transfer            until it is there
+//!           | Compute nest              its leaf, on tiles
+//!           | Free array                a temporary that nothing reads any more
+//! ```
+
+use crate::ids::{ArrayId, LoopId, NestId, TileId, TransferId};
+use serde::{Deserialize, Serialize};
+
+/// A statement of a program; see the module's grammar.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Statement {
+    /// Runs the body once per value of a counter, the same on all ranks.
+    Loop {
+        /// The nest whose loop it is.
+        nest: NestId,
+        /// The loop.
+        counter: LoopId,
+        /// What it repeats.
+        body: Vec<Statement>,
+    },
+    /// Fills an output tile with the identity of its kernel's operation, or takes over the sums of a neighbour.
+    Fill {
+        /// The nest whose tile it is.
+        nest: NestId,
+        /// The tile.
+        tile: TileId,
+    },
+    /// Starts a transfer.
+    Begin(TransferId),
+    /// Waits until a transfer is done.
+    Await(TransferId),
+    /// Runs the leaf of a nest.
+    Compute(NestId),
+    /// Gives back a temporary that nothing reads any more.
+    Free(ArrayId),
+}
+
+impl Statement {
+    /// Returns the nest that it is of; none of a move's, and of what frees an array.
+    #[must_use]
+    pub fn nest(&self) -> Option<NestId> {
+        match *self {
+            Self::Loop { nest, .. } | Self::Fill { nest, .. } | Self::Compute(nest) => Some(nest),
+            Self::Begin(TransferId::Tile { nest, .. }) | Self::Await(TransferId::Tile { nest, .. }) => Some(nest),
+            Self::Begin(TransferId::Array(_)) | Self::Await(TransferId::Array(_)) | Self::Free(_) => None,
+        }
+    }
+}
