@@ -75,7 +75,7 @@ fn a_trace_shows_the_program_of_its_schedule() {
         }
         let trace = COMMAND_LINE.run(Start::Plain, &["show", path, "--print", "trace"]);
         assert!(!trace.success && trace.stderr.contains("which does not say by what schedule"), "{}", trace.stderr);
-        fs::write(path, written.replacen("\"inputs\":[0", "\"inputs\":[7", 1)).expect("the folder is ours");
+        fs::write(path, written.replacen("\"arrays\":[0", "\"arrays\":[7", 1)).expect("the folder is ours");
         let changed = COMMAND_LINE.run(Start::Plain, &["show", path]);
         let said = "is not a program: statement 1 names array 7, but the program has ";
         assert!(!changed.success && changed.stderr.contains(said), "{}", changed.stderr);

@@ -11,7 +11,7 @@ use crate::proofs::Trail;
 use crate::relation::owners;
 use crate::source::invert;
 use polyshard_layout::{DimLayout, Sharding};
-use polyshard_program::{Expr, Leg, Owners, Property, Ranges, Region, Route, Shift, Symbol};
+use polyshard_program::{Expr, Leg, LoopId, Owners, Property, Ranges, Region, Route, Shift, Symbol};
 
 /// A region that ranks need at a depth, and how the array lies that it is of.
 pub(crate) struct Need<'a> {
@@ -24,8 +24,8 @@ pub(crate) struct Need<'a> {
 
 impl Need<'_> {
     /// The region in the iteration of the loop `counter` that no neighbour serves, so that its owner has to.
-    pub(crate) fn needs_owner(&self, counter: usize, ranges: &Ranges) -> Region {
-        let value = if self.written { ranges.counters[counter] - 1 } else { 0 };
+    pub(crate) fn needs_owner(&self, counter: LoopId, ranges: &Ranges) -> Region {
+        let value = if self.written { ranges.counters[counter.0] - 1 } else { 0 };
         self.region.fixed(Symbol::Counter(counter), value, ranges)
     }
 }
@@ -118,7 +118,7 @@ impl Context<'_> {
     fn rank(&self, coordinates: &[Expr]) -> String {
         let name = |symbol| match symbol {
             Symbol::Coordinate(axis) => self.names(&[axis]),
-            Symbol::Counter(number) => self.nest().node(self.nest().inside(Depth(0))[number]).name.to_string(),
+            Symbol::Counter(number) => self.nest().node(self.nest().inside(Depth(0))[number.0]).name.to_string(),
         };
         let shown: Vec<_> = coordinates.iter().map(|coordinate| coordinate.show(&name)).collect();
         shown.join(", ")
@@ -132,8 +132,8 @@ impl Context<'_> {
 
     /// What I need in the next iteration, the neighbour holds in this one.
     fn shift(&self, need: &Need<'_>, axes: &[usize], trail: &mut Trail) -> IslResult<Option<Route>> {
-        let Some(counter) = need.depth.0.checked_sub(1) else { return Ok(None) };
-        let extent = self.ranges.counters[counter];
+        let Some(counter) = need.depth.0.checked_sub(1).map(LoopId) else { return Ok(None) };
+        let extent = self.ranges.counters[counter.0];
         let symbol = Symbol::Counter(counter);
         if extent < 2 || !need.region.mentions(symbol) {
             return Ok(None);
@@ -164,7 +164,7 @@ impl Context<'_> {
                 let (place, this) = if need.written { ("last", "in the last") } else { ("first", "in the first") };
                 trail.test(format!("the {place} iteration on its own:"));
                 let mut start = Trail::default();
-                let first = Need { depth: Depth(counter), region: &region, ..*need };
+                let first = Need { depth: Depth(counter.0), region: &region, ..*need };
                 let first = self.route_of(&first, false, &mut start)?;
                 trail.tests.extend(start.tests.into_iter().map(|test| format!("  {test}")));
                 let first_proved = start.proved.into_iter();
@@ -181,7 +181,7 @@ impl Context<'_> {
     }
 
     /// The distance of the neighbour that holds the next region, by a few samples; isl decides about the rest.
-    fn distance(&self, region: &Region, axis: usize, counter: usize) -> Option<i64> {
+    fn distance(&self, region: &Region, axis: usize, LoopId(counter): LoopId) -> Option<i64> {
         let extent = self.ranges.coordinates[axis];
         let boxes = |coordinates: &[i64], counters: &[i64]| -> Vec<(i64, i64)> {
             region.ranges.iter().map(|(a, b)| (a.eval(coordinates, counters), b.eval(coordinates, counters))).collect()
@@ -238,7 +238,7 @@ impl Context<'_> {
 
     /// Iterations to the rank at these coordinates, and the counters.
     pub(crate) fn timed(&self, depth: Depth, coordinates: &[Expr]) -> IslResult<Relation> {
-        let counters = (0..depth.0).map(|n| Expr::symbol(Symbol::Counter(n)));
+        let counters = (0..depth.0).map(|n| Expr::symbol(Symbol::Counter(LoopId(n))));
         let values: Vec<_> = coordinates.iter().cloned().chain(counters).collect();
         self.relation(&self.relations.points(depth, &values, &[]))
     }

@@ -7,7 +7,7 @@ use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
 use polyshard_layout::{Level, LevelLayout, Name, Placement};
 use polyshard_program::{
-    Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, Symbol, Tensor, Transfer, Value, largest_shard,
+    Access, Assign, Direction, Hint, Kernel, Leaf, LeafOp, Leg, LoopId, Symbol, Tensor, Transfer, Value, largest_shard,
 };
 
 /// The hints at a program, in the order of its parts.
@@ -24,12 +24,12 @@ pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, d
     hints.extend(outputs.iter().find_map(|output| moved_output(context, output)));
     let moved = |transfer: &&&Transfer| !transfer.route.is_local();
     for transfer in inputs.iter().filter(moved) {
-        let tensor = &kernel.inputs()[transfer.tensor];
+        let tensor = &kernel.inputs()[transfer.tensor.0];
         hints.extend(crossed_blocks(context, transfer, tensor));
         hints.extend(one_element(context, tensor.name, transfer));
     }
     for transfer in inputs.iter().filter(|transfer| transfer.tile.capacity > 0) {
-        let tensor = &kernel.inputs()[transfer.tensor];
+        let tensor = &kernel.inputs()[transfer.tensor.0];
         hints.extend(loose_tile(context, tensor, transfer));
     }
     hints.extend(outputs.iter().filter(moved).find_map(|output| one_element(context, kernel.output().name, output)));
@@ -169,7 +169,7 @@ fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -
     dims.into_iter().find_map(|(dim, (layout, (low, high)))| {
         let [LevelLayout { parts, block, cyclic: false, .. }] = layout.levels() else { return None };
         let (panel, block) = (high.subtract(low).bounds(&context.ranges).1, *block as i64);
-        let walks = (0..transfer.level).any(|counter| low.mentions(Symbol::Counter(counter)));
+        let walks = (0..transfer.level).any(|counter| low.mentions(Symbol::Counter(LoopId(counter))));
         if *parts == 1 || panel > block || !walks || panel <= gcd(alignment(low), block) {
             return None;
         }
@@ -203,7 +203,7 @@ fn loose_tile(context: &Context<'_>, tensor: &Tensor, transfer: &Transfer) -> Op
         })
     };
     let accesses = context.kernel().value().accesses();
-    let read = operands.iter().map(|&operand| read_by(accesses[operand])).fold(0i64, i64::saturating_add);
+    let read = operands.iter().map(|operand| read_by(accesses[operand.0])).fold(0i64, i64::saturating_add);
     (tile > read.saturating_mul(2)).then_some(Hint::LooseTile { tensor: tensor.name, tile, read })
 }
 

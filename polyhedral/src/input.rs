@@ -11,11 +11,11 @@ use crate::isl::IslResult;
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use polyshard_layout::Sharding;
-use polyshard_program::{Access, Direction, Proof, Region, Tensor, Tile, Transfer};
+use polyshard_program::{Access, Direction, OperandId, Proof, Region, StepId, Tensor, TensorId, Tile, Transfer};
 
 /// A region that some operands of the leaf read.
 struct Part<'a> {
-    operands: Vec<usize>,
+    operands: Vec<OperandId>,
     accesses: Vec<&'a Access>,
     depth: Depth,
     region: Region,
@@ -23,7 +23,7 @@ struct Part<'a> {
 
 /// An input that is fetched.
 struct Input<'a> {
-    position: usize,
+    id: TensorId,
     tensor: &'a Tensor,
     sharding: Sharding,
     requested: Depth,
@@ -33,9 +33,9 @@ struct Input<'a> {
 /// The transfers of all inputs, and what was proved of them.
 pub(crate) fn transfers(context: &Context<'_>) -> Result<(Vec<Transfer>, Vec<Proof>), LowerError> {
     let (mut transfers, mut proofs) = (Vec::new(), Vec::new());
-    for (position, tensor) in context.kernel().inputs().iter().enumerate() {
+    for (id, tensor) in (0..).map(TensorId).zip(context.kernel().inputs()) {
         let (requested, step) = context.requested(tensor.name);
-        let input = Input { position, tensor, sharding: context.state.sharding(tensor.name), requested, step };
+        let input = Input { id, tensor, sharding: context.state.sharding(tensor.name), requested, step };
         for part in merged(context, parts(context, &input), &input)? {
             let (transfer, proved) = transfer(context, &input, part)?;
             transfers.push(transfer);
@@ -47,8 +47,8 @@ pub(crate) fn transfers(context: &Context<'_>) -> Result<(Vec<Transfer>, Vec<Pro
 
 /// The regions of the accesses, one for those with the same coefficients.
 fn parts<'a>(context: &Context<'a>, input: &Input<'_>) -> Vec<Part<'a>> {
-    let operands = context.kernel().value().accesses().into_iter().enumerate();
-    let mut groups: Vec<(Vec<usize>, Vec<&Access>)> = Vec::new();
+    let operands = (0..).map(OperandId).zip(context.kernel().value().accesses());
+    let mut groups: Vec<(Vec<OperandId>, Vec<&Access>)> = Vec::new();
     for (operand, access) in operands.filter(|(_, access)| access.tensor == input.tensor.name) {
         match groups.iter_mut().find(|(_, others)| same_coefficients(others[0], access)) {
             Some((operands, accesses)) => {
@@ -58,7 +58,7 @@ fn parts<'a>(context: &Context<'a>, input: &Input<'_>) -> Vec<Part<'a>> {
             None => groups.push((vec![operand], vec![access])),
         }
     }
-    let part = |(operands, accesses): (Vec<usize>, Vec<&'a Access>)| {
+    let part = |(operands, accesses): (Vec<OperandId>, Vec<&'a Access>)| {
         let (depth, region) = context.hoisted(&accesses, input.requested, &input.tensor.shape);
         Part { operands, accesses, depth, region }
     };
@@ -135,14 +135,14 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         }
     }
     let transfer = Transfer {
-        tensor: input.position,
+        tensor: input.id,
         direction: Direction::In,
         operands,
         level: depth.0,
         region,
         route,
         tile: Tile { capacity, ..Tile::default() },
-        step,
+        step: step.map(StepId),
         tests: trail.tests,
     };
     Ok((transfer, proofs))

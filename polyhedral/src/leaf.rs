@@ -10,7 +10,7 @@ use crate::range::{Span, position};
 use crate::state::Tensorized;
 use polyshard_program::{
     Access, Affine, Assign, Blocks, Expr, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafNumber, LeafOp, Number,
-    Ranges, Region, Role, Transfer, Value, list,
+    Ranges, Region, Role, StepId, TensorId, Transfer, Value, list,
 };
 
 /// The leaf, and the depth that it is at.
@@ -74,7 +74,7 @@ fn at_depth(context: &Context<'_>, depth: Depth, op: LeafOp, step: Option<usize>
         numbers: kernel.value().indices().into_iter().map(|index| leaf_number(index, kernel, &spans)).collect(),
         op,
         overwrites: false,
-        step,
+        step: step.map(StepId),
     }
 }
 
@@ -117,7 +117,7 @@ fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span]) -> LeafAccess {
     let dims = access.index.iter().map(|index| leaf_number(index, kernel, spans));
     let (base, strides) = dims.map(|LeafNumber { base, strides }| (base, strides)).unzip();
     LeafAccess {
-        tensor: tensor.expect("a checked kernel declares all its tensors; this is a bug of polyshard"),
+        tensor: TensorId(tensor.expect("a checked kernel declares all its tensors; this is a bug of polyshard")),
         base,
         strides,
     }

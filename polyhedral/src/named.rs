@@ -8,7 +8,7 @@
 use crate::ErrorKind;
 use crate::nest::{Depth, Nest, NodeId};
 use polyshard_layout::Name;
-use polyshard_program::{Access, Affine, Kernel, LeafOp, TileOperand, TileStatement, Value};
+use polyshard_program::{Access, Affine, Kernel, LeafOp, OperandId, TileOperand, TileStatement, Value};
 
 /// The leaf `name` at a depth, or why it has no tiles.
 pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> Result<LeafOp, ErrorKind> {
@@ -88,7 +88,7 @@ impl Tiles<'_> {
         let number = self.next;
         self.next += 1;
         let access = self.accesses[number];
-        let same = |operand: &TileOperand| matches!(operand, TileOperand::Access(i) if self.accesses[*i] == access);
+        let same = |operand: &TileOperand| matches!(operand, TileOperand::Access(i) if self.accesses[i.0] == access);
         if let Some(known) = self.operands.iter().position(same) {
             return self.names[known];
         }
@@ -102,7 +102,7 @@ impl Tiles<'_> {
             name = Name::new(&format!("{name}_"));
         }
         self.names.push(name);
-        self.operands.push(TileOperand::Access(number));
+        self.operands.push(TileOperand::Access(OperandId(number)));
         name
     }
 

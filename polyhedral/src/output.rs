@@ -17,7 +17,9 @@ use crate::proofs::Trail;
 use crate::reach::WhichOwners;
 use crate::relation::owners_of_one_term;
 use polyshard_layout::{AxisSource, DimLayout, Sharding};
-use polyshard_program::{Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, Tile, Transfer};
+use polyshard_program::{
+    Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, StepId, Symbol, TensorId, Tile, Transfer,
+};
 
 /// The output, and what was proved of it.
 pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), LowerError> {
@@ -45,7 +47,7 @@ pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), Lo
     let capacity = context.capacity(&region, step, tensor.name)?;
     let tile = Tile { capacity, ..Tile::default() };
     let output = Transfer { level: depth.0, route, tile, tests: trail.tests, ..in_place_of(context, region) };
-    Ok((Transfer { direction: Direction::Out { any_order }, step, ..output }, proofs))
+    Ok((Transfer { direction: Direction::Out { any_order }, step: step.map(StepId), ..output }, proofs))
 }
 
 /// The output that the leaf accumulates where it lies.
@@ -58,13 +60,13 @@ fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Resul
     trail.proved(Property::Delivery, format!("each rank is the only owner{term} of what it computes"));
     proofs.extend(trail.proofs(tensor.name));
     let (_, step) = context.requested(tensor.name);
-    Ok((Transfer { step, tests: trail.tests, ..in_place_of(context, region) }, proofs))
+    Ok((Transfer { step: step.map(StepId), tests: trail.tests, ..in_place_of(context, region) }, proofs))
 }
 
 /// The transfer of an output that is where it belongs.
 fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
     Transfer {
-        tensor: context.kernel().inputs().len(),
+        tensor: TensorId(context.kernel().inputs().len()),
         direction: Direction::Out { any_order: false },
         operands: Vec::new(),
         level: 0,
@@ -171,7 +173,7 @@ impl Transpose<'_> {
         );
         trail.proved(Property::Delivery, claim);
         let last = need.needs_owner(counter, &self.context.ranges);
-        let need = Need { depth: Depth(counter), region: &last, ..*need };
+        let need = Need { depth: Depth(counter.0), region: &last, ..*need };
         route.legs.pop();
         Ok(self.route(route, &need, trail)?.then_shift(shift))
     }

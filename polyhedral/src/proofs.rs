@@ -78,7 +78,7 @@ pub(crate) fn matching(context: &Context<'_>, transfers: &[Transfer], depth: Dep
     let kernel = context.kernel();
     let matching = Matching { mesh: &context.state.mesh, ranges: &context.ranges, loops: depth.0 };
     let tensors: Vec<_> = kernel.tensors().map(|tensor| tensor.name).collect();
-    matching.check(transfers, |tensor| tensors[tensor]).map_err(|mismatch| {
+    matching.check(transfers, |tensor| tensors[tensor.0]).map_err(|mismatch| {
         context.unproved(&format!("that ranks agree on the transfer of `{}`: {}", mismatch.tensor, mismatch.why))
     })
 }

@@ -88,7 +88,7 @@ impl Relations<'_> {
         expr.terms().fold(Form::constant(expr.offset()), |sum, (atom, factor)| {
             let value = match atom {
                 Atom::Symbol(Symbol::Coordinate(axis)) => Form::input(*axis),
-                Atom::Symbol(Symbol::Counter(number)) => Form::input(self.nest.distributed + number),
+                Atom::Symbol(Symbol::Counter(number)) => Form::input(self.nest.distributed + number.0),
                 Atom::Div(of, by) => {
                     let of = self.value(conditions, of);
                     conditions.quotient(&of, *by)

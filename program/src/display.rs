@@ -68,7 +68,7 @@ impl Nest {
         };
         let Some(Shift { axis, by, counter }) = route.shift() else { return at_owners };
         let at = transfer.iteration_at_owners(counter, &self.ranges());
-        let (axis, counter) = (self.mesh.as_slice()[axis].name, self.loops[counter].name);
+        let (axis, counter) = (self.mesh.as_slice()[axis].name, self.loops[counter.0].name);
         match direction {
             Direction::In => {
                 let sign = if by < 0 { '-' } else { '+' };
@@ -154,7 +154,7 @@ impl Nest {
             return self.tensor_name(transfer.tensor).to_string();
         }
         let accesses = self.kernel.written_value().accesses();
-        let read: Vec<_> = transfer.operands.iter().map(|&operand| accesses[operand].to_string()).collect();
+        let read: Vec<_> = transfer.operands.iter().map(|operand| accesses[operand.0].to_string()).collect();
         read.join(", ")
     }
 
@@ -186,7 +186,7 @@ impl Page<'_, '_, '_> {
         match statement {
             Statement::Loop { counter, body, .. } => {
                 let Loop { name, extent, steps } = &nest.loops[counter.0];
-                let steps: Vec<_> = steps.iter().map(|&step| nest.steps[step - 1].as_str()).collect();
+                let steps: Vec<_> = steps.iter().map(|step| nest.steps[step.0 - 1].as_str()).collect();
                 let note = if steps.is_empty() { String::new() } else { format!("    // {}", steps.join(", ")) };
                 self.line(depth, &format!("for {name} in 0..{extent}:{note}"))?;
                 self.statements(body, depth + 1)
@@ -197,7 +197,7 @@ impl Page<'_, '_, '_> {
                 let start = match output.route.shift() {
                     Some(Shift { axis, by, counter }) => {
                         let (axis, sign) = (nest.mesh.as_slice()[axis].name, if by < 0 { '-' } else { '+' });
-                        let (counter, by) = (nest.loops[counter].name, by.unsigned_abs());
+                        let (counter, by) = (nest.loops[counter.0].name, by.unsigned_abs());
                         format!("empty at {counter} = 0, then the sums of {axis} {sign} {by}")
                     }
                     None => "empty".into(),

@@ -7,6 +7,7 @@
 //! The numbers of a schedule are bounded such that no form overflows ([`crate::bounds`]). Should one
 //! nevertheless, it saturates: then it is wrong, and isl says so.
 
+use crate::ids::LoopId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,8 +16,8 @@ use std::collections::BTreeMap;
 pub enum Symbol {
     /// This rank's coordinate along the axis with this position.
     Coordinate(usize),
-    /// The counter of the program's loop with this number.
-    Counter(usize),
+    /// The counter of a loop.
+    Counter(LoopId),
 }
 
 /// A term of an [`Expr`].
@@ -358,7 +359,7 @@ impl Expr {
         self.terms.iter().fold(self.constant, |sum, (atom, factor)| {
             let value = match atom {
                 Atom::Symbol(Symbol::Coordinate(axis)) => coordinates[*axis],
-                Atom::Symbol(Symbol::Counter(number)) => counters[*number],
+                Atom::Symbol(Symbol::Counter(number)) => counters[number.0],
                 Atom::Div(e, d) => value(e).div_euclid(*d),
                 Atom::Mod(e, d) => value(e).rem_euclid(*d),
                 Atom::Min(a, b) => value(a).min(value(b)),
@@ -427,7 +428,7 @@ impl Atom {
     fn bounds(&self, ranges: &Ranges) -> (i64, i64) {
         match self {
             Self::Symbol(Symbol::Coordinate(axis)) => (0, (ranges.coordinates[*axis] - 1).max(0)),
-            Self::Symbol(Symbol::Counter(number)) => (0, (ranges.counters[*number] - 1).max(0)),
+            Self::Symbol(Symbol::Counter(number)) => (0, (ranges.counters[number.0] - 1).max(0)),
             Self::Div(e, d) => {
                 let (low, high) = e.bounds(ranges);
                 (low.div_euclid(*d), high.div_euclid(*d))

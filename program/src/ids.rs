@@ -14,6 +14,18 @@ pub struct NestId(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MoveId(pub usize);
 
+/// The number of a tensor of a kernel: an input's position, or the number of inputs for the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TensorId(pub usize);
+
+/// The number of an operand of a leaf: its accesses in the order in which the kernel's value reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OperandId(pub usize);
+
+/// The number of a step of a schedule, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StepId(pub usize);
+
 /// The number of a loop of a nest: how many are around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LoopId(pub usize);

@@ -50,7 +50,7 @@ pub use affine::{Affine, Modulus};
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
 pub use hint::Hint;
-pub use ids::{ArrayId, LoopId, MoveId, NestId, TileId, TransferId};
+pub use ids::{ArrayId, LoopId, MoveId, NestId, OperandId, StepId, TensorId, TileId, TransferId};
 pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use matching::{Matching, Mismatch};

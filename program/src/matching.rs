@@ -6,6 +6,7 @@
 //! the members differ. Messages between pairs need less: both ends work out the other's region from its coordinates.
 
 use crate::expr::{Expr, Ranges, Symbol};
+use crate::ids::{LoopId, TensorId};
 use crate::nest::{Direction, Hop, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
@@ -31,11 +32,11 @@ pub struct Mismatch {
 }
 
 impl Matching<'_> {
-    /// Decides it for every transfer; `name` is of a tensor by its position.
+    /// Decides it for every transfer; `name` is that of a tensor.
     ///
     /// # Errors
     /// The first transfer on which ranks might differ.
-    pub fn check(&self, transfers: &[Transfer], name: impl Fn(usize) -> Name) -> Result<Vec<Proof>, Mismatch> {
+    pub fn check(&self, transfers: &[Transfer], name: impl Fn(TensorId) -> Name) -> Result<Vec<Proof>, Mismatch> {
         let mut proofs = Vec::new();
         for transfer in transfers {
             let tensor = name(transfer.tensor);
@@ -57,9 +58,9 @@ impl Matching<'_> {
     fn transfer(&self, transfer: &Transfer) -> Result<Option<String>, String> {
         let (mut claims, mut shifted) = (Vec::new(), None);
         if let Some(Shift { counter, .. }) = transfer.route.shift()
-            && counter + 1 != transfer.level
+            && counter.0 + 1 != transfer.level
         {
-            return Err(format!("a shift at loop {counter} is inside {} loops", transfer.level));
+            return Err(format!("a shift at loop {} is inside {} loops", counter.0, transfer.level));
         }
         for hop in transfer.hops(self.ranges) {
             match (hop.leg, self.leg(&hop, transfer.direction)?) {
@@ -113,7 +114,7 @@ impl Matching<'_> {
 
     /// Every symbol has a value where the call is made, which other ranks can work out.
     fn known(&self, region: &Region, exprs: &[Expr], level: usize) -> Result<(), String> {
-        match (level..self.loops).find(|&n| mentions(region, exprs, Symbol::Counter(n))) {
+        match (level..self.loops).find(|&n| mentions(region, exprs, Symbol::Counter(LoopId(n)))) {
             None => Ok(()),
             Some(counter) => Err(format!("it depends on loop {counter}, which is inside the call")),
         }
@@ -143,6 +144,7 @@ fn mentions(region: &Region, exprs: &[Expr], symbol: Symbol) -> bool {
 mod tests {
     use super::{Matching, Mismatch};
     use crate::expr::{Expr, Ranges, Symbol};
+    use crate::ids::{LoopId, OperandId, TensorId};
     use crate::nest::{Direction, Leg, Owners, Region, Route, Shift, Tile, Transfer};
     use polyshard_layout::{Mesh, Name, Reach};
 
@@ -155,9 +157,9 @@ mod tests {
     fn check(route: impl Into<Route>, symbols: &[Symbol]) -> Result<Vec<String>, Mismatch> {
         let mesh = Mesh::new([("x", 2), ("y", 3)]);
         let transfer = Transfer {
-            tensor: 0,
+            tensor: TensorId(0),
             direction: Direction::In,
-            operands: vec![0],
+            operands: vec![OperandId(0)],
             level: 1,
             region: region(symbols),
             route: route.into(),
@@ -173,8 +175,8 @@ mod tests {
 
     const X: Symbol = Symbol::Coordinate(0);
     const Y: Symbol = Symbol::Coordinate(1);
-    const OUTER: Symbol = Symbol::Counter(0);
-    const INNER: Symbol = Symbol::Counter(1);
+    const OUTER: Symbol = Symbol::Counter(LoopId(0));
+    const INNER: Symbol = Symbol::Counter(LoopId(1));
 
     #[test]
     fn a_group_shares_region_and_root() {
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_shift_is_as_good_as_its_first_iteration() {
-        let shift = |first: Leg| Route::from(first).then_shift(Shift { axis: 1, by: 1, counter: 0 });
+        let shift = |first: Leg| Route::from(first).then_shift(Shift { axis: 1, by: 1, counter: LoopId(0) });
         check(shift(Leg::Exchange { reach: vec![Reach::All; 2] }), &[X, Y, OUTER])
             .expect("pairs work out the same pieces");
         check(shift(Leg::Collective { axes: vec![0], owners: Owners::Parts }), &[X, OUTER])

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::expr::Expr;
 use crate::hint::Hint;
-use crate::ids::ArrayId;
+use crate::ids::{ArrayId, OperandId, StepId, TensorId};
 use crate::kernel::Kernel;
 use crate::pattern::LeafKind;
 use crate::proof::Report;
@@ -60,8 +60,8 @@ pub struct Loop {
     pub name: Name,
     /// Its number of iterations.
     pub extent: i64,
-    /// The numbers, from 1, of the steps that made it.
-    pub steps: Vec<usize>,
+    /// The steps that made it.
+    pub steps: Vec<StepId>,
 }
 
 /// One `communicate` made concrete: how a region of an input gets here, or what is computed of the output to its owners.
@@ -69,12 +69,12 @@ pub struct Loop {
 /// An input has one transfer per region that its accesses touch: one for accesses that differ in constants alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// The tensor: an input's position, or the number of inputs for the output.
-    pub tensor: usize,
+    /// The tensor.
+    pub tensor: TensorId,
     /// Which way it goes.
     pub direction: Direction,
-    /// The leaf's operands that read what it brings, by their numbers, ascending.
-    pub operands: Vec<usize>,
+    /// The leaf's operands that read what it brings, ascending.
+    pub operands: Vec<OperandId>,
     /// The number of serial loops around it.
     pub level: usize,
     /// What it brings or takes away.
@@ -83,8 +83,8 @@ pub struct Transfer {
     pub route: Route,
     /// Where the region lies on this rank.
     pub tile: Tile,
-    /// The step that led here, by number from 1.
-    pub step: Option<usize>,
+    /// The step that led here.
+    pub step: Option<StepId>,
     /// The tests that led to the route, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
 }
@@ -142,8 +142,8 @@ pub struct LeafLoop {
 /// An access of the leaf, affine in its loops.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeafAccess {
-    /// The tensor: an input's position, or the number of inputs for the output.
-    pub tensor: usize,
+    /// The tensor.
+    pub tensor: TensorId,
     /// The global index, per dimension, at the first value of every loop.
     pub base: Vec<Expr>,
     /// How far the index moves, per dimension and leaf loop.
@@ -207,8 +207,8 @@ pub enum LeafOp {
 /// An operand of a leaf with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TileOperand {
-    /// The leaf's operand with this number.
-    Access(usize),
+    /// An operand of the leaf.
+    Access(OperandId),
     /// A scalar of the kernel.
     Scalar(Name),
 }
@@ -252,6 +252,6 @@ pub struct Leaf {
     pub op: LeafOp,
     /// Whether it overwrites the output where it lies, which `=` need not clear first.
     pub overwrites: bool,
-    /// The step that made it, by number from 1.
-    pub step: Option<usize>,
+    /// The step that made it.
+    pub step: Option<StepId>,
 }

@@ -14,7 +14,7 @@ pub(crate) fn report(nest: &Nest, proofs: Vec<Proof>) -> Report {
     let mut tile_bytes = (nest.leaf.op.scratch() as u64).saturating_mul(size);
     let mut traffic_bytes = 0u64;
     for transfer in &nest.transfers {
-        let volume = Volume::new(nest, transfer, shards[transfer.tensor]);
+        let volume = Volume::new(nest, transfer, shards[transfer.tensor.0]);
         let buffers = volume.tile.saturating_mul(transfer.tile.buffers.count());
         tile_bytes = tile_bytes.saturating_add(buffers).saturating_add(volume.staging());
         traffic_bytes = traffic_bytes.saturating_add(volume.received());
@@ -101,7 +101,7 @@ impl<'a> Volume<'a> {
         let (rounds, shifted) = match transfer.route.shift() {
             None => (times, 0),
             Some(shift) => {
-                let rounds = times / ranges.counters[shift.counter].max(1) as u64;
+                let rounds = times / ranges.counters[shift.counter.0].max(1) as u64;
                 (rounds, self.distinct.saturating_mul(times - rounds))
             }
         };

@@ -1,6 +1,7 @@
 //! What the busiest rank receives, counted as the runtime counts it, where ranks and steps are few.
 
 use crate::expr::{Expr, Ranges};
+use crate::ids::TensorId;
 use crate::nest::{Direction, Leg, Nest, Owners, Region, Transfer, members, partners};
 use polyshard_layout::Sharding;
 use std::convert::Infallible;
@@ -149,11 +150,11 @@ impl<'a> Rank<'a> {
         let Transfer { route, region, direction, .. } = transfer;
         let Some(shift) = route.shift() else { return self.received_at_owners(transfer, counters) };
         let leads_home = shift.by.rem_euclid(self.nest.mesh.as_slice()[shift.axis].extent as i64) == 0;
-        let at = counters[shift.counter];
+        let at = counters[shift.counter.0];
         let shifted = if at > 0 && !leads_home { self.bytes(region, counters) } else { 0 };
         let at_owners = match direction {
             Direction::In => at == 0,
-            Direction::Out { .. } => at + 1 == self.nest.loops[shift.counter].extent,
+            Direction::Out { .. } => at + 1 == self.nest.loops[shift.counter.0].extent,
         };
         shifted.saturating_add(if at_owners { self.received_at_owners(transfer, counters) } else { 0 })
     }
@@ -205,7 +206,7 @@ impl<'a> Rank<'a> {
     }
 
     /// The bytes that the rank receives of an input.
-    fn brought(&self, leg: &Leg, tensor: usize, region: &Region, counters: &[i64]) -> u64 {
+    fn brought(&self, leg: &Leg, tensor: TensorId, region: &Region, counters: &[i64]) -> u64 {
         match leg {
             Leg::InPlace | Leg::Copy | Leg::Shift(_) | Leg::Collective { owners: Owners::All, .. } => 0,
             Leg::Collective { axes, owners: Owners::One(root) } => {
@@ -223,7 +224,7 @@ impl<'a> Rank<'a> {
             Leg::Collective { owners: Owners::Parts, .. } | Leg::Halo { .. } | Leg::Exchange { .. } => {
                 let Some(ranges) = self.ranges(region, counters) else { return 0 };
                 let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
-                let others = distinct - self.read_from(self, &self.nest.shardings[tensor], &ranges);
+                let others = distinct - self.read_from(self, &self.nest.shardings[tensor.0], &ranges);
                 others.saturating_mul(self.nest.kernel.dtype().size() as u64)
             }
         }

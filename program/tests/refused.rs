@@ -6,8 +6,8 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Procedure, Reduction};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, Move, MoveId, Nest, NestId, Number, Owners,
-    Program, ProgramError, Role, Route, Shift, Statement, Symbol, TransferId, Value, example,
+    Array, ArrayId, ArrayKind, Assign, Body, DType, Expr, LeafOp, Leg, LoopId, Move, MoveId, Nest, NestId, Number,
+    Owners, Program, ProgramError, Role, Route, Shift, Statement, StepId, Symbol, TensorId, TransferId, Value, example,
 };
 
 fn mesh() -> (Mesh, Axis) {
@@ -210,7 +210,9 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a transfer, number 1, with a rank that has no such coordinates"],
     );
     refused(
-        |nest| nest.transfers[1].route = Route::from(Leg::Copy).then_shift(Shift { axis: 0, by: 1, counter: 0 }),
+        |nest| {
+            nest.transfers[1].route = Route::from(Leg::Copy).then_shift(Shift { axis: 0, by: 1, counter: LoopId(0) })
+        },
         expect![
             "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
         ],
@@ -218,7 +220,8 @@ fn nests_whose_parts_do_not_fit() {
     // Its number plus 1 does not fit.
     refused(
         |nest| {
-            nest.transfers[1].route = Route::from(Leg::Copy).then_shift(Shift { axis: 0, by: 1, counter: usize::MAX })
+            nest.transfers[1].route =
+                Route::from(Leg::Copy).then_shift(Shift { axis: 0, by: 1, counter: LoopId(usize::MAX) })
         },
         expect![
             "statement 1: `matmul` has a transfer, number 1, that shifts along an axis, or in a loop, that is not there"
@@ -233,7 +236,7 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a transfer, number 1, of 16 elements into a tile of 0"],
     );
     refused(
-        |nest| nest.transfers[0].step = Some(9),
+        |nest| nest.transfers[0].step = Some(StepId(9)),
         expect!["statement 1: `matmul` has a transfer, number 0, made by step 9 of 3"],
     );
     refused(
@@ -455,7 +458,7 @@ fn kernels_whose_arrays_do_not_fit() {
         expect!["statement 1: `matmul` has 3 tensors, but its nest has 2 shardings"],
     );
     let mut lost = product();
-    lost.transfers[0].tensor = 7;
+    lost.transfers[0].tensor = TensorId(7);
     check(
         DType::F32,
         operands(),

@@ -9,8 +9,8 @@ use super::names::Names;
 use super::{comment, mentions};
 use polyshard_layout::Reach;
 use polyshard_program::{
-    Buffers, Direction, Expr, Leg, LoopId, Nest, Owners, Region, Shift, Statement, TileId, Transfer, TransferId,
-    Written,
+    Buffers, Direction, Expr, Leg, LoopId, Nest, Owners, Region, Shift, Statement, StepId, TileId, Transfer,
+    TransferId, Written,
 };
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -68,9 +68,9 @@ impl Writer<'_> {
         }
     }
 
-    fn steps(&self, numbers: &[usize]) -> String {
+    fn steps(&self, numbers: &[StepId]) -> String {
         let steps: Vec<_> =
-            numbers.iter().map(|&number| format!("step {number}: {}", self.nest.steps[number - 1])).collect();
+            numbers.iter().map(|&StepId(number)| format!("step {number}: {}", self.nest.steps[number - 1])).collect();
         steps.join("; ")
     }
 
@@ -225,7 +225,7 @@ impl Writer<'_> {
             return quote! { #note #moved };
         };
         let at_owners = self.at_owners(number, &transfer.region_at_owners(counter, &self.index.ranges));
-        let (group, counter) = (self.names.group(&[axis]), &self.names.loops[counter]);
+        let (group, counter) = (self.names.group(&[axis]), &self.names.loops[counter.0]);
         match transfer.direction {
             Direction::In => {
                 let (tile, name, source) =
@@ -251,11 +251,11 @@ impl Writer<'_> {
 
     /// The iterations of the loop of a transfer that shifts.
     fn extent_of(&self, transfer: &Transfer) -> i64 {
-        transfer.route.shift().map_or(1, |shift| self.nest.loops[shift.counter].extent)
+        transfer.route.shift().map_or(1, |shift| self.nest.loops[shift.counter.0].extent)
     }
 
     fn tensor(&self, transfer: &Transfer) -> &Ident {
-        &self.names.tensors[transfer.tensor]
+        &self.names.tensors[transfer.tensor.0]
     }
 
     /// The legs between owners and tiles.
@@ -324,7 +324,7 @@ impl Writer<'_> {
         let (tile, region) = (&self.names.tiles[number.0], self.region(region));
         let op = reduce_op(self.nest);
         let Some(Shift { axis, by, counter }) = route.shift() else { return quote! { #tile.reset(&#region, #op); } };
-        let (group, counter) = (self.names.group(&[axis]), &self.names.loops[counter]);
+        let (group, counter) = (self.names.group(&[axis]), &self.names.loops[counter.0]);
         let by = proc_macro2::Literal::i64_unsuffixed(by);
         quote! {
             if #counter == 0 {

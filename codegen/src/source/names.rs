@@ -100,7 +100,7 @@ impl Names {
     pub(super) fn symbol(&self, symbol: Symbol) -> &Ident {
         match symbol {
             Symbol::Coordinate(axis) => &self.axes[axis],
-            Symbol::Counter(number) => &self.loops[number],
+            Symbol::Counter(number) => &self.loops[number.0],
         }
     }
 

@@ -5,8 +5,8 @@ use super::{Operand, Product, ProductError, ProductPlan, ProductStep, Sequence, 
 use polyshard_layout::{Collective, Mesh, Name, Sharding};
 use polyshard_program::{
     Access, Affine, Array, ArrayId, ArrayKind, Assign, Body, DType, Direction, Expr, KernelSpec, Leaf, LeafAccess,
-    LeafLoop, LeafOp, Leg, Move, Nest, Number, Pattern, Program, Proof, Property, Ranges, Region, Report, Role, Symbol,
-    Tile, Transfer, Value,
+    LeafLoop, LeafOp, Leg, Move, Nest, Number, OperandId, Pattern, Program, Proof, Property, Ranges, Region, Report,
+    Role, Symbol, TensorId, Tile, Transfer, Value,
 };
 
 impl ProductPlan {
@@ -258,7 +258,7 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
     let region = |nth: usize| Region::of_ranges(names[nth].iter().map(|name| spans[position(name)].clone()).collect());
     let tests = || vec!["each rank multiplies what it holds".to_owned()];
     let transfer = |tensor: usize, direction, operands| Transfer {
-        tensor,
+        tensor: TensorId(tensor),
         direction,
         operands,
         level: 0,
@@ -269,10 +269,13 @@ fn multiply(mesh: &Mesh, dtype: DType, arrays: [&Sharded; 3], shardings: [&Shard
         tests: tests(),
     };
     let out = Direction::Out { any_order: false };
-    let transfers =
-        vec![transfer(0, Direction::In, vec![0]), transfer(1, Direction::In, vec![1]), transfer(2, out, Vec::new())];
+    let transfers = vec![
+        transfer(0, Direction::In, vec![OperandId(0)]),
+        transfer(1, Direction::In, vec![OperandId(1)]),
+        transfer(2, out, Vec::new()),
+    ];
     let leaf_access = |nth: usize| LeafAccess {
-        tensor: nth,
+        tensor: TensorId(nth),
         base: names[nth].iter().map(|name| spans[position(name)].0.clone()).collect(),
         strides: names[nth].iter().map(|name| loops.iter().map(|other| i64::from(*other == name)).collect()).collect(),
     };

@@ -28,9 +28,12 @@ fn check(accesses: [[(&str, i64); 2]; 2], rows: i128, homed: bool, expect: &[(&[
     }
     let context = Context::new(&schedule).expect("the steps are legal");
     let (transfers, _) = transfers(&context).expect("there are routes");
-    let found: Vec<_> =
-        transfers.iter().map(|t| (&t.operands[..], t.route.pattern(t.direction, &mesh).to_string())).collect();
-    let expect: Vec<_> = expect.iter().map(|&(operands, pattern)| (operands, pattern.to_owned())).collect();
+    let found = transfers.iter().map(|transfer| {
+        let operands: Vec<_> = transfer.operands.iter().map(|operand| operand.0).collect();
+        (operands, transfer.route.pattern(transfer.direction, &mesh).to_string())
+    });
+    let found: Vec<_> = found.collect();
+    let expect: Vec<_> = expect.iter().map(|&(operands, pattern)| (operands.to_vec(), pattern.to_owned())).collect();
     assert_eq!(found, expect);
 }
 

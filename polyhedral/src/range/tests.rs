@@ -19,7 +19,7 @@ fn shown(context: &Context<'_>, expr: &Expr) -> String {
     let loops = &context.nest().loops;
     let position = |symbol| match symbol {
         Symbol::Coordinate(axis) => axis,
-        Symbol::Counter(number) => context.nest().distributed + number,
+        Symbol::Counter(number) => context.nest().distributed + number.0,
     };
     expr.show(&|symbol| context.nest().node(loops[position(symbol)]).name.to_string())
 }

@@ -36,7 +36,9 @@ fn check(schedule: &Schedule, tensor: &str, depth: usize, expect: Expect) {
     let shown = |expr: &Expr| {
         expr.show(&|symbol| match symbol {
             Symbol::Coordinate(axis) => context.names(&[axis]),
-            Symbol::Counter(number) => context.nest().node(loops[context.nest().distributed + number]).name.to_string(),
+            Symbol::Counter(number) => {
+                context.nest().node(loops[context.nest().distributed + number.0]).name.to_string()
+            }
         })
     };
     let ranges: Vec<_> = region.ranges.iter().map(|(low, high)| format!("{}..{}", shown(low), shown(high))).collect();

@@ -14,7 +14,10 @@ fn built() -> impl Strategy<Value = (Expr, Shown)> {
             let value: Value = std::rc::Rc::new(move |coordinates: &[i64], _: &[i64]| coordinates[axis]);
             (Expr::symbol(Symbol::Coordinate(axis)), Shown(value))
         }),
-        Just((Expr::symbol(Symbol::Counter(0)), Shown(std::rc::Rc::new(|_: &[i64], counters: &[i64]| counters[0])))),
+        Just((
+            Expr::symbol(Symbol::Counter(LoopId(0))),
+            Shown(std::rc::Rc::new(|_: &[i64], counters: &[i64]| counters[0]))
+        )),
     ];
     leaf.prop_recursive(5, 24, 2, |inner| {
         (inner.clone(), inner, 0u8..6, 1i64..9).prop_map(|((a, Shown(f)), (b, Shown(g)), op, by)| {
@@ -62,8 +65,8 @@ proptest! {
     /// Replacing a symbol by a value is evaluating there.
     #[test]
     fn replaced_symbols_take_the_value((expr, _) in built(), at in 0i64..5) {
-        let fixed = expr.replace(Symbol::Counter(0), &Expr::constant(at), &ranges());
-        prop_assert!(!fixed.mentions(Symbol::Counter(0)));
+        let fixed = expr.replace(Symbol::Counter(LoopId(0)), &Expr::constant(at), &ranges());
+        prop_assert!(!fixed.mentions(Symbol::Counter(LoopId(0))));
         for (coordinates, _) in points() {
             prop_assert_eq!(fixed.eval(&coordinates, &[0]), expr.eval(&coordinates, &[at]));
         }
@@ -87,7 +90,7 @@ fn forms_print_as_people_write_them() {
         Symbol::Coordinate(axis) => ["x", "y"][axis].to_owned(),
         Symbol::Counter(_) => "t".to_owned(),
     };
-    let [x, y, t] = [Symbol::Coordinate(0), Symbol::Coordinate(1), Symbol::Counter(0)].map(Expr::symbol);
+    let [x, y, t] = [Symbol::Coordinate(0), Symbol::Coordinate(1), Symbol::Counter(LoopId(0))].map(Expr::symbol);
     let turned = t.add(&y).rem(4, &ranges);
     assert_eq!(turned.multiply(256).show(&name), "256*((y + t) % 4)");
     assert_eq!(turned.multiply(256).div(256, &ranges).show(&name), "(y + t) % 4");

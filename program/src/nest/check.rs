@@ -8,6 +8,7 @@
 use super::{Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
+use crate::ids::{OperandId, StepId, TensorId};
 use crate::matching::Matching;
 use crate::reduction::counted;
 use polyshard_layout::Reach;
@@ -56,17 +57,17 @@ impl Nest {
             return Err("has no transfer of its output".into());
         };
         let tensors = self.kernel.inputs().len();
-        let is_in = |transfer: &Transfer| transfer.direction == Direction::In && transfer.tensor < tensors;
-        if !inputs.iter().all(is_in) || output.direction == Direction::In || output.tensor != tensors {
+        let is_in = |transfer: &Transfer| transfer.direction == Direction::In && transfer.tensor < TensorId(tensors);
+        if !inputs.iter().all(is_in) || output.direction == Direction::In || output.tensor != TensorId(tensors) {
             return Err("has transfers that are not those of its inputs and then one of its output".into());
         }
         let mut brought: Vec<_> = inputs.iter().flat_map(|transfer| &transfer.operands).copied().collect();
         brought.sort_unstable();
         let same = |transfer: &Transfer| {
-            let tensor = |&operand: &usize| self.leaf.operands.get(operand).map(|operand| operand.tensor);
+            let tensor = |operand: &OperandId| self.leaf.operands.get(operand.0).map(|operand| operand.tensor);
             transfer.operands.iter().all(|operand| tensor(operand) == Some(transfer.tensor))
         };
-        if !brought.iter().copied().eq(0..self.leaf.operands.len()) || !inputs.iter().all(same) {
+        if !brought.iter().copied().eq((0..self.leaf.operands.len()).map(OperandId)) || !inputs.iter().all(same) {
             return Err("has transfers that do not bring what each operand reads once".into());
         }
         match output.operands.is_empty() {
@@ -81,7 +82,7 @@ impl Nest {
             return Err(format!("inside {level} loops, but there are {}", self.loops.len()));
         }
         self.step(transfer.step)?;
-        let shape = self.shardings[transfer.tensor].shape();
+        let shape = self.shardings[transfer.tensor.0].shape();
         self.region(region, shape, *level)?;
         let at_owners = route.at_owners();
         let follows = match (at_owners, &route.held) {
@@ -98,9 +99,9 @@ impl Nest {
             return Err("by legs that do not follow one another".into());
         }
         if let Some(shift) = route.shift()
-            && (shift.counter.checked_add(1) != Some(*level)
+            && (shift.counter.0.checked_add(1) != Some(*level)
                 || shift.axis >= self.mesh.ndim()
-                || self.loops[shift.counter].extent < 1)
+                || self.loops[shift.counter.0].extent < 1)
         {
             return Err("that shifts along an axis, or in a loop, that is not there".into());
         }
@@ -172,17 +173,17 @@ impl Nest {
     fn is_in_scope(&self, expr: &Expr, level: usize) -> bool {
         expr.symbols().into_iter().all(|symbol| match symbol {
             Symbol::Coordinate(axis) => axis < self.mesh.ndim(),
-            Symbol::Counter(counter) => counter < level,
+            Symbol::Counter(counter) => counter.0 < level,
         }) && {
             let (low, high) = expr.bounds(&self.ranges());
             i128::from(low).abs().max(i128::from(high).abs()) <= LIMIT
         }
     }
 
-    fn step(&self, step: Option<usize>) -> Result<(), String> {
-        match step.filter(|step| !(1..=self.steps.len()).contains(step)) {
+    fn step(&self, step: Option<StepId>) -> Result<(), String> {
+        match step.filter(|step| !(1..=self.steps.len()).contains(&step.0)) {
             None => Ok(()),
-            Some(step) => Err(format!("made by step {step} of {}", self.steps.len())),
+            Some(StepId(step)) => Err(format!("made by step {step} of {}", self.steps.len())),
         }
     }
 
@@ -190,7 +191,7 @@ impl Nest {
         self.step(leaf.step).map_err(|why| format!("has a leaf {why}"))?;
         let (all, loops) = (self.loops.len(), leaf.loops.len());
         let access = |access: &LeafAccess| {
-            let ndim = self.shardings.get(access.tensor).map_or(usize::MAX, |sharding| sharding.shape().len());
+            let ndim = self.shardings.get(access.tensor.0).map_or(usize::MAX, |sharding| sharding.shape().len());
             access.base.len() == ndim
                 && access.strides.len() == ndim
                 && access.base.iter().all(|base| self.is_in_scope(base, all))
@@ -200,12 +201,16 @@ impl Nest {
         let accesses = self.kernel.value().accesses();
         let reads = leaf.operands.len() == accesses.len()
             && leaf.operands.iter().zip(&accesses).all(|(operand, read)| {
-                let tensor = self.kernel.inputs().get(operand.tensor);
+                let tensor = self.kernel.inputs().get(operand.tensor.0);
                 tensor.is_some_and(|tensor| tensor.name == read.tensor) && access(operand)
             });
         let numbers = leaf.numbers.len() == self.kernel.value().indices().len()
             && leaf.numbers.iter().all(|n| n.strides.len() == loops && self.is_in_scope(&n.base, all));
-        if !loops_fit || !reads || !numbers || !access(&leaf.target) || leaf.target.tensor != self.kernel.inputs().len()
+        if !loops_fit
+            || !reads
+            || !numbers
+            || !access(&leaf.target)
+            || leaf.target.tensor.0 != self.kernel.inputs().len()
         {
             return Err("has a leaf that does not access what its kernel does".into());
         }

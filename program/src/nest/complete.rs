@@ -2,6 +2,7 @@
 
 use super::{Buffers, Direction, LeafOp, Leg, Nest, Tile, Transfer};
 use crate::expr::Symbol;
+use crate::ids::LoopId;
 use crate::kernel::Assign;
 use crate::proof::Proof;
 use crate::report::report;
@@ -25,7 +26,7 @@ impl Nest {
             (Direction::In, [.., Leg::Shift(_)] | [_, Leg::Permute { .. }]) => Buffers::Relay,
             _ => Buffers::One,
         };
-        let varies = || (0..self.loops.len()).any(|number| region.mentions(Symbol::Counter(number)));
+        let varies = || (0..self.loops.len()).any(|number| region.mentions(Symbol::Counter(LoopId(number))));
         let is_fixed = matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }]) && !varies();
         let is_halo = matches!(route.legs[..], [Leg::Halo { .. }]) && *direction == Direction::In;
         let own_in_place = is_halo && !region.has_blocks() && self.leaf.op == LeafOp::Nest;

@@ -52,7 +52,7 @@ impl Nest {
             }
             LeafOp::Named { operands: tiles, statement, .. } => {
                 let there = tiles.iter().all(|tile| match *tile {
-                    TileOperand::Access(operand) => operand < operands,
+                    TileOperand::Access(operand) => operand.0 < operands,
                     TileOperand::Scalar(name) => self.has_scalar(name),
                 });
                 there && self.is_apart(leaf, &statement.target)

@@ -2,7 +2,7 @@
 
 use super::{Direction, Nest, Transfer};
 use crate::expr::{Ranges, Symbol};
-use crate::ids::{ArrayId, TileId};
+use crate::ids::{ArrayId, OperandId, TensorId, TileId};
 use crate::pattern::Pattern;
 use polyshard_layout::{Name, Sharding, SumKind};
 use std::collections::BTreeSet;
@@ -96,7 +96,7 @@ impl Nest {
     pub fn symbol_name(&self, symbol: Symbol) -> Name {
         match symbol {
             Symbol::Coordinate(axis) => self.mesh.as_slice()[axis].name,
-            Symbol::Counter(number) => self.loops[number].name,
+            Symbol::Counter(number) => self.loops[number.0].name,
         }
     }
 
@@ -113,7 +113,7 @@ impl Nest {
     #[must_use]
     pub fn patterns(&self, tensor: &str) -> Vec<Pattern> {
         let Some(position) = self.kernel.tensors().position(|other| other.name == *tensor) else { return Vec::new() };
-        let transfers = self.transfers.iter().filter(|transfer| transfer.tensor == position);
+        let transfers = self.transfers.iter().filter(|transfer| transfer.tensor == TensorId(position));
         let patterns: Vec<_> = transfers.map(|transfer| self.pattern_of(transfer)).collect();
         // What the value does not read is not moved.
         if patterns.is_empty() { vec![Pattern::Local] } else { patterns }
@@ -137,18 +137,20 @@ impl Nest {
     /// # Panics
     /// If the leaf has no such operand.
     #[must_use]
-    pub fn transfer_of(&self, operand: usize) -> TileId {
+    pub fn transfer_of(&self, operand: OperandId) -> TileId {
         let found = self.transfers.iter().position(|transfer| transfer.operands.contains(&operand));
-        found.map(TileId).unwrap_or_else(|| panic!("no operand {operand}; the leaf has {}", self.leaf.operands.len()))
+        found
+            .map(TileId)
+            .unwrap_or_else(|| panic!("no operand {}; the leaf has {}", operand.0, self.leaf.operands.len()))
     }
 
-    /// Returns the name of a tensor by its position; the output's is after those of the inputs.
+    /// Returns the name of a tensor.
     ///
     /// # Panics
     /// If there is no such tensor.
     #[must_use]
-    pub fn tensor_name(&self, tensor: usize) -> Name {
-        self.kernel.tensors().nth(tensor).expect("a tensor of the kernel; this is a bug of polyshard").name
+    pub fn tensor_name(&self, tensor: TensorId) -> Name {
+        self.kernel.tensors().nth(tensor.0).expect("a tensor of the kernel; this is a bug of polyshard").name
     }
 
     /// Returns the name of a transfer's tile: `A_tile`, and `A_tile_2` if it is the second one of its tensor.

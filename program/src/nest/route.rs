@@ -17,6 +17,7 @@
 
 use super::{Region, Transfer};
 use crate::expr::{Expr, Ranges, Symbol};
+use crate::ids::LoopId;
 use crate::pattern::Pattern;
 use polyshard_layout::{Mesh, Reach};
 use serde::{Deserialize, Serialize};
@@ -98,7 +99,7 @@ pub struct Shift {
     /// The neighbour's distance along the axis, modulo its extent.
     pub by: i64,
     /// The loop, the innermost one around the transfer.
-    pub counter: usize,
+    pub counter: LoopId,
 }
 
 impl From<Leg> for Route {
@@ -263,17 +264,17 @@ impl Transfer {
     /// Returns the region in the iteration next to the owners of a transfer that shifts, see
     /// [`iteration_at_owners`](Self::iteration_at_owners).
     #[must_use]
-    pub fn region_at_owners(&self, counter: usize, ranges: &Ranges) -> Region {
+    pub fn region_at_owners(&self, counter: LoopId, ranges: &Ranges) -> Region {
         self.region.fixed(Symbol::Counter(counter), self.iteration_at_owners(counter, ranges), ranges)
     }
 
     /// Returns the iteration of a shift's loop in which its tile comes from the owners or goes to them: the first for an
     /// input, the last for an output.
     #[must_use]
-    pub fn iteration_at_owners(&self, counter: usize, ranges: &Ranges) -> i64 {
+    pub fn iteration_at_owners(&self, counter: LoopId, ranges: &Ranges) -> i64 {
         match self.direction {
             Direction::In => 0,
-            Direction::Out { .. } => ranges.counters[counter] - 1,
+            Direction::Out { .. } => ranges.counters[counter.0] - 1,
         }
     }
 }

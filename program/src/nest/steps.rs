@@ -5,6 +5,7 @@
 //! what was brought.
 
 use super::{Direction, LeafAccess, Leg, Nest, Owners, Transfer};
+use crate::ids::OperandId;
 use crate::traffic::{Along, Rank, in_all_steps};
 
 /// Ranks times steps times accesses beyond which nothing is gone through: some ten milliseconds.
@@ -47,11 +48,11 @@ impl Nest {
         let Transfer { route, region, direction, .. } = transfer;
         if let Some(shift) = route.shift() {
             let near = transfer.iteration_at_owners(shift.counter, &self.ranges());
-            if counters[shift.counter] != near {
+            if counters[shift.counter.0] != near {
                 return true;
             }
         }
-        let sharding = &self.shardings[transfer.tensor];
+        let sharding = &self.shardings[transfer.tensor.0];
         let count = |region: &[Along]| match direction {
             Direction::In => region.iter().map(Along::distinct).fold(1, u64::saturating_mul),
             Direction::Out { .. } => region.iter().map(Along::count).fold(1, u64::saturating_mul),
@@ -118,7 +119,8 @@ impl Nest {
         let operands = self.leaf.operands.iter().zip(accesses).enumerate();
         // What may be outside of its array is looked up with a check.
         let checked = operands.filter(|(_, (_, read))| read.outside.is_none());
-        let checked = checked.map(|(operand, (access, _))| (access, &self.transfers[self.transfer_of(operand).0]));
+        let checked =
+            checked.map(|(operand, (access, _))| (access, &self.transfers[self.transfer_of(OperandId(operand)).0]));
         match checked.chain([(&self.leaf.target, self.output())]).find(|(access, transfer)| !inside(access, transfer)) {
             None => Ok(()),
             Some((access, _)) => {

@@ -10,8 +10,8 @@ use crate::{
     count,
 };
 use polyshard_program::{
-    Assign, Buffers, Direction, Expr, Kernel, LeafAccess, Leg, Nest, Owners, Region as SymbolicRegion, Statement,
-    Symbol, TileId, Transfer, TransferId,
+    Assign, Buffers, Direction, Expr, Kernel, LeafAccess, Leg, Nest, OperandId, Owners, Region as SymbolicRegion,
+    Statement, Symbol, TileId, Transfer, TransferId,
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -236,7 +236,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
     /// Fills the output's tile with identities, or takes over the sums of a neighbour.
     fn fill(&mut self, number: TileId) -> Result<()> {
         let (transfer, region) = (&self.nest.transfers[number.0], self.region(number));
-        let shift = transfer.route.shift().filter(|shift| self.counters[shift.counter] > 0);
+        let shift = transfer.route.shift().filter(|shift| self.counters[shift.counter.0] > 0);
         if shift.is_some() {
             self.note(self.nest.tensor_name(transfer.tensor));
         }
@@ -255,7 +255,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         if !transfer.route.is_local() {
             self.note(self.nest.tensor_name(transfer.tensor));
         }
-        let at = transfer.route.shift().map(|shift| (shift, self.counters[shift.counter]));
+        let at = transfer.route.shift().map(|shift| (shift, self.counters[shift.counter.0]));
         let Transfer { region, route, .. } = transfer;
         match transfer.direction {
             Direction::In => {
@@ -263,7 +263,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 let here = self.region(number);
                 let done = match at {
                     Some((shift, at)) if at > 0 => {
-                        let source = self.inputs.array(transfer.tensor);
+                        let source = self.inputs.array(transfer.tensor.0);
                         tile.shift(&self.groups[&[shift.axis][..]], shift.by, source, &here)
                     }
                     _ => route.at_owners().iter().enumerate().try_for_each(|(nth, leg)| {
@@ -283,7 +283,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
                 let Some(mut tile) = self.out_tile.take() else { return Ok(()) };
                 let done = match at {
                     // On the way, sums stay in the tile.
-                    Some((shift, at)) if at + 1 < self.nest.loops[shift.counter].extent => Ok(()),
+                    Some((shift, at)) if at + 1 < self.nest.loops[shift.counter.0].extent => Ok(()),
                     _ => route.at_owners().iter().try_for_each(|leg| self.send(&mut tile, leg, region)),
                 };
                 *self.out_tile = Some(tile);
@@ -302,7 +302,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         here: &Region,
         is_second: bool,
     ) -> Result<()> {
-        let source = self.inputs.array(transfer.tensor);
+        let source = self.inputs.array(transfer.tensor.0);
         let counters = &*self.counters;
         let region_of = |at: &[i64]| region_at(region, at, counters);
         match leg {
@@ -385,8 +385,8 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         let accesses = nest.leaf.operands.iter().zip(&here.operands).enumerate();
         let operands: SmallVec<[_; 10]> = accesses
             .map(|(operand, (access, base))| {
-                let source = inputs.array(access.tensor);
-                let view = match &tiles[nest.transfer_of(operand).0] {
+                let source = inputs.array(access.tensor.0);
+                let view = match &tiles[nest.transfer_of(OperandId(operand)).0] {
                     Some(tile) => tile.view(source),
                     None => source.array().view(),
                 };

@@ -79,7 +79,7 @@ impl<T: Element> LeafPlan<T> {
             Self::Named { leaf, operands: tiles, scalars } => {
                 let mut scalars = scalars.iter();
                 let tiles = tiles.iter().map(|tile| match tile {
-                    TileOperand::Access(number) => operands[*number].clone(),
+                    TileOperand::Access(operand) => operands[operand.0].clone(),
                     TileOperand::Scalar(_) => {
                         let value = scalars.next().expect("each scalar has a value; this is a bug of polyshard");
                         Strided::new(value, 0, Vec::new())

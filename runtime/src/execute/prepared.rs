@@ -53,7 +53,7 @@ pub struct Prepared<'a, T: Element> {
 
 /// A move, prepared.
 enum PreparedMove<T: Element> {
-    Redistribute(Redistribution),
+    Redistribute(Box<Redistribution>),
     /// By a reduction, on the elements where they are.
     Reduce(Reduction<T>, ReduceOp),
 }
@@ -126,7 +126,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     pub(crate) fn transported(self, transport: Transport) -> Result<Self> {
         let kernels = self.kernels.into_iter().map(|kernel| kernel.with_transport(transport)).collect();
         let moves = self.moves.into_iter().map(|moved| match moved {
-            PreparedMove::Redistribute(moved) => PreparedMove::Redistribute(moved.with_transport(transport)),
+            PreparedMove::Redistribute(moved) => PreparedMove::Redistribute(Box::new(moved.with_transport(transport))),
             reduce @ PreparedMove::Reduce(..) => reduce,
         });
         Ok(Self { kernels, moves: moves.collect(), ..self })
@@ -376,8 +376,10 @@ fn moving<T: Element>(program: &Program, moved: &Move, world: &World) -> Result<
         (Some(by), _) => {
             PreparedMove::Reduce(Reduction::between(world, source, target, &by.procedure)?, super::reduce_op(by.op))
         }
-        (None, None) => PreparedMove::Redistribute(Redistribution::new(world, source, target)?),
-        (None, Some(kept)) => PreparedMove::Redistribute(Redistribution::of_part(world, source, kept, target)?),
+        (None, None) => PreparedMove::Redistribute(Box::new(Redistribution::new(world, source, target)?)),
+        (None, Some(kept)) => {
+            PreparedMove::Redistribute(Box::new(Redistribution::of_part(world, source, kept, target)?))
+        }
     })
 }
 

@@ -6,7 +6,7 @@ use super::super::value::{Values, bare};
 use super::super::{comment, index::literal};
 use super::Writer;
 use crate::data::Data;
-use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafOp, Role, TileOperand};
+use polyshard_program::{Access, Buffers, Factor, LeafAccess, LeafOp, OperandId, Role, TileOperand};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -73,7 +73,7 @@ impl Writer<'_> {
             }
         });
         let target = self.target(&leaf.target);
-        let operands: Vec<_> = (0..leaf.operands.len()).map(|operand| self.operand(operand)).collect();
+        let operands: Vec<_> = (0..leaf.operands.len()).map(|operand| self.operand(OperandId(operand))).collect();
         let values = Values { nest: self.nest, names: self.names };
         match &leaf.op {
             LeafOp::Contraction { roles, alpha } => {
@@ -87,7 +87,7 @@ impl Writer<'_> {
             }
             LeafOp::Named { operands: tiles, .. } => {
                 let tiles = tiles.iter().map(|operand| match *operand {
-                    TileOperand::Access(number) => operands[number].clone(),
+                    TileOperand::Access(operand) => operands[operand.0].clone(),
                     TileOperand::Scalar(name) => {
                         let scalar = self.names.scalar(self.nest, name);
                         quote! { Strided::new(&[#scalar], 0, vec![]) }
@@ -132,12 +132,12 @@ impl Writer<'_> {
         }
     }
 
-    fn operand(&self, operand: usize) -> TokenStream {
-        let access = &self.nest.leaf.operands[operand];
-        let (tensor, walk) = (&self.names.tensors[access.tensor], self.walk(access));
+    fn operand(&self, operand: OperandId) -> TokenStream {
+        let access = &self.nest.leaf.operands[operand.0];
+        let (tensor, walk) = (&self.names.tensors[access.tensor.0], self.walk(access));
         let number = self.nest.transfer_of(operand);
         let tile = &self.names.tiles[number.0];
-        let outside = self.outside(self.nest.kernel.value().accesses()[operand]);
+        let outside = self.outside(self.nest.kernel.value().accesses()[operand.0]);
         if self.nest.transfers[number.0].tile.buffers == Buffers::Shard {
             quote! { #tensor.view() #outside #walk }
         } else {
