@@ -89,7 +89,6 @@ impl ProductStep {
     #[must_use]
     pub fn members(&self, rank: usize) -> Vec<usize> {
         let mesh = self.result().mesh();
-        let mine = mesh.coordinates(rank);
         let Self::Move {
             op: Collective::AllGather | Collective::AllToAll | Collective::ReduceScatter | Collective::AllReduce,
             axes,
@@ -98,19 +97,7 @@ impl ProductStep {
         else {
             return vec![rank];
         };
-        // Ascending axes, each from its first rank to its last, give ascending ranks.
-        let mut members = vec![mine];
-        for &axis in axes {
-            let along = |at: Vec<usize>| {
-                (0..mesh.as_slice()[axis].extent).map(move |coordinate| {
-                    let mut at = at.clone();
-                    at[axis] = coordinate;
-                    at
-                })
-            };
-            members = members.into_iter().flat_map(along).collect();
-        }
-        members.iter().map(|at| mesh.rank(at)).collect()
+        mesh.members(&mesh.coordinates(rank), axes).map(|member| mesh.rank(&member)).collect()
     }
 
     /// Returns the step without types, as one writes it in passing: `AllGather_X A`.

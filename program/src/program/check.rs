@@ -228,14 +228,9 @@ fn reduction_fits(moved: &Move, by: &Reduction, arrays: [&Array; 2], axes: &[usi
 
 /// The ranks that differ along these axes only, in groups by their first rank.
 fn groups_along(mesh: &Mesh, axes: &[usize]) -> Vec<Vec<usize>> {
-    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); mesh.size()];
-    for rank in 0..mesh.size() {
-        let mut first = mesh.coordinates(rank);
-        axes.iter().for_each(|&axis| first[axis] = 0);
-        groups[mesh.rank(&first)].push(rank);
-    }
-    groups.retain(|group| !group.is_empty());
-    groups
+    let firsts = (0..mesh.size()).map(|rank| mesh.coordinates(rank));
+    let firsts = firsts.filter(|first| axes.iter().all(|&axis| first[axis] == 0));
+    firsts.map(|first| mesh.members(&first, axes).map(|member| mesh.rank(&member)).collect()).collect()
 }
 
 fn ascending(groups: &[Vec<usize>]) -> Vec<Vec<usize>> {
