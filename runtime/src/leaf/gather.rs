@@ -21,9 +21,9 @@ pub(super) struct Gather<'a, T> {
     /// Where the rows of each operand come from.
     places: Places,
     gathered: &'a mut [T],
-    /// The points of the current row at which each operand is read elsewhere.
+    /// The points of the current row at which each operand is read elsewhere; `0..0` if there are none.
     elsewhere: SmallVec<[Range<usize>; 10]>,
-    /// The points of the current row at which the index of each operand is inside of its array.
+    /// The points of the current row at which the index of each operand is inside of its array; `0..0` if there are none.
     inside: SmallVec<[Range<usize>; 10]>,
     /// Where each operand's current row starts.
     starts: SmallVec<[Start; 10]>,
@@ -121,11 +121,12 @@ impl<'a, T: Element> Gather<'a, T> {
             let Place::Parts { walks, .. } = self.places[i] else { continue };
             let count = self.inner.count;
             let points = |indices: &[Index], walks: usize| {
-                indices.iter().enumerate().fold(0..count, |points, (dim, index)| {
+                let points = indices.iter().enumerate().fold(0..count, |points, (dim, index)| {
                     let (first, step) = self.walk(walks + dim, at, row, 0);
                     let here = points_within(first, step, &index.range, count);
                     points.start.max(here.start)..points.end.min(here.end)
-                })
+                });
+                if points.is_empty() { 0..0 } else { points }
             };
             let (elsewhere, walks) = match &operand.interior {
                 Some(interior) => (points(&interior.indices, walks + 1), walks + 1 + interior.indices.len()),
@@ -144,9 +145,8 @@ impl<'a, T: Element> Gather<'a, T> {
             if !matches!(place, Place::Parts { .. }) {
                 return end;
             }
-            let parts = [elsewhere, inside].into_iter().filter(|points| !points.is_empty());
-            let ends = parts.flat_map(|points| [points.start, points.end]);
-            let end = ends.filter(|&point| point > start).fold(end, usize::min);
+            let ends = [elsewhere.start, elsewhere.end, inside.start, inside.end];
+            let end = ends.into_iter().fold(end, |end, point| if point > start { end.min(point) } else { end });
             if inside.contains(&start) { end } else { end.min(start + CHUNK) }
         })
     }
@@ -198,21 +198,23 @@ impl<'a, T: Element> Gather<'a, T> {
                 Place::Block(place) => Start::Gathered(*place + (row - first) * CHUNK),
                 Place::Parts { place, walks } => {
                     let (place, walks) = (*place, *walks);
-                    let position = |point: usize| point.clamp(chunk.start, chunk.end) - chunk.start;
-                    let within = |points: &Range<usize>| position(points.start)..position(points.end);
-                    let inside = within(&self.inside[i]);
-                    let inside = if inside.is_empty() { 0..0 } else { inside };
-                    let points = within(&self.elsewhere[i]);
-                    let points = if points.is_empty() { inside.start..inside.start } else { points };
-                    let all = |points: &Range<usize>| points.len() == chunk.len();
+                    let (inside, elsewhere) = (&self.inside[i], &self.elsewhere[i]);
+                    let covered = |points: &Range<usize>| points.start <= chunk.start && chunk.end <= points.end;
+                    let missed = |points: &Range<usize>| points.end <= chunk.start || chunk.end <= points.start;
                     let interior = operand.interior.as_ref().map(|interior| {
                         let (start, stride) = self.walk(walks, at, row, chunk.start);
                         (interior.data, start, stride)
                     });
                     match interior {
-                        Some((_, start, 1)) if all(&points) => Start::Interior(start as usize),
-                        _ if points.is_empty() && all(&inside) && stride == 1 => Start::Data(offset as usize),
+                        Some((_, start, 1)) if covered(elsewhere) => Start::Interior(start as usize),
+                        _ if stride == 1 && missed(elsewhere) && covered(inside) => Start::Data(offset as usize),
                         _ => {
+                            let position = |point: usize| point.clamp(chunk.start, chunk.end) - chunk.start;
+                            let within = |points: &Range<usize>| position(points.start)..position(points.end);
+                            let inside = within(inside);
+                            let inside = if inside.is_empty() { 0..0 } else { inside };
+                            let points = within(elsewhere);
+                            let points = if points.is_empty() { inside.start..inside.start } else { points };
                             let row = &mut self.gathered[place..][..chunk.len()];
                             let mut part = |data: &[T], start: i64, stride: i64, points: Range<usize>| {
                                 gather(data, start + points.start as i64 * stride, stride, &mut row[points]);
