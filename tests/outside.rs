@@ -56,6 +56,8 @@ fn write_crate(more: &[(String, String)]) -> PathBuf {
     write("features/Cargo.toml", &features_manifest());
     write("features/src/lib.rs", "");
     write("Cargo.toml", &manifest);
+    // With other flags, all that it depends on would be built again.
+    write(".cargo/config.toml", include_str!("../.cargo/config.toml"));
     fs::copy(Path::new(ROOT).join("Cargo.lock"), folder.join("Cargo.lock")).expect("the lock file");
     let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("the README");
     more.iter().for_each(|(path, text)| write(path, text));
