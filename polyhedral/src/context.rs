@@ -10,7 +10,7 @@ use crate::schedule::Schedule;
 use crate::source::Sources;
 use crate::state::State;
 use polyshard_layout::Sharding;
-use polyshard_program::{Kernel, Ranges, list};
+use polyshard_program::{Kernel, Ranges, StepId, list};
 
 /// A schedule that is being lowered. Passes read it, and return what they find.
 pub(crate) struct Context<'a> {
@@ -75,7 +75,7 @@ impl<'a> Context<'a> {
         self.blame(None, ErrorKind::Unproved { what: what.to_owned(), trace: self.schedule.to_string() })
     }
 
-    pub(crate) fn blame(&self, step: Option<usize>, kind: ErrorKind) -> LowerError {
+    pub(crate) fn blame(&self, step: Option<StepId>, kind: ErrorKind) -> LowerError {
         self.schedule.blame(step, kind)
     }
 }

@@ -63,7 +63,7 @@ fn empty_iterations(context: &Context<'_>) -> Vec<Hint> {
                 Some(Hint::ShortRange { name: node.name, range, tensor, extent, axis, filled, ranks })
             }
             _ => {
-                let step = parts.steps.first().map(|&step| steps[step - 1].to_string()).unwrap_or_default();
+                let step = parts.steps.first().map(|step| steps[step.0 - 1].to_string()).unwrap_or_default();
                 let (filled, extent) = (filled.end, parts.extent);
                 Some(Hint::EmptyIterations { name: parts.name, filled, extent, axis, step })
             }

@@ -27,7 +27,7 @@ struct Input<'a> {
     tensor: &'a Tensor,
     sharding: Sharding,
     requested: Depth,
-    step: Option<usize>,
+    step: Option<StepId>,
 }
 
 /// The transfers of all inputs, and what was proved of them.
@@ -142,7 +142,7 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
         region,
         route,
         tile: Tile { capacity, ..Tile::default() },
-        step: step.map(StepId),
+        step,
         tests: trail.tests,
     };
     Ok((transfer, proofs))

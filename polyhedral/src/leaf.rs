@@ -57,7 +57,7 @@ fn asked_for(context: &Context<'_>, tensorized: &Tensorized, depth: Depth) -> Re
 }
 
 /// The loops and accesses of a leaf that does `op` at a depth.
-fn at_depth(context: &Context<'_>, depth: Depth, op: LeafOp, step: Option<usize>) -> Leaf {
+fn at_depth(context: &Context<'_>, depth: Depth, op: LeafOp, step: Option<StepId>) -> Leaf {
     let (kernel, ranges, fixed) = (context.kernel(), &context.ranges, context.fixed(depth));
     let spans: Vec<_> = (0..kernel.vars().len()).map(|var| fixed.variable(var)).collect();
     let access = |access: &Access| leaf_access(access, kernel, &spans);
@@ -74,7 +74,7 @@ fn at_depth(context: &Context<'_>, depth: Depth, op: LeafOp, step: Option<usize>
         numbers: kernel.value().indices().into_iter().map(|index| leaf_number(index, kernel, &spans)).collect(),
         op,
         overwrites: false,
-        step: step.map(StepId),
+        step,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::nest::Depth;
 use crate::output;
 use crate::proofs;
 use crate::schedule::Schedule;
-use polyshard_program::{Loop, Nest, Program, Proof, Report, StepId};
+use polyshard_program::{Loop, Nest, Program, Proof, Report};
 
 impl Schedule {
     /// Checks the schedule, derives and classifies its communication, proves it, and returns the program.
@@ -59,13 +59,7 @@ fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
 /// The loops around the leaf.
 fn serial_loops(context: &Context<'_>, depth: Depth) -> Vec<Loop> {
     let nodes = context.nest().inside(Depth(0))[..depth.0].iter().map(|&id| context.nest().node(id));
-    nodes
-        .map(|node| Loop {
-            name: node.name,
-            extent: node.extent,
-            steps: node.steps.iter().copied().map(StepId).collect(),
-        })
-        .collect()
+    nodes.map(|node| Loop { name: node.name, extent: node.extent, steps: node.steps.clone() }).collect()
 }
 
 /// What is claimed of several regions of one tensor is said once.

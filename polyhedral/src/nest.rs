@@ -5,6 +5,7 @@
 //! ([`crate::range`]); lowering proves that they agree.
 
 use polyshard_layout::Name;
+use polyshard_program::StepId;
 
 /// A loop or former loop; index variables come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,8 +35,8 @@ pub(crate) struct Node {
     pub name: Name,
     /// Values are `0..extent`.
     pub extent: i64,
-    /// The steps that made it, numbers from 1.
-    pub steps: Vec<usize>,
+    /// The steps that made it.
+    pub steps: Vec<StepId>,
     pub definition: Definition,
 }
 
@@ -81,7 +82,7 @@ impl Nest {
         self.nodes.iter().any(|node| node.name == name)
     }
 
-    fn add(&mut self, name: Name, extent: i64, steps: Vec<usize>) -> NodeId {
+    fn add(&mut self, name: Name, extent: i64, steps: Vec<StepId>) -> NodeId {
         self.nodes.push(Node { name, extent, steps, definition: Definition::Loop });
         NodeId(self.nodes.len() - 1)
     }
@@ -98,7 +99,7 @@ impl Nest {
         (outer, outer_extent): (Name, i64),
         (inner, factor): (Name, i64),
         offset: i64,
-        step: usize,
+        step: StepId,
     ) {
         let id = self.loops[position];
         let outer = self.add(outer, outer_extent, vec![step]);
@@ -108,7 +109,7 @@ impl Nest {
     }
 
     /// Replaces the loops at `position` and `position + 1` by one.
-    pub(crate) fn fuse(&mut self, position: usize, name: Name, extent: i64, step: usize) {
+    pub(crate) fn fuse(&mut self, position: usize, name: Name, extent: i64, step: StepId) {
         let (i, j) = (self.loops[position], self.loops[position + 1]);
         let inner = self.node(j).extent.max(1);
         let fused = self.add(name, extent, vec![step]);
@@ -119,7 +120,7 @@ impl Nest {
 
     /// Replaces the loop at `position` by one of the same name that starts from the sum of `by`; by
     /// nothing, it starts where it did.
-    pub(crate) fn rotate(&mut self, position: usize, by: Vec<NodeId>, step: usize) {
+    pub(crate) fn rotate(&mut self, position: usize, by: Vec<NodeId>, step: StepId) {
         let id = self.loops[position];
         if by.is_empty() {
             self.nodes[id.0].steps.push(step);
@@ -243,10 +244,10 @@ mod tests {
     fn nest() -> Nest {
         let mut nest = Nest::default();
         ["i", "j", "k"].into_iter().for_each(|name| nest.add_variable(Name::new(name), 6));
-        nest.split(0, (Name::new("io"), 3), (Name::new("ii"), 2), 0, 1);
-        nest.fuse(1, Name::new("f"), 12, 2);
+        nest.split(0, (Name::new("io"), 3), (Name::new("ii"), 2), 0, StepId(1));
+        nest.fuse(1, Name::new("f"), 12, StepId(2));
         let by = nest.loops[0];
-        nest.rotate(2, vec![by], 3);
+        nest.rotate(2, vec![by], StepId(3));
         nest
     }
 

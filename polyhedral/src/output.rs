@@ -18,7 +18,7 @@ use crate::reach::WhichOwners;
 use crate::relation::owners_of_one_term;
 use polyshard_layout::{AxisSource, DimLayout, Sharding};
 use polyshard_program::{
-    Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, StepId, Symbol, TensorId, Tile, Transfer,
+    Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, TensorId, Tile, Transfer,
 };
 
 /// The output, and what was proved of it.
@@ -47,7 +47,7 @@ pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), Lo
     let capacity = context.capacity(&region, step, tensor.name)?;
     let tile = Tile { capacity, ..Tile::default() };
     let output = Transfer { level: depth.0, route, tile, tests: trail.tests, ..in_place_of(context, region) };
-    Ok((Transfer { direction: Direction::Out { any_order }, step: step.map(StepId), ..output }, proofs))
+    Ok((Transfer { direction: Direction::Out { any_order }, step, ..output }, proofs))
 }
 
 /// The output that the leaf accumulates where it lies.
@@ -60,7 +60,7 @@ fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Resul
     trail.proved(Property::Delivery, format!("each rank is the only owner{term} of what it computes"));
     proofs.extend(trail.proofs(tensor.name));
     let (_, step) = context.requested(tensor.name);
-    Ok((Transfer { step: step.map(StepId), tests: trail.tests, ..in_place_of(context, region) }, proofs))
+    Ok((Transfer { step, tests: trail.tests, ..in_place_of(context, region) }, proofs))
 }
 
 /// The transfer of an output that is where it belongs.

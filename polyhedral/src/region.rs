@@ -9,13 +9,13 @@ use crate::periodic;
 use crate::proofs::proof;
 use crate::range::{Span, position};
 use polyshard_layout::Name;
-use polyshard_program::{Access, Affine, Expr, LoopId, Proof, Property, Region, Symbol, Tensor, periods};
+use polyshard_program::{Access, Affine, Expr, LoopId, Proof, Property, Region, StepId, Symbol, Tensor, periods};
 use std::collections::BTreeSet;
 use std::slice;
 
 impl Context<'_> {
     /// The depth at which a tensor is to be communicated, and the step that says so.
-    pub(crate) fn requested(&self, tensor: Name) -> (Depth, Option<usize>) {
+    pub(crate) fn requested(&self, tensor: Name) -> (Depth, Option<StepId>) {
         let Some(found) = self.state.communications.iter().find(|other| other.tensor == tensor) else {
             let shard = self.state.shards.iter().find(|shard| shard.tensor == tensor);
             return (Depth(0), shard.map(|shard| shard.step));
@@ -134,7 +134,7 @@ impl Context<'_> {
     }
 
     /// The elements of a tile buffer for the region.
-    pub(crate) fn capacity(&self, region: &Region, step: Option<usize>, tensor: Name) -> Result<usize, LowerError> {
+    pub(crate) fn capacity(&self, region: &Region, step: Option<StepId>, tensor: Name) -> Result<usize, LowerError> {
         let size = self.kernel().dtype().size() as i64;
         let bytes = region.max_extents(&self.ranges).into_iter().try_fold(size, i64::checked_mul);
         match bytes {

@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, LowerError};
 use crate::state::State;
 use polyshard_dsl::Step;
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{Kernel, KernelSpec};
+use polyshard_program::{Kernel, KernelSpec, StepId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::panic::Location;
@@ -140,8 +140,8 @@ impl Schedule {
     }
 
     /// The error `kind`, blamed on the step with this number, or on the whole.
-    pub(crate) fn blame(&self, number: Option<usize>, kind: ErrorKind) -> LowerError {
-        match number.and_then(|number| Some((number, self.inner.steps.get(number - 1)?))) {
+    pub(crate) fn blame(&self, number: Option<StepId>, kind: ErrorKind) -> LowerError {
+        match number.and_then(|StepId(number)| Some((number, self.inner.steps.get(number - 1)?))) {
             Some((number, (step, at))) => LowerError::new(Some((number, step.to_string())), at, kind),
             None => LowerError::new(None, &self.inner.at, kind),
         }
@@ -157,7 +157,7 @@ impl Schedule {
         let number = inner.steps.len();
         let step = &inner.steps[number - 1].0;
         if let Ok(state) = &mut inner.state
-            && let Err(kind) = state.apply(step, number)
+            && let Err(kind) = state.apply(step, StepId(number))
         {
             inner.state = Err(LowerError::new(Some((number, step.to_string())), &at, kind));
         }

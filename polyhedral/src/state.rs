@@ -5,7 +5,7 @@ use crate::error::ErrorKind;
 use crate::nest::{Nest, NodeId};
 use polyshard_dsl::{Clause, Dim, Step};
 use polyshard_layout::{Level, Mesh, Name, Placement, ProductError, Sharding};
-use polyshard_program::{Assign, Kernel, LeafKind, Pattern, list};
+use polyshard_program::{Assign, Kernel, LeafKind, Pattern, StepId, list};
 use std::sync::Arc;
 
 /// The loops and data of a kernel after some steps.
@@ -18,8 +18,8 @@ pub(crate) struct State {
     pub communications: Vec<Communication>,
     pub tensorized: Option<Tensorized>,
     /// The step that leaves the order of sums to the communication library.
-    pub reassociated: Option<usize>,
-    pub expectations: Vec<(Name, Pattern, usize)>,
+    pub reassociated: Option<StepId>,
+    pub expectations: Vec<(Name, Pattern, StepId)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -27,21 +27,21 @@ pub(crate) struct Shard {
     pub tensor: Name,
     pub clauses: Vec<Clause>,
     pub sharding: Sharding,
-    pub step: usize,
+    pub step: StepId,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Communication {
     pub tensor: Name,
     pub at: Name,
-    pub step: usize,
+    pub step: StepId,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tensorized {
     pub loops: Vec<Name>,
     pub kind: Option<LeafKind>,
-    pub step: usize,
+    pub step: StepId,
 }
 
 /// No tile, part or block is larger, so that rounding up fits 64 bits; what is made of them, `bounds` checks.
@@ -66,7 +66,7 @@ impl State {
     }
 
     /// Applies a step, the `number`-th.
-    pub(crate) fn apply(&mut self, step: &Step, number: usize) -> Result<(), ErrorKind> {
+    pub(crate) fn apply(&mut self, step: &Step, number: StepId) -> Result<(), ErrorKind> {
         match step {
             Step::Split { i, outer, inner, size } => {
                 let position = self.free_loop(*i, "split")?;
@@ -97,7 +97,7 @@ impl State {
         bounds::nest(&self.kernel, &self.nest)
     }
 
-    fn expect(&mut self, tensor: Name, pattern: &Pattern, number: usize) -> Result<(), ErrorKind> {
+    fn expect(&mut self, tensor: Name, pattern: &Pattern, number: StepId) -> Result<(), ErrorKind> {
         self.tensor(tensor)?;
         self.axes_exist(pattern)?;
         self.expectations.push((tensor, pattern.clone(), number));
@@ -170,7 +170,7 @@ impl State {
         (outer, inner): (Name, Name),
         parts: i64,
         (offset, whole): (i64, i64),
-        number: usize,
+        number: StepId,
     ) {
         let factor = div_ceil(whole, parts).max(1);
         self.nest.split(position, (outer, parts), (inner, factor), offset, number);
@@ -205,7 +205,7 @@ impl State {
         Ok(())
     }
 
-    fn fuse(&mut self, i: Name, j: Name, fused: Name, number: usize) -> Result<(), ErrorKind> {
+    fn fuse(&mut self, i: Name, j: Name, fused: Name, number: StepId) -> Result<(), ErrorKind> {
         let (outer, inner) = (self.free_loop(i, "fuse")?, self.free_loop(j, "fuse")?);
         if inner != outer + 1 {
             return Err(ErrorKind::NotAdjacent { i, j, loops: list(&self.nest.names()) });
@@ -223,7 +223,7 @@ impl State {
         outer: &[Name],
         inner: &[Name],
         mesh: &Mesh,
-        number: usize,
+        number: StepId,
     ) -> Result<(), ErrorKind> {
         let axes = mesh.ndim();
         if [loops.len(), outer.len(), inner.len()] != [axes; 3] {
@@ -268,7 +268,7 @@ impl State {
         Ok(())
     }
 
-    fn rotate(&mut self, t: Name, by: &[Name], number: usize) -> Result<(), ErrorKind> {
+    fn rotate(&mut self, t: Name, by: &[Name], number: StepId) -> Result<(), ErrorKind> {
         let position = self.serial_loop(t, "rotate a serial loop by it")?;
         if self.is_tensorized(t) {
             return Err(ErrorKind::Tensorized { name: t, instead: "rotate before `tensorize`" });
@@ -293,10 +293,10 @@ impl State {
         Err(ErrorKind::UnknownTensor { name, tensors: self.kernel.tensors().map(|tensor| tensor.name).collect() })
     }
 
-    fn shard(&mut self, tensor: Name, clauses: &[Clause], number: usize) -> Result<(), ErrorKind> {
+    fn shard(&mut self, tensor: Name, clauses: &[Clause], number: StepId) -> Result<(), ErrorKind> {
         self.tensor(tensor)?;
         if let Some(first) = self.shards.iter().find(|shard| shard.tensor == tensor) {
-            return Err(ErrorKind::Twice { what: format!("`{tensor}` is already sharded"), first: first.step });
+            return Err(ErrorKind::Twice { what: format!("`{tensor}` is already sharded"), first: first.step.0 });
         }
         if self.nest.distributed == 0 {
             return Err(ErrorKind::NoMesh);
@@ -360,7 +360,7 @@ impl State {
         Err(ErrorKind::AmbiguousDim { tensor, name, count, accesses: shown.join(" and ") })
     }
 
-    fn communicate(&mut self, tensor: Name, at: Name, number: usize) -> Result<(), ErrorKind> {
+    fn communicate(&mut self, tensor: Name, at: Name, number: StepId) -> Result<(), ErrorKind> {
         self.tensor(tensor)?;
         self.find(at)?;
         if self.is_tensorized(at) {
@@ -370,28 +370,31 @@ impl State {
             return Err(ErrorKind::NoSharding { tensor });
         }
         if let Some(first) = self.communications.iter().find(|other| other.tensor == tensor) {
-            return Err(ErrorKind::Twice { what: format!("`{tensor}` is already communicated"), first: first.step });
+            return Err(ErrorKind::Twice { what: format!("`{tensor}` is already communicated"), first: first.step.0 });
         }
         self.communications.push(Communication { tensor, at, step: number });
         Ok(())
     }
 
-    fn reassociate(&mut self, tensor: Name, number: usize) -> Result<(), ErrorKind> {
+    fn reassociate(&mut self, tensor: Name, number: StepId) -> Result<(), ErrorKind> {
         self.tensor(tensor)?;
         let output = self.kernel.output().name;
         if tensor != output {
             return Err(ErrorKind::NotSummed { tensor, output });
         }
         if let Some(first) = self.reassociated {
-            return Err(ErrorKind::Twice { what: format!("sums of `{tensor}` are already reassociated"), first });
+            return Err(ErrorKind::Twice {
+                what: format!("sums of `{tensor}` are already reassociated"),
+                first: first.0,
+            });
         }
         self.reassociated = Some(number);
         Ok(())
     }
 
-    fn tensorize(&mut self, loops: &[Name], kind: Option<LeafKind>, number: usize) -> Result<(), ErrorKind> {
+    fn tensorize(&mut self, loops: &[Name], kind: Option<LeafKind>, number: StepId) -> Result<(), ErrorKind> {
         if let Some(first) = &self.tensorized {
-            return Err(ErrorKind::Twice { what: "there is already a leaf".into(), first: first.step });
+            return Err(ErrorKind::Twice { what: "there is already a leaf".into(), first: first.step.0 });
         }
         if let Some(LeafKind::Named(name)) = kind {
             identifier(name, "leaf")?;

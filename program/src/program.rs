@@ -156,15 +156,10 @@ impl Program {
     /// [`Misfit`](ProgramError::Misfit) if the shapes or the numbers of ranks differ.
     pub fn redistribution(
         array: impl Into<Name>,
-        [source, target]: [&Sharding; 2],
+        shardings: [&Sharding; 2],
         dtype: DType,
     ) -> Result<Self, ProgramError> {
-        let (name, ids) = (array.into(), [ArrayId(0), ArrayId(1)]);
-        let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
-        let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
-        let mut body = Body::default();
-        body.transfer(Move::direct(ids[0], ids[1], [source, target], Vec::new()));
-        Self::new(source.mesh(), dtype, arrays, body)
+        Self::of_move(array.into(), shardings, dtype, None)
     }
 
     /// Returns the program that closes partial results of an array of `dtype` named `array` by this reduction, whose ranks
@@ -195,15 +190,24 @@ impl Program {
     /// axes that are closed, or its operation is `=`.
     pub fn reduction(
         array: impl Into<Name>,
-        [source, target]: [&Sharding; 2],
+        shardings: [&Sharding; 2],
         dtype: DType,
         by: Reduction,
     ) -> Result<Self, ProgramError> {
-        let (name, ids) = (array.into(), [ArrayId(0), ArrayId(1)]);
+        Self::of_move(array.into(), shardings, dtype, Some(by))
+    }
+
+    /// The program that moves one array, by a reduction if there is one.
+    fn of_move(
+        name: Name,
+        [source, target]: [&Sharding; 2],
+        dtype: DType,
+        by: Option<Reduction>,
+    ) -> Result<Self, ProgramError> {
         let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
         let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
         let mut body = Body::default();
-        body.transfer(Move { by: Some(by), ..Move::direct(ids[0], ids[1], [source, target], Vec::new()) });
+        body.transfer(Move { by, ..Move::direct(ArrayId(0), ArrayId(1), [source, target], Vec::new()) });
         Self::new(source.mesh(), dtype, arrays, body)
     }
 

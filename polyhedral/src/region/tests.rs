@@ -98,7 +98,7 @@ fn the_depth_asked_for_is_inside_the_loop_named() {
         .shard("B", [dim(0).at(x)])
         .communicate("B", "n");
     let context = Context::new(&schedule).expect("the steps are legal");
-    assert_eq!(context.requested(Name::new("A")), (Depth(0), Some(2)));
-    assert_eq!(context.requested(Name::new("B")), (Depth(2), Some(4)));
+    assert_eq!(context.requested(Name::new("A")), (Depth(0), Some(StepId(2))));
+    assert_eq!(context.requested(Name::new("B")), (Depth(2), Some(StepId(4))));
     assert_eq!(context.requested(Name::new("C")), (Depth(0), None));
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::isl::Isl;
 use crate::source::{Sources, picked};
 use polyshard_layout::{AxisExpr, Mesh, Placement};
+use polyshard_program::StepId;
 use proptest::prelude::*;
 
 /// Shardings of every kind over meshes of 1 to 3 axes and at most 12 ranks.
@@ -148,7 +149,7 @@ fn rows() -> (Kernel, Nest) {
     let kernel = polyshard_program::example::matmul(5, 2, 3).check().expect("a kernel");
     let mut nest = Nest::default();
     kernel.vars().iter().for_each(|var| nest.add_variable(var.name, var.extent as i64));
-    nest.split(0, ("mo".into(), 3), ("mi".into(), 2), 0, 1);
+    nest.split(0, ("mo".into(), 3), ("mi".into(), 2), 0, StepId(1));
     nest.distributed = 1;
     (kernel, nest)
 }

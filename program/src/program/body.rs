@@ -142,7 +142,7 @@ impl Body {
     }
 
     /// The arrays that a part needs to be there.
-    pub(super) fn touches(&self, part: Part<'_>) -> Vec<ArrayId> {
+    fn touches(&self, part: Part<'_>) -> Vec<ArrayId> {
         match part {
             Part::Nest(nest, _) => self.nests[nest.0].arrays.clone(),
             Part::Begin(moved) | Part::Await(moved) => {

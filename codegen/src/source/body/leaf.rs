@@ -73,7 +73,7 @@ impl Writer<'_> {
             }
         });
         let target = self.target(&leaf.target);
-        let operands: Vec<_> = (0..leaf.operands.len()).map(|operand| self.operand(OperandId(operand))).collect();
+        let operands: Vec<_> = (0..leaf.operands.len()).map(OperandId).map(|operand| self.operand(operand)).collect();
         let values = Values { nest: self.nest, names: self.names };
         match &leaf.op {
             LeafOp::Contraction { roles, alpha } => {
