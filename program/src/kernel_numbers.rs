@@ -4,7 +4,7 @@ use crate::kernel::KernelSpec;
 use crate::kernel_error::KernelError;
 use crate::number::Number;
 use crate::value::Value;
-use polyshard_layout::DType;
+use polyshard_layout::{DType, Name};
 
 /// Checks literals, scalars, divisors and functions.
 ///
@@ -19,7 +19,7 @@ pub(crate) fn check(spec: &mut KernelSpec) -> Result<(), KernelError> {
     for &(name, number) in &spec.scalars {
         element(name.as_ref(), number, dtype)?;
     }
-    check_value(&spec.value, spec)
+    check_value(&spec.value, dtype, &spec.scalars)
 }
 
 /// The least integer has no positive counterpart, so `-2147483648` is one literal of `i32`.
@@ -42,24 +42,24 @@ fn unsigned(value: &Value, dtype: DType) -> Option<Value> {
     negated.fits(dtype).then(|| Value::Neg(Box::new(Value::Literal(negated))))
 }
 
-fn check_value(value: &Value, spec: &KernelSpec) -> Result<(), KernelError> {
-    let dtype = spec.dtype;
+/// Checks the literals, divisors and functions of a value, with these scalars.
+pub(crate) fn check_value(value: &Value, dtype: DType, scalars: &[(Name, Number)]) -> Result<(), KernelError> {
     for part in value.parts() {
-        check_value(part, spec)?;
+        check_value(part, dtype, scalars)?;
     }
     match value {
         Value::Literal(Number::Float(number)) if !number.is_finite() => {
             Err(KernelError::NotFinite { number: number.to_string() })
         }
         Value::Literal(number) => element(&number.to_string(), *number, dtype),
-        Value::Scalar(name) if spec.scalars.iter().all(|scalar| scalar.0 != *name) => {
+        Value::Scalar(name) if scalars.iter().all(|scalar| scalar.0 != *name) => {
             Err(KernelError::UnknownScalar { name: *name })
         }
         Value::Call(function, _) if function.is_of_floats() && !dtype.is_float() => {
             Err(KernelError::FloatFunction { function: function.name(), dtype: dtype.name() })
         }
         Value::Pow(..) if !dtype.is_float() => Err(KernelError::FloatFunction { function: "pow", dtype: dtype.name() }),
-        Value::Div(_, b) if !dtype.is_float() && integer(b, spec) == Some(0) => {
+        Value::Div(_, b) if !dtype.is_float() && integer(b, scalars) == Some(0) => {
             Err(KernelError::BadDivisor { divisor: b.to_string() })
         }
         _ => Ok(()),
@@ -81,12 +81,12 @@ fn element(shown: &str, number: Number, dtype: DType) -> Result<(), KernelError>
 }
 
 /// The value of a divisor over integers, `None` if only the running program knows it.
-fn integer(value: &Value, spec: &KernelSpec) -> Option<i64> {
+fn integer(value: &Value, scalars: &[(Name, Number)]) -> Option<i64> {
     let number = |number: Number| match number {
         Number::Int(value) => Some(value),
         Number::Float(_) => None,
     };
-    let pair = |a, b| Some((integer(a, spec)?, integer(b, spec)?));
+    let pair = |a, b| Some((integer(a, scalars)?, integer(b, scalars)?));
     match value {
         Value::Access(_)
         | Value::Index(_)
@@ -96,8 +96,8 @@ fn integer(value: &Value, spec: &KernelSpec) -> Option<i64> {
         | Value::Pow(..)
         | Value::If(_) => None,
         Value::Literal(literal) => number(*literal),
-        Value::Scalar(name) => number(spec.scalars.iter().find(|scalar| scalar.0 == *name)?.1),
-        Value::Neg(value) => Some(integer(value, spec)?.wrapping_neg()),
+        Value::Scalar(name) => number(scalars.iter().find(|scalar| scalar.0 == *name)?.1),
+        Value::Neg(value) => Some(integer(value, scalars)?.wrapping_neg()),
         Value::Add(a, b) => pair(a, b).map(|(a, b)| a.wrapping_add(b)),
         Value::Sub(a, b) => pair(a, b).map(|(a, b)| a.wrapping_sub(b)),
         Value::Mul(a, b) => pair(a, b).map(|(a, b)| a.wrapping_mul(b)),

@@ -254,6 +254,14 @@ fn nests_whose_parts_do_not_fit() {
         },
         expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
     );
+    // It is an infinity in the element type.
+    refused(
+        |nest| {
+            let alpha = Value::Literal(Number::Float(1e308));
+            nest.leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
+        },
+        expect!["statement 1: `matmul` has a leaf whose operation is not over its loops and operands"],
+    );
     refused(
         |nest| {
             let alpha = Value::Literal(Number::Int(1));

@@ -3,6 +3,7 @@
 use super::{Factor, Leaf, LeafAccess, LeafOp, LoopBlock, Nest, Product, Role, TileOperand};
 use crate::affine::Affine;
 use crate::bounds::LIMIT;
+use crate::kernel_numbers::check_value;
 use crate::value::{Access, Value};
 use polyshard_layout::Name;
 
@@ -55,7 +56,7 @@ impl Nest {
                     TileOperand::Access(operand) => operand.0 < operands,
                     TileOperand::Scalar(name) => self.has_scalar(name),
                 });
-                there && self.is_apart(leaf, &statement.target)
+                there && self.is_computable(&statement.value) && self.is_apart(leaf, &statement.target)
             }
         }
     }
@@ -93,13 +94,14 @@ impl Nest {
         self.kernel.scalars().iter().any(|scalar| scalar.0 == name)
     }
 
-    /// Whether a value is of numbers and of scalars that the kernel has.
+    /// Whether a value is of numbers and functions of the kernel's type, and of scalars that it has.
+    fn is_computable(&self, value: &Value) -> bool {
+        check_value(value, self.kernel.dtype(), self.kernel.scalars()).is_ok()
+    }
+
+    /// Whether it is so, and reads nothing.
     fn is_factor(&self, value: &Value) -> bool {
-        match value {
-            Value::Access(_) | Value::Index(_) => false,
-            Value::Scalar(name) => self.has_scalar(*name),
-            _ => value.parts().into_iter().all(|part| self.is_factor(part)),
-        }
+        value.accesses().is_empty() && value.indices().is_empty() && self.is_computable(value)
     }
 
     /// The most elements that a product keeps at a time.
