@@ -7,6 +7,15 @@ use polyshard::kernel;
 /// Rows and columns of the arrays. Compiled kernels have constant extents.
 pub(crate) const SIZE: usize = 2048;
 
+/// What runs an emitted program that was prepared once, on the inputs of these numbers.
+macro_rules! prepared {
+    ($module:path, $world:ident, $($input:literal),+) => {{
+        use $module as module;
+        let mut prepared = module::Prepared::new($world)?;
+        Ok(Box::new(move |inputs, c| prepared.run_into($(&inputs[$input]),+, c)))
+    }};
+}
+
 /// A function that returns the kernels over elements of type `$t` on `$ranks` ranks, which own blocks of rows.
 macro_rules! kernels {
     ($name:ident, $t:ident, $ranks:tt) => {
@@ -15,35 +24,35 @@ macro_rules! kernels {
                 Kernel {
                     name: "axpy",
                     schedule: $name::axpy::schedule(),
-                    compiled: |world, inputs, c| $name::axpy::run_into(world, &inputs[0], &inputs[1], c),
+                    compiled: |world| prepared!($name::axpy, world, 0, 1),
                     hand: |a, b, c| hand::pointwise(a, b, c, |a, b| 2.0 * a + b),
                     inner: None,
                 },
                 Kernel {
                     name: "quotient",
                     schedule: $name::quotient::schedule(),
-                    compiled: |world, inputs, c| $name::quotient::run_into(world, &inputs[0], &inputs[1], c),
+                    compiled: |world| prepared!($name::quotient, world, 0, 1),
                     hand: |a, b, c| hand::pointwise(a, b, c, |a, b| (a / (b + 1.0)).max(0.5)),
                     inner: None,
                 },
                 Kernel {
                     name: "exponential",
                     schedule: $name::exponential::schedule(),
-                    compiled: |world, inputs, c| $name::exponential::run_into(world, &inputs[0], &inputs[1], c),
+                    compiled: |world| prepared!($name::exponential, world, 0, 1),
                     hand: |a, b, c| hand::pointwise(a, b, c, |a, b| (-a).exp() * b),
                     inner: None,
                 },
                 Kernel {
                     name: "5-points",
                     schedule: $name::five_points::schedule(),
-                    compiled: |world, inputs, c| $name::five_points::run_into(world, &inputs[0], c),
+                    compiled: |world| prepared!($name::five_points, world, 0),
                     hand: |a, _, c| hand::stencil(a, c, |[_, n, _], [w, m, e], [_, s, _]| 0.5 * m + 0.125 * (n + s + w + e)),
                     inner: Some(|a, c| hand::inner(a, c, |[_, n, _], [w, m, e], [_, s, _]| 0.5 * m + 0.125 * (n + s + w + e))),
                 },
                 Kernel {
                     name: "9-points",
                     schedule: $name::nine_points::schedule(),
-                    compiled: |world, inputs, c| $name::nine_points::run_into(world, &inputs[0], c),
+                    compiled: |world| prepared!($name::nine_points, world, 0),
                     hand: |a, _, c| {
                         hand::stencil(a, c, |[nw, n, ne], [w, m, e], [sw, s, se]| {
                             0.25 * m + 0.125 * (n + s + w + e) + 0.0625 * (nw + ne + sw + se)
@@ -58,7 +67,7 @@ macro_rules! kernels {
                 Kernel {
                     name: "torus",
                     schedule: $name::torus::schedule(),
-                    compiled: |world, inputs, c| $name::torus::run_into(world, &inputs[0], c),
+                    compiled: |world| prepared!($name::torus, world, 0),
                     hand: |a, _, c| hand::stencil(a, c, |[_, n, _], [w, m, e], [_, s, _]| 0.5 * m + 0.125 * (n + s + w + e)),
                     inner: Some(|a, c| hand::inner(a, c, |[_, n, _], [w, m, e], [_, s, _]| 0.5 * m + 0.125 * (n + s + w + e))),
                 },

@@ -4,8 +4,9 @@
 //! what it loads and stores. Each point sees the operations of the tree in the tree's order.
 
 use super::expression::Expression::{self, Add, Const, Mul, Operand};
+use super::functions::{self, Pass};
 use super::pointwise::in_one_go;
-use super::{Pointwise, Rows, functions, vector};
+use super::{Pointwise, Rows, vector};
 use crate::{DType, Element};
 use polyshard_program::{Comparison, Function};
 
@@ -26,15 +27,11 @@ impl<T: Element> Pointwise<T> for Expression<T> {
     }
 
     fn points(&self) -> usize {
-        match self {
-            // One pass, in which memory is read on while functions are computed that take longer than that.
-            Self::Call(Function::Exp | Function::Log | Function::Tanh, inner) if matches!(**inner, Operand(_)) => {
-                in_one_go::<T>()
-            }
-            // In short rows, so it is with several.
-            _ if self.computes_long() => (1 << 10) / size_of::<T>(),
-            _ => in_one_go::<T>(),
-        }
+        // In one pass, memory is read on while functions are computed that take longer than that.
+        let in_one_pass = |call: Call| matches!(call.function, Function::Exp | Function::Log | Function::Tanh);
+        // In short rows, so it is with several.
+        let short = self.computes_long() && !call_of_rows(self).is_some_and(in_one_pass);
+        if short { (1 << 10) / size_of::<T>() } else { in_one_go::<T>() }
     }
 
     fn row(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]) {
@@ -100,16 +97,10 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
                 vector::update(self.out, [], &|a, []| a.sign().add(end));
             }
             Expression::Call(function, inner) => {
-                // Longer functions are compiled once, and not with what comes before and after them.
-                match **inner {
-                    Operand(i) => {
-                        let len = self.out.len();
-                        functions::call(*function, Some(&self.operands.get(i)[..len]), self.out, end);
-                    }
-                    _ => {
-                        self.of(inner);
-                        functions::call(*function, None, self.out, end);
-                    }
+                // Longer functions are compiled once, with what is done in the same pass.
+                if !self.calls_rows(expression, end) {
+                    self.of(inner);
+                    functions::call(*function, Pass { from: None, negated: false, times: None, end }, self.out);
                 }
             }
             Expression::Pow(left, right) => {
@@ -125,7 +116,11 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
                 self.scaled(left, right, |a, b| a.add(b).add(end));
             }
             Expression::Sub(left, right) => self.scaled(left, right, |a, b| a.subtract(b).add(end)),
-            Mul(left, right) => self.binary(left, right, |a, b| a.multiply(b).add(end)),
+            Mul(left, right) => {
+                if !self.calls_rows(expression, end) {
+                    self.binary(left, right, |a, b| a.multiply(b).add(end));
+                }
+            }
             Expression::Div(left, right) => self.shifted(left, right, |a, b| a.divide(b).add(end)),
             Expression::Max(left, right) => match **right {
                 Const(bound) => self.clamped(left, [bound, T::GREATEST], end),
@@ -137,6 +132,15 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
             },
             Expression::If(comparison, parts) => self.choose(*comparison, parts, end),
         }
+    }
+
+    /// Computes a function of an operand, and what may be done in the same pass, if that is all; returns whether it is.
+    fn calls_rows(&mut self, expression: &Expression<T>, end: T) -> bool {
+        let Some(Call { function, of, negated, times }) = call_of_rows(expression) else { return false };
+        let len = self.out.len();
+        let row = |operand: usize| &self.operands.get(operand)[..len];
+        functions::call(function, Pass { from: Some(row(of)), negated, times: times.map(row), end }, self.out);
+        true
     }
 
     /// Evaluates to a row of scratch, and returns `out` and that row.
@@ -307,6 +311,41 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
             Comparison::Equal => pick(self.out, rows, |a, b| a == b, end),
             Comparison::NotEqual => pick(self.out, rows, |a, b| a != b, end),
         }
+    }
+}
+
+/// A function of an operand, or of its negative, which may be multiplied by another operand.
+struct Call {
+    function: Function,
+    of: usize,
+    negated: bool,
+    times: Option<usize>,
+}
+
+fn call_of_rows<T>(expression: &Expression<T>) -> Option<Call> {
+    use Function::{Cos, Exp, Log, Sin, Tanh};
+    match expression {
+        Expression::Call(function @ (Exp | Log | Tanh | Sin | Cos), inner) => {
+            let (of, negated) = match &**inner {
+                Operand(of) => (*of, false),
+                Expression::Neg(inner) => match **inner {
+                    Operand(of) => (of, true),
+                    _ => return None,
+                },
+                _ => return None,
+            };
+            Some(Call { function: *function, of, negated, times: None })
+        }
+        Mul(left, right) => {
+            let (call, times) = match (&**left, &**right) {
+                (call @ Expression::Call(..), Operand(times)) | (Operand(times), call @ Expression::Call(..)) => {
+                    (call, *times)
+                }
+                _ => return None,
+            };
+            Some(Call { times: Some(times), ..call_of_rows(call)? })
+        }
+        _ => None,
     }
 }
 

@@ -9,64 +9,92 @@ use pulp::{Arch, Simd, WithSimd};
 /// Values whose loop is unrolled.
 const GROUP: usize = 32;
 
-/// Writes the function of each value of a row, and `end` added to it, to `out`: of `from`, or of what `out` holds. It is what
-/// [`Element`]'s methods give for one value.
-pub(super) fn call<T: Element>(function: Function, from: Option<&[T]>, out: &mut [T], end: T) {
+/// What a function is called of, and what is done with its values.
+#[derive(Clone, Copy)]
+pub(super) struct Pass<'a, T> {
+    /// The row of which it is called; `None` for what the output holds.
+    pub(super) from: Option<&'a [T]>,
+    /// Whether it is called of the row's negatives.
+    pub(super) negated: bool,
+    /// The row by which the values are multiplied.
+    pub(super) times: Option<&'a [T]>,
+    /// What is added at last.
+    pub(super) end: T,
+}
+
+/// Writes what the pass gives for each value of a row to `out`, with the function that [`Element`]'s methods compute of one value.
+pub(super) fn call<T: Element>(function: Function, pass: Pass<'_, T>, out: &mut [T]) {
     match T::DTYPE {
-        DType::F32 => of_f32(function, from.map(cast_slice), cast_slice_mut(out), cast(end)),
-        DType::F64 => of_f64(function, from.map(cast_slice), cast_slice_mut(out), cast(end)),
-        _ => one_by_one(function, from, out, end),
+        DType::F32 => of_f32(function, pass.cast(), cast_slice_mut(out)),
+        DType::F64 => of_f64(function, pass.cast(), cast_slice_mut(out)),
+        _ => one_by_one(function, pass, out),
     }
 }
 
-fn one_by_one<T: Element>(function: Function, from: Option<&[T]>, out: &mut [T], end: T) {
-    if let Some(from) = from {
-        out.copy_from_slice(from);
+impl<'a, T: Element> Pass<'a, T> {
+    /// The same pass, of the same type by another name.
+    fn cast<U: Element>(self) -> Pass<'a, U> {
+        let Self { from, negated, times, end } = self;
+        Pass { from: from.map(cast_slice), negated, times: times.map(cast_slice), end: cast(end) }
     }
-    out.iter_mut().for_each(|value| *value = value.call(function).add(end));
 }
 
-/// Writes a function of each value in a loop for the processor's vectors. The function is named, since a closure as long as these
-/// would stay a call.
+fn one_by_one<T: Element>(function: Function, pass: Pass<'_, T>, out: &mut [T]) {
+    let Pass { from, negated, times, end } = pass;
+    for (i, out) in out.iter_mut().enumerate() {
+        let of = from.map_or(*out, |from| from[i]);
+        let value = if negated { of.negate() } else { of }.call(function);
+        *out = times.map_or(value, |times| value.multiply(times[i])).add(end);
+    }
+}
+
+/// Writes what a pass gives in a loop for the processor's vectors. The function is named, since a closure as long as these would
+/// stay a call.
 macro_rules! each {
-    ($from:expr, $out:expr, $end:expr, $type:ident, $function:path) => {{
-        struct Each<'a>(Option<&'a [$type]>, &'a mut [$type], $type);
+    ($pass:expr, $out:expr, $type:ident, $function:path) => {{
+        struct Each<'a>(Pass<'a, $type>, &'a mut [$type]);
         impl WithSimd for Each<'_> {
             type Output = ();
             #[inline(always)]
             fn with_simd<S: Simd>(self, _: S) {
-                let Self(from, out, end) = self;
+                let Self(Pass { from, negated, times, end }, out) = self;
+                let sign = if negated { (-0.0 as $type).to_bits() } else { 0 };
+                // The same for all passes: a sign that stays, and a product with 1.
+                let value = |of: $type, times: $type| $function($type::from_bits(of.to_bits() ^ sign)) * times + end;
                 let (groups, rest) = out.as_chunks_mut::<GROUP>();
                 let (from_groups, from_rest) = from.map(|from| from.as_chunks::<GROUP>()).unzip();
+                let (times_groups, times_rest) = times.map(|times| times.as_chunks::<GROUP>()).unzip();
                 for (number, group) in groups.iter_mut().enumerate() {
                     let mut values = from_groups.map_or(*group, |groups| groups[number]);
-                    for value in &mut values {
-                        *value = $function(*value) + end;
+                    let times = times_groups.map_or([1.0; GROUP], |groups| groups[number]);
+                    for (value_of, times) in values.iter_mut().zip(times) {
+                        *value_of = value(*value_of, times);
                     }
                     *group = values;
                 }
-                for (number, value) in rest.iter_mut().enumerate() {
-                    *value = $function(from_rest.map_or(*value, |rest| rest[number])) + end;
+                for (number, out) in rest.iter_mut().enumerate() {
+                    let of = from_rest.map_or(*out, |rest| rest[number]);
+                    *out = value(of, times_rest.map_or(1.0, |rest| rest[number]));
                 }
             }
         }
-        Arch::new().dispatch(Each($from, $out, $end))
+        Arch::new().dispatch(Each($pass, $out))
     }};
 }
 
 macro_rules! rows {
     ($of_type:ident, $type:ident, $functions:ident) => {
-        fn $of_type(function: Function, from: Option<&[$type]>, out: &mut [$type], end: $type) {
+        fn $of_type(function: Function, pass: Pass<'_, $type>, out: &mut [$type]) {
             // Larger angles take a branch, with which a loop is none of vectors.
             let near = |values: &[$type]| !values.iter().fold(false, |far, x| far | (x.abs() > $functions::NEAR));
             match function {
-                Function::Exp => each!(from, out, end, $type, $functions::exp),
-                Function::Log => each!(from, out, end, $type, $functions::log),
-                Function::Tanh => each!(from, out, end, $type, $functions::tanh),
-                Function::Sin if near(from.unwrap_or(out)) => each!(from, out, end, $type, $functions::sin_near),
-                Function::Cos if near(from.unwrap_or(out)) => each!(from, out, end, $type, $functions::cos_near),
+                Function::Exp => each!(pass, out, $type, $functions::exp),
+                Function::Log => each!(pass, out, $type, $functions::log),
+                Function::Tanh => each!(pass, out, $type, $functions::tanh),
+                Function::Sin if near(pass.from.unwrap_or(out)) => each!(pass, out, $type, $functions::sin_near),
+                Function::Cos if near(pass.from.unwrap_or(out)) => each!(pass, out, $type, $functions::cos_near),
                 Function::Sin | Function::Cos | Function::Sqrt | Function::Floor | Function::Abs | Function::Sign => {
-                    one_by_one(function, from, out, end);
+                    one_by_one(function, pass, out);
                 }
             }
         }

@@ -65,17 +65,18 @@ impl<T: Element, F: Fn([T; N]) -> T, const N: usize> WithSimd for Rows<'_, T, F,
     fn with_simd<S: Simd>(self, _: S) {
         // Groups of a length that is known leave the compiler no bounds to check, and values of their own no aliases.
         let (groups, rest) = self.out.as_chunks_mut::<GROUP>();
-        let rows = self.rows.map(|row| row[..groups.len() * GROUP + rest.len()].as_chunks::<GROUP>());
+        let (row_groups, row_rests) = in_groups(self.rows, groups.len(), rest.len());
+        let none = [T::ZERO; GROUP];
         for (g, out) in groups.iter_mut().enumerate() {
-            let rows = rows.map(|row| &row.0[g]);
+            let rows = nth(&row_groups, g, &none);
             let mut values = [T::ZERO; GROUP];
             for (i, value) in values.iter_mut().enumerate() {
-                *value = (self.f)(rows.map(|row| row[i]));
+                *value = (self.f)(elements(&rows, i));
             }
             *out = values;
         }
         for (i, out) in rest.iter_mut().enumerate() {
-            *out = (self.f)(rows.map(|row| row.1[i]));
+            *out = (self.f)(elements(&row_rests, i));
         }
     }
 }
@@ -92,12 +93,13 @@ impl<T: Element, F: Fn(T, [T; N]) -> T, const N: usize> WithSimd for Update<'_, 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         let (groups, rest) = self.out.as_chunks_mut::<GROUP>();
-        let rows = self.rows.map(|row| row[..groups.len() * GROUP + rest.len()].as_chunks::<GROUP>());
+        let (row_groups, row_rests) = in_groups(self.rows, groups.len(), rest.len());
+        let none = [T::ZERO; GROUP];
         for (g, out) in groups.iter_mut().enumerate() {
-            let rows = rows.map(|row| &row.0[g]);
+            let rows = nth(&row_groups, g, &none);
             let mut values = *out;
             for (i, value) in values.iter_mut().enumerate() {
-                *value = (self.f)(*value, rows.map(|row| row[i]));
+                *value = (self.f)(*value, elements(&rows, i));
             }
             *out = values;
             // Becomes no instruction, but keeps the loop over groups from being vectorised itself. Its vectors would gather one element
@@ -105,7 +107,39 @@ impl<T: Element, F: Fn(T, [T; N]) -> T, const N: usize> WithSimd for Update<'_, 
             compiler_fence(Ordering::SeqCst);
         }
         for (i, out) in rest.iter_mut().enumerate() {
-            *out = (self.f)(*out, rows.map(|row| row.1[i]));
+            *out = (self.f)(*out, elements(&row_rests, i));
         }
     }
+}
+
+// Loops in place of `array::map`, which stays a call when there are five rows or more.
+
+/// The first `groups` groups of each row, and the `rest` elements after them.
+#[inline(always)]
+fn in_groups<T, const N: usize>(rows: [&[T]; N], groups: usize, rest: usize) -> ([&[[T; GROUP]]; N], [&[T]; N]) {
+    let mut split: ([&[[T; GROUP]]; N], [&[T]; N]) = ([&[]; N], [&[]; N]);
+    for ((of_row, rest_of_row), row) in split.0.iter_mut().zip(&mut split.1).zip(rows) {
+        (*of_row, *rest_of_row) = row[..groups * GROUP + rest].as_chunks();
+    }
+    split
+}
+
+/// Element `i` of each row.
+#[inline(always)]
+fn elements<T: Element, R: AsRef<[T]> + ?Sized, const N: usize>(rows: &[&R; N], i: usize) -> [T; N] {
+    let mut elements = [T::ZERO; N];
+    for (element, row) in elements.iter_mut().zip(rows) {
+        *element = row.as_ref()[i];
+    }
+    elements
+}
+
+/// Group `g` of each row; `none` is for what is not there yet.
+#[inline(always)]
+fn nth<'a, T, const N: usize>(rows: &[&'a [[T; GROUP]]; N], g: usize, none: &'a [T; GROUP]) -> [&'a [T; GROUP]; N] {
+    let mut groups = [none; N];
+    for (group, row) in groups.iter_mut().zip(rows) {
+        *group = &row[g];
+    }
+    groups
 }
