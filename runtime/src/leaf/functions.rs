@@ -64,11 +64,20 @@ macro_rules! each {
                 let (groups, rest) = out.as_chunks_mut::<GROUP>();
                 let (from_groups, from_rest) = from.map(|from| from.as_chunks::<GROUP>()).unzip();
                 let (times_groups, times_rest) = times.map(|times| times.as_chunks::<GROUP>()).unzip();
+                let ones = [1.0; GROUP];
                 for (number, group) in groups.iter_mut().enumerate() {
-                    let mut values = from_groups.map_or(*group, |groups| groups[number]);
-                    let times = times_groups.map_or([1.0; GROUP], |groups| groups[number]);
-                    for (value_of, times) in values.iter_mut().zip(times) {
-                        *value_of = value(*value_of, times);
+                    let held;
+                    let from = match from_groups {
+                        Some(groups) => &groups[number],
+                        None => {
+                            held = *group;
+                            &held
+                        }
+                    };
+                    let times = times_groups.map_or(&ones, |groups| &groups[number]);
+                    let mut values = [0.0; GROUP];
+                    for (i, value_of) in values.iter_mut().enumerate() {
+                        *value_of = value(from[i], times[i]);
                     }
                     *group = values;
                 }

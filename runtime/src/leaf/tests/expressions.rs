@@ -101,3 +101,19 @@ fn stencils_are_their_values() {
         }
     }
 }
+
+#[test]
+fn functions_in_one_pass_with_what_is_around_them_are_their_values() {
+    for function in Function::ALL {
+        for inner in [Operand(0), Neg(Box::new(Operand(0)))] {
+            let call = || Box::new(Call(function, Box::new(inner.clone())));
+            let other = || Box::new(Operand(1));
+            let nested = Mul(call(), Box::new(Mul(call(), other())));
+            for expression in [*call(), Mul(call(), other()), Mul(other(), call()), nested, Add(other(), call())] {
+                for len in [1, 31, 32, 513] {
+                    is_its_values(&expression, len);
+                }
+            }
+        }
+    }
+}
