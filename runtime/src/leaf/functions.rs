@@ -1,13 +1,11 @@
 //! Functions of the values of a row: one loop for each, compiled once for each type of float.
 
+use super::vector::GROUP;
 use crate::math::{double, single};
 use crate::{DType, Element};
 use bytemuck::{cast, cast_slice, cast_slice_mut};
 use polyshard_program::Function;
 use pulp::{Arch, Simd, WithSimd};
-
-/// Values whose loop is unrolled.
-const GROUP: usize = 32;
 
 /// What a function is called of, and what is done with its values.
 #[derive(Clone, Copy)]

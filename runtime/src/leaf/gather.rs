@@ -2,6 +2,7 @@
 
 use super::order::Order;
 use super::rows::{CHUNK, Rows, Start};
+use super::vector::GROUP;
 use super::walk::Loop;
 use crate::view::Index;
 use crate::{Element, Strided};
@@ -21,10 +22,10 @@ pub(super) struct Gather<'a, T> {
     /// Where the rows of each operand come from.
     places: Places,
     gathered: &'a mut [T],
-    /// The points of the current row at which each operand is read elsewhere; `0..0` if there are none.
-    elsewhere: SmallVec<[Range<usize>; 10]>,
-    /// The points of the current row at which the index of each operand is inside of its array; `0..0` if there are none.
-    inside: SmallVec<[Range<usize>; 10]>,
+    /// The current row of each operand that is in parts.
+    parts: SmallVec<[Parts; 10]>,
+    /// The points of the current row, beyond its first one, from which on some operand is read in another place.
+    cuts: SmallVec<[usize; 16]>,
     /// Where each operand's current row starts.
     starts: SmallVec<[Start; 10]>,
 }
@@ -53,6 +54,18 @@ pub(super) enum Place {
     },
     /// The row is filled with numbers that grow, from here on.
     Numbers(usize),
+}
+
+/// The current row of an operand in parts.
+#[derive(Clone)]
+struct Parts {
+    /// How far its first point is in the operand's data, and in those of its interior.
+    offset: i64,
+    interior: i64,
+    /// The points that are read elsewhere; `0..0` if there are none.
+    elsewhere: Range<usize>,
+    /// The points whose index is inside of the array; `0..0` if there are none.
+    inside: Range<usize>,
 }
 
 /// The indices that say where a point of an operand is read: of the interior, then those that may be outside.
@@ -104,9 +117,10 @@ pub(super) fn are_in_place<T>(operands: &[Strided<'_, T>], places: &Places, orde
 impl<'a, T: Element> Gather<'a, T> {
     /// The operands, whose rows come from where [`places`] says, with that much room to gather them.
     pub(super) fn new(operands: &'a [Strided<'a, T>], order: &'a Order, places: Places, gathered: &'a mut [T]) -> Self {
-        let parts = smallvec![0..0; operands.len()];
-        let (elsewhere, starts) = (parts.clone(), smallvec![Start::Data(0); places.len()]);
-        Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, elsewhere, inside: parts, starts }
+        let parts = smallvec![Parts { offset: 0, interior: 0, elsewhere: 0..0, inside: 0..0 }; operands.len()];
+        let starts = smallvec![Start::Data(0); places.len()];
+        let cuts = SmallVec::new();
+        Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, parts, cuts, starts }
     }
 
     /// How far the walk number `of` is at a point of a row, and how far it moves to the next.
@@ -117,8 +131,9 @@ impl<'a, T: Element> Gather<'a, T> {
 
     /// Begins with a row, before its [`rows`](Self::rows) are asked for.
     pub(super) fn begin(&mut self, at: &[i64], row: usize) {
+        self.cuts.clear();
         for (i, operand) in self.operands.iter().enumerate() {
-            let Place::Parts { walks, .. } = self.places[i] else { continue };
+            let Place::Parts { walks: first, .. } = self.places[i] else { continue };
             let count = self.inner.count;
             let points = |indices: &[Index], walks: usize| {
                 let points = indices.iter().enumerate().fold(0..count, |points, (dim, index)| {
@@ -129,26 +144,33 @@ impl<'a, T: Element> Gather<'a, T> {
                 if points.is_empty() { 0..0 } else { points }
             };
             let (elsewhere, walks) = match &operand.interior {
-                Some(interior) => (points(&interior.indices, walks + 1), walks + 1 + interior.indices.len()),
-                None => (0..0, walks),
+                Some(interior) => (points(&interior.indices, first + 1), first + 1 + interior.indices.len()),
+                None => (0..0, first),
             };
             let inside = operand.outside.as_ref().map_or(0..count, |outside| points(&outside.indices, walks));
-            (self.elsewhere[i], self.inside[i]) = (elsewhere, inside);
+            let interior = if operand.interior.is_some() { self.walk(first, at, row, 0).0 } else { 0 };
+            for cut in [elsewhere.start, elsewhere.end, inside.start, inside.end] {
+                if cut > 0 && cut < count && !self.cuts.contains(&cut) {
+                    self.cuts.push(cut);
+                }
+            }
+            self.parts[i] = Parts { offset: self.walk(i + 1, at, row, 0).0, interior, elsewhere, inside };
         }
     }
 
-    /// The first point after `start`, of those up to `end`, from which on some operand of the row is read in another place,
-    /// or is a value of which there is no longer row.
+    /// Where a piece of the row ends that begins at `start`, of the points up to `end`: one of whole groups that is read where it
+    /// lies, or a short one that is gathered, since some operand of it is read in several places or is a value.
     pub(super) fn cut(&self, start: usize, end: usize) -> usize {
-        let parts = self.places.iter().zip(self.elsewhere.iter().zip(&self.inside));
-        parts.fold(end, |end, (place, (elsewhere, inside))| {
-            if !matches!(place, Place::Parts { .. }) {
-                return end;
-            }
-            let ends = [elsewhere.start, elsewhere.end, inside.start, inside.end];
-            let end = ends.into_iter().fold(end, |end, point| if point > start { end.min(point) } else { end });
-            if inside.contains(&start) { end } else { end.min(start + CHUNK) }
-        })
+        let cut = self.cuts.iter().fold(end, |end, &cut| if cut > start { end.min(cut) } else { end });
+        let end = match cut < end {
+            // Groups take no longer than single points.
+            true if cut - start < GROUP => end.min(start + GROUP),
+            true => cut - (cut - start) % GROUP,
+            false => end,
+        };
+        let is_value =
+            |i: usize| matches!(self.places[i], Place::Parts { .. }) && !self.parts[i].inside.contains(&start);
+        if (0..self.operands.len()).any(is_value) { end.min(start + CHUNK) } else { end }
     }
 
     /// Gathers the rows of `block` that lie side by side, at the points of `chunk`; `at` are the offsets of the output
@@ -179,9 +201,15 @@ impl<'a, T: Element> Gather<'a, T> {
             self.starts[i] = Start::Gathered(place);
         }
         for (i, operand) in self.operands.iter().enumerate() {
+            if let Place::Parts { place, walks } = self.places[i] {
+                self.starts[i] = self.parts_of(i, operand, [place, walks], chunk);
+                continue;
+            }
             let (offset, stride) = self.walk(i + 1, at, row, chunk.start);
             self.starts[i] = match &mut self.places[i] {
-                Place::Numbers(_) => unreachable!("numbers come after operands; this is a bug of polyshard"),
+                Place::Numbers(_) | Place::Parts { .. } => {
+                    unreachable!("numbers come after operands, and parts have been seen to; this is a bug of polyshard")
+                }
                 Place::Contiguous => Start::Data(offset as usize),
                 Place::Repeated(place, filled) => {
                     // Written out once for as long as the element stays the same.
@@ -196,45 +224,50 @@ impl<'a, T: Element> Gather<'a, T> {
                     Start::Gathered(*place)
                 }
                 Place::Block(place) => Start::Gathered(*place + (row - first) * CHUNK),
-                Place::Parts { place, walks } => {
-                    let (place, walks) = (*place, *walks);
-                    let (inside, elsewhere) = (&self.inside[i], &self.elsewhere[i]);
-                    let covered = |points: &Range<usize>| points.start <= chunk.start && chunk.end <= points.end;
-                    let missed = |points: &Range<usize>| points.end <= chunk.start || chunk.end <= points.start;
-                    let interior = operand.interior.as_ref().map(|interior| {
-                        let (start, stride) = self.walk(walks, at, row, chunk.start);
-                        (interior.data, start, stride)
-                    });
-                    match interior {
-                        Some((_, start, 1)) if covered(elsewhere) => Start::Interior(start as usize),
-                        _ if stride == 1 && missed(elsewhere) && covered(inside) => Start::Data(offset as usize),
-                        _ => {
-                            let position = |point: usize| point.clamp(chunk.start, chunk.end) - chunk.start;
-                            let within = |points: &Range<usize>| position(points.start)..position(points.end);
-                            let inside = within(inside);
-                            let inside = if inside.is_empty() { 0..0 } else { inside };
-                            let points = within(elsewhere);
-                            let points = if points.is_empty() { inside.start..inside.start } else { points };
-                            let row = &mut self.gathered[place..][..chunk.len()];
-                            let mut part = |data: &[T], start: i64, stride: i64, points: Range<usize>| {
-                                gather(data, start + points.start as i64 * stride, stride, &mut row[points]);
-                            };
-                            part(operand.data, offset, stride, inside.start..points.start);
-                            if let Some((data, start, stride)) = interior {
-                                part(data, start, stride, points.clone());
-                            }
-                            part(operand.data, offset, stride, points.end..inside.end);
-                            if let Some(outside) = &operand.outside {
-                                row[..inside.start].fill(outside.value);
-                                row[inside.end..].fill(outside.value);
-                            }
-                            Start::Gathered(place)
-                        }
-                    }
-                }
             };
         }
         Rows { operands: self.operands, starts: &self.starts, gathered: self.gathered, len: chunk.len() }
+    }
+
+    /// Where the row of the operand `i`, which is in parts, starts at the points `chunk`: gathered to `place` if they are in several.
+    fn parts_of(
+        &mut self,
+        i: usize,
+        operand: &Strided<'_, T>,
+        [place, walks]: [usize; 2],
+        chunk: &Range<usize>,
+    ) -> Start {
+        let Parts { offset, interior: start, elsewhere, inside } = &self.parts[i];
+        let (stride, step) = (self.inner.strides[i + 1], self.inner.strides.get(walks).copied());
+        let covered = |points: &Range<usize>| points.start <= chunk.start && chunk.end <= points.end;
+        let missed = |points: &Range<usize>| points.end <= chunk.start || chunk.end <= points.start;
+        if step == Some(1) && covered(elsewhere) {
+            return Start::Interior((start + chunk.start as i64) as usize);
+        }
+        if stride == 1 && missed(elsewhere) && covered(inside) {
+            return Start::Data((offset + chunk.start as i64) as usize);
+        }
+        let position = |point: usize| point.clamp(chunk.start, chunk.end) - chunk.start;
+        let within = |points: &Range<usize>| position(points.start)..position(points.end);
+        let inside = within(inside);
+        let inside = if inside.is_empty() { 0..0 } else { inside };
+        let points = within(elsewhere);
+        let points = if points.is_empty() { inside.start..inside.start } else { points };
+        let row = &mut self.gathered[place..][..chunk.len()];
+        let mut part = |data: &[T], start: i64, stride: i64, points: Range<usize>| {
+            let first = (chunk.start + points.start) as i64;
+            gather(data, start + first * stride, stride, &mut row[points]);
+        };
+        part(operand.data, *offset, stride, inside.start..points.start);
+        if let (Some(interior), Some(step)) = (&operand.interior, step) {
+            part(interior.data, *start, step, points.clone());
+        }
+        part(operand.data, *offset, stride, points.end..inside.end);
+        if let Some(outside) = &operand.outside {
+            row[..inside.start].fill(outside.value);
+            row[inside.end..].fill(outside.value);
+        }
+        Start::Gathered(place)
     }
 }
 

@@ -9,7 +9,7 @@ use pulp::{Arch, Simd, WithSimd};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Elements whose loop is unrolled.
-const GROUP: usize = 32;
+pub(super) const GROUP: usize = 32;
 
 /// Combines each group of as many values as there are lanes into the lanes, and the last ones into the first lanes.
 pub(super) fn fold<T: Element, const N: usize>(lanes: &mut [T; N], values: &[T], op: impl Fn(T, T) -> T) {
