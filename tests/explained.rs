@@ -1,7 +1,7 @@
 //! What `explain()` says that a rank receives in a step is what the busiest one receives when the program runs.
 
 use polyshard::prelude::*;
-use polyshard::{Clause, Program};
+use polyshard::{Clause, DType, Placement, SourceOptions, Transport, parse_kernel, rust_source};
 
 /// The bytes per rank and step that the explanation states of one tensor.
 fn stated(program: &Program, tensor: &str) -> u64 {
@@ -105,4 +105,71 @@ fn what_is_only_held_on_the_way_is_stated_too() {
         .lower()
         .expect("a legal schedule");
     assert_eq!(program.report().traffic_bytes, received(&program), "{program}");
+}
+
+/// What all ranks hold after a run, and the most bytes that one receives.
+fn run(program: &Program, transport: Transport) -> (Vec<Vec<u64>>, u64) {
+    let ranks = polyshard::spmd(program.mesh().size(), |world| {
+        let filled = |sharding| DistArray::from_fn(world, sharding, |at| 1.0 / (1 + 7 * at[0]) as f64);
+        let inputs: Vec<DistArray<f64>> =
+            program.inputs().map(|array| filled(&array.sharding)).collect::<polyshard::runtime::Result<_>>()?;
+        let mut prepared = program.prepare(world)?.with_transport(transport)?;
+        let before = world.bytes_received();
+        let sums = prepared.run(&inputs.iter().collect::<Vec<_>>())?;
+        let bits = sums.block().iter().map(|sum| sum.to_bits()).collect();
+        Ok((bits, world.bytes_received() - before))
+    });
+    let (bits, received): (_, Vec<u64>) = ranks.expect("the program runs").into_iter().unzip();
+    (bits, received.into_iter().max().expect("there are ranks"))
+}
+
+#[test]
+fn who_sums_up_what_is_stated_and_changes_no_bit() {
+    let all = [Transport::Auto, Transport::Messages];
+    for (columns, in_pieces) in [(2000, false), (2100, true)] {
+        let [x] = Mesh::new([("x", 4)]).axes();
+        let text = format!("fn sums(A: [f64; 80, {columns}]) -> C: [f64; {columns}] {{ C[j] += A[i, j] }}");
+        let sums = Schedule::new(parse_kernel(&text).expect("a text without mistakes").check().expect("a kernel"));
+        for homes in [vec![], vec![pin(x, 1)]] {
+            let program = program(&sums, &[("A", vec![dim(0).at(x)]), ("C", homes)]);
+            let says = |program: &Program| program.to_string().contains(", each rank a piece");
+            assert_eq!(says(&program), in_pieces, "{program}");
+            let source = rust_source(&program, &SourceOptions::default());
+            assert_eq!(source.contains(".in_pieces()"), in_pieces, "{source}");
+            let (expected, _) = run(&program, Transport::Auto);
+            for transport in all {
+                let (found, received) = run(&program, transport);
+                assert_eq!(found, expected, "{transport:?}\n{program}");
+                assert_eq!(stated(&program, "C"), received, "{transport:?}\n{program}");
+            }
+            // What follows from sizes is decided anew when a file is read.
+            let text = serde_json::to_string(&program).expect("a program has a form");
+            let other = text.replace(&format!("\"in_pieces\":{in_pieces}"), &format!("\"in_pieces\":{}", !in_pieces));
+            let refused = serde_json::from_str::<Program>(&other).expect_err("it does not follow");
+            assert!(refused.to_string().contains("do not follow from its transfers"), "{refused}");
+        }
+        let [open, closed] = [vec![Placement::partial("x")], vec![]]
+            .map(|clauses| Sharding::new(&Mesh::new([("x", 4)]), &[columns], &clauses).expect("a sharding"));
+        let program = Program::redistribution("A", [&open, &closed], DType::F64).expect("sums are closed");
+        assert_eq!(program.to_string().contains(", each rank a piece"), in_pieces, "{program}");
+        for transport in all {
+            assert_eq!(run(&program, transport).1, program.report().traffic_bytes, "{transport:?}\n{program}");
+        }
+        // Asked for by itself, either way gives the same bits.
+        let both = [true, false].map(|in_pieces| {
+            let sums = polyshard::spmd(4, |world| {
+                let there = Redistribution::new(world, &open, &closed)?.in_pieces(in_pieces);
+                let terms = DistArray::from_fn(world, &open, |at| 1.0 / (1 + at[0] + 5 * world.rank()) as f64)?;
+                let before = world.bytes_received();
+                let sums = there.run(world, &terms)?;
+                let bits = sums.block().iter().map(|sum| sum.to_bits()).collect::<Vec<_>>();
+                Ok((bits, world.bytes_received() - before))
+            });
+            sums.expect("it runs")
+        });
+        for (pieces, whole) in both[0].iter().zip(&both[1]) {
+            assert_eq!(pieces.0, whole.0);
+            assert_eq!([pieces.1, whole.1], [columns as u64 * 8 * 6 / 4, columns as u64 * 8 * 3]);
+        }
+    }
 }

@@ -5,19 +5,18 @@
 pub struct SumKind {
     /// Bytes of an element.
     pub element: u64,
-    /// Whether the communication library may choose the order: of integers, as any order gives the same bits, and where a
-    /// program says so.
-    pub any_order: bool,
+    /// Whether each rank sums up a piece and hands it on; else those who want the result get the data of all. Where the
+    /// communication library chooses the order, it counts as the second.
+    pub in_pieces: bool,
 }
 
 impl SumKind {
-    /// Returns whether each rank which wants the result gets the data of all, because they are so short that one
-    /// collective takes less time than two, or because two ranks have no shorter way.
-    ///
-    /// `bytes` are those of one rank.
+    /// Returns whether the ranks should each sum up a piece of `bytes` bytes, of which each rank has as many. Where they are so
+    /// short that one collective takes less time than two, each rank which wants the result gets the data of all, as do two
+    /// ranks, which have no shorter way.
     #[must_use]
-    pub fn is_short(bytes: u64, ranks: u64) -> bool {
-        ranks <= 2 || bytes.saturating_mul(ranks) <= 1 << 16
+    pub fn pays_in_pieces(bytes: u64, ranks: u64) -> bool {
+        ranks > 2 && bytes.saturating_mul(ranks) > 1 << 16
     }
 
     /// Returns the elements of the piece that `rank` sums up, of `elements` in all: pieces are as equal as can be.
@@ -31,18 +30,17 @@ impl SumKind {
     ///
     /// ```
     /// use polyshard_layout::SumKind;
-    /// let floats = SumKind { element: 8, any_order: false };
+    /// let pieces = SumKind { element: 8, in_pieces: true };
     /// // A quarter of the others' data, and at the root the other quarters of the sum.
-    /// assert_eq!([0, 1].map(|rank| floats.received(1 << 20, 4, rank, Some(0))), [3 << 19, 3 << 18]);
-    /// assert_eq!(floats.received(1 << 20, 4, 1, None), 3 << 19);
-    /// // Short data are gathered whole, and those of two ranks.
-    /// assert_eq!(floats.received(1 << 20, 2, 1, Some(0)), 0);
-    /// assert_eq!([0, 1].map(|rank| floats.received(1 << 10, 4, rank, Some(0))), [3 << 10, 0]);
+    /// assert_eq!([0, 1].map(|rank| pieces.received(1 << 20, 4, rank, Some(0))), [3 << 19, 3 << 18]);
+    /// assert_eq!(pieces.received(1 << 20, 4, 1, None), 3 << 19);
+    /// let whole = SumKind { in_pieces: false, ..pieces };
+    /// assert_eq!([0, 1].map(|rank| whole.received(1 << 10, 4, rank, Some(0))), [3 << 10, 0]);
     /// ```
     #[must_use]
     pub fn received(self, bytes: u64, ranks: u64, rank: u64, root: Option<u64>) -> u64 {
         let wanted = root.is_none_or(|root| root == rank);
-        if self.any_order || Self::is_short(bytes, ranks) {
+        if !self.in_pieces {
             return if wanted { bytes.saturating_mul(ranks - 1) } else { 0 };
         }
         let own = Self::piece(bytes / self.element, ranks, rank) * self.element;
@@ -54,9 +52,9 @@ impl SumKind {
     ///
     /// ```
     /// use polyshard_layout::SumKind;
-    /// let floats = SumKind { element: 8, any_order: false };
-    /// assert_eq!(floats.most_received(1 << 20, 2), 1 << 20);
-    /// assert_eq!(floats.most_received(1 << 20, 4), 2 * (1 << 20) * 3 / 4);
+    /// let pieces = SumKind { element: 8, in_pieces: true };
+    /// assert_eq!(pieces.most_received(1 << 20, 4), 2 * (1 << 20) * 3 / 4);
+    /// assert_eq!(SumKind { in_pieces: false, ..pieces }.most_received(1 << 20, 2), 1 << 20);
     /// ```
     #[must_use]
     pub fn most_received(self, bytes: u64, ranks: u64) -> u64 {

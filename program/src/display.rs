@@ -61,7 +61,7 @@ impl Nest {
     /// What a transfer does, as text.
     pub(crate) fn show_route(&self, transfer: &Transfer) -> String {
         let Transfer { route, direction, .. } = transfer;
-        let legs: Vec<_> = route.at_owners().iter().map(|leg| self.show_leg(leg, *direction)).collect();
+        let legs: Vec<_> = route.at_owners().iter().map(|leg| self.show_leg(leg, transfer)).collect();
         let at_owners = match (&legs[..], &route.held) {
             ([first, next], Some(held)) => format!("{first} of {}; then {next}", self.show_region(held)),
             (legs, _) => legs.join("; then "),
@@ -80,9 +80,9 @@ impl Nest {
     }
 
     /// What a leg between owners and tiles does, as text.
-    fn show_leg(&self, leg: &Leg, direction: Direction) -> String {
+    fn show_leg(&self, leg: &Leg, Transfer { direction, tile, .. }: &Transfer) -> String {
         let names = |axes: &[usize]| list(&self.mesh.names(axes));
-        match (leg, direction) {
+        match (leg, *direction) {
             (Leg::InPlace, Direction::In) => "own shard".into(),
             (Leg::InPlace, Direction::Out { .. }) => "own shard, in place".into(),
             (Leg::Copy, Direction::In) => "gathered from own shard".into(),
@@ -93,7 +93,13 @@ impl Nest {
                 Owners::All => format!("own shard, as all along {} have it", names(axes)),
             },
             (Leg::Collective { axes, owners }, Direction::Out { any_order }) => {
-                let order = if any_order { ", in any order" } else { "" };
+                let order = if any_order {
+                    ", in any order"
+                } else if tile.in_pieces {
+                    ", each rank a piece"
+                } else {
+                    ""
+                };
                 match owners {
                     Owners::One(root) => {
                         format!("reduce along {} to {}{order}", names(axes), self.show_root(axes, root))

@@ -100,6 +100,9 @@ pub struct Tile {
     pub is_fixed: bool,
     /// Whether what the rank owns itself of a halo's region is read where it lies, not copied into the tile.
     pub own_in_place: bool,
+    /// Whether, where sums meet in a group, each member sums up a piece and hands it on; else those who want the sums get all
+    /// that is summed up.
+    pub in_pieces: bool,
 }
 
 /// The buffers of a tile.

@@ -226,6 +226,7 @@ impl Program {
     pub fn new(mesh: &Mesh, dtype: DType, arrays: Vec<Array>, mut body: Body) -> Result<Self, ProgramError> {
         check::check(mesh, dtype, &arrays, &body)?;
         body.free_temporaries(&arrays);
+        body.moves.iter_mut().for_each(|moved| moved.decide(&arrays, dtype));
         let report = Report::of_program(dtype, &arrays, &body);
         let hints = body.nests.iter().flat_map(|nest| nest.hints.iter().cloned()).collect();
         Ok(Self { mesh: mesh.clone(), dtype, arrays, body, report, hints, origin: Origin::Derived })

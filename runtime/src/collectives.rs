@@ -91,7 +91,9 @@ pub trait Collectives {
     /// # Errors
     /// As [`broadcast`](Self::broadcast).
     fn reduce<T: Element>(&self, data: &mut [T], op: ReduceOp, root: usize) -> Result<()> {
-        self.communicator().reduce(root, cast_slice_mut(data), Combining::in_order(T::DTYPE, op))
+        let comm = self.communicator();
+        let combining = Combining::by_length(T::DTYPE, op, size_of_val(data), comm.size());
+        comm.reduce(root, cast_slice_mut(data), combining)
     }
 
     /// Combines the ranks' `data` element by element, in rank order, into the `data` of every rank
@@ -117,7 +119,9 @@ pub trait Collectives {
     /// # Errors
     /// As [`broadcast`](Self::broadcast).
     fn all_reduce<T: Element>(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
-        self.communicator().all_reduce(cast_slice_mut(data), Combining::in_order(T::DTYPE, op))
+        let comm = self.communicator();
+        let combining = Combining::by_length(T::DTYPE, op, size_of_val(data), comm.size());
+        comm.all_reduce(cast_slice_mut(data), combining)
     }
 
     /// Combines the ranks' `data` in rank order and returns this rank's part: `counts[r]` elements go to rank `r`
@@ -143,7 +147,12 @@ pub trait Collectives {
         lengths::check_counts(comm.size(), counts, data.len())?;
         let mut into = vec![T::ZERO; counts[comm.rank()]];
         let bytes: Vec<usize> = counts.iter().map(|count| count * size_of::<T>()).collect();
-        comm.reduce_scatter(cast_slice(data), cast_slice_mut(&mut into), &bytes, Combining::in_order(T::DTYPE, op))?;
+        comm.reduce_scatter(
+            cast_slice(data),
+            cast_slice_mut(&mut into),
+            &bytes,
+            Combining::in_order(T::DTYPE, op, true),
+        )?;
         Ok(into)
     }
 

@@ -102,7 +102,8 @@ impl Writer<'_> {
                     let written = &self.names.written;
                     let within = self.nest.kernel.written().map(|_| quote! { .within(#written.clone()) });
                     let order = any_order.then(|| quote! { .in_any_order() });
-                    quote! { OutTile::new(#tensor, #capacity)?#within #order }
+                    let pieces = tile.in_pieces.then(|| quote! { .in_pieces() });
+                    quote! { OutTile::new(#tensor, #capacity)?#within #order #pieces }
                 }
             };
             let fixed = tile.is_fixed.then(|| quote! { .fixed() });

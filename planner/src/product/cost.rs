@@ -85,9 +85,9 @@ pub(super) fn received(step: &ProductStep, dtype: DType) -> u128 {
         Collective::AllGather => after - before,
         Collective::ReduceScatter | Collective::AllToAll => before - before / group,
         Collective::AllReduce => {
-            let kind = SumKind { element: dtype.size() as u64, any_order: !dtype.is_float() };
-            let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
-            kind.most_received(bytes(before), bytes(group)).into()
+            let [bytes, ranks] = [before, group].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
+            let in_pieces = dtype.is_float() && SumKind::pays_in_pieces(bytes, ranks);
+            SumKind { element: dtype.size() as u64, in_pieces }.most_received(bytes, ranks).into()
         }
         _ => unreachable!("{op} in a product: this is a bug of polyshard"),
     }

@@ -145,7 +145,7 @@ pub fn resharding(
     if id == ArrayId(0) {
         let target = builder.add(last, ArrayKind::Temporary);
         let tests = vec!["every rank has its part already".into()];
-        builder.body.transfer(Move { source: id, kept: None, target, pattern: Pattern::Local, by: None, tests });
+        builder.body.transfer(Move::new(id, target, Pattern::Local, tests));
         id = target;
     }
     Ok(builder.program(from.mesh(), dtype, id))
@@ -189,7 +189,7 @@ impl Builder<'_> {
         let kept = kept.filter(|_| from.unreduced().is_empty());
         let target = self.add(to, ArrayKind::Temporary);
         let tests = vec![format!("step of a product: {step}")];
-        self.body.transfer(Move { source: *id, kept, target, pattern, by: None, tests });
+        self.body.transfer(Move { kept, ..Move::new(*id, target, pattern, tests) });
         *id = target;
     }
 
@@ -206,7 +206,7 @@ impl Builder<'_> {
         self.arrays.push(Array { name, sharding, kind: ArrayKind::Temporary });
         let target = ArrayId(self.arrays.len() - 1);
         let tests = vec!["every rank has its part already".into()];
-        self.body.transfer(Move { source: *id, kept: None, target, pattern: Pattern::Local, by: None, tests });
+        self.body.transfer(Move::new(*id, target, Pattern::Local, tests));
         *id = target;
     }
 

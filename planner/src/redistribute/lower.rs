@@ -77,14 +77,9 @@ impl Plan {
                     let id = ArrayId(arrays.len());
                     let (name, kind) = (arrays[source.0].name, ArrayKind::Temporary);
                     arrays.push(Array { name, sharding: step.to().cut(&shape), kind });
-                    moves.push(Move {
-                        source: at,
-                        kept: kept.take().map(|kept| kept.cut(&shape)),
-                        target: id,
-                        pattern: pattern(step),
-                        by: None,
-                        tests: vec![format!("step of a plan: {step}")],
-                    });
+                    let kept = kept.take().map(|kept| kept.cut(&shape));
+                    let tests = vec![format!("step of a plan: {step}")];
+                    moves.push(Move { kept, ..Move::new(at, id, pattern(step), tests) });
                 }
             }
         }
@@ -95,14 +90,10 @@ impl Plan {
                 arrays.pop();
                 last.target = target;
             }
-            _ => moves.push(Move {
-                source: at,
-                kept: None,
-                target,
-                pattern: Pattern::Local,
-                by: None,
-                tests: vec!["every rank has its part already".into()],
-            }),
+            _ => {
+                let tests = vec!["every rank has its part already".into()];
+                moves.push(Move::new(at, target, Pattern::Local, tests));
+            }
         }
         moves
     }

@@ -1,11 +1,12 @@
 //! What follows from the parts of a nest: what its tiles are, and its report.
 
-use super::{Buffers, Direction, LeafOp, Leg, Nest, Tile, Transfer};
+use super::{Buffers, Direction, LeafOp, Leg, Nest, Owners, Route, Tile, Transfer, members};
 use crate::expr::Symbol;
 use crate::ids::LoopId;
 use crate::kernel::Assign;
 use crate::proof::Proof;
 use crate::report::report;
+use polyshard_layout::SumKind;
 
 impl Nest {
     /// Returns the nest with what follows from its transfers and its leaf, and with these proofs in its report.
@@ -30,7 +31,17 @@ impl Nest {
         let is_fixed = matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }]) && !varies();
         let is_halo = matches!(route.legs[..], [Leg::Halo { .. }]) && *direction == Direction::In;
         let own_in_place = is_halo && !region.has_blocks() && self.leaf.op == LeafOp::Nest;
-        Tile { buffers, is_fixed, own_in_place, ..*tile }
+        let in_pieces = self.in_pieces(route, *direction, tile.capacity);
+        Tile { buffers, is_fixed, own_in_place, in_pieces, ..*tile }
+    }
+
+    /// Whether the members of the group in which sums meet each take a piece of tiles of this capacity.
+    fn in_pieces(&self, route: &Route, direction: Direction, capacity: usize) -> bool {
+        let [Leg::Collective { axes, owners: Owners::One(_) | Owners::All }] = route.at_owners() else {
+            return false;
+        };
+        let bytes = (capacity as u64).saturating_mul(self.kernel.dtype().size() as u64);
+        direction == (Direction::Out { any_order: false }) && SumKind::pays_in_pieces(bytes, members(axes, &self.mesh))
     }
 
     /// Whether the leaf overwrites the output where it lies: with `=`, of a nest that gives each element one

@@ -63,7 +63,8 @@ impl Nest {
     /// What the nest sums up, and in which order.
     pub(crate) fn sum_kind(&self) -> SumKind {
         let dtype = self.kernel.dtype();
-        SumKind { element: dtype.size() as u64, any_order: self.any_order() || !dtype.is_float() }
+        // Of integers the library chooses the order, as any gives the same bits.
+        SumKind { element: dtype.size() as u64, in_pieces: self.output().tile.in_pieces && dtype.is_float() }
     }
 
     /// Returns the most other ranks that a rank looks at in one step, of all transfers and the output's: what working

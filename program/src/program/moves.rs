@@ -1,10 +1,12 @@
 //! Moves: from an array to one of another sharding.
 
+use super::Array;
 use crate::ids::ArrayId;
+use crate::nest::members;
 use crate::pattern::Pattern;
 use crate::reduction::Reduction;
 use crate::shards::largest_shard;
-use polyshard_layout::{Sharding, SumKind};
+use polyshard_layout::{DType, Sharding, SumKind};
 use serde::{Deserialize, Serialize};
 
 /// A move of all elements of one array to another of a different sharding.
@@ -25,6 +27,9 @@ pub struct Move {
     /// How partial results are closed where that is said: in ranks of the mesh, each group along the axes that are closed.
     /// The target lies as the source does but for these.
     pub by: Option<Reduction>,
+    /// Whether ranks that sum up the same terms each take a piece and hand it on, else all get all terms; of sums that are not
+    /// closed [`by`](Self::by) a reduction. The program decides it when it is put together.
+    pub in_pieces: bool,
     /// What led to it, for [`Program::explain`](crate::Program::explain).
     pub tests: Vec<String>,
 }
@@ -34,7 +39,7 @@ const COUNTED: usize = 4096;
 
 /// The most bytes that one rank receives by a move between two shardings: counted where ranks are few or the steps are
 /// given, else a bound.
-pub(crate) fn most_received(source: &Sharding, target: &Sharding, by: Option<&Reduction>, kind: SumKind) -> u64 {
+fn most_received(source: &Sharding, target: &Sharding, by: Option<&Reduction>, kind: SumKind) -> u64 {
     if let Some(reduction) = by {
         let held = |rank: usize| source.local_len(&source.mesh().coordinates(rank));
         let most = reduction.procedure.received(held).into_iter().max().unwrap_or(0);
@@ -43,7 +48,7 @@ pub(crate) fn most_received(source: &Sharding, target: &Sharding, by: Option<&Re
     let closed = closed_axes(source, target);
     let ranks = source.mesh().size();
     if !closed.is_empty() {
-        let members = closed.iter().map(|&axis| source.mesh().as_slice()[axis].extent as u64).product::<u64>();
+        let members = members(&closed, source.mesh());
         let scattered = closed.iter().any(|&axis| target.places(axis));
         return match scattered {
             true => (members - 1).saturating_mul(largest_shard(target)).saturating_mul(kind.element),
@@ -64,7 +69,7 @@ pub(crate) fn most_received(source: &Sharding, target: &Sharding, by: Option<&Re
 const STAGING: u64 = 2 << 20;
 
 /// The most bytes that a rank holds for a move besides the two arrays, with `element` bytes for each element.
-pub(super) fn most_staged(source: &Sharding, target: &Sharding, by: Option<&Reduction>, element: u64) -> u64 {
+fn most_staged(source: &Sharding, target: &Sharding, by: Option<&Reduction>, element: u64) -> u64 {
     let largest = largest_shard(target);
     match by {
         None => STAGING.min(largest.saturating_mul(element)),
@@ -75,11 +80,48 @@ pub(super) fn most_staged(source: &Sharding, target: &Sharding, by: Option<&Redu
     }
 }
 
+/// The most that one rank receives and holds for a move, in bytes.
+pub(super) struct Volume {
+    pub(super) received: u64,
+    /// Besides the two arrays.
+    pub(super) staged: u64,
+}
+
 impl Move {
+    /// The move of all of `source` to `target`, which goes by this name.
+    #[must_use]
+    pub fn new(source: ArrayId, target: ArrayId, pattern: Pattern, tests: Vec<String>) -> Self {
+        Self { source, kept: None, target, pattern, by: None, in_pieces: false, tests }
+    }
+
     /// The move of all of `source` to `target`, directly: by one exchange, or by a reduction where sums are closed.
     #[must_use]
     pub fn direct(source: ArrayId, target: ArrayId, shardings: [&Sharding; 2], tests: Vec<String>) -> Self {
-        Self { source, kept: None, target, pattern: direct_pattern(shardings), by: None, tests }
+        Self::new(source, target, direct_pattern(shardings), tests)
+    }
+
+    /// Decides how its sums are closed.
+    pub(super) fn decide(&mut self, arrays: &[Array], dtype: DType) {
+        let [source, target] = self.shardings(arrays);
+        let closed = closed_axes(source, target);
+        let bytes = largest_shard(source).saturating_mul(dtype.size() as u64);
+        self.in_pieces = self.by.is_none()
+            && closed.iter().all(|&axis| !target.places(axis))
+            && SumKind::pays_in_pieces(bytes, members(&closed, source.mesh()));
+    }
+
+    fn shardings<'a>(&self, arrays: &'a [Array]) -> [&'a Sharding; 2] {
+        [self.source, self.target].map(|id| &arrays[id.0].sharding)
+    }
+
+    /// What it moves at most.
+    pub(super) fn volume(&self, arrays: &[Array], dtype: DType) -> Volume {
+        let [source, target] = self.shardings(arrays);
+        let kind = SumKind { element: dtype.size() as u64, in_pieces: self.in_pieces && dtype.is_float() };
+        Volume {
+            received: most_received(self.kept.as_ref().unwrap_or(source), target, self.by.as_ref(), kind),
+            staged: most_staged(source, target, self.by.as_ref(), kind.element),
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! What holds of a program: proofs of its kernels, and bounds per rank.
 
-use super::{Array, ArrayKind, Body, moves};
+use super::{Array, ArrayKind, Body};
 use crate::ids::ArrayId;
 use crate::proof::Report;
 use crate::shards::largest_shard;
-use polyshard_layout::{DType, SumKind};
+use polyshard_layout::DType;
 
 impl Report {
     /// What holds of a program: what was proved of its kernels, its arrays, the tiles of the
@@ -28,14 +28,8 @@ impl Report {
             report.proofs.extend(new);
         }
         let of_nests = body.nests.iter().map(|nest| (nest.report.tile_bytes, nest.report.traffic_bytes));
-        let of_moves = body.moves.iter().map(|moved| {
-            let [source, target] = [moved.source, moved.target].map(|id| &arrays[id.0].sharding);
-            let kind = SumKind { element: size, any_order: !dtype.is_float() };
-            (
-                moves::most_staged(source, target, moved.by.as_ref(), size),
-                moves::most_received(moved.kept.as_ref().unwrap_or(source), target, moved.by.as_ref(), kind),
-            )
-        });
+        let of_moves = body.moves.iter().map(|moved| moved.volume(arrays, dtype));
+        let of_moves = of_moves.map(|volume| (volume.staged, volume.received));
         for (tiles, traffic) in of_nests.chain(of_moves) {
             report.tile_bytes = report.tile_bytes.max(tiles);
             report.traffic_bytes = report.traffic_bytes.saturating_add(traffic);

@@ -1,10 +1,9 @@
 //! A program on a page, and why everything moves as it does.
 
-use super::{Array, ArrayKind, Origin, Part, Program, moves};
+use super::{Array, ArrayKind, Origin, Part, Program};
 use crate::display;
 use crate::ids::ArrayId;
 use crate::proof;
-use polyshard_layout::SumKind;
 use std::fmt::{self, Write as _};
 
 /// A program of one kernel prints as the kernel's loops. Of others, arrays come first, then a line per statement and below
@@ -64,10 +63,7 @@ impl Program {
                 Part::Nest(id, _) => self.body.nests[id.0].explain_transfers(text)?,
                 Part::Begin(id) => {
                     let moved = &self.body.moves[id.0];
-                    let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
-                    let kind = SumKind { element: self.dtype.size() as u64, any_order: !self.dtype.is_float() };
-                    let bytes =
-                        moves::most_received(moved.kept.as_ref().unwrap_or(source), target, moved.by.as_ref(), kind);
+                    let bytes = moved.volume(&self.arrays, self.dtype).received;
                     writeln!(text, "    at most {bytes} bytes received per rank")?;
                     let lines = moved.by.iter().flat_map(|reduction| reduction.procedure.lines());
                     (1..).zip(lines).try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
@@ -121,8 +117,9 @@ impl Program {
                     let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
                     let names = (self.shown(moved.target), self.shown(moved.source));
                     let by = moved.by.as_ref().map(|reduction| format!(" {reduction}")).unwrap_or_default();
+                    let pieces = if moved.in_pieces { ", each rank a piece" } else { "" };
                     let what = if after == Some(Part::Await(id)) { "move" } else { "begin move" };
-                    (what, format!("{} = {}: {source} to {target}, {}{by}", names.0, names.1, moved.pattern))
+                    (what, format!("{} = {}: {source} to {target}, {}{by}{pieces}", names.0, names.1, moved.pattern))
                 }
                 Part::Await(id) if before == Some(Part::Begin(id)) => return None,
                 Part::Await(id) => ("await", self.shown(self.body.moves[id.0].target)),

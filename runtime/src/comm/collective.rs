@@ -82,22 +82,39 @@ pub struct Combining {
     pub dtype: DType,
     /// The operation.
     pub op: ReduceOp,
-    /// Whether the order is that of the ranks on every communicator; else the communicator chooses one.
-    pub in_order: bool,
+    /// In which order, and how.
+    pub order: Order,
+}
+
+/// In which order the terms of a reduction are combined, and by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The communicator chooses.
+    Any,
+    /// In rank order, by those who want the result: they get all terms.
+    Ranks,
+    /// In rank order, by each rank a piece, which it hands on to those who want the result.
+    RanksInPieces,
 }
 
 impl Combining {
     /// Returns terms combined in rank order on every communicator, `((x0 + x1) + x2) + ..`, so that floats have the same bits
-    /// everywhere.
+    /// everywhere; by each rank a piece, if `in_pieces`, which changes no bit.
     #[must_use]
-    pub fn in_order(dtype: DType, op: ReduceOp) -> Self {
-        Self { dtype, op, in_order: true }
+    pub fn in_order(dtype: DType, op: ReduceOp, in_pieces: bool) -> Self {
+        Self { dtype, op, order: if in_pieces { Order::RanksInPieces } else { Order::Ranks } }
+    }
+
+    /// Returns terms of `bytes` bytes of each of `ranks` ranks combined in rank order, in pieces where that pays.
+    #[must_use]
+    pub fn by_length(dtype: DType, op: ReduceOp, bytes: usize, ranks: usize) -> Self {
+        Self::in_order(dtype, op, SumKind::pays_in_pieces(bytes as u64, ranks as u64))
     }
 
     /// Returns terms combined in the order that the communicator chooses.
     #[must_use]
     pub fn any_order(dtype: DType, op: ReduceOp) -> Self {
-        Self { dtype, op, in_order: false }
+        Self { dtype, op, order: Order::Any }
     }
 }
 
@@ -163,17 +180,15 @@ impl<'a> CollectiveCall<'a> {
         match self {
             Self::Reduce { combining, .. }
             | Self::AllReduce { combining, .. }
-            | Self::ReduceScatter { combining, .. } => combining.in_order && combining.dtype.is_float(),
+            | Self::ReduceScatter { combining, .. } => combining.order != Order::Any && combining.dtype.is_float(),
             _ => false,
         }
     }
 
     /// Returns the bytes that [`received`](super::Communicator::received) counts for it.
     pub(super) fn received(&self, size: usize, rank: usize) -> usize {
-        let sum = |bytes: usize, root: Option<usize>, combining: &Combining| match combining.in_order {
-            true => received_in_order(bytes, size, rank, root, combining.dtype),
-            false if root.is_none_or(|root| root == rank) => bytes * (size - 1),
-            false => 0,
+        let sum = |bytes: usize, root: Option<usize>, combining: &Combining| {
+            received_in_sum(bytes, size, rank, root, combining.dtype, combining.order == Order::RanksInPieces)
         };
         match self {
             Self::Barrier | Self::Fence | Self::Headers { .. } | Self::Broadcast(Broadcast::Send(_)) => 0,
@@ -187,8 +202,15 @@ impl<'a> CollectiveCall<'a> {
     }
 }
 
-/// Returns the bytes that a rank receives in a reduction in rank order of `len` bytes to one rank, or to all without a root.
-pub(crate) fn received_in_order(len: usize, size: usize, rank: usize, root: Option<usize>, dtype: DType) -> usize {
-    let sums = SumKind { element: dtype.size() as u64, any_order: !dtype.is_float() };
+/// Returns the bytes that a rank receives in a reduction of `len` bytes to one rank, or to all without a root.
+pub(crate) fn received_in_sum(
+    len: usize,
+    size: usize,
+    rank: usize,
+    root: Option<usize>,
+    dtype: DType,
+    in_pieces: bool,
+) -> usize {
+    let sums = SumKind { element: dtype.size() as u64, in_pieces: in_pieces && dtype.is_float() };
     sums.received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
 }

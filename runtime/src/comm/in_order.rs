@@ -4,10 +4,10 @@
 //! piece of all ranks' data, combines it by itself, from rank 0 to the last, and hands it on. Integers wrap, and maxima
 //! and minima of integers are exact, so for these any order is this order and the library may choose.
 //!
-//! Which way the data go has no influence on the bits: short data go to every rank that wants the result, and each
-//! combines them all, since one collective takes less time than two.
+//! Which way the data go has no influence on the bits: those of all ranks go to every rank that wants the result, and each
+//! combines them all, or each rank combines a piece. The caller says which.
 
-use super::{CollectiveCall, Communicator, check, combine};
+use super::{CollectiveCall, Combining, Communicator, Order, check, combine};
 use crate::layout::SumKind;
 use crate::memory::{Buffer, split_mut};
 use crate::{DType, ReduceOp, Result};
@@ -18,8 +18,8 @@ const CHUNK: usize = 4096;
 /// Takes part in a reduction that [is one in order](CollectiveCall::is_in_order).
 pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: CollectiveCall<'_>) -> Result<()> {
     match collective {
-        CollectiveCall::Reduce { root, data, combining } => reduce(comm, root, data, combining.dtype, combining.op),
-        CollectiveCall::AllReduce { data, combining } => all_reduce(comm, data, combining.dtype, combining.op),
+        CollectiveCall::Reduce { root, data, combining } => reduce(comm, root, data, combining),
+        CollectiveCall::AllReduce { data, combining } => all_reduce(comm, data, combining),
         CollectiveCall::ReduceScatter { send, into, counts, combining } => {
             reduce_scatter(comm, send, into, counts, combining.dtype, combining.op)
         }
@@ -35,10 +35,11 @@ pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: Collecti
 ///                each by itself   rank 0: a0 + b0      rank 1: a1 + b1
 ///                all-gather       both: a0 + b0, a1 + b1                   MPI 3.1, section 5.7
 /// ```
-fn all_reduce<C: Communicator + ?Sized>(comm: &C, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+fn all_reduce<C: Communicator + ?Sized>(comm: &C, data: &mut [u8], combining: Combining) -> Result<()> {
+    let Combining { dtype, op, order } = combining;
     check::elements(dtype, data)?;
     let (size, len) = (comm.size(), data.len());
-    if is_short(len, size) {
+    if order != Order::RanksInPieces {
         let mut gathered = Buffer::<u8>::new(len * size, "the terms of a reduction")?;
         comm.all_gather(data, &mut gathered, &vec![len; size])?;
         combine_terms(data, &gathered.chunks_exact(len.max(1)).collect::<Vec<_>>(), dtype, op);
@@ -51,11 +52,12 @@ fn all_reduce<C: Communicator + ?Sized>(comm: &C, data: &mut [u8], dtype: DType,
 }
 
 /// Reduces to one rank; see [`Communicator::reduce`].
-fn reduce<C: Communicator + ?Sized>(comm: &C, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+fn reduce<C: Communicator + ?Sized>(comm: &C, root: usize, data: &mut [u8], combining: Combining) -> Result<()> {
+    let Combining { dtype, op, order } = combining;
     check::member(comm.size(), root)?;
     check::elements(dtype, data)?;
     let (size, len) = (comm.size(), data.len());
-    if is_short(len, size) {
+    if order != Order::RanksInPieces {
         let gathered = if comm.rank() == root { len * size } else { 0 };
         let mut gathered = Buffer::<u8>::new(gathered, "the terms of a reduction")?;
         gather(comm, root, data, &mut gathered, &vec![len; size])?;
@@ -116,10 +118,6 @@ fn combine_terms(into: &mut [u8], terms: &[&[u8]], dtype: DType, op: ReduceOp) {
         let range = nth * CHUNK..nth * CHUNK + into.len();
         combine::combine_terms(dtype, op, into, terms.iter().map(|term| &term[range.clone()]));
     }
-}
-
-fn is_short(len: usize, size: usize) -> bool {
-    SumKind::is_short(len as u64, size as u64)
 }
 
 /// Returns the bytes of each rank's piece, as equal as elements allow.

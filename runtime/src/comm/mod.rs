@@ -41,11 +41,11 @@ pub(crate) mod threads;
 mod words;
 
 pub(crate) use alone::Alone;
-pub(crate) use collective::received_in_order;
+pub(crate) use collective::received_in_sum;
 pub(crate) use combine::{combine, combine_terms};
 pub(crate) use words::{plural, sentence};
 
-pub use collective::{CollectiveCall, Combining};
+pub use collective::{CollectiveCall, Combining, Order};
 pub use layout::{Layout, Level};
 pub use received::Received;
 pub use shared::{Located, SharedMemory, Stranded};

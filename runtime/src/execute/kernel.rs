@@ -101,6 +101,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
             Buffers::One | Buffers::Relay => {
                 let made = OutTile::new(kernel.output().name.as_str(), tile.capacity)?;
                 let made = if *direction == (Direction::Out { any_order: true }) { made.in_any_order() } else { made };
+                let made = if tile.in_pieces { made.in_pieces() } else { made };
                 let made = if tile.is_fixed { made.fixed() } else { made };
                 Some(match &written {
                     Some(written) => made.within(written.clone()),

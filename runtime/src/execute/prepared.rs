@@ -376,7 +376,10 @@ fn moving<T: Element>(program: &Program, moved: &Move, world: &World) -> Result<
         (Some(by), _) => {
             PreparedMove::Reduce(Reduction::between(world, source, target, &by.procedure)?, super::reduce_op(by.op))
         }
-        (None, None) => PreparedMove::Redistribute(Box::new(Redistribution::new(world, source, target)?)),
+        (None, None) => {
+            let there = Redistribution::new(world, source, target)?;
+            PreparedMove::Redistribute(Box::new(there.in_pieces(moved.in_pieces)))
+        }
         (None, Some(kept)) => {
             PreparedMove::Redistribute(Box::new(Redistribution::of_part(world, source, kept, target)?))
         }

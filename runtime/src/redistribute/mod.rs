@@ -172,6 +172,14 @@ impl Redistribution {
         Self { transport, sums, ..self }
     }
 
+    /// Makes each rank sum up a piece of partial sums, which it hands on, or all ranks all of them; where this is not said, it is by
+    /// their length. The bits are the same. All ranks must say the same.
+    #[must_use]
+    pub fn in_pieces(self, in_pieces: bool) -> Self {
+        let sums = self.sums.map(|sums| sums.in_pieces(in_pieces));
+        Self { sums, ..self }
+    }
+
     /// Returns the sharding of the arrays that it takes.
     #[must_use]
     pub fn source(&self) -> &Sharding {

@@ -18,7 +18,13 @@ use std::rc::Rc;
 /// How the sums of an array are closed.
 pub(super) enum Sums {
     /// The terms are summed up in a group, at all of its members or at the one with this rank; then the sums go on.
-    Group { group: Rc<Group>, root: Option<usize>, then: Box<Redistribution> },
+    Group {
+        group: Rc<Group>,
+        root: Option<usize>,
+        /// Whether in pieces; by their length, if it was not said.
+        in_pieces: Option<bool>,
+        then: Box<Redistribution>,
+    },
     /// Each member of a group gets its part of the others' terms, which are tiles of one shape.
     Scatter(Box<Scatter>),
     /// Each layer of terms goes to the target, and is added there.
@@ -48,7 +54,7 @@ impl Sums {
             });
             let summed = if pinned { source.pinned(&pins) } else { source.closed_along(&axes) };
             let then = Box::new(Redistribution::new(world, &summed, target)?);
-            return Ok(Some(Self::Group { group, root, then }));
+            return Ok(Some(Self::Group { group, root, in_pieces: None, then }));
         }
         if let Some(scatter) = Scatter::new(world, &axes, source, target)? {
             return Ok(Some(Self::Scatter(Box::new(scatter))));
@@ -66,8 +72,8 @@ impl Sums {
     /// Sets the transport of what moves the sums or the terms.
     pub(super) fn with_transport(self, transport: Transport) -> Self {
         match self {
-            Self::Group { group, root, then } => {
-                Self::Group { group, root, then: Box::new(then.with_transport(transport)) }
+            Self::Group { group, root, in_pieces, then } => {
+                Self::Group { group, root, in_pieces, then: Box::new(then.with_transport(transport)) }
             }
             Self::Scatter(scatter) => {
                 Self::Scatter(Box::new(Scatter { by_messages: transport == Transport::Messages, ..*scatter }))
@@ -77,6 +83,14 @@ impl Sums {
                 let transport = if transport == Transport::Shared { Transport::Auto } else { transport };
                 Self::Layers { mine, layers: layers.into_iter().map(|layer| layer.with_transport(transport)).collect() }
             }
+        }
+    }
+
+    /// Sets how a group sums up its terms.
+    pub(super) fn in_pieces(self, in_pieces: bool) -> Self {
+        match self {
+            Self::Group { group, root, then, .. } => Self::Group { group, root, in_pieces: Some(in_pieces), then },
+            other => other,
         }
     }
 
@@ -101,13 +115,17 @@ impl Sums {
     /// Writes the sums of the terms in `source` to `target`.
     pub(super) fn run<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
         match self {
-            Self::Group { group, root, then } => {
+            Self::Group { group, root, in_pieces, then } => {
                 let mut sums = memory::room(source.len(), "partial sums")?;
                 sums.extend_from_slice(source);
                 let bytes = cast_slice_mut(&mut sums);
+                let combining = match *in_pieces {
+                    Some(in_pieces) => Combining::in_order(T::DTYPE, ReduceOp::Sum, in_pieces),
+                    None => Combining::by_length(T::DTYPE, ReduceOp::Sum, bytes.len(), group.size()),
+                };
                 match root {
-                    None => group.comm().all_reduce(bytes, Combining::in_order(T::DTYPE, ReduceOp::Sum))?,
-                    Some(root) => group.comm().reduce(*root, bytes, Combining::in_order(T::DTYPE, ReduceOp::Sum))?,
+                    None => group.comm().all_reduce(bytes, combining)?,
+                    Some(root) => group.comm().reduce(*root, bytes, combining)?,
                 }
                 let kept = root.is_none_or(|root| root == group.rank());
                 then.run_blocks(if kept { &sums } else { &[] }, target)

@@ -163,7 +163,10 @@ impl CollectiveStep {
         let send = self.whole.packed_in(Place::Block, data, whole);
         let own = &mut own[..self.own().len()];
         let into = cast_slice_mut(own);
-        let combining = Combining { dtype: T::DTYPE, op, in_order: self.in_order };
+        let combining = match self.in_order {
+            true => Combining::in_order(T::DTYPE, op, true),
+            false => Combining::any_order(T::DTYPE, op),
+        };
         self.comm.reduce_scatter(cast_slice(send), into, &self.counts, combining)?;
         self.own().copy(Place::Packed, own, Place::Block, data);
         Ok(())

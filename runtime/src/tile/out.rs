@@ -27,6 +27,7 @@ pub struct OutTile<T> {
     pub(super) region: Region,
     pub(super) written: Option<Written>,
     pub(super) any_order: bool,
+    pub(super) in_pieces: bool,
     pub(super) by_messages: bool,
     is_fixed: bool,
     pub(super) buffer: Buffer<T>,
@@ -61,6 +62,7 @@ impl<T: Element> OutTile<T> {
             region: Region::empty(0),
             written: None,
             any_order: false,
+            in_pieces: false,
             by_messages: false,
             is_fixed: false,
             buffer,
@@ -90,6 +92,18 @@ impl<T: Element> OutTile<T> {
     #[must_use]
     pub fn in_any_order(self) -> Self {
         Self { any_order: true, ..self }
+    }
+
+    /// Returns the tile, in whose [`reduce`](Self::reduce) and [`all_reduce`](Self::all_reduce) from now on each member sums up a
+    /// piece, and hands it on; else those who want the sums get all terms. The bits are the same.
+    ///
+    /// ```
+    /// let tile = polyshard_runtime::OutTile::<f64>::new("C", 1 << 20)?.in_pieces();
+    /// # Ok::<(), polyshard_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_pieces(self) -> Self {
+        Self { in_pieces: true, ..self }
     }
 
     /// Returns the tile, which from now on has the same region each time on every rank: what a

@@ -6,7 +6,7 @@
 
 use super::out::{combine, combine_pieces, combine_sum, owned_by_this};
 use super::{OutTile, cyclic_neighbour, one_box, owned, room, root};
-use crate::comm::{Combining, received_in_order};
+use crate::comm::{Combining, received_in_sum};
 use crate::layout::SumKind;
 use crate::memory::split_mut;
 use crate::shared_tiles::share_tiles;
@@ -72,9 +72,7 @@ impl<T: Element> OutTile<T> {
             return Ok(());
         }
         let wants = |member: usize| root.is_none_or(|root| root == member);
-        let bytes = self.region.len() * size_of::<T>();
-        // Short tiles go to all who want the sums, and each adds them up by itself.
-        if !self.any_order && SumKind::is_short(bytes as u64, group.size() as u64) {
+        if !self.any_order && !self.in_pieces {
             let own = if wants(group.rank()) { self.own_part(target, owned_by_this) } else { Rc::default() };
             let parts = |target: &DistArray<T>, region: &Region| {
                 let part = |member| match wants(member) {
@@ -89,7 +87,10 @@ impl<T: Element> OutTile<T> {
             return Ok(());
         }
         let comm = group.comm();
-        let combining = Combining { dtype: T::DTYPE, op, in_order: !self.any_order };
+        let combining = match self.any_order {
+            true => Combining::any_order(T::DTYPE, op),
+            false => Combining::in_order(T::DTYPE, op, true),
+        };
         let data = cast_slice_mut(self.sums());
         match root {
             Some(root) => comm.reduce(root, data, combining)?,
@@ -121,7 +122,7 @@ impl<T: Element> OutTile<T> {
             combine_pieces(&own, &tiles, target, self.written.as_ref(), op);
         }
         shared.release()?;
-        group.comm().count_in_place(received_in_order(bytes, group.size(), group.rank(), root, T::DTYPE));
+        group.comm().count_in_place(received_in_sum(bytes, group.size(), group.rank(), root, T::DTYPE, true));
         Ok(true)
     }
 

@@ -179,8 +179,8 @@ fn shares_are_even<T: Element>(sequence: &Sequence) -> bool {
     sequence.steps().iter().all(|step| match step {
         ProductStep::Move { op: Collective::AllReduce, from, .. } => {
             let (members, elements) = (step.members(0).len(), from.tile_len());
-            let short = SumKind::is_short((elements * size_of::<T>()) as u64, members as u64);
-            short || T::DTYPE.is_float() && elements.is_multiple_of(members)
+            let whole = !SumKind::pays_in_pieces((elements * size_of::<T>()) as u64, members as u64);
+            whole || T::DTYPE.is_float() && elements.is_multiple_of(members)
         }
         _ => true,
     })
